@@ -36,8 +36,8 @@ func IsAdopted(release *Release, child *addonsv1.HelmOpRelease) (adopted bool, m
 	}
 }
 
-// IsUnchanged reports whether an adopted release still has the Helm revision that it had with the other tool. A revision
-// that the other tool did not store counts as unchanged.
+// IsUnchanged reports whether an adopted release still has the Helm revision that it had with the other tool. A
+// revision that the other tool did not store counts as unchanged.
 func IsUnchanged(release *Release, child *addonsv1.HelmOpRelease) bool {
 	return release.Revision == 0 || child.Status.Release != nil && child.Status.Release.Revision == release.Revision
 }

@@ -13,8 +13,8 @@ import (
 )
 
 func TestIsAdopted(t *testing.T) {
-	release := &Release{Cluster: types.NamespacedName{Namespace: "fleet", Name: "one"}, Name: "calico", Namespace: "tigera",
-		Revision: 3}
+	release := &Release{Cluster: types.NamespacedName{Namespace: "fleet", Name: "one"}, Name: "calico",
+		Namespace: "tigera", Revision: 3}
 	child := func(change func(*addonsv1.HelmOpRelease)) *addonsv1.HelmOpRelease {
 		c := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
 		c.Spec.Release = addonsv1.ReleaseIdentity{Name: "calico", Namespace: "tigera"}

@@ -31,18 +31,21 @@ var (
 )
 
 const (
-	// HelmChartProxyFinalizer and HelmReleaseProxyFinalizer are the finalizers of CAAPH. CAAPH uninstalls the release of a
-	// HelmReleaseProxy that is deleted while it has its finalizer.
-	HelmChartProxyFinalizer   = "helmchartproxy.addons.cluster.x-k8s.io"
+	// HelmChartProxyFinalizer is the finalizer of a HelmChartProxy. CAAPH uninstalls the release
+	// of a HelmReleaseProxy that is deleted while it has its finalizer.
+	HelmChartProxyFinalizer = "helmchartproxy.addons.cluster.x-k8s.io"
+
+	// HelmReleaseProxyFinalizer is the finalizer of a HelmReleaseProxy.
 	HelmReleaseProxyFinalizer = "helmreleaseproxy.addons.cluster.x-k8s.io"
 
 	// HelmChartProxyLabel of a HelmReleaseProxy names its HelmChartProxy.
 	HelmChartProxyLabel = "helmreleaseproxy.addons.cluster.x-k8s.io/helmchartproxy-name"
 
+	// installOnce is the strategy of a HelmChartProxy whose releases CAAPH does not touch after their installation.
+	installOnce = "InstallOnce"
+
 	// defaultOCIKey is the key of a Secret with credentials if a HelmChartProxy names none.
 	defaultOCIKey = "config.json"
-
-	installOnce = "InstallOnce"
 )
 
 // helmChartProxy has the fields of a HelmChartProxy that a migration reads.
@@ -148,6 +151,10 @@ func fromHelmChartProxy(object *unstructured.Unstructured, releases []*unstructu
 		item.block("metadata", "the annotation %s pauses the object; remove the annotation, so that its releases are up to "+
 			"date when HelmOp adopts them", clusterv1.PausedAnnotation)
 	}
+	if proxy.Spec.ReconcileStrategy == installOnce {
+		item.block("spec.reconcileStrategy", "HelmOp does not stop to reconcile a release after its installation; delete the "+
+			"object, CAAPH does not uninstall its releases, and create a HelmOp when HelmOp is to upgrade them")
+	}
 	if proxy.DeletionTimestamp != nil {
 		item.block("metadata", "the object is being deleted, and CAAPH uninstalls its releases")
 	}
@@ -205,8 +212,8 @@ func (i *Item) setCredentials(proxy *helmChartProxy) {
 		return
 	}
 	if tls.InsecureSkipTLSVerify {
-		i.block("spec.tlsConfig.insecureSkipTLSVerify", "HelmOp verifies the certificate of the registry; create a Secret with "+
-			"the certificate of its authority in ca.crt, and set spec.tlsConfig.caSecret")
+		i.block("spec.tlsConfig.insecureSkipTLSVerify", "HelmOp verifies the certificate of the registry; create a "+
+			"Secret with the certificate of its authority in ca.crt, and set spec.tlsConfig.caSecret")
 	}
 	if tls.CASecretRef != nil && tls.CASecretRef.Name != "" {
 		name := tls.CASecretRef.Name
@@ -219,8 +226,9 @@ func (i *Item) setCredentials(proxy *helmChartProxy) {
 	}
 }
 
-// setCAAPHOptions converts the options of Helm. HelmOp monitors the health of a release also without wait. CAAPH ignores dependencyUpdate, options.options (sub-notes),
-// upgrade.recreate and install.includeCRDs, and its client cache does not concern a release.
+// setCAAPHOptions converts the options of Helm. HelmOp monitors the health of a release also without wait. CAAPH
+// ignores dependencyUpdate, options.options (sub-notes), upgrade.recreate and install.includeCRDs, and its client
+// cache does not concern a release.
 func (i *Item) setCAAPHOptions(o *caaphOptions) {
 	helmOp := i.HelmOp
 	if o.DisableHooks {

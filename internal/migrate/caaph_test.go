@@ -169,6 +169,7 @@ upgrade:
   valuesTemplate: "now: {{ now }}"
   credentials: {secret: {name: registry, namespace: other}, key: config.json}
   tlsConfig: {insecureSkipTLSVerify: true}
+  reconcileStrategy: InstallOnce
 `),
 			releases: []string{releaseProxy("one", "", "pending-install"), releaseProxy("two", "calico", "failed")},
 			spec: `
@@ -192,7 +193,10 @@ valuesTemplate: "now: {{ now }}"
 				"!spec.tlsConfig.insecureSkipTLSVerify: HelmOp verifies the certificate of the registry; create a Secret with " +
 					"the certificate of its authority in ca.crt, and set spec.tlsConfig.caSecret",
 				"!spec.valuesTemplate: HelmOp cannot read the template, spec.valuesTemplate line 1: the function \"now\" is " +
-					"not available: the output of a template must depend on the Cluster only, not on time, randomness, files or the network; see docs/templates.md, and correct the template",
+					"not available: the output of a template must depend on the Cluster only, not on time, randomness, files or " +
+					"the network; see docs/templates.md, and correct the template",
+				"!spec.reconcileStrategy: HelmOp does not stop to reconcile a release after its installation; delete the object, " +
+					"CAAPH does not uninstall its releases, and create a HelmOp when HelmOp is to upgrade them",
 			},
 		},
 	} {

@@ -43,8 +43,8 @@ func joinOCI(url, chart string) string {
 	return strings.TrimSuffix(url, "/") + "/" + strings.Trim(chart, "/")
 }
 
-// setChart sets the address of a chart: a repository of an OCI registry, or a chart of an HTTPS repository. field is the
-// field with the address.
+// setChart sets the address of a chart: a repository of an OCI registry, or a chart of an HTTPS repository. field is
+// the field with the address.
 func (i *Item) setChart(url, chart, field string) {
 	source := &i.HelmOp.Spec.Source
 	switch {
@@ -138,8 +138,8 @@ func escapeAll(value any) any {
 	}
 }
 
-// markKey returns the name of a label or an annotation on Clusters for a HelmOp. A long name is shortened, and ends with
-// a digest.
+// markKey returns the name of a label or an annotation on Clusters for a HelmOp. A long name is shortened, and ends
+// with a digest.
 func markKey(prefix, helmOp string) string {
 	if len(helmOp) > validation.LabelValueMaxLength {
 		digest := apiutil.HexDigest(helmOp)[:10]

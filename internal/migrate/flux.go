@@ -149,7 +149,8 @@ func (r *fluxReader) item(object *unstructured.Unstructured) (Item, []fluxDepend
 	item.setFluxPostRender(release)
 	item.blockManaged(withoutOwnLabels(release))
 	if release.Spec.Suspend && release.Annotations[addonsv1.MigrationAnnotation] == "" {
-		item.block("spec.suspend", "the object is suspended; resume it, so that its release is up to date when HelmOp adopts it")
+		item.block("spec.suspend", "the object is suspended; resume it, so that its release is up to date when "+
+			"HelmOp adopts it")
 	}
 	if release.DeletionTimestamp != nil {
 		item.block("metadata", "the object is being deleted, and Flux uninstalls its release")
@@ -173,8 +174,8 @@ func (r *fluxReader) clusterOf(release *helmRelease) (cluster types.NamespacedNa
 	return cluster, ""
 }
 
-// withoutOwnLabels returns the metadata of a HelmRelease without the labels that say that Flux itself manages it as part
-// of its own release.
+// withoutOwnLabels returns the metadata of a HelmRelease without the labels that say that Flux itself manages it as
+// part of its own release.
 func withoutOwnLabels(release *helmRelease) *metav1.ObjectMeta {
 	meta := release.ObjectMeta.DeepCopy()
 	if meta.Labels[fluxNameLabel] == release.Name {

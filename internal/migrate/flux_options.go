@@ -39,8 +39,8 @@ func (i *Item) setFluxChart(r *fluxReader, release *helmRelease) {
 		return
 	}
 	if key.Namespace != release.Namespace && (source.Spec.SecretRef != nil || source.Spec.CertSecretRef != nil) {
-		i.block(field, "HelmOp reads Secrets of its own namespace; copy the Secrets of %s %s/%s to namespace %q, and the source "+
-			"too", key.Kind, key.Namespace, key.Name, release.Namespace)
+		i.block(field, "HelmOp reads Secrets of its own namespace; copy the Secrets of %s %s/%s to namespace %q, and the "+
+			"source too", key.Kind, key.Namespace, key.Name, release.Namespace)
 	}
 	spec := &i.HelmOp.Spec.Source
 	spec.Interval, spec.Provider = source.Spec.Interval, source.Spec.Provider
@@ -154,8 +154,8 @@ func (i *Item) setFluxOptions(release *helmRelease) {
 	}
 	if from.ServiceAccountName != "" {
 		spec.ImpersonateServiceAccountName = from.ServiceAccountName
-		i.gap("spec.serviceAccountName", "HelmOp impersonates the ServiceAccount in the namespace of the release, and Flux in "+
-			"namespace %q; create the ServiceAccount there", release.Namespace)
+		i.gap("spec.serviceAccountName", "HelmOp impersonates the ServiceAccount in the namespace of the release, and "+
+			"Flux in namespace %q; create the ServiceAccount there", release.Namespace)
 	}
 	if drift := from.DriftDetection; drift != nil {
 		modes := map[string]addonsv1.DriftMode{"enabled": addonsv1.DriftModeCorrect, "warn": addonsv1.DriftModeWarn}
@@ -217,8 +217,8 @@ func or(first, second *metav1.Duration) *metav1.Duration {
 	return second
 }
 
-// setFluxPostRender converts the post renderers. An adoption does not need the labels that Flux sets on all objects of a
-// release.
+// setFluxPostRender converts the post renderers. An adoption does not need the labels that Flux sets on all objects
+// of a release.
 func (i *Item) setFluxPostRender(release *helmRelease) {
 	post := &addonsv1.PostRender{}
 	if common := release.Spec.CommonMetadata; common != nil {

@@ -88,7 +88,8 @@ upgrade: {maxHistory: 5}
   uninstall: {deletionPropagation: orphan, keepHistory: true}
   driftDetection: {mode: enabled, ignore: [{paths: [/spec/replicas], target: {kind: Deployment}}]}
   test: {enable: true, ignoreFailures: true}
-  postRenderers: [{kustomize: {patches: [{patch: "a: {{ b }}", target: {kind: Service}}], images: [{name: a, newTag: b}]}}]
+  postRenderers:
+  - kustomize: {patches: [{patch: "a: {{ b }}", target: {kind: Service}}], images: [{name: a, newTag: b}]}
   commonMetadata: {annotations: {a: b}}
 `)},
 			want: map[string]string{"base": "", "app": `

@@ -80,9 +80,9 @@ func ReadRecord(cluster types.NamespacedName, data []byte) (*Record, error) {
 		Status: record.Info.Status}, nil
 }
 
-// FromHelm converts a release that the helm command has installed in Clusters. url is the OCI repository of its chart: a
-// record does not have it. Clusters with the same version of the chart get one HelmOp. The values stay in the records of
-// the Clusters, because they may contain secrets: an upgrade uses them again.
+// FromHelm converts a release that the helm command has installed in Clusters. url is the OCI repository of its
+// chart: a record does not have it. Clusters with the same version of the chart get one HelmOp. The values stay in
+// the records of the Clusters, because they may contain secrets: an upgrade uses them again.
 func FromHelm(helmOp, namespace, url string, records []*Record) *Plan {
 	plan, alike := &Plan{}, map[string]int{}
 	for _, record := range records {
@@ -129,7 +129,7 @@ func (i *Item) setRecord(record *Record, url string) {
 	spec.Source.URL, spec.Source.Ref = url, addonsv1.ArtifactReference{Tag: record.Version}
 	spec.Release.Name, spec.Release.Namespace = escape(record.Name), escape(record.Namespace)
 	upgrade(i.HelmOp).ValuesPolicy = addonsv1.ValuesPolicyResetThenReuse
-	i.gap("values", "they stay in Helm's records in the Clusters, and upgrades use them again; to manage them, copy them to "+
-		"spec.values and spec.valuesFrom, and remove spec.upgrade.valuesPolicy")
+	i.gap("values", "they stay in Helm's records in the Clusters, and upgrades use them again; to manage them, copy them "+
+		"to spec.values and spec.valuesFrom, and remove spec.upgrade.valuesPolicy")
 	i.gap("options", "a record has no options of Helm, such as timeouts and hooks; the HelmOp has the defaults")
 }

@@ -188,8 +188,8 @@ func uninstall(helmOp *addonsv1.HelmOp) *addonsv1.UninstallOptions {
 	return helmOp.Spec.Uninstall
 }
 
-// Step returns the step of a migration in which an object of another tool is, and the name of its HelmOp. Both are empty
-// before the first step.
+// Step returns the step of a migration in which an object of another tool is, and the name of its HelmOp. Both are
+// empty before the first step.
 func Step(object metav1.Object) (step, helmOp string) {
 	step, helmOp, _ = strings.Cut(object.GetAnnotations()[addonsv1.MigrationAnnotation], " ")
 	return step, helmOp

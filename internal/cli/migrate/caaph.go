@@ -19,9 +19,10 @@ import (
 // caaph is the Cluster API add-on provider for Helm.
 //
 // It neither creates nor changes HelmReleaseProxies of a paused HelmChartProxy, and it ignores events of a paused
-// HelmReleaseProxy. But an event of a Cluster makes it look at both, and it uninstalls the release of a HelmReleaseProxy
-// that is under deletion while it has the finalizer. A HelmReleaseProxy must therefore vanish at once. The HelmChartProxy
-// is deleted last: if it were gone first, the garbage collector would delete its HelmReleaseProxies.
+// HelmReleaseProxy. But an event of a Cluster makes it look at both, and it uninstalls the release of a
+// HelmReleaseProxy that is under deletion while it has the finalizer. A HelmReleaseProxy must therefore vanish at
+// once. The HelmChartProxy is deleted last: if it were gone first, the garbage collector would delete its
+// HelmReleaseProxies.
 type caaph struct{}
 
 func (caaph) kinds() []schema.GroupVersionKind {

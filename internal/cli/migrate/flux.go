@@ -23,8 +23,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
 )
 
-// flux is the helm-controller of Flux. It does nothing for a suspended HelmRelease, and it does not uninstall the release
-// of a HelmRelease that is deleted while it is suspended.
+// flux is the helm-controller of Flux. It does nothing for a suspended HelmRelease, and it does not uninstall the
+// release of a HelmRelease that is deleted while it is suspended.
 type flux struct{}
 
 func (flux) kinds() []schema.GroupVersionKind {
@@ -93,8 +93,8 @@ func (flux) resume(ctx context.Context, c *kube.Client, item *migrate.Item) erro
 	return errors.Join(errs...)
 }
 
-// detach deletes the first object last: its name is in an annotation of the HelmOp, by which a repeated command finds the
-// HelmOp.
+// detach deletes the first object last: its name is in an annotation of the HelmOp, by which a repeated command finds
+// the HelmOp.
 func (flux) detach(ctx context.Context, c *kube.Client, item *migrate.Item) error {
 	for _, ref := range slices.Backward(item.From) {
 		exists, err := markDetaching(ctx, c, item, ref)

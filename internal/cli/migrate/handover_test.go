@@ -126,7 +126,9 @@ func (w *world) wrote(verb string, object client.Object) {
 	w.writes = append(w.writes, verb+" "+kind+" "+object.GetName())
 }
 
-func (w *world) create(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
+func (w *world) create(ctx context.Context, c client.WithWatch, object client.Object,
+	opts ...client.CreateOption,
+) error {
 	w.wrote("create", object)
 	if err := c.Create(ctx, object, opts...); err != nil {
 		return err
@@ -166,7 +168,9 @@ func (w *world) patch(ctx context.Context, c client.WithWatch, object client.Obj
 }
 
 // remove refuses what would uninstall a release.
-func (w *world) remove(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.DeleteOption) error {
+func (w *world) remove(ctx context.Context, c client.WithWatch, object client.Object,
+	opts ...client.DeleteOption,
+) error {
 	w.wrote("delete", object)
 	live := object.DeepCopyObject().(client.Object)
 	if err := c.Get(ctx, client.ObjectKeyFromObject(object), live); err != nil {

@@ -94,7 +94,7 @@ func recordIn(ctx context.Context, c *kube.Client, cluster types.NamespacedName,
 	for i := range secrets.Items {
 		record, err := migrate.ReadRecord(cluster, secrets.Items[i].Data["release"])
 		if err != nil {
-			return nil, fmt.Errorf("Secret %s/%s: %w", namespace, secrets.Items[i].Name, err)
+			return nil, fmt.Errorf("record %s/%s: %w", namespace, secrets.Items[i].Name, err)
 		}
 		if newest == nil || record.Revision > newest.Revision {
 			newest = record

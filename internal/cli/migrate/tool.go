@@ -151,7 +151,9 @@ func setPaused(object metav1.Object, item *migrate.Item) {
 }
 
 // markDetaching sets the step of an object to stepDetaching. exists is false if there is no object.
-func markDetaching(ctx context.Context, c *kube.Client, item *migrate.Item, ref migrate.Object) (exists bool, err error) {
+func markDetaching(ctx context.Context, c *kube.Client, item *migrate.Item, ref migrate.Object) (
+	exists bool, err error,
+) {
 	object, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
 		setStep(object, stepDetaching, item)
 		return nil
@@ -162,9 +164,9 @@ func markDetaching(ctx context.Context, c *kube.Client, item *migrate.Item, ref 
 // detachAttempts is how often an object is detached that its tool changes at the same time.
 const detachAttempts = 20
 
-// deleteDetached deletes an object in a state in which it has neither a finalizer of its tool nor an owner: the request
-// is refused if the tool has changed the object since. So the tool never finds the object under deletion, and the garbage
-// collector never deletes it because of its owner.
+// deleteDetached deletes an object in a state in which it has neither a finalizer of its tool nor an owner: the
+// request is refused if the tool has changed the object since. So the tool never finds the object under deletion, and
+// the garbage collector never deletes it because of its owner.
 func deleteDetached(ctx context.Context, c *kube.Client, ref migrate.Object, finalizer string) error {
 	for range detachAttempts {
 		object, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
