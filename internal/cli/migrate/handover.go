@@ -140,9 +140,8 @@ func (m *migration) awaitAdoption(ctx context.Context, item *migrate.Item) error
 	if len(item.Releases) == 0 {
 		return nil
 	}
-	var missing []string
-	shown := ""
-	objects := map[client.ObjectKey]*addonsv1.HelmOpRelease{}
+	shown, objects := "", map[client.ObjectKey]*addonsv1.HelmOpRelease{}
+	missing := notAdopted(item, objects)
 	err := kube.Follow(ctx, m.client, &addonsv1.HelmOpReleaseList{},
 		func(change kube.Change[*addonsv1.HelmOpRelease]) (bool, error) {
 			change.Apply(&objects)
@@ -155,17 +154,22 @@ func (m *migration) awaitAdoption(ctx context.Context, item *migrate.Item) error
 			return len(missing) == 0, nil
 		}, client.InNamespace(item.HelmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(item.HelmOp)))
 	if err != nil {
-		if len(missing) == 0 {
-			return err
-		}
-		return fmt.Errorf("%s not adopted: %w. Correct the HelmOp and repeat the command, or return with --undo:\n  %s",
-			plural.Count(len(missing), "release is", "releases are"), err,
-			strings.Join(missing[:min(len(missing), maxMissing)], "\n  "))
+		return kube.WithText(fmt.Sprintf("%s not adopted: %s. Correct the HelmOp and repeat the command, or return with "+
+			"--undo:\n  %s", plural.Count(len(missing), "release is", "releases are"), m.why(err),
+			strings.Join(missing[:min(len(missing), maxMissing)], "\n  ")), err)
 	}
 	m.noteChanged(item, objects)
 	m.done("HelmOp %s/%s has adopted %s", item.HelmOp.Namespace, item.HelmOp.Name,
 		plural.Count(len(item.Releases), "release", "releases"))
 	return nil
+}
+
+// why describes an error of a wait.
+func (m *migration) why(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Sprintf("timed out after %s", m.timeout)
+	}
+	return err.Error()
 }
 
 // byCluster returns the HelmOpReleases of an item by their Clusters.
