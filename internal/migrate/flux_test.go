@@ -77,7 +77,7 @@ upgrade: {maxHistory: 5}
   chart: {spec: {chart: app, version: 1.2.3, sourceRef: {kind: HelmRepository, name: repository}}}
   timeout: 3m
   maxHistory: 2
-  dependsOn: [{name: base}, {name: elsewhere, namespace: other}]
+  dependsOn: [{name: base}, {name: other, namespace: other}]
   values: {text: "a {{ b }} c", list: ["{{"], number: 7}
   valuesFrom:
   - {kind: ConfigMap, name: first}
@@ -128,7 +128,7 @@ values: {text: 'a {{ "{{" }} b }} c', list: ['{{ "{{" }}'], number: 7}
 valuesFrom: [{kind: ConfigMap, name: first}]
 `},
 			gaps: map[string][]string{"app": {
-				"spec.dependsOn: other/elsewhere is not migrated to a HelmOp of this namespace; the release does not wait for it",
+				"spec.dependsOn: other/other is not migrated to a HelmOp of this namespace; the release does not wait for it",
 			}},
 		},
 		"other values are another HelmOp": {
@@ -181,7 +181,7 @@ func TestFluxReleasesThatCannotBeMigrated(t *testing.T) {
 			"!spec.chartRef: Bucket fleet/charts cannot be read, or is not a source of Helm charts that HelmOp can use"},
 		"suspended": {fluxRelease("app", "one", ref+"\n  suspend: true"),
 			"!spec.suspend: the object is suspended; resume it, so that its release is up to date when HelmOp adopts it"},
-		"records elsewhere": {fluxRelease("app", "one", ref+"\n  storageNamespace: records"),
+		"records other": {fluxRelease("app", "one", ref+"\n  storageNamespace: records"),
 			`!spec.storageNamespace: HelmOp stores the records of a release in the namespace of the release; move the Secrets ` +
 				`"sh.helm.release.v1.app.*" in namespace "records" of the Cluster to namespace "kube-system"`},
 	} {
