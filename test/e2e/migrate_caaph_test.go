@@ -4,7 +4,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -59,7 +58,8 @@ greeting: '{{ if hasPrefix "t" .Cluster.metadata.name }}t{{ else }}other{{ end }
 	before := s.charted(workloads)
 	for i, state := range before {
 		s.Expect(state.objects).NotTo(gomega.BeEmpty(), "objects of the charts in %s", workloads[i].name)
-		s.Expect(state.records).To(gomega.HaveLen(3), "records in %s", workloads[i].name)
+		// CAAPH may have installed a chart twice if it generated the name: it stores the name after the installation.
+		s.Expect(len(state.records)).To(gomega.BeNumerically(">=", 3), "records in %s", workloads[i].name)
 	}
 	unchanged := func(s *scenario) {
 		s.Helper()
@@ -233,12 +233,7 @@ func (s *scenario) charted(workloads []*workload) []charted {
 // generatedName returns the name of the release that CAAPH generated in a Cluster.
 func (s *scenario) generatedName(w *workload) string {
 	s.Helper()
-	secrets := &metav1.PartialObjectMetadataList{}
-	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	s.must(w.List(context.WithoutCancel(s.Context()), secrets, client.InNamespace("slow-system"),
-		client.MatchingLabels{"owner": "helm"}))
-	s.Expect(secrets.Items).NotTo(gomega.BeEmpty())
-	name := secrets.Items[0].Labels["name"]
+	name := s.cluster(w.name).Annotations[addonsv1.ReleaseNameAnnotationPrefix+"/slow"]
 	s.Expect(name).To(gomega.HavePrefix("slow-"))
 	return name
 }
