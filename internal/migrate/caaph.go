@@ -41,9 +41,6 @@ const (
 	// HelmChartProxyLabel of a HelmReleaseProxy names its HelmChartProxy.
 	HelmChartProxyLabel = "helmreleaseproxy.addons.cluster.x-k8s.io/helmchartproxy-name"
 
-	// installOnce is the strategy of a HelmChartProxy whose releases CAAPH does not touch after their installation.
-	installOnce = "InstallOnce"
-
 	// defaultOCIKey is the key of a Secret with credentials if a HelmChartProxy names none.
 	defaultOCIKey = "config.json"
 )
@@ -151,9 +148,10 @@ func fromHelmChartProxy(object *unstructured.Unstructured, releases []*unstructu
 		item.block("metadata", "the annotation %s pauses the object; remove the annotation, so that its releases are up to "+
 			"date when HelmOp adopts them", clusterv1.PausedAnnotation)
 	}
-	if proxy.Spec.ReconcileStrategy == installOnce {
-		item.block("spec.reconcileStrategy", "HelmOp does not stop to reconcile a release after its installation; delete the "+
-			"object, CAAPH does not uninstall its releases, and create a HelmOp when HelmOp is to upgrade them")
+	if proxy.Spec.ReconcileStrategy == string(addonsv1.ReconcileStrategyInstallOnce) {
+		spec.ReconcileStrategy, spec.DeletionPolicy = addonsv1.ReconcileStrategyInstallOnce, addonsv1.DeletionPolicyOrphan
+		item.gap("spec.reconcileStrategy", "a release that was changed since its installation is not adopted; then "+
+			"delete the object instead: CAAPH does not uninstall its releases")
 	}
 	if proxy.DeletionTimestamp != nil {
 		item.block("metadata", "the object is being deleted, and CAAPH uninstalls its releases")

@@ -162,6 +162,19 @@ upgrade:
 `,
 			gaps: []string{"spec.options.uninstall.description: HelmOp writes its own description of an uninstallation"},
 		},
+		"installed once": {
+			proxy: proxy("  releaseName: calico\n  version: 1.0.0\n  reconcileStrategy: InstallOnce"),
+			spec: `
+clusterSelector: {matchLabels: {cni: calico}}
+deletionPolicy: Orphan
+install: {takeOwnership: true, adoption: WhenUnchanged}
+reconcileStrategy: InstallOnce
+release: {name: calico, namespace: default}
+source: {url: "oci://registry.example/charts/tigera-operator", ref: {tag: 1.0.0}}
+`,
+			gaps: []string{"spec.reconcileStrategy: a release that was changed since its installation is not adopted; then " +
+				"delete the object instead: CAAPH does not uninstall its releases"},
+		},
 		"gaps that block": {
 			proxy: proxy(`
   releaseName: calico
@@ -169,7 +182,6 @@ upgrade:
   valuesTemplate: "now: {{ now }}"
   credentials: {secret: {name: registry, namespace: other}, key: config.json}
   tlsConfig: {insecureSkipTLSVerify: true}
-  reconcileStrategy: InstallOnce
 `),
 			releases: []string{releaseProxy("one", "", "pending-install"), releaseProxy("two", "calico", "failed")},
 			spec: `
@@ -195,8 +207,6 @@ valuesTemplate: "now: {{ now }}"
 				"!spec.valuesTemplate: HelmOp cannot read the template, spec.valuesTemplate line 1: the function \"now\" is " +
 					"not available: the output of a template must depend on the Cluster only, not on time, randomness, files or " +
 					"the network; see docs/templates.md, and correct the template",
-				"!spec.reconcileStrategy: HelmOp does not stop to reconcile a release after its installation; delete the object, " +
-					"CAAPH does not uninstall its releases, and create a HelmOp when HelmOp is to upgrade them",
 			},
 		},
 	} {
