@@ -56,7 +56,7 @@ override export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 # the same.
 CONTROLLER_GEN := go tool -modfile=hack/tools/codegen/go.mod controller-gen
 KUSTOMIZE := go tool -modfile=hack/tools/codegen/go.mod kustomize
-ALIGNED := . hack/tools/codegen hack/tools/prometheus hack/tools/testbed
+ALIGNED := . hack/tools/caaph hack/tools/codegen hack/tools/prometheus hack/tools/testbed
 CRD_REF_DOCS := go tool -modfile=hack/tools/apidocs/go.mod crd-ref-docs
 HUGO := go tool -modfile=hack/tools/site/go.mod hugo
 GOLANGCI_LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint

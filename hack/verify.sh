@@ -53,7 +53,7 @@ verify_imports() {
 
 # Two versions of one dependency would be compiled twice.
 verify_aligned() {
-  go run ./hack/cmd/align -check . hack/tools/codegen hack/tools/prometheus hack/tools/testbed
+  go run ./hack/cmd/align -check . hack/tools/caaph hack/tools/codegen hack/tools/prometheus hack/tools/testbed
 }
 
 # Without a network, a module that is not in the cache cannot be checked. The check then reports this and does not fail.

@@ -83,6 +83,25 @@ const (
 	// the release was installed and Ready once. The manager writes it, and then does nothing for the release any more.
 	InstalledOnceAnnotation = "addons.cluster.x-k8s.io/installed-once"
 
+	// ReleaseNameAnnotationPrefix begins the names of annotations on a Cluster. After a slash follows the name of a HelmOp,
+	// and the value is the name of its release in the Cluster. "kubectl helmop migrate" sets the annotation for releases
+	// whose names another tool generated, and spec.release.name of the HelmOp reads it.
+	ReleaseNameAnnotationPrefix = "release-name.addons.cluster.x-k8s.io"
+
+	// MigratedClusterLabelPrefix begins the names of labels on a Cluster. After a slash follows the name of a HelmOp.
+	// "kubectl helmop migrate" sets the label to "true" on Clusters that another tool chose by their names, and the HelmOp
+	// selects the Clusters by the label.
+	MigratedClusterLabelPrefix = "migrated.addons.cluster.x-k8s.io"
+
+	// MigratedFromAnnotation on a HelmOp names the object of another tool that "kubectl helmop migrate" made the HelmOp
+	// from: "<kind>/<namespace>/<name>".
+	MigratedFromAnnotation = "addons.cluster.x-k8s.io/migrated-from"
+
+	// MigrationAnnotation on an object of another tool has the step of its migration and the name of its HelmOp: "Paused
+	// calico" until its releases are adopted, then "Detaching calico". The command "kubectl helmop migrate" sets the
+	// annotation.
+	MigrationAnnotation = "addons.cluster.x-k8s.io/migration"
+
 	// DriftDetectionAnnotation with the value "Disabled", on an object in a workload cluster or on the object in its
 	// chart, leaves that object out of drift detection.
 	DriftDetectionAnnotation = "addons.cluster.x-k8s.io/drift-detection"

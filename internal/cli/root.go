@@ -23,6 +23,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/migrate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/support"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
@@ -131,6 +132,7 @@ Exit codes:
 	)
 	options := kube.Options{Streams: streams, Program: title}
 	root.AddCommand(fleet.Commands(options)...)
+	root.AddCommand(migrate.Commands(options)...)
 	root.AddCommand(support.Commands(options)...)
 	addCompletion(root, streams)
 	return root

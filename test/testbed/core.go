@@ -32,7 +32,7 @@ func (m *Management) startCore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	certs := m.file("core-webhook-certs")
-	if err := writeServingCert(certs); err != nil {
+	if _, err := writeServingCert(certs); err != nil {
 		return err
 	}
 	ports, err := process.FreePorts(3)
@@ -73,22 +73,23 @@ func (m *Management) startCore(ctx context.Context) error {
 	return nil
 }
 
-func writeServingCert(dir string) error {
+// writeServingCert writes a certificate for webhooks on this machine, and returns its authority.
+func writeServingCert(dir string) (*pki.CA, error) {
 	ca, err := pki.NewCA("webhooks")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	pair, err := ca.Server("webhooks", "127.0.0.1", "localhost")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+		return nil, err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "tls.crt"), pair.Cert, 0o600); err != nil {
-		return err
+		return nil, err
 	}
-	return os.WriteFile(filepath.Join(dir, "tls.key"), pair.Key, 0o600)
+	return ca, os.WriteFile(filepath.Join(dir, "tls.key"), pair.Key, 0o600)
 }
 
 // probe requires status 200 of url.

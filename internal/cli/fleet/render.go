@@ -104,6 +104,13 @@ func (r *rendering) release(ctx context.Context, name string, options preview.Op
 
 // newPreviewer returns a Previewer with the rights of the user.
 func newPreviewer(c *kube.Client, options preview.Options, b *kube.Base) (*preview.Previewer, error) {
+	return newPreviewerWith(c, options, b, nil)
+}
+
+// newPreviewerWith is newPreviewer with a reader that wrap returns; nil changes nothing.
+func newPreviewerWith(c *kube.Client, options preview.Options, b *kube.Base,
+	wrap func(client.Reader) client.Reader,
+) (*preview.Previewer, error) {
 	var err error
 	if options.Config, err = b.RestConfig(); err != nil {
 		return nil, err
@@ -113,6 +120,9 @@ func newPreviewer(c *kube.Client, options preview.Options, b *kube.Base) (*previ
 	// Templates read objects of any kind, so this client discovers kinds.
 	if options.Client, err = client.New(options.Config, client.Options{Scheme: c.Scheme()}); err != nil {
 		return nil, kube.Explain(err)
+	}
+	if wrap != nil {
+		options.Client = wrap(options.Client)
 	}
 	return preview.New(options), nil
 }

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -122,8 +123,8 @@ func (b *Base) Invocation() fleetview.Program {
 	return p
 }
 
-// Connect returns a client. It sends no request.
-func (b *Base) Connect() (*Client, error) {
+// Connect returns a client. It sends no request. kinds are further namespaced kinds that the command uses.
+func (b *Base) Connect(kinds ...schema.GroupVersionKind) (*Client, error) {
 	config, err := b.RestConfig()
 	if err != nil {
 		return nil, err
@@ -145,6 +146,9 @@ func (b *Base) Connect() (*Client, error) {
 	mapper.Add(clusterv1.GroupVersion.WithKind("Cluster"), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Event"), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
+	for _, kind := range kinds {
+		mapper.Add(kind, meta.RESTScopeNamespace)
+	}
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
 		return nil, Explain(err)

@@ -1,0 +1,175 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
+)
+
+// defaultTimeout is how long the command waits for adoptions and deletions at most.
+const defaultTimeout = 10 * time.Minute
+
+// migration is the command "migrate".
+type migration struct {
+	kube.Base
+	comparison fleet.Comparison
+
+	from, output string
+
+	// release and chartURL are for --from helm.
+	release, chartURL string
+	apply, undo       bool
+	preview           bool
+	timeout           time.Duration
+	client            *kube.Client
+	tool              tool
+}
+
+// Commands returns the commands of the package.
+func Commands(o kube.Options) []*cobra.Command { return []*cobra.Command{newMigrate(o)} }
+
+func newMigrate(o kube.Options) *cobra.Command {
+	m := &migration{Base: kube.NewBase(o)}
+	cmd := &cobra.Command{
+		Use:   "migrate --from " + strings.Join(toolNames, "|") + " [NAME...]",
+		Short: "Take over releases from another tool",
+		Long: `Take over releases from another tool.
+
+The command reads the objects of the other tool in a namespace, or those with the given names:
+
+  caaph  HelmChartProxies of the Cluster API add-on provider for Helm
+  flux   HelmReleases of Flux whose kubeConfig is the one of a Cluster
+  helm   none: it reads the release --release in all Clusters of the namespace
+
+For each, it prints the HelmOp that replaces the object, what a HelmOp cannot express, and what the HelmOp would change
+in each Cluster. Without --apply and --undo it writes nothing. With -o yaml it prints the HelmOps only.
+
+With --apply, the command hands the releases over:
+
+  1. It pauses the object of the other tool.
+  2. It creates the HelmOp, and before that the annotations or labels on Clusters that the HelmOp needs.
+  3. It waits until HelmOp has adopted each release. An adoption does not create a Helm revision.
+  4. It deletes the object of the other tool, in a way that does not uninstall the releases.
+
+An annotation on the object has the step: repeat the command after an interruption. Until step 4, --undo returns to the
+other tool: it deletes the HelmOp, leaves the releases installed, and ends the pause.
+
+The command uses your rights: to read and write the objects of the other tool, HelmOps, and the metadata of Clusters.`,
+		Example: `  # What would happen?
+  kubectl helmop migrate --from caaph
+
+  # The HelmOps, for a Git repository
+  kubectl helmop migrate --from caaph -o yaml
+
+  # Hand over one HelmChartProxy, and then all others
+  kubectl helmop migrate --from caaph calico --apply
+  kubectl helmop migrate --from caaph --apply`,
+		Args: kube.Args(0, -1),
+		RunE: func(cmd *cobra.Command, args []string) error { return m.run(cmd.Context(), args) },
+	}
+	m.Add(cmd)
+	m.comparison.Add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&m.from, "from", "", "Tool to migrate from: "+strings.Join(toolNames, ", ")+".")
+	flags.StringVar(&m.release, "release", "", "With --from helm, the release: NAMESPACE/NAME.")
+	flags.StringVar(&m.chartURL, "chart-url", "",
+		"With --from helm, the OCI repository of the chart, oci://HOST/REPOSITORY: a release does not name it.")
+	flags.BoolVar(&m.apply, "apply", false, "Hand the releases over to HelmOp.")
+	flags.BoolVar(&m.undo, "undo", false, "Return to the other tool. Possible until its objects are being deleted.")
+	flags.BoolVar(&m.preview, "preview", true, "Show what the HelmOps would change in their Clusters.")
+	flags.StringVarP(&m.output, "output", "o", "", "Output format: yaml prints the HelmOps (default: a report).")
+	flags.DurationVar(&m.timeout, "timeout", defaultTimeout, "How long the command may take; 0 is without a limit.")
+	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions(toolNames, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"yaml"},
+		cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (m *migration) validate() error {
+	switch {
+	case m.toolOf() == nil:
+		return kube.Usagef("--from %q is unknown; use one of %s", m.from, strings.Join(toolNames, ", "))
+	case m.output != "" && m.output != "yaml":
+		return kube.Usagef("--output %q is unknown; use yaml", m.output)
+	case m.from != "helm" && (m.release != "" || m.chartURL != ""):
+		return kube.Usagef("--release and --chart-url are for --from helm")
+	case m.apply && m.undo:
+		return kube.Usagef("--apply and --undo cannot be used together")
+	case m.output != "" && (m.apply || m.undo):
+		return kube.Usagef("--output cannot be used with --apply and --undo")
+	default:
+		return nil
+	}
+}
+
+func (m *migration) run(ctx context.Context, names []string) error {
+	if err := m.validate(); err != nil {
+		return err
+	}
+	ctx, cancel := kube.Bounded(ctx, m.timeout)
+	defer cancel()
+	var err error
+	m.tool = m.toolOf()
+	if m.client, err = m.Connect(append(m.tool.kinds(), corev1.SchemeGroupVersion.WithKind("Secret"))...); err != nil {
+		return err
+	}
+	plan, err := m.tool.plan(ctx, m.client)
+	if err != nil {
+		return err
+	}
+	if err := choose(plan, names); err != nil {
+		return err
+	}
+	if len(plan.Items) == 0 {
+		m.Note("namespace %q has nothing to migrate from %s", m.client.Namespace, m.from)
+		return nil
+	}
+	switch {
+	case m.apply:
+		return m.handOver(ctx, plan)
+	case m.undo:
+		return m.handBack(ctx, plan)
+	case m.output == "yaml":
+		return m.printHelmOps(plan)
+	default:
+		return m.report(ctx, plan)
+	}
+}
+
+// choose keeps the items with these names of an object or of a HelmOp. Without names, it keeps all.
+func choose(plan *migrate.Plan, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	found := map[string]bool{}
+	plan.Items = slices.DeleteFunc(plan.Items, func(item migrate.Item) bool {
+		isNamed := false
+		for _, name := range names {
+			if item.HelmOp != nil && item.HelmOp.Name == name ||
+				slices.ContainsFunc(item.From, func(o migrate.Object) bool { return o.Name == name }) {
+				isNamed, found[name] = true, true
+			}
+		}
+		return !isNamed
+	})
+	var errs []error
+	for _, name := range names {
+		if !found[name] {
+			errs = append(errs, fmt.Errorf("there is no %q to migrate; check -n and --context", name))
+		}
+	}
+	return errors.Join(errs...)
+}

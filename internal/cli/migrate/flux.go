@@ -1,0 +1,140 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
+)
+
+// flux is the helm-controller of Flux. It does nothing for a suspended HelmRelease, and it does not uninstall the
+// release of a HelmRelease that is deleted while it is suspended.
+type flux struct{}
+
+func (flux) kinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{migrate.HelmReleaseKind, migrate.OCIRepositoryKind, migrate.HelmRepositoryKind}
+}
+
+func (flux) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) {
+	releases, err := list(ctx, c, migrate.HelmReleaseKind)
+	if err != nil {
+		return nil, err
+	}
+	var sources []*unstructured.Unstructured
+	for _, kind := range []schema.GroupVersionKind{migrate.OCIRepositoryKind, migrate.HelmRepositoryKind} {
+		// A source may be in another namespace than its HelmReleases.
+		found, err := listIn(ctx, c, kind, metav1.NamespaceAll)
+		if err != nil && !kube.IsKindMissing(err) {
+			return nil, err
+		}
+		sources = append(sources, found...)
+	}
+	clusters, err := clustersOf(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return migrate.FromFlux(releases, sources, clusters), nil
+}
+
+// clustersOf returns the Clusters of the namespace of a client.
+func clustersOf(ctx context.Context, c *kube.Client) ([]types.NamespacedName, error) {
+	found, _, err := kube.ListAll[*metav1.PartialObjectMetadata](ctx, c,
+		apiutil.MetadataList(clusterv1.GroupVersion.WithKind(apiutil.ClusterKind)), client.InNamespace(c.Namespace))
+	if err != nil {
+		return nil, err
+	}
+	names := make([]types.NamespacedName, 0, len(found))
+	for _, cluster := range found {
+		names = append(names, client.ObjectKeyFromObject(cluster))
+	}
+	return names, nil
+}
+
+func (flux) pause(ctx context.Context, c *kube.Client, item *migrate.Item) error {
+	var errs []error
+	for _, ref := range item.From {
+		_, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
+			setPaused(object, item)
+			return unstructured.SetNestedField(object.Object, true, "spec", "suspend")
+		})
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (flux) resume(ctx context.Context, c *kube.Client, item *migrate.Item) error {
+	var errs []error
+	for _, ref := range item.From {
+		_, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
+			if stepOf(object) != "" {
+				annotate(object, addonsv1.MigrationAnnotation, "")
+				unstructured.RemoveNestedField(object.Object, "spec", "suspend")
+			}
+			return nil
+		})
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// detach deletes the first object last: its name is in an annotation of the HelmOp, by which a repeated command finds
+// the HelmOp.
+func (flux) detach(ctx context.Context, c *kube.Client, item *migrate.Item) error {
+	for _, ref := range slices.Backward(item.From) {
+		exists, err := markDetaching(ctx, c, item, ref)
+		if err == nil && exists {
+			err = deleteSuspended(ctx, c, ref)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteSuspended deletes a suspended HelmRelease, and waits until it is gone.
+func deleteSuspended(ctx context.Context, c *kube.Client, ref migrate.Object) error {
+	object := &unstructured.Unstructured{}
+	if err := read(ctx, c, ref, object); err != nil {
+		return kube.Explain(client.IgnoreNotFound(err))
+	}
+	if suspended, _, _ := unstructured.NestedBool(object.Object, "spec", "suspend"); !suspended {
+		return fmt.Errorf("%s is not suspended any more, so that its deletion would uninstall its release; end what resumes "+
+			"it, and repeat the command", ref)
+	}
+	err := c.Delete(ctx, object, client.Preconditions{
+		UID: ptr.To(object.GetUID()), ResourceVersion: ptr.To(object.GetResourceVersion()),
+	})
+	if client.IgnoreNotFound(err) != nil {
+		return kube.Explain(err)
+	}
+	return awaitGone(ctx, c, ref)
+}
+
+// awaitGone waits until an object is gone.
+func awaitGone(ctx context.Context, c *kube.Client, ref migrate.Object) error {
+	objects := map[client.ObjectKey]*unstructured.Unstructured{}
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion(ref.APIVersion)
+	list.SetKind(ref.Kind + "List")
+	return kube.Follow(ctx, c, list, func(change kube.Change[*unstructured.Unstructured]) (bool, error) {
+		change.Apply(&objects)
+		return len(objects) == 0, nil
+	}, kube.Named(ref.Namespace, ref.Name)...)
+}

@@ -1,0 +1,226 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
+)
+
+// maxMissing is how many releases an error names that are not adopted.
+const maxMissing = 10
+
+// handOver hands the releases of a plan over to HelmOp. An item that fails does not stop the others. All HelmOps are
+// created before the command waits for the first one, so that HelmOp adopts their releases at the same time.
+func (m *migration) handOver(ctx context.Context, plan *migrate.Plan) error {
+	errs := make([]error, len(plan.Items))
+	for i := range plan.Items {
+		errs[i] = m.begin(ctx, &plan.Items[i])
+	}
+	for i := range plan.Items {
+		if errs[i] == nil {
+			errs[i] = m.finish(ctx, &plan.Items[i])
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// begin pauses the other tool, and creates the HelmOp.
+func (m *migration) begin(ctx context.Context, item *migrate.Item) error {
+	for _, step := range []func(context.Context, *migrate.Item) error{m.check, m.pause, m.mark, m.create} {
+		if err := step(ctx, item); err != nil {
+			return fmt.Errorf("%s: %w", item.Title(), err)
+		}
+	}
+	return nil
+}
+
+// finish waits until HelmOp has adopted the releases, and then deletes the objects of the other tool.
+func (m *migration) finish(ctx context.Context, item *migrate.Item) error {
+	for _, step := range []func(context.Context, *migrate.Item) error{m.awaitAdoption, m.detach} {
+		if err := step(ctx, item); err != nil {
+			return fmt.Errorf("%s: %w", item.Title(), err)
+		}
+	}
+	return nil
+}
+
+// check refuses an item with gaps that block it.
+func (m *migration) check(ctx context.Context, item *migrate.Item) error {
+	var open []string
+	for _, gap := range item.Blocked() {
+		if gap.Secret != "" {
+			secret := &metav1.PartialObjectMetadata{}
+			secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+			err := m.client.Get(ctx, client.ObjectKey{Namespace: item.HelmOp.Namespace, Name: gap.Secret}, secret)
+			if err == nil {
+				continue
+			}
+			if !apierrors.IsNotFound(err) {
+				return kube.Explain(err)
+			}
+		}
+		open = append(open, gap.String())
+	}
+	if len(open) > 0 {
+		return fmt.Errorf("not migrated: solve this first:\n  %s", strings.Join(open, "\n  "))
+	}
+	return nil
+}
+
+func (m *migration) pause(ctx context.Context, item *migrate.Item) error {
+	if err := m.tool.pause(ctx, m.client, item); err != nil {
+		return err
+	}
+	for _, object := range item.From {
+		m.done("%s paused", object)
+	}
+	return nil
+}
+
+func (m *migration) mark(ctx context.Context, item *migrate.Item) error {
+	return editMarks(ctx, m.client, item.Marks, setMark)
+}
+
+// create creates the HelmOp. A HelmOp of an earlier run stays as it is: a user may have corrected it.
+func (m *migration) create(ctx context.Context, item *migrate.Item) error {
+	helmOp := item.HelmOp.DeepCopy()
+	err := m.client.Create(ctx, helmOp, client.FieldOwner(fieldManager))
+	if err == nil {
+		m.done("HelmOp %s/%s created", helmOp.Namespace, helmOp.Name)
+		return nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return kube.Explain(err)
+	}
+	existing, err := m.existing(ctx, item)
+	if err != nil {
+		return err
+	}
+	if existing == nil {
+		return fmt.Errorf("HelmOp %s/%s exists, and this command did not create it for this object; delete or rename one of "+
+			"the two", helmOp.Namespace, helmOp.Name)
+	}
+	return nil
+}
+
+// existing returns the HelmOp that an earlier run created for an item; nil if there is none.
+func (m *migration) existing(ctx context.Context, item *migrate.Item) (*addonsv1.HelmOp, error) {
+	helmOp := &addonsv1.HelmOp{}
+	err := m.client.Get(ctx, client.ObjectKeyFromObject(item.HelmOp), helmOp)
+	switch {
+	case apierrors.IsNotFound(err) && !kube.IsKindMissing(err):
+		return nil, nil
+	case err != nil:
+		return nil, kube.Explain(err)
+	case helmOp.Annotations[addonsv1.MigratedFromAnnotation] != item.Origin():
+		return nil, nil
+	default:
+		return helmOp, nil
+	}
+}
+
+// awaitAdoption waits until HelmOp has adopted all releases of an item.
+func (m *migration) awaitAdoption(ctx context.Context, item *migrate.Item) error {
+	if len(item.Releases) == 0 {
+		return nil
+	}
+	shown, objects := "", map[client.ObjectKey]*addonsv1.HelmOpRelease{}
+	missing := notAdopted(item, objects)
+	err := kube.Follow(ctx, m.client, &addonsv1.HelmOpReleaseList{},
+		func(change kube.Change[*addonsv1.HelmOpRelease]) (bool, error) {
+			change.Apply(&objects)
+			missing = notAdopted(item, objects)
+			if progress := fmt.Sprint(len(missing)); len(missing) > 0 && progress != shown {
+				shown = progress
+				m.Note("%s: waiting for the adoption of %s", item.HelmOp.Name,
+					plural.Count(len(missing), "release", "releases"))
+			}
+			return len(missing) == 0, nil
+		}, client.InNamespace(item.HelmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(item.HelmOp)))
+	if err != nil {
+		return kube.WithText(fmt.Sprintf("%s not adopted: %s. Correct the HelmOp and repeat the command, or return with "+
+			"--undo:\n  %s", plural.Count(len(missing), "release is", "releases are"), m.why(err),
+			strings.Join(missing[:min(len(missing), maxMissing)], "\n  ")), err)
+	}
+	m.noteChanged(item, objects)
+	m.done("HelmOp %s/%s has adopted %s", item.HelmOp.Namespace, item.HelmOp.Name,
+		plural.Count(len(item.Releases), "release", "releases"))
+	return nil
+}
+
+// why describes an error of a wait.
+func (m *migration) why(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Sprintf("timed out after %s", m.timeout)
+	}
+	return err.Error()
+}
+
+// byCluster returns the HelmOpReleases of an item by their Clusters.
+func byCluster(item *migrate.Item, objects map[client.ObjectKey]*addonsv1.HelmOpRelease,
+) map[types.NamespacedName]*addonsv1.HelmOpRelease {
+	children := map[types.NamespacedName]*addonsv1.HelmOpRelease{}
+	for _, child := range objects {
+		// Two long names may share a label value.
+		if apiutil.HelmOpOf(child) == item.HelmOp.Name {
+			children[apiutil.ClusterKey(child)] = child
+		}
+	}
+	return children
+}
+
+// notAdopted returns what is missing for the releases of an item that are not adopted.
+func notAdopted(item *migrate.Item, objects map[client.ObjectKey]*addonsv1.HelmOpRelease) []string {
+	var missing []string
+	children := byCluster(item, objects)
+	for i := range item.Releases {
+		release := &item.Releases[i]
+		if isAdopted, why := migrate.IsAdopted(release, children[release.Cluster]); !isAdopted {
+			missing = append(missing, why)
+		}
+	}
+	return missing
+}
+
+// noteChanged warns about releases with another Helm revision than before.
+func (m *migration) noteChanged(item *migrate.Item, objects map[client.ObjectKey]*addonsv1.HelmOpRelease) {
+	children := byCluster(item, objects)
+	for i := range item.Releases {
+		release := &item.Releases[i]
+		if child := children[release.Cluster]; !migrate.IsUnchanged(release, child) {
+			m.Note("warning: the release %s/%s in Cluster %s has Helm revision %d; with %s it had %d", release.Namespace,
+				release.Name, release.Cluster.Name, child.Status.Release.Revision, m.from, release.Revision)
+		}
+	}
+}
+
+func (m *migration) detach(ctx context.Context, item *migrate.Item) error {
+	if err := m.tool.detach(ctx, m.client, item); err != nil {
+		return err
+	}
+	for _, object := range item.From {
+		m.done("%s deleted; its releases stay installed", object)
+	}
+	return nil
+}
+
+// done prints the result of a step.
+func (m *migration) done(format string, args ...any) {
+	_, _ = fmt.Fprintf(m.Streams.Out, format+"\n", args...)
+}

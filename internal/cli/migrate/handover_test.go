@@ -1,0 +1,368 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/yaml"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
+)
+
+const caaphObjects = `
+apiVersion: addons.cluster.x-k8s.io/v1alpha1
+kind: HelmChartProxy
+metadata: {name: calico, namespace: fleet, uid: chart, finalizers: [helmchartproxy.addons.cluster.x-k8s.io]}
+spec: {clusterSelector: {}, chartName: calico, repoURL: "oci://registry.example/charts", version: 1.0.0}
+---
+apiVersion: addons.cluster.x-k8s.io/v1alpha1
+kind: HelmReleaseProxy
+metadata:
+  name: calico-one
+  namespace: fleet
+  uid: release
+  finalizers: [helmreleaseproxy.addons.cluster.x-k8s.io]
+  labels: {helmreleaseproxy.addons.cluster.x-k8s.io/helmchartproxy-name: calico}
+  ownerReferences:
+  - {apiVersion: addons.cluster.x-k8s.io/v1alpha1, kind: HelmChartProxy, name: calico, uid: chart, controller: true}
+spec: {clusterRef: {name: one, namespace: fleet}, releaseName: calico-1764, namespace: default}
+status: {status: deployed, revision: 2}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: one, namespace: fleet}
+`
+
+const fluxObjects = `
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: one-calico, namespace: fleet, uid: release}
+spec:
+  kubeConfig: {secretRef: {name: one-kubeconfig}}
+  chartRef: {kind: OCIRepository, name: calico}
+status: {history: [{name: one-calico, namespace: default, version: 2, status: deployed}]}
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: OCIRepository
+metadata: {name: calico, namespace: fleet}
+spec: {url: "oci://registry.example/charts/calico", ref: {tag: 1.0.0}}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: one, namespace: fleet}
+`
+
+// world is a management cluster in memory. HelmOp adopts all releases at once, unless it does not run.
+type world struct {
+	*testing.T
+	migration
+	out bytes.Buffer
+
+	// writes are all writes, in their order.
+	writes []string
+	// isIdle is true if HelmOp adopts nothing.
+	isIdle bool
+	// afterPatch is called after each patch of an object.
+	afterPatch func(client.WithWatch, client.Object)
+}
+
+func newWorld(t *testing.T, from string, objects string) *world {
+	t.Helper()
+	w := &world{T: t}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{addonsv1.AddToScheme, clusterv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Create: w.create, Patch: w.patch, Delete: w.remove})
+	for document := range strings.SplitSeq(objects, "\n---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		builder = builder.WithObjects(object)
+	}
+	// The API server can select by name without an index.
+	release := &unstructured.Unstructured{}
+	release.SetGroupVersionKind(migrate.HelmReleaseKind)
+	for _, object := range []client.Object{&addonsv1.HelmOp{}, release} {
+		builder = builder.WithIndex(object, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} })
+	}
+	w.from = from
+	w.tool = w.toolOf()
+	w.Streams.Out, w.Streams.ErrOut = &w.out, io.Discard
+	w.client = &kube.Client{WithWatch: builder.Build(), Namespace: "fleet", Note: w.Note}
+	return w
+}
+
+func (w *world) wrote(verb string, object client.Object) {
+	kind := object.GetObjectKind().GroupVersionKind().Kind
+	if kind == "" {
+		kind = strings.TrimPrefix(fmt.Sprintf("%T", object), "*v1alpha1.")
+	}
+	w.writes = append(w.writes, verb+" "+kind+" "+object.GetName())
+}
+
+func (w *world) create(ctx context.Context, c client.WithWatch, object client.Object,
+	opts ...client.CreateOption,
+) error {
+	w.wrote("create", object)
+	if err := c.Create(ctx, object, opts...); err != nil {
+		return err
+	}
+	if helmOp, ok := object.(*addonsv1.HelmOp); ok && !w.isIdle {
+		return w.adopt(ctx, c, helmOp)
+	}
+	return nil
+}
+
+// adopt creates the HelmOpRelease of a HelmOp, as after an adoption.
+func (w *world) adopt(ctx context.Context, c client.WithWatch, helmOp *addonsv1.HelmOp) error {
+	child := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: helmOp.Namespace,
+		Name: apiutil.ChildName(helmOp.Name, "one"), Labels: apiutil.ChildSelector(helmOp),
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: addonsv1.GroupVersion.String(), Kind: apiutil.HelmOpKind,
+			Name: helmOp.Name, Controller: new(bool)}}}}
+	*child.OwnerReferences[0].Controller = true
+	child.Spec.ClusterRef = addonsv1.ClusterReference{Name: "one"}
+	child.Spec.Release = addonsv1.ReleaseIdentity{Name: "calico-1764", Namespace: "default"}
+	if w.from == "flux" {
+		child.Spec.Release.Name = "one-calico"
+	}
+	child.Status.Release = &addonsv1.ReleaseObservation{Revision: 2}
+	child.Status.Conditions = []metav1.Condition{{Type: addonsv1.ReleasedCondition, Status: metav1.ConditionTrue}}
+	return c.Create(ctx, child)
+}
+
+func (w *world) patch(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+	opts ...client.PatchOption,
+) error {
+	w.wrote("patch", object)
+	err := c.Patch(ctx, object, patch, opts...)
+	if err == nil && w.afterPatch != nil {
+		w.afterPatch(c, object)
+	}
+	return err
+}
+
+// remove refuses what would uninstall a release.
+func (w *world) remove(ctx context.Context, c client.WithWatch, object client.Object,
+	opts ...client.DeleteOption,
+) error {
+	w.wrote("delete", object)
+	live := object.DeepCopyObject().(client.Object)
+	if err := c.Get(ctx, client.ObjectKeyFromObject(object), live); err != nil {
+		return err
+	}
+	options := (&client.DeleteOptions{}).ApplyOptions(opts)
+	if live.GetObjectKind().GroupVersionKind() == migrate.HelmReleaseProxyKind {
+		p := options.Preconditions
+		if p == nil || p.ResourceVersion == nil {
+			w.Errorf("%s is deleted whatever its state", object.GetName())
+		} else if *p.ResourceVersion == live.GetResourceVersion() &&
+			(len(live.GetFinalizers()) > 0 || len(live.GetOwnerReferences()) > 0) {
+			w.Errorf("%s is deleted with a finalizer or an owner", object.GetName())
+		}
+	}
+	return c.Delete(ctx, object, opts...)
+}
+
+func (w *world) plan() *migrate.Plan {
+	w.Helper()
+	plan, err := w.tool.plan(w.Context(), w.client)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return plan
+}
+
+// state returns an object without what each write changes.
+func (w *world) state(kind, name string) map[string]any {
+	w.Helper()
+	kinds := map[string]string{"HelmChartProxy": "addons.cluster.x-k8s.io/v1alpha1",
+		"HelmReleaseProxy": "addons.cluster.x-k8s.io/v1alpha1", "HelmRelease": "helm.toolkit.fluxcd.io/v2",
+		"Cluster": clusterv1.GroupVersion.String()}
+	object := &unstructured.Unstructured{}
+	ref := migrate.Object{APIVersion: kinds[kind], Kind: kind, Namespace: "fleet", Name: name}
+	if err := read(w.Context(), w.client, ref, object); client.IgnoreNotFound(err) != nil {
+		w.Fatal(err)
+	} else if err != nil {
+		return nil
+	}
+	object.SetResourceVersion("")
+	unstructured.RemoveNestedField(object.Object, "metadata", "annotations")
+	return object.Object
+}
+
+func TestHandOver(t *testing.T) {
+	for from, test := range map[string]struct {
+		objects string
+		writes  []string
+		mark    string
+	}{
+		"caaph": {caaphObjects, []string{
+			"patch HelmChartProxy calico", "patch HelmReleaseProxy calico-one", "patch Cluster one", "create HelmOp calico",
+			"patch HelmChartProxy calico", "patch HelmReleaseProxy calico-one", "delete HelmReleaseProxy calico-one",
+			"patch HelmChartProxy calico", "delete HelmChartProxy calico",
+		}, "calico-1764"},
+		"flux": {fluxObjects, []string{
+			"patch HelmRelease one-calico", "patch Cluster one", "create HelmOp calico", "patch HelmRelease one-calico",
+			"delete HelmRelease one-calico",
+		}, "true"},
+	} {
+		t.Run(from, func(t *testing.T) {
+			w := newWorld(t, from, test.objects)
+			if err := w.handOver(t.Context(), w.plan()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.writes, w.writes); diff != "" {
+				t.Error(diff)
+			}
+			cluster := &clusterv1.Cluster{}
+			if err := w.client.Get(t.Context(), types.NamespacedName{Namespace: "fleet", Name: "one"}, cluster); err != nil {
+				t.Fatal(err)
+			}
+			marks := cluster.Annotations[addonsv1.ReleaseNameAnnotationPrefix+"/calico"] +
+				cluster.Labels[addonsv1.MigratedClusterLabelPrefix+"/calico"]
+			if marks != test.mark {
+				t.Errorf("marks of the Cluster: %v, %v", cluster.Annotations, cluster.Labels)
+			}
+			if len(w.plan().Items) != 0 {
+				t.Error("there is still something to migrate")
+			}
+		})
+	}
+}
+
+// TestToolAddsItsFinalizerAgain has a tool that adds its finalizer after the command has removed it.
+func TestToolAddsItsFinalizerAgain(t *testing.T) {
+	w := newWorld(t, "caaph", caaphObjects)
+	added := 0
+	w.afterPatch = func(c client.WithWatch, object client.Object) {
+		if object.GetObjectKind().GroupVersionKind() != migrate.HelmReleaseProxyKind || len(object.GetFinalizers()) > 0 ||
+			added == 3 {
+			return
+		}
+		added++
+		live := object.DeepCopyObject().(client.Object)
+		controllerutil.AddFinalizer(live, migrate.HelmReleaseProxyFinalizer)
+		if err := c.Update(t.Context(), live); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := w.handOver(t.Context(), w.plan()); err != nil {
+		t.Fatal(err)
+	}
+	if added != 3 || w.state("HelmReleaseProxy", "calico-one") != nil {
+		t.Errorf("the finalizer was added %d times", added)
+	}
+}
+
+func TestUndo(t *testing.T) {
+	for from, test := range map[string]struct{ objects, kind, name string }{
+		"caaph": {caaphObjects, "HelmChartProxy", "calico"},
+		"flux":  {fluxObjects, "HelmRelease", "one-calico"},
+	} {
+		t.Run(from, func(t *testing.T) {
+			w := newWorld(t, from, test.objects)
+			w.isIdle = true
+			before, cluster := w.state(test.kind, test.name), w.state("Cluster", "one")
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			err := w.handOver(ctx, w.plan())
+			if err == nil || !strings.Contains(err.Error(), "Cluster one: HelmOp has not assigned the release yet") {
+				t.Errorf("error: %v", err)
+			}
+			plan := w.plan()
+			if blocked := plan.Items[0].Blocked(); len(blocked) > 0 {
+				t.Errorf("an interrupted migration cannot continue: %v", blocked)
+			}
+			if err := w.handBack(t.Context(), plan); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before, w.state(test.kind, test.name)); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(cluster, w.state("Cluster", "one")); diff != "" {
+				t.Error(diff)
+			}
+			helmOps := &addonsv1.HelmOpList{}
+			if err := w.client.List(t.Context(), helmOps); err != nil || len(helmOps.Items) > 0 {
+				t.Errorf("HelmOps: %v, %v", helmOps.Items, err)
+			}
+		})
+	}
+}
+
+// TestDetachingCannotBeUndone interrupts a migration while objects are being deleted.
+func TestDetachingCannotBeUndone(t *testing.T) {
+	w := newWorld(t, "caaph", caaphObjects)
+	plan := w.plan()
+	item := &plan.Items[0]
+	if err := w.begin(t.Context(), item); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := markDetaching(t.Context(), w.client, item, item.From[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.handBack(t.Context(), w.plan()); err == nil || !strings.Contains(err.Error(), "cannot be undone") {
+		t.Errorf("error: %v", err)
+	}
+	if err := w.handOver(t.Context(), w.plan()); err != nil {
+		t.Error(err)
+	}
+	if w.state("HelmChartProxy", "calico") != nil {
+		t.Error("the HelmChartProxy still exists")
+	}
+}
+
+// TestForeignHelmOpStays has a HelmOp of the same name that the command did not create.
+func TestForeignHelmOpStays(t *testing.T) {
+	w := newWorld(t, "caaph", caaphObjects)
+	foreign := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "calico"}}
+	if err := w.client.Create(t.Context(), foreign); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.handOver(t.Context(), w.plan()); err == nil || !strings.Contains(err.Error(), "did not create it") {
+		t.Errorf("error: %v", err)
+	}
+	if err := w.handBack(t.Context(), w.plan()); err != nil {
+		t.Error(err)
+	}
+	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestChoose(t *testing.T) {
+	w := newWorld(t, "caaph", caaphObjects)
+	plan := w.plan()
+	if err := choose(plan, []string{"calico"}); err != nil || len(plan.Items) != 1 {
+		t.Errorf("%d items, %v", len(plan.Items), err)
+	}
+	if err := choose(plan, []string{"other"}); err == nil || len(plan.Items) != 0 {
+		t.Errorf("%d items, %v", len(plan.Items), err)
+	}
+}

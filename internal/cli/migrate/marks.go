@@ -1,0 +1,121 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
+)
+
+// markedReader is a reader of the management cluster in which the Clusters have marks already.
+type markedReader struct {
+	client.Reader
+	marks []migrate.Mark
+}
+
+// Get implements client.Reader.
+func (r markedReader) Get(ctx context.Context, key client.ObjectKey, object client.Object,
+	opts ...client.GetOption,
+) error {
+	if err := r.Reader.Get(ctx, key, object, opts...); err != nil {
+		return err
+	}
+	r.mark(object)
+	return nil
+}
+
+// List implements client.Reader.
+func (r markedReader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if err := r.Reader.List(ctx, list, opts...); err != nil {
+		return err
+	}
+	return meta.EachListItem(list, func(object runtime.Object) error {
+		r.mark(object.(client.Object))
+		return nil
+	})
+}
+
+// mark sets the marks on a Cluster.
+func (r markedReader) mark(object client.Object) {
+	_, isTyped := object.(*clusterv1.Cluster)
+	kind := object.GetObjectKind().GroupVersionKind()
+	if !isTyped && (kind.Group != clusterv1.GroupVersion.Group || kind.Kind != apiutil.ClusterKind) {
+		return
+	}
+	for _, mark := range r.marks {
+		if mark.Cluster == client.ObjectKeyFromObject(object) {
+			setMark(object, mark)
+		}
+	}
+}
+
+// setMark sets a label or an annotation.
+func setMark(object metav1.Object, mark migrate.Mark) {
+	if !mark.IsLabel {
+		annotate(object, mark.Key, mark.Value)
+		return
+	}
+	labels := maps.Clone(object.GetLabels())
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[mark.Key] = mark.Value
+	object.SetLabels(labels)
+}
+
+// removeMark removes a label or an annotation, unless it has another value.
+func removeMark(object metav1.Object, mark migrate.Mark) {
+	all := maps.Clone(object.GetAnnotations())
+	if mark.IsLabel {
+		all = maps.Clone(object.GetLabels())
+	}
+	if all[mark.Key] != mark.Value {
+		return
+	}
+	delete(all, mark.Key)
+	if mark.IsLabel {
+		object.SetLabels(all)
+	} else {
+		object.SetAnnotations(all)
+	}
+}
+
+// editMarks changes the Clusters of marks. Clusters that are gone are left out.
+func editMarks(ctx context.Context, c *kube.Client, marks []migrate.Mark,
+	change func(metav1.Object, migrate.Mark),
+) error {
+	byCluster, order := map[types.NamespacedName][]migrate.Mark{}, []types.NamespacedName{}
+	for _, mark := range marks {
+		if byCluster[mark.Cluster] == nil {
+			order = append(order, mark.Cluster)
+		}
+		byCluster[mark.Cluster] = append(byCluster[mark.Cluster], mark)
+	}
+	var errs []error
+	for _, key := range order {
+		ref := migrate.Object{APIVersion: clusterv1.GroupVersion.String(), Kind: apiutil.ClusterKind,
+			Namespace: key.Namespace, Name: key.Name}
+		_, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
+			for _, mark := range byCluster[key] {
+				change(object, mark)
+			}
+			return nil
+		})
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

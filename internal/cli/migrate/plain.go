@@ -1,0 +1,112 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/safeconfig"
+)
+
+// clustersAtOnce is the number of Clusters whose records are read at the same time.
+const clustersAtOnce = 16
+
+// plain is the helm command: a release in each Cluster, and no object in the management cluster.
+type plain struct {
+	// release is "namespace/name", and url is the OCI repository of the chart.
+	release, url string
+}
+
+func (plain) kinds() []schema.GroupVersionKind { return nil }
+
+func (p plain) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) {
+	namespace, name, ok := strings.Cut(p.release, "/")
+	if !ok || namespace == "" || name == "" || !strings.HasPrefix(p.url, "oci://") {
+		return nil, kube.Usagef("--from helm needs --release NAMESPACE/NAME and --chart-url oci://HOST/REPOSITORY")
+	}
+	clusters, err := clustersOf(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	records := make([]*migrate.Record, len(clusters))
+	errs := make([]error, len(clusters))
+	var group errgroup.Group
+	group.SetLimit(clustersAtOnce)
+	for i, cluster := range clusters {
+		group.Go(func() error {
+			records[i], errs[i] = recordIn(ctx, c, cluster, namespace, name)
+			return nil
+		})
+	}
+	_ = group.Wait() // The functions return no error: one Cluster does not stop the others.
+	var found []*migrate.Record
+	for i, record := range records {
+		if errs[i] != nil {
+			c.Note("warning: Cluster %s is left out: %v", clusters[i].Name, errs[i])
+		} else if record != nil {
+			found = append(found, record)
+		}
+	}
+	return migrate.FromHelm(name, c.Namespace, p.url, found), nil
+}
+
+// recordIn reads the newest record of a release in a Cluster; nil if there is no release.
+func recordIn(ctx context.Context, c *kube.Client, cluster types.NamespacedName, namespace, name string) (
+	*migrate.Record, error,
+) {
+	data, err := kubeconfig.FromSecret(ctx, c, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("read its kubeconfig: %w", kube.Explain(err))
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(data)
+	if err != nil {
+		return nil, fmt.Errorf("read its kubeconfig: %w", err)
+	}
+	if refusal := safeconfig.Refusal(config); refusal != "" {
+		return nil, errors.New(refusal)
+	}
+	workload, err := client.New(rest.CopyConfig(config), client.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		return nil, err
+	}
+	secrets := &corev1.SecretList{}
+	if err := workload.List(ctx, secrets, client.InNamespace(namespace),
+		client.MatchingLabels{"owner": "helm", "name": name}); err != nil {
+		return nil, err
+	}
+	var newest *migrate.Record
+	for i := range secrets.Items {
+		record, err := migrate.ReadRecord(cluster, secrets.Items[i].Data["release"])
+		if err != nil {
+			return nil, fmt.Errorf("record %s/%s: %w", namespace, secrets.Items[i].Name, err)
+		}
+		if newest == nil || record.Revision > newest.Revision {
+			newest = record
+		}
+	}
+	return newest, nil
+}
+
+// pause does nothing: no program but a user changes the release.
+func (plain) pause(context.Context, *kube.Client, *migrate.Item) error { return nil }
+
+func (plain) resume(context.Context, *kube.Client, *migrate.Item) error { return nil }
+
+// detach does nothing: there are no objects of another tool.
+func (plain) detach(context.Context, *kube.Client, *migrate.Item) error { return nil }

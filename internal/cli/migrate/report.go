@@ -1,0 +1,133 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
+)
+
+// report prints what a migration would do.
+func (m *migration) report(ctx context.Context, plan *migrate.Plan) error {
+	blocked := 0
+	for i := range plan.Items {
+		item := &plan.Items[i]
+		if len(item.Blocked()) > 0 {
+			blocked++
+		}
+		text := describe(item)
+		if m.preview && item.HelmOp != nil {
+			text += m.compare(ctx, item)
+		}
+		if _, err := fmt.Fprintln(m.Streams.Out, text); err != nil {
+			return err
+		}
+	}
+	if blocked > 0 {
+		m.Note("%s solved before the migration; see above",
+			plural.Count(blocked, "object has gaps that must be", "objects have gaps that must be"))
+	}
+	program := m.Invocation()
+	m.Note("to hand over: %s migrate --from %s -n %s --apply%s", program.Name, m.from, m.client.Namespace, program.Flags)
+	return nil
+}
+
+// describe returns the text about an item without its preview.
+func describe(item *migrate.Item) string {
+	var text strings.Builder
+	line := func(format string, args ...any) { _, _ = fmt.Fprintf(&text, format+"\n", args...) }
+	line("%s", item.Title())
+	if item.HelmOp != nil {
+		line("  HelmOp %s/%s", item.HelmOp.Namespace, item.HelmOp.Name)
+	}
+	names := make([]string, 0, len(item.Releases))
+	for _, cluster := range item.Clusters() {
+		names = append(names, cluster.Name)
+	}
+	line("  %s%s", plural.Count(len(names), "Cluster", "Clusters"), prefixed(": ",
+		plural.Few(names, fleetview.MaxNamedClusters)))
+	for _, gap := range item.Gaps {
+		what := "not carried over"
+		if gap.Blocks {
+			what = "to be solved first"
+		}
+		line("  %s: %s", what, gap)
+	}
+	return strings.TrimSuffix(text.String(), "\n") + "\n"
+}
+
+func prefixed(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
+}
+
+// compare returns what the HelmOp of an item would change in its Clusters.
+func (m *migration) compare(ctx context.Context, item *migrate.Item) string {
+	groups, err := m.comparison.Groups(ctx, &m.Base, item.HelmOp, func(reader client.Reader) client.Reader {
+		return markedReader{reader, item.Marks}
+	})
+	if err != nil {
+		return fmt.Sprintf("  no preview: %v\n", err)
+	}
+	clusters := 0
+	for i := range groups {
+		clusters += len(groups[i].Clusters)
+	}
+	var text strings.Builder
+	for i := range groups {
+		_, _ = fmt.Fprintf(&text, "  preview: %s: %s\n", fleet.GroupTitle(&groups[i], clusters), groups[i].Summary())
+	}
+	return text.String()
+}
+
+// printHelmOps prints the HelmOps of a plan. Gaps are comments.
+func (m *migration) printHelmOps(plan *migrate.Plan) error {
+	for i := range plan.Items {
+		item := &plan.Items[i]
+		text := "---\n"
+		for line := range strings.Lines(describe(item)) {
+			text += "# " + strings.TrimSuffix(line, "\n") + "\n"
+		}
+		for _, mark := range item.Marks {
+			what := "annotation"
+			if mark.IsLabel {
+				what = "label"
+			}
+			text += fmt.Sprintf("# needs the %s %s=%s on Cluster %s\n", what, mark.Key, mark.Value, mark.Cluster.Name)
+		}
+		if item.HelmOp != nil {
+			data, err := marshal(item)
+			if err != nil {
+				return err
+			}
+			text += string(data)
+		}
+		if _, err := fmt.Fprint(m.Streams.Out, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// marshal returns the HelmOp of an item as YAML, without its status.
+func marshal(item *migrate.Item) ([]byte, error) {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(item.HelmOp)
+	if err != nil {
+		return nil, err
+	}
+	delete(object, "status")
+	return yaml.Marshal(object)
+}

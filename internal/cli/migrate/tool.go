@@ -1,0 +1,191 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
+)
+
+// fieldManager is the field manager of all writes.
+const fieldManager = "kubectl-helmop"
+
+// Values of the annotation MigrationAnnotation.
+const (
+	stepPaused    = "Paused"
+	stepDetaching = "Detaching"
+)
+
+// tool is another tool whose releases HelmOp adopts. All methods can be repeated.
+type tool interface {
+	// kinds are the kinds of the tool's objects.
+	kinds() []schema.GroupVersionKind
+
+	// plan reads the objects of the namespace of the client, and converts them.
+	plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error)
+
+	// pause stops the tool for an item, and sets the step of its objects to stepPaused unless it is stepDetaching.
+	pause(ctx context.Context, c *kube.Client, item *migrate.Item) error
+
+	// resume is the opposite of pause.
+	resume(ctx context.Context, c *kube.Client, item *migrate.Item) error
+
+	// detach deletes the paused objects of an item. The tool does not uninstall their releases.
+	detach(ctx context.Context, c *kube.Client, item *migrate.Item) error
+}
+
+// toolNames are the values of --from.
+var toolNames = []string{"caaph", "flux", "helm"}
+
+// toolOf returns the tool of --from; nil if it is unknown.
+func (m *migration) toolOf() tool {
+	switch m.from {
+	case "caaph":
+		return caaph{}
+	case "flux":
+		return flux{}
+	case "helm":
+		return plain{release: m.release, url: m.chartURL}
+	default:
+		return nil
+	}
+}
+
+// list lists the objects of a kind in the namespace of a client.
+func list(ctx context.Context, c *kube.Client, kind schema.GroupVersionKind) ([]*unstructured.Unstructured, error) {
+	return listIn(ctx, c, kind, c.Namespace)
+}
+
+// listIn lists the objects of a kind in a namespace.
+func listIn(ctx context.Context, c *kube.Client, kind schema.GroupVersionKind, namespace string) (
+	[]*unstructured.Unstructured, error,
+) {
+	objects := &unstructured.UnstructuredList{}
+	objects.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	items, _, err := kube.ListAll[*unstructured.Unstructured](ctx, c, objects, client.InNamespace(namespace))
+	if kube.IsKindMissing(err) {
+		return nil, kube.WithText(fmt.Sprintf("the API server does not serve the kind %s of %s; check --context", kind.Kind,
+			kind.GroupVersion()), err)
+	}
+	return items, err
+}
+
+// read reads an object.
+func read(ctx context.Context, c *kube.Client, ref migrate.Object, object *unstructured.Unstructured) error {
+	object.Object = nil
+	object.SetAPIVersion(ref.APIVersion)
+	object.SetKind(ref.Kind)
+	return c.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)
+}
+
+// edit changes an object, and decides again if the object changes at the same time. It returns nil if there is no
+// object.
+func edit(ctx context.Context, c *kube.Client, ref migrate.Object, change func(*unstructured.Unstructured) error) (
+	*unstructured.Unstructured, error,
+) {
+	object := &unstructured.Unstructured{}
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := read(ctx, c, ref, object); err != nil {
+			return err
+		}
+		before := object.DeepCopy()
+		if err := change(object); err != nil {
+			return err
+		}
+		return c.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
+			client.FieldOwner(fieldManager))
+	})
+	if apierrors.IsNotFound(err) && !kube.IsKindMissing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", ref, kube.Explain(err))
+	}
+	return object, nil
+}
+
+// annotate sets an annotation, or removes it if the value is empty.
+func annotate(object metav1.Object, key, value string) {
+	all := maps.Clone(object.GetAnnotations())
+	if all == nil {
+		all = map[string]string{}
+	}
+	all[key] = value
+	if value == "" {
+		delete(all, key)
+	}
+	object.SetAnnotations(all)
+}
+
+// stepOf returns the step of a migration in which an object is; empty before the first one.
+func stepOf(object metav1.Object) string {
+	step, _ := migrate.Step(object)
+	return step
+}
+
+// setStep sets the step of an object.
+func setStep(object metav1.Object, step string, item *migrate.Item) {
+	annotate(object, addonsv1.MigrationAnnotation, step+" "+item.HelmOp.Name)
+}
+
+// setPaused sets the step of an object to stepPaused, unless its deletion has begun.
+func setPaused(object metav1.Object, item *migrate.Item) {
+	if stepOf(object) != stepDetaching {
+		setStep(object, stepPaused, item)
+	}
+}
+
+// markDetaching sets the step of an object to stepDetaching. exists is false if there is no object.
+func markDetaching(ctx context.Context, c *kube.Client, item *migrate.Item, ref migrate.Object) (
+	exists bool, err error,
+) {
+	object, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
+		setStep(object, stepDetaching, item)
+		return nil
+	})
+	return object != nil, err
+}
+
+// detachAttempts is how often an object is detached that its tool changes at the same time.
+const detachAttempts = 20
+
+// deleteDetached deletes an object in a state in which it has neither a finalizer of its tool nor an owner: the
+// request is refused if the tool has changed the object since. So the tool never finds the object under deletion, and
+// the garbage collector never deletes it because of its owner.
+func deleteDetached(ctx context.Context, c *kube.Client, ref migrate.Object, finalizer string) error {
+	for range detachAttempts {
+		object, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
+			if object.GetDeletionTimestamp() != nil {
+				return fmt.Errorf("it is being deleted, so that its tool uninstalls its release")
+			}
+			controllerutil.RemoveFinalizer(object, finalizer)
+			object.SetOwnerReferences(nil)
+			return nil
+		})
+		if err != nil || object == nil {
+			return err
+		}
+		err = c.Delete(ctx, object, client.Preconditions{
+			UID: ptr.To(object.GetUID()), ResourceVersion: ptr.To(object.GetResourceVersion()),
+		}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		if !apierrors.IsConflict(err) {
+			return kube.Explain(client.IgnoreNotFound(err))
+		}
+	}
+	return fmt.Errorf("%s: its tool changes it all the time; stop the tool, and repeat the command", ref)
+}

@@ -1,0 +1,43 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// IsAdopted reports whether a HelmOpRelease has adopted a release, and if not, what is missing. child is nil if there
+// is no HelmOpRelease. The health of the release does not count: an adoption does not change it.
+func IsAdopted(release *Release, child *addonsv1.HelmOpRelease) (adopted bool, missing string) {
+	where := fmt.Sprintf("Cluster %s", release.Cluster.Name)
+	if child == nil {
+		return false, where + ": HelmOp has not assigned the release yet"
+	}
+	want := addonsv1.ReleaseIdentity{Name: release.Name, Namespace: release.Namespace}
+	released := conditions.Get(child, addonsv1.ReleasedCondition)
+	switch {
+	case child.Spec.Release != want:
+		return false, fmt.Sprintf("%s: HelmOp names the release %s/%s, and the existing release is %s/%s", where,
+			child.Spec.Release.Namespace, child.Spec.Release.Name, want.Namespace, want.Name)
+	case child.Status.ObservedGeneration != child.Generation || released == nil:
+		return false, where + ": HelmOp has not reconciled the release yet"
+	case released.Status != metav1.ConditionTrue:
+		return false, fmt.Sprintf("%s: %s: %s", where, released.Reason, released.Message)
+	case child.Status.Release == nil:
+		return false, where + ": HelmOp has not read the release yet"
+	default:
+		return true, ""
+	}
+}
+
+// IsUnchanged reports whether an adopted release still has the Helm revision that it had with the other tool. A
+// revision that the other tool did not store counts as unchanged.
+func IsUnchanged(release *Release, child *addonsv1.HelmOpRelease) bool {
+	return release.Revision == 0 || child.Status.Release != nil && child.Status.Release.Revision == release.Revision
+}

@@ -1,0 +1,172 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
+)
+
+// anyVersion is the range of all versions that are not pre-releases.
+const anyVersion = "*"
+
+// refOf returns the reference for a version as Helm takes it: an exact version, a range, or nothing for the latest.
+func refOf(version string) addonsv1.ArtifactReference {
+	version = strings.TrimSpace(version)
+	if version == "" {
+		return addonsv1.ArtifactReference{Semver: anyVersion}
+	}
+	if _, err := semver.StrictNewVersion(strings.TrimPrefix(version, "v")); err == nil {
+		return addonsv1.ArtifactReference{Tag: version}
+	}
+	return addonsv1.ArtifactReference{Semver: version}
+}
+
+// isOCI is true for the address of an OCI registry.
+func isOCI(url string) bool { return strings.HasPrefix(url, "oci://") }
+
+// joinOCI returns the repository of a chart below an address.
+func joinOCI(url, chart string) string {
+	return strings.TrimSuffix(url, "/") + "/" + strings.Trim(chart, "/")
+}
+
+// setChart sets the address of a chart: a repository of an OCI registry, or a chart of an HTTPS repository. field is
+// the field with the address.
+func (i *Item) setChart(url, chart, field string) {
+	source := &i.HelmOp.Spec.Source
+	switch {
+	case isOCI(url):
+		source.URL = joinOCI(url, chart)
+	default:
+		i.block(field, "%q is not an OCI registry: HelmOp installs charts from OCI registries; push the chart %q to a "+
+			"registry, and set spec.source.url of the HelmOp", url, chart)
+		source.URL = url
+	}
+}
+
+// managers are labels and annotations by which a GitOps tool marks the objects that it manages.
+var managers = []struct{ key, tool string }{
+	{"kustomize.toolkit.fluxcd.io/name", "the Flux Kustomization"},
+	{"helm.toolkit.fluxcd.io/name", "the Flux HelmRelease"},
+	{"argocd.argoproj.io/tracking-id", "the Argo CD application"},
+	{"objectset.rio.cattle.io/id", "the Fleet bundle"},
+}
+
+// blockManaged blocks the migration of an object that a GitOps tool would restore.
+func (i *Item) blockManaged(meta *metav1.ObjectMeta) {
+	for _, m := range managers {
+		manager := meta.Labels[m.key]
+		if manager == "" {
+			manager = meta.Annotations[m.key]
+		}
+		if manager != "" {
+			i.block("metadata", "%s %q manages the object and would restore it; let this tool release the object without "+
+				"deleting it, and repeat the command", m.tool, manager)
+		}
+	}
+}
+
+// checkTemplates blocks the migration of templates that HelmOp cannot read.
+func (i *Item) checkTemplates(field string) {
+	spec := &i.HelmOp.Spec
+	_, err := templating.Compile(templating.Spec{
+		ReleaseName: nonEmpty(spec.Release.Name, i.HelmOp.Name), ReleaseNamespace: nonEmpty(spec.Release.Namespace,
+			apiutil.DefaultReleaseNamespace),
+		ValuesTemplate: spec.ValuesTemplate,
+	})
+	var failed *templating.Error
+	if errors.As(err, &failed) && failed.Field == "spec.valuesTemplate" {
+		i.block(field, "HelmOp cannot read the template, %v; see docs/templates.md, and correct the template", err)
+	} else if err != nil {
+		i.block(field, "%v", err)
+	}
+}
+
+func nonEmpty(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// escape returns a text that a template of HelmOp prints without a change.
+func escape(text string) string { return strings.ReplaceAll(text, "{{", `{{ "{{" }}`) }
+
+// literal returns values whose strings are not templates, as values of a HelmOp.
+func literal(values map[string]any) (*apiextensionsv1.JSON, error) {
+	if len(values) == 0 {
+		return nil, nil
+	}
+	raw, err := json.Marshal(escapeAll(values))
+	if err != nil {
+		return nil, fmt.Errorf("values: %w", err)
+	}
+	return &apiextensionsv1.JSON{Raw: raw}, nil
+}
+
+func escapeAll(value any) any {
+	switch value := value.(type) {
+	case string:
+		return escape(value)
+	case []any:
+		escaped := make([]any, len(value))
+		for i := range value {
+			escaped[i] = escapeAll(value[i])
+		}
+		return escaped
+	case map[string]any:
+		escaped := make(map[string]any, len(value))
+		for key, element := range value {
+			escaped[key] = escapeAll(element)
+		}
+		return escaped
+	default:
+		return value
+	}
+}
+
+// markKey returns the name of a label or an annotation on Clusters for a HelmOp. A long name is shortened, and ends
+// with a digest.
+func markKey(prefix, helmOp string) string {
+	if len(helmOp) > validation.LabelValueMaxLength {
+		digest := apiutil.HexDigest(helmOp)[:10]
+		helmOp = strings.TrimRight(helmOp[:validation.LabelValueMaxLength-len(digest)-1], "-.") + "-" + digest
+	}
+	return prefix + "/" + helmOp
+}
+
+// readName makes the release name of a HelmOp the value of an annotation of each Cluster. Clusters without the
+// annotation, new ones for example, get the name otherwise.
+func (i *Item) readName(otherwise string) {
+	key := markKey(addonsv1.ReleaseNameAnnotationPrefix, i.HelmOp.Name)
+	i.HelmOp.Spec.Release.Name = fmt.Sprintf("{{ get .ClusterAnnotations %q | default %q }}", key, otherwise)
+	for _, release := range i.Releases {
+		i.Marks = append(i.Marks, Mark{Cluster: release.Cluster, Key: key, Value: release.Name})
+	}
+}
+
+// selectMarked selects the Clusters of the releases by a label.
+func (i *Item) selectMarked() {
+	key := markKey(addonsv1.MigratedClusterLabelPrefix, i.HelmOp.Name)
+	i.HelmOp.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{key: "true"}}
+	marked := map[types.NamespacedName]bool{}
+	for _, release := range i.Releases {
+		if !marked[release.Cluster] {
+			marked[release.Cluster] = true
+			i.Marks = append(i.Marks, Mark{Cluster: release.Cluster, IsLabel: true, Key: key, Value: "true"})
+		}
+	}
+}

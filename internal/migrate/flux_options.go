@@ -1,0 +1,256 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+const (
+	// fluxMaxHistory is how many Helm revisions Flux keeps by default.
+	fluxMaxHistory = 5
+
+	// helmContentType is the media type of a Helm chart, which HelmOp reads without a layerSelector.
+	helmContentType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+)
+
+// setFluxChart converts the chart of a HelmRelease.
+func (i *Item) setFluxChart(r *fluxReader, release *helmRelease) {
+	ref, field := release.Spec.ChartRef, "spec.chartRef"
+	if chart := release.Spec.Chart; chart != nil {
+		ref, field = &chart.Spec.SourceRef, "spec.chart.spec.sourceRef"
+	}
+	if ref == nil {
+		i.block(field, "the object names no chart")
+		return
+	}
+	key := crossName{ref.Kind, ref.Name, nonEmpty(ref.Namespace, release.Namespace)}
+	source := r.sources[key]
+	if source == nil {
+		i.block(field, "%s %s/%s cannot be read, or is not a source of Helm charts that HelmOp can use", key.Kind,
+			key.Namespace, key.Name)
+		return
+	}
+	if key.Namespace != release.Namespace && (source.Spec.SecretRef != nil || source.Spec.CertSecretRef != nil) {
+		i.block(field, "HelmOp reads Secrets of its own namespace; copy the Secrets of %s %s/%s to namespace %q, and the "+
+			"source too", key.Kind, key.Namespace, key.Name, release.Namespace)
+	}
+	spec := &i.HelmOp.Spec.Source
+	spec.Interval, spec.Provider = source.Spec.Interval, source.Spec.Provider
+	spec.SecretRef, spec.CertSecretRef = source.Spec.SecretRef, source.Spec.CertSecretRef
+	spec.ProxySecretRef, spec.Insecure = source.Spec.ProxySecretRef, source.Spec.Insecure
+	spec.ImagePullServiceAccountName = source.Spec.ServiceAccountName
+	if chart := release.Spec.Chart; chart != nil {
+		spec.Ref = refOf(chart.Spec.Version)
+		i.setChart(source.Spec.URL, chart.Spec.Chart, field)
+		if len(chart.Spec.ValuesFiles) > 0 {
+			i.block("spec.chart.spec.valuesFiles", "HelmOp uses values.yaml of the chart; add the values of %s to spec.values",
+				strings.Join(chart.Spec.ValuesFiles, ", "))
+		}
+		if source.Spec.SecretRef != nil {
+			i.gap(field, "the Secret %q must be of type kubernetes.io/dockerconfigjson for an OCI registry",
+				source.Spec.SecretRef.Name)
+		}
+		return
+	}
+	spec.URL = source.Spec.URL
+	i.setOCIRepository(source)
+}
+
+// setOCIRepository converts the reference and the verification of an OCIRepository.
+func (i *Item) setOCIRepository(source *fluxSource) {
+	spec := &i.HelmOp.Spec.Source
+	switch ref := source.Spec.Ref; {
+	case ref == nil:
+		spec.Ref = addonsv1.ArtifactReference{Tag: "latest"}
+	case ref.Digest != "":
+		spec.Ref = addonsv1.ArtifactReference{Digest: ref.Digest}
+	case ref.Semver != "":
+		spec.Ref = addonsv1.ArtifactReference{Semver: ref.Semver, TagFilter: ref.SemverFilter}
+	default:
+		spec.Ref = addonsv1.ArtifactReference{Tag: nonEmpty(ref.Tag, "latest")}
+	}
+	if layer := source.Spec.LayerSelector; layer != nil && layer.MediaType != "" && layer.MediaType != helmContentType {
+		spec.LayerSelector = &addonsv1.LayerSelector{MediaType: layer.MediaType}
+	}
+	verify := source.Spec.Verify
+	if verify == nil {
+		return
+	}
+	spec.Verify = &addonsv1.Verification{Provider: verify.Provider, SecretRef: verify.SecretRef,
+		TrustedRootSecretRef: verify.TrustedRootSecretRef}
+	for _, identity := range verify.MatchOIDCIdentity {
+		// The expressions of Flux match a part of the text, and those of HelmOp the whole text.
+		spec.Verify.Identities = append(spec.Verify.Identities, addonsv1.SignerIdentity{
+			IssuerRegExp: ".*(?:" + identity.Issuer + ").*", SubjectRegExp: ".*(?:" + identity.Subject + ").*",
+		})
+	}
+	if verify.Provider != addonsv1.VerificationProviderNotation && verify.SecretRef == nil &&
+		len(verify.MatchOIDCIdentity) == 0 {
+		i.block("verify", "it accepts every signer, and HelmOp requires identities; add matchOIDCIdentity to %s", source.Name)
+	}
+}
+
+// setFluxValues converts the values. In Flux, a value with a targetPath takes precedence over all before it, the values
+// of the object included; so these go to an override for all Clusters.
+func (i *Item) setFluxValues(release *helmRelease) {
+	spec := &i.HelmOp.Spec
+	values, err := literal(release.Spec.Values)
+	if err != nil {
+		i.block("spec.values", "%v", err)
+	}
+	spec.Values = values
+	var override *addonsv1.Override
+	for _, from := range release.Spec.ValuesFrom {
+		reference := addonsv1.ValuesReference{Kind: from.Kind, Name: escape(from.Name), Key: from.ValuesKey,
+			TargetPath: from.TargetPath, Optional: from.Optional}
+		if from.TargetPath != "" && !from.Literal {
+			i.gap("spec.valuesFrom", "the value at %q is text, also if it looks like a number or a boolean", from.TargetPath)
+		}
+		if from.TargetPath != "" && override == nil {
+			override = &addonsv1.Override{Name: "target-paths"}
+		}
+		if override != nil {
+			override.ValuesFrom = append(override.ValuesFrom, reference)
+			continue
+		}
+		spec.ValuesFrom = append(spec.ValuesFrom, reference)
+	}
+	if override != nil {
+		spec.Overrides = append(spec.Overrides, *override)
+	}
+}
+
+// setFluxOptions converts the options of Helm.
+func (i *Item) setFluxOptions(release *helmRelease) {
+	spec, from := &i.HelmOp.Spec, &release.Spec
+	i.setFluxInstall(release)
+	i.setFluxUpgrade(release)
+	if rollback := from.Rollback; rollback != (fluxAction{}) {
+		spec.Rollback = &addonsv1.RollbackOptions{Timeout: rollback.Timeout, DisableHooks: set(rollback.DisableHooks),
+			Force: set(rollback.Force), CleanupOnFail: set(rollback.CleanupOnFail)}
+	}
+	if remove := from.Uninstall; remove != (fluxAction{}) {
+		spec.Uninstall = &addonsv1.UninstallOptions{Timeout: remove.Timeout, DisableHooks: set(remove.DisableHooks),
+			KeepHistory: set(remove.KeepHistory)}
+		if remove.DeletionPropagation != "" {
+			spec.Uninstall.DeletionPropagation = addonsv1.DeletionPropagation(
+				strings.ToUpper(remove.DeletionPropagation[:1]) + remove.DeletionPropagation[1:])
+		}
+	}
+	if from.Test.Enable {
+		spec.Test = &addonsv1.TestOptions{Mode: addonsv1.TestModeEnabled, Timeout: from.Test.Timeout,
+			IgnoreFailures: set(from.Test.IgnoreFailures), Filters: from.Test.Filters}
+	}
+	if len(from.HealthCheckExprs) > 0 {
+		spec.Health = &addonsv1.HealthOptions{Checks: from.HealthCheckExprs}
+	}
+	if from.ServiceAccountName != "" {
+		spec.ImpersonateServiceAccountName = from.ServiceAccountName
+		i.gap("spec.serviceAccountName", "HelmOp impersonates the ServiceAccount in the namespace of the release, and "+
+			"Flux in namespace %q; create the ServiceAccount there", release.Namespace)
+	}
+	if drift := from.DriftDetection; drift != nil {
+		modes := map[string]addonsv1.DriftMode{"enabled": addonsv1.DriftModeCorrect, "warn": addonsv1.DriftModeWarn}
+		if mode := modes[drift.Mode]; mode != "" {
+			spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: mode, Ignore: drift.Ignore}
+		}
+	}
+}
+
+// set returns a pointer to true, or nil for false.
+func set(value bool) *bool {
+	if !value {
+		return nil
+	}
+	return ptr.To(true)
+}
+
+func (i *Item) setFluxInstall(release *helmRelease) {
+	from, to := release.Spec.Install, install(i.HelmOp)
+	to.Timeout = or(from.Timeout, release.Spec.Timeout)
+	to.DisableHooks = set(from.DisableHooks)
+	to.DisableOpenAPIValidation = set(from.DisableOpenAPIValidation)
+	to.DisableSchemaValidation = set(from.DisableSchemaValidation)
+	to.CRDs = from.CRDs
+	if from.SkipCRDs {
+		to.CRDs = addonsv1.CRDPolicySkip
+	}
+	if r := from.Remediation; r != nil {
+		to.Remediation = &addonsv1.InstallRemediation{Retries: &r.Retries, Strategy: addonsv1.InstallRemediationUninstall}
+	}
+}
+
+func (i *Item) setFluxUpgrade(release *helmRelease) {
+	from, to := release.Spec.Upgrade, upgrade(i.HelmOp)
+	to.Timeout = or(from.Timeout, release.Spec.Timeout)
+	to.DisableHooks = set(from.DisableHooks)
+	to.DisableOpenAPIValidation = set(from.DisableOpenAPIValidation)
+	to.DisableSchemaValidation = set(from.DisableSchemaValidation)
+	to.Force, to.CleanupOnFail, to.CRDs = set(from.Force), set(from.CleanupOnFail), from.CRDs
+	to.MaxHistory = release.Spec.MaxHistory
+	if to.MaxHistory == nil {
+		to.MaxHistory = ptr.To[int32](fluxMaxHistory)
+	}
+	if from.PreserveValues {
+		to.ValuesPolicy = addonsv1.ValuesPolicyReuse
+	}
+	if r := from.Remediation; r != nil {
+		to.Remediation = &addonsv1.UpgradeRemediation{Retries: &r.Retries, Strategy: addonsv1.UpgradeRemediationRollback}
+		if r.Strategy == "uninstall" {
+			i.gap("spec.upgrade.remediation.strategy", "HelmOp never uninstalls a release after a failed upgrade; it rolls back")
+		}
+	}
+}
+
+func or(first, second *metav1.Duration) *metav1.Duration {
+	if first != nil {
+		return first
+	}
+	return second
+}
+
+// setFluxPostRender converts the post renderers. An adoption does not need the labels that Flux sets on all objects
+// of a release.
+func (i *Item) setFluxPostRender(release *helmRelease) {
+	post := &addonsv1.PostRender{}
+	if common := release.Spec.CommonMetadata; common != nil {
+		post.CommonMetadata = &addonsv1.ObjectMetadata{Labels: escapeMap(common.Labels),
+			Annotations: escapeMap(common.Annotations)}
+	}
+	for n, renderer := range release.Spec.PostRenderers {
+		if renderer.Kustomize == nil {
+			i.block(fmt.Sprintf("spec.postRenderers[%d]", n), "HelmOp supports kustomize only")
+			continue
+		}
+		if n > 0 && len(post.Images) > 0 && len(renderer.Kustomize.Patches) > 0 {
+			i.gap(fmt.Sprintf("spec.postRenderers[%d]", n), "HelmOp applies all patches before all images")
+		}
+		for _, patch := range renderer.Kustomize.Patches {
+			patch.Patch = escape(patch.Patch)
+			post.Patches = append(post.Patches, patch)
+		}
+		post.Images = append(post.Images, renderer.Kustomize.Images...)
+	}
+	if post.CommonMetadata != nil || len(post.Patches)+len(post.Images) > 0 {
+		i.HelmOp.Spec.PostRender = post
+	}
+}
+
+func escapeMap(from map[string]string) map[string]string {
+	if from == nil {
+		return nil
+	}
+	escaped := make(map[string]string, len(from))
+	for key, value := range from {
+		escaped[key] = escape(value)
+	}
+	return escaped
+}

@@ -1,0 +1,224 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+const fluxSources = `
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: OCIRepository
+metadata: {name: charts, namespace: fleet}
+spec:
+  interval: 5m
+  url: oci://registry.example/charts/cilium
+  ref: {semver: 1.18.x}
+  secretRef: {name: registry}
+  layerSelector: {mediaType: application/vnd.cncf.helm.chart.content.v1.tar+gzip, operation: copy}
+  verify: {provider: cosign, matchOIDCIdentity: [{issuer: ^https://issuer.example$, subject: example}]}
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: HelmRepository
+metadata: {name: repository, namespace: fleet}
+spec: {interval: 10m, type: oci, url: "oci://registry.example/charts"}
+`
+
+// fluxRelease is a HelmRelease in a Cluster.
+func fluxRelease(name, cluster, spec string) string {
+	return `
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: ` + name + `, namespace: fleet}
+spec:
+  interval: 1h
+  kubeConfig: {secretRef: {name: ` + cluster + `-kubeconfig}}
+` + spec + `
+status: {history: [{name: ` + name + `, namespace: kube-system, version: 4, status: deployed}]}
+`
+}
+
+var fluxClusters = []types.NamespacedName{{Namespace: "fleet", Name: "one"}, {Namespace: "fleet", Name: "two"}}
+
+func TestFromFlux(t *testing.T) {
+	ref := "  chartRef: {kind: OCIRepository, name: charts}"
+	for name, test := range map[string]struct {
+		releases []string
+		want     map[string]string
+		gaps     map[string][]string
+	}{
+		"releases that differ only in the Cluster become one HelmOp": {
+			releases: []string{fluxRelease("one-cilium", "one", ref), fluxRelease("two-cilium", "two", ref)},
+			want: map[string]string{"cilium": `
+clusterSelector: {matchLabels: {migrated.addons.cluster.x-k8s.io/cilium: "true"}}
+install: {takeOwnership: true, adoption: WhenUnchanged}
+release: {name: "{{ .ClusterName }}-cilium", namespace: kube-system}
+source:
+  url: oci://registry.example/charts/cilium
+  interval: 5m
+  ref: {semver: 1.18.x}
+  secretRef: {name: registry}
+  verify:
+    provider: cosign
+    identities: [{issuerRegExp: ".*(?:^https://issuer.example$).*", subjectRegExp: ".*(?:example).*"}]
+upgrade: {maxHistory: 5}
+`},
+		},
+		"values, options, dependencies": {
+			releases: []string{fluxRelease("base", "one", ref), fluxRelease("app", "one", `
+  chart: {spec: {chart: app, version: 1.2.3, sourceRef: {kind: HelmRepository, name: repository}}}
+  timeout: 3m
+  maxHistory: 2
+  dependsOn: [{name: base}, {name: other, namespace: other}]
+  values: {text: "a {{ b }} c", list: ["{{"], number: 7}
+  valuesFrom:
+  - {kind: ConfigMap, name: first}
+  - {kind: Secret, name: second, valuesKey: password, targetPath: a.b, literal: true}
+  - {kind: ConfigMap, name: third, optional: true}
+  install: {crds: CreateReplace, remediation: {retries: 3}}
+  upgrade: {crds: Skip, force: true, preserveValues: true, remediation: {retries: -1}}
+  uninstall: {deletionPropagation: orphan, keepHistory: true}
+  driftDetection: {mode: enabled, ignore: [{paths: [/spec/replicas], target: {kind: Deployment}}]}
+  test: {enable: true, ignoreFailures: true}
+  postRenderers:
+  - kustomize: {patches: [{patch: "a: {{ b }}", target: {kind: Service}}], images: [{name: a, newTag: b}]}
+  commonMetadata: {annotations: {a: b}}
+`)},
+			want: map[string]string{"base": "", "app": `
+clusterSelector: {matchLabels: {migrated.addons.cluster.x-k8s.io/app: "true"}}
+dependsOn: [{name: base}]
+driftDetection: {mode: Correct, ignore: [{paths: [/spec/replicas], target: {kind: Deployment}}]}
+install:
+  crds: CreateReplace
+  remediation: {retries: 3, strategy: Uninstall}
+  takeOwnership: true
+  adoption: WhenUnchanged
+  timeout: 3m
+overrides:
+- name: target-paths
+  clusterSelector: {}
+  valuesFrom:
+  - {kind: Secret, name: second, key: password, targetPath: a.b}
+  - {kind: ConfigMap, name: third, optional: true}
+postRender:
+  commonMetadata:
+    annotations: {a: b}
+  images: [{name: a, newTag: b}]
+  patches: [{patch: 'a: {{ "{{" }} b }}', target: {kind: Service}}]
+release: {name: app, namespace: kube-system}
+source: {url: oci://registry.example/charts/app, interval: 10m, ref: {tag: 1.2.3}}
+test: {mode: Enabled, ignoreFailures: true}
+uninstall: {deletionPropagation: Orphan, keepHistory: true}
+upgrade:
+  crds: Skip
+  force: true
+  maxHistory: 2
+  remediation: {retries: -1, strategy: Rollback}
+  timeout: 3m
+  valuesPolicy: Reuse
+values: {text: 'a {{ "{{" }} b }} c', list: ['{{ "{{" }}'], number: 7}
+valuesFrom: [{kind: ConfigMap, name: first}]
+`},
+			gaps: map[string][]string{"app": {
+				"spec.dependsOn: other/other is not migrated to a HelmOp of this namespace; the release does not wait for it",
+			}},
+		},
+		"other values are another HelmOp": {
+			releases: []string{fluxRelease("one-cilium", "one", ref), fluxRelease("two-cilium", "two", ref+`
+  values: {a: b}`)},
+			want: map[string]string{"cilium": "", "cilium-2": ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan := FromFlux(objects(t, test.releases), parse(t, fluxSources), fluxClusters)
+			if len(plan.Items) != len(test.want) {
+				t.Fatalf("%d HelmOps", len(plan.Items))
+			}
+			for i := range plan.Items {
+				item := &plan.Items[i]
+				text, ok := test.want[item.HelmOp.Name]
+				if !ok {
+					t.Errorf("unexpected HelmOp %s", item.HelmOp.Name)
+				}
+				want := &addonsv1.HelmOp{}
+				if err := yaml.UnmarshalStrict([]byte(text), &want.Spec); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(spec(t, want), spec(t, item.HelmOp)); text != "" && diff != "" {
+					t.Error(diff)
+				}
+				if diff := cmp.Diff(test.gaps[item.HelmOp.Name], gaps(item)); diff != "" {
+					t.Error(diff)
+				}
+			}
+		})
+	}
+}
+
+func objects(t *testing.T, texts []string) []*unstructured.Unstructured {
+	t.Helper()
+	var all []*unstructured.Unstructured
+	for _, text := range texts {
+		all = append(all, parse(t, text)...)
+	}
+	return all
+}
+
+func TestFluxReleasesThatCannotBeMigrated(t *testing.T) {
+	ref := "  chartRef: {kind: OCIRepository, name: charts}"
+	for name, test := range map[string]struct{ release, want string }{
+		"no Cluster": {fluxRelease("app", "three", ref),
+			`!spec.kubeConfig: the Secret "three-kubeconfig" is not the kubeconfig of a Cluster of namespace "fleet"`},
+		"a source that is not for charts": {fluxRelease("app", "one", "  chartRef: {kind: Bucket, name: charts}"),
+			"!spec.chartRef: Bucket fleet/charts cannot be read, or is not a source of Helm charts that HelmOp can use"},
+		"suspended": {fluxRelease("app", "one", ref+"\n  suspend: true"),
+			"!spec.suspend: the object is suspended; resume it, so that its release is up to date when HelmOp adopts it"},
+		"records other": {fluxRelease("app", "one", ref+"\n  storageNamespace: records"),
+			`!spec.storageNamespace: HelmOp stores the records of a release in the namespace of the release; move the Secrets ` +
+				`"sh.helm.release.v1.app.*" in namespace "records" of the Cluster to namespace "kube-system"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan := FromFlux(parse(t, test.release), parse(t, fluxSources), fluxClusters)
+			if diff := cmp.Diff([]string{test.want}, gaps(&plan.Items[0])); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestBegunMigrationsKeepTheirHelmOps repeats a conversion after the first HelmOp of two is migrated.
+func TestBegunMigrationsKeepTheirHelmOps(t *testing.T) {
+	ref := "  chartRef: {kind: OCIRepository, name: charts}"
+	second := parse(t, fluxRelease("two-cilium", "two", ref))
+	second[0].SetAnnotations(map[string]string{addonsv1.MigrationAnnotation: "Paused cilium-2"})
+	plan := FromFlux(second, parse(t, fluxSources), fluxClusters)
+	if got := plan.Items[0].HelmOp.Name; got != "cilium-2" {
+		t.Errorf("HelmOp %s", got)
+	}
+}
+
+func TestQualified(t *testing.T) {
+	for _, test := range []struct{ text, cluster, qualified, unqualified string }{
+		{"prod-1-calico", "prod-1", "{{ .ClusterName }}-calico", "calico"},
+		{"calico-prod-1", "prod-1", "calico-{{ .ClusterName }}", "calico"},
+		{"a-prod-1-b", "prod-1", "a-{{ .ClusterName }}-b", "a-b"},
+		{"prod-1", "prod-1", "{{ .ClusterName }}", "prod-1"},
+		{"prod-10-calico", "prod-1", "prod-10-calico", "prod-10-calico"},
+		{"calico", "prod-1", "calico", "calico"},
+	} {
+		if got := qualified(test.text, test.cluster); got != test.qualified {
+			t.Errorf("qualified(%q, %q) = %q", test.text, test.cluster, got)
+		}
+		if got := unqualified(test.text, test.cluster); got != test.unqualified {
+			t.Errorf("unqualified(%q, %q) = %q", test.text, test.cluster, got)
+		}
+	}
+}

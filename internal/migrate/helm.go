@@ -1,0 +1,135 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// maxRecord is the largest record of a release that is read, uncompressed, in bytes.
+const maxRecord = 64 << 20
+
+// Record is the newest Helm revision of a release in a Cluster.
+type Record struct {
+	// Cluster is the Cluster of Cluster API.
+	Cluster types.NamespacedName
+
+	// Name and Namespace are those of the release.
+	Name, Namespace string
+
+	// Chart and Version are the name and the version of the chart.
+	Chart, Version string
+
+	// Revision is the Helm revision, and Status is its status.
+	Revision int64
+	Status   string
+}
+
+// ReadRecord reads the content of a Secret in which Helm stores a Helm revision.
+func ReadRecord(cluster types.NamespacedName, data []byte) (*Record, error) {
+	decoded, err := base64.StdEncoding.DecodeString(string(data))
+	if err != nil {
+		return nil, fmt.Errorf("the record is not base64: %w", err)
+	}
+	reader, err := gzip.NewReader(bytes.NewReader(decoded))
+	if err != nil {
+		return nil, fmt.Errorf("the record is not compressed by gzip: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(reader, maxRecord+1))
+	if err != nil {
+		return nil, fmt.Errorf("the record cannot be uncompressed: %w", err)
+	}
+	if len(text) > maxRecord {
+		return nil, fmt.Errorf("the record has more than %d bytes", maxRecord)
+	}
+	var record struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+		Version   int64  `json:"version"`
+		Info      struct {
+			Status string `json:"status"`
+		} `json:"info"`
+		Chart struct {
+			Metadata struct {
+				Name    string `json:"name"`
+				Version string `json:"version"`
+			} `json:"metadata"`
+		} `json:"chart"`
+	}
+	if err := json.Unmarshal(text, &record); err != nil {
+		return nil, fmt.Errorf("the record is not JSON: %w", err)
+	}
+	if record.Chart.Metadata.Version == "" {
+		return nil, errors.New("the record has no version of a chart")
+	}
+	return &Record{Cluster: cluster, Name: record.Name, Namespace: record.Namespace,
+		Chart: record.Chart.Metadata.Name, Version: record.Chart.Metadata.Version, Revision: record.Version,
+		Status: record.Info.Status}, nil
+}
+
+// FromHelm converts a release that the helm command has installed in Clusters. url is the OCI repository of its
+// chart: a record does not have it. Clusters with the same version of the chart get one HelmOp. The values stay in
+// the records of the Clusters, because they may contain secrets: an upgrade uses them again.
+func FromHelm(helmOp, namespace, url string, records []*Record) *Plan {
+	plan, alike := &Plan{}, map[string]int{}
+	for _, record := range records {
+		i, ok := alike[record.Version]
+		if !ok {
+			i = len(plan.Items)
+			alike[record.Version] = i
+			item := Item{HelmOp: newHelmOp(namespace, helmOp, "Release/"+record.Namespace+"/"+record.Name)}
+			item.setRecord(record, url)
+			plan.Items = append(plan.Items, item)
+		}
+		item := &plan.Items[i]
+		if record.Status != "deployed" {
+			item.gap("Cluster "+record.Cluster.Name, "the release is %s: HelmOp cannot adopt it without a new Helm revision",
+				record.Status)
+		}
+		item.Releases = append(item.Releases, Release{Cluster: record.Cluster, Name: record.Name,
+			Namespace: record.Namespace, Revision: record.Revision})
+	}
+	// The HelmOp of most Clusters has the name, and the names of the others end with the version.
+	slices.SortStableFunc(plan.Items, func(a, b Item) int { return len(b.Releases) - len(a.Releases) })
+	for i := range plan.Items {
+		item := &plan.Items[i]
+		if i > 0 {
+			item.HelmOp.Name = helmOp + "-" + strings.Map(nameRune, strings.ToLower(item.HelmOp.Spec.Source.Ref.Tag))
+		}
+		item.selectMarked()
+	}
+	plan.sort()
+	return plan
+}
+
+// nameRune replaces what the name of an object must not contain.
+func nameRune(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '-' {
+		return r
+	}
+	return '-'
+}
+
+// setRecord sets what the record of a release has.
+func (i *Item) setRecord(record *Record, url string) {
+	spec := &i.HelmOp.Spec
+	spec.Source.URL, spec.Source.Ref = url, addonsv1.ArtifactReference{Tag: record.Version}
+	spec.Release.Name, spec.Release.Namespace = escape(record.Name), escape(record.Namespace)
+	upgrade(i.HelmOp).ValuesPolicy = addonsv1.ValuesPolicyResetThenReuse
+	i.gap("values", "they stay in Helm's records in the Clusters, and upgrades use them again; to manage them, copy them "+
+		"to spec.values and spec.valuesFrom, and remove spec.upgrade.valuesPolicy")
+	i.gap("options", "a record has no options of Helm, such as timeouts and hooks; the HelmOp has the defaults")
+}

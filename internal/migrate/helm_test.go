@@ -1,0 +1,91 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// record returns the content of a Secret with a record.
+func record(t *testing.T, text string) []byte {
+	t.Helper()
+	var data bytes.Buffer
+	writer := gzip.NewWriter(&data)
+	if _, err := writer.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return []byte(base64.StdEncoding.EncodeToString(data.Bytes()))
+}
+
+func TestReadRecord(t *testing.T) {
+	cluster := types.NamespacedName{Namespace: "fleet", Name: "one"}
+	got, err := ReadRecord(cluster, record(t, `{"name": "calico", "namespace": "tigera", "version": 3,
+		"info": {"status": "deployed"}, "config": {"a": "secret"},
+		"chart": {"metadata": {"name": "tigera-operator", "version": "v3.30.1"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Record{Cluster: cluster, Name: "calico", Namespace: "tigera", Chart: "tigera-operator", Version: "v3.30.1",
+		Revision: 3, Status: "deployed"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for text, data := range map[string][]byte{
+		"not base64":               []byte("?"),
+		"not compressed":           []byte("aGVsbG8="),
+		"not JSON":                 record(t, "{"),
+		"no version of a chart":    record(t, "{}"),
+		"has more than 67108864 b": record(t, strings.Repeat(" ", maxRecord+1)),
+	} {
+		if _, err := ReadRecord(cluster, data); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("want %q: %v", text, err)
+		}
+	}
+}
+
+func TestFromHelm(t *testing.T) {
+	var records []*Record
+	for name, version := range map[string]string{"one": "3.30.1", "two": "3.30.1", "three": "3.29.0+b"} {
+		records = append(records, &Record{Cluster: types.NamespacedName{Namespace: "fleet", Name: name}, Name: "calico",
+			Namespace: "tigera", Version: version, Revision: 2, Status: "deployed"})
+	}
+	plan := FromHelm("calico", "fleet", "oci://registry.example/charts/tigera-operator", records)
+	got := map[string]int{}
+	for i := range plan.Items {
+		item := &plan.Items[i]
+		got[item.HelmOp.Name] = len(item.Releases)
+		if item.Origin() != "Release/tigera/calico" {
+			t.Errorf("origin %q", item.Origin())
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"calico": 2, "calico-3.29.0-b": 1}, got); diff != "" {
+		t.Error(diff)
+	}
+	want := &addonsv1.HelmOp{}
+	if err := yaml.UnmarshalStrict([]byte(`
+clusterSelector: {matchLabels: {migrated.addons.cluster.x-k8s.io/calico: "true"}}
+install: {takeOwnership: true, adoption: WhenUnchanged}
+release: {name: calico, namespace: tigera}
+source: {url: oci://registry.example/charts/tigera-operator, ref: {tag: 3.30.1}}
+upgrade: {valuesPolicy: ResetThenReuse}
+`), &want.Spec); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(spec(t, want), spec(t, plan.Items[0].HelmOp)); diff != "" {
+		t.Error(diff)
+	}
+}

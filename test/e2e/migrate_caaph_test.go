@@ -1,0 +1,239 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+)
+
+// caaphSyncPeriod makes CAAPH reconcile all its objects many times during the test.
+const caaphSyncPeriod = 5 * time.Second
+
+// TestMigrateCAAPH is the walk of docs/migration.md: CAAPH installs three charts in four Clusters, one of them with
+// generated release names. HelmOp takes the releases over while CAAPH runs.
+func TestMigrateCAAPH(t *testing.T) {
+	begin(t)
+	s := newScenarioIn(t, ownEnvironment(t, environment.Options{}))
+	s.startCAAPH()
+	workloads := s.clusters(
+		testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Region: "north"},
+		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}, Region: "south"},
+		testbed.ClusterOptions{Name: "three", PodCIDRs: []string{"10.3.0.0/16"}, Region: "east"},
+		testbed.ClusterOptions{Name: "four", PodCIDRs: []string{"10.4.0.0/16"}, Region: "west"},
+	)
+	s.create(s.chartProxy("hello", environment.ChartHello, "hello", "hello-system", `
+cluster: {{ .Cluster.metadata.name }}
+podCIDR: {{ index .Cluster.spec.clusterNetwork.pods.cidrBlocks 0 }}
+region: {{ .InfraCluster.spec.region | upper }}
+`))
+	s.create(s.chartProxy("kitchen", environment.ChartKitchen, "kitchen", "kitchen-system", `
+objects: 3
+flavour: {{ .ControlPlane.metadata.name | quote }}
+`))
+	s.create(s.chartProxy("slow", environment.ChartSlow, "", "slow-system", `
+greeting: '{{ if hasPrefix "t" .Cluster.metadata.name }}t{{ else }}other{{ end }}'
+`))
+	s.eventuallyProxied(12)
+	before := s.charted(workloads)
+	for i, state := range before {
+		s.Expect(state.objects).NotTo(gomega.BeEmpty(), "objects of the charts in %s", workloads[i].name)
+		// CAAPH may have installed a chart twice if it generated the name: it stores the name after the installation.
+		s.Expect(len(state.records)).To(gomega.BeNumerically(">=", 3), "records in %s", workloads[i].name)
+	}
+	unchanged := func(s *scenario) {
+		s.Helper()
+		s.Expect(s.charted(workloads)).To(gomega.Equal(before))
+	}
+
+	s.step("the report says what would happen", func(s *scenario) {
+		report := s.mustCommand("migrate", "--from", "caaph")
+		s.Expect(report).To(gomega.SatisfyAll(gomega.ContainSubstring("HelmChartProxy "+s.namespace+"/hello"),
+			gomega.ContainSubstring("4 Clusters: four, one, three and 1 more"),
+			gomega.ContainSubstring("4 of 4 alike: four, one, three, ...: no changes"),
+			gomega.Not(gomega.ContainSubstring("to be solved")), gomega.Not(gomega.ContainSubstring("no preview"))), report)
+		s.Logf("%s", report)
+		s.Expect(s.helmOps()).To(gomega.BeEmpty())
+		s.Expect(s.mustCommand("migrate", "--from", "caaph", "-o", "yaml")).To(gomega.ContainSubstring("kind: HelmOp"))
+	})
+	s.step("a migration that was interrupted can be undone", func(s *scenario) {
+		// Without time for the adoption, the command ends while HelmOp adopts.
+		output, code := s.helmopCommand("migrate", "--from", "caaph", "--apply", "--timeout", "2s")
+		s.Logf("exit code %d: %s", code, output)
+		s.mustCommand("migrate", "--from", "caaph", "--undo", "--timeout", patience.String())
+		s.Expect(s.helmOps()).To(gomega.BeEmpty())
+		for _, proxy := range s.proxies() {
+			s.Expect(proxy.GetAnnotations()).NotTo(gomega.HaveKey("cluster.x-k8s.io/paused"), proxy.GetName())
+			s.Expect(proxy.GetAnnotations()).NotTo(gomega.HaveKey(addonsv1.MigrationAnnotation), proxy.GetName())
+		}
+		for _, w := range workloads {
+			s.Expect(s.cluster(w.name).Annotations).NotTo(
+				gomega.HaveKey(gomega.HavePrefix(addonsv1.ReleaseNameAnnotationPrefix)))
+		}
+		unchanged(s)
+	})
+	s.step("HelmOp adopts the releases without a change", func(s *scenario) {
+		output := s.mustCommand("migrate", "--from", "caaph", "--apply", "--timeout", patience.String())
+		s.Logf("%s", output)
+		s.Expect(output).NotTo(gomega.ContainSubstring("warning"))
+		s.Expect(s.proxies()).To(gomega.BeEmpty())
+		s.Expect(s.helmOps()).To(gomega.HaveLen(3))
+		unchanged(s)
+		s.Consistently(func() []charted { return s.charted(workloads) }, 2*caaphSyncPeriod).Should(gomega.Equal(before))
+		// A second run has nothing to do.
+		s.Expect(s.mustCommand("migrate", "--from", "caaph", "--apply")).To(gomega.ContainSubstring("nothing to migrate"))
+	})
+	s.step("from now on HelmOp upgrades them", func(s *scenario) {
+		helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "slow"}}
+		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.Ref = addonsv1.ArtifactReference{Tag: "1.1.0"} })
+		for _, w := range workloads {
+			name := s.generatedName(w)
+			w.in(s).eventuallyRevisions("slow-system", name, "1 superseded", "2 deployed")
+		}
+	})
+}
+
+// startCAAPH starts CAAPH beside HelmOp. It is stopped at the end of the test.
+func (s *scenario) startCAAPH() {
+	s.Helper()
+	root, err := binaries.RepositoryRoot()
+	s.must(err)
+	dir := filepath.Join(filepath.Dir(s.env.Management.KubeconfigFile()), "caaph")
+	caaph, err := s.env.Management.StartCAAPH(s.Context(),
+		testbed.CAAPHOptions{Root: root, Dir: dir, SyncPeriod: caaphSyncPeriod})
+	s.must(err)
+	s.Cleanup(func() {
+		s.Expect(caaph.Kill()).To(gomega.Succeed())
+		if s.Failed() {
+			lines, err := lastLines(caaph.LogFile(), "", dumpedLines)
+			s.Logf("the end of CAAPH's log (%v):\n%s", err, strings.Join(lines, "\n"))
+		}
+	})
+}
+
+// chartProxy returns a HelmChartProxy for all Clusters. Without a release name, CAAPH generates the names.
+func (s *scenario) chartProxy(name, chart, release, namespace, values string) *unstructured.Unstructured {
+	spec := map[string]any{
+		"clusterSelector": map[string]any{},
+		"repoURL":         "oci://" + s.env.Registry.Host() + "/charts",
+		"chartName":       chart,
+		"version":         "1.0.0",
+		"namespace":       namespace,
+		"valuesTemplate":  values,
+		"credentials": map[string]any{
+			"secret": map[string]any{"name": environment.CredentialsSecret}, "key": corev1.DockerConfigJsonKey,
+		},
+		"tlsConfig": map[string]any{"caSecret": map[string]any{"name": environment.CASecret}},
+	}
+	if release != "" {
+		spec["releaseName"] = release
+	}
+	proxy := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	proxy.SetGroupVersionKind(migrate.HelmChartProxyKind)
+	proxy.SetNamespace(s.namespace)
+	proxy.SetName(name)
+	return proxy
+}
+
+// proxies returns the HelmChartProxies and HelmReleaseProxies of the scenario.
+func (s *scenario) proxies() []unstructured.Unstructured {
+	s.Helper()
+	var all []unstructured.Unstructured
+	for _, kind := range []schema.GroupVersionKind{migrate.HelmChartProxyKind, migrate.HelmReleaseProxyKind} {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		s.must(s.client.List(s.Context(), list, client.InNamespace(s.namespace)))
+		all = append(all, list.Items...)
+	}
+	return all
+}
+
+// eventuallyProxied waits until so many HelmReleaseProxies are Ready.
+func (s *scenario) eventuallyProxied(n int) {
+	s.Helper()
+	s.Eventually(func(g gomega.Gomega) {
+		ready := 0
+		for _, proxy := range s.proxies() {
+			status, _, _ := unstructured.NestedString(proxy.Object, "status", "status")
+			if status == "deployed" {
+				ready++
+			}
+		}
+		g.Expect(ready).To(gomega.Equal(n), "releases that CAAPH has installed: %s", toJSON(s.proxies()))
+	}).WithContext(s.Context()).Should(gomega.Succeed())
+}
+
+// helmOps returns the HelmOps of the scenario.
+func (s *scenario) helmOps() []addonsv1.HelmOp {
+	s.Helper()
+	list := &addonsv1.HelmOpList{}
+	s.must(s.client.List(s.Context(), list, client.InNamespace(s.namespace)))
+	return list.Items
+}
+
+// charted is what charts have installed in a Cluster.
+type charted struct {
+	// objects are the UIDs and resource versions of the objects, by kind and name.
+	objects map[string]string
+	// records are the contents of Helm's records, by name. The labels of a record do not count.
+	records map[string]string
+}
+
+// chartedKinds are the kinds of the objects of the test charts.
+var chartedKinds = []client.ObjectList{
+	&corev1.ConfigMapList{}, &corev1.ServiceAccountList{}, &appsv1.DaemonSetList{},
+}
+
+// charted returns what charts have installed in Clusters.
+func (s *scenario) charted(workloads []*workload) []charted {
+	s.Helper()
+	states := make([]charted, 0, len(workloads))
+	for _, w := range workloads {
+		state := charted{objects: map[string]string{}}
+		var err error
+		state.records, err = w.contents(s.Context())
+		s.must(err)
+		for _, kind := range chartedKinds {
+			list := kind.DeepCopyObject().(client.ObjectList)
+			s.must(w.List(s.Context(), list))
+			s.must(meta.EachListItem(list, func(object runtime.Object) error {
+				o := object.(client.Object)
+				if o.GetAnnotations()["meta.helm.sh/release-name"] != "" {
+					state.objects[fmt.Sprintf("%T %s/%s", o, o.GetNamespace(), o.GetName())] =
+						string(o.GetUID()) + " " + o.GetResourceVersion()
+				}
+				return nil
+			}))
+		}
+		states = append(states, state)
+	}
+	return states
+}
+
+// generatedName returns the name of the release that CAAPH generated in a Cluster.
+func (s *scenario) generatedName(w *workload) string {
+	s.Helper()
+	name := s.cluster(w.name).Annotations[addonsv1.ReleaseNameAnnotationPrefix+"/slow"]
+	s.Expect(name).To(gomega.HavePrefix("slow-"))
+	return name
+}
