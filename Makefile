@@ -198,7 +198,7 @@ generate: ## Write the deep-copy functions of the API types
 .PHONY: manifests
 manifests: ## Write the CRDs and the manager's role, from the markers in api/ and controllers/
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:artifacts:config=config/crd/bases
-	$(CONTROLLER_GEN) rbac:roleName=manager-role paths=./controllers/... output:rbac:artifacts:config=config/rbac
+	$(CONTROLLER_GEN) rbac:roleName=system-manager-role paths=./controllers/... output:rbac:artifacts:config=config/rbac
 
 .PHONY: api-docs
 api-docs: ## Write the API reference, docs/reference/api.md, from the types in api/
