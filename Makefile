@@ -19,12 +19,18 @@ SHELL := bash
 
 ##@ Variables (make TARGET NAME=value)
 
-RELEASE_TAG ?= v0.1.0## Version of `build`, `image` and `release-manifests`
+RELEASE_TAG ?= v0.1.0## Version of `build`, `image`, `release-manifests` and `release`
 IMG ?= ghcr.io/helmop/cluster-api-helmop-controller## Image name, without tag
 TAG ?= $(RELEASE_TAG)## Image tag
 PLATFORMS ?= linux/amd64,linux/arm64## Platforms of `image`
-PUSH ?= 0## 1: `image` also pushes to the registry of IMG, with the credentials of the Docker configuration
-PLAIN_HTTP ?= 0## 1: `image` pushes over http, to a local registry
+PUSH ?= 0## 1: `image` and `release` also push to the registry of IMG, with the credentials of the Docker configuration
+PLAIN_HTTP ?= 0## 1: `image` and `release` push over http, to a local registry
+CLI_PLATFORMS ?= $(PLATFORMS),darwin/amd64,darwin/arm64,windows/amd64,windows/arm64## Platforms of kubectl-helmop
+CHARTS ?= $(dir $(IMG))charts## Folder of a registry to which `release` pushes the Helm chart
+COMPONENTS ?= $(IMG)-components## Repository to which `release` pushes the components for clusterctl
+KEY ?=## File with the private key with which `release` signs
+BUILDER ?=## URI of the machine that builds, for the provenance of `release`
+DIRTY ?= 0## 1: `release` also builds a tree with changes that are not committed
 WAIT ?= 1## 0: `demo` checks the outcome and exits
 PKG ?= ./test/e2e/...## Packages of `deflake`
 RUN ?= .## Tests of `deflake`, a regular expression
@@ -60,6 +66,8 @@ ALIGNED := . hack/tools/caaph hack/tools/codegen hack/tools/prometheus hack/tool
 CRD_REF_DOCS := go tool -modfile=hack/tools/apidocs/go.mod crd-ref-docs
 HUGO := go tool -modfile=hack/tools/site/go.mod hugo
 GOLANGCI_LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint
+ACTIONLINT := go tool -modfile=hack/tools/actions/go.mod actionlint
+GOVULNCHECK := go tool -modfile=hack/tools/vulncheck/go.mod govulncheck
 
 .PHONY: help
 help: ## Explain the targets and variables (this text)
@@ -185,6 +193,32 @@ image: ## The container image, as an OCI layout in out/image (no container engin
 release-manifests: ## The files that clusterctl installs, in out/addon-helmop/RELEASE_TAG (IMG, TAG)
 	KUSTOMIZE='$(KUSTOMIZE)' hack/release-manifests.sh '$(RELEASE_TAG)' '$(IMG)' '$(TAG)'
 
+.PHONY: release
+release: ## All files of a release, in out/addon-helmop/RELEASE_TAG (IMG, PLATFORMS, CLI_PLATFORMS, KEY, PUSH)
+	@[[ '$(DIRTY)' == 1 || -z $$(git status --porcelain) ]] || \
+		{ echo 'The tree has changes that are not committed: commit them, or set DIRTY=1' >&2; exit 1; }
+	rm -rf 'out/addon-helmop/$(RELEASE_TAG)'
+	$(MAKE) --no-print-directory image release-manifests TAG='$(RELEASE_TAG)' PUSH=0
+	go run ./hack/cmd/release -output 'out/addon-helmop/$(RELEASE_TAG)' -version '$(RELEASE_TAG)' -commit '$(COMMIT)' \
+		-created '$(COMMIT_DATE)' -ldflags '$(LDFLAGS)' -platforms '$(CLI_PLATFORMS)' -image '$(IMG)' \
+		-charts '$(CHARTS)' -components '$(COMPONENTS)' $(if $(KEY),-key '$(KEY)') \
+		$(if $(BUILDER),-builder '$(BUILDER)') -push=$(PUSH) -plain-http=$(PLAIN_HTTP)
+
+.PHONY: release-login
+release-login: ## Log in to the registry of IMG (environment: REGISTRY_USER, REGISTRY_PASSWORD); needs docker
+	@docker login '$(firstword $(subst /, ,$(IMG)))' --username "$$REGISTRY_USER" --password-stdin \
+		<<<"$$REGISTRY_PASSWORD"
+
+.PHONY: release-sign-keyless
+release-sign-keyless: ## Sign what `release PUSH=1` wrote and pushed, with the identity of a workflow; needs cosign
+	hack/release/sign-keyless.sh 'out/addon-helmop/$(RELEASE_TAG)' out/release/pushed.txt
+
+.PHONY: release-draft
+release-draft: ## Create a draft of the release with its files on GitHub; needs gh
+	gh release create '$(RELEASE_TAG)' --draft --verify-tag --title '$(RELEASE_TAG)' \
+		$(if $(findstring -,$(RELEASE_TAG)),--prerelease) \
+		--notes-file 'out/addon-helmop/$(RELEASE_TAG)/RELEASE_NOTES.md' out/addon-helmop/'$(RELEASE_TAG)'/*
+
 .PHONY: docs-site
 docs-site: ## The documentation as a web site, in out/site; the first run builds Hugo, which takes a minute or two
 	@echo "hugo, built first if it is not in the build cache ..."
@@ -203,7 +237,7 @@ generate: ## Write the deep-copy functions of the API types
 .PHONY: manifests
 manifests: ## Write the CRDs and the manager's role, from the markers in api/ and controllers/
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:artifacts:config=config/crd/bases
-	$(CONTROLLER_GEN) rbac:roleName=manager-role paths=./controllers/... output:rbac:artifacts:config=config/rbac
+	$(CONTROLLER_GEN) rbac:roleName=system-manager-role paths=./controllers/... output:rbac:artifacts:config=config/rbac
 
 .PHONY: api-docs
 api-docs: ## Write the API reference, docs/reference/api.md, from the types in api/
@@ -223,9 +257,14 @@ verify: ## Check generated files, licence headers, go.mod files, and imports of 
 	hack/verify.sh
 
 .PHONY: lint
-lint: ## Run the linters (.golangci.yml); the first run builds golangci-lint, which takes a minute or two
-	@echo "golangci-lint, built first if it is not in the build cache ..."
+lint: ## Run the linters (.golangci.yml, actionlint); the first run builds them, which takes a minute or two
+	@echo "actionlint and golangci-lint, built first if they are not in the build cache ..."
+	$(ACTIONLINT)
 	$(GOLANGCI_LINT) run ./...
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities in the code that the programs call; needs the network
+	$(GOVULNCHECK) ./...
 
 .PHONY: clean
 clean: ## Remove the files that the targets above created in this folder

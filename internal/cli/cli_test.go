@@ -23,6 +23,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/signing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
@@ -246,7 +247,7 @@ func TestSigned(t *testing.T) {
 	plain := b.write("plain.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
 	cosign := b.write("cosign.key",
 		string(pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED SIGSTORE PRIVATE KEY", Bytes: sealed})))
-	t.Setenv(passwordVariable, "secret")
+	t.Setenv(signing.PasswordVariable, "secret")
 	for repository, file := range map[string]string{"plain": plain, "cosign": cosign} {
 		got := decode[pushed](t, b.ok("push", b.path("dir"), b.at(repository+":v1"), "--sign", "--key", file, "-o", "json"))
 		if got.Signature == "" {
@@ -274,7 +275,7 @@ func TestSigned(t *testing.T) {
 	if i := slices.Index(order, "v1"); i != 2 {
 		t.Errorf("manifests were put in the order %q", order)
 	}
-	t.Setenv(passwordVariable, "wrong")
+	t.Setenv(signing.PasswordVariable, "wrong")
 	b.ResetCounts()
 	b.fails(exitFailed, "nothing was pushed", "push", b.path("dir"), b.at("other:v1"), "--sign", "--key", cosign)
 	b.fails(exitFailed, "nothing was pushed", "push", b.path("dir"), b.at("other:v1"), "--sign", "--key", b.path("none"))

@@ -11,8 +11,6 @@ import (
 	"slices"
 
 	"github.com/Masterminds/semver/v3"
-	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -141,9 +139,4 @@ func compareTags(a, b string) int {
 	default:
 		return cmp.Compare(a, b)
 	}
-}
-
-// describe returns the descriptor of content.
-func describe(mediaType string, content []byte) ocispec.Descriptor {
-	return ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(content), Size: int64(len(content))}
 }

@@ -43,8 +43,8 @@ var otherResources = strings.Fields(`
 // otherPrograms are accepted without checks of their arguments.
 var otherPrograms = strings.Fields(`
 	awk base64 cat cd chmod clusterawsadm cmp cosign cp curl cut date diff docker echo etcdctl exit false find git
-	gpg grep head helm jq kill kind kustomize ls mkdir mv openssl oras printenv printf read rm sed set sleep sort ssh tail
-	tar tee test trap true umask velero wait wc xargs :`)
+	gpg grep head helm jq kill kind kustomize ls mkdir mv openssl oras printenv printf read rm sed set sha256sum sleep sort
+	ssh tail tar tee test trap true umask velero wait wc xargs :`)
 
 // checker checks commands. Its methods may be called concurrently.
 type checker struct {

@@ -254,10 +254,13 @@ func (m *move) readOn(target *scenario) {
 }
 
 // contents returns Helm's storage in all Clusters.
-func (m *move) contents(s *scenario) map[string]map[string]string {
+func (m *move) contents(s *scenario) map[string]map[string]string { return s.contents(m.workloads) }
+
+// contents returns Helm's storage in Clusters, by the name of the Cluster.
+func (s *scenario) contents(workloads []*workload) map[string]map[string]string {
 	s.Helper()
 	all := map[string]map[string]string{}
-	for _, w := range m.workloads {
+	for _, w := range workloads {
 		contents, err := w.contents(s.Context())
 		s.must(err)
 		all[w.name] = contents

@@ -226,19 +226,31 @@ func (e *Environment) install(ctx context.Context) error {
 		e.Components = from.Components
 	} else {
 		var err error
-		if e.Components, err = WriteReleaseManifests(ctx, e.Binaries, filepath.Join(e.root, e.opts.Config), e.root,
-			e.dir("repository")); err != nil {
+		if e.Components, err = WriteReleaseManifests(ctx, e.Binaries, e.root, e.opts.Config, e.dir("repository"),
+			Version); err != nil {
 			return err
 		}
 	}
+	return e.InstallFrom(ctx, from.dir("repository"), Version)
+}
+
+// InstallFrom runs clusterctl init for a version in a folder that WriteReleaseManifests wrote. Start does this for the
+// version of this checkout; with NoInstall, a test can install others.
+func (e *Environment) InstallFrom(ctx context.Context, repository, version string) error {
 	_, err := e.Management.InstallHelmOp(ctx, testbed.InstallOptions{
-		Repository: from.dir("repository"), Version: Version, Variables: e.opts.Variables,
+		Repository: repository, Version: version, Variables: e.opts.Variables,
 	})
 	if err != nil {
 		return err
 	}
 	return e.waitServed(ctx)
 }
+
+// UseManager sets the program that StartManager starts.
+func (e *Environment) UseManager(binary string) { e.opts.ManagerBinary = binary }
+
+// Root is the folder of this checkout.
+func (e *Environment) Root() string { return e.root }
 
 // waitServed waits until the API server lists the kinds of HelmOp. A manager that starts before exits with an error. An
 // API server that starts with a copy of installed objects needs seconds to serve the kinds on a busy machine.

@@ -17,11 +17,13 @@ import (
 // Version is the version of HelmOp that clusterctl installs from this checkout.
 const Version = "v0.1.0"
 
-// WriteReleaseManifests builds the files of a release from the folder config, as "make release-manifests" does. It
-// writes them for clusterctl into addon-helmop/<Version> in the folder repository. It returns the path of the
-// components file.
-func WriteReleaseManifests(ctx context.Context, set *binaries.Set, config, root, repository string) (string, error) {
-	dir := filepath.Join(repository, "addon-helmop", Version)
+// WriteReleaseManifests builds the files of a version from a folder of root, such as config/default, as "make
+// release-manifests" does. It writes them for clusterctl into addon-helmop/<version> in the folder repository. It
+// returns the path of the components file.
+func WriteReleaseManifests(ctx context.Context, set *binaries.Set, root, config, repository, version string,
+) (string, error) {
+	config = filepath.Join(root, config)
+	dir := filepath.Join(repository, "addon-helmop", version)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}

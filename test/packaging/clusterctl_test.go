@@ -58,6 +58,11 @@ func TestAllObjectsHaveProviderLabel(t *testing.T) {
 				t.Errorf("%s, want %s", name, namespace)
 			}
 		case slices.Contains(clusterScoped, obj.GetKind()):
+			// `clusterctl delete` leaves other cluster-wide objects behind: a binding to a ServiceAccount that anyone could
+			// create again.
+			if obj.GetKind() != "CustomResourceDefinition" && !strings.HasPrefix(obj.GetName(), namespace+"-") {
+				t.Errorf("clusterctl does not delete %s, because its name does not begin with the namespace", name)
+			}
 		case slices.Contains(namespaced, obj.GetKind()):
 			if obj.GetNamespace() != namespace {
 				t.Errorf("%s is in namespace %q", name, obj.GetNamespace())

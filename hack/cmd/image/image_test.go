@@ -21,7 +21,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/registry"
 )
 
 const testReference = "registry.example/team/manager:v1.2.3"
@@ -240,9 +239,8 @@ func TestPushSendsEveryBlobAndTags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref := registry.Reference{Registry: strings.TrimPrefix(server.URL, "http://"), Repository: "team/manager",
-		Reference: "v1.2.3"}
-	if err := push(t.Context(), layout, index, ref, true); err != nil {
+	reference := strings.TrimPrefix(server.URL, "http://") + "/team/manager:v1.2.3"
+	if err := push(t.Context(), layout, index, reference, true); err != nil {
 		t.Fatal(err)
 	}
 	blobs, err := filepath.Glob(filepath.Join(layout, "blobs", "sha256", "*"))

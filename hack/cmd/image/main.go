@@ -23,7 +23,10 @@ import (
 	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content/oci"
 	"oras.land/oras-go/v2/registry"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/hack/release/publish"
 )
 
 // pushTimeout bounds the copy of some 100 MB to a registry.
@@ -117,10 +120,19 @@ func (o *options) build(ctx context.Context, progress io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, pushTimeout)
 	defer cancel()
 	fmt.Fprintf(progress, "pushing to %s ...\n", ref.Registry)
-	if err := push(ctx, layout, index, ref, o.plainHTTP); err != nil {
+	if err := push(ctx, layout, index, o.reference, o.plainHTTP); err != nil {
 		return fmt.Errorf("pushing %s: %w", o.reference, err)
 	}
 	return nil
+}
+
+// push copies the content of a layout to a registry and tags it.
+func push(ctx context.Context, layout string, index ocispec.Descriptor, reference string, plainHTTP bool) error {
+	blobs, err := oci.NewStorage(layout)
+	if err != nil {
+		return err
+	}
+	return publish.Target{PlainHTTP: plainHTTP}.Push(ctx, publish.Artifact{Root: index, From: blobs}, reference)
 }
 
 // spec returns the content of the image, without the binaries.

@@ -1,0 +1,46 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package files
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Notes returns the changes of a version from a changelog in the format of keepachangelog.com: the section of the
+// version, or the section "Unreleased" if the version has none.
+func Notes(changelog, version string) (string, error) {
+	name := strings.TrimPrefix(version, "v")
+	for _, title := range []string{name, "Unreleased"} {
+		if text, ok := section(changelog, title); ok {
+			return text, nil
+		}
+	}
+	return "", fmt.Errorf("the changelog has neither a section [%s] nor a section [Unreleased]: add the changes of %s",
+		name, version)
+}
+
+// section returns the text below the heading of a version.
+func section(changelog, title string) (string, bool) {
+	var text strings.Builder
+	inside := false
+	for line := range strings.Lines(changelog) {
+		switch {
+		case strings.HasPrefix(line, "## "):
+			if inside {
+				return strings.TrimSpace(text.String()) + "\n", true
+			}
+			inside = strings.HasPrefix(line, "## ["+title+"]")
+		case strings.HasPrefix(line, "[Unreleased]: "):
+			// Links end the last section.
+			inside = inside && text.Len() > 0
+			if inside {
+				return strings.TrimSpace(text.String()) + "\n", true
+			}
+		case inside:
+			text.WriteString(line)
+		}
+	}
+	return strings.TrimSpace(text.String()) + "\n", inside && strings.TrimSpace(text.String()) != ""
+}

@@ -1,0 +1,96 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package packaging
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli"
+)
+
+// TestK9sPluginsAreCommands parses the command lines of the plugins of k9s.
+func TestK9sPluginsAreCommands(t *testing.T) {
+	t.Parallel()
+	var file struct {
+		Plugins map[string]struct {
+			ShortCut, Description, Command string
+			Scopes, Args                   []string
+			Background, Confirm            bool
+		} `json:"plugins"`
+	}
+	if err := yaml.UnmarshalStrict(readFile(t, "contrib/k9s/helmop.yaml"), &file); err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Plugins) == 0 {
+		t.Fatal("no plugins")
+	}
+	shortCuts := map[string]bool{}
+	for name, plugin := range file.Plugins {
+		if shortCuts[plugin.ShortCut] || plugin.ShortCut == "" || len(plugin.Scopes) == 0 {
+			t.Errorf("%s has the shortcut %q and the scopes %v", name, plugin.ShortCut, plugin.Scopes)
+		}
+		shortCuts[plugin.ShortCut] = true
+		if plugin.Command != "sh" || len(plugin.Args) != 2 || plugin.Args[0] != "-c" {
+			t.Errorf("%s runs %s %q", name, plugin.Command, plugin.Args)
+			continue
+		}
+		line, _, _ := strings.Cut(plugin.Args[1], " |")
+		args, ok := strings.CutPrefix(line, "kubectl helmop ")
+		if !ok {
+			t.Errorf("%s runs %q", name, line)
+			continue
+		}
+		command, rest, err := cli.Command(genericiooptions.NewTestIOStreamsDiscard()).Find(strings.Fields(args))
+		if err != nil || !command.HasParent() {
+			t.Errorf("%s runs %q: %v", name, line, err)
+			continue
+		}
+		if err := command.ParseFlags(rest); err != nil {
+			t.Errorf("%s runs %q: %v", name, line, err)
+			continue
+		}
+		if err := command.ValidateArgs(command.Flags().Args()); err != nil {
+			t.Errorf("%s runs %q: %v", name, line, err)
+		}
+	}
+}
+
+// TestRenovatePreset finds the chart of each HelmOp in the examples.
+func TestRenovatePreset(t *testing.T) {
+	t.Parallel()
+	var preset struct {
+		CustomManagers []struct{ MatchStrings []string }
+	}
+	if err := json.Unmarshal(readFile(t, "contrib/renovate/helmop.json"), &preset); err != nil {
+		t.Fatal(err)
+	}
+	if len(preset.CustomManagers) != 1 || len(preset.CustomManagers[0].MatchStrings) != 1 {
+		t.Fatalf("%+v", preset)
+	}
+	pattern := regexp.MustCompile(preset.CustomManagers[0].MatchStrings[0])
+	paths, err := filepath.Glob(filepath.Join(root, "examples", "*.yaml"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%d examples, %v", len(paths), err)
+	}
+	ref := regexp.MustCompile(`(?m)^ +ref:\n +(tag|semver):`)
+	for _, path := range paths {
+		text := string(readFile(t, filepath.Join("examples", filepath.Base(path))))
+		found := pattern.FindAllStringSubmatch(text, -1)
+		if want := len(ref.FindAllString(text, -1)); len(found) != want {
+			t.Errorf("%s: found %d of %d charts", filepath.Base(path), len(found), want)
+		}
+		for _, one := range found {
+			if !strings.Contains(text, "oci://"+one[1]+"\n") || strings.ContainsAny(one[2], " \"'") {
+				t.Errorf("%s: found %q with the version %q", filepath.Base(path), one[1], one[2])
+			}
+		}
+	}
+}
