@@ -132,7 +132,7 @@ func fromHelmChartProxy(object *unstructured.Unstructured, releases []*unstructu
 	spec.Release.Namespace = nonEmpty(proxy.Spec.ReleaseNamespace, apiutil.DefaultReleaseNamespace)
 	spec.ValuesTemplate = proxy.Spec.ValuesTemplate
 	spec.Source.Ref = refOf(proxy.Spec.Version)
-	item.setChart(proxy.Spec.RepoURL, proxy.Spec.ChartName, "spec.repoURL")
+	item.setChart(proxy.Spec.RepoURL, proxy.Spec.ChartName)
 	item.addProxies(proxy, releases)
 	if proxy.Spec.ReleaseName != "" {
 		spec.Release.Name = escape(proxy.Spec.ReleaseName)

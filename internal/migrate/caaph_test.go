@@ -270,6 +270,16 @@ func TestManagedObjectsAreNotMigrated(t *testing.T) {
 	}
 }
 
+func TestChartRepository(t *testing.T) {
+	text := strings.Replace(proxy("  releaseName: calico"), "oci://registry.example/charts/",
+		"https://docs.tigera.io/calico/charts", 1)
+	item := &FromCAAPH(parse(t, text), nil).Items[0]
+	source := item.HelmOp.Spec.Source
+	if source.URL != "https://docs.tigera.io/calico/charts" || source.Chart != "tigera-operator" || len(item.Gaps) > 0 {
+		t.Errorf("%v, gaps %v", source, item.Gaps)
+	}
+}
+
 func TestRefOf(t *testing.T) {
 	for version, want := range map[string]addonsv1.ArtifactReference{
 		"":             {Semver: "*"},

@@ -43,17 +43,16 @@ func joinOCI(url, chart string) string {
 	return strings.TrimSuffix(url, "/") + "/" + strings.Trim(chart, "/")
 }
 
-// setChart sets the address of a chart: a repository of an OCI registry, or a chart of an HTTPS repository. field is
-// the field with the address.
-func (i *Item) setChart(url, chart, field string) {
+// setChart sets the address of a chart: a repository of an OCI registry, or a chart of a chart repository.
+func (i *Item) setChart(url, chart string) {
 	source := &i.HelmOp.Spec.Source
-	switch {
-	case isOCI(url):
+	if isOCI(url) {
 		source.URL = joinOCI(url, chart)
-	default:
-		i.block(field, "%q is not an OCI registry: HelmOp installs charts from OCI registries; push the chart %q to a "+
-			"registry, and set spec.source.url of the HelmOp", url, chart)
-		source.URL = url
+		return
+	}
+	source.URL, source.Chart = url, chart
+	if strings.HasPrefix(url, "http://") {
+		source.Insecure = true
 	}
 }
 

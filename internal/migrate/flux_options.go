@@ -49,12 +49,12 @@ func (i *Item) setFluxChart(r *fluxReader, release *helmRelease) {
 	spec.ImagePullServiceAccountName = source.Spec.ServiceAccountName
 	if chart := release.Spec.Chart; chart != nil {
 		spec.Ref = refOf(chart.Spec.Version)
-		i.setChart(source.Spec.URL, chart.Spec.Chart, field)
+		i.setChart(source.Spec.URL, chart.Spec.Chart)
 		if len(chart.Spec.ValuesFiles) > 0 {
 			i.block("spec.chart.spec.valuesFiles", "HelmOp uses values.yaml of the chart; add the values of %s to spec.values",
 				strings.Join(chart.Spec.ValuesFiles, ", "))
 		}
-		if source.Spec.SecretRef != nil {
+		if source.Spec.SecretRef != nil && isOCI(source.Spec.URL) {
 			i.gap(field, "the Secret %q must be of type kubernetes.io/dockerconfigjson for an OCI registry",
 				source.Spec.SecretRef.Name)
 		}
