@@ -83,9 +83,9 @@ const (
 	// the release was installed and Ready once. The manager writes it, and then does nothing for the release any more.
 	InstalledOnceAnnotation = "addons.cluster.x-k8s.io/installed-once"
 
-	// ReleaseNameAnnotationPrefix begins the names of annotations on a Cluster. After a slash follows the name of a HelmOp,
-	// and the value is the name of its release in the Cluster. "kubectl helmop migrate" sets the annotation for releases
-	// whose names another tool generated, and spec.release.name of the HelmOp reads it.
+	// ReleaseNameAnnotationPrefix begins the names of annotations on a Cluster. After a slash follows the name of a
+	// HelmOp, and the value is the name of its release in the Cluster. "kubectl helmop migrate" sets the annotation for
+	// releases whose names another tool generated, and spec.release.name of the HelmOp reads it.
 	ReleaseNameAnnotationPrefix = "release-name.addons.cluster.x-k8s.io"
 
 	// MigratedClusterLabelPrefix begins the names of labels on a Cluster. After a slash follows the name of a HelmOp.

@@ -50,8 +50,8 @@ type clusterScope struct {
 	// own its spec under the revision of the child. A spec is nil if it is not known or not needed. Set by render.
 	target, good, own *addonsv1.HelmOpReleaseSpec
 
-	// pinned is the spec of the release under the revision to which a user has pinned it; nil if it is not pinned, or if it
-	// cannot have that revision. pinErr is why it cannot. Set by render.
+	// pinned is the spec of the release under the revision to which a user has pinned it; nil if it is not pinned, or if
+	// it cannot have that revision. pinErr is why it cannot. Set by render.
 	pinned *addonsv1.HelmOpReleaseSpec
 	pinErr error
 

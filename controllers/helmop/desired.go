@@ -144,8 +144,8 @@ func (r *Reconciler) compiledAt(ctx context.Context, scope *helmOpScope, number 
 	return w
 }
 
-// render sets the desired spec of each Cluster. A pinned Cluster needs no spec under the current revision, which may not
-// be renderable for it. An error for one Cluster does not affect the others.
+// render sets the desired spec of each Cluster. A pinned Cluster needs no spec under the current revision, which may
+// not be renderable for it. An error for one Cluster does not affect the others.
 func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 	state := scope.rolloutState()
 	for _, c := range scope.clusters {

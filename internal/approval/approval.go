@@ -210,8 +210,8 @@ func MayPin(revision Revision, cluster string, release *rollout.Release) bool {
 	return revision.Good || revision.Approval != nil && slices.Contains(revision.Approval.Releases, Hash(cluster, release))
 }
 
-// releaseAt returns the release of a Cluster under the goal of the rollout; nil if it is not known, or if the Cluster is
-// pinned to a revision.
+// releaseAt returns the release of a Cluster under the goal of the rollout; nil if it is not known, or if the Cluster
+// is pinned to a revision.
 func releaseAt(c *rollout.Cluster, state rollout.State) *rollout.Release {
 	if c.Pin != nil {
 		return nil

@@ -8,7 +8,8 @@
 // A user approves a digest over the inputs of the releases of all selected Clusters, as the goal of the rollout has
 // them: [Digest] of the [Hash] of each release. Neither depends on what the Clusters have already, so the progress of
 // the rollout changes no digest. Only the digest of the moment can be approved, so what is approved is what the user
-// could look at. Clusters that are pinned to a revision are not in the digest. A preview computes the same digest with [HashOfSpec] and [Digest].
+// could look at. Clusters that are pinned to a revision are not in the digest. A preview computes the same digest with
+// [HashOfSpec] and [Digest].
 //
 // # What needs an approval
 //

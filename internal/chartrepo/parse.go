@@ -294,11 +294,11 @@ func (p *yamlParser) endItem() error {
 	p.item.Reset()
 	p.keyIndent = 0
 	var raw rawEntry
-	if yaml.Unmarshal([]byte(text), &raw) != nil {
-		p.skipped++
-		return nil
+	if err := yaml.Unmarshal([]byte(text), &raw); err == nil {
+		return p.add(p.chart, &raw)
 	}
-	return p.add(p.chart, &raw)
+	p.skipped++
+	return nil
 }
 
 // splitKey returns the key and the value of a line "key: value", without quotes around the key and without a comment.

@@ -40,8 +40,8 @@ func (s *session) adopt(j job) error {
 	}
 }
 
-// label labels the record of an adopted revision, and changes nothing else. A process that uninstalls the release at the
-// same time marks the record first: the labels require the record as it was read, and so does the mark, see
+// label labels the record of an adopted revision, and changes nothing else. A process that uninstalls the release at
+// the same time marks the record first: the labels require the record as it was read, and so does the mark, see
 // [records.Store.Relabel]. So at most one of the two succeeds.
 func (s *session) label(j job, recorded *release.Release) error {
 	if err := s.storage.Relabel(records.NameOf(recorded.Name, recorded.Version), recorded); err != nil {

@@ -293,8 +293,8 @@ func TestIntegrationAdoptChanged(t *testing.T) {
 	}
 }
 
-// TestIntegrationAdoptDrifted checks that objects that were changed or deleted in the cluster do not prevent an adoption
-// without a change: the adoption is about the record, and the objects are a matter of health and drift.
+// TestIntegrationAdoptDrifted checks that objects that were changed or deleted in the cluster do not prevent an
+// adoption without a change: the adoption is about the record, and the objects are a matter of health and drift.
 func TestIntegrationAdoptDrifted(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")

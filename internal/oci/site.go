@@ -228,7 +228,7 @@ type siteBody struct {
 // Read implements io.Reader.
 func (b *siteBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = b.explain(err)
 	}
 	return n, err

@@ -224,7 +224,8 @@ func (c *tagChoice) none(subject string) *Error {
 		out.Detail = fmt.Sprintf("the tag filter matches none of %s", count)
 		out.Hint = "check the filter; tags of signatures, attestations and SBOMs are ignored"
 	case c.filter != nil:
-		out.Detail = fmt.Sprintf("the tag filter matches %d of %s, and none of these is a version in the range", c.matched, count)
+		out.Detail = fmt.Sprintf("the tag filter matches %d of %s, and none of these is a version in the range",
+			c.matched, count)
 	default:
 		out.Detail = fmt.Sprintf("none of %s is a version in the range", count)
 	}

@@ -32,7 +32,8 @@ const (
 	StateSame State = "Same"
 	// StateNotReady means that the Cluster cannot have releases yet.
 	StateNotReady State = "NotReady"
-	// StatePinned means that a user has pinned the Cluster to a HelmOp revision, so that no change of the HelmOp reaches it.
+	// StatePinned means that a user has pinned the Cluster to a HelmOp revision, so that no change of the HelmOp reaches
+	// it.
 	StatePinned State = "Pinned"
 	// StateFailed means that there is no preview of the Cluster. The message says why.
 	StateFailed State = "Failed"
@@ -45,8 +46,8 @@ var states = []State{StateFailed, StateDiffers, StateNotReady, StatePinned, Stat
 type Outcome struct {
 	State State `json:"state"`
 
-	// Action is "Install", "Upgrade", "Adopt" for a release of another owner that is adopted without a change, "Refuse", or
-	// "None" for a release in sync; empty if there is no preview.
+	// Action is "Install", "Upgrade", "Adopt" for a release of another owner that is adopted without a change, "Refuse",
+	// or "None" for a release in sync; empty if there is no preview.
 	Action string `json:"action,omitempty"`
 
 	// Message is why there is no preview, why the action is refused, or a remark.

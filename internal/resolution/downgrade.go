@@ -39,8 +39,8 @@ func checkMoved(ref addonsv1.ArtifactReference, known *addonsv1.ArtifactStatus, 
 		return nil
 	}
 	return fmt.Errorf("%w: the chart repository replaced version %s, which was %s, by %s. The former archive stays in "+
-		"use. Find out why the version was replaced; to use the new archive, set allowMovedVersion in the reference, or name "+
-		"its digest there", reasons.ErrVersionMoved, known.Version, known.Digest, found.Digest)
+		"use. Find out why the version was replaced; to use the new archive, set allowMovedVersion in the reference, or "+
+		"name its digest there", reasons.ErrVersionMoved, known.Version, known.Digest, found.Digest)
 }
 
 // artifactInUse returns the artifact that a reference was resolved to before, from the same source; nil if it is not

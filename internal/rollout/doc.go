@@ -68,8 +68,8 @@
 //
 // # Pins
 //
-// A user may pin a Cluster to another revision. The Cluster then does not count, and takes neither a slot nor a place in
-// a wave. It is assigned the revision at once, even if the rollout is paused, and keeps it whatever becomes of the
+// A user may pin a Cluster to another revision. The Cluster then does not count, and takes neither a slot nor a place
+// in a wave. It is assigned the revision at once, even if the rollout is paused, and keeps it whatever becomes of the
 // rollout. A change of the Cluster itself is applied under that revision. A pin that cannot be carried out keeps the
 // Cluster where it is. When the pin ends, the Cluster is outdated like any other.
 //

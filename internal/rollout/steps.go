@@ -133,8 +133,8 @@ func (p *plan) assign(c *Cluster, why string) Step {
 	return s
 }
 
-// mayAdoptLater is true if the child of a Cluster must not adopt a release of another owner before its turn. Its release
-// is marked as that of a new Cluster until then.
+// mayAdoptLater is true if the child of a Cluster must not adopt a release of another owner before its turn. Its
+// release is marked as that of a new Cluster until then.
 func mayAdoptLater(c *Cluster) bool {
 	return c.Child.Joined && (c.Child.Unobserved || c.Child.AwaitsAdoption)
 }

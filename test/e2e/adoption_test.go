@@ -20,9 +20,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestAdoption installs releases by Helm in four Clusters, and has a HelmOp adopt them one after the other. Where nothing
-// would change, there is no new Helm revision, and no object of the chart is written. The release that would change is
-// left alone and named until the values match. Then a HelmOp that installs once does not upgrade what it adopted.
+// TestAdoption installs releases by Helm in four Clusters, and has a HelmOp adopt them one after the other. Where
+// nothing would change, there is no new Helm revision, and no object of the chart is written. The release that would
+// change is left alone and named until the values match. Then a HelmOp that installs once does not upgrade what it
+// adopted.
 func TestAdoption(t *testing.T) {
 	s := newScenario(t)
 	const differs = "adopt-3"

@@ -22,8 +22,8 @@ type Comparison struct{ source chartSource }
 // Add adds the flags for access to registries.
 func (c *Comparison) Add(cmd *cobra.Command) { c.source.add(cmd) }
 
-// Groups returns what a HelmOp would change in its Clusters. Secrets are hidden. wrap returns a reader of the management
-// cluster that shows changes of Clusters that are not made yet; nil shows the Clusters as they are.
+// Groups returns what a HelmOp would change in its Clusters. Secrets are hidden. wrap returns a reader of the
+// management cluster that shows changes of Clusters that are not made yet; nil shows the Clusters as they are.
 func (c *Comparison) Groups(ctx context.Context, b *kube.Base, helmOp *addonsv1.HelmOp,
 	wrap func(client.Reader) client.Reader,
 ) (groups []preview.Group, err error) {

@@ -99,7 +99,8 @@ func (n *newest) versions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]strin
 	}
 	var found []string
 	for _, ref := range refs {
-		artifact, err := n.registry.Resolve(ctx, oci.Source{URL: apiutil.ArtifactURL(&helmOp.Spec.Source), Ref: ref, Access: access})
+		artifact, err := n.registry.Resolve(ctx,
+			oci.Source{URL: apiutil.ArtifactURL(&helmOp.Spec.Source), Ref: ref, Access: access})
 		switch {
 		case errors.Is(err, oci.ErrNoMatchingTag):
 		case err != nil:

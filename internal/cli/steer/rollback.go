@@ -24,7 +24,8 @@ func newRollback(o kube.Options) *cobra.Command {
 	s := newSteer(o)
 	var cluster string
 	var number int64
-	cmd := s.command("rollback HELMOP --cluster CLUSTER", "Return one Cluster to an earlier HelmOp revision and keep it there",
+	cmd := s.command("rollback HELMOP --cluster CLUSTER",
+		"Return one Cluster to an earlier HelmOp revision and keep it there",
 		`Return one Cluster to an earlier HelmOp revision and keep it there. All other Clusters follow the rollouts as before.
 The command sets the annotation addons.cluster.x-k8s.io/pinned-revision on the HelmOpRelease of the Cluster. It is
 carried out at once, without waves and limits, even if the rollout is paused. To end it, use "unpin".
@@ -167,8 +168,8 @@ func pinRefusal(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease) string
 // errReached ends the other wait of a pinWaiter.
 var errReached = errors.New("reached")
 
-// pinWaiter waits until a release is Ready with a HelmOp revision. It ends with an error if the release fails with it, or
-// if the manager refuses the pin for another reason than before.
+// pinWaiter waits until a release is Ready with a HelmOp revision. It ends with an error if the release fails with it,
+// or if the manager refuses the pin for another reason than before.
 func (s *steer) pinWaiter(c *kube.Client, release *addonsv1.HelmOpRelease, helmOp string, number int64,
 	before string,
 ) waiter {

@@ -49,8 +49,8 @@ const (
 	Removed = "removed"
 )
 
-// NamespaceOf returns the namespace of an object, given its kind and the namespace in the manifest; empty if the kind is
-// cluster-scoped.
+// NamespaceOf returns the namespace of an object, given its kind and the namespace in the manifest; empty if the kind
+// is cluster-scoped.
 type NamespaceOf func(kind schema.GroupVersionKind, named string) string
 
 // Compare returns what differs between the content of a record and the content that HelmOp would render in its place.

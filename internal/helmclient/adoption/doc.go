@@ -5,5 +5,6 @@
 // HelmOp can adopt the release without a new Helm revision. All its functions are pure.
 //
 // The comparison ignores what has no effect in the cluster: the order of objects and fields, comments, null fields,
-// empty labels and annotations, and the marks with which other tools label the objects of their releases, see [Compare].
+// empty labels and annotations, and the marks with which other tools label the objects of their releases, see
+// [Compare].
 package adoption

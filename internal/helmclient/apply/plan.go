@@ -210,7 +210,8 @@ func (p *Planner) list(infos kube.ResourceList) error {
 	group.SetLimit(plannedAtOnce)
 	for _, info := range lists {
 		group.Go(func() error {
-			options := metav1.ListOptions{LabelSelector: kblabels.Set{helmManagedBy: managedByHelm}.String(), Limit: readsPerPage}
+			options := metav1.ListOptions{Limit: readsPerPage,
+				LabelSelector: kblabels.Set{helmManagedBy: managedByHelm}.String()}
 			request := p.readRequest(info).VersionedParams(&options, scheme.ParameterCodec)
 			path := request.URL().Path
 			response, err := request.Do(p.Ctx).Raw()

@@ -39,8 +39,8 @@ const (
 	ReasonNotDeployed          = "NotDeployed"
 	ReasonRetryFailed          = "RetryFailed"
 	ReasonChangedOutsideHelmOp = "ChangedOutsideHelmOp"
-	// ReasonInstalledOnce is the reason to leave a release alone that differs from the desired state, because a revision of
-	// it worked and the policy is to install it once.
+	// ReasonInstalledOnce is the reason to leave a release alone that differs from the desired state, because a revision
+	// of it worked and the policy is to install it once.
 	ReasonInstalledOnce = "InstalledOnce"
 	// ReasonObjectsMissing is the reason of an upgrade without changes, which re-creates objects that were deleted.
 	ReasonObjectsMissing = "ObjectsMissing"
@@ -115,8 +115,8 @@ type Decision struct {
 	// Keep is a revision that must stay in the history, even above the history limit, because a rollback may need it; zero
 	// if there is none.
 	Keep int
-	// UnchangedOnly means, with ActionAdopt, that an adoption that would change the release is an error. Otherwise, such an
-	// adoption upgrades the release.
+	// UnchangedOnly means, with ActionAdopt, that an adoption that would change the release is an error. Otherwise, such
+	// an adoption upgrades the release.
 	UnchangedOnly bool
 	// Request is the last retry request, as a label value. Act saves it in the new record.
 	Request string
@@ -292,8 +292,8 @@ func joinDifferences(differ []model.Difference) string {
 	return strings.Join(words, ", ")
 }
 
-// Performed returns the decision that was carried out, given the newest revision that the action saved: an adoption that
-// created a revision was an upgrade.
+// Performed returns the decision that was carried out, given the newest revision that the action saved: an adoption
+// that created a revision was an upgrade.
 func (d Decision) Performed(revision int) Decision {
 	if d.Action == model.ActionAdopt && revision > d.FromRevision {
 		d.Action, d.ToRevision = model.ActionUpgrade, revision

@@ -12,8 +12,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// decideAdoption decides if the release belongs to another owner and the policy permits to take it over. Only a deployed
-// revision can be adopted without an upgrade.
+// decideAdoption decides if the release belongs to another owner and the policy permits to take it over. Only a
+// deployed revision can be adopted without an upgrade.
 func decideAdoption(d Decision, newest model.Record, policy model.Policy, now time.Time) Decision {
 	status := release.Status(newest.Status)
 	adopting := fmt.Sprintf("Adopting the release at Helm revision %d.", newest.Revision)

@@ -33,8 +33,8 @@ const (
 	ActionInstall Action = "Install"
 	// ActionUpgrade upgrades the release.
 	ActionUpgrade Action = "Upgrade"
-	// ActionAdopt takes over the release of another owner. If the desired state would change nothing, the action labels the
-	// newest record and creates no revision. Otherwise it upgrades the release or fails, see decide.Decision.
+	// ActionAdopt takes over the release of another owner. If the desired state would change nothing, the action labels
+	// the newest record and creates no revision. Otherwise it upgrades the release or fails, see decide.Decision.
 	ActionAdopt Action = "Adopt"
 	// ActionRecoverThenInstall resolves a pending record, then installs.
 	ActionRecoverThenInstall Action = "RecoverThenInstall"

@@ -27,8 +27,8 @@ type CarefulDriver interface {
 	// Replace replaces the record that was first read under the key. The error is driver.ErrReleaseExists if any process
 	// changed the record since.
 	Replace(key string, rls *release.Release) error
-	// Relabel replaces HelmOp's labels on the record that was first read under the key, and changes nothing else. The error
-	// is of the kind helmerr.ErrStale if any process changed the record since.
+	// Relabel replaces HelmOp's labels on the record that was first read under the key, and changes nothing else. The
+	// error is of the kind helmerr.ErrStale if any process changed the record since.
 	Relabel(key string, labels map[string]string) error
 	// Refresh drops all cached records, so that they are read again.
 	Refresh()
