@@ -172,7 +172,7 @@ func isComplete(revision *addonsv1.HelmOpRevision, all []*addonsv1.HelmOpRevisio
 var restoredFields = []string{
 	"release", "values", "valuesTemplate", "valuesFrom", "templateDelimiters", "postRender", "install", "upgrade",
 	"rollback", "uninstall", "test", "health", "driftDetection", "impersonateServiceAccountName", "overrides",
-	"refsByKubernetesVersion",
+	"refsByKubernetesVersion", "reconcileStrategy",
 }
 
 // restoredSourceFields are the fields of the source that say what is installed. The others are about the access to the
