@@ -72,10 +72,12 @@ func TestRenovatePreset(t *testing.T) {
 	if err := json.Unmarshal(readFile(t, "contrib/renovate/helmop.json"), &preset); err != nil {
 		t.Fatal(err)
 	}
-	if len(preset.CustomManagers) != 1 || len(preset.CustomManagers[0].MatchStrings) != 1 {
-		t.Fatalf("%+v", preset)
+	var patterns []*regexp.Regexp
+	for _, manager := range preset.CustomManagers {
+		for _, match := range manager.MatchStrings {
+			patterns = append(patterns, regexp.MustCompile(match))
+		}
 	}
-	pattern := regexp.MustCompile(preset.CustomManagers[0].MatchStrings[0])
 	paths, err := filepath.Glob(filepath.Join(root, "examples", "*.yaml"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("%d examples, %v", len(paths), err)
@@ -83,14 +85,19 @@ func TestRenovatePreset(t *testing.T) {
 	ref := regexp.MustCompile(`(?m)^ +ref:\n +(tag|semver):`)
 	for _, path := range paths {
 		text := string(readFile(t, filepath.Join("examples", filepath.Base(path))))
-		found := pattern.FindAllStringSubmatch(text, -1)
-		if want := len(ref.FindAllString(text, -1)); len(found) != want {
-			t.Errorf("%s: found %d of %d charts", filepath.Base(path), len(found), want)
-		}
-		for _, one := range found {
-			if !strings.Contains(text, "oci://"+one[1]+"\n") || strings.ContainsAny(one[2], " \"'") {
-				t.Errorf("%s: found %q with the version %q", filepath.Base(path), one[1], one[2])
+		found := 0
+		for _, pattern := range patterns {
+			for _, one := range pattern.FindAllStringSubmatch(text, -1) {
+				found++
+				name, version := one[pattern.SubexpIndex("depName")], one[pattern.SubexpIndex("currentValue")]
+				isNamed := strings.Contains(text, "oci://"+name+"\n") || strings.Contains(text, "chart: "+name+"\n")
+				if !isNamed || strings.ContainsAny(version, " \"'") {
+					t.Errorf("%s: found %q with the version %q", filepath.Base(path), name, version)
+				}
 			}
+		}
+		if want := len(ref.FindAllString(text, -1)); found != want {
+			t.Errorf("%s: found %d of %d charts", filepath.Base(path), found, want)
 		}
 	}
 }

@@ -312,7 +312,7 @@ func TestCosignPolicyValidation(t *testing.T) {
 		{name: "identity", policy: Policy{Provider: Cosign, Identities: []Identity{identity}}},
 		{name: "identity with a root",
 			policy: Policy{Provider: Cosign, Identities: []Identity{identity}, TrustedRoot: trusted}},
-		{name: "provider", policy: Policy{}, says: `use "cosign" or "notation"`},
+		{name: "provider", policy: Policy{}, says: `use "cosign", "notation" or "HelmProvenance"`},
 		{name: "nobody", policy: Policy{Provider: Cosign}, says: "names no signer"},
 		{name: "root alone", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": public}, TrustedRoot: trusted},
 			says: "for keyless"},
