@@ -59,6 +59,11 @@ func whyNotPinned(scope *helmOpScope, c *clusterScope, number int64, release *ro
 			c.child.Name, fmt.Sprintf(format, args...), apiutil.RevisionOf(c.child))
 	}
 	switch {
+	case number == apiutil.RevisionOf(c.child) && number != 0 && c.own != nil &&
+		rolloutstate.Identity(c.own) != rolloutstate.Identity(&c.child.Spec):
+		return fmt.Errorf("the Cluster has changed, so that its release has another name or namespace: %s; the annotation "+
+			"%s of HelmOpRelease %s keeps the release %s until you remove the annotation", rolloutstate.Identity(c.own),
+			addonsv1.PinnedRevisionAnnotation, c.child.Name, rolloutstate.Identity(&c.child.Spec))
 	case number == apiutil.RevisionOf(c.child) && number != 0:
 		return nil
 	case number == 0:

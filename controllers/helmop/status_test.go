@@ -127,6 +127,51 @@ func scopeOf(clusters ...*clusterScope) *helmOpScope {
 	}
 }
 
+// TestWhyNotPinned decides about pins of a release at HelmOp revision 1.
+func TestWhyNotPinned(t *testing.T) {
+	t.Parallel()
+	same, other := &rollout.Release{Identity: "/"}, &rollout.Release{Identity: "apps/other"}
+	renamed := func(c *clusterScope) { c.own = &addonsv1.HelmOpReleaseSpec{}; c.own.Release.Name = "other" }
+	for name, tc := range map[string]struct {
+		number  int64
+		release *rollout.Release
+		change  func(*clusterScope, *helmOpScope)
+		want    string
+	}{
+		"it has the revision":   {number: 1},
+		"another revision":      {number: 2, release: same},
+		"no number":             {want: "is not the number of a HelmOp revision"},
+		"no such revision":      {number: 3, want: "there is no HelmOp revision 3; there are 1, 2"},
+		"it cannot be rendered": {number: 2, want: "HelmOp revision 2 cannot be rendered for this Cluster any more"},
+		"another name": {number: 2, release: other,
+			want: "has another name or namespace in HelmOp revision 2: apps/other"},
+		"the name changes later": {number: 1, change: func(c *clusterScope, _ *helmOpScope) { renamed(c) },
+			want: "the Cluster has changed, so that its release has another name or namespace: /other"},
+		"not approved": {number: 2, release: same, change: func(_ *clusterScope, s *helmOpScope) {
+			s.helmOp.Spec.Rollout = &addonsv1.Rollout{Approval: addonsv1.ApprovalPolicyRequired}
+		}, want: "is not approved for this release"},
+		"good before approvals were required": {number: 2, release: same, change: func(_ *clusterScope, s *helmOpScope) {
+			s.helmOp.Spec.Rollout = &addonsv1.Rollout{Approval: addonsv1.ApprovalPolicyRequired}
+			s.revisions[1].Status.Good = true
+		}},
+	} {
+		c := fleetCluster("a")
+		scope := scopeOf(c)
+		scope.revisions = append(scope.revisions,
+			&addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: 2}})
+		if tc.change != nil {
+			tc.change(c, scope)
+		}
+		got := ""
+		if err := whyNotPinned(scope, c, tc.number, tc.release); err != nil {
+			got = err.Error()
+		}
+		if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
 func TestPhaseOfNothingResolved(t *testing.T) {
 	if phase, failure := phaseOf(fleetCluster("a"), 0); phase != phaseProgressing || failure != nil {
 		t.Errorf("what runs while nothing is resolved is %s, %v", phase, failure)
