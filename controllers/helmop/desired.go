@@ -152,7 +152,7 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 		if !c.selected || c.err != nil || !c.cluster.DeletionTimestamp.IsZero() || !apiutil.IsInitialized(c.cluster) {
 			continue
 		}
-		if _, pinned := pinOf(c.child); pinned {
+		if _, pinned := apiutil.PinOf(c.child); pinned {
 			if err := r.renderPinned(ctx, scope, c); err != nil {
 				return err
 			}

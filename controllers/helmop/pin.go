@@ -19,24 +19,10 @@ import (
 // maxQuotedPin bounds how much of an annotation a message quotes, in bytes.
 const maxQuotedPin = 32
 
-// pinOf returns the number of the HelmOp revision to which a user has pinned a release, and whether there is a pin. The
-// number is 0 if the annotation is no number.
-func pinOf(child *addonsv1.HelmOpRelease) (number int64, pinned bool) {
-	if child == nil {
-		return 0, false
-	}
-	value, pinned := child.Annotations[addonsv1.PinnedRevisionAnnotation]
-	number, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || number < 0 {
-		number = 0
-	}
-	return number, pinned
-}
-
 // renderPinned renders a Cluster that a user has pinned to a HelmOp revision: under that revision, and under the
 // revision that it has.
 func (r *Reconciler) renderPinned(ctx context.Context, scope *helmOpScope, c *clusterScope) error {
-	number, _ := pinOf(c.child)
+	number, _ := apiutil.PinOf(c.child)
 	c.own = r.renderPast(ctx, scope, apiutil.RevisionOf(c.child), c)
 	pinned := r.renderPast(ctx, scope, number, c)
 	release, err := rolloutstate.Release(pinned)

@@ -230,7 +230,7 @@ func (r *Reconciler) pruneRevisions(ctx context.Context, scope *helmOpScope) err
 		if c.child != nil && c.child.Spec.Rollout != nil {
 			inUse[c.child.Spec.Rollout.Revision] = true
 		}
-		if number, pinned := pinOf(c.child); pinned {
+		if number, pinned := apiutil.PinOf(c.child); pinned {
 			inUse[number] = true
 		}
 	}

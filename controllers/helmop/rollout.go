@@ -252,7 +252,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	if c.child == nil {
 		return planned, nil
 	}
-	if number, ok := pinOf(c.child); ok {
+	if number, ok := apiutil.PinOf(c.child); ok {
 		planned.Pin = &rollout.Pin{Revision: number, Release: pinned}
 	}
 	planned.Child = &rollout.Child{

@@ -119,7 +119,7 @@ func summarize(scope *helmOpScope) fleetSummary {
 		if c.otherShard != "" {
 			s.heldByOtherShard++
 		}
-		_, isPinned := pinOf(c.child)
+		_, isPinned := apiutil.PinOf(c.child)
 		switch isServed := phase != phasePaused && phase != phaseWaiting && c.otherShard == ""; {
 		case isServed && isPinned:
 			s.pinned++
@@ -213,7 +213,7 @@ func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFail
 		return phaseProgressing, nil
 	}
 	ready := conditions.Get(c.child, addonsv1.ReadyCondition)
-	_, isPinned := pinOf(c.child)
+	_, isPinned := apiutil.PinOf(c.child)
 	switch {
 	case ready == nil || ready.ObservedGeneration != c.child.Generation:
 		return phaseProgressing, nil

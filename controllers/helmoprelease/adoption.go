@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
@@ -22,7 +23,7 @@ const adoptionPending = "The release has another owner. It is adopted when the r
 // takes no part in the rollout, so its release does not wait.
 func awaitsRollout(release *addonsv1.HelmOpRelease, decision decide.Decision) bool {
 	assigned := release.Spec.Rollout
-	if _, pinned := release.Annotations[addonsv1.PinnedRevisionAnnotation]; pinned {
+	if _, pinned := apiutil.PinOf(release); pinned {
 		return false
 	}
 	return decision.State == model.StateForeign && assigned != nil && assigned.Reason == addonsv1.ReleaseRolloutJoined

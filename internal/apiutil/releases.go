@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -162,6 +163,20 @@ func RevisionOf(child *addonsv1.HelmOpRelease) int64 {
 		return 0
 	}
 	return child.Spec.Rollout.Revision
+}
+
+// PinOf returns the number of the HelmOp revision to which a user has pinned a release, and whether there is a pin. The
+// number is 0 if the annotation is not a number.
+func PinOf(child *addonsv1.HelmOpRelease) (number int64, pinned bool) {
+	if child == nil {
+		return 0, false
+	}
+	value, pinned := child.Annotations[addonsv1.PinnedRevisionAnnotation]
+	number, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || number < 0 {
+		number = 0
+	}
+	return number, pinned
 }
 
 // IsChildPaused reports whether a HelmOpRelease itself has the paused annotation.

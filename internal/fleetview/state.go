@@ -135,7 +135,7 @@ func StateOf(release *addonsv1.HelmOpRelease, revision int64) (State, *metav1.Co
 		return StateDrifted, conditions.Get(release, addonsv1.DriftedCondition)
 	case ready.Status == metav1.ConditionTrue && revision > apiutil.RevisionOf(release) &&
 		apiutil.RevisionOf(release) > 0:
-		if _, pinned := release.Annotations[addonsv1.PinnedRevisionAnnotation]; pinned {
+		if _, pinned := apiutil.PinOf(release); pinned {
 			return StatePinned, ready
 		}
 		return StateOutdated, ready

@@ -101,8 +101,8 @@ func (p *Previewer) pins(ctx context.Context, helmOp *addonsv1.HelmOp) (map[stri
 	}
 	pins := map[string]string{}
 	for i := range list.Items {
-		if pin, ok := list.Items[i].Annotations[addonsv1.PinnedRevisionAnnotation]; ok {
-			pins[list.Items[i].Name] = "pinned to HelmOp revision " + pin + ", so the change does not reach it"
+		if number, pinned := apiutil.PinOf(&list.Items[i]); pinned {
+			pins[list.Items[i].Name] = fmt.Sprintf("pinned to HelmOp revision %d, so the change does not reach it", number)
 		}
 	}
 	return pins, nil

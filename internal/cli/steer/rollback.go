@@ -95,7 +95,7 @@ func (s *steer) unpin(ctx context.Context, c *kube.Client, name, cluster string)
 	if err != nil {
 		return nil, err
 	}
-	if _, pinned := release.Annotations[addonsv1.PinnedRevisionAnnotation]; !pinned {
+	if _, pinned := apiutil.PinOf(release); !pinned {
 		s.done(release, "helmoprelease", "is not pinned")
 		return func(context.Context) error { return nil }, nil
 	}
