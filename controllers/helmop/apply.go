@@ -127,14 +127,24 @@ const foundRecently = time.Minute
 // traceAssignment adds to the trace of a HelmOp revision in a Cluster what this controller did for it.
 func (r *Reconciler) traceAssignment(scope *helmOpScope, c *clusterScope, began time.Time) {
 	assigned := r.tracer.Of(c.child)
-	revision, found := scope.revision(c.step.Revision), &scope.resolution
-	if revision != nil && revision.Status.StartedAt.Sub(found.FoundEnded) < foundRecently {
+	found := &scope.resolution
+	if isLookupOf(scope.revision(c.step.Revision), found.FoundEnded) {
 		assigned.Add(tracing.Span{Name: tracing.SpanResolve, Began: found.FoundBegan, Ended: found.FoundEnded})
 	}
 	if c.step.Source == rollout.SourceTarget {
 		assigned.Add(c.rendered)
 	}
 	assigned.Add(tracing.Span{Name: tracing.SpanAssign, Began: began, Ended: r.now()})
+}
+
+// isLookupOf reports whether a lookup that ended at a time led to a HelmOp revision. The API server stores the start of
+// the revision in whole seconds.
+func isLookupOf(revision *addonsv1.HelmOpRevision, ended time.Time) bool {
+	if revision == nil {
+		return false
+	}
+	before := revision.Status.StartedAt.Sub(ended)
+	return before > -time.Second && before < foundRecently
 }
 
 // isAsPlanned reports whether there is nothing to do for a Cluster. In most passes, it is true for most Clusters.

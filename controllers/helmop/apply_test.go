@@ -221,3 +221,26 @@ func TestMovedReleaseIsNotCreatedAgain(t *testing.T) {
 		})
 	}
 }
+
+func TestIsLookupOf(t *testing.T) {
+	t.Parallel()
+	started := controllertest.Noon
+	revision := &addonsv1.HelmOpRevision{}
+	revision.Status.StartedAt = metav1.NewTime(started)
+	for name, tc := range map[string]struct {
+		revision *addonsv1.HelmOpRevision
+		ended    time.Time
+		want     bool
+	}{
+		"it ended just before":                 {revision, started.Add(-time.Second), true},
+		"it ended in the second of the start":  {revision, started.Add(900 * time.Millisecond), true},
+		"it ended long before":                 {revision, started.Add(-time.Hour), false},
+		"it belongs to a later revision":       {revision, started.Add(time.Hour), false},
+		"there was no lookup since the start":  {revision, time.Time{}, false},
+		"the revision does not exist any more": {nil, started, false},
+	} {
+		if got := isLookupOf(tc.revision, tc.ended); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
