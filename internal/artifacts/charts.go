@@ -19,6 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
@@ -216,6 +217,8 @@ func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, ten
 		Manifest:  apiutil.BundleManifest(content.ConfigMediaType, content.ArtifactType, content.Layers),
 		Selection: apiutil.BundleSelection(artifact),
 		Digest:    content.Digest, Name: path.Base(artifact.URL), Version: artifact.Version, Tenant: tenant,
+		// An index may offer an old archive, which is signed, as a new version.
+		IsNamed: chartrepo.IsURL(artifact.URL),
 		ReadLayer: func(ctx context.Context, layer int) ([]byte, error) {
 			return read(ctx, content.Layers[layer])
 		},

@@ -80,6 +80,8 @@ type Source struct {
 	// Name and Version are those of the chart that is generated for an artifact that is not a chart. Without a semantic
 	// version, the version contains the digest.
 	Name, Version string
+	// IsNamed requires a chart to have Name and Version.
+	IsNamed bool
 	// Tenant is the tenant for fair sharing of the processes that build kustomizations.
 	Tenant string
 	// PullLayer, if set, stores a layer where ReadLayer finds it, without holding it in memory. It must limit its own
@@ -189,6 +191,31 @@ func NewBoundedLoader(limits Limits, runner sandbox.Runner, bytes *bytebudget.Bu
 // itself, so a failed pull, for example without credentials, does not fail other callers. Reading and parsing happen
 // once. The error wraps bytebudget.ErrExhausted if there is no free memory; retry later.
 func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
+	found, err := l.chart(ctx, src)
+	if err == nil {
+		err = src.checkName(found)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// checkName returns ErrInvalidChart if a chart has another name or version than it must have.
+func (s *Source) checkName(found *chart.Chart) error {
+	if !s.IsNamed || found.Metadata != nil && found.Metadata.Name == s.Name && found.Metadata.Version == s.Version {
+		return nil
+	}
+	name, version := "", ""
+	if found.Metadata != nil {
+		name, version = found.Metadata.Name, found.Metadata.Version
+	}
+	return fmt.Errorf("%w: the repository offers chart %q, version %q, but the archive has chart %q, version %q: ask the "+
+		"owner of the repository", ErrInvalidChart, s.Name, s.Version, name, version)
+}
+
+// chart is Chart without a check of the name.
+func (l *Loader) chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	format, layers, err := Detect(src.Manifest, src.Selection)
 	if err != nil {
 		return nil, err
@@ -227,13 +254,14 @@ func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	}
 }
 
-// Cached returns the chart of an artifact if it is cached. It neither reads nor parses.
+// Cached returns the chart of an artifact if it is cached and has the name that it must have. It neither reads nor parses.
 func (l *Loader) Cached(src Source) (*chart.Chart, bool) {
 	format, layers, err := Detect(src.Manifest, src.Selection)
 	if err != nil {
 		return nil, false
 	}
-	return l.charts.Get(src.key(format, layers))
+	found, ok := l.charts.Get(src.key(format, layers))
+	return found, ok && src.checkName(found) == nil
 }
 
 // load reads and parses an artifact. It acquires memory first and then a slot, because a caller

@@ -367,3 +367,24 @@ func BenchmarkChart(b *testing.B) {
 		}
 	})
 }
+
+// TestLoaderRequiresName refuses a chart that has another name or version than it must have, also from the cache.
+func TestLoaderRequiresName(t *testing.T) {
+	t.Parallel()
+	loader, src := newLoader(t, Limits{}), source("named", demo(t), nil)
+	made, err := loader.Chart(t.Context(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src.IsNamed, src.Name, src.Version = true, made.Metadata.Name, made.Metadata.Version
+	if _, err := loader.Chart(t.Context(), src); err != nil {
+		t.Error(err)
+	}
+	src.Version = "99.0.0"
+	if _, err := loader.Chart(t.Context(), src); !errors.Is(err, ErrInvalidChart) {
+		t.Errorf("another version: %v", err)
+	}
+	if _, ok := loader.Cached(src); ok {
+		t.Error("the cache has a chart of another version")
+	}
+}

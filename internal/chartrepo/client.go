@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"iter"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -193,9 +194,14 @@ func (l *lookup) entryOf(ctx context.Context, digest string) (*entry, error) {
 			return &entries[i], nil
 		}
 	}
-	return nil, &oci.Error{Op: opFetch, Subject: l.url + "@" + digest, Kind: oci.ErrNotFound,
+	out := &oci.Error{Op: opFetch, Subject: l.url + "@" + digest, Kind: oci.ErrNotFound,
 		Detail: "the index of the repository has no version of the chart with this digest",
 		Hint:   "the version was removed or replaced in the repository; choose another version"}
+	if slices.ContainsFunc(entries, func(e entry) bool { return e.digest == "" }) {
+		out.Hint = "the index does not have the digests of all versions: select this version in source.ref, so that its " +
+			"digest is computed again, or choose another version"
+	}
+	return nil, out
 }
 
 // digestOf returns the digest of an archive. It pulls the archive if the index does not have the digest.
@@ -222,8 +228,7 @@ func (l *lookup) computedKey(e *entry) string {
 
 // archiveURLs returns the absolute URLs of an archive. The URLs in the index may be relative to the repository.
 func (l *lookup) archiveURLs(e *entry) ([]*url.URL, error) {
-	base := *l.repository
-	base.Path, base.RawPath = strings.TrimRight(base.Path, "/")+"/", ""
+	base := l.repository.JoinPath("/")
 	var targets []*url.URL
 	registry := ""
 	for _, text := range e.urls {

@@ -5,6 +5,8 @@ package chartrepo_test
 
 import (
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -321,5 +323,42 @@ func TestCompressedIndex(t *testing.T) {
 	got, err := newClient(t).Resolve(t.Context(), source(r, oci.Reference{Semver: "*"}))
 	if err != nil || got.Digest != "sha256:"+strings.Repeat("a", 64) {
 		t.Errorf("%s, %v", got.Digest, err)
+	}
+}
+
+// TestEncodedPath resolves and fetches from a repository whose URL has an encoded slash. A token in the URL of an
+// archive is in no error.
+func TestEncodedPath(t *testing.T) {
+	t.Parallel()
+	archive, err := registry.ChartFiles(map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: demo\nversion: 1.0.0\n"})()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := fmt.Sprintf("%x", sha256.Sum256(archive))
+	const folder = "/projects/group%2Fapp/helm/"
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		switch req.URL.EscapedPath() {
+		case folder + "index.yaml":
+			_, _ = fmt.Fprintf(w, "entries:\n  demo:\n  - version: 1.0.0\n    digest: %s\n    urls: [demo.tgz]\n"+
+				"  - version: 2.0.0\n    digest: %s\n    urls: [\"gone.tgz?token=planted\"]\n", sum,
+				strings.Repeat("ab", 32))
+		case folder + "demo.tgz":
+			_, _ = w.Write(archive)
+		default:
+			http.NotFound(w, req)
+		}
+	}))
+	t.Cleanup(server.Close)
+	url := server.URL + strings.TrimSuffix(folder, "/") + "/demo"
+	access := oci.Access{CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})}
+	c := newClient(t)
+	if _, err := c.Fetch(t.Context(), url, "sha256:"+sum, access); err != nil {
+		t.Error(err)
+	}
+	_, err = c.Fetch(t.Context(), url, "sha256:"+strings.Repeat("ab", 32), access)
+	if !errors.Is(err, oci.ErrNotFound) || strings.Contains(err.Error(), "planted") ||
+		!strings.Contains(err.Error(), "gone.tgz") {
+		t.Errorf("error %v", err)
 	}
 }

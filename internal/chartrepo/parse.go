@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
 const (
@@ -92,6 +94,9 @@ func (c *catalog) add(chart string, raw *rawEntry) error {
 		added.created = text // needed only to notice a change of an entry without a digest
 	}
 	size := int64(entryOverhead + len(added.version) + len(added.digest) + len(added.created))
+	if len(c.charts[chart]) == 0 {
+		size += int64(entryOverhead + len(chart))
+	}
 	for _, url := range raw.URLs[:min(len(raw.URLs), maxURLs)] {
 		if len(url) <= maxURL {
 			added.urls = append(added.urls, url)
@@ -242,7 +247,7 @@ func (p *yamlParser) beginChart(text string) error {
 	if name == "" || len(name) > maxChart || value != "" && value != "[]" && value != "null" {
 		return notAnIndex("the entry %q of \"entries\" has a form that is not supported", clip(text))
 	}
-	p.chart, p.itemIndent = name, -1
+	p.chart, p.itemIndent = strings.Clone(name), -1 // a part of a line would keep the whole line in memory
 	return nil
 }
 
@@ -294,6 +299,10 @@ func (p *yamlParser) endItem() error {
 	p.item.Reset()
 	p.keyIndent = 0
 	var raw rawEntry
+	if yamlweight.HasAliases([]byte(text)) { // a few bytes can expand to gigabytes
+		p.skipped++
+		return nil
+	}
 	if err := yaml.Unmarshal([]byte(text), &raw); err == nil {
 		return p.add(p.chart, &raw)
 	}

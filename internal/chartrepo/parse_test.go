@@ -53,6 +53,8 @@ func TestParseIndex(t *testing.T) {
 			"  c:\n  - version: 8.8.8\n    urls: [c.tgz]\n", "1.0.0 [a.tgz]", 0},
 		"other keys": {"x:\n  entries:\n    a: 1\nentries:\n  a:\n  - " + entries + "y:\n  a:\n  - version: 5.0.0\n",
 			"1.0.0 [a.tgz]", 0},
+		"an alias": {"entries:\n  a:\n  - version: 1.0.0\n    urls: [a.tgz]\n    created: {x: &x y, z: [*x, *x]}\n" +
+			"  - version: 2.0.0\n    urls: [b.tgz]\n", "2.0.0 [b.tgz]", 1},
 		"no charts": {"entries: {}\n", "", 0},
 		"nothing":   {"entries:\ngenerated: x\n", "", 0},
 		"JSON": {`{"generated": {"x": [1]}, "entries": {"b": null, ` +
@@ -244,4 +246,32 @@ func FuzzParseIndex(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestNameKeepsNoLine holds that the name of a chart does not keep the line in memory that it is in. It measures memory,
+// so it does not run beside others.
+func TestNameKeepsNoLine(t *testing.T) {
+	const names = 32
+	var text strings.Builder
+	text.WriteString("entries:\n")
+	for i := range names {
+		fmt.Fprintf(&text, "  chart-%d: #%s\n  - version: 1.0.0\n    urls: [a.tgz]\n", i, strings.Repeat("x", 900_000))
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	found, err := parseIndex(strings.NewReader(text.String()), freely)
+	if err != nil || len(found.charts) != names {
+		t.Fatalf("%d charts, %v", len(found.charts), err)
+	}
+	if found.bytes < names*2*entryOverhead {
+		t.Errorf("%d bytes are counted for %d charts", found.bytes, names)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if kept := int64(after.HeapAlloc) - int64(before.HeapAlloc); kept > 4<<20 {
+		t.Errorf("the index keeps %d bytes", kept)
+	}
+	runtime.KeepAlive(found)
+	runtime.KeepAlive(text)
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/url"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
@@ -40,22 +41,9 @@ func (c *Client) Provenance(ctx context.Context, chartURL, digest string, access
 	if err != nil {
 		return nil, err
 	}
-	target := *targets[0]
-	target.Path, target.RawPath = target.Path+".prov", ""
-	resp, err := l.site.Get(ctx, oci.RequestBlob, &target, nil)
-	if errors.Is(err, oci.ErrNotFound) {
-		return nil, ErrNoProvenance
-	} else if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }() // the needed part has been read
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxProvenance+1))
+	text, err := l.provenance(ctx, targets)
 	if err != nil {
 		return nil, err
-	}
-	if len(text) > maxProvenance {
-		return nil, &oci.Error{Op: opFetch, Subject: target.Redacted(), Kind: oci.ErrTooLarge,
-			Detail: "the provenance file has more than 1 MiB"}
 	}
 	content, err := c.Fetch(ctx, chartURL, digest, access)
 	if err != nil {
@@ -66,4 +54,38 @@ func (c *Client) Provenance(ctx context.Context, chartURL, digest string, access
 		return nil, err
 	}
 	return &Signed{File: l.chart + "-" + found.version + ".tgz", Archive: archive, Provenance: text}, nil
+}
+
+// provenance returns the provenance file of an archive, from the first of the archive's URLs beside which there is one.
+func (l *lookup) provenance(ctx context.Context, archives []*url.URL) ([]byte, error) {
+	for _, archive := range archives {
+		target := *archive
+		target.Path += ".prov"
+		if target.RawPath != "" {
+			target.RawPath += ".prov"
+		}
+		text, err := l.text(ctx, &target)
+		if !errors.Is(err, oci.ErrNotFound) {
+			return text, err
+		}
+	}
+	return nil, ErrNoProvenance
+}
+
+// text returns a file of at most maxProvenance bytes.
+func (l *lookup) text(ctx context.Context, target *url.URL) ([]byte, error) {
+	resp, err := l.site.Get(ctx, oci.RequestBlob, target, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }() // the needed part has been read
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxProvenance+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxProvenance {
+		return nil, &oci.Error{Op: opFetch, Subject: oci.SubjectOf(target), Kind: oci.ErrTooLarge,
+			Detail: "the provenance file has more than 1 MiB"}
+	}
+	return text, nil
 }

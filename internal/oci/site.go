@@ -186,11 +186,17 @@ func (s *Site) Owner(ctx context.Context) bytebudget.Owner {
 	return bytebudget.Owner{Tenant: tenantOf(ctx), Host: s.base.Host}
 }
 
+// SubjectOf returns a URL for messages, without what may be secret: the user, and the query, which may have a token.
+func SubjectOf(target *url.URL) string {
+	shown := url.URL{Scheme: target.Scheme, Host: target.Host, Path: target.Path, RawPath: target.RawPath}
+	return shown.String()
+}
+
 // Get requests a file at an absolute URL, of the site or of another host, with additional headers.
 // kind is RequestIndex or RequestBlob. The status of the answer is 200 or 304; any other status is an
 // error. Errors, also those of reading the body, are *Error values. The caller must close the body.
 func (s *Site) Get(ctx context.Context, kind string, target *url.URL, header http.Header) (*http.Response, error) {
-	subject := target.Redacted()
+	subject := SubjectOf(target)
 	if s.base.Scheme == "https" && target.Scheme != "https" || target.Scheme != "https" && target.Scheme != "http" {
 		return nil, &Error{Op: opFile, Subject: subject, Kind: ErrUnsupported,
 			Detail: fmt.Sprintf("files with the protocol %q are not read from this repository", clip(target.Scheme))}
@@ -238,7 +244,7 @@ func (b *siteBody) Read(p []byte) (int, error) {
 // size. If want is not empty, the file must have this digest, and is not requested if the store has it. Files over
 // Options.MaxBlobBytes are ErrTooLarge.
 func (s *Site) Pull(ctx context.Context, target *url.URL, want string) (Layer, error) {
-	dgst, subject := digest.Digest(want), target.Redacted()
+	dgst, subject := digest.Digest(want), SubjectOf(target)
 	if want != "" && dgst.Validate() != nil {
 		return Layer{}, &Error{Op: opFile, Subject: subject, Kind: ErrInvalidReference, Detail: "not a digest"}
 	}
@@ -256,7 +262,7 @@ func (s *Site) pull(ctx context.Context, target *url.URL, want digest.Digest) (l
 	// Wait for room before the request, so that no connection is held meanwhile.
 	lease, err := s.client.pulls.Acquire(ctx, s.Owner(ctx), minPull)
 	if err != nil {
-		return Layer{}, noRoom(opFile, target.Redacted())
+		return Layer{}, noRoom(opFile, SubjectOf(target))
 	}
 	defer lease.Release()
 	for range blobAttempts {
@@ -267,7 +273,7 @@ func (s *Site) pull(ctx context.Context, target *url.URL, want digest.Digest) (l
 	}
 	if err != nil {
 		_, x := withExchange(ctx, s.base.Host)
-		return Layer{}, classify(opFile, target.Redacted(), err, x)
+		return Layer{}, classify(opFile, SubjectOf(target), err, x)
 	}
 	return layer, nil
 }
@@ -283,13 +289,13 @@ func (s *Site) pullOnce(ctx context.Context, target *url.URL, want digest.Digest
 	defer func() { _ = resp.Body.Close() }() // the body was read to its end, or is given up
 	if resp.ContentLength >= 0 {
 		if resp.ContentLength > limit {
-			return Layer{}, &Error{Op: opFile, Subject: target.Redacted(), Kind: ErrTooLarge,
+			return Layer{}, &Error{Op: opFile, Subject: SubjectOf(target), Kind: ErrTooLarge,
 				Detail: fmt.Sprintf("%d bytes; the limit is %d", resp.ContentLength, limit)}
 		}
 		limit = resp.ContentLength
 	}
 	if lease.Grow(min(limit, s.client.pulls.Share())) != nil {
-		return Layer{}, noRoom(opFile, target.Redacted())
+		return Layer{}, noRoom(opFile, SubjectOf(target))
 	}
 	desc, release, err := s.client.store.writeFile(want, limit, resp.Body)
 	if err != nil {

@@ -32,6 +32,8 @@ func (c *Client) Signers(ctx context.Context, url, digest string, access oci.Acc
 	switch {
 	case errors.Is(err, provenance.ErrKeyring):
 		return nil, failure(verification.ErrInvalidPolicy, err.Error(), "put public keys of OpenPGP into the Secret")
+	case errors.Is(err, provenance.ErrFiles):
+		return nil, failure(oci.ErrStore, err.Error(), "")
 	case err != nil:
 		return nil, failure(verification.ErrUntrusted, err.Error(),
 			"if you trust the signer, add the signer's public key to the Secret")

@@ -18,8 +18,13 @@ import (
 	"helm.sh/helm/v3/pkg/provenance"
 )
 
-// ErrKeyring means that a keyring cannot be read.
-var ErrKeyring = errors.New("the keyring cannot be read")
+var (
+	// ErrKeyring means that a keyring cannot be read.
+	ErrKeyring = errors.New("the keyring cannot be read")
+
+	// ErrFiles means that the files for the verification cannot be written.
+	ErrFiles = errors.New("cannot write the files to verify")
+)
 
 // Verify returns the display name of the signer of a provenance file, if a key of the keyrings signed it, and if it
 // has the digest of an archive under the name of its file. Keyrings are binary or armored, by the name for messages.
@@ -34,13 +39,17 @@ func Verify(file string, archive, text []byte, keyrings map[string][]byte) (sign
 	// Helm's verification reads files.
 	folder, err := os.MkdirTemp("", "helmop-provenance-")
 	if err != nil {
-		return "", fmt.Errorf("cannot write the archive: %w", err)
+		return "", fmt.Errorf("%w: %w", ErrFiles, err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	defer func() {
+		if removed := os.RemoveAll(folder); removed != nil && err == nil {
+			err = fmt.Errorf("%w: %w", ErrFiles, removed)
+		}
+	}()
 	chart := filepath.Join(folder, file)
 	for path, data := range map[string][]byte{chart: archive, chart + ".prov": text} {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
-			return "", fmt.Errorf("cannot write the archive: %w", err)
+			return "", fmt.Errorf("%w: %w", ErrFiles, err)
 		}
 	}
 	signatory := &provenance.Signatory{KeyRing: keys}
