@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 	"oras.land/oras-go/v2/registry"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
@@ -122,43 +124,62 @@ func (m *mirroring) run(cmd *cobra.Command, args []string) (err error) {
 	ctx, cancel := m.bounded(cmd)
 	defer cancel()
 	copied, err := m.copyAll(ctx, sources, lock)
-	if err != nil {
-		return err
-	}
-	return m.write(m.streams.Out, copied, func(out io.Writer) error { return printCopied(out, copied) })
+	return errors.Join(err, m.write(m.streams.Out, copied, func(out io.Writer) error { return printCopied(out, copied) }))
 }
 
 // copyAll copies sources, and the images that they install if there is a flag for it. It writes the lock file after
-// each copy.
+// each copy. An error for one source does not stop the others.
 func (m *mirroring) copyAll(ctx context.Context, sources []mirrorSource, lock *mirror.Lock) ([]mirror.Entry, error) {
-	var copied []mirror.Entry
+	copied := []mirror.Entry{}
+	var errs []error
 	known := map[mirrorSource]bool{}
-	for len(sources) > 0 {
+	for len(sources) > 0 && ctx.Err() == nil {
 		source := sources[0]
 		sources = sources[1:]
 		if known[source] {
 			continue
 		}
 		known[source] = true
-		entry, err := m.copy(ctx, source, lock)
+		entry, images, err := m.copyOne(ctx, source, lock)
+		if entry.Digest != "" {
+			copied = append(copied, entry)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", source.text, err)
-		}
-		lock.Put(entry)
-		if err := lock.Write(m.lock); err != nil {
-			return nil, fmt.Errorf("write the lock file: %w", err)
-		}
-		copied = append(copied, entry)
-		if !m.images || source.isImage {
-			continue
-		}
-		images, err := m.imagesOf(ctx, entry)
-		if err != nil {
-			return nil, fmt.Errorf("%s: find its images: %w", source.text, err)
+			errs = append(errs, fmt.Errorf("%s: %w", source.text, err))
 		}
 		sources = append(sources, images...)
 	}
-	return copied, nil
+	if n := len(sources); n > 0 {
+		errs = append(errs, fmt.Errorf("%s not copied: %w; run the command again, with a longer --timeout if it was too "+
+			"short", plural.Count(n, "more source was", "more sources were"), context.Cause(ctx)))
+	}
+	return copied, errors.Join(errs...)
+}
+
+// copyOne copies a source and writes the lock file. It returns the images that the source installs, if there is a flag
+// for it.
+func (m *mirroring) copyOne(ctx context.Context, source mirrorSource, lock *mirror.Lock) (mirror.Entry,
+	[]mirrorSource, error,
+) {
+	entry, err := m.copy(ctx, source, lock)
+	if err != nil {
+		return mirror.Entry{}, nil, err
+	}
+	var images []mirrorSource
+	if m.images && !entry.IsImage {
+		images, err = m.imagesOf(ctx, entry)
+		if entry.IsImage = errors.Is(err, bundle.ErrUnsupported); entry.IsImage {
+			err = nil // It is not an artifact with objects, so it is an image that the user named.
+		}
+		if err != nil {
+			err = fmt.Errorf("find its images: %w", err)
+		}
+	}
+	lock.Put(entry)
+	if failure := lock.Write(m.lock); failure != nil {
+		err = errors.Join(err, fmt.Errorf("write the lock file: %w", failure))
+	}
+	return entry, images, err
 }
 
 // imagesOf returns the images that a copied artifact installs.
@@ -238,7 +259,8 @@ func (m *mirroring) copy(ctx context.Context, source mirrorSource, lock *mirror.
 	if chartrepo.IsURL(source.text) && !source.isImage {
 		return m.copyChart(ctx, source.text, locked)
 	}
-	if source.isImage {
+	// A user may name an image as an artifact.
+	if source.isImage && !strings.HasPrefix(source.text, scheme) {
 		ref, err := mirror.ParseImage(source.text)
 		if err != nil {
 			return mirror.Entry{}, err
@@ -273,8 +295,14 @@ func (m *mirroring) copyArtifact(ctx context.Context, source mirrorSource, ref r
 		entry.Tag = ref.Reference
 	}
 	desc, err := mirror.Copy(ctx, from, cmp.Or(locked.Digest, ref.Reference), to, entry.Tag)
+	if err != nil {
+		return mirror.Entry{}, err
+	}
 	entry.Target, entry.Digest = location{target}.name(), desc.Digest.String()
-	return entry, err
+	// An image for several platforms.
+	entry.IsImage = entry.IsImage || desc.MediaType == ocispec.MediaTypeImageIndex ||
+		desc.MediaType == "application/vnd.docker.distribution.manifest.list.v2+json"
+	return entry, nil
 }
 
 // copyChart copies a chart from a chart repository. The archive stays the same, and gets a manifest as "helm push"

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
@@ -137,5 +138,32 @@ func TestMirrorArguments(t *testing.T) {
 		"--output \"x\" is unk": {"oci://r.example/a:1", "--to", b.at("x"), "-o", "x"},
 	} {
 		b.fails(exitUsage, text, append([]string{"mirror"}, args...)...)
+	}
+}
+
+// TestMirrorContinues copies what can be copied: an artifact that does not exist stops no other, and an image that is
+// named as a source has no images of its own.
+func TestMirrorContinues(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("one/object.yaml", configMap)
+	b.ok("push", b.path("one"), b.at("team/one:v1"))
+	platform, err := b.PushRaw(t.Context(), "team/image", "", registry.Raw{ConfigType: ocispec.MediaTypeImageConfig,
+		Layers: []registry.Layer{{MediaType: ocispec.MediaTypeImageLayerGzip, Data: []byte("layer")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.PushIndex(t.Context(), "team/image", "v1", platform); err != nil {
+		t.Fatal(err)
+	}
+	missing := b.at("team/missing:v1")
+	b.fails(exitNotFound, missing, "mirror", missing, b.at("team/image:v1"), b.at("team/one:v1"), "--images", "--to",
+		b.at("mirrored"), "--lock", b.path("lock.yaml"))
+	lock, err := mirror.ReadLock(b.path("lock.yaml"))
+	if err != nil || len(lock.Entries) != 2 || !lock.Entries[0].IsImage || lock.Entries[1].IsImage {
+		t.Fatalf("%+v, %v", lock, err)
+	}
+	if again := b.copied("--images"); len(again) != 2 || again[0] != lock.Entries[0] || again[1] != lock.Entries[1] {
+		t.Errorf("by the lock file: %+v", again)
 	}
 }
