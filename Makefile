@@ -200,7 +200,8 @@ release: ## All files of a release, in out/addon-helmop/RELEASE_TAG (IMG, PLATFO
 	rm -rf 'out/addon-helmop/$(RELEASE_TAG)'
 	$(MAKE) --no-print-directory image release-manifests TAG='$(RELEASE_TAG)' PUSH=0
 	go run ./hack/cmd/release -output 'out/addon-helmop/$(RELEASE_TAG)' -version '$(RELEASE_TAG)' -commit '$(COMMIT)' \
-		-created '$(COMMIT_DATE)' -ldflags '$(LDFLAGS)' -platforms '$(CLI_PLATFORMS)' -image '$(IMG)' \
+		-created '$(COMMIT_DATE)' -ldflags '$(LDFLAGS)' -platforms '$(CLI_PLATFORMS)' \
+		-image-platforms '$(PLATFORMS)' -image '$(IMG)' \
 		-charts '$(CHARTS)' -components '$(COMPONENTS)' $(if $(KEY),-key '$(KEY)') \
 		$(if $(BUILDER),-builder '$(BUILDER)') -push=$(PUSH) -plain-http=$(PLAIN_HTTP)
 

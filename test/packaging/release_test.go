@@ -122,7 +122,7 @@ func copyTree(t *testing.T) string {
 	t.Helper()
 	list, err := command("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
 	if err != nil {
-		t.Fatal(err)
+		t.Skipf("Git cannot list the files of the tree, which an archive of the sources has not: %v", err)
 	}
 	tree := t.TempDir()
 	for name := range strings.SplitSeq(strings.TrimRight(list, "\x00"), "\x00") {

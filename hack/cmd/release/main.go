@@ -34,7 +34,7 @@ import (
 type options struct {
 	output, layout, work                  string
 	version, commit, created              string
-	ldflags, platforms                    string
+	ldflags, platforms, imagePlatforms    string
 	image, charts, components             string
 	source, downloads, builder, changelog string
 	key                                   string
@@ -65,6 +65,7 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	fs.StringVar(&o.created, "created", "", "time to give to all files, RFC 3339")
 	fs.StringVar(&o.ldflags, "ldflags", "", "linker flags of the command line")
 	fs.StringVar(&o.platforms, "platforms", "", "platforms of the command line, as OS/ARCHITECTURE, separated by commas")
+	fs.StringVar(&o.imagePlatforms, "image-platforms", "", "platforms of the image, for the provenance")
 	fs.StringVar(&o.image, "image", "", "name of the image, without tag")
 	fs.StringVar(&o.charts, "charts", "", "folder of the registry for the chart, such as registry.example/charts")
 	fs.StringVar(&o.components, "components", "", "repository of the registry for the components for clusterctl")

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	protobundle "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 
@@ -43,7 +44,8 @@ func (r *release) summary() error {
 	statement, err := provenance.Statement(provenance.Build{
 		Source: r.source, Commit: r.commit, Go: runtime.Version(), Builder: r.builder, Subjects: subjects,
 		Parameters: map[string]string{
-			"RELEASE_TAG": r.version, "IMG": r.image, "CLI_PLATFORMS": r.platforms, "LDFLAGS": r.ldflags,
+			"RELEASE_TAG": r.version, "IMG": r.image, "CHARTS": r.charts, "COMPONENTS": r.components,
+			"PLATFORMS": r.imagePlatforms, "CLI_PLATFORMS": r.platforms, "LDFLAGS": r.ldflags,
 		},
 	})
 	if err != nil {
@@ -121,7 +123,7 @@ func (r *release) push(ctx context.Context, key crypto.PrivateKey) error {
 		one.artifact.Attestations = append(one.artifact.Attestations, publish.Attestation{
 			Subject: one.artifact.Root, PredicateType: provenance.PredicateType, Predicate: predicate,
 		})
-		if err := target.Push(ctx, one.artifact, one.reference); err != nil {
+		if err := pushWithin(ctx, target, one.artifact, one.reference); err != nil {
 			return fmt.Errorf("%s: %w", one.reference, err)
 		}
 		fmt.Fprintf(r.progress, "pushed %s@%s\n", one.reference, one.artifact.Root.Digest)
@@ -129,4 +131,13 @@ func (r *release) push(ctx context.Context, key crypto.PrivateKey) error {
 	}
 	// For tools that sign in another way.
 	return os.WriteFile(filepath.Join(r.work, "pushed.txt"), []byte(pushed.String()), 0o644)
+}
+
+// pushTimeout bounds the copy of some 100 MB to a registry.
+const pushTimeout = 15 * time.Minute
+
+func pushWithin(ctx context.Context, target publish.Target, artifact publish.Artifact, reference string) error {
+	ctx, cancel := context.WithTimeout(ctx, pushTimeout)
+	defer cancel()
+	return target.Push(ctx, artifact, reference)
 }

@@ -29,18 +29,23 @@ func section(changelog, title string) (string, bool) {
 		switch {
 		case strings.HasPrefix(line, "## "):
 			if inside {
-				return strings.TrimSpace(text.String()) + "\n", true
+				return trimmed(&text)
 			}
 			inside = strings.HasPrefix(line, "## ["+title+"]")
 		case strings.HasPrefix(line, "[Unreleased]: "):
 			// Links end the last section.
-			inside = inside && text.Len() > 0
 			if inside {
-				return strings.TrimSpace(text.String()) + "\n", true
+				return trimmed(&text)
 			}
 		case inside:
 			text.WriteString(line)
 		}
 	}
-	return strings.TrimSpace(text.String()) + "\n", inside && strings.TrimSpace(text.String()) != ""
+	return trimmed(&text)
+}
+
+// trimmed returns a text without empty lines around it, and whether there is any.
+func trimmed(text *strings.Builder) (string, bool) {
+	out := strings.TrimSpace(text.String())
+	return out + "\n", out != ""
 }
