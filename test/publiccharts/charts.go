@@ -75,9 +75,13 @@ func Find(ctx context.Context, name, scratch string) (string, error) {
 		return "", err
 	}
 	folder := filepath.Join(root, filepath.FromSlash(source.folder))
-	if found, err := NameOf(folder); err != nil || found != name {
-		return "", fmt.Errorf("%s@%s has the chart %q in %s, want %q: %w", source.path, source.version, found,
-			source.folder, name, err)
+	found, err := NameOf(folder)
+	if err != nil {
+		return "", fmt.Errorf("%s@%s, folder %s: %w", source.path, source.version, source.folder, err)
+	}
+	if found != name {
+		return "", fmt.Errorf("%s@%s has the chart %q in %s, want %q", source.path, source.version, found, source.folder,
+			name)
 	}
 	return completed(folder, scratch)
 }
