@@ -312,6 +312,8 @@ func asNew(s standing) standing {
 		return standingJoined
 	case standingInFlight:
 		return standingJoining
+	case standingAdoptionHeld:
+		return standingAdoptionHeld
 	default:
 		return standingOut
 	}
