@@ -26,13 +26,16 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-// adoptable is a template with what depends on the Helm revision, and a hook.
+// adoptable is a template with what depends on the Helm revision, and hooks: one has a delete policy, and Helm sets the
+// default of the other when it runs it.
 func adoptable() *chart.Chart {
 	templates := helmtest.TwoConfigMaps()
 	templates["revision.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: revision\ndata:\n" +
 		"  key: \"{{ .Release.Revision }} {{ .Release.IsInstall }}\"\n"
 	templates["hook.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: hook\n  annotations:\n" +
 		"    helm.sh/hook: pre-install,pre-upgrade\n    helm.sh/hook-delete-policy: before-hook-creation\n"
+	templates["plainhook.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: plain-hook\n  annotations:\n" +
+		"    helm.sh/hook: pre-install\n"
 	return helmtest.NewChart("1.0.0", templates)
 }
 
