@@ -267,6 +267,14 @@ func TestIntegrationAdoptChanged(t *testing.T) {
 			tc.change(b, chrt, values)
 			versions := b.versions()
 
+			for policy, waits := range map[model.Policy]bool{{TakeOwnership: true, AdoptUnchangedOnly: true}: true,
+				{TakeOwnership: true}: false} {
+				plan, err := b.client.Plan(t.Context(), b.target, desired, policy, b.options, chrt, values)
+				if err != nil || plan.Action != model.ActionUpgrade ||
+					strings.Contains(plan.Message, "AdoptionWouldChange") != waits {
+					t.Errorf("plan %+v, %v", plan, err)
+				}
+			}
 			decision := b.decide(desired, model.Policy{TakeOwnership: true, AdoptUnchangedOnly: true})
 			b.cutter.Take()
 			result, err := b.act(decision, desired, chrt, values)

@@ -216,10 +216,15 @@ func (s situation) isInstalledOnce(state model.State) bool {
 	if !s.policy.InstallOnce || s.past.RetryRequested {
 		return false
 	}
+	isOwn := func(r model.Record) bool { return r.IsFor(s.desired) }
+	return WasInstalled(s.obs, state) && !slices.ContainsFunc(s.obs.Records, isOwn)
+}
+
+// WasInstalled reports whether a release of the owner differs from the desired state, and a revision of it worked.
+func WasInstalled(obs model.Observation, state model.State) bool {
 	switch state {
 	case model.StateOutOfSync, model.StateUnmanaged, model.StateRolledBack:
-		isOwn := func(r model.Record) bool { return r.IsFor(s.desired) }
-		return slices.ContainsFunc(s.obs.Records, model.Record.Worked) && !slices.ContainsFunc(s.obs.Records, isOwn)
+		return slices.ContainsFunc(obs.Records, model.Record.Worked)
 	default:
 		return false
 	}
