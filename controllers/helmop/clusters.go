@@ -58,7 +58,8 @@ type clusterScope struct {
 	// rendered is when target was rendered. Set by render.
 	rendered tracing.Span
 
-	// err is why target is not known. Set by render.
+	// err is why target is not known, or for a pinned release, why it is not known whether it can have its revision. Set
+	// by render.
 	err error
 
 	// references are the objects of the Cluster from which target was rendered. Set by render.

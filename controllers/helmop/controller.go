@@ -104,8 +104,8 @@ type helmOpScope struct {
 
 	// desired is the desired revision; nil if it is not known. Set by compile and revise.
 	desired *compiledRevision
-	// past are older revisions, ready to render; nil for those that cannot be rendered any more. Filled by compiledAt.
-	past map[int64]*compiledRevision
+	// past are older revisions. Filled by compiledAt.
+	past map[int64]pastRevision
 	// revisions are those of the HelmOp, the newest last. Set by readRevisions and revise.
 	revisions []*addonsv1.HelmOpRevision
 

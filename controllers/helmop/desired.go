@@ -6,6 +6,7 @@ package helmop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -101,13 +102,18 @@ func (w *compiledRevision) mainArtifact() *addonsv1.ResolvedArtifact {
 // takeProgramError stores an error that a user has to correct, and returns all other errors. After a correction, an
 // event of the HelmOp or of an object that the HelmOp refers to starts the next pass.
 func (s *helmOpScope) takeProgramError(err error) error {
-	var invalid *templating.Error
-	var variant *render.VariantError
-	if errors.As(err, &invalid) || errors.As(err, &variant) || errors.Is(err, references.ErrReferenceNotFound) {
+	if isProgramError(err) {
 		s.programErr = err
 		return nil
 	}
 	return err
+}
+
+// isProgramError reports whether a user has to correct the error of compiling a revision.
+func isProgramError(err error) bool {
+	var invalid *templating.Error
+	var variant *render.VariantError
+	return errors.As(err, &invalid) || errors.As(err, &variant) || errors.Is(err, references.ErrReferenceNotFound)
 }
 
 // desiredNumber returns the number of the desired revision; 0 if it is not known.
@@ -118,30 +124,48 @@ func (s *helmOpScope) desiredNumber() int64 {
 	return s.desired.number
 }
 
-// compiledAt returns the compiled revision with a number; nil if the objects in its valuesFrom have changed since.
-func (r *Reconciler) compiledAt(ctx context.Context, scope *helmOpScope, number int64) *compiledRevision {
+// pastRevision is an older revision, ready to render; nil if it cannot be rendered any more. err is why it is not known
+// whether it can.
+type pastRevision struct {
+	*compiledRevision
+	err error
+}
+
+// compiledAt returns the compiled revision with a number; nil if the objects in its valuesFrom have changed since. The
+// error passes without a change by a user.
+func (r *Reconciler) compiledAt(ctx context.Context, scope *helmOpScope, number int64) (*compiledRevision, error) {
 	if scope.desired != nil && scope.desired.number == number {
-		return scope.desired
+		return scope.desired, nil
 	}
-	if known, ok := scope.past[number]; ok {
-		return known
+	known, ok := scope.past[number]
+	if !ok {
+		if scope.past == nil {
+			scope.past = map[int64]pastRevision{}
+		}
+		known.compiledRevision, known.err = r.compilePast(ctx, scope, number)
+		scope.past[number] = known
 	}
-	if scope.past == nil {
-		scope.past = map[int64]*compiledRevision{}
-	}
-	scope.past[number] = nil
+	return known.compiledRevision, known.err
+}
+
+// compilePast compiles an older revision for compiledAt.
+func (r *Reconciler) compilePast(ctx context.Context, scope *helmOpScope, number int64) (*compiledRevision, error) {
 	revision := scope.revision(number)
 	if revision == nil {
-		return nil
+		return nil, nil
 	}
 	w, err := r.compileRevision(ctx, revisionstore.WithRevision(scope.helmOp, revision),
 		revisionstore.ArtifactsOf(revision))
-	if err != nil || w.digest != revision.Spec.Digest {
-		return nil
+	switch {
+	case isProgramError(err), errors.Is(err, references.ErrReferenceForbidden):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("HelmOp revision %d: %w: %w", number, render.ErrObjectRead, err)
+	case w.digest != revision.Spec.Digest:
+		return nil, nil
 	}
 	w.number = number
-	scope.past[number] = w
-	return w
+	return w, nil
 }
 
 // render sets the desired spec of each Cluster. A pinned Cluster needs no spec under the current revision, which may
@@ -162,12 +186,7 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 			c.rendered = tracing.Span{Name: tracing.SpanRender, Began: r.now()}
 			c.target, c.err = r.renderFor(ctx, scope, scope.desired, c)
 			c.rendered.Ended = r.now()
-			switch {
-			case errors.Is(c.err, kindcache.ErrPending):
-				scope.pending = true
-			case errors.Is(c.err, render.ErrObjectRead):
-				scope.retryWithin(requeue.ObjectReadRetry)
-			}
+			scope.retryRendering(c.err)
 		}
 		own := apiutil.RevisionOf(c.child)
 		if own != 0 && (scope.desired == nil || own != scope.desired.number) {
@@ -188,19 +207,41 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 	return nil
 }
 
-// renderPast renders an older revision for a Cluster. The result is nil if the revision can no longer be rendered.
+// retryRendering schedules another pass if an error of rendering passes by itself.
+func (s *helmOpScope) retryRendering(err error) {
+	switch {
+	case errors.Is(err, kindcache.ErrPending):
+		s.pending = true
+	case errors.Is(err, render.ErrObjectRead):
+		s.retryWithin(requeue.ObjectReadRetry)
+	}
+}
+
+// renderPast renders an older revision for a Cluster. The result is nil if the revision cannot be rendered.
 func (r *Reconciler) renderPast(ctx context.Context, scope *helmOpScope, number int64,
 	c *clusterScope,
 ) *addonsv1.HelmOpReleaseSpec {
-	w := r.compiledAt(ctx, scope, number)
-	if w == nil {
-		return nil
-	}
-	spec, err := r.renderFor(ctx, scope, w, c)
+	spec, err := r.tryPast(ctx, scope, number, c)
 	if err != nil {
 		return nil
 	}
 	return spec
+}
+
+// tryPast renders an older revision for a Cluster. The result is nil if the revision can no longer be rendered. The
+// error is why it is not known whether it can.
+func (r *Reconciler) tryPast(ctx context.Context, scope *helmOpScope, number int64,
+	c *clusterScope,
+) (*addonsv1.HelmOpReleaseSpec, error) {
+	w, err := r.compiledAt(ctx, scope, number)
+	if w == nil || err != nil {
+		return nil, err
+	}
+	spec, err := r.renderFor(ctx, scope, w, c)
+	if err != nil && !passes(err) && ctx.Err() == nil {
+		return nil, nil
+	}
+	return spec, err
 }
 
 // renderFor renders a revision for a Cluster.

@@ -20,11 +20,18 @@ import (
 const maxQuotedPin = 32
 
 // renderPinned renders a Cluster that a user has pinned to a HelmOp revision: under that revision, and under the
-// revision that it has.
+// revision that it has. While it is not known whether the pin can be carried out, the pin is not refused, and the
+// Cluster keeps what it has.
 func (r *Reconciler) renderPinned(ctx context.Context, scope *helmOpScope, c *clusterScope) error {
 	number, _ := apiutil.PinOf(c.child)
 	c.own = r.renderPast(ctx, scope, apiutil.RevisionOf(c.child), c)
-	pinned := r.renderPast(ctx, scope, number, c)
+	var pinned *addonsv1.HelmOpReleaseSpec
+	if number != 0 {
+		if pinned, c.err = r.tryPast(ctx, scope, number, c); c.err != nil {
+			scope.retryRendering(c.err)
+			return ctx.Err()
+		}
+	}
 	release, err := rolloutstate.Release(pinned)
 	if err != nil {
 		return err

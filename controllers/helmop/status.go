@@ -167,11 +167,16 @@ func isFinal(c *clusterScope) bool {
 		return stalled != nil && stalled.Status == metav1.ConditionTrue &&
 			stalled.ObservedGeneration == c.child.Generation
 	}
-	if unresolved := (*reasons.UnresolvedError)(nil); errors.As(c.err, &unresolved) {
-		return !apiutil.ProgressReasons[unresolved.Reason] && !passingReasons[unresolved.Reason]
+	return !passes(c.err)
+}
+
+// passes reports whether an error of a Cluster passes without a change by a user.
+func passes(err error) bool {
+	if unresolved := (*reasons.UnresolvedError)(nil); errors.As(err, &unresolved) {
+		return apiutil.ProgressReasons[unresolved.Reason] || passingReasons[unresolved.Reason]
 	}
-	return !errors.Is(c.err, reasons.ErrRecord) && !errors.Is(c.err, render.ErrObjectRead) &&
-		!errors.Is(c.err, selection.ErrAccessUnknown)
+	return errors.Is(err, reasons.ErrRecord) || errors.Is(err, render.ErrObjectRead) ||
+		errors.Is(err, selection.ErrAccessUnknown)
 }
 
 // countChild counts the conditions of a release, which do not depend on the phase of its Cluster.

@@ -45,6 +45,10 @@ func TestFirstRenderingCountsAsAttempt(t *testing.T) {
 			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, helmclient.Result{},
 				&helmerr.Error{Kind: helmerr.ErrRenderLimit})
 		}},
+		"an adoption that would change the release": {decision: install, change: func(r *Reconciler, p *releasePass) {
+			r.rendered.Note(model.ActionAdopt, p.release.Spec.Artifact.Digest, helmclient.Result{},
+				&helmerr.Error{Kind: helmerr.ErrWouldChange})
+		}},
 		"the release is made from it": {decision: install, change: func(_ *Reconciler, p *releasePass) {
 			p.before.Status.Release = &addonsv1.ReleaseObservation{ArtifactDigest: p.release.Spec.Artifact.Digest}
 		}},

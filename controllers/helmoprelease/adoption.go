@@ -20,13 +20,15 @@ const adoptionPending = "The release has another owner. It is adopted when the r
 // awaitsRollout reports whether a decision changes a release of another owner, and the rollout has not reached the
 // Cluster yet. A Cluster counts as new until it reports a release of another owner: then its HelmOp assigns the
 // HelmOp revision again when the limits of the rollout permit it, with another reason. A Cluster that a user has pinned
-// takes no part in the rollout, so its release does not wait.
+// to the HelmOp revision that it has takes no part in the rollout, so its release does not wait. A pin without effect
+// does not count.
 func awaitsRollout(release *addonsv1.HelmOpRelease, decision decide.Decision) bool {
 	assigned := release.Spec.Rollout
-	if _, pinned := apiutil.PinOf(release); pinned {
+	if assigned == nil || assigned.Reason != addonsv1.ReleaseRolloutJoined || decision.State != model.StateForeign {
 		return false
 	}
-	return decision.State == model.StateForeign && assigned != nil && assigned.Reason == addonsv1.ReleaseRolloutJoined
+	number, _ := apiutil.PinOf(release)
+	return number == 0 || number != assigned.Revision
 }
 
 // reportRefused reports that a release of another owner is left alone, with an Event if that is new.

@@ -44,11 +44,13 @@ func TestAdoptionAwaitsRollout(t *testing.T) {
 		}
 	}
 
-	pinned := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
-	pinned.Spec.Rollout = assigned(addonsv1.ReleaseRolloutJoined)
-	pinned.Annotations = map[string]string{addonsv1.PinnedRevisionAnnotation: "1"}
-	if awaitsRollout(pinned, decide.Decision{State: model.StateForeign, Action: model.ActionAdopt}) {
-		t.Error("a pinned Cluster waits for the rollout")
+	for pin, want := range map[string]bool{"1": false, "2": true, "0": true, "newest": true} {
+		pinned := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
+		pinned.Spec.Rollout = assigned(addonsv1.ReleaseRolloutJoined)
+		pinned.Annotations = map[string]string{addonsv1.PinnedRevisionAnnotation: pin}
+		if got := awaitsRollout(pinned, decide.Decision{State: model.StateForeign, Action: model.ActionAdopt}); got != want {
+			t.Errorf("a Cluster that is pinned to %q waits for the rollout: %t", pin, got)
+		}
 	}
 
 	// The Reconciler has no engine, so an action would fail.

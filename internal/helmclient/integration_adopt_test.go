@@ -26,13 +26,16 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-// adoptable is a template with what depends on the Helm revision, and a hook.
+// adoptable is a template with what depends on the Helm revision, and hooks: one has a delete policy, and Helm sets the
+// default of the other when it runs it.
 func adoptable() *chart.Chart {
 	templates := helmtest.TwoConfigMaps()
 	templates["revision.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: revision\ndata:\n" +
 		"  key: \"{{ .Release.Revision }} {{ .Release.IsInstall }}\"\n"
 	templates["hook.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: hook\n  annotations:\n" +
 		"    helm.sh/hook: pre-install,pre-upgrade\n    helm.sh/hook-delete-policy: before-hook-creation\n"
+	templates["plainhook.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: plain-hook\n  annotations:\n" +
+		"    helm.sh/hook: pre-install\n"
 	return helmtest.NewChart("1.0.0", templates)
 }
 
@@ -264,6 +267,14 @@ func TestIntegrationAdoptChanged(t *testing.T) {
 			tc.change(b, chrt, values)
 			versions := b.versions()
 
+			for policy, waits := range map[model.Policy]bool{{TakeOwnership: true, AdoptUnchangedOnly: true}: true,
+				{TakeOwnership: true}: false} {
+				plan, err := b.client.Plan(t.Context(), b.target, desired, policy, b.options, chrt, values)
+				if err != nil || plan.Action != model.ActionUpgrade ||
+					strings.Contains(plan.Message, "AdoptionWouldChange") != waits {
+					t.Errorf("plan %+v, %v", plan, err)
+				}
+			}
 			decision := b.decide(desired, model.Policy{TakeOwnership: true, AdoptUnchangedOnly: true})
 			b.cutter.Take()
 			result, err := b.act(decision, desired, chrt, values)

@@ -116,6 +116,12 @@ func TestIntegrationPlan(t *testing.T) {
 	if after := b.snapshot(); before != after {
 		t.Errorf("the plan changed the cluster:\n%s\n%s", before, after)
 	}
+	b.policy.InstallOnce = true
+	if plan := b.plan(chrt, values); plan.Action != model.ActionNone || len(plan.Changes) != 0 ||
+		!strings.Contains(plan.Message, "InstallOnce") {
+		t.Errorf("installed once: %+v", plan)
+	}
+	b.policy.InstallOnce = false
 	// The plan is what the upgrade does.
 	b.converge(b.desired, helmtest.NewChart("2.0.0", with(first, "new.yaml", helmtest.ConfigMap("new", "1"))),
 		map[string]any{"cidr": "2"})

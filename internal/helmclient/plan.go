@@ -40,9 +40,7 @@ func (c *Client) Plan(ctx context.Context, target model.Target, desired model.De
 	decision := plannedDecision(observation, desired, policy)
 	plan := model.Plan{Action: decision.Action}
 	if !decision.Action.RendersChart() {
-		if decision.Action == model.ActionRefuse {
-			plan.Message = decision.Message
-		}
+		plan.Message = decision.Message
 		return plan, nil
 	}
 	if decision.State == model.StatePending || decision.State == model.StateUninstalling {
@@ -65,19 +63,32 @@ func (c *Client) Plan(ctx context.Context, target model.Target, desired model.De
 	return plan, nil
 }
 
+// Messages of plans in which HelmOp leaves the release as it is.
+const (
+	installedOnce = "The release was installed, and reconcileStrategy is InstallOnce: HelmOp changes the release only if it " +
+		"was never Ready, or when you request a retry."
+	adoptionHeld = "AdoptionWouldChange: HelmOp does not adopt the release while the adoption would change it. Change the " +
+		"values or the chart until nothing differs, or set install.adoption to Upgrade."
+)
+
 // plannedDecision returns the decision to install or upgrade a release. Unlike decide.Next, it ignores earlier
 // failures, because a plan shows a single attempt.
 func plannedDecision(obs model.Observation, desired model.Desired, policy model.Policy) decide.Decision {
 	newest, _ := obs.Newest()
 	d := decide.Decision{State: obs.State(desired), Action: model.ActionUpgrade, FromRevision: newest.Revision,
 		FromID: newest.ID}
+	if d.State == model.StateForeign {
+		if next := decide.Next(obs, desired, policy, model.Past{}, time.Time{}); next.Action == model.ActionRefuse {
+			return next
+		}
+	}
 	switch {
-	case d.State == model.StateForeign && !policy.TakeOwnership:
-		return decide.Next(obs, desired, policy, model.Past{}, time.Time{})
 	case d.State == model.StateForeign && release.Status(newest.Status) == release.StatusDeployed:
-		d.Action = model.ActionAdopt
+		d.Action, d.UnchangedOnly = model.ActionAdopt, policy.AdoptUnchangedOnly
 	case d.State == model.StateInSync:
 		d.Action = model.ActionNone
+	case policy.InstallOnce && decide.WasInstalled(obs, d.State):
+		d.Action, d.Message = model.ActionNone, installedOnce
 	case d.State == model.StateAbsent, d.State == model.StateUninstalled:
 		d.Action = model.ActionInstall
 	}
@@ -120,6 +131,9 @@ func (s *session) plan(ctx context.Context, j job, observation model.Observation
 			return nil
 		}
 		plan.Action = model.ActionUpgrade
+		if j.decision.UnchangedOnly {
+			plan.Message = adoptionHeld
+		}
 	}
 	isInstall := j.decision.Action == model.ActionInstall
 	rendered, err := s.dryRun(ctx, j, nextRelease(j.desired, observation))

@@ -24,6 +24,10 @@ func adopts(c *Cluster) { c.Child.Joined, c.Known = false, true }
 
 func held(c *Cluster) { adopts(c); c.Child.AdoptionHeld = true }
 
+// heldAsNew is a Cluster whose release cannot be adopted without a change, as its Helm record already shows. So the
+// Cluster does not wait for the rollout.
+func heldAsNew(c *Cluster) { c.Child.AdoptionHeld = true }
+
 func TestPlanAdoptions(t *testing.T) {
 	t.Parallel()
 	first := State{Revision: 7, Good: -1}
@@ -116,6 +120,12 @@ func TestPlanAdoptions(t *testing.T) {
 		"a wave of releases that would change does not pass": {
 			strategy:   canary(Wave{}),
 			clusters:   []Cluster{adopting("a", 0, failed, held), adopting("b", 1, onItsWay, awaits)},
+			waitingFor: "1 Cluster of wave canary, whose adoption would change releases", promote: "canary",
+			check: wantAdopts(),
+		},
+		"nor does one of new Clusters with such releases": {
+			strategy:   canary(Wave{}),
+			clusters:   []Cluster{adopting("a", 0, failed, heldAsNew), adopting("b", 1, onItsWay, awaits)},
 			waitingFor: "1 Cluster of wave canary, whose adoption would change releases", promote: "canary",
 			check: wantAdopts(),
 		},

@@ -92,6 +92,11 @@ func TestPlanPins(t *testing.T) {
 			clusters: []Cluster{fleetMember("a", 0, 7, ready, pinTo(5), paused), fleetMember("b", 0, 7, ready)},
 			phase:    PhaseComplete,
 		},
+		"it holds no rollout while it is paused": {
+			clusters: []Cluster{fleetMember("a", 0, 6, ready, pinTo(6), paused),
+				fleetMember("b", 0, 6, ready, pinTo(6), paused), fleetMember("c", 0, 7, ready)},
+			phase: PhaseComplete,
+		},
 		"it is deleted when it is no longer selected": {
 			clusters: []Cluster{fleetMember("a", 0, 6, ready, pinTo(6), func(c *Cluster) { c.Selected = false }),
 				fleetMember("b", 0, 7, ready)},

@@ -153,7 +153,8 @@ func (p *plan) standingOf(c *Cluster) standing {
 	switch {
 	case !c.Selected || c.Gone || c.Deleting || !c.Initialized:
 		return standingOut
-	case c.Paused && c.Child != nil && c.Child.Revision != p.goal && !p.isReturning(c) && !p.hasGoalAlready(c):
+	case c.Paused && c.Pin == nil && c.Child != nil && c.Child.Revision != p.goal && !p.isReturning(c) &&
+		!p.hasGoalAlready(c):
 		return standingPaused
 	case c.Paused:
 		return standingOut
@@ -312,6 +313,8 @@ func asNew(s standing) standing {
 		return standingJoined
 	case standingInFlight:
 		return standingJoining
+	case standingAdoptionHeld:
+		return standingAdoptionHeld
 	default:
 		return standingOut
 	}

@@ -146,11 +146,20 @@ func hooksOf(hooks []*release.Hook, namespaceOf NamespaceOf) (map[string][]any, 
 			object.SetNamespace(namespaceOf(object.GroupVersionKind(), object.GetNamespace()))
 			key := keyOf(object, "hook ")
 			found[key] = append(found[key], []any{
-				normalize(object), sorted(hook.Events), sorted(hook.DeletePolicies), hook.Weight,
+				normalize(object), sorted(hook.Events), sorted(deletePoliciesOf(hook)), hook.Weight,
 			})
 		}
 	}
 	return found, nil
+}
+
+// deletePoliciesOf returns when Helm deletes the object of a hook. Helm gives a hook without a policy the default when it
+// runs the hook, and then stores the default in the record.
+func deletePoliciesOf(hook *release.Hook) []release.HookDeletePolicy {
+	if len(hook.DeletePolicies) == 0 {
+		return []release.HookDeletePolicy{release.HookBeforeHookCreation}
+	}
+	return hook.DeletePolicies
 }
 
 func sorted[T cmp.Ordered](list []T) []T { return slices.Sorted(slices.Values(list)) }

@@ -88,8 +88,10 @@ func TestCompare(t *testing.T) {
 		"other events of a hook": {hook(func(h *release.Hook) { h.Events = h.Events[:1] }),
 			"hook Job ns/migrate (changed)"},
 		"another weight of a hook": {hook(func(h *release.Hook) { h.Weight = 2 }), "hook Job ns/migrate (changed)"},
-		"another delete policy of a hook": {hook(func(h *release.Hook) { h.DeletePolicies = nil }),
-			"hook Job ns/migrate (changed)"},
+		"the default delete policy of a hook": {hook(func(h *release.Hook) { h.DeletePolicies = nil }), ""},
+		"another delete policy of a hook": {hook(func(h *release.Hook) {
+			h.DeletePolicies = []release.HookDeletePolicy{release.HookSucceeded}
+		}), "hook Job ns/migrate (changed)"},
 		"another content of a hook": {hook(func(h *release.Hook) { h.Manifest += "status: {}\n" }),
 			"hook Job ns/migrate (changed)"},
 	} {
@@ -103,6 +105,16 @@ func TestCompare(t *testing.T) {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestCompareHookThatRan checks that a hook of a chart without a delete policy equals the same hook after Helm ran it and
+// stored the default policy.
+func TestCompareHookThatRan(t *testing.T) {
+	t.Parallel()
+	differences, err := Compare(contentOf(), contentOf(hook(func(h *release.Hook) { h.DeletePolicies = nil })), inNamespace)
+	if err != nil || len(differences) != 0 {
+		t.Errorf("%v, %v", differences, err)
 	}
 }
 

@@ -40,7 +40,7 @@ const (
 	ReasonRetryFailed          = "RetryFailed"
 	ReasonChangedOutsideHelmOp = "ChangedOutsideHelmOp"
 	// ReasonInstalledOnce is the reason to leave a release alone that differs from the desired state, because a revision
-	// of it worked and the policy is to install it once.
+	// of it worked for a former object, and the policy is to install it once.
 	ReasonInstalledOnce = "InstalledOnce"
 	// ReasonObjectsMissing is the reason of an upgrade without changes, which re-creates objects that were deleted.
 	ReasonObjectsMissing = "ObjectsMissing"
@@ -208,15 +208,23 @@ func (s situation) decide(d Decision) Decision {
 	}
 }
 
-// isInstalledOnce reports whether a release must be left alone although it differs from the desired state. A failed or
-// interrupted first installation is continued, and a release in sync is tested.
+// isInstalledOnce reports whether a release must be left alone although it differs from the desired state, because it
+// was installed for an object that was lost. The records do not say whether a release was ever Ready, so they prove
+// nothing about a release of the present object: its owner decides when it is done. A failed or interrupted first
+// installation is continued, and a release in sync is tested.
 func (s situation) isInstalledOnce(state model.State) bool {
 	if !s.policy.InstallOnce || s.past.RetryRequested {
 		return false
 	}
+	isOwn := func(r model.Record) bool { return r.IsFor(s.desired) }
+	return WasInstalled(s.obs, state) && !slices.ContainsFunc(s.obs.Records, isOwn)
+}
+
+// WasInstalled reports whether a release of the owner differs from the desired state, and a revision of it worked.
+func WasInstalled(obs model.Observation, state model.State) bool {
 	switch state {
 	case model.StateOutOfSync, model.StateUnmanaged, model.StateRolledBack:
-		return slices.ContainsFunc(s.obs.Records, model.Record.Worked)
+		return slices.ContainsFunc(obs.Records, model.Record.Worked)
 	default:
 		return false
 	}

@@ -17,25 +17,29 @@ import (
 func decideAdoption(d Decision, newest model.Record, policy model.Policy, now time.Time) Decision {
 	status := release.Status(newest.Status)
 	adopting := fmt.Sprintf("Adopting the release at Helm revision %d.", newest.Revision)
-	switch {
-	case status == release.StatusDeployed:
+	isRunning := status.IsPending() || status == release.StatusUninstalling
+	if status == release.StatusDeployed {
 		d.UnchangedOnly = policy.AdoptUnchangedOnly
 		return d.stay(model.ActionAdopt, ReasonAdopt, adopting)
+	}
+	if isRunning {
+		// The pending record belongs to another owner, so only its age counts.
+		if wait := remainingPending(newest, model.Desired{}, policy, now); wait > 0 {
+			return d.wait(newest, wait)
+		}
+	}
+	switch {
 	case policy.AdoptUnchangedOnly:
 		return d.stay(model.ActionRefuse, ReasonWouldChange, fmt.Sprintf("The release is not adopted: its Helm revision %d"+
 			" is %s, and only a deployed revision can be adopted without a change; repair the release with the tool that"+
 			" made it, or set install.adoption to Upgrade.", newest.Revision, newest.Status))
-	case !status.IsPending() && status != release.StatusUninstalling:
+	case !isRunning:
 		return d.act(model.ActionUpgrade, ReasonAdopt, adopting)
-	}
-	// The pending record belongs to another owner, so only its age counts.
-	if wait := remainingPending(newest, model.Desired{}, policy, now); wait > 0 {
-		return d.wait(newest, wait)
-	}
-	if status == release.StatusUninstalling {
+	case status == release.StatusUninstalling:
 		return d.finishUninstall()
+	default:
+		return d.recoverFailed(ReasonPendingTimeout, abandonedMessage(newest, policy))
 	}
-	return d.recoverFailed(ReasonPendingTimeout, abandonedMessage(newest, policy))
 }
 
 // decidePending decides if an action on the release is running or was interrupted.

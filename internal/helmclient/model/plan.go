@@ -11,9 +11,10 @@ import (
 // those from Secrets.
 type Plan struct {
 	// Action is ActionInstall or ActionUpgrade; ActionAdopt if the release of another owner is adopted without a change;
-	// ActionNone if the release is in sync; ActionRefuse if the release belongs to another owner.
+	// ActionNone if the release is in sync or was installed once; ActionRefuse if the release belongs to another owner.
 	Action Action
-	// Message explains ActionAdopt and ActionRefuse, or has what the action waits for; empty otherwise.
+	// Message explains ActionAdopt, ActionRefuse and ActionNone for a release that was installed once, or has what the
+	// action waits for; empty otherwise.
 	Message string
 	// Changes are the objects that would change, and those whose change would fail: the release's namespace, the folder
 	// crds, the objects of the manifest in their order, and then the deletions.

@@ -45,7 +45,8 @@ type Policy struct {
 	TakeOwnership bool
 	// AdoptUnchangedOnly adopts a release of another owner only if the desired state would change nothing.
 	AdoptUnchangedOnly bool
-	// InstallOnce leaves a release of the owner alone once a revision of it worked, unless a retry is requested.
+	// InstallOnce leaves a release of the owner alone if a revision of it worked and none was made for the present
+	// object, unless a retry is requested. The owner decides when a release of the present object is done.
 	InstallOnce bool
 	// PendingTimeout is the age from which a pending record of another process counts as abandoned. Zero means
 	// [DefaultPendingTimeout].
