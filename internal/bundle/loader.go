@@ -254,7 +254,8 @@ func (l *Loader) chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	}
 }
 
-// Cached returns the chart of an artifact if it is cached and has the name that it must have. It neither reads nor parses.
+// Cached returns the chart of an artifact if it is cached and has the name that it must have. It neither reads nor
+// parses.
 func (l *Loader) Cached(src Source) (*chart.Chart, bool) {
 	format, layers, err := Detect(src.Manifest, src.Selection)
 	if err != nil {

@@ -248,8 +248,8 @@ func FuzzParseIndex(f *testing.F) {
 	})
 }
 
-// TestNameKeepsNoLine holds that the name of a chart does not keep the line in memory that it is in. It measures memory,
-// so it does not run beside others.
+// TestNameKeepsNoLine holds that the name of a chart does not keep the line in memory that it is in. It measures
+// memory, so it does not run beside others.
 func TestNameKeepsNoLine(t *testing.T) {
 	const names = 32
 	var text strings.Builder
