@@ -108,18 +108,12 @@ func (m *migration) create(ctx context.Context, item *migrate.Item) error {
 	if !apierrors.IsAlreadyExists(err) {
 		return kube.Explain(err)
 	}
-	existing, err := m.existing(ctx, item)
-	if err != nil {
-		return err
-	}
-	if existing == nil {
-		return fmt.Errorf("HelmOp %s/%s exists, and this command did not create it for this object; delete or rename one of "+
-			"the two", helmOp.Namespace, helmOp.Name)
-	}
-	return nil
+	_, err = m.existing(ctx, item)
+	return err
 }
 
-// existing returns the HelmOp that an earlier run created for an item; nil if there is none.
+// existing returns the HelmOp that an earlier run created for an item; nil if there is none. A HelmOp of the same name
+// that the command did not create for this item is an error.
 func (m *migration) existing(ctx context.Context, item *migrate.Item) (*addonsv1.HelmOp, error) {
 	helmOp := &addonsv1.HelmOp{}
 	err := m.client.Get(ctx, client.ObjectKeyFromObject(item.HelmOp), helmOp)
@@ -129,7 +123,8 @@ func (m *migration) existing(ctx context.Context, item *migrate.Item) (*addonsv1
 	case err != nil:
 		return nil, kube.Explain(err)
 	case helmOp.Annotations[addonsv1.MigratedFromAnnotation] != item.Origin():
-		return nil, nil
+		return nil, fmt.Errorf("HelmOp %s/%s exists, and this command did not create it for this object; delete or rename one "+
+			"of the two", helmOp.Namespace, helmOp.Name)
 	default:
 		return helmOp, nil
 	}

@@ -134,19 +134,19 @@ func (w *world) create(ctx context.Context, c client.WithWatch, object client.Ob
 		return err
 	}
 	if helmOp, ok := object.(*addonsv1.HelmOp); ok && !w.isIdle {
-		return w.adopt(ctx, c, helmOp)
+		return w.adopt(ctx, c, helmOp, "one")
 	}
 	return nil
 }
 
 // adopt creates the HelmOpRelease of a HelmOp, as after an adoption.
-func (w *world) adopt(ctx context.Context, c client.WithWatch, helmOp *addonsv1.HelmOp) error {
+func (w *world) adopt(ctx context.Context, c client.Client, helmOp *addonsv1.HelmOp, cluster string) error {
 	child := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: helmOp.Namespace,
-		Name: apiutil.ChildName(helmOp.Name, "one"), Labels: apiutil.ChildSelector(helmOp),
+		Name: apiutil.ChildName(helmOp.Name, cluster), Labels: apiutil.ChildSelector(helmOp),
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: addonsv1.GroupVersion.String(), Kind: apiutil.HelmOpKind,
 			Name: helmOp.Name, Controller: new(bool)}}}}
 	*child.OwnerReferences[0].Controller = true
-	child.Spec.ClusterRef = addonsv1.ClusterReference{Name: "one"}
+	child.Spec.ClusterRef = addonsv1.ClusterReference{Name: cluster}
 	child.Spec.Release = addonsv1.ReleaseIdentity{Name: "calico-1764", Namespace: "default"}
 	if w.from == "flux" {
 		child.Spec.Release.Name = "one-calico"
@@ -212,7 +212,9 @@ func (w *world) state(kind, name string) map[string]any {
 		return nil
 	}
 	object.SetResourceVersion("")
-	unstructured.RemoveNestedField(object.Object, "metadata", "annotations")
+	if len(object.GetAnnotations()) == 0 {
+		object.SetAnnotations(nil)
+	}
 	return object.Object
 }
 
@@ -348,11 +350,74 @@ func TestForeignHelmOpStays(t *testing.T) {
 	if err := w.handOver(t.Context(), w.plan()); err == nil || !strings.Contains(err.Error(), "did not create it") {
 		t.Errorf("error: %v", err)
 	}
-	if err := w.handBack(t.Context(), w.plan()); err != nil {
-		t.Error(err)
+	if err := w.handBack(t.Context(), w.plan()); err == nil || !strings.Contains(err.Error(), "did not create it") {
+		t.Errorf("error: %v", err)
 	}
 	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestUndoRefuses has a migration that has begun, and something that forbids its end.
+func TestUndoRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*world, *addonsv1.HelmOp) error
+		want   string
+	}{
+		"foreign": {func(w *world, helmOp *addonsv1.HelmOp) error {
+			helmOp.Annotations[addonsv1.MigratedFromAnnotation] = "HelmChartProxy/fleet/other"
+			return w.client.Update(w.Context(), helmOp)
+		}, "did not create it"},
+		"without an origin": {func(w *world, helmOp *addonsv1.HelmOp) error {
+			helmOp.Annotations = nil
+			return w.client.Update(w.Context(), helmOp)
+		}, "did not create it"},
+		"another Cluster": {func(w *world, helmOp *addonsv1.HelmOp) error {
+			return w.adopt(w.Context(), w.client, helmOp, "two")
+		}, "has 1 release in other Clusters, which would have no owner: two"},
+		"being deleted": {func(w *world, helmOp *addonsv1.HelmOp) error {
+			helmOp.Finalizers = []string{"helmop.addons.cluster.x-k8s.io"}
+			if err := w.client.Update(w.Context(), helmOp); err != nil {
+				return err
+			}
+			return w.client.Delete(w.Context(), helmOp)
+		}, "is being deleted, but not by this command"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "caaph", caaphObjects)
+			plan := w.plan()
+			if err := w.begin(t.Context(), &plan.Items[0]); err != nil {
+				t.Fatal(err)
+			}
+			helmOp := &addonsv1.HelmOp{}
+			key := client.ObjectKey{Namespace: "fleet", Name: "calico"}
+			if err := w.client.Get(t.Context(), key, helmOp); err != nil {
+				t.Fatal(err)
+			}
+			if err := test.change(w, helmOp); err != nil {
+				t.Fatal(err)
+			}
+			w.writes = nil
+			if err := w.handBack(t.Context(), w.plan()); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error: %v", err)
+			}
+			if len(w.writes) > 0 {
+				t.Errorf("writes: %v", w.writes)
+			}
+		})
+	}
+}
+
+// TestUndoWithoutMigration has Clusters with the annotation of a HelmOp whose migration is complete or has not begun.
+func TestUndoWithoutMigration(t *testing.T) {
+	for from, objects := range map[string]string{"caaph": caaphObjects, "flux": fluxObjects} {
+		w := newWorld(t, from, objects)
+		if err := w.handBack(t.Context(), w.plan()); err != nil {
+			t.Error(err)
+		}
+		if len(w.writes) > 0 || w.out.Len() > 0 {
+			t.Errorf("%s: writes %v, output %q", from, w.writes, w.out.String())
+		}
 	}
 }
 
