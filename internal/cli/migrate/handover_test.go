@@ -323,7 +323,7 @@ func TestDetachingCannotBeUndone(t *testing.T) {
 	w := newWorld(t, "caaph", caaphObjects)
 	plan := w.plan()
 	item := &plan.Items[0]
-	if err := w.begin(t.Context(), item); err != nil {
+	if _, err := w.begin(t.Context(), item); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := markDetaching(t.Context(), w.client, item, item.From[0]); err != nil {
@@ -347,14 +347,86 @@ func TestForeignHelmOpStays(t *testing.T) {
 	if err := w.client.Create(t.Context(), foreign); err != nil {
 		t.Fatal(err)
 	}
+	w.writes = nil
 	if err := w.handOver(t.Context(), w.plan()); err == nil || !strings.Contains(err.Error(), "did not create it") {
 		t.Errorf("error: %v", err)
 	}
-	if err := w.handBack(t.Context(), w.plan()); err == nil || !strings.Contains(err.Error(), "did not create it") {
-		t.Errorf("error: %v", err)
+	if err := w.handBack(t.Context(), w.plan()); err != nil {
+		t.Error(err)
+	}
+	if len(w.writes) > 0 {
+		t.Errorf("writes: %v", w.writes)
 	}
 	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestHelmOpVanishes has a HelmOp that is deleted or replaced before the objects of the other tool are deleted.
+func TestHelmOpVanishes(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*world, *addonsv1.HelmOp) error
+		want   string
+	}{
+		"deleted": {func(w *world, helmOp *addonsv1.HelmOp) error {
+			return w.client.Delete(w.Context(), helmOp)
+		}, "was deleted during the migration"},
+		"replaced": {func(w *world, helmOp *addonsv1.HelmOp) error {
+			other := helmOp.DeepCopy()
+			other.UID, other.ResourceVersion = "other", ""
+			if err := w.client.Delete(w.Context(), helmOp); err != nil {
+				return err
+			}
+			w.isIdle = true
+			return w.client.Create(w.Context(), other)
+		}, "was deleted during the migration"},
+		"being deleted": {func(w *world, helmOp *addonsv1.HelmOp) error {
+			helmOp.Finalizers = []string{"helmop.addons.cluster.x-k8s.io"}
+			if err := w.client.Update(w.Context(), helmOp); err != nil {
+				return err
+			}
+			return w.client.Delete(w.Context(), helmOp)
+		}, "HelmOp fleet/calico is being deleted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "caaph", caaphObjects)
+			item := &w.plan().Items[0]
+			helmOp, err := w.begin(t.Context(), item)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := test.change(w, helmOp.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+			w.writes = nil
+			if err := w.finish(t.Context(), item, helmOp); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error: %v", err)
+			}
+			if len(w.writes) > 0 {
+				t.Errorf("writes: %v", w.writes)
+			}
+		})
+	}
+}
+
+// TestHelmOpUnderDeletionIsRefused has a HelmOp of an earlier run that is being deleted.
+func TestHelmOpUnderDeletionIsRefused(t *testing.T) {
+	w := newWorld(t, "caaph", caaphObjects)
+	plan := w.plan()
+	helmOp := plan.Items[0].HelmOp.DeepCopy()
+	helmOp.Finalizers = []string{"helmop.addons.cluster.x-k8s.io"}
+	if err := w.client.Create(t.Context(), helmOp); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.client.Delete(t.Context(), helmOp); err != nil {
+		t.Fatal(err)
+	}
+	w.writes = nil
+	if err := w.handOver(t.Context(), plan); err == nil || !strings.Contains(err.Error(), "is being deleted") {
+		t.Errorf("error: %v", err)
+	}
+	if len(w.writes) > 0 {
+		t.Errorf("writes: %v", w.writes)
 	}
 }
 
@@ -386,7 +458,7 @@ func TestUndoRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "caaph", caaphObjects)
 			plan := w.plan()
-			if err := w.begin(t.Context(), &plan.Items[0]); err != nil {
+			if _, err := w.begin(t.Context(), &plan.Items[0]); err != nil {
 				t.Fatal(err)
 			}
 			helmOp := &addonsv1.HelmOp{}
