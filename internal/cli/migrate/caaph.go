@@ -6,6 +6,7 @@ package migrate
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -42,50 +43,62 @@ func (caaph) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) {
 }
 
 func (caaph) pause(ctx context.Context, c *kube.Client, item *migrate.Item) error {
-	return each(item, func(ref migrate.Object) error {
+	for _, ref := range objectsOf(item) {
 		_, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
-			setPaused(object, item)
 			annotate(object, clusterv1.PausedAnnotation, "true")
-			return nil
+			return setPaused(object, item)
 		})
-		return err
-	})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (caaph) resume(ctx context.Context, c *kube.Client, item *migrate.Item) error {
-	return each(item, func(ref migrate.Object) error {
+	for _, ref := range slices.Backward(objectsOf(item)) {
 		_, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
-			if stepOf(object) != "" {
+			switch stepOf(object) {
+			case stepDetaching:
+				return errDetaching
+			case "":
+			default:
 				annotate(object, addonsv1.MigrationAnnotation, "")
 				annotate(object, clusterv1.PausedAnnotation, "")
 			}
 			return nil
 		})
-		return err
-	})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// each calls a function for the HelmChartProxy of an item, and then for its HelmReleaseProxies.
-func each(item *migrate.Item, do func(migrate.Object) error) error {
-	var errs []error
-	for _, ref := range item.From {
-		errs = append(errs, do(ref))
-	}
+// objectsOf returns the HelmChartProxy of an item, and then its HelmReleaseProxies.
+func objectsOf(item *migrate.Item) []migrate.Object {
+	objects := slices.Clone(item.From)
 	for i := range item.Releases {
-		errs = append(errs, do(item.Releases[i].Owner))
+		objects = append(objects, item.Releases[i].Owner)
 	}
-	return errors.Join(errs...)
+	return objects
+}
+
+// isPaused is true for an object that CAAPH ignores.
+func isPaused(object *unstructured.Unstructured) bool {
+	_, found := object.GetAnnotations()[clusterv1.PausedAnnotation]
+	return found
 }
 
 func (t caaph) detach(ctx context.Context, c *kube.Client, item *migrate.Item) error {
 	chart := item.From[0]
-	if exists, err := markDetaching(ctx, c, item, chart); err != nil || !exists {
+	if exists, err := markDetaching(ctx, c, item, chart, isPaused); err != nil || !exists {
 		return err
 	}
 	if err := t.detachReleases(ctx, c, chart); err != nil {
 		return err
 	}
-	if err := deleteDetached(ctx, c, chart, migrate.HelmChartProxyFinalizer); err != nil {
+	if err := deleteDetached(ctx, c, chart, migrate.HelmChartProxyFinalizer, isPaused); err != nil {
 		return err
 	}
 	// A reconciliation that began before the pause may have created one more.
@@ -101,7 +114,8 @@ func (caaph) detachReleases(ctx context.Context, c *kube.Client, chart migrate.O
 	var errs []error
 	for _, release := range releases {
 		if release.GetLabels()[migrate.HelmChartProxyLabel] == chart.Name {
-			errs = append(errs, deleteDetached(ctx, c, migrate.ObjectOf(release), migrate.HelmReleaseProxyFinalizer))
+			errs = append(errs, deleteDetached(ctx, c, migrate.ObjectOf(release), migrate.HelmReleaseProxyFinalizer,
+				isPaused))
 		}
 	}
 	return errors.Join(errs...)

@@ -6,6 +6,7 @@ package migrate
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -326,7 +327,7 @@ func TestDetachingCannotBeUndone(t *testing.T) {
 	if _, err := w.begin(t.Context(), item); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := markDetaching(t.Context(), w.client, item, item.From[0]); err != nil {
+	if _, err := markDetaching(t.Context(), w.client, item, item.From[0], isPaused); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.handBack(t.Context(), w.plan()); err == nil || !strings.Contains(err.Error(), "cannot be undone") {
@@ -475,6 +476,88 @@ func TestUndoRefuses(t *testing.T) {
 			}
 			if len(w.writes) > 0 {
 				t.Errorf("writes: %v", w.writes)
+			}
+		})
+	}
+}
+
+// TestDetachNeedsThePause has an object that another run or a user resumes before it is deleted.
+func TestDetachNeedsThePause(t *testing.T) {
+	for name, test := range map[string]struct {
+		key, value string
+		afterStep  bool
+		want       string
+	}{
+		"undone":                {addonsv1.MigrationAnnotation, "", false, errNotPaused.Error()},
+		"being undone":          {addonsv1.MigrationAnnotation, "Returning calico", false, errReturning.Error()},
+		"resumed":               {clusterv1.PausedAnnotation, "", false, errNotPaused.Error()},
+		"resumed while deleted": {clusterv1.PausedAnnotation, "", true, errNotPaused.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "caaph", caaphObjects)
+			item := &w.plan().Items[0]
+			helmOp, err := w.begin(t.Context(), item)
+			if err != nil {
+				t.Fatal(err)
+			}
+			change := func() {
+				w.afterPatch = nil
+				if _, err := edit(t.Context(), w.client, item.From[0], func(object *unstructured.Unstructured) error {
+					annotate(object, test.key, test.value)
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+			if test.afterStep {
+				w.afterPatch = func(_ client.WithWatch, object client.Object) {
+					if stepOf(object) == stepDetaching {
+						change()
+					}
+				}
+			} else {
+				change()
+			}
+			if err := w.finish(t.Context(), item, helmOp); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error: %v", err)
+			}
+			if w.state("HelmChartProxy", "calico") == nil {
+				t.Error("the HelmChartProxy is deleted")
+			}
+			if !test.afterStep && w.state("HelmReleaseProxy", "calico-one") == nil {
+				t.Error("the HelmReleaseProxy is deleted")
+			}
+		})
+	}
+}
+
+// TestUndoForbidsApply interrupts --undo after its first step.
+func TestUndoForbidsApply(t *testing.T) {
+	for from, objects := range map[string]string{"caaph": caaphObjects, "flux": fluxObjects} {
+		t.Run(from, func(t *testing.T) {
+			w := newWorld(t, from, objects)
+			item := &w.plan().Items[0]
+			helmOp, err := w.begin(t.Context(), item)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := markReturning(t.Context(), w.client, item, item.From[0]); err != nil {
+				t.Fatal(err)
+			}
+			w.writes = nil
+			for _, err := range []error{w.handOver(t.Context(), w.plan()), w.finish(t.Context(), item, helmOp)} {
+				if !errors.Is(err, errReturning) {
+					t.Errorf("error: %v", err)
+				}
+			}
+			if len(w.writes) > 0 {
+				t.Errorf("writes: %v", w.writes)
+			}
+			if err := w.handBack(t.Context(), w.plan()); err != nil {
+				t.Error(err)
+			}
+			if len(w.writes) == 0 {
+				t.Error("--undo does not continue")
 			}
 		})
 	}

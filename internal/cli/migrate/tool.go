@@ -5,6 +5,7 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -29,6 +30,16 @@ const fieldManager = "kubectl-helmop"
 const (
 	stepPaused    = "Paused"
 	stepDetaching = "Detaching"
+
+	// stepReturning is the step of an object that --undo returns to its tool.
+	stepReturning = "Returning"
+)
+
+// Errors of steps that another run of the command, or another program, forbids.
+var (
+	errDetaching = errors.New("its deletion has begun, so that the migration cannot be undone; complete it with --apply")
+	errReturning = errors.New("it is being returned to its tool; repeat the command with --undo first")
+	errNotPaused = errors.New("it is not paused any more; end what resumes it, and repeat the command")
 )
 
 // tool is another tool whose releases HelmOp adopts. All methods can be repeated.
@@ -39,10 +50,12 @@ type tool interface {
 	// plan reads the objects of the namespace of the client, and converts them.
 	plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error)
 
-	// pause stops the tool for an item, and sets the step of its objects to stepPaused unless it is stepDetaching.
+	// pause stops the tool for an item, and sets the step of its objects to stepPaused unless it is stepDetaching. It is
+	// an error if the step is stepReturning.
 	pause(ctx context.Context, c *kube.Client, item *migrate.Item) error
 
-	// resume is the opposite of pause.
+	// resume is the opposite of pause. The first object of the item is the last one, because its step forbids that
+	// another run pauses the item at the same time.
 	resume(ctx context.Context, c *kube.Client, item *migrate.Item) error
 
 	// detach deletes the paused objects of an item. The tool does not uninstall their releases.
@@ -144,34 +157,66 @@ func setStep(object metav1.Object, step string, item *migrate.Item) {
 }
 
 // setPaused sets the step of an object to stepPaused, unless its deletion has begun.
-func setPaused(object metav1.Object, item *migrate.Item) {
-	if stepOf(object) != stepDetaching {
+func setPaused(object metav1.Object, item *migrate.Item) error {
+	switch stepOf(object) {
+	case stepReturning:
+		return errReturning
+	case stepDetaching:
+	default:
 		setStep(object, stepPaused, item)
 	}
+	return nil
 }
 
-// markDetaching sets the step of an object to stepDetaching. exists is false if there is no object.
-func markDetaching(ctx context.Context, c *kube.Client, item *migrate.Item, ref migrate.Object) (
-	exists bool, err error,
-) {
+// markDetaching sets the step of a paused object to stepDetaching. exists is false if there is no object.
+func markDetaching(ctx context.Context, c *kube.Client, item *migrate.Item, ref migrate.Object,
+	isPaused func(*unstructured.Unstructured) bool,
+) (exists bool, err error) {
 	object, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
+		step := stepOf(object)
+		switch {
+		case step == stepReturning:
+			return errReturning
+		case step != stepPaused && step != stepDetaching, !isPaused(object):
+			return errNotPaused
+		}
 		setStep(object, stepDetaching, item)
 		return nil
 	})
 	return object != nil, err
 }
 
+// markReturning sets the step of an object whose migration has begun to stepReturning.
+func markReturning(ctx context.Context, c *kube.Client, item *migrate.Item, ref migrate.Object) error {
+	_, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
+		switch stepOf(object) {
+		case stepDetaching:
+			return errDetaching
+		case "":
+		default:
+			setStep(object, stepReturning, item)
+		}
+		return nil
+	})
+	return err
+}
+
 // detachAttempts is how often an object is detached that its tool changes at the same time.
 const detachAttempts = 20
 
-// deleteDetached deletes an object in a state in which it has neither a finalizer of its tool nor an owner: the
+// deleteDetached deletes a paused object in a state in which it has neither a finalizer of its tool nor an owner: the
 // request is refused if the tool has changed the object since. So the tool never finds the object under deletion, and
 // the garbage collector never deletes it because of its owner.
-func deleteDetached(ctx context.Context, c *kube.Client, ref migrate.Object, finalizer string) error {
+func deleteDetached(ctx context.Context, c *kube.Client, ref migrate.Object, finalizer string,
+	isPaused func(*unstructured.Unstructured) bool,
+) error {
 	for range detachAttempts {
 		object, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
 			if object.GetDeletionTimestamp() != nil {
 				return fmt.Errorf("it is being deleted, so that its tool uninstalls its release")
+			}
+			if !isPaused(object) {
+				return errNotPaused
 			}
 			controllerutil.RemoveFinalizer(object, finalizer)
 			object.SetOwnerReferences(nil)

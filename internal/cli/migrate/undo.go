@@ -48,6 +48,15 @@ func (m *migration) handBackItem(ctx context.Context, item *migrate.Item) error 
 		m.Note("%s: its migration has not begun", item.Title())
 		return nil
 	}
+	if _, err := m.returnable(ctx, item); err != nil {
+		return err
+	}
+	for _, ref := range begun {
+		if err := markReturning(ctx, m.client, item, ref); err != nil {
+			return err
+		}
+	}
+	// Another run with --apply may have created the HelmOp before it could find the step.
 	helmOp, err := m.returnable(ctx, item)
 	if err != nil {
 		return err
@@ -93,9 +102,6 @@ func (m *migration) begun(ctx context.Context, item *migrate.Item) ([]migrate.Ob
 	}
 	return begun, nil
 }
-
-// errDetaching refuses --undo.
-var errDetaching = errors.New("its deletion has begun, so that the migration cannot be undone; complete it with --apply")
 
 // returnable returns the HelmOp that --undo deletes; nil if there is none. It is an error if the HelmOp has releases
 // that the other tool does not have: no program would own these releases.
