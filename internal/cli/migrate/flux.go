@@ -106,15 +106,16 @@ func isSuspended(object *unstructured.Unstructured) bool {
 	return suspended
 }
 
-// detach deletes the first object last: its name is in an annotation of the HelmOp, by which a repeated command finds
-// the HelmOp.
+// detach marks all objects before it deletes the first one, so that --undo never finds a part of them. It deletes the
+// first object last: its name is in an annotation of the HelmOp, by which a repeated command finds the HelmOp.
 func (flux) detach(ctx context.Context, c *kube.Client, item *migrate.Item) error {
-	for _, ref := range slices.Backward(item.From) {
-		exists, err := markDetaching(ctx, c, item, ref, isSuspended)
-		if err == nil && exists {
-			err = deleteSuspended(ctx, c, ref)
+	for _, ref := range item.From {
+		if _, err := markDetaching(ctx, c, item, ref, isSuspended); err != nil {
+			return err
 		}
-		if err != nil {
+	}
+	for _, ref := range slices.Backward(item.From) {
+		if err := deleteSuspended(ctx, c, ref); err != nil {
 			return err
 		}
 	}

@@ -74,6 +74,22 @@ kind: Cluster
 metadata: {name: one, namespace: fleet}
 `
 
+// fluxPair has a HelmRelease in a second Cluster, which becomes a part of the same HelmOp.
+var fluxPair = fluxObjects + `
+---
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: two-calico, namespace: fleet, uid: second}
+spec:
+  kubeConfig: {secretRef: {name: two-kubeconfig}}
+  chartRef: {kind: OCIRepository, name: calico}
+status: {history: [{name: two-calico, namespace: default, version: 2, status: deployed}]}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: two, namespace: fleet}
+`
+
 // world is a management cluster in memory. HelmOp adopts all releases at once, unless it does not run.
 type world struct {
 	*testing.T
@@ -84,6 +100,8 @@ type world struct {
 	writes []string
 	// isIdle is true if HelmOp adopts nothing.
 	isIdle bool
+	// deletionFails is the error of each deletion of an object.
+	deletionFails error
 	// afterPatch is called after each patch of an object.
 	afterPatch func(client.WithWatch, client.Object)
 }
@@ -173,6 +191,9 @@ func (w *world) remove(ctx context.Context, c client.WithWatch, object client.Ob
 	opts ...client.DeleteOption,
 ) error {
 	w.wrote("delete", object)
+	if w.deletionFails != nil {
+		return w.deletionFails
+	}
 	live := object.DeepCopyObject().(client.Object)
 	if err := c.Get(ctx, client.ObjectKeyFromObject(object), live); err != nil {
 		return err
@@ -528,6 +549,35 @@ func TestDetachNeedsThePause(t *testing.T) {
 				t.Error("the HelmReleaseProxy is deleted")
 			}
 		})
+	}
+}
+
+// TestFluxMarksAllBeforeItDeletes interrupts the deletion of two HelmReleases before the first one is deleted.
+func TestFluxMarksAllBeforeItDeletes(t *testing.T) {
+	w := newWorld(t, "flux", fluxPair)
+	item := &w.plan().Items[0]
+	if _, err := w.begin(t.Context(), item); err != nil {
+		t.Fatal(err)
+	}
+	w.deletionFails = errors.New("interrupted")
+	if err := w.tool.detach(t.Context(), w.client, item); !errors.Is(err, w.deletionFails) {
+		t.Errorf("error: %v", err)
+	}
+	for _, ref := range item.From {
+		object := &unstructured.Unstructured{}
+		if err := read(t.Context(), w.client, ref, object); err != nil || stepOf(object) != stepDetaching {
+			t.Errorf("%s: step %q, %v", ref, stepOf(object), err)
+		}
+	}
+	if len(item.From) != 2 {
+		t.Errorf("objects %v", item.From)
+	}
+	w.deletionFails, w.writes = nil, nil
+	if err := w.handBack(t.Context(), w.plan()); !errors.Is(err, errDetaching) || len(w.writes) > 0 {
+		t.Errorf("error: %v, writes %v", err, w.writes)
+	}
+	if err := w.tool.detach(t.Context(), w.client, item); err != nil || len(w.plan().Items) > 0 {
+		t.Errorf("the command does not continue: %v", err)
 	}
 }
 
