@@ -118,11 +118,7 @@ func newWorld(t *testing.T, from string, objects string) *world {
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
 		Create: w.create, Patch: w.patch, Delete: w.remove})
 	for document := range strings.SplitSeq(objects, "\n---\n") {
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
-			t.Fatal(err)
-		}
-		builder = builder.WithObjects(object)
+		builder = builder.WithObjects(parse(t, document))
 	}
 	// The API server can select by name without an index.
 	release := &unstructured.Unstructured{}
@@ -135,6 +131,15 @@ func newWorld(t *testing.T, from string, objects string) *world {
 	w.Streams.Out, w.Streams.ErrOut = &w.out, io.Discard
 	w.client = &kube.Client{WithWatch: builder.Build(), Namespace: "fleet", Note: w.Note}
 	return w
+}
+
+func parse(t *testing.T, document string) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	return object
 }
 
 func (w *world) wrote(verb string, object client.Object) {
@@ -547,6 +552,58 @@ func TestDetachNeedsThePause(t *testing.T) {
 			}
 			if !test.afterStep && w.state("HelmReleaseProxy", "calico-one") == nil {
 				t.Error("the HelmReleaseProxy is deleted")
+			}
+		})
+	}
+}
+
+const lateProxy = `
+apiVersion: addons.cluster.x-k8s.io/v1alpha1
+kind: HelmReleaseProxy
+metadata:
+  name: calico-two
+  namespace: fleet
+  finalizers: [helmreleaseproxy.addons.cluster.x-k8s.io]
+  labels: {helmreleaseproxy.addons.cluster.x-k8s.io/helmchartproxy-name: calico}
+spec: {clusterRef: {name: two, namespace: fleet}, releaseName: calico-1765, namespace: default}
+status: {status: deployed, revision: 1}
+`
+
+// TestLateHelmReleaseProxy has a HelmReleaseProxy that CAAPH creates after the command has read all objects.
+func TestLateHelmReleaseProxy(t *testing.T) {
+	for name, isLater := range map[string]bool{"before the HelmOp": false, "before the deletion": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "caaph", caaphObjects)
+			plan := w.plan()
+			item := &plan.Items[0]
+			appear := func() {
+				if err := w.client.Create(t.Context(), parse(t, lateProxy)); err != nil {
+					t.Fatal(err)
+				}
+				w.writes = nil
+			}
+			var err error
+			if isLater {
+				helmOp, failed := w.begin(t.Context(), item)
+				if failed != nil {
+					t.Fatal(failed)
+				}
+				appear()
+				err = w.finish(t.Context(), item, helmOp)
+			} else {
+				appear()
+				err = w.handOver(t.Context(), plan)
+			}
+			if err == nil || !strings.Contains(err.Error(), "calico-two was created in the meantime; repeat the command") {
+				t.Errorf("error: %v", err)
+			}
+			for _, write := range w.writes {
+				if !strings.HasPrefix(write, "patch Helm") {
+					t.Errorf("writes: %v", w.writes)
+				}
+			}
+			if releases := w.plan().Items[0].Releases; len(releases) != 2 {
+				t.Errorf("the command does not continue with %v", releases)
 			}
 		})
 	}
