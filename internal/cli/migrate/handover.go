@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,24 +26,28 @@ import (
 // maxMissing is how many releases an error names that are not adopted.
 const maxMissing = 10
 
-// handOver hands the releases of a plan over to HelmOp. An item that fails does not stop the others. All HelmOps are
-// created before the command waits for the first one, so that HelmOp adopts their releases at the same time.
+// handOver hands the releases of a plan over to HelmOp. An item that fails or waits does not stop the others: all
+// HelmOps are created before the command waits, and the command waits for all of them at the same time.
 func (m *migration) handOver(ctx context.Context, plan *migrate.Plan) error {
 	errs := make([]error, len(plan.Items))
 	helmOps := make([]*addonsv1.HelmOp, len(plan.Items))
 	for i := range plan.Items {
 		helmOps[i], errs[i] = m.begin(ctx, &plan.Items[i])
 	}
+	var group sync.WaitGroup
 	for i := range plan.Items {
 		if errs[i] == nil {
-			errs[i] = m.finish(ctx, &plan.Items[i], helmOps[i])
+			group.Go(func() { errs[i] = m.finish(ctx, &plan.Items[i], helmOps[i]) })
 		}
 	}
+	group.Wait()
 	return errors.Join(errs...)
 }
 
 // begin pauses the other tool, and creates the HelmOp.
 func (m *migration) begin(ctx context.Context, item *migrate.Item) (*addonsv1.HelmOp, error) {
+	ctx, cancel := kube.Bounded(ctx, m.timeout)
+	defer cancel()
 	for _, step := range []func(context.Context, *migrate.Item) error{m.check, m.checkHelmOp, m.pause, m.mark} {
 		if err := step(ctx, item); err != nil {
 			return nil, fmt.Errorf("%s: %w", item.Title(), err)
@@ -57,6 +62,8 @@ func (m *migration) begin(ctx context.Context, item *migrate.Item) (*addonsv1.He
 
 // finish waits until HelmOp has adopted the releases, and then deletes the objects of the other tool.
 func (m *migration) finish(ctx context.Context, item *migrate.Item, helmOp *addonsv1.HelmOp) error {
+	ctx, cancel := kube.Bounded(ctx, m.timeout)
+	defer cancel()
 	err := m.awaitAdoption(ctx, item)
 	if err == nil {
 		err = m.checkOwner(ctx, item, helmOp)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -98,10 +100,14 @@ type world struct {
 
 	// writes are all writes, in their order.
 	writes []string
-	// isIdle is true if HelmOp adopts nothing.
-	isIdle bool
+	mutex  sync.Mutex
+	// isIdle is true if HelmOp adopts nothing. idleFor is a HelmOp that adopts nothing.
+	isIdle  bool
+	idleFor string
 	// deletionFails is the error of each deletion of an object.
 	deletionFails error
+	// afterDelete is called after each deletion of an object.
+	afterDelete func(client.WithWatch, client.Object)
 	// afterPatch is called after each patch of an object.
 	afterPatch func(client.WithWatch, client.Object)
 }
@@ -126,9 +132,9 @@ func newWorld(t *testing.T, from string, objects string) *world {
 	for _, object := range []client.Object{&addonsv1.HelmOp{}, release} {
 		builder = builder.WithIndex(object, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} })
 	}
+	w.Base = kube.NewBase(kube.Options{Streams: genericiooptions.IOStreams{Out: &w.out, ErrOut: io.Discard}})
 	w.from = from
 	w.tool = w.toolOf()
-	w.Streams.Out, w.Streams.ErrOut = &w.out, io.Discard
 	w.client = &kube.Client{WithWatch: builder.Build(), Namespace: "fleet", Note: w.Note}
 	return w
 }
@@ -147,6 +153,8 @@ func (w *world) wrote(verb string, object client.Object) {
 	if kind == "" {
 		kind = strings.TrimPrefix(fmt.Sprintf("%T", object), "*v1alpha1.")
 	}
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
 	w.writes = append(w.writes, verb+" "+kind+" "+object.GetName())
 }
 
@@ -157,7 +165,7 @@ func (w *world) create(ctx context.Context, c client.WithWatch, object client.Ob
 	if err := c.Create(ctx, object, opts...); err != nil {
 		return err
 	}
-	if helmOp, ok := object.(*addonsv1.HelmOp); ok && !w.isIdle {
+	if helmOp, ok := object.(*addonsv1.HelmOp); ok && !w.isIdle && helmOp.Name != w.idleFor {
 		return w.adopt(ctx, c, helmOp, "one")
 	}
 	return nil
@@ -171,7 +179,7 @@ func (w *world) adopt(ctx context.Context, c client.Client, helmOp *addonsv1.Hel
 			Name: helmOp.Name, Controller: new(bool)}}}}
 	*child.OwnerReferences[0].Controller = true
 	child.Spec.ClusterRef = addonsv1.ClusterReference{Name: cluster}
-	child.Spec.Release = addonsv1.ReleaseIdentity{Name: "calico-1764", Namespace: "default"}
+	child.Spec.Release = addonsv1.ReleaseIdentity{Name: helmOp.Name + "-1764", Namespace: "default"}
 	if w.from == "flux" {
 		child.Spec.Release.Name = "one-calico"
 	}
@@ -213,7 +221,11 @@ func (w *world) remove(ctx context.Context, c client.WithWatch, object client.Ob
 			w.Errorf("%s is deleted with a finalizer or an owner", object.GetName())
 		}
 	}
-	return c.Delete(ctx, object, opts...)
+	err := c.Delete(ctx, object, opts...)
+	if err == nil && w.afterDelete != nil {
+		w.afterDelete(c, object)
+	}
+	return err
 }
 
 func (w *world) plan() *migrate.Plan {
@@ -554,6 +566,50 @@ func TestDetachNeedsThePause(t *testing.T) {
 				t.Error("the HelmReleaseProxy is deleted")
 			}
 		})
+	}
+}
+
+// twoCharts are two HelmChartProxies for the same Cluster: calico and metrics.
+func twoCharts() string {
+	proxies, _, _ := strings.Cut(caaphObjects, "\n---\napiVersion: cluster.x-k8s.io")
+	return caaphObjects + "\n---\n" + strings.ReplaceAll(proxies, "calico", "metrics")
+}
+
+// TestItemsDoNotWaitForEachOther has a HelmOp that adopts its release after the next item is complete.
+func TestItemsDoNotWaitForEachOther(t *testing.T) {
+	w := newWorld(t, "caaph", twoCharts())
+	w.idleFor = "calico"
+	w.afterDelete = func(c client.WithWatch, object client.Object) {
+		if object.GetName() != "metrics" {
+			return
+		}
+		helmOp := &addonsv1.HelmOp{}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "calico"}, helmOp); err != nil {
+			t.Error(err)
+		} else if err := w.adopt(t.Context(), c, helmOp, "one"); err != nil {
+			t.Error(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := w.handOver(ctx, w.plan()); err != nil {
+		t.Fatal(err)
+	}
+	if items := w.plan().Items; len(items) > 0 {
+		t.Errorf("%d items are left", len(items))
+	}
+}
+
+// TestTimeoutOfOneItem has two HelmOps, one of which adopts nothing.
+func TestTimeoutOfOneItem(t *testing.T) {
+	w := newWorld(t, "caaph", twoCharts())
+	w.idleFor, w.timeout = "calico", 200*time.Millisecond
+	err := w.handOver(t.Context(), w.plan())
+	if err == nil || !strings.Contains(err.Error(), "timed out after 200ms") || strings.Contains(err.Error(), "metrics") {
+		t.Errorf("error: %v", err)
+	}
+	if w.state("HelmChartProxy", "calico") == nil || w.state("HelmChartProxy", "metrics") != nil {
+		t.Error("the HelmChartProxy metrics is to be deleted, and calico is not")
 	}
 }
 
