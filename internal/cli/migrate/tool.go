@@ -73,7 +73,7 @@ func (m *migration) toolOf() tool {
 	case "flux":
 		return flux{}
 	case "helm":
-		return plain{release: m.release, url: m.chartURL}
+		return plain{release: m.release, url: m.chartURL, timeout: recordTimeout}
 	default:
 		return nil
 	}
