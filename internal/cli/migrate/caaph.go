@@ -62,7 +62,7 @@ func (caaph) resume(ctx context.Context, c *kube.Client, item *migrate.Item) err
 	for _, ref := range slices.Backward(objectsOf(item)) {
 		_, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
 			switch stepOf(object) {
-			case stepDetaching:
+			case migrate.StepDetaching:
 				return errDetaching
 			case "":
 			default:

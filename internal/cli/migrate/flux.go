@@ -84,7 +84,7 @@ func (flux) resume(ctx context.Context, c *kube.Client, item *migrate.Item) erro
 	for _, ref := range slices.Backward(item.From) {
 		_, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
 			switch stepOf(object) {
-			case stepDetaching:
+			case migrate.StepDetaching:
 				return errDetaching
 			case "":
 			default:

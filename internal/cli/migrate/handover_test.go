@@ -549,7 +549,7 @@ func TestDetachNeedsThePause(t *testing.T) {
 			}
 			if test.afterStep {
 				w.afterPatch = func(_ client.WithWatch, object client.Object) {
-					if stepOf(object) == stepDetaching {
+					if stepOf(object) == migrate.StepDetaching {
 						change()
 					}
 				}
@@ -678,7 +678,7 @@ func TestFluxMarksAllBeforeItDeletes(t *testing.T) {
 	}
 	for _, ref := range item.From {
 		object := &unstructured.Unstructured{}
-		if err := read(t.Context(), w.client, ref, object); err != nil || stepOf(object) != stepDetaching {
+		if err := read(t.Context(), w.client, ref, object); err != nil || stepOf(object) != migrate.StepDetaching {
 			t.Errorf("%s: step %q, %v", ref, stepOf(object), err)
 		}
 	}
@@ -736,6 +736,26 @@ func TestUndoWithoutMigration(t *testing.T) {
 		if len(w.writes) > 0 || w.out.Len() > 0 {
 			t.Errorf("%s: writes %v, output %q", from, w.writes, w.out.String())
 		}
+	}
+}
+
+// TestUndoOfUnknownObjects has an object whose migration has begun, and whose Cluster is gone.
+func TestUndoOfUnknownObjects(t *testing.T) {
+	w := newWorld(t, "flux", strings.Replace(fluxObjects, "name: one, namespace: fleet}", "name: other, namespace: fleet}", 1))
+	if err := w.handBack(t.Context(), w.plan()); err != nil {
+		t.Errorf("no migration has begun: %v", err)
+	}
+	ref := w.plan().Items[0].From[0]
+	if _, err := edit(t.Context(), w.client, ref, func(object *unstructured.Unstructured) error {
+		annotate(object, addonsv1.MigrationAnnotation, "Paused calico")
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	err := w.handBack(t.Context(), w.plan())
+	if err == nil || !strings.Contains(err.Error(), "its migration has begun") ||
+		!strings.Contains(err.Error(), "not the kubeconfig of a Cluster") {
+		t.Errorf("error: %v", err)
 	}
 }
 

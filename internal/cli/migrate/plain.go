@@ -65,9 +65,14 @@ func (p plain) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) 
 	_ = group.Wait() // The functions return no error: one Cluster does not stop the others.
 	var found []*migrate.Record
 	for i, record := range records {
-		if errs[i] != nil {
+		switch {
+		case errs[i] != nil:
 			c.Note("warning: Cluster %s is left out: %v", clusters[i].Name, errs[i])
-		} else if record != nil {
+		case record == nil:
+		case record.IsUninstalled():
+			c.Note("Cluster %s is left out: its release is %s, and HelmOp would install it again", clusters[i].Name,
+				record.Status)
+		default:
 			found = append(found, record)
 		}
 	}

@@ -26,15 +26,6 @@ import (
 // fieldManager is the field manager of all writes.
 const fieldManager = "kubectl-helmop"
 
-// Values of the annotation MigrationAnnotation.
-const (
-	stepPaused    = "Paused"
-	stepDetaching = "Detaching"
-
-	// stepReturning is the step of an object that --undo returns to its tool.
-	stepReturning = "Returning"
-)
-
 // Errors of steps that another run of the command, or another program, forbids.
 var (
 	errDetaching = errors.New("its deletion has begun, so that the migration cannot be undone; complete it with --apply")
@@ -50,8 +41,8 @@ type tool interface {
 	// plan reads the objects of the namespace of the client, and converts them.
 	plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error)
 
-	// pause stops the tool for an item, and sets the step of its objects to stepPaused unless it is stepDetaching. It is
-	// an error if the step is stepReturning.
+	// pause stops the tool for an item, and sets the step of its objects to migrate.StepPaused unless it is migrate.StepDetaching. It is
+	// an error if the step is migrate.StepReturning.
 	pause(ctx context.Context, c *kube.Client, item *migrate.Item) error
 
 	// resume is the opposite of pause. The first object of the item is the last one, because its step forbids that
@@ -156,45 +147,45 @@ func setStep(object metav1.Object, step string, item *migrate.Item) {
 	annotate(object, addonsv1.MigrationAnnotation, step+" "+item.HelmOp.Name)
 }
 
-// setPaused sets the step of an object to stepPaused, unless its deletion has begun.
+// setPaused sets the step of an object to migrate.StepPaused, unless its deletion has begun.
 func setPaused(object metav1.Object, item *migrate.Item) error {
 	switch stepOf(object) {
-	case stepReturning:
+	case migrate.StepReturning:
 		return errReturning
-	case stepDetaching:
+	case migrate.StepDetaching:
 	default:
-		setStep(object, stepPaused, item)
+		setStep(object, migrate.StepPaused, item)
 	}
 	return nil
 }
 
-// markDetaching sets the step of a paused object to stepDetaching. exists is false if there is no object.
+// markDetaching sets the step of a paused object to migrate.StepDetaching. exists is false if there is no object.
 func markDetaching(ctx context.Context, c *kube.Client, item *migrate.Item, ref migrate.Object,
 	isPaused func(*unstructured.Unstructured) bool,
 ) (exists bool, err error) {
 	object, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
 		step := stepOf(object)
 		switch {
-		case step == stepReturning:
+		case step == migrate.StepReturning:
 			return errReturning
-		case step != stepPaused && step != stepDetaching, !isPaused(object):
+		case step != migrate.StepPaused && step != migrate.StepDetaching, !isPaused(object):
 			return errNotPaused
 		}
-		setStep(object, stepDetaching, item)
+		setStep(object, migrate.StepDetaching, item)
 		return nil
 	})
 	return object != nil, err
 }
 
-// markReturning sets the step of an object whose migration has begun to stepReturning.
+// markReturning sets the step of an object whose migration has begun to migrate.StepReturning.
 func markReturning(ctx context.Context, c *kube.Client, item *migrate.Item, ref migrate.Object) error {
 	_, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
 		switch stepOf(object) {
-		case stepDetaching:
+		case migrate.StepDetaching:
 			return errDetaching
 		case "":
 		default:
-			setStep(object, stepReturning, item)
+			setStep(object, migrate.StepReturning, item)
 		}
 		return nil
 	})

@@ -28,14 +28,25 @@ func (m *migration) handBack(ctx context.Context, plan *migrate.Plan) error {
 	var errs []error
 	for i := range plan.Items {
 		item := &plan.Items[i]
+		undo := m.handBackItem
 		if item.HelmOp == nil {
-			continue
+			undo = m.checkNotBegun
 		}
-		if err := m.handBackItem(ctx, item); err != nil {
+		if err := undo(ctx, item); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", item.Title(), err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkNotBegun is an error if the migration of objects has begun that cannot be converted any more.
+func (m *migration) checkNotBegun(ctx context.Context, item *migrate.Item) error {
+	begun, err := m.begun(ctx, item)
+	if err != nil || len(begun) == 0 {
+		return err
+	}
+	return fmt.Errorf("its migration has begun, and the object cannot be converted any more, which is needed to find the "+
+		"HelmOp: %s; correct the object, and repeat the command", item.Gaps[0])
 }
 
 // handBackItem returns the releases of an item to the other tool. It does nothing if the migration has not begun.
@@ -93,7 +104,7 @@ func (m *migration) begun(ctx context.Context, item *migrate.Item) ([]migrate.Ob
 			continue
 		}
 		switch stepOf(object) {
-		case stepDetaching:
+		case migrate.StepDetaching:
 			return nil, errDetaching
 		case "":
 		default:
