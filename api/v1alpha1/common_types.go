@@ -98,8 +98,8 @@ const (
 	MigratedFromAnnotation = "addons.cluster.x-k8s.io/migrated-from"
 
 	// MigrationAnnotation on an object of another tool has the step of its migration and the name of its HelmOp: "Paused
-	// calico" until its releases are adopted, then "Detaching calico". The command "kubectl helmop migrate" sets the
-	// annotation.
+	// calico" until its releases are adopted, then "Detaching calico". With --undo it is "Returning calico". The command
+	// "kubectl helmop migrate" sets the annotation.
 	MigrationAnnotation = "addons.cluster.x-k8s.io/migration"
 
 	// DriftDetectionAnnotation with the value "Disabled", on an object in a workload cluster or on the object in its

@@ -22,6 +22,8 @@ func IsAdopted(release *Release, child *addonsv1.HelmOpRelease) (adopted bool, m
 	want := addonsv1.ReleaseIdentity{Name: release.Name, Namespace: release.Namespace}
 	released := conditions.Get(child, addonsv1.ReleasedCondition)
 	switch {
+	case child.DeletionTimestamp != nil:
+		return false, where + ": the HelmOpRelease is being deleted"
 	case child.Spec.Release != want:
 		return false, fmt.Sprintf("%s: HelmOp names the release %s/%s, and the existing release is %s/%s", where,
 			child.Spec.Release.Namespace, child.Spec.Release.Name, want.Namespace, want.Name)

@@ -39,6 +39,8 @@ func TestIsAdopted(t *testing.T) {
 			c.Status.Conditions[0] = metav1.Condition{Type: addonsv1.ReleasedCondition, Status: metav1.ConditionFalse,
 				Reason: "Reason", Message: "message"}
 		}), "Cluster one: Reason: message"},
+		"being deleted": {child(func(c *addonsv1.HelmOpRelease) { c.DeletionTimestamp = &metav1.Time{} }),
+			"Cluster one: the HelmOpRelease is being deleted"},
 		"not read": {child(func(c *addonsv1.HelmOpRelease) { c.Status.Release = nil }),
 			"Cluster one: HelmOp has not read the release yet"},
 	} {

@@ -62,7 +62,11 @@ var managers = []struct{ key, tool string }{
 	{"helm.toolkit.fluxcd.io/name", "the Flux HelmRelease"},
 	{"argocd.argoproj.io/tracking-id", "the Argo CD application"},
 	{"objectset.rio.cattle.io/id", "the Fleet bundle"},
+	{"meta.helm.sh/release-name", "the Helm release"},
 }
+
+// instanceLabel is the label by which Argo CD may mark its objects. Charts and people set the label, too.
+const instanceLabel = "app.kubernetes.io/instance"
 
 // blockManaged blocks the migration of an object that a GitOps tool would restore.
 func (i *Item) blockManaged(meta *metav1.ObjectMeta) {
@@ -75,6 +79,10 @@ func (i *Item) blockManaged(meta *metav1.ObjectMeta) {
 			i.block("metadata", "%s %q manages the object and would restore it; let this tool release the object without "+
 				"deleting it, and repeat the command", m.tool, manager)
 		}
+	}
+	if instance := meta.Labels[instanceLabel]; instance != "" {
+		i.gap("metadata", "if the Argo CD application %q manages the object, it would restore the object; let it release the "+
+			"object first", instance)
 	}
 }
 

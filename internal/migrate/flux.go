@@ -88,7 +88,11 @@ func (p *Plan) nameUniquely(begun map[Object]string) {
 			}
 			base := nonEmpty(begun[item.From[0]], item.HelmOp.Name)
 			key := types.NamespacedName{Namespace: item.HelmOp.Namespace, Name: base}
-			for n := 2; used[key]; n++ {
+			if isBegun && used[key] {
+				item.block("metadata", "its migration to HelmOp %s has begun together with others, from which the object differs "+
+					"now; revert the change of the object, and repeat the command", base)
+			}
+			for n := 2; used[key] && !isBegun; n++ {
 				key.Name = fmt.Sprintf("%s-%d", base, n)
 			}
 			used[key], item.HelmOp.Name = true, key.Name
@@ -152,7 +156,7 @@ func (r *fluxReader) item(object *unstructured.Unstructured) (Item, []fluxDepend
 		item.block("spec.suspend", "the object is suspended; resume it, so that its release is up to date when "+
 			"HelmOp adopts it")
 	}
-	if release.DeletionTimestamp != nil {
+	if step, _ := Step(object); release.DeletionTimestamp != nil && !(release.Spec.Suspend && step == StepDetaching) {
 		item.block("metadata", "the object is being deleted, and Flux uninstalls its release")
 	}
 	return item, release.Spec.DependsOn

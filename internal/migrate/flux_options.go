@@ -179,6 +179,9 @@ func (i *Item) setFluxInstall(release *helmRelease) {
 	to.DisableHooks = set(from.DisableHooks)
 	to.DisableOpenAPIValidation = set(from.DisableOpenAPIValidation)
 	to.DisableSchemaValidation = set(from.DisableSchemaValidation)
+	if !from.CreateNamespace {
+		to.CreateNamespace = ptr.To(false)
+	}
 	to.CRDs = from.CRDs
 	if from.SkipCRDs {
 		to.CRDs = addonsv1.CRDPolicySkip

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
@@ -59,7 +60,7 @@ func TestFromFlux(t *testing.T) {
 			releases: []string{fluxRelease("one-cilium", "one", ref), fluxRelease("two-cilium", "two", ref)},
 			want: map[string]string{"cilium": `
 clusterSelector: {matchLabels: {migrated.addons.cluster.x-k8s.io/cilium: "true"}}
-install: {takeOwnership: true, adoption: WhenUnchanged}
+install: {takeOwnership: true, adoption: WhenUnchanged, createNamespace: false}
 release: {name: "{{ .ClusterName }}-cilium", namespace: kube-system}
 source:
   url: oci://registry.example/charts/cilium
@@ -83,7 +84,7 @@ upgrade: {maxHistory: 5}
   - {kind: ConfigMap, name: first}
   - {kind: Secret, name: second, valuesKey: password, targetPath: a.b, literal: true}
   - {kind: ConfigMap, name: third, optional: true}
-  install: {crds: CreateReplace, remediation: {retries: 3}}
+  install: {crds: CreateReplace, createNamespace: true, remediation: {retries: 3}}
   upgrade: {crds: Skip, force: true, preserveValues: true, remediation: {retries: -1}}
   uninstall: {deletionPropagation: orphan, keepHistory: true}
   driftDetection: {mode: enabled, ignore: [{paths: [/spec/replicas], target: {kind: Deployment}}]}
@@ -202,6 +203,72 @@ func TestBegunMigrationsKeepTheirHelmOps(t *testing.T) {
 	plan := FromFlux(second, parse(t, fluxSources), fluxClusters)
 	if got := plan.Items[0].HelmOp.Name; got != "cilium-2" {
 		t.Errorf("HelmOp %s", got)
+	}
+}
+
+// TestBegunMigrationsThatDiffer has two objects of one HelmOp, one of which a user has changed since.
+func TestBegunMigrationsThatDiffer(t *testing.T) {
+	ref := "  chartRef: {kind: OCIRepository, name: charts}"
+	releases := objects(t, []string{fluxRelease("one-cilium", "one", ref),
+		fluxRelease("two-cilium", "two", ref+"\n  values: {a: b}")})
+	for _, release := range releases {
+		release.SetAnnotations(map[string]string{addonsv1.MigrationAnnotation: "Paused cilium"})
+	}
+	plan := FromFlux(releases, parse(t, fluxSources), fluxClusters)
+	for i := range plan.Items {
+		if got := plan.Items[i].HelmOp.Name; got != "cilium" {
+			t.Errorf("HelmOp %s", got)
+		}
+	}
+	if len(plan.Items[0].Blocked()) != 0 || len(plan.Items[1].Blocked()) != 1 {
+		t.Errorf("gaps: %v, %v", gaps(&plan.Items[0]), gaps(&plan.Items[1]))
+	}
+}
+
+// TestFluxReleaseUnderDeletion has objects that are being deleted: one by a migration, and others by somebody else.
+func TestFluxReleaseUnderDeletion(t *testing.T) {
+	ref := "  chartRef: {kind: OCIRepository, name: charts}"
+	for step, test := range map[string]struct {
+		isSuspended bool
+		blocks      int
+	}{
+		"Detaching cilium": {true, 0},
+		"Paused cilium":    {true, 1},
+		"":                 {false, 1},
+	} {
+		release := parse(t, fluxRelease("one-cilium", "one", ref))
+		release[0].SetAnnotations(map[string]string{addonsv1.MigrationAnnotation: step})
+		now := metav1.Now()
+		release[0].SetDeletionTimestamp(&now)
+		if test.isSuspended {
+			if err := unstructured.SetNestedField(release[0].Object, true, "spec", "suspend"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		plan := FromFlux(release, parse(t, fluxSources), fluxClusters)
+		if got := len(plan.Items[0].Blocked()); got != test.blocks {
+			t.Errorf("step %q: %v", step, gaps(&plan.Items[0]))
+		}
+	}
+}
+
+func TestManagedObjects(t *testing.T) {
+	for name, test := range map[string]struct {
+		meta         metav1.ObjectMeta
+		gaps, blocks int
+	}{
+		"nobody":              {metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/name": "a"}}, 0, 0},
+		"Argo CD, by a label": {metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/instance": "a"}}, 1, 0},
+		"Argo CD": {metav1.ObjectMeta{Annotations: map[string]string{"argocd.argoproj.io/tracking-id": "a"}},
+			1, 1},
+		"Helm": {metav1.ObjectMeta{Annotations: map[string]string{"meta.helm.sh/release-name": "a"}}, 1, 1},
+		"Flux": {metav1.ObjectMeta{Labels: map[string]string{"kustomize.toolkit.fluxcd.io/name": "a"}}, 1, 1},
+	} {
+		item := &Item{}
+		item.blockManaged(&test.meta)
+		if len(item.Gaps) != test.gaps || len(item.Blocked()) != test.blocks {
+			t.Errorf("%s: %v", name, item.Gaps)
+		}
 	}
 }
 

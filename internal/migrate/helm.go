@@ -38,6 +38,9 @@ type Record struct {
 	Status   string
 }
 
+// IsUninstalled is true for a release that was uninstalled, or whose uninstallation has begun.
+func (r *Record) IsUninstalled() bool { return r.Status == "uninstalled" || r.Status == "uninstalling" }
+
 // ReadRecord reads the content of a Secret in which Helm stores a Helm revision.
 func ReadRecord(cluster types.NamespacedName, data []byte) (*Record, error) {
 	decoded, err := base64.StdEncoding.DecodeString(string(data))
@@ -90,7 +93,8 @@ func FromHelm(helmOp, namespace, url string, records []*Record) *Plan {
 		if !ok {
 			i = len(plan.Items)
 			alike[record.Version] = i
-			item := Item{HelmOp: newHelmOp(namespace, helmOp, "Release/"+record.Namespace+"/"+record.Name)}
+			item := Item{HelmOp: newHelmOp(namespace, helmOp,
+				"Release/"+record.Namespace+"/"+record.Name+"@"+record.Version)}
 			item.setRecord(record, url)
 			plan.Items = append(plan.Items, item)
 		}

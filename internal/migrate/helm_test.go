@@ -57,6 +57,14 @@ func TestReadRecord(t *testing.T) {
 	}
 }
 
+func TestUninstalledRecord(t *testing.T) {
+	for status, want := range map[string]bool{"uninstalled": true, "uninstalling": true, "deployed": false, "failed": false} {
+		if got := (&Record{Status: status}).IsUninstalled(); got != want {
+			t.Errorf("%s: %t", status, got)
+		}
+	}
+}
+
 func TestFromHelm(t *testing.T) {
 	var records []*Record
 	for name, version := range map[string]string{"one": "3.30.1", "two": "3.30.1", "three": "3.29.0+b"} {
@@ -68,7 +76,7 @@ func TestFromHelm(t *testing.T) {
 	for i := range plan.Items {
 		item := &plan.Items[i]
 		got[item.HelmOp.Name] = len(item.Releases)
-		if item.Origin() != "Release/tigera/calico" {
+		if item.Origin() != "Release/tigera/calico@"+item.HelmOp.Spec.Source.Ref.Tag {
 			t.Errorf("origin %q", item.Origin())
 		}
 	}

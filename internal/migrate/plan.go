@@ -188,6 +188,18 @@ func uninstall(helmOp *addonsv1.HelmOp) *addonsv1.UninstallOptions {
 	return helmOp.Spec.Uninstall
 }
 
+// Steps of a migration.
+const (
+	// StepPaused is the step of an object that its tool ignores.
+	StepPaused = "Paused"
+
+	// StepDetaching is the step of an object whose deletion has begun.
+	StepDetaching = "Detaching"
+
+	// StepReturning is the step of an object that --undo returns to its tool.
+	StepReturning = "Returning"
+)
+
 // Step returns the step of a migration in which an object of another tool is, and the name of its HelmOp. Both are
 // empty before the first step.
 func Step(object metav1.Object) (step, helmOp string) {

@@ -6,6 +6,8 @@ package migrate
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -41,68 +43,108 @@ func (caaph) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) {
 	return migrate.FromCAAPH(charts, releases), nil
 }
 
+// pause lists the HelmReleaseProxies again: a reconciliation that began before the pause may have created one more.
 func (caaph) pause(ctx context.Context, c *kube.Client, item *migrate.Item) error {
-	return each(item, func(ref migrate.Object) error {
+	for _, ref := range objectsOf(item) {
 		_, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
-			setPaused(object, item)
 			annotate(object, clusterv1.PausedAnnotation, "true")
-			return nil
+			return setPaused(object, item)
 		})
-		return err
-	})
+		if err != nil {
+			return err
+		}
+	}
+	_, err := proxiesOf(ctx, c, item)
+	return err
 }
 
 func (caaph) resume(ctx context.Context, c *kube.Client, item *migrate.Item) error {
-	return each(item, func(ref migrate.Object) error {
+	for _, ref := range slices.Backward(objectsOf(item)) {
 		_, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
-			if stepOf(object) != "" {
+			switch stepOf(object) {
+			case migrate.StepDetaching:
+				return errDetaching
+			case "":
+			default:
 				annotate(object, addonsv1.MigrationAnnotation, "")
 				annotate(object, clusterv1.PausedAnnotation, "")
 			}
 			return nil
 		})
-		return err
-	})
-}
-
-// each calls a function for the HelmChartProxy of an item, and then for its HelmReleaseProxies.
-func each(item *migrate.Item, do func(migrate.Object) error) error {
-	var errs []error
-	for _, ref := range item.From {
-		errs = append(errs, do(ref))
-	}
-	for i := range item.Releases {
-		errs = append(errs, do(item.Releases[i].Owner))
-	}
-	return errors.Join(errs...)
-}
-
-func (t caaph) detach(ctx context.Context, c *kube.Client, item *migrate.Item) error {
-	chart := item.From[0]
-	if exists, err := markDetaching(ctx, c, item, chart); err != nil || !exists {
-		return err
-	}
-	if err := t.detachReleases(ctx, c, chart); err != nil {
-		return err
-	}
-	if err := deleteDetached(ctx, c, chart, migrate.HelmChartProxyFinalizer); err != nil {
-		return err
-	}
-	// A reconciliation that began before the pause may have created one more.
-	return t.detachReleases(ctx, c, chart)
-}
-
-// detachReleases deletes the HelmReleaseProxies of a HelmChartProxy.
-func (caaph) detachReleases(ctx context.Context, c *kube.Client, chart migrate.Object) error {
-	releases, err := list(ctx, c, migrate.HelmReleaseProxyKind)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, release := range releases {
-		if release.GetLabels()[migrate.HelmChartProxyLabel] == chart.Name {
-			errs = append(errs, deleteDetached(ctx, c, migrate.ObjectOf(release), migrate.HelmReleaseProxyFinalizer))
+		if err != nil {
+			return err
 		}
 	}
-	return errors.Join(errs...)
+	return nil
+}
+
+// objectsOf returns the HelmChartProxy of an item, and then its HelmReleaseProxies.
+func objectsOf(item *migrate.Item) []migrate.Object {
+	objects := slices.Clone(item.From)
+	for i := range item.Releases {
+		objects = append(objects, item.Releases[i].Owner)
+	}
+	return objects
+}
+
+// isPaused is true for an object that CAAPH ignores.
+func isPaused(object *unstructured.Unstructured) bool {
+	_, found := object.GetAnnotations()[clusterv1.PausedAnnotation]
+	return found
+}
+
+func (caaph) detach(ctx context.Context, c *kube.Client, item *migrate.Item) error {
+	chart := item.From[0]
+	if exists, err := markDetaching(ctx, c, item, chart, isPaused); err != nil || !exists {
+		return err
+	}
+	if err := detachReleases(ctx, c, item); err != nil {
+		return err
+	}
+	return deleteDetached(ctx, c, chart, migrate.HelmChartProxyFinalizer, isPaused)
+}
+
+// detachReleases deletes the HelmReleaseProxies of an item until there is none.
+func detachReleases(ctx context.Context, c *kube.Client, item *migrate.Item) error {
+	for range detachAttempts {
+		releases, err := proxiesOf(ctx, c, item)
+		if err != nil || len(releases) == 0 {
+			return err
+		}
+		// Without the pause, the tool would create a deleted HelmReleaseProxy again, and install its release again.
+		chart := &unstructured.Unstructured{}
+		if err := read(ctx, c, item.From[0], chart); err != nil {
+			return kube.Explain(err)
+		}
+		if !isPaused(chart) {
+			return fmt.Errorf("%s: %w", item.From[0], errNotPaused)
+		}
+		for _, release := range releases {
+			if err := deleteDetached(ctx, c, release, migrate.HelmReleaseProxyFinalizer, isPaused); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.New("its tool creates HelmReleaseProxies all the time; stop the tool, and repeat the command")
+}
+
+// proxiesOf lists the HelmReleaseProxies of the HelmChartProxy of an item. It is an error if one is not part of the
+// item: nothing shows that HelmOp has adopted its release.
+func proxiesOf(ctx context.Context, c *kube.Client, item *migrate.Item) ([]migrate.Object, error) {
+	listed, err := list(ctx, c, migrate.HelmReleaseProxyKind)
+	if err != nil {
+		return nil, err
+	}
+	var proxies []migrate.Object
+	for _, object := range listed {
+		ref := migrate.ObjectOf(object)
+		if object.GetLabels()[migrate.HelmChartProxyLabel] != item.From[0].Name {
+			continue
+		}
+		if !slices.ContainsFunc(item.Releases, func(release migrate.Release) bool { return release.Owner == ref }) {
+			return nil, fmt.Errorf("%s was created in the meantime; repeat the command", ref)
+		}
+		proxies = append(proxies, ref)
+	}
+	return proxies, nil
 }

@@ -91,7 +91,8 @@ The command uses your rights: to read and write the objects of the other tool, H
 	flags.BoolVar(&m.undo, "undo", false, "Return to the other tool. Possible until its objects are being deleted.")
 	flags.BoolVar(&m.preview, "preview", true, "Show what the HelmOps would change in their Clusters.")
 	flags.StringVarP(&m.output, "output", "o", "", "Output format: yaml prints the HelmOps (default: a report).")
-	flags.DurationVar(&m.timeout, "timeout", defaultTimeout, "How long the command may take; 0 is without a limit.")
+	flags.DurationVar(&m.timeout, "timeout", defaultTimeout, "How long the command may take, with --apply for each HelmOp; "+
+		"0 is without a limit.")
 	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions(toolNames, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"yaml"},
 		cobra.ShellCompDirectiveNoFileComp))
@@ -119,14 +120,15 @@ func (m *migration) run(ctx context.Context, names []string) error {
 	if err := m.validate(); err != nil {
 		return err
 	}
-	ctx, cancel := kube.Bounded(ctx, m.timeout)
+	// handOver has a timeout for each item.
+	bounded, cancel := kube.Bounded(ctx, m.timeout)
 	defer cancel()
 	var err error
 	m.tool = m.toolOf()
 	if m.client, err = m.Connect(append(m.tool.kinds(), corev1.SchemeGroupVersion.WithKind("Secret"))...); err != nil {
 		return err
 	}
-	plan, err := m.tool.plan(ctx, m.client)
+	plan, err := m.tool.plan(bounded, m.client)
 	if err != nil {
 		return err
 	}
@@ -141,11 +143,11 @@ func (m *migration) run(ctx context.Context, names []string) error {
 	case m.apply:
 		return m.handOver(ctx, plan)
 	case m.undo:
-		return m.handBack(ctx, plan)
+		return m.handBack(bounded, plan)
 	case m.output == "yaml":
 		return m.printHelmOps(plan)
 	default:
-		return m.report(ctx, plan)
+		return m.report(bounded, plan)
 	}
 }
 

@@ -5,7 +5,6 @@ package migrate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -67,41 +66,56 @@ func clustersOf(ctx context.Context, c *kube.Client) ([]types.NamespacedName, er
 }
 
 func (flux) pause(ctx context.Context, c *kube.Client, item *migrate.Item) error {
-	var errs []error
 	for _, ref := range item.From {
 		_, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
-			setPaused(object, item)
+			if err := setPaused(object, item); err != nil {
+				return err
+			}
 			return unstructured.SetNestedField(object.Object, true, "spec", "suspend")
 		})
-		errs = append(errs, err)
+		if err != nil {
+			return err
+		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 func (flux) resume(ctx context.Context, c *kube.Client, item *migrate.Item) error {
-	var errs []error
-	for _, ref := range item.From {
+	for _, ref := range slices.Backward(item.From) {
 		_, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
-			if stepOf(object) != "" {
+			switch stepOf(object) {
+			case migrate.StepDetaching:
+				return errDetaching
+			case "":
+			default:
 				annotate(object, addonsv1.MigrationAnnotation, "")
 				unstructured.RemoveNestedField(object.Object, "spec", "suspend")
 			}
 			return nil
 		})
-		errs = append(errs, err)
+		if err != nil {
+			return err
+		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
-// detach deletes the first object last: its name is in an annotation of the HelmOp, by which a repeated command finds
-// the HelmOp.
+// isSuspended is true for a HelmRelease that Flux ignores.
+func isSuspended(object *unstructured.Unstructured) bool {
+	suspended, _, _ := unstructured.NestedBool(object.Object, "spec", "suspend")
+	return suspended
+}
+
+// detach marks all objects before it deletes the first one, so that --undo never finds a part of them. It deletes the
+// first object last: its name is in an annotation of the HelmOp, by which a repeated command finds the HelmOp.
 func (flux) detach(ctx context.Context, c *kube.Client, item *migrate.Item) error {
-	for _, ref := range slices.Backward(item.From) {
-		exists, err := markDetaching(ctx, c, item, ref)
-		if err == nil && exists {
-			err = deleteSuspended(ctx, c, ref)
+	for _, ref := range item.From {
+		if _, err := markDetaching(ctx, c, item, ref, isSuspended); err != nil {
+			return err
 		}
-		if err != nil {
+	}
+	for _, ref := range slices.Backward(item.From) {
+		if err := deleteSuspended(ctx, c, ref); err != nil {
 			return err
 		}
 	}
@@ -114,7 +128,7 @@ func deleteSuspended(ctx context.Context, c *kube.Client, ref migrate.Object) er
 	if err := read(ctx, c, ref, object); err != nil {
 		return kube.Explain(client.IgnoreNotFound(err))
 	}
-	if suspended, _, _ := unstructured.NestedBool(object.Object, "spec", "suspend"); !suspended {
+	if !isSuspended(object) {
 		return fmt.Errorf("%s is not suspended any more, so that its deletion would uninstall its release; end what resumes "+
 			"it, and repeat the command", ref)
 	}

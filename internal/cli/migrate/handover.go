@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,39 +26,80 @@ import (
 // maxMissing is how many releases an error names that are not adopted.
 const maxMissing = 10
 
-// handOver hands the releases of a plan over to HelmOp. An item that fails does not stop the others. All HelmOps are
-// created before the command waits for the first one, so that HelmOp adopts their releases at the same time.
+// handOver hands the releases of a plan over to HelmOp. An item that fails or waits does not stop the others: all
+// HelmOps are created before the command waits, and the command waits for all of them at the same time.
 func (m *migration) handOver(ctx context.Context, plan *migrate.Plan) error {
 	errs := make([]error, len(plan.Items))
+	helmOps := make([]*addonsv1.HelmOp, len(plan.Items))
 	for i := range plan.Items {
-		errs[i] = m.begin(ctx, &plan.Items[i])
+		helmOps[i], errs[i] = m.begin(ctx, &plan.Items[i])
 	}
+	var group sync.WaitGroup
 	for i := range plan.Items {
 		if errs[i] == nil {
-			errs[i] = m.finish(ctx, &plan.Items[i])
+			group.Go(func() { errs[i] = m.finish(ctx, &plan.Items[i], helmOps[i]) })
 		}
 	}
+	group.Wait()
 	return errors.Join(errs...)
 }
 
 // begin pauses the other tool, and creates the HelmOp.
-func (m *migration) begin(ctx context.Context, item *migrate.Item) error {
-	for _, step := range []func(context.Context, *migrate.Item) error{m.check, m.pause, m.mark, m.create} {
+func (m *migration) begin(ctx context.Context, item *migrate.Item) (*addonsv1.HelmOp, error) {
+	ctx, cancel := kube.Bounded(ctx, m.timeout)
+	defer cancel()
+	for _, step := range []func(context.Context, *migrate.Item) error{m.check, m.checkHelmOp, m.pause, m.mark} {
 		if err := step(ctx, item); err != nil {
-			return fmt.Errorf("%s: %w", item.Title(), err)
+			return nil, fmt.Errorf("%s: %w", item.Title(), err)
 		}
+	}
+	helmOp, err := m.create(ctx, item)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", item.Title(), err)
+	}
+	return helmOp, nil
+}
+
+// finish waits until HelmOp has adopted the releases, and then deletes the objects of the other tool.
+func (m *migration) finish(ctx context.Context, item *migrate.Item, helmOp *addonsv1.HelmOp) error {
+	ctx, cancel := kube.Bounded(ctx, m.timeout)
+	defer cancel()
+	err := m.awaitAdoption(ctx, item)
+	if err == nil {
+		err = m.checkOwner(ctx, item, helmOp)
+	}
+	if err == nil {
+		err = m.detach(ctx, item)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", item.Title(), err)
 	}
 	return nil
 }
 
-// finish waits until HelmOp has adopted the releases, and then deletes the objects of the other tool.
-func (m *migration) finish(ctx context.Context, item *migrate.Item) error {
-	for _, step := range []func(context.Context, *migrate.Item) error{m.awaitAdoption, m.detach} {
-		if err := step(ctx, item); err != nil {
-			return fmt.Errorf("%s: %w", item.Title(), err)
-		}
+// checkHelmOp refuses an item whose HelmOp is foreign or being deleted, before the other tool is paused.
+func (m *migration) checkHelmOp(ctx context.Context, item *migrate.Item) error {
+	_, err := m.usable(ctx, item)
+	return err
+}
+
+// usable returns the HelmOp of an item; nil if there is none. A HelmOp that is being deleted is an error.
+func (m *migration) usable(ctx context.Context, item *migrate.Item) (*addonsv1.HelmOp, error) {
+	helmOp, err := m.existing(ctx, item)
+	if err == nil && helmOp != nil && helmOp.DeletionTimestamp != nil {
+		return nil, fmt.Errorf("HelmOp %s/%s is being deleted; wait until the HelmOp is gone, and repeat the command",
+			helmOp.Namespace, helmOp.Name)
 	}
-	return nil
+	return helmOp, err
+}
+
+// checkOwner refuses to detach releases whose HelmOp is not the one that adopted them: they would have no owner.
+func (m *migration) checkOwner(ctx context.Context, item *migrate.Item, helmOp *addonsv1.HelmOp) error {
+	current, err := m.usable(ctx, item)
+	if err == nil && (current == nil || current.UID != helmOp.UID) {
+		return fmt.Errorf("HelmOp %s/%s was deleted during the migration; repeat the command", helmOp.Namespace, helmOp.Name)
+	}
+	return err
 }
 
 // check refuses an item with gaps that block it.
@@ -98,28 +140,21 @@ func (m *migration) mark(ctx context.Context, item *migrate.Item) error {
 }
 
 // create creates the HelmOp. A HelmOp of an earlier run stays as it is: a user may have corrected it.
-func (m *migration) create(ctx context.Context, item *migrate.Item) error {
+func (m *migration) create(ctx context.Context, item *migrate.Item) (*addonsv1.HelmOp, error) {
+	existing, err := m.usable(ctx, item)
+	if err != nil || existing != nil {
+		return existing, err
+	}
 	helmOp := item.HelmOp.DeepCopy()
-	err := m.client.Create(ctx, helmOp, client.FieldOwner(fieldManager))
-	if err == nil {
-		m.done("HelmOp %s/%s created", helmOp.Namespace, helmOp.Name)
-		return nil
+	if err := m.client.Create(ctx, helmOp, client.FieldOwner(fieldManager)); err != nil {
+		return nil, kube.Explain(err)
 	}
-	if !apierrors.IsAlreadyExists(err) {
-		return kube.Explain(err)
-	}
-	existing, err := m.existing(ctx, item)
-	if err != nil {
-		return err
-	}
-	if existing == nil {
-		return fmt.Errorf("HelmOp %s/%s exists, and this command did not create it for this object; delete or rename one of "+
-			"the two", helmOp.Namespace, helmOp.Name)
-	}
-	return nil
+	m.done("HelmOp %s/%s created", helmOp.Namespace, helmOp.Name)
+	return helmOp, nil
 }
 
-// existing returns the HelmOp that an earlier run created for an item; nil if there is none.
+// existing returns the HelmOp that an earlier run created for an item; nil if there is none. A HelmOp of the same name
+// that the command did not create for this item is an error.
 func (m *migration) existing(ctx context.Context, item *migrate.Item) (*addonsv1.HelmOp, error) {
 	helmOp := &addonsv1.HelmOp{}
 	err := m.client.Get(ctx, client.ObjectKeyFromObject(item.HelmOp), helmOp)
@@ -129,7 +164,8 @@ func (m *migration) existing(ctx context.Context, item *migrate.Item) (*addonsv1
 	case err != nil:
 		return nil, kube.Explain(err)
 	case helmOp.Annotations[addonsv1.MigratedFromAnnotation] != item.Origin():
-		return nil, nil
+		return nil, fmt.Errorf("HelmOp %s/%s exists, and this command did not create it for this object; delete or rename one "+
+			"of the two", helmOp.Namespace, helmOp.Name)
 	default:
 		return helmOp, nil
 	}

@@ -6,9 +6,11 @@ package migrate
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -73,6 +76,22 @@ kind: Cluster
 metadata: {name: one, namespace: fleet}
 `
 
+// fluxPair has a HelmRelease in a second Cluster, which becomes a part of the same HelmOp.
+var fluxPair = fluxObjects + `
+---
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: two-calico, namespace: fleet, uid: second}
+spec:
+  kubeConfig: {secretRef: {name: two-kubeconfig}}
+  chartRef: {kind: OCIRepository, name: calico}
+status: {history: [{name: two-calico, namespace: default, version: 2, status: deployed}]}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: two, namespace: fleet}
+`
+
 // world is a management cluster in memory. HelmOp adopts all releases at once, unless it does not run.
 type world struct {
 	*testing.T
@@ -81,8 +100,14 @@ type world struct {
 
 	// writes are all writes, in their order.
 	writes []string
-	// isIdle is true if HelmOp adopts nothing.
-	isIdle bool
+	mutex  sync.Mutex
+	// isIdle is true if HelmOp adopts nothing. idleFor is a HelmOp that adopts nothing.
+	isIdle  bool
+	idleFor string
+	// deletionFails is the error of each deletion of an object.
+	deletionFails error
+	// afterDelete is called after each deletion of an object.
+	afterDelete func(client.WithWatch, client.Object)
 	// afterPatch is called after each patch of an object.
 	afterPatch func(client.WithWatch, client.Object)
 }
@@ -99,11 +124,7 @@ func newWorld(t *testing.T, from string, objects string) *world {
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
 		Create: w.create, Patch: w.patch, Delete: w.remove})
 	for document := range strings.SplitSeq(objects, "\n---\n") {
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
-			t.Fatal(err)
-		}
-		builder = builder.WithObjects(object)
+		builder = builder.WithObjects(parse(t, document))
 	}
 	// The API server can select by name without an index.
 	release := &unstructured.Unstructured{}
@@ -111,11 +132,20 @@ func newWorld(t *testing.T, from string, objects string) *world {
 	for _, object := range []client.Object{&addonsv1.HelmOp{}, release} {
 		builder = builder.WithIndex(object, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} })
 	}
+	w.Base = kube.NewBase(kube.Options{Streams: genericiooptions.IOStreams{Out: &w.out, ErrOut: io.Discard}})
 	w.from = from
 	w.tool = w.toolOf()
-	w.Streams.Out, w.Streams.ErrOut = &w.out, io.Discard
 	w.client = &kube.Client{WithWatch: builder.Build(), Namespace: "fleet", Note: w.Note}
 	return w
+}
+
+func parse(t *testing.T, document string) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	return object
 }
 
 func (w *world) wrote(verb string, object client.Object) {
@@ -123,6 +153,8 @@ func (w *world) wrote(verb string, object client.Object) {
 	if kind == "" {
 		kind = strings.TrimPrefix(fmt.Sprintf("%T", object), "*v1alpha1.")
 	}
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
 	w.writes = append(w.writes, verb+" "+kind+" "+object.GetName())
 }
 
@@ -133,21 +165,21 @@ func (w *world) create(ctx context.Context, c client.WithWatch, object client.Ob
 	if err := c.Create(ctx, object, opts...); err != nil {
 		return err
 	}
-	if helmOp, ok := object.(*addonsv1.HelmOp); ok && !w.isIdle {
-		return w.adopt(ctx, c, helmOp)
+	if helmOp, ok := object.(*addonsv1.HelmOp); ok && !w.isIdle && helmOp.Name != w.idleFor {
+		return w.adopt(ctx, c, helmOp, "one")
 	}
 	return nil
 }
 
 // adopt creates the HelmOpRelease of a HelmOp, as after an adoption.
-func (w *world) adopt(ctx context.Context, c client.WithWatch, helmOp *addonsv1.HelmOp) error {
+func (w *world) adopt(ctx context.Context, c client.Client, helmOp *addonsv1.HelmOp, cluster string) error {
 	child := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: helmOp.Namespace,
-		Name: apiutil.ChildName(helmOp.Name, "one"), Labels: apiutil.ChildSelector(helmOp),
+		Name: apiutil.ChildName(helmOp.Name, cluster), Labels: apiutil.ChildSelector(helmOp),
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: addonsv1.GroupVersion.String(), Kind: apiutil.HelmOpKind,
 			Name: helmOp.Name, Controller: new(bool)}}}}
 	*child.OwnerReferences[0].Controller = true
-	child.Spec.ClusterRef = addonsv1.ClusterReference{Name: "one"}
-	child.Spec.Release = addonsv1.ReleaseIdentity{Name: "calico-1764", Namespace: "default"}
+	child.Spec.ClusterRef = addonsv1.ClusterReference{Name: cluster}
+	child.Spec.Release = addonsv1.ReleaseIdentity{Name: helmOp.Name + "-1764", Namespace: "default"}
 	if w.from == "flux" {
 		child.Spec.Release.Name = "one-calico"
 	}
@@ -172,6 +204,9 @@ func (w *world) remove(ctx context.Context, c client.WithWatch, object client.Ob
 	opts ...client.DeleteOption,
 ) error {
 	w.wrote("delete", object)
+	if w.deletionFails != nil {
+		return w.deletionFails
+	}
 	live := object.DeepCopyObject().(client.Object)
 	if err := c.Get(ctx, client.ObjectKeyFromObject(object), live); err != nil {
 		return err
@@ -186,7 +221,11 @@ func (w *world) remove(ctx context.Context, c client.WithWatch, object client.Ob
 			w.Errorf("%s is deleted with a finalizer or an owner", object.GetName())
 		}
 	}
-	return c.Delete(ctx, object, opts...)
+	err := c.Delete(ctx, object, opts...)
+	if err == nil && w.afterDelete != nil {
+		w.afterDelete(c, object)
+	}
+	return err
 }
 
 func (w *world) plan() *migrate.Plan {
@@ -212,7 +251,9 @@ func (w *world) state(kind, name string) map[string]any {
 		return nil
 	}
 	object.SetResourceVersion("")
-	unstructured.RemoveNestedField(object.Object, "metadata", "annotations")
+	if len(object.GetAnnotations()) == 0 {
+		object.SetAnnotations(nil)
+	}
 	return object.Object
 }
 
@@ -321,10 +362,10 @@ func TestDetachingCannotBeUndone(t *testing.T) {
 	w := newWorld(t, "caaph", caaphObjects)
 	plan := w.plan()
 	item := &plan.Items[0]
-	if err := w.begin(t.Context(), item); err != nil {
+	if _, err := w.begin(t.Context(), item); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := markDetaching(t.Context(), w.client, item, item.From[0]); err != nil {
+	if _, err := markDetaching(t.Context(), w.client, item, item.From[0], isPaused); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.handBack(t.Context(), w.plan()); err == nil || !strings.Contains(err.Error(), "cannot be undone") {
@@ -345,14 +386,376 @@ func TestForeignHelmOpStays(t *testing.T) {
 	if err := w.client.Create(t.Context(), foreign); err != nil {
 		t.Fatal(err)
 	}
+	w.writes = nil
 	if err := w.handOver(t.Context(), w.plan()); err == nil || !strings.Contains(err.Error(), "did not create it") {
 		t.Errorf("error: %v", err)
 	}
 	if err := w.handBack(t.Context(), w.plan()); err != nil {
 		t.Error(err)
 	}
+	if len(w.writes) > 0 {
+		t.Errorf("writes: %v", w.writes)
+	}
 	if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestHelmOpVanishes has a HelmOp that is deleted or replaced before the objects of the other tool are deleted.
+func TestHelmOpVanishes(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*world, *addonsv1.HelmOp) error
+		want   string
+	}{
+		"deleted": {func(w *world, helmOp *addonsv1.HelmOp) error {
+			return w.client.Delete(w.Context(), helmOp)
+		}, "was deleted during the migration"},
+		"replaced": {func(w *world, helmOp *addonsv1.HelmOp) error {
+			other := helmOp.DeepCopy()
+			other.UID, other.ResourceVersion = "other", ""
+			if err := w.client.Delete(w.Context(), helmOp); err != nil {
+				return err
+			}
+			w.isIdle = true
+			return w.client.Create(w.Context(), other)
+		}, "was deleted during the migration"},
+		"being deleted": {func(w *world, helmOp *addonsv1.HelmOp) error {
+			helmOp.Finalizers = []string{"helmop.addons.cluster.x-k8s.io"}
+			if err := w.client.Update(w.Context(), helmOp); err != nil {
+				return err
+			}
+			return w.client.Delete(w.Context(), helmOp)
+		}, "HelmOp fleet/calico is being deleted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "caaph", caaphObjects)
+			item := &w.plan().Items[0]
+			helmOp, err := w.begin(t.Context(), item)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := test.change(w, helmOp.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+			w.writes = nil
+			if err := w.finish(t.Context(), item, helmOp); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error: %v", err)
+			}
+			if len(w.writes) > 0 {
+				t.Errorf("writes: %v", w.writes)
+			}
+		})
+	}
+}
+
+// TestHelmOpUnderDeletionIsRefused has a HelmOp of an earlier run that is being deleted.
+func TestHelmOpUnderDeletionIsRefused(t *testing.T) {
+	w := newWorld(t, "caaph", caaphObjects)
+	plan := w.plan()
+	helmOp := plan.Items[0].HelmOp.DeepCopy()
+	helmOp.Finalizers = []string{"helmop.addons.cluster.x-k8s.io"}
+	if err := w.client.Create(t.Context(), helmOp); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.client.Delete(t.Context(), helmOp); err != nil {
+		t.Fatal(err)
+	}
+	w.writes = nil
+	if err := w.handOver(t.Context(), plan); err == nil || !strings.Contains(err.Error(), "is being deleted") {
+		t.Errorf("error: %v", err)
+	}
+	if len(w.writes) > 0 {
+		t.Errorf("writes: %v", w.writes)
+	}
+}
+
+// TestUndoRefuses has a migration that has begun, and something that forbids its end.
+func TestUndoRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*world, *addonsv1.HelmOp) error
+		want   string
+	}{
+		"foreign": {func(w *world, helmOp *addonsv1.HelmOp) error {
+			helmOp.Annotations[addonsv1.MigratedFromAnnotation] = "HelmChartProxy/fleet/other"
+			return w.client.Update(w.Context(), helmOp)
+		}, "did not create it"},
+		"without an origin": {func(w *world, helmOp *addonsv1.HelmOp) error {
+			helmOp.Annotations = nil
+			return w.client.Update(w.Context(), helmOp)
+		}, "did not create it"},
+		"another Cluster": {func(w *world, helmOp *addonsv1.HelmOp) error {
+			return w.adopt(w.Context(), w.client, helmOp, "two")
+		}, "has 1 release in other Clusters, which would have no owner: two"},
+		"being deleted": {func(w *world, helmOp *addonsv1.HelmOp) error {
+			helmOp.Finalizers = []string{"helmop.addons.cluster.x-k8s.io"}
+			if err := w.client.Update(w.Context(), helmOp); err != nil {
+				return err
+			}
+			return w.client.Delete(w.Context(), helmOp)
+		}, "is being deleted, but not by this command"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "caaph", caaphObjects)
+			plan := w.plan()
+			if _, err := w.begin(t.Context(), &plan.Items[0]); err != nil {
+				t.Fatal(err)
+			}
+			helmOp := &addonsv1.HelmOp{}
+			key := client.ObjectKey{Namespace: "fleet", Name: "calico"}
+			if err := w.client.Get(t.Context(), key, helmOp); err != nil {
+				t.Fatal(err)
+			}
+			if err := test.change(w, helmOp); err != nil {
+				t.Fatal(err)
+			}
+			w.writes = nil
+			if err := w.handBack(t.Context(), w.plan()); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error: %v", err)
+			}
+			if len(w.writes) > 0 {
+				t.Errorf("writes: %v", w.writes)
+			}
+		})
+	}
+}
+
+// TestDetachNeedsThePause has an object that another run or a user resumes before it is deleted.
+func TestDetachNeedsThePause(t *testing.T) {
+	for name, test := range map[string]struct {
+		key, value string
+		afterStep  bool
+		want       string
+	}{
+		"undone":                {addonsv1.MigrationAnnotation, "", false, errNotPaused.Error()},
+		"being undone":          {addonsv1.MigrationAnnotation, "Returning calico", false, errReturning.Error()},
+		"resumed":               {clusterv1.PausedAnnotation, "", false, errNotPaused.Error()},
+		"resumed while deleted": {clusterv1.PausedAnnotation, "", true, errNotPaused.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "caaph", caaphObjects)
+			item := &w.plan().Items[0]
+			helmOp, err := w.begin(t.Context(), item)
+			if err != nil {
+				t.Fatal(err)
+			}
+			change := func() {
+				w.afterPatch = nil
+				if _, err := edit(t.Context(), w.client, item.From[0], func(object *unstructured.Unstructured) error {
+					annotate(object, test.key, test.value)
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+			if test.afterStep {
+				w.afterPatch = func(_ client.WithWatch, object client.Object) {
+					if stepOf(object) == migrate.StepDetaching {
+						change()
+					}
+				}
+			} else {
+				change()
+			}
+			if err := w.finish(t.Context(), item, helmOp); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error: %v", err)
+			}
+			if w.state("HelmChartProxy", "calico") == nil {
+				t.Error("the HelmChartProxy is deleted")
+			}
+			if !test.afterStep && w.state("HelmReleaseProxy", "calico-one") == nil {
+				t.Error("the HelmReleaseProxy is deleted")
+			}
+		})
+	}
+}
+
+// twoCharts are two HelmChartProxies for the same Cluster: calico and metrics.
+func twoCharts() string {
+	proxies, _, _ := strings.Cut(caaphObjects, "\n---\napiVersion: cluster.x-k8s.io")
+	return caaphObjects + "\n---\n" + strings.ReplaceAll(proxies, "calico", "metrics")
+}
+
+// TestItemsDoNotWaitForEachOther has a HelmOp that adopts its release after the next item is complete.
+func TestItemsDoNotWaitForEachOther(t *testing.T) {
+	w := newWorld(t, "caaph", twoCharts())
+	w.idleFor = "calico"
+	w.afterDelete = func(c client.WithWatch, object client.Object) {
+		if object.GetName() != "metrics" {
+			return
+		}
+		helmOp := &addonsv1.HelmOp{}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "calico"}, helmOp); err != nil {
+			t.Error(err)
+		} else if err := w.adopt(t.Context(), c, helmOp, "one"); err != nil {
+			t.Error(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := w.handOver(ctx, w.plan()); err != nil {
+		t.Fatal(err)
+	}
+	if items := w.plan().Items; len(items) > 0 {
+		t.Errorf("%d items are left", len(items))
+	}
+}
+
+// TestTimeoutOfOneItem has two HelmOps, one of which adopts nothing.
+func TestTimeoutOfOneItem(t *testing.T) {
+	w := newWorld(t, "caaph", twoCharts())
+	w.idleFor, w.timeout = "calico", 200*time.Millisecond
+	err := w.handOver(t.Context(), w.plan())
+	if err == nil || !strings.Contains(err.Error(), "timed out after 200ms") || strings.Contains(err.Error(), "metrics") {
+		t.Errorf("error: %v", err)
+	}
+	if w.state("HelmChartProxy", "calico") == nil || w.state("HelmChartProxy", "metrics") != nil {
+		t.Error("the HelmChartProxy metrics is to be deleted, and calico is not")
+	}
+}
+
+const lateProxy = `
+apiVersion: addons.cluster.x-k8s.io/v1alpha1
+kind: HelmReleaseProxy
+metadata:
+  name: calico-two
+  namespace: fleet
+  finalizers: [helmreleaseproxy.addons.cluster.x-k8s.io]
+  labels: {helmreleaseproxy.addons.cluster.x-k8s.io/helmchartproxy-name: calico}
+spec: {clusterRef: {name: two, namespace: fleet}, releaseName: calico-1765, namespace: default}
+status: {status: deployed, revision: 1}
+`
+
+// TestLateHelmReleaseProxy has a HelmReleaseProxy that CAAPH creates after the command has read all objects.
+func TestLateHelmReleaseProxy(t *testing.T) {
+	for name, isLater := range map[string]bool{"before the HelmOp": false, "before the deletion": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "caaph", caaphObjects)
+			plan := w.plan()
+			item := &plan.Items[0]
+			appear := func() {
+				if err := w.client.Create(t.Context(), parse(t, lateProxy)); err != nil {
+					t.Fatal(err)
+				}
+				w.writes = nil
+			}
+			var err error
+			if isLater {
+				helmOp, failed := w.begin(t.Context(), item)
+				if failed != nil {
+					t.Fatal(failed)
+				}
+				appear()
+				err = w.finish(t.Context(), item, helmOp)
+			} else {
+				appear()
+				err = w.handOver(t.Context(), plan)
+			}
+			if err == nil || !strings.Contains(err.Error(), "calico-two was created in the meantime; repeat the command") {
+				t.Errorf("error: %v", err)
+			}
+			for _, write := range w.writes {
+				if !strings.HasPrefix(write, "patch Helm") {
+					t.Errorf("writes: %v", w.writes)
+				}
+			}
+			if releases := w.plan().Items[0].Releases; len(releases) != 2 {
+				t.Errorf("the command does not continue with %v", releases)
+			}
+		})
+	}
+}
+
+// TestFluxMarksAllBeforeItDeletes interrupts the deletion of two HelmReleases before the first one is deleted.
+func TestFluxMarksAllBeforeItDeletes(t *testing.T) {
+	w := newWorld(t, "flux", fluxPair)
+	item := &w.plan().Items[0]
+	if _, err := w.begin(t.Context(), item); err != nil {
+		t.Fatal(err)
+	}
+	w.deletionFails = errors.New("interrupted")
+	if err := w.tool.detach(t.Context(), w.client, item); !errors.Is(err, w.deletionFails) {
+		t.Errorf("error: %v", err)
+	}
+	for _, ref := range item.From {
+		object := &unstructured.Unstructured{}
+		if err := read(t.Context(), w.client, ref, object); err != nil || stepOf(object) != migrate.StepDetaching {
+			t.Errorf("%s: step %q, %v", ref, stepOf(object), err)
+		}
+	}
+	if len(item.From) != 2 {
+		t.Errorf("objects %v", item.From)
+	}
+	w.deletionFails, w.writes = nil, nil
+	if err := w.handBack(t.Context(), w.plan()); !errors.Is(err, errDetaching) || len(w.writes) > 0 {
+		t.Errorf("error: %v, writes %v", err, w.writes)
+	}
+	if err := w.tool.detach(t.Context(), w.client, item); err != nil || len(w.plan().Items) > 0 {
+		t.Errorf("the command does not continue: %v", err)
+	}
+}
+
+// TestUndoForbidsApply interrupts --undo after its first step.
+func TestUndoForbidsApply(t *testing.T) {
+	for from, objects := range map[string]string{"caaph": caaphObjects, "flux": fluxObjects} {
+		t.Run(from, func(t *testing.T) {
+			w := newWorld(t, from, objects)
+			item := &w.plan().Items[0]
+			helmOp, err := w.begin(t.Context(), item)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := markReturning(t.Context(), w.client, item, item.From[0]); err != nil {
+				t.Fatal(err)
+			}
+			w.writes = nil
+			for _, err := range []error{w.handOver(t.Context(), w.plan()), w.finish(t.Context(), item, helmOp)} {
+				if !errors.Is(err, errReturning) {
+					t.Errorf("error: %v", err)
+				}
+			}
+			if len(w.writes) > 0 {
+				t.Errorf("writes: %v", w.writes)
+			}
+			if err := w.handBack(t.Context(), w.plan()); err != nil {
+				t.Error(err)
+			}
+			if len(w.writes) == 0 {
+				t.Error("--undo does not continue")
+			}
+		})
+	}
+}
+
+// TestUndoWithoutMigration has Clusters with the annotation of a HelmOp whose migration is complete or has not begun.
+func TestUndoWithoutMigration(t *testing.T) {
+	for from, objects := range map[string]string{"caaph": caaphObjects, "flux": fluxObjects} {
+		w := newWorld(t, from, objects)
+		if err := w.handBack(t.Context(), w.plan()); err != nil {
+			t.Error(err)
+		}
+		if len(w.writes) > 0 || w.out.Len() > 0 {
+			t.Errorf("%s: writes %v, output %q", from, w.writes, w.out.String())
+		}
+	}
+}
+
+// TestUndoOfUnknownObjects has an object whose migration has begun, and whose Cluster is gone.
+func TestUndoOfUnknownObjects(t *testing.T) {
+	w := newWorld(t, "flux", strings.Replace(fluxObjects, "name: one, namespace: fleet}", "name: other, namespace: fleet}", 1))
+	if err := w.handBack(t.Context(), w.plan()); err != nil {
+		t.Errorf("no migration has begun: %v", err)
+	}
+	ref := w.plan().Items[0].From[0]
+	if _, err := edit(t.Context(), w.client, ref, func(object *unstructured.Unstructured) error {
+		annotate(object, addonsv1.MigrationAnnotation, "Paused calico")
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	err := w.handBack(t.Context(), w.plan())
+	if err == nil || !strings.Contains(err.Error(), "its migration has begun") ||
+		!strings.Contains(err.Error(), "not the kubeconfig of a Cluster") {
+		t.Errorf("error: %v", err)
 	}
 }
 

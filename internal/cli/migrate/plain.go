@@ -8,16 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
@@ -27,10 +27,16 @@ import (
 // clustersAtOnce is the number of Clusters whose records are read at the same time.
 const clustersAtOnce = 16
 
+// recordTimeout limits how long the records of a Cluster are read.
+const recordTimeout = 30 * time.Second
+
 // plain is the helm command: a release in each Cluster, and no object in the management cluster.
 type plain struct {
 	// release is "namespace/name", and url is the OCI repository of the chart.
 	release, url string
+
+	// timeout is for each Cluster.
+	timeout time.Duration
 }
 
 func (plain) kinds() []schema.GroupVersionKind { return nil }
@@ -50,6 +56,8 @@ func (p plain) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) 
 	group.SetLimit(clustersAtOnce)
 	for i, cluster := range clusters {
 		group.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, p.timeout)
+			defer cancel()
 			records[i], errs[i] = recordIn(ctx, c, cluster, namespace, name)
 			return nil
 		})
@@ -57,9 +65,14 @@ func (p plain) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) 
 	_ = group.Wait() // The functions return no error: one Cluster does not stop the others.
 	var found []*migrate.Record
 	for i, record := range records {
-		if errs[i] != nil {
+		switch {
+		case errs[i] != nil:
 			c.Note("warning: Cluster %s is left out: %v", clusters[i].Name, errs[i])
-		} else if record != nil {
+		case record == nil:
+		case record.IsUninstalled():
+			c.Note("Cluster %s is left out: its release is %s, and HelmOp would install it again", clusters[i].Name,
+				record.Status)
+		default:
 			found = append(found, record)
 		}
 	}
@@ -81,13 +94,14 @@ func recordIn(ctx context.Context, c *kube.Client, cluster types.NamespacedName,
 	if refusal := safeconfig.Refusal(config); refusal != "" {
 		return nil, errors.New(refusal)
 	}
-	workload, err := client.New(rest.CopyConfig(config), client.Options{Scheme: scheme.Scheme})
+	// A client with discovery would ignore the context while it discovers.
+	workload, err := typedcorev1.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	secrets := &corev1.SecretList{}
-	if err := workload.List(ctx, secrets, client.InNamespace(namespace),
-		client.MatchingLabels{"owner": "helm", "name": name}); err != nil {
+	secrets, err := workload.Secrets(namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: labels.SelectorFromSet(labels.Set{"owner": "helm", "name": name}).String()})
+	if err != nil {
 		return nil, err
 	}
 	var newest *migrate.Record

@@ -5,6 +5,7 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -25,10 +26,11 @@ import (
 // fieldManager is the field manager of all writes.
 const fieldManager = "kubectl-helmop"
 
-// Values of the annotation MigrationAnnotation.
-const (
-	stepPaused    = "Paused"
-	stepDetaching = "Detaching"
+// Errors of steps that another run of the command, or another program, forbids.
+var (
+	errDetaching = errors.New("its deletion has begun, so that the migration cannot be undone; complete it with --apply")
+	errReturning = errors.New("it is being returned to its tool; repeat the command with --undo first")
+	errNotPaused = errors.New("it is not paused any more; end what resumes it, and repeat the command")
 )
 
 // tool is another tool whose releases HelmOp adopts. All methods can be repeated.
@@ -39,10 +41,12 @@ type tool interface {
 	// plan reads the objects of the namespace of the client, and converts them.
 	plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error)
 
-	// pause stops the tool for an item, and sets the step of its objects to stepPaused unless it is stepDetaching.
+	// pause stops the tool for an item, and sets the step of its objects to migrate.StepPaused unless it is migrate.StepDetaching. It is
+	// an error if the step is migrate.StepReturning.
 	pause(ctx context.Context, c *kube.Client, item *migrate.Item) error
 
-	// resume is the opposite of pause.
+	// resume is the opposite of pause. The first object of the item is the last one, because its step forbids that
+	// another run pauses the item at the same time.
 	resume(ctx context.Context, c *kube.Client, item *migrate.Item) error
 
 	// detach deletes the paused objects of an item. The tool does not uninstall their releases.
@@ -60,7 +64,7 @@ func (m *migration) toolOf() tool {
 	case "flux":
 		return flux{}
 	case "helm":
-		return plain{release: m.release, url: m.chartURL}
+		return plain{release: m.release, url: m.chartURL, timeout: recordTimeout}
 	default:
 		return nil
 	}
@@ -143,35 +147,67 @@ func setStep(object metav1.Object, step string, item *migrate.Item) {
 	annotate(object, addonsv1.MigrationAnnotation, step+" "+item.HelmOp.Name)
 }
 
-// setPaused sets the step of an object to stepPaused, unless its deletion has begun.
-func setPaused(object metav1.Object, item *migrate.Item) {
-	if stepOf(object) != stepDetaching {
-		setStep(object, stepPaused, item)
+// setPaused sets the step of an object to migrate.StepPaused, unless its deletion has begun.
+func setPaused(object metav1.Object, item *migrate.Item) error {
+	switch stepOf(object) {
+	case migrate.StepReturning:
+		return errReturning
+	case migrate.StepDetaching:
+	default:
+		setStep(object, migrate.StepPaused, item)
 	}
+	return nil
 }
 
-// markDetaching sets the step of an object to stepDetaching. exists is false if there is no object.
-func markDetaching(ctx context.Context, c *kube.Client, item *migrate.Item, ref migrate.Object) (
-	exists bool, err error,
-) {
+// markDetaching sets the step of a paused object to migrate.StepDetaching. exists is false if there is no object.
+func markDetaching(ctx context.Context, c *kube.Client, item *migrate.Item, ref migrate.Object,
+	isPaused func(*unstructured.Unstructured) bool,
+) (exists bool, err error) {
 	object, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
-		setStep(object, stepDetaching, item)
+		step := stepOf(object)
+		switch {
+		case step == migrate.StepReturning:
+			return errReturning
+		case step != migrate.StepPaused && step != migrate.StepDetaching, !isPaused(object):
+			return errNotPaused
+		}
+		setStep(object, migrate.StepDetaching, item)
 		return nil
 	})
 	return object != nil, err
 }
 
+// markReturning sets the step of an object whose migration has begun to migrate.StepReturning.
+func markReturning(ctx context.Context, c *kube.Client, item *migrate.Item, ref migrate.Object) error {
+	_, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
+		switch stepOf(object) {
+		case migrate.StepDetaching:
+			return errDetaching
+		case "":
+		default:
+			setStep(object, migrate.StepReturning, item)
+		}
+		return nil
+	})
+	return err
+}
+
 // detachAttempts is how often an object is detached that its tool changes at the same time.
 const detachAttempts = 20
 
-// deleteDetached deletes an object in a state in which it has neither a finalizer of its tool nor an owner: the
+// deleteDetached deletes a paused object in a state in which it has neither a finalizer of its tool nor an owner: the
 // request is refused if the tool has changed the object since. So the tool never finds the object under deletion, and
 // the garbage collector never deletes it because of its owner.
-func deleteDetached(ctx context.Context, c *kube.Client, ref migrate.Object, finalizer string) error {
+func deleteDetached(ctx context.Context, c *kube.Client, ref migrate.Object, finalizer string,
+	isPaused func(*unstructured.Unstructured) bool,
+) error {
 	for range detachAttempts {
 		object, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
 			if object.GetDeletionTimestamp() != nil {
 				return fmt.Errorf("it is being deleted, so that its tool uninstalls its release")
+			}
+			if !isPaused(object) {
+				return errNotPaused
 			}
 			controllerutil.RemoveFinalizer(object, finalizer)
 			object.SetOwnerReferences(nil)

@@ -7,14 +7,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
 // handBack returns the releases of a plan to the other tool.
@@ -22,28 +28,47 @@ func (m *migration) handBack(ctx context.Context, plan *migrate.Plan) error {
 	var errs []error
 	for i := range plan.Items {
 		item := &plan.Items[i]
+		undo := m.handBackItem
 		if item.HelmOp == nil {
-			continue
+			undo = m.checkNotBegun
 		}
-		if err := m.handBackItem(ctx, item); err != nil {
+		if err := undo(ctx, item); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", item.Title(), err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
+// checkNotBegun is an error if the migration of objects has begun that cannot be converted any more.
+func (m *migration) checkNotBegun(ctx context.Context, item *migrate.Item) error {
+	begun, err := m.begun(ctx, item)
+	if err != nil || len(begun) == 0 {
+		return err
+	}
+	return fmt.Errorf("its migration has begun, and the object cannot be converted any more, which is needed to find the "+
+		"HelmOp: %s; correct the object, and repeat the command", item.Gaps[0])
+}
+
+// handBackItem returns the releases of an item to the other tool. It does nothing if the migration has not begun.
 func (m *migration) handBackItem(ctx context.Context, item *migrate.Item) error {
-	for _, ref := range item.From {
-		object := &unstructured.Unstructured{}
-		err := read(ctx, m.client, ref, object)
-		if client.IgnoreNotFound(err) != nil {
-			return kube.Explain(err)
-		}
-		if err == nil && stepOf(object) == stepDetaching {
-			return errors.New("its deletion has begun, so that the migration cannot be undone; complete it with --apply")
+	begun, err := m.begun(ctx, item)
+	if err != nil {
+		return err
+	}
+	if len(item.From) > 0 && len(begun) == 0 {
+		m.Note("%s: its migration has not begun", item.Title())
+		return nil
+	}
+	if _, err := m.returnable(ctx, item); err != nil {
+		return err
+	}
+	for _, ref := range begun {
+		if err := markReturning(ctx, m.client, item, ref); err != nil {
+			return err
 		}
 	}
-	helmOp, err := m.existing(ctx, item)
+	// Another run with --apply may have created the HelmOp before it could find the step.
+	helmOp, err := m.returnable(ctx, item)
 	if err != nil {
 		return err
 	}
@@ -59,15 +84,73 @@ func (m *migration) handBackItem(ctx context.Context, item *migrate.Item) error 
 	if err := m.tool.resume(ctx, m.client, item); err != nil {
 		return err
 	}
-	for _, object := range item.From {
+	for _, object := range begun {
 		m.done("%s resumed", object)
 	}
 	return nil
 }
 
+// begun returns the objects of an item whose migration has begun. It is an error if the deletion of an object has
+// begun.
+func (m *migration) begun(ctx context.Context, item *migrate.Item) ([]migrate.Object, error) {
+	var begun []migrate.Object
+	for _, ref := range item.From {
+		object := &unstructured.Unstructured{}
+		err := read(ctx, m.client, ref, object)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, kube.Explain(err)
+		}
+		if err != nil {
+			continue
+		}
+		switch stepOf(object) {
+		case migrate.StepDetaching:
+			return nil, errDetaching
+		case "":
+		default:
+			begun = append(begun, ref)
+		}
+	}
+	return begun, nil
+}
+
+// returnable returns the HelmOp that --undo deletes; nil if there is none. It is an error if the HelmOp has releases
+// that the other tool does not have: no program would own these releases.
+func (m *migration) returnable(ctx context.Context, item *migrate.Item) (*addonsv1.HelmOp, error) {
+	helmOp, err := m.existing(ctx, item)
+	if err != nil || helmOp == nil {
+		return nil, err
+	}
+	if helmOp.DeletionTimestamp != nil && !controllerutil.ContainsFinalizer(helmOp, metav1.FinalizerOrphanDependents) {
+		return nil, fmt.Errorf("HelmOp %s/%s is being deleted, but not by this command; wait until the HelmOp is gone, and "+
+			"repeat the command", helmOp.Namespace, helmOp.Name)
+	}
+	children, _, err := kube.ListAll[*addonsv1.HelmOpRelease](ctx, m.client, &addonsv1.HelmOpReleaseList{},
+		client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)))
+	if err != nil {
+		return nil, err
+	}
+	var others []string
+	clusters := item.Clusters()
+	for _, child := range children {
+		// Two long names may share a label value.
+		if key := apiutil.ClusterKey(child); apiutil.HelmOpOf(child) == helmOp.Name && !slices.Contains(clusters, key) {
+			others = append(others, key.Name)
+		}
+	}
+	if len(others) > 0 {
+		slices.Sort(others)
+		return nil, fmt.Errorf("HelmOp %s/%s has %s in other Clusters, which would have no owner: %s; complete the migration "+
+			"with --apply, or delete the HelmOp with --cascade=orphan and repeat the command", helmOp.Namespace, helmOp.Name,
+			plural.Count(len(others), "release", "releases"), plural.Few(others, fleetview.MaxNamedClusters))
+	}
+	return helmOp, nil
+}
+
 // deleteOrphaning deletes a HelmOp, leaves its releases installed, and waits until the HelmOp is gone.
 func (m *migration) deleteOrphaning(ctx context.Context, helmOp *addonsv1.HelmOp) error {
-	err := m.client.Delete(ctx, helmOp, client.PropagationPolicy(metav1.DeletePropagationOrphan))
+	err := m.client.Delete(ctx, helmOp, client.PropagationPolicy(metav1.DeletePropagationOrphan),
+		client.Preconditions{UID: ptr.To(helmOp.UID)})
 	if client.IgnoreNotFound(err) != nil {
 		return kube.Explain(err)
 	}

@@ -1,0 +1,57 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+)
+
+// TestSilentCluster has a Cluster whose API server does not answer.
+func TestSilentCluster(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer server.Close()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := fmt.Sprintf(`
+apiVersion: v1
+kind: Config
+current-context: one
+clusters: [{name: one, cluster: {server: %q}}]
+contexts: [{name: one, context: {cluster: one, user: one}}]
+users: [{name: one, user: {token: one}}]
+`, server.URL)
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one"}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one-kubeconfig"},
+			Data: map[string][]byte{"value": []byte(config)}}).Build()
+	var notes []string
+	p := plain{release: "tigera/calico", url: "oci://registry.example/charts/calico", timeout: 100 * time.Millisecond}
+	plan, err := p.plan(t.Context(), &kube.Client{WithWatch: c, Namespace: "fleet", Note: func(f string, args ...any) {
+		notes = append(notes, fmt.Sprintf(f, args...))
+	}})
+	if err != nil || len(plan.Items) > 0 {
+		t.Fatalf("%v, %v", plan, err)
+	}
+	if len(notes) != 1 || !strings.Contains(notes[0], "Cluster one is left out") ||
+		!strings.Contains(notes[0], "context deadline exceeded") {
+		t.Errorf("notes: %v", notes)
+	}
+}
