@@ -206,7 +206,7 @@ func TestBegunMigrationsKeepTheirHelmOps(t *testing.T) {
 	}
 }
 
-// TestBegunMigrationsThatDiffer has two objects of one HelmOp, one of which a user has changed since.
+// TestBegunMigrationsThatDiffer has two objects of one HelmOp. A user has changed one since.
 func TestBegunMigrationsThatDiffer(t *testing.T) {
 	ref := "  chartRef: {kind: OCIRepository, name: charts}"
 	releases := objects(t, []string{fluxRelease("one-cilium", "one", ref),
@@ -225,7 +225,7 @@ func TestBegunMigrationsThatDiffer(t *testing.T) {
 	}
 }
 
-// TestFluxReleaseUnderDeletion has objects that are being deleted: one by a migration, and others by somebody else.
+// TestFluxReleaseUnderDeletion has objects that are being deleted: one by a migration, and others by other programs.
 func TestFluxReleaseUnderDeletion(t *testing.T) {
 	ref := "  chartRef: {kind: OCIRepository, name: charts}"
 	for step, test := range map[string]struct {

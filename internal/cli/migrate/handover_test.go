@@ -600,7 +600,7 @@ func TestItemsDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfOneItem has two HelmOps, one of which adopts nothing.
+// TestTimeoutOfOneItem has two HelmOps, and one adopts nothing.
 func TestTimeoutOfOneItem(t *testing.T) {
 	w := newWorld(t, "caaph", twoCharts())
 	w.idleFor, w.timeout = "calico", 200*time.Millisecond
@@ -609,7 +609,7 @@ func TestTimeoutOfOneItem(t *testing.T) {
 		t.Errorf("error: %v", err)
 	}
 	if w.state("HelmChartProxy", "calico") == nil || w.state("HelmChartProxy", "metrics") != nil {
-		t.Error("the HelmChartProxy metrics is to be deleted, and calico is not")
+		t.Error("the HelmChartProxy metrics must be deleted, and calico must not")
 	}
 }
 
