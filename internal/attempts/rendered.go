@@ -48,8 +48,8 @@ func (a *Rendered) IsFirst(action model.Action, digest string, status *addonsv1.
 		(status.Release == nil || status.Release.ArtifactDigest != digest)
 }
 
-// Note records an artifact that was rendered: the action succeeded, or failed after the rendering. An adoption that would
-// change the release is refused after the rendering, without a change in the storage.
+// Note records an artifact that was rendered: the action succeeded, or failed after the rendering. An adoption that
+// would change the release is refused after the rendering, without a change in the storage.
 func (a *Rendered) Note(action model.Action, digest string, result helmclient.Result, err error) {
 	isRendered := err == nil || result.StorageChanged || errors.Is(err, helmerr.ErrWouldChange)
 	if action.RendersChart() && isRendered && !errors.Is(err, helmerr.ErrRenderLimit) {

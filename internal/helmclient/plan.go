@@ -65,10 +65,10 @@ func (c *Client) Plan(ctx context.Context, target model.Target, desired model.De
 
 // Messages of plans in which HelmOp leaves the release as it is.
 const (
-	installedOnce = "The release was installed, and reconcileStrategy is InstallOnce: HelmOp changes the release only if it " +
-		"was never Ready, or when you request a retry."
-	adoptionHeld = "AdoptionWouldChange: HelmOp does not adopt the release while the adoption would change it. Change the " +
-		"values or the chart until nothing differs, or set install.adoption to Upgrade."
+	installedOnce = "The release was installed, and reconcileStrategy is InstallOnce: HelmOp changes the release only " +
+		"if it was never Ready, or when you request a retry."
+	adoptionHeld = "AdoptionWouldChange: HelmOp does not adopt the release while the adoption would change it. Change " +
+		"the values or the chart until nothing differs, or set install.adoption to Upgrade."
 )
 
 // plannedDecision returns the decision to install or upgrade a release. Unlike decide.Next, it ignores earlier

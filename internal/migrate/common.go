@@ -81,8 +81,8 @@ func (i *Item) blockManaged(meta *metav1.ObjectMeta) {
 		}
 	}
 	if instance := meta.Labels[instanceLabel]; instance != "" {
-		i.gap("metadata", "if the Argo CD application %q manages the object, it would restore the object; let it release the "+
-			"object first", instance)
+		i.gap("metadata", "if the Argo CD application %q manages the object, it would restore the object; let it release "+
+			"the object first", instance)
 	}
 }
 

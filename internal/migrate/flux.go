@@ -156,7 +156,9 @@ func (r *fluxReader) item(object *unstructured.Unstructured) (Item, []fluxDepend
 		item.block("spec.suspend", "the object is suspended; resume it, so that its release is up to date when "+
 			"HelmOp adopts it")
 	}
-	if step, _ := Step(object); release.DeletionTimestamp != nil && !(release.Spec.Suspend && step == StepDetaching) {
+	step, _ := Step(object)
+	isDetaching := release.Spec.Suspend && step == StepDetaching
+	if release.DeletionTimestamp != nil && !isDetaching {
 		item.block("metadata", "the object is being deleted, and Flux uninstalls its release")
 	}
 	return item, release.Spec.DependsOn

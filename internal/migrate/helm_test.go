@@ -58,7 +58,8 @@ func TestReadRecord(t *testing.T) {
 }
 
 func TestUninstalledRecord(t *testing.T) {
-	for status, want := range map[string]bool{"uninstalled": true, "uninstalling": true, "deployed": false, "failed": false} {
+	for status, want := range map[string]bool{"uninstalled": true, "uninstalling": true, "deployed": false,
+		"failed": false} {
 		if got := (&Record{Status: status}).IsUninstalled(); got != want {
 			t.Errorf("%s: %t", status, got)
 		}

@@ -91,8 +91,8 @@ The command uses your rights: to read and write the objects of the other tool, H
 	flags.BoolVar(&m.undo, "undo", false, "Return to the other tool. Possible until its objects are being deleted.")
 	flags.BoolVar(&m.preview, "preview", true, "Show what the HelmOps would change in their Clusters.")
 	flags.StringVarP(&m.output, "output", "o", "", "Output format: yaml prints the HelmOps (default: a report).")
-	flags.DurationVar(&m.timeout, "timeout", defaultTimeout, "How long the command may take, with --apply for each HelmOp; "+
-		"0 is without a limit.")
+	flags.DurationVar(&m.timeout, "timeout", defaultTimeout, "How long the command may take, with --apply for each "+
+		"HelmOp; 0 is without a limit.")
 	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions(toolNames, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"yaml"},
 		cobra.ShellCompDirectiveNoFileComp))

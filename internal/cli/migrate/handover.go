@@ -164,8 +164,8 @@ func (m *migration) existing(ctx context.Context, item *migrate.Item) (*addonsv1
 	case err != nil:
 		return nil, kube.Explain(err)
 	case helmOp.Annotations[addonsv1.MigratedFromAnnotation] != item.Origin():
-		return nil, fmt.Errorf("HelmOp %s/%s exists, and this command did not create it for this object; delete or rename one "+
-			"of the two", helmOp.Namespace, helmOp.Name)
+		return nil, fmt.Errorf("HelmOp %s/%s exists, and this command did not create it for this object; delete or rename "+
+			"one of the two", helmOp.Namespace, helmOp.Name)
 	default:
 		return helmOp, nil
 	}

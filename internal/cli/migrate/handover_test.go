@@ -741,7 +741,8 @@ func TestUndoWithoutMigration(t *testing.T) {
 
 // TestUndoOfUnknownObjects has an object whose migration has begun, and whose Cluster is gone.
 func TestUndoOfUnknownObjects(t *testing.T) {
-	w := newWorld(t, "flux", strings.Replace(fluxObjects, "name: one, namespace: fleet}", "name: other, namespace: fleet}", 1))
+	renamed := strings.Replace(fluxObjects, "name: one, namespace: fleet}", "name: other, namespace: fleet}", 1)
+	w := newWorld(t, "flux", renamed)
 	if err := w.handBack(t.Context(), w.plan()); err != nil {
 		t.Errorf("no migration has begun: %v", err)
 	}

@@ -41,8 +41,8 @@ type tool interface {
 	// plan reads the objects of the namespace of the client, and converts them.
 	plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error)
 
-	// pause stops the tool for an item, and sets the step of its objects to migrate.StepPaused unless it is migrate.StepDetaching. It is
-	// an error if the step is migrate.StepReturning.
+	// pause stops the tool for an item, and sets the step of its objects to migrate.StepPaused unless it is
+	// migrate.StepDetaching. It is an error if the step is migrate.StepReturning.
 	pause(ctx context.Context, c *kube.Client, item *migrate.Item) error
 
 	// resume is the opposite of pause. The first object of the item is the last one, because its step forbids that

@@ -140,8 +140,9 @@ func (m *migration) returnable(ctx context.Context, item *migrate.Item) (*addons
 	}
 	if len(others) > 0 {
 		slices.Sort(others)
-		return nil, fmt.Errorf("HelmOp %s/%s has %s in other Clusters, which would have no owner: %s; complete the migration "+
-			"with --apply, or delete the HelmOp with --cascade=orphan and repeat the command", helmOp.Namespace, helmOp.Name,
+		return nil, fmt.Errorf("HelmOp %s/%s has %s in other Clusters, which would have no owner: %s; complete the "+
+			"migration with --apply, or delete the HelmOp with --cascade=orphan and repeat the command", helmOp.Namespace,
+			helmOp.Name,
 			plural.Count(len(others), "release", "releases"), plural.Few(others, fleetview.MaxNamedClusters))
 	}
 	return helmOp, nil

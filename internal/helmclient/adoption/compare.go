@@ -153,8 +153,8 @@ func hooksOf(hooks []*release.Hook, namespaceOf NamespaceOf) (map[string][]any, 
 	return found, nil
 }
 
-// deletePoliciesOf returns when Helm deletes the object of a hook. Helm gives a hook without a policy the default when it
-// runs the hook, and then stores the default in the record.
+// deletePoliciesOf returns when Helm deletes the object of a hook. Helm gives a hook without a policy the default when
+// it runs the hook, and then stores the default in the record.
 func deletePoliciesOf(hook *release.Hook) []release.HookDeletePolicy {
 	if len(hook.DeletePolicies) == 0 {
 		return []release.HookDeletePolicy{release.HookBeforeHookCreation}

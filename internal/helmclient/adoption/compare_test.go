@@ -87,7 +87,7 @@ func TestCompare(t *testing.T) {
 		"a hook that ran": {hook(func(h *release.Hook) { h.LastRun.Phase = release.HookPhaseSucceeded }), ""},
 		"other events of a hook": {hook(func(h *release.Hook) { h.Events = h.Events[:1] }),
 			"hook Job ns/migrate (changed)"},
-		"another weight of a hook": {hook(func(h *release.Hook) { h.Weight = 2 }), "hook Job ns/migrate (changed)"},
+		"another weight of a hook":            {hook(func(h *release.Hook) { h.Weight = 2 }), "hook Job ns/migrate (changed)"},
 		"the default delete policy of a hook": {hook(func(h *release.Hook) { h.DeletePolicies = nil }), ""},
 		"another delete policy of a hook": {hook(func(h *release.Hook) {
 			h.DeletePolicies = []release.HookDeletePolicy{release.HookSucceeded}
@@ -108,11 +108,12 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareHookThatRan checks that a hook of a chart without a delete policy equals the same hook after Helm ran it and
-// stored the default policy.
+// TestCompareHookThatRan checks that a hook of a chart without a delete policy equals the same hook after Helm ran it
+// and stored the default policy.
 func TestCompareHookThatRan(t *testing.T) {
 	t.Parallel()
-	differences, err := Compare(contentOf(), contentOf(hook(func(h *release.Hook) { h.DeletePolicies = nil })), inNamespace)
+	withoutPolicy := contentOf(hook(func(h *release.Hook) { h.DeletePolicies = nil }))
+	differences, err := Compare(contentOf(), withoutPolicy, inNamespace)
 	if err != nil || len(differences) != 0 {
 		t.Errorf("%v, %v", differences, err)
 	}
