@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,15 +39,19 @@ const (
 
 // clusterctlLife is an installation of HelmOp by clusterctl, from its beginning to its end.
 type clusterctlLife struct {
-	repository, later string // the folder of both versions, and the program of the later one
-	steady, rolling   *addonsv1.HelmOp
-	workloads         []*workload
-	manager           *environment.Manager
-	components        []*unstructured.Unstructured // of the later version
+	folder, repository string // a work folder, and the folder of both versions
+	earlier, later     string // the programs of both versions
+	steady             *addonsv1.HelmOp
+	revision           int // the newest Helm revision of the releases of steady
+	rolling            *addonsv1.HelmOp
+	workloads          []*workload
+	manager            *environment.Manager
+	components         []*unstructured.Unstructured // of the later version
 }
 
-// TestClusterctlUpgrade installs an earlier build of HelmOp by clusterctl, upgrades it in the middle of a rollout,
-// deletes it without its kinds, installs it again, and deletes it with its kinds.
+// TestClusterctlUpgrade installs an earlier build of HelmOp by clusterctl, runs each of the two builds with the kinds
+// of the other, upgrades the earlier one in the middle of a rollout, deletes HelmOp without its kinds, installs it
+// again, and deletes it with its kinds.
 func TestClusterctlUpgrade(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{NoInstall: true, NoManager: true})
@@ -54,10 +59,13 @@ func TestClusterctlUpgrade(t *testing.T) {
 	later, err := suite.binary()
 	s.must(err)
 	life := &clusterctlLife{
-		repository: filepath.Join(t.TempDir(), "repository"), later: later,
+		folder: t.TempDir(), earlier: later, later: later, revision: 1,
 		steady: s.newHelmOp("steady", forAll), rolling: s.newHelmOp("rolling", forAll, s.rolling(canaryFirst(manually))),
 	}
+	life.repository = filepath.Join(life.folder, "repository")
 	s.step("init installs an earlier build", life.install)
+	s.step("this build works with the earlier kinds", life.keepKinds)
+	s.step("the earlier build works with the kinds of this one", life.keepManager)
 	s.step("upgrade plan offers this build", life.plan)
 	s.step("upgrade apply touches no release", life.upgrade)
 	s.step("the rollout continues", life.rollOn)
@@ -78,10 +86,11 @@ func (l *clusterctlLife) install(s *scenario) {
 	s.must(s.env.InstallFrom(s.Context(), l.repository, earlierVersion))
 	s.Expect(s.installedVersion()).To(gomega.Equal(earlierVersion))
 	if root != s.env.Root() {
-		binary, err := testbed.BuildManager(s.Context(), root, s.TempDir())
+		var err error
+		l.earlier, err = testbed.BuildManager(s.Context(), root, filepath.Join(l.folder, "bin"))
 		s.must(err)
-		s.env.UseManager(binary)
 	}
+	s.env.UseManager(l.earlier)
 	l.start(s)
 	s.push(s.env.Registry, "charts/note", "1.0.0")
 	s.create(l.steady)
@@ -102,6 +111,76 @@ func (l *clusterctlLife) start(s *scenario) {
 	var err error
 	l.manager, err = s.env.StartManager(s.Context())
 	s.must(err)
+}
+
+// keepKinds runs the later manager with its own permissions and the earlier kinds, as after an upgrade that left out the
+// CustomResourceDefinitions.
+func (l *clusterctlLife) keepKinds(s *scenario) {
+	l.replaceManager(s, l.later, func() { l.apply(s, laterVersion, false) })
+}
+
+// keepManager runs the earlier manager with its own permissions and the later kinds, as in the middle of an upgrade, or
+// after a return to the earlier manager.
+func (l *clusterctlLife) keepManager(s *scenario) {
+	l.replaceManager(s, l.earlier, func() {
+		l.apply(s, laterVersion, true)
+		l.apply(s, earlierVersion, false)
+	})
+}
+
+// replaceManager runs another manager with other components, checks that it changes nothing by itself and stops
+// writing, and that it applies a change.
+func (l *clusterctlLife) replaceManager(s *scenario, binary string, install func()) {
+	before, since := s.contents(l.workloads), time.Now()
+	s.must(l.manager.Stop(s.Context()))
+	install()
+	s.env.UseManager(binary)
+	l.start(s)
+	s.eventually(l.steady, ready(2))
+	s.eventually(l.rolling, waiting)
+	l.untouched(s, before, since)
+	s.eventuallyAtRest()
+	l.change(s)
+	s.eventuallyAtRest()
+}
+
+// apply applies the kinds of a version, or all its other objects.
+func (l *clusterctlLife) apply(s *scenario, version string, kinds bool) {
+	s.Helper()
+	for _, obj := range s.decode([]byte(s.clusterctl("generate", "provider", "--addon", "helmop:"+version))) {
+		if kinds == (obj.GetKind() == "CustomResourceDefinition") {
+			s.must(s.client.Apply(s.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("e2e"),
+				client.ForceOwnership))
+		}
+	}
+}
+
+// change changes the values of steady, and waits for the upgrades.
+func (l *clusterctlLife) change(s *scenario) {
+	s.Helper()
+	l.revision++
+	s.setGreeting(l.steady, fmt.Sprintf("revision %d", l.revision))
+	for _, w := range l.workloads {
+		w.in(s).eventuallyReleased(l.steady, releaseNamespace, "steady", l.revision)
+	}
+}
+
+// restTime is how long a manager must write nothing to count as at rest.
+const restTime = 5 * time.Second
+
+// eventuallyAtRest waits until the manager has written nothing to the management cluster for a while, but for its
+// lease.
+func (s *scenario) eventuallyAtRest() {
+	s.Helper()
+	start := time.Now()
+	s.Eventually(func(g gomega.Gomega) {
+		since := time.Now().Add(-restTime)
+		g.Expect(since).To(gomega.BeTemporally(">", start))
+		writes, err := s.env.Management.Server.Requests(apiserver.Since(since), apiserver.ByUser(environment.User),
+			apiserver.Writes(), apiserver.Not(apiserver.OnResource("leases")))
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		g.Expect(writes).To(gomega.BeEmpty())
+	}).Should(gomega.Succeed())
 }
 
 // plan checks that clusterctl offers the upgrade.
@@ -185,10 +264,7 @@ func (l *clusterctlLife) installAgain(s *scenario) {
 	s.eventually(l.steady, ready(2))
 	s.eventually(l.rolling, ready(2), inPhase(2, addonsv1.RolloutPhaseComplete))
 	l.untouched(s, before, since)
-	s.setGreeting(l.steady, "again")
-	for _, w := range l.workloads {
-		w.in(s).eventuallyReleased(l.steady, releaseNamespace, "steady", 2)
-	}
+	l.change(s)
 }
 
 // deleteAll removes the HelmOps, then the provider with its kinds.
