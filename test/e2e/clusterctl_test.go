@@ -139,9 +139,9 @@ func (l *clusterctlLife) replaceManager(s *scenario, binary string, install func
 	s.eventually(l.steady, ready(2))
 	s.eventually(l.rolling, waiting)
 	l.untouched(s, before, since)
-	s.eventuallyAtRest()
+	s.settle()
 	l.change(s)
-	s.eventuallyAtRest()
+	s.settle()
 }
 
 // apply applies the kinds of a version, or all its other objects.
@@ -163,24 +163,6 @@ func (l *clusterctlLife) change(s *scenario) {
 	for _, w := range l.workloads {
 		w.in(s).eventuallyReleased(l.steady, releaseNamespace, "steady", l.revision)
 	}
-}
-
-// restTime is how long a manager must write nothing to count as at rest.
-const restTime = 5 * time.Second
-
-// eventuallyAtRest waits until the manager has written nothing to the management cluster for a while, but for its
-// lease.
-func (s *scenario) eventuallyAtRest() {
-	s.Helper()
-	start := time.Now()
-	s.Eventually(func(g gomega.Gomega) {
-		since := time.Now().Add(-restTime)
-		g.Expect(since).To(gomega.BeTemporally(">", start))
-		writes, err := s.env.Management.Server.Requests(apiserver.Since(since), apiserver.ByUser(environment.User),
-			apiserver.Writes(), apiserver.Not(apiserver.OnResource("leases")))
-		g.Expect(err).NotTo(gomega.HaveOccurred())
-		g.Expect(writes).To(gomega.BeEmpty())
-	}).Should(gomega.Succeed())
 }
 
 // plan checks that clusterctl offers the upgrade.

@@ -7,12 +7,17 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,6 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/otlp"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
@@ -135,7 +141,7 @@ func (f *fleet) install(s *scenario) {
 
 // idle counts all requests over two resyncs.
 func (f *fleet) idle(s *scenario) {
-	f.settle(s)
+	s.settle()
 	since := time.Now()
 	f.env.Registry.ResetCounts()
 	for _, w := range f.in(s) {
@@ -244,7 +250,8 @@ func (f *fleet) watchFilter(s *scenario) {
 	})
 }
 
-// oneNamespace runs a manager of a namespace without HelmOps, then a manager of the scenario's namespace.
+// oneNamespace runs a manager of a namespace without HelmOps, then a manager of the scenario's namespace that has no
+// rights in others.
 func (f *fleet) oneNamespace(s *scenario) {
 	stop := func() {
 		managers := f.env.Managers()
@@ -260,20 +267,68 @@ func (f *fleet) oneNamespace(s *scenario) {
 		g.Expect(helmOp.Finalizers).To(gomega.BeEmpty())
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 	stop()
+	f.narrow(s)
+	since := time.Now()
 	_, err = f.env.StartManager(s.Context(), "--namespace="+s.namespace)
 	s.must(err)
 	s.eventually(helmOp, ready(fleetSize))
 	for _, w := range f.in(s) {
 		w.eventuallyReleased(helmOp, releaseNamespace, "namespaced", 1)
 	}
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = helloValues(greeting("narrow")) })
+	s.eventually(helmOp, ready(fleetSize), inPhase(2, addonsv1.RolloutPhaseComplete))
+	s.remove(helmOp)
+	s.eventuallyGone(helmOp)
+	refused, err := f.env.Management.Server.Requests(apiserver.Since(since), apiserver.ByUser(environment.User),
+		func(r apiserver.Request) bool { return r.Code == http.StatusForbidden })
+	s.must(err)
+	s.Expect(refused).To(gomega.BeEmpty())
 }
 
-// settle waits until the manager has written nothing for a while.
-func (f *fleet) settle(s *scenario) {
+// narrow replaces the manager's rights by those of config/one-namespace, in the namespace of the scenario.
+func (f *fleet) narrow(s *scenario) {
 	s.Helper()
+	built, err := f.env.Management.Kubectl(s.Context(), "kustomize", filepath.Join(f.env.Root(), "config/one-namespace"))
+	s.must(err)
+	file := filepath.Join(s.TempDir(), "components.yaml")
+	s.must(os.WriteFile(file, []byte(built.Stdout), 0o600))
+	made, err := testbed.Run(s.Context(), f.env.Binaries.Path(binaries.Clusterctl),
+		[]string{"HELMOP_WATCH_NAMESPACE=" + s.namespace, "XDG_CONFIG_HOME=" + s.TempDir(),
+			"CLUSTERCTL_DISABLE_VERSIONCHECK=true"}, "generate", "yaml", "--from", file)
+	s.must(err)
+	kept := map[string]bool{}
+	for _, obj := range s.decode([]byte(made.Stdout)) {
+		if obj.GroupVersionKind().Group != rbacv1.GroupName {
+			continue
+		}
+		kept[obj.GetKind()+obj.GetName()] = true
+		s.must(s.client.Apply(s.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("e2e"),
+			client.ForceOwnership))
+	}
+	bindings := &rbacv1.ClusterRoleBindingList{}
+	s.must(s.client.List(s.Context(), bindings, client.MatchingLabels{clusterv1.ProviderNameLabel: provider}))
+	for i := range bindings.Items {
+		if !kept["ClusterRoleBinding"+bindings.Items[i].Name] {
+			s.must(s.client.Delete(s.Context(), &bindings.Items[i]))
+		}
+	}
+	for namespace, want := range map[string]bool{s.namespace: true, "default": false} {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: environment.User, ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: namespace, Verb: "list", Resource: "secrets"}}}
+		s.must(s.client.Create(s.Context(), review))
+		s.Expect(review.Status.Allowed).To(gomega.Equal(want), "Secrets of namespace %s", namespace)
+	}
+}
+
+// settle waits until the manager has sent no request to the management cluster for a while.
+func (s *scenario) settle() {
+	s.Helper()
+	start := time.Now()
 	s.Eventually(func(g gomega.Gomega) {
-		requests, err := f.env.Management.Server.Requests(apiserver.Since(time.Now().Add(-quiet)),
-			apiserver.ByUser(environment.User),
+		since := time.Now().Add(-quiet)
+		g.Expect(since).To(gomega.BeTemporally(">", start))
+		requests, err := s.env.Management.Server.Requests(apiserver.Since(since), apiserver.ByUser(environment.User),
 			apiserver.Not(inOwnNamespace), apiserver.Not(apiserver.WithVerb("watch")))
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(requests).To(gomega.BeEmpty())

@@ -46,7 +46,7 @@ func TestPodSecurity(t *testing.T) {
 	}
 
 	pods := map[string]*corev1.Pod{}
-	for _, folder := range []string{"config/default", "config/management-cluster", "config/shard"} {
+	for _, folder := range []string{"config/default", "config/management-cluster", "config/one-namespace", "config/shard"} {
 		for _, obj := range ofKind(built(t, folder), "Deployment") {
 			template := convert[appsv1.Deployment](t, obj).Spec.Template
 			pods[folder] = &corev1.Pod{
@@ -54,7 +54,7 @@ func TestPodSecurity(t *testing.T) {
 			}
 		}
 	}
-	if len(pods) != 3 {
+	if len(pods) != 4 {
 		t.Fatalf("%d Pods", len(pods))
 	}
 	for folder, pod := range pods {
