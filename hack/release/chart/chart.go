@@ -67,7 +67,7 @@ func Files(options Options) (map[string][]byte, error) {
 	if err := made.objects(plain, components); err != nil {
 		return nil, err
 	}
-	if err := made.metadata(); err != nil {
+	if err := made.metadata(plain); err != nil {
 		return nil, err
 	}
 	return made.files, nil
@@ -179,20 +179,21 @@ func find(objects []*unstructured.Unstructured, kind string) *unstructured.Unstr
 }
 
 // metadata writes Chart.yaml and the values.
-func (m *maker) metadata() error {
+func (m *maker) metadata(objects []*unstructured.Unstructured) error {
+	annotations, err := hubAnnotations(m.options, objects)
+	if err != nil {
+		return err
+	}
 	version := strings.TrimPrefix(m.options.Version, "v")
 	data, err := yaml.Marshal(map[string]any{
 		"apiVersion": "v2", "name": Name, "type": "application", "version": version, "appVersion": m.options.Version,
 		"description": "HelmOp, a Cluster API addon provider that installs Helm charts in workload clusters",
-		"home":        "https://github.com/helmop/cluster-api-addon-provider-helmop",
-		"sources":     []any{"https://github.com/helmop/cluster-api-addon-provider-helmop"},
+		"home":        home,
+		"sources":     []any{home},
 		"keywords":    []any{"cluster-api", "addon-provider", "helm", "oci"},
 		// The CustomResourceDefinitions have CEL rules.
 		"kubeVersion": ">=1.29.0-0",
-		"annotations": map[string]any{
-			"artifacthub.io/license":    "Apache-2.0",
-			"artifacthub.io/prerelease": fmt.Sprint(strings.Contains(version, "-")),
-		},
+		"annotations": annotations,
 	})
 	if err != nil {
 		return err

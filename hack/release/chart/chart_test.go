@@ -299,3 +299,34 @@ func TestEachSettingIsExplained(t *testing.T) {
 		}
 	}
 }
+
+// TestHubAnnotations checks that Artifact Hub shows all kinds and the image.
+func TestHubAnnotations(t *testing.T) {
+	t.Parallel()
+	files := chartFiles(t)
+	var chart struct {
+		Annotations map[string]string `json:"annotations"`
+	}
+	if err := yaml.Unmarshal(files["Chart.yaml"], &chart); err != nil {
+		t.Fatal(err)
+	}
+	var kinds []hubCRD
+	if err := yaml.UnmarshalStrict([]byte(chart.Annotations["artifacthub.io/crds"]), &kinds); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range kinds {
+		if files["files/crds/"+kind.Name+".yaml"] == nil || kind.Version != "v1alpha1" || len(kind.Description) < 20 {
+			t.Errorf("%+v", kind)
+		}
+	}
+	if len(kinds) != 3 {
+		t.Errorf("%d kinds", len(kinds))
+	}
+	var images []map[string]string
+	if err := yaml.UnmarshalStrict([]byte(chart.Annotations["artifacthub.io/images"]), &images); err != nil {
+		t.Fatal(err)
+	}
+	if len(images) != 1 || images[0]["image"] != "registry.example/team/manager:v1.2.3" {
+		t.Errorf("%v", images)
+	}
+}
