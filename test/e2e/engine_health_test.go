@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -135,6 +137,11 @@ func TestHealth(t *testing.T) {
 		"missing":        engine.objectsMissing,
 		"unhealthy-back": engine.unhealthyRolledBack,
 		"overtaken":      engine.overtakenRolledBack,
+		"crash-loop":     engine.crashLoop,
+		"image-missing":  engine.imageMissing,
+		"job-fails":      engine.jobFails,
+		"load-balancer":  engine.loadBalancer,
+		"nodes":          engine.nodesComeAndGo,
 	})
 }
 
@@ -287,6 +294,112 @@ func (e engine) overtakenRolledBack() {
 	e.history("1 superseded", "2 superseded", "3 superseded", "4 deployed")
 	e.expectGreetings("good")
 	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionTrue, addonsv1.HealthyReason)
+}
+
+// crashLoop installs a release whose container ends again and again, and corrects it.
+func (e engine) crashLoop() {
+	helmOp := e.helmOp(map[string]any{"pod": "crash-loop"}, healthTimeout(3*time.Second))
+	e.scenario.create(helmOp)
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionFalse, addonsv1.HealthTimeoutReason,
+		e.blames("Deployment"))
+	e.set(helmOp, map[string]any{})
+	e.released(helmOp, 2)
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionTrue, addonsv1.HealthyReason)
+}
+
+// blames expects that the condition Healthy names an object of a kind.
+func (e engine) blames(kind string) func(gomega.Gomega, *addonsv1.HelmOpRelease) {
+	return func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+		healthy := conditions.Get(child, addonsv1.HealthyCondition)
+		g.Expect(healthy).NotTo(gomega.BeNil())
+		g.Expect(healthy.Message).To(gomega.ContainSubstring(kind + " " + e.name + "/" + e.name))
+	}
+}
+
+// imageMissing upgrades to an image that cannot be pulled. The release is rolled back, and its Pods run all the time.
+func (e engine) imageMissing() {
+	s := e.scenario
+	helmOp := e.helmOp(map[string]any{"greeting": "good"}, healthTimeout(3*time.Second), rollingBack(0))
+	s.create(helmOp)
+	e.released(helmOp, 1)
+	e.set(helmOp, map[string]any{"greeting": "bad", "pod": "image-missing"})
+	e.becomes(helmOp, addonsv1.StalledCondition, metav1.ConditionTrue, addonsv1.RetriesExhaustedReason,
+		childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RolledBackReason))
+	e.history("1 superseded", "2 superseded", "3 deployed")
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionTrue, addonsv1.HealthyReason)
+}
+
+// jobFails installs a release with a Job that fails: waiting for the timeout would be useless.
+func (e engine) jobFails() {
+	helmOp := e.helmOp(map[string]any{"job": "fail"}, healthTimeout(10*time.Minute))
+	e.scenario.create(helmOp)
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionFalse, addonsv1.HealthFailedReason, e.blames("Job"))
+	e.set(helmOp, map[string]any{"job": "pass"})
+	e.released(helmOp, 2)
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionTrue, addonsv1.HealthyReason)
+}
+
+// loadBalancer installs a Service whose load balancer appears, goes, and appears again. By default, a Service is healthy
+// without a load balancer; a check of the HelmOp changes this.
+func (e engine) loadBalancer() {
+	s := e.scenario
+	helmOp := e.helmOp(map[string]any{"loadBalancer": true}, healthTimeout(3*time.Second), func(h *addonsv1.HelmOp) {
+		h.Spec.Health.Checks = []addonsv1.HealthCheck{{APIVersion: "v1", Kind: "Service",
+			Current: "self.spec.type != 'LoadBalancer' || has(self.status.loadBalancer.ingress)"}}
+	})
+	s.create(helmOp)
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionFalse, addonsv1.HealthTimeoutReason, e.blames("Service"))
+	balance := func(ingress ...corev1.LoadBalancerIngress) {
+		service := &corev1.Service{}
+		s.must(e.Get(s.Context(), client.ObjectKey{Namespace: e.name, Name: e.name + "-balanced"}, service))
+		service.Status.LoadBalancer.Ingress = ingress
+		s.must(e.Status().Update(s.Context(), service))
+	}
+	for range 2 {
+		balance(corev1.LoadBalancerIngress{IP: "192.0.2.1"})
+		e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionTrue, addonsv1.HealthyReason)
+		e.becomes(helmOp, addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason)
+		balance()
+		e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionFalse, addonsv1.HealthTimeoutReason,
+			e.blames("Service"))
+	}
+	e.history("1 deployed")
+}
+
+// nodesComeAndGo adds a node, on which the DaemonSet of a release gets a Pod, and loses the node again. The release
+// stays Ready in the end.
+func (e engine) nodesComeAndGo() {
+	s := e.scenario
+	helmOp := e.helmOp(map[string]any{"daemonSet": true}, healthTimeout(3*time.Second))
+	s.create(helmOp)
+	e.released(helmOp, 1)
+	first := &corev1.Node{}
+	s.must(e.Get(s.Context(), client.ObjectKey{Name: "node-0"}, first))
+	added := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-added", Labels: first.Labels}}
+	added.Labels[corev1.LabelHostname] = added.Name
+	// The Pods of other parts must not be lost with the node.
+	added.Spec.Taints = []corev1.Taint{{Key: "only-daemons", Effect: corev1.TaintEffectNoSchedule}}
+	added.Status.Capacity, added.Status.Allocatable = first.Status.Capacity, first.Status.Allocatable
+	s.must(e.Create(s.Context(), added))
+	e.scheduled(2)
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionTrue, addonsv1.HealthyReason)
+	s.must(e.Delete(s.Context(), added))
+	e.scheduled(1)
+	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionTrue, addonsv1.HealthyReason)
+	e.becomes(helmOp, addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason)
+	e.history("1 deployed")
+}
+
+// scheduled waits until the DaemonSet of the release runs on a number of nodes.
+func (e engine) scheduled(nodes int32) {
+	s := e.scenario
+	s.Helper()
+	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
+		set := &appsv1.DaemonSet{}
+		g.Expect(e.Get(ctx, client.ObjectKey{Namespace: e.name, Name: e.name}, set)).To(gomega.Succeed())
+		g.Expect(set.Status.DesiredNumberScheduled).To(gomega.Equal(nodes))
+		g.Expect(set.Status.NumberReady).To(gomega.Equal(nodes))
+	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
 // expectGreetings fails unless the release has this text.

@@ -4,7 +4,9 @@
 package apiserver
 
 import (
+	"embed"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -25,6 +27,11 @@ const (
 	saPublicFile    = "service-account.pub"
 	stagesFile      = "kwok-stages.yaml"
 )
+
+// brokenPods has the behaviour of Pods with the label testbed.helmop/pod: one that fails, for example.
+//
+//go:embed stages/*.yaml
+var brokenPods embed.FS
 
 // auditPolicy logs the user and the request, without bodies. A watch is logged when it starts and when it ends;
 // Requests counts each watch once. Requests of the API server to itself are not logged.
@@ -136,7 +143,7 @@ func (s *Server) kwokArgs(port int) func(kubeconfig string) []string {
 	}
 }
 
-// writeStages joins kwok's stages into one configuration file. With the file, kwok does not read the user's own
+// writeStages joins kwok's stages and those of broken Pods into one configuration file. With the file, kwok does not read the user's own
 // configuration.
 func (s *Server) writeStages() error {
 	files, err := filepath.Glob(filepath.Join(s.opts.Binaries.KwokStages, "*.yaml"))
@@ -146,6 +153,17 @@ func (s *Server) writeStages() error {
 	var all []byte
 	for _, file := range files {
 		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		all = append(append(all, "---\n"...), data...)
+	}
+	own, err := fs.Glob(brokenPods, "stages/*.yaml")
+	if err != nil {
+		return err
+	}
+	for _, file := range own {
+		data, err := brokenPods.ReadFile(file)
 		if err != nil {
 			return err
 		}
