@@ -81,8 +81,9 @@ func setupOverview(mgr ctrl.Manager, options *Options, namespace string) error {
 		return err
 	}
 	return mgr.Add(sharding.NewShardOverview(sharding.ShardOverviewOptions{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Others: others, LeaseNamespace: namespace,
-		LeaseDuration: options.leaderElectLeaseDuration, WatchFilterValue: options.watchFilter,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Others: others, Synced: others.WaitForCacheSync,
+		LeaseNamespace: namespace,
+		LeaseDuration:  options.leaderElectLeaseDuration, WatchFilterValue: options.watchFilter,
 	}))
 }
 

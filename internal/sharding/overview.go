@@ -58,6 +58,9 @@ type ShardOverviewOptions struct {
 	// Others reads the metadata of the HelmOps and Clusters that have the shard label, whatever its value.
 	Others client.Reader
 
+	// Synced waits until Others can be read, and returns false if the context ends before. Default: it can be read.
+	Synced func(context.Context) bool
+
 	// LeaseNamespace is the namespace of the managers' leases.
 	LeaseNamespace string
 
@@ -106,6 +109,9 @@ func (o *ShardOverview) NeedLeaderElection() bool { return true }
 
 // Start checks the shards periodically until ctx ends.
 func (o *ShardOverview) Start(ctx context.Context) error {
+	if o.Synced != nil && !o.Synced(ctx) {
+		return nil
+	}
 	ticker := time.NewTicker(o.LeaseDuration * 2 / 3)
 	defer ticker.Stop()
 	for {

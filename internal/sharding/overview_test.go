@@ -239,3 +239,13 @@ type writing struct {
 }
 
 func (w *writing) Status() client.SubResourceWriter { return w.to.Status() }
+
+// TestOverviewWaitsForCache reads nothing before the watches of other shards have started.
+func TestOverviewWaitsForCache(t *testing.T) {
+	t.Parallel()
+	o := NewShardOverview(ShardOverviewOptions{LeaseDuration: time.Second,
+		Synced: func(context.Context) bool { return false }})
+	if err := o.Start(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
