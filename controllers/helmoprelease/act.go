@@ -96,7 +96,16 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 		return r.actionFailed(ctx, p, decision, result, err)
 	}
 	r.delays.Forget(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)})
+	logAction(ctx, p.release, decision, result)
 	return r.reportActed(ctx, p, decision, result), nil
+}
+
+// logAction logs an action that succeeded.
+func logAction(ctx context.Context, release *addonsv1.HelmOpRelease, decision decide.Decision,
+	result helmclient.Result,
+) {
+	ctrl.LoggerFrom(ctx).Info("Ended an action on a release", "Cluster", apiutil.ClusterTitle(release),
+		"action", attempts.VerbOf(decision.Action), "reason", decision.Reason, "helmRevision", result.Revision)
 }
 
 // reportActed reports an action that succeeded. The result says when the next pass is due.
@@ -266,6 +275,7 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	if err != nil {
 		return r.actionFailed(ctx, &releasePass{releaseScope: scope}, decision, result, err)
 	}
+	logAction(ctx, release, decision, result)
 	r.event(scope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, attempts.VerbUninstall,
 		fmt.Sprintf("Uninstalled release %s from Cluster %s", describe(release), apiutil.ClusterTitle(release)))
 	return removeFinalizer(release), nil
@@ -303,7 +313,8 @@ func (r *Reconciler) tryAgain(ctx context.Context, release *addonsv1.HelmOpRelea
 	cause := requeue.Cause{Generation: release.Generation, Reason: reason}
 	wait, isNew := r.delays.After(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}, cause, err.Error())
 	if isNew {
-		ctrl.LoggerFrom(ctx).Info("Cannot bring the release to the desired state; it is tried again", "Cluster",
+		// The text of the error is without secrets. A logger might print more of the error itself.
+		ctrl.LoggerFrom(ctx).Error(nil, "Cannot bring the release to the desired state; it is tried again", "Cluster",
 			apiutil.ClusterTitle(release), "reason", reason, "error", err.Error())
 	}
 	return ctrl.Result{RequeueAfter: wait}
