@@ -8,6 +8,7 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"net/url"
 	"os"
@@ -340,5 +341,39 @@ func TestCRDVersions(t *testing.T) {
 	if got.Name != "n" || got.Storage != "v1" || !slices.Equal(got.Served, []string{"v1"}) || len(got.Stored) != 2 ||
 		!slices.Equal(got.Problems, []string{"Established: m", "NonStructuralSchema: m"}) {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestMaskVersions hides a secret in texts, and keeps names.
+func TestMaskVersions(t *testing.T) {
+	t.Parallel()
+	given := &versions{Client: "helmop v1", Kubernetes: "v1.36.3",
+		Managers: []managerVersion{{Pod: "helmop-0", Image: "example.com/s3cret:v1", ImageID: "s3cret@sha256:1"}},
+		CRDs:     []crdVersions{{Name: "helmops.x", Problems: []string{"Established: s3cret"}}}}
+	got := newMasker(nil, []any{"helmop", "s3cret"}).versions(given)
+	if got.Client != given.Client || got.Managers[0].Pod != "helmop-0" || got.CRDs[0].Name != "helmops.x" {
+		t.Errorf("names are hidden: %v", got)
+	}
+	if text := fmt.Sprint(*got); strings.Contains(text, "s3cret") || !strings.Contains(text, ":v1") {
+		t.Errorf("got %s", text)
+	}
+	if given.Managers[0].Image != "example.com/s3cret:v1" || given.CRDs[0].Problems[0] != "Established: s3cret" {
+		t.Errorf("the original is changed: %v", given)
+	}
+}
+
+// TestMaskEntry leaves out what client-go logs with a high verbosity.
+func TestMaskEntry(t *testing.T) {
+	t.Parallel()
+	m := newMasker(nil, []any{"s3cret"})
+	for text, want := range map[string]string{
+		line("I", "kept s3cret", `a="body"`):                        line("I", "kept [redacted]", `a="body"`),
+		line("I", "Response Body", "body=<\n\t00000000  73 33\n >"): "[redacted]: the content of a request or response",
+		`{"ts":1,"msg":"Response Body","v":8,"body":"eyJ"}`:         "[redacted]: the content of a request or response",
+	} {
+		e := newEntry(text, testNow)
+		if got := m.entry(&e); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: got %q", text, got)
+		}
 	}
 }

@@ -26,11 +26,11 @@ import (
 // filesOf returns the files of an archive, without secrets. The README is not among them.
 func filesOf(c *collection, now time.Time) ([]archiveFile, error) {
 	m := newMasker(c.inline, c.secrets)
-	versions, err := yaml.Marshal(c.versions)
+	versions, err := yaml.Marshal(m.versions(&c.versions))
 	if err != nil {
 		return nil, err
 	}
-	files := []archiveFile{{"versions.yaml", m.text(string(versions)),
+	files := []archiveFile{{"versions.yaml", string(versions),
 		"versions of HelmOp, Kubernetes, providers and CRDs"}}
 	var conditions, times []archiveRow
 	for _, kind := range []struct {
@@ -90,7 +90,7 @@ func logFiles(m *masker, logs map[string][]entry) []archiveFile {
 	for _, name := range slices.Sorted(maps.Keys(logs)) {
 		var text strings.Builder
 		for i := range logs[name] {
-			text.WriteString(m.text(logs[name][i].text) + "\n")
+			text.WriteString(m.entry(&logs[name][i]) + "\n")
 		}
 		files = append(files, archiveFile{"logs/" + name, text.String(),
 			plural.Count(len(logs[name]), "entry", "entries") + " of the log of the manager"})
@@ -159,6 +159,7 @@ func readmeOf(c *collection, files []archiveFile, scope string, now time.Time) s
 - Other containers of the manager's Pods, except their names and images.
 - In all texts and logs, "[redacted]" replaces the values of the Secrets to which the objects refer, and the values in
   specs whose keys look secret.
+- In logs of a manager with --v=8 or more: the entries with the content of requests and responses.
 - Logs before the time or the lines that the command was asked for; Events that the API server no longer has.
 
 The archive has names of objects, labels, addresses of registries and API servers, and messages of charts. Check that

@@ -28,7 +28,7 @@ import (
 type logs struct {
 	kube.Base
 	cluster, managerNamespace string
-	follow                    bool
+	follow, previous          bool
 	since                     time.Duration
 	tail                      int
 	level                     string
@@ -63,8 +63,11 @@ of the manager), it logs each reconciliation.`,
   # Follow the errors about one Cluster
   kubectl helmop logs calico --cluster prod-1 --level=error -f
 
-  # Read the log of a container before its restart
-  kubectl logs -n helmop-system helmop-controller-manager-0 --previous | kubectl helmop logs calico --from-file=-`,
+  # What did the manager do with calico before it restarted?
+  kubectl helmop logs calico --previous --tail=20
+
+  # Read a log of the archive that the command debug wrote
+  tar -xzOf calico.tar.gz calico/logs/helmop-controller-manager-0.log | kubectl helmop logs calico --from-file=-`,
 		Args:              kube.Args(1, 1),
 		ValidArgsFunction: l.CompleteHelmOps(1),
 		RunE:              func(cmd *cobra.Command, args []string) error { return l.run(cmd.Context(), args[0]) },
@@ -74,6 +77,8 @@ of the manager), it logs each reconciliation.`,
 	addManagerFlag(cmd, &l.managerNamespace)
 	flags := cmd.Flags()
 	flags.BoolVarP(&l.follow, "follow", "f", false, "Print new entries until you stop the command.")
+	flags.BoolVarP(&l.previous, "previous", "p", false,
+		"Print the entries of before the last restart, of the containers that restarted.")
 	flags.DurationVar(&l.since, "since", 0,
 		"Print entries of the last time only, for example 10m (default: all that are kept).")
 	flags.IntVar(&l.tail, "tail", -1, "Print this many of the last entries about the HelmOp; -1 prints all.")
@@ -95,8 +100,11 @@ func (l *logs) validate() error {
 	if l.tail < -1 {
 		return kube.Usagef("--tail must be -1 or more, not %d", l.tail)
 	}
-	if l.fromFile != "" && (l.follow || l.since != 0) {
-		return kube.Usagef("--from-file cannot be used with --follow or --since")
+	if l.fromFile != "" && (l.follow || l.previous || l.since != 0) {
+		return kube.Usagef("--from-file cannot be used with --follow, --previous or --since")
+	}
+	if l.follow && l.previous {
+		return kube.Usagef("--previous cannot be used with --follow: the log of a container that ended does not grow")
 	}
 	return nil
 }
@@ -122,6 +130,12 @@ func (l *logs) run(ctx context.Context, name string) error {
 	pods, err := m.pods(ctx)
 	if err != nil {
 		return err
+	}
+	if l.previous {
+		if pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return !hasRestarted(&pod) }); len(pods) == 0 {
+			return kube.WithText(fmt.Sprintf("no container of the manager in namespace %q was restarted; omit --previous",
+				m.namespace), apierrors.NewNotFound(corev1.Resource("pods"), managerContainer))
+		}
 	}
 	found, seen, err := l.read(ctx, m, pods)
 	if err != nil {
@@ -208,7 +222,8 @@ func (l *logs) read(ctx context.Context, m *managers, pods []corev1.Pod) (
 	var errs []error
 	seen = map[string]time.Time{}
 	for i := range pods {
-		err := m.log(ctx, &pods[i], corev1.PodLogOptions{SinceSeconds: sinceOption(l.since)}, func(e entry) {
+		options := corev1.PodLogOptions{SinceSeconds: sinceOption(l.since), Previous: l.previous}
+		err := m.log(ctx, &pods[i], options, func(e entry) {
 			seen[pods[i].Name] = e.at
 			if l.shows(&e) {
 				found = append(found, logged{e, pods[i].Name})

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -124,6 +126,8 @@ func TestLogsFaults(t *testing.T) {
 		`--level "debug" is unknown; use one of info, warning, error`: {"--level=debug"},
 		"--tail must be -1 or more":                                   {"--tail=-2"},
 		"--from-file cannot be used with --follow":                    {"--from-file=-", "-f"},
+		"--previous or --since":                                       {"--from-file=-", "-p"},
+		"--previous cannot be used with --follow":                     {"--previous", "--follow"},
 		"no such file": {"--from-file=/does/not/exist"},
 	} {
 		if _, _, err := b.run(t.Context(), "", append([]string{"logs", "calico"}, args...)...); err == nil ||
@@ -137,6 +141,30 @@ func TestLogsFaults(t *testing.T) {
 		"one of cluster.x-k8s.io/provider=addon-helmop and addons.cluster.x-k8s.io/shard; set --manager-namespace"
 	if err == nil || err.Error() != want || !apierrors.IsNotFound(err) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestLogsPrevious reads the logs of before the restarts.
+func TestLogsPrevious(t *testing.T) {
+	t.Parallel()
+	b := newLogBed(t)
+	_, _, err := b.run(t.Context(), "", "logs", "calico", "--previous")
+	want := `no container of the manager in namespace "` + b.managers + `" was restarted; omit --previous`
+	if err == nil || err.Error() != want || !apierrors.IsNotFound(err) {
+		t.Errorf("got %v", err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.managers, Name: "second"}}
+	if err := b.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+		t.Fatal(err)
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "manager", RestartCount: 1}}
+	if err := b.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	b.setLog("second"+previousLog, 0, line("I", "four", `HelmOp="`+b.namespace+`/calico"`))
+	out, errOut, err := b.run(t.Context(), "", "logs", "calico", "-p")
+	if err != nil || messages(out) != "four" || errOut != "" {
+		t.Errorf("got %v\n%s%s", err, out, errOut)
 	}
 }
 

@@ -58,6 +58,14 @@ func (m *masker) text(text string) string {
 	return printers.EscapeTerminal(m.hide(userInfo.ReplaceAllString(text, "://"+redaction.Mark+"@")))
 }
 
+// entry returns the text of an entry of a log without secrets.
+func (m *masker) entry(e *entry) string {
+	if _, ok := e.keys[keyBody]; ok {
+		return redaction.Mark + ": the content of a request or response, which may be a Secret"
+	}
+	return m.text(e.text)
+}
+
 // object returns a copy of an object without secrets.
 func (m *masker) object(object map[string]any) map[string]any {
 	kind, _ := object["kind"].(string)
@@ -66,6 +74,24 @@ func (m *masker) object(object map[string]any) map[string]any {
 		delete(metadata, "managedFields")
 	}
 	return masked
+}
+
+// versions returns a copy of versions without secrets. Names and numbers are kept, also if a Secret has the same text:
+// a user name at a registry is often the name of a program.
+func (m *masker) versions(v *versions) *versions {
+	masked := *v
+	masked.Managers, masked.CRDs = slices.Clone(v.Managers), slices.Clone(v.CRDs)
+	for i := range masked.Managers {
+		masked.Managers[i].Image = m.text(masked.Managers[i].Image)
+		masked.Managers[i].ImageID = m.text(masked.Managers[i].ImageID)
+	}
+	for i := range masked.CRDs {
+		masked.CRDs[i].Problems = slices.Clone(masked.CRDs[i].Problems)
+		for j, problem := range masked.CRDs[i].Problems {
+			masked.CRDs[i].Problems[j] = m.text(problem)
+		}
+	}
+	return &masked
 }
 
 // value returns a copy of the value of a field.

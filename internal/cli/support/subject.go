@@ -18,6 +18,10 @@ const (
 	keyRelease  = "HelmOpRelease"
 	keyCluster  = "Cluster"
 	keyRevision = "HelmOpRevision"
+
+	// keyBody is the key of client-go for the content of requests and responses. Secrets are in a notation in which their
+	// values cannot be found.
+	keyBody = "body"
 )
 
 // subject is what a user wants to see entries about: a HelmOp with its releases, or one of these releases.

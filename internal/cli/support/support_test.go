@@ -51,6 +51,9 @@ var (
 	beds        atomic.Int32
 )
 
+// previousLog is the suffix of previous logs, see bed.
+const previousLog = ".previous"
+
 // bed is a namespace for objects and one for managers. A proxy before the API server answers requests for logs, as the
 // kubelet would.
 type bed struct {
@@ -59,7 +62,7 @@ type bed struct {
 	namespace, managers, kubeconfig string
 
 	mutex sync.Mutex
-	// logs are the logs of Pods by name. denied are the paths that the proxy refuses.
+	// logs are the logs of Pods by name, and the previous logs by name and suffix. denied are the paths that the proxy refuses.
 	logs   map[string]string
 	denied []string
 }
@@ -119,7 +122,11 @@ func (b *bed) startProxy(config *rest.Config) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b.mutex.Lock()
 		pod, isLog := strings.CutSuffix(r.URL.Path, "/log")
-		log, ok := b.logs[pod[strings.LastIndex(pod, "/")+1:]]
+		name := pod[strings.LastIndex(pod, "/")+1:]
+		if r.URL.Query().Get("previous") == "true" {
+			name += previousLog
+		}
+		log, ok := b.logs[name]
 		isDenied := false
 		for _, path := range b.denied {
 			isDenied = isDenied || strings.Contains(r.URL.Path, path)
@@ -128,7 +135,7 @@ func (b *bed) startProxy(config *rest.Config) {
 		switch {
 		case isDenied:
 			http.Error(w, "denied by the test", http.StatusForbidden)
-		case isLog && !ok, isLog && r.URL.Query().Get("previous") == "true":
+		case isLog && !ok:
 			http.Error(w, "container is not running", http.StatusBadRequest)
 		case isLog:
 			_, _ = w.Write([]byte(log))
