@@ -114,12 +114,22 @@ func newBootstrapScenarioIn(t *testing.T, env *environment.Environment) *bootstr
 
 // runPods runs Pods with the given images, by the program given for each image.
 func (s *bootstrapScenario) runPods(images map[string]string) {
-	s.kubelet = s.env.StartKubelet(images)
-	s.Cleanup(func() {
-		if err := s.kubelet.Stop(); err != nil {
-			s.Error(err)
+	s.kubelet = startKubelet(s.T, s.env, environment.KubeletOptions{Images: images})
+}
+
+// startKubelet runs Pods until the end of a test.
+func startKubelet(t *testing.T, env *environment.Environment, opts environment.KubeletOptions) *environment.Kubelet {
+	t.Helper()
+	kubelet, err := env.StartKubelet(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := kubelet.Stop(); err != nil {
+			t.Error(err)
 		}
 	})
+	return kubelet
 }
 
 // step runs a step of the scenario.

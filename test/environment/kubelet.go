@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
 const (
@@ -37,9 +38,8 @@ const (
 // the processes report ready. Only the containers are replaced; the controllers that create the Pods, the arguments and
 // the identity are real.
 type Kubelet struct {
-	env *Environment
-	// images are the programs by image name. A Pod with another image does not run.
-	images map[string]string
+	env    *Environment
+	opts   KubeletOptions
 	cancel context.CancelFunc
 	done   chan struct{}
 
@@ -50,10 +50,23 @@ type Kubelet struct {
 	err     error
 }
 
+// KubeletOptions configure a Kubelet.
+type KubeletOptions struct {
+	// Images are the programs by image name. A Pod with another image does not run.
+	Images map[string]string
+	// Logs assigns the Pods to a simulated node, and lets the API server serve their logs. Default: no node, no logs.
+	Logs bool
+}
+
 // container is the program of a pod.
 type container struct {
 	*Manager
+	pod   client.ObjectKey
 	image string
+	// restarts is how often the program was started again.
+	restarts int32
+	// log is the log that the API server serves. Nil without logs.
+	log *podLog
 	// restartAt is the earliest time at which the program is started again after it ended.
 	restartAt time.Time
 	// readyAt is the last time at which the program reported ready.
@@ -67,13 +80,18 @@ func isReady(running bool, readyAt, now time.Time) bool {
 	return running && now.Sub(readyAt) < unreadyAfter
 }
 
-// StartKubelet runs the Pods in the manager's namespace until Stop. images has the program for each image.
-func (e *Environment) StartKubelet(images map[string]string) *Kubelet {
-	ctx, cancel := context.WithCancel(context.Background())
-	k := &Kubelet{env: e, images: images, cancel: cancel, done: make(chan struct{}), running: map[types.UID]*container{},
+// StartKubelet runs the Pods in the manager's namespace until Stop.
+func (e *Environment) StartKubelet(ctx context.Context, opts KubeletOptions) (*Kubelet, error) {
+	if opts.Logs {
+		if err := e.Management.Server.ServeLogs(ctx); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	k := &Kubelet{env: e, opts: opts, cancel: cancel, done: make(chan struct{}), running: map[types.UID]*container{},
 		started: map[string]int{}}
 	go k.run(ctx)
-	return k
+	return k, nil
 }
 
 // Stop stops the Kubelet and its programs, and returns the errors since the start.
@@ -153,7 +171,7 @@ func (k *Kubelet) pass(ctx context.Context) error {
 		go func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 			defer cancel()
-			if err := manager.Stop(ctx); err != nil {
+			if err := errors.Join(manager.Stop(ctx), k.remove(ctx, uid, manager.pod)); err != nil {
 				k.mu.Lock()
 				defer k.mu.Unlock()
 				k.err = errors.Join(k.err, fmt.Errorf("stop a manager: %w", err))
@@ -163,21 +181,33 @@ func (k *Kubelet) pass(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// remove removes a Pod whose program has ended. The API server does this itself for a Pod without a node.
+func (k *Kubelet) remove(ctx context.Context, uid types.UID, key client.ObjectKey) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	err := k.env.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &uid})
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return client.IgnoreNotFound(err)
+}
+
 // sync runs the program of a Pod, if its image is known, and reports whether the Pod is ready.
 func (k *Kubelet) sync(ctx context.Context, pod *corev1.Pod) error {
-	program, known := k.images[pod.Spec.Containers[0].Image]
-	ready := false
-	if known {
-		one, err := k.ensure(ctx, pod, program)
-		if err != nil {
-			return err
-		}
-		if answersReady(ctx, one.Manager) {
-			one.readyAt = time.Now()
-		}
-		ready = isReady(one.Running(), one.readyAt, time.Now())
+	program, known := k.opts.Images[pod.Spec.Containers[0].Image]
+	if !known {
+		return k.report(ctx, pod, nil, false)
 	}
-	return k.report(ctx, pod, known, ready)
+	if k.opts.Logs && pod.Spec.NodeName == "" {
+		return k.bind(ctx, pod)
+	}
+	one, err := k.ensure(ctx, pod, program)
+	if err != nil {
+		return err
+	}
+	if answersReady(ctx, one.Manager) {
+		one.readyAt = time.Now()
+	}
+	return errors.Join(one.log.copy(), k.report(ctx, pod, one, isReady(one.Running(), one.readyAt, time.Now())))
 }
 
 func (k *Kubelet) ensure(ctx context.Context, pod *corev1.Pod, program string) (*container, error) {
@@ -186,6 +216,11 @@ func (k *Kubelet) ensure(ctx context.Context, pod *corev1.Pod, program string) (
 	k.mu.Unlock()
 	if known != nil && (known.Running() || time.Now().Before(known.restartAt)) {
 		return known, nil
+	}
+	if known != nil {
+		if err := known.log.rotate(); err != nil {
+			return nil, err
+		}
 	}
 	dir, m := k.env.dir("pod-"+pod.Name), &Manager{}
 	adapted, err := m.adaptedArgs(dir)
@@ -208,7 +243,13 @@ func (k *Kubelet) ensure(ctx context.Context, pod *corev1.Pod, program string) (
 	k.env.mu.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	one := &container{Manager: m, image: pod.Spec.Containers[0].Image, restartAt: time.Now().Add(restartPause)}
+	one := &container{Manager: m, pod: client.ObjectKeyFromObject(pod), image: pod.Spec.Containers[0].Image,
+		restartAt: time.Now().Add(restartPause)}
+	if known != nil {
+		one.restarts, one.log = known.restarts+1, known.log
+	} else if k.opts.Logs {
+		one.log = newPodLog(dir, m.LogFile())
+	}
 	k.running[pod.UID] = one
 	k.started[one.image]++
 	return one, nil
@@ -228,22 +269,39 @@ func answersReady(ctx context.Context, manager *Manager) bool {
 	return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
 }
 
-// report writes the status of a Pod if it has changed.
-func (k *Kubelet) report(ctx context.Context, pod *corev1.Pod, running, ready bool) error {
+// bind assigns a Pod to the node with logs, as a scheduler does.
+func (k *Kubelet) bind(ctx context.Context, pod *corev1.Pod) error {
+	err := k.env.Management.Server.SetLog(ctx, pod.Namespace, pod.Name, pod.Spec.Containers[0].Name,
+		newPodLog(k.env.dir("pod-"+pod.Name), "").files())
+	if err != nil {
+		return err
+	}
+	return k.env.Client.SubResource("binding").Create(ctx, pod,
+		&corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: apiserver.LogNode}})
+}
+
+// report writes the status of a Pod if it has changed. one is nil if the Pod does not run.
+func (k *Kubelet) report(ctx context.Context, pod *corev1.Pod, one *container, ready bool) error {
 	phase, status := corev1.PodPending, corev1.ConditionFalse
-	if running {
+	var containers []corev1.ContainerStatus
+	if one != nil {
 		phase = corev1.PodRunning
+		containers = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, Image: one.image, Ready: ready,
+			RestartCount: one.restarts}}
 	}
 	if ready {
 		status = corev1.ConditionTrue
 	}
 	for _, known := range pod.Status.Conditions {
-		if known.Type == corev1.PodReady && known.Status == status && pod.Status.Phase == phase {
+		if known.Type == corev1.PodReady && known.Status == status && pod.Status.Phase == phase &&
+			slices.EqualFunc(pod.Status.ContainerStatuses, containers, func(a, b corev1.ContainerStatus) bool {
+				return a.RestartCount == b.RestartCount
+			}) {
 			return nil
 		}
 	}
 	before := pod.DeepCopy()
-	pod.Status.Phase, pod.Status.Conditions = phase, nil
+	pod.Status.Phase, pod.Status.Conditions, pod.Status.ContainerStatuses = phase, nil, containers
 	for _, kind := range []corev1.PodConditionType{corev1.PodReady, corev1.ContainersReady} {
 		pod.Status.Conditions = append(pod.Status.Conditions,
 			corev1.PodCondition{Type: kind, Status: status, LastTransitionTime: metav1.Now()})

@@ -26,6 +26,8 @@ const (
 	saPrivateFile   = "service-account.key"
 	saPublicFile    = "service-account.pub"
 	stagesFile      = "kwok-stages.yaml"
+	kubeletCertFile = "kubelet.crt"
+	kubeletKeyFile  = "kubelet.key"
 )
 
 // brokenPods has the behaviour of Pods with the label testbed.helmop/pod: one that fails, for example.
@@ -143,10 +145,10 @@ func (s *Server) kwokArgs(port int) func(kubeconfig string) []string {
 	}
 }
 
-// writeStages joins kwok's stages and those of broken Pods into one configuration file. With the file, kwok does not read the user's own
-// configuration.
-func (s *Server) writeStages() error {
-	files, err := filepath.Glob(filepath.Join(s.opts.Binaries.KwokStages, "*.yaml"))
+// writeStages joins kwok's stages and those of broken Pods into one configuration file: those in files whose names match
+// a pattern. With the file, kwok does not read the user's own configuration.
+func (s *Server) writeStages(pattern string) error {
+	files, err := filepath.Glob(filepath.Join(s.opts.Binaries.KwokStages, pattern))
 	if err != nil {
 		return err
 	}
@@ -158,7 +160,7 @@ func (s *Server) writeStages() error {
 		}
 		all = append(append(all, "---\n"...), data...)
 	}
-	own, err := fs.Glob(brokenPods, "stages/*.yaml")
+	own, err := fs.Glob(brokenPods, "stages/"+pattern)
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func (s *Server) startHelpers(ctx context.Context) error {
 	if err := s.startHelper(ctx, binaries.KubeScheduler, "system:kube-scheduler", s.schedulerArgs); err != nil {
 		return err
 	}
-	if err := s.writeStages(); err != nil {
+	if err := s.writeStages("*.yaml"); err != nil {
 		return err
 	}
 	port, err := process.FreePort()

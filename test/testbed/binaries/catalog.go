@@ -52,6 +52,7 @@ type folder struct {
 const (
 	coreCRDs   = "capi-core-crds"
 	kwokStages = "kwok-stages"
+	kwokCRDs   = "kwok-crds"
 )
 
 func folders() []folder {
@@ -62,6 +63,7 @@ func folders() []folder {
 			"kustomize/stage/node/heartbeat-with-lease/node-*.yaml",
 			"kustomize/stage/pod/fast/pod-*.yaml",
 		}},
+		{name: kwokCRDs, module: kwokModule, program: Kwok, globs: []string{"kustomize/crd/bases/kwok.x-k8s.io_logs.yaml"}},
 	}
 }
 

@@ -48,6 +48,8 @@ type Set struct {
 	CoreCRDs string
 	// KwokStages is a folder with kwok's usual behaviour of Nodes and Pods, one YAML file for each stage.
 	KwokStages string
+	// KwokCRDs is a folder with the CustomResourceDefinition by which kwok knows the logs of Pods.
+	KwokCRDs string
 }
 
 // Path returns the file of a program, by one of this package's names. It returns the empty string for an unknown name.
@@ -233,6 +235,8 @@ func (e *ensurer) lookup() (*Set, shortage) {
 			set.CoreCRDs = dir
 		case kwokStages:
 			set.KwokStages = dir
+		case kwokCRDs:
+			set.KwokCRDs = dir
 		}
 	}
 	return set, missing
