@@ -97,6 +97,29 @@ func (s *scenario) waitsForOther(w *workload) {
 	w.eventuallyRevisions(releaseNamespace, "first")
 }
 
+// waitsForApproval requires approvals of the installation and of a change.
+func (s *scenario) waitsForApproval(w *workload) {
+	helmOp := s.nearHelmOp("approved", func(h *addonsv1.HelmOp) {
+		h.Spec.Rollout = &addonsv1.Rollout{Approval: addonsv1.ApprovalPolicyRequired}
+	})
+	s.create(helmOp)
+	digest := s.awaitsApproval(helmOp, 1, 1)
+	w.expectNoHello(helmOp.Name)
+	s.approve(helmOp, digest)
+	w.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 1)
+
+	s.setValues(helmOp, map[string]any{"cluster": "changed", "podCIDR": "10.0.0.0/8"})
+	digest = s.awaitsApproval(helmOp, 2, 1, condition(addonsv1.ReadyCondition, metav1.ConditionFalse,
+		addonsv1.WaitingForApprovalReason))
+	w.eventuallyHello(releaseNamespace, helmOp.Name, map[string]string{"cluster": helmOp.Name})
+	s.approve(helmOp, digest)
+	w.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 2)
+	w.eventuallyHello(releaseNamespace, helmOp.Name, map[string]string{"cluster": "changed"})
+	s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
+	s.remove(helmOp)
+	s.eventuallyGone(helmOp)
+}
+
 // lacksRights installs as a ServiceAccount that gets its rights one after the other. Each time, the message names the
 // missing right.
 func (s *scenario) lacksRights(w *workload) {

@@ -115,6 +115,7 @@ func TestManagementCluster(t *testing.T) {
 		s.eventuallyGone(helmOp)
 	})
 	system.step("a paused HelmOp neither installs nor uninstalls", func(s *scenario) { s.restsWhilePaused(w.in(s)) })
+	system.step("changes wait for their approval", func(s *scenario) { s.waitsForApproval(w.in(s)) })
 	system.step("HelmOps wait for their dependencies", func(s *scenario) { s.waitsForOther(w.in(s)) })
 	system.step("names the missing rights of a ServiceAccount", func(s *scenario) { s.lacksRights(w.in(s)) })
 	system.step("keeps records in a registry and in parts", func(s *scenario) { s.keepsRecordsInRegistry(w.in(s)) })

@@ -45,7 +45,8 @@ func TestMove(t *testing.T) {
 			h.Spec.Values = rawJSON(map[string]any{"cluster": "this", "podCIDR": "10.0.0.0/8"})
 		}),
 		helmOp: s.newHelmOp("hello", forAll, fromSecret), gaveUp: s.newHelmOp("gave-up", forAll, s.givingUp),
-		rolling: s.newHelmOp("rolling", forAll, s.rolling(canaryFirst(manually))),
+		rolling:    s.newHelmOp("rolling", forAll, s.rolling(canaryFirst(manually))),
+		unapproved: s.newHelmOp("unapproved", forAll, s.rolling(nil)),
 		returned: s.newHelmOp("returned", forAll, s.rolling(canaryFirst(func(r *addonsv1.Rollout) {
 			r.OnFailure = addonsv1.RolloutFailureActionRollback
 		}))),
@@ -61,14 +62,18 @@ func TestMove(t *testing.T) {
 // move holds the HelmOps to move:
 //   - a healthy one;
 //   - one whose retries are spent;
-//   - one in mid-rollout that waits for a promotion;
+//   - one in mid-rollout, approved, that waits for a promotion;
+//   - one that waits for an approval;
 //   - one whose rollout was rolled back;
 //   - one with its records in a registry;
 //   - one for the management cluster itself.
 type move struct {
-	helmOp, gaveUp, rolling, returned, kept, near *addonsv1.HelmOp
-	workloads                                     []*workload
-	records                                       *registry.Registry
+	helmOp, gaveUp, rolling, unapproved, returned, kept, near *addonsv1.HelmOp
+
+	workloads []*workload
+	records   *registry.Registry
+	// digest is what unapproved waits for.
+	digest string
 }
 
 // rolling installs the chart note with a rollout. A release is healthy unless its text begins with "bad" or "slow".
@@ -106,7 +111,7 @@ func (m *move) install(s *scenario) {
 		StringData: map[string]string{"values.yaml": "token: secret\n"},
 	})
 	s.push(s.env.Registry, "charts/note", "1.0.0")
-	all := []*addonsv1.HelmOp{m.helmOp, m.gaveUp, m.rolling, m.returned, m.kept}
+	all := []*addonsv1.HelmOp{m.helmOp, m.gaveUp, m.rolling, m.unapproved, m.returned, m.kept}
 	for _, helmOp := range all {
 		s.create(helmOp)
 	}
@@ -117,7 +122,12 @@ func (m *move) install(s *scenario) {
 	for _, helmOp := range all {
 		s.eventually(helmOp, ready(2), inPhase(1, addonsv1.RolloutPhaseComplete))
 	}
-	s.setValues(m.rolling, greeting("two"))
+	for _, helmOp := range []*addonsv1.HelmOp{m.rolling, m.unapproved} {
+		s.requireApproval(helmOp)
+		s.setValues(helmOp, greeting("two"))
+	}
+	s.approve(m.rolling, s.awaitsApproval(m.rolling, 2, 2))
+	m.digest = s.awaitsApproval(m.unapproved, 2, 2)
 	s.allowInManagementCluster()
 	s.create(m.near)
 	s.managementCluster().eventuallyReleased(m.near, releaseNamespace, "near", 1)
@@ -169,6 +179,7 @@ func (m *move) move(s, target *scenario) {
 	target.eventually(m.helmOp, ready(len(m.workloads)))
 	target.eventually(m.rolling, waiting)
 	target.eventually(m.returned, hasReturned)
+	target.Expect(target.awaitsApproval(m.unapproved, 2, 2)).To(gomega.Equal(m.digest))
 	for _, w := range m.workloads {
 		target.child(m.helmOp, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
 		target.child(m.gaveUp, w.name, childCondition(addonsv1.StalledCondition, metav1.ConditionTrue,
@@ -219,6 +230,10 @@ func (m *move) rollOn(target *scenario) {
 	target.eventually(m.rolling, ready(2), inPhase(2, addonsv1.RolloutPhaseComplete))
 	two.eventuallyRevisions("rolling", "rolling", "1 superseded", "2 deployed")
 	m.workloads[0].in(target).eventuallyRevisions("rolling", "rolling", "1 superseded", "2 deployed")
+	two.eventuallyRevisions("unapproved", "unapproved", "1 deployed")
+	target.approve(m.unapproved, m.digest)
+	target.eventually(m.unapproved, ready(2), inPhase(2, addonsv1.RolloutPhaseComplete))
+	two.eventuallyRevisions("unapproved", "unapproved", "1 superseded", "2 deployed")
 	target.eventually(m.returned, hasReturned)
 	m.workloads[0].in(target).eventuallyRevisions("returned", "returned", "1 superseded", "2 superseded", "3 deployed")
 	target.setValues(m.returned, greeting("three"))

@@ -24,7 +24,7 @@ func (t *rolloutClusters) killedWithApproval(s *scenario) {
 	q := t.newRolloutHelmOp(s, "approval", canaryFirst(atMost(2)), func(h *addonsv1.HelmOp) {
 		h.Spec.Values = rawJSON(greeting("one" + label))
 	})
-	update(s, q.helmOp, func(h *addonsv1.HelmOp) { h.Spec.Rollout.Approval = addonsv1.ApprovalPolicyRequired })
+	s.requireApproval(q.helmOp)
 	q.eventually(ready(q.count), condition(addonsv1.ApprovedCondition, metav1.ConditionTrue, addonsv1.ApprovedReason))
 
 	since := time.Now()
@@ -63,7 +63,7 @@ func (t *rolloutClusters) killedWithApproval(s *scenario) {
 	s.label("prod-5", greetingLabel, "again")
 	digest = q.awaitsApproval(2, 1)
 	q.untouched(since, q.in())
-	s.mustCommand("approve", "approval", "--digest", digest, "--yes", "--wait", "--timeout", patience.String())
+	s.approve(q.helmOp, digest)
 	q.eventuallyText("two again", []string{"prod-5"}, "1 superseded", "2 superseded", "3 deployed")
 	q.eventually(ready(q.count))
 
@@ -85,11 +85,37 @@ func (q *rolloutHelmOp) approve(revision int, digest string) {
 // digest.
 func (q *rolloutHelmOp) awaitsApproval(revision, clusters int, checks ...func(gomega.Gomega, *addonsv1.HelmOp)) string {
 	q.s.Helper()
+	return q.s.awaitsApproval(q.helmOp, revision, clusters, checks...)
+}
+
+// requireApproval requires approvals of a HelmOp from now on.
+func (s *scenario) requireApproval(helmOp *addonsv1.HelmOp) {
+	s.Helper()
+	update(s, helmOp, func(h *addonsv1.HelmOp) {
+		if h.Spec.Rollout == nil {
+			h.Spec.Rollout = &addonsv1.Rollout{}
+		}
+		h.Spec.Rollout.Approval = addonsv1.ApprovalPolicyRequired
+	})
+}
+
+// approve approves a digest with the command, and waits until the manager has accepted the approval.
+func (s *scenario) approve(helmOp *addonsv1.HelmOp, digest string) {
+	s.Helper()
+	s.mustCommand("approve", helmOp.Name, "--digest", digest, "--yes", "--wait", "--timeout", patience.String())
+}
+
+// awaitsApproval waits until a HelmOp revision waits for an approval that changes a number of Clusters, and returns the
+// digest.
+func (s *scenario) awaitsApproval(helmOp *addonsv1.HelmOp, revision, clusters int,
+	checks ...func(gomega.Gomega, *addonsv1.HelmOp),
+) string {
+	s.Helper()
 	checks = append(checks, func(g gomega.Gomega, h *addonsv1.HelmOp) {
 		g.Expect(h.Status.Rollout).NotTo(gomega.BeNil())
 		g.Expect(h.Status.Rollout.Approval).To(gomega.And(
 			gomega.HaveField("Approved", false), gomega.HaveField("Revision", gomega.BeEquivalentTo(revision)),
 			gomega.HaveField("Waiting", gomega.BeEquivalentTo(clusters))))
 	})
-	return q.eventually(checks...).Status.Rollout.Approval.Digest
+	return s.eventually(helmOp, checks...).Status.Rollout.Approval.Digest
 }

@@ -110,12 +110,17 @@ func releasesKnownTo(s *scenario, manager *environment.Manager, token string) []
 
 func (f *sharding) failover(s *scenario) {
 	f = f.in(s)
-	s.must(f.managers[0].Kill())
+	s.requireApproval(f.b.helmOp)
 	f.b.setText("two")
+	digest := s.awaitsApproval(f.b.helmOp, 2, 1)
+	s.must(f.managers[0].Kill())
+	f.b.eventuallyRevisions(slowNamespace, shardB, "1 deployed")
+	s.approve(f.b.helmOp, digest)
 	f.b.eventuallyReleased(f.b.helmOp, slowNamespace, shardB, 2)
 	f.b.expectText("two")
 	s.eventually(f.b.helmOp, ready(1))
 	f.plain.eventuallyRevisions(slowNamespace, "plain", "1 deployed")
+	update(s, f.b.helmOp, func(h *addonsv1.HelmOp) { h.Spec.Rollout = nil })
 }
 
 // enter pauses the HelmOp of shard b until it is in another shard, and the managers have moved its releases.
