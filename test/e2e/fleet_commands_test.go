@@ -39,6 +39,7 @@ func TestFleetCommands(t *testing.T) {
 	s.part("preview", (*scenario).previewsAsTheManager)
 	s.part("pause", (*scenario).pausesAndResumes)
 	s.part("promotion", (*scenario).promotesWaves)
+	s.part("abort and continue", (*scenario).abortsAndContinues)
 	s.part("rollback of one Cluster", (*scenario).rollsBackOneCluster)
 }
 
@@ -227,12 +228,7 @@ func (s *scenario) pausesAndResumes() {
 
 // promotesWaves promotes a wave that waits for a promotion, and restores the spec of the first revision.
 func (s *scenario) promotesWaves() {
-	helmOp := s.newHelmOp("waves", forAll, func(h *addonsv1.HelmOp) {
-		h.Spec.Rollout = &addonsv1.Rollout{Waves: []addonsv1.Wave{{
-			Name: "canary", Promotion: addonsv1.WavePromotionManual,
-			ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"canary": "yes"}},
-		}}}
-	})
+	helmOp := s.newHelmOp("waves", forAll, withCanary)
 	s.create(helmOp)
 	s.eventually(helmOp, ready(2), inPhase(1, addonsv1.RolloutPhaseComplete))
 	first := string(helmOp.Spec.Values.Raw)
@@ -246,6 +242,41 @@ func (s *scenario) promotesWaves() {
 		g.Expect(h.Spec.Values.Raw).To(gomega.MatchJSON(first))
 		g.Expect(h.Spec.Source.Ref.Digest).NotTo(gomega.BeEmpty())
 	})
+}
+
+// withCanary has a first wave with one Cluster, and waits for its promotion.
+func withCanary(h *addonsv1.HelmOp) {
+	h.Spec.Rollout = &addonsv1.Rollout{Waves: []addonsv1.Wave{{
+		Name: "canary", Promotion: addonsv1.WavePromotionManual,
+		ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"canary": "yes"}},
+	}}}
+}
+
+// abortsAndContinues pauses, resumes and aborts a rollout, and continues another one after a failure.
+func (s *scenario) abortsAndContinues() {
+	helmOp := s.newHelmOp("steered", forAll, withCanary)
+	s.create(helmOp)
+	s.eventually(helmOp, ready(2), inPhase(1, addonsv1.RolloutPhaseComplete))
+	s.greet(helmOp, "two")
+	s.eventually(helmOp, inPhase(2, addonsv1.RolloutPhaseProgressing), waitsFor("2/canary"))
+	steer := func(verb string) {
+		s.Helper()
+		s.mustCommand("rollout", verb, "steered", "--wait", "--timeout", patience.String())
+	}
+	steer("pause")
+	s.eventually(helmOp, waitsFor("spec.rollout.paused"))
+	steer("resume")
+	s.eventually(helmOp, waitsFor("2/canary"))
+	steer("abort")
+	s.eventually(helmOp, inPhase(2, addonsv1.RolloutPhaseAborted))
+	s.Expect(s.mustCommand("rollout", "history", "steered")).To(gomega.MatchRegexp(`(?m)^2 .*Aborted`))
+
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = helloValues(map[string]any{"podCIDR": "none"}) })
+	s.eventually(helmOp, inPhase(3, addonsv1.RolloutPhasePaused))
+	s.Expect(s.mustCommand("status", "steered")).To(gomega.ContainSubstring("helmop rollout continue steered"))
+	s.Expect(s.mustCommand("rollout", "continue", "steered", "--wait", "--timeout", patience.String())).To(
+		gomega.ContainSubstring("rollout of HelmOp revision 3 continued; 1 failure no longer counts"))
+	s.eventually(helmOp, inPhase(3, addonsv1.RolloutPhaseProgressing))
 }
 
 // promotesCanary promotes the wave canary of a revision, and waits until the rollout is complete.

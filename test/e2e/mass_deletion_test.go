@@ -159,7 +159,8 @@ func (f *brakeFleet) waits() {
 
 func (f *brakeFleet) confirms() {
 	log := f.watchDeletions(func(*addonsv1.HelmOpRelease) bool { return true })
-	f.confirm(f.held(brakeSize, brakeSize))
+	f.held(brakeSize, brakeSize)
+	f.Expect(f.mustCommand("confirm", "brake", "--yes")).To(gomega.ContainSubstring("brake"))
 	f.Eventually(func(g gomega.Gomega, ctx context.Context) {
 		g.Expect(f.children(ctx, g, f.helmOp)).To(gomega.BeEmpty())
 	}).WithContext(f.Context()).Should(gomega.Succeed())

@@ -257,8 +257,8 @@ func continueRollout(last string) request {
 		}
 		annotate(helmOp, addonsv1.RolloutContinueAnnotation,
 			nextContinue(r.Revision, helmOp.Annotations[addonsv1.RolloutContinueAnnotation], last))
-		return fmt.Sprintf("rollout of HelmOp revision %d continued; %s no longer count", r.Revision,
-			plural.Count(r.Failed, "failure", "failures")), nil
+		return fmt.Sprintf("rollout of HelmOp revision %d continued; %s", r.Revision,
+			plural.Count(r.Failed, "failure no longer counts", "failures no longer count")), nil
 	}
 }
 
