@@ -102,6 +102,10 @@ const (
 	// "kubectl helmop migrate" sets the annotation.
 	MigrationAnnotation = "addons.cluster.x-k8s.io/migration"
 
+	// MigrationKeptAnnotation with the value "true", on a HelmOp of Fleet, means that "kubectl helmop migrate" has set its
+	// spec.keepResources. With --undo, the command removes both.
+	MigrationKeptAnnotation = "addons.cluster.x-k8s.io/migration-kept"
+
 	// DriftDetectionAnnotation with the value "Disabled", on an object in a workload cluster or on the object in its
 	// chart, leaves that object out of drift detection.
 	DriftDetectionAnnotation = "addons.cluster.x-k8s.io/drift-detection"

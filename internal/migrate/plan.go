@@ -50,8 +50,14 @@ type Object struct {
 	Namespace, Name  string
 }
 
-// String returns the object as "Kind namespace/name".
-func (o Object) String() string { return o.Kind + " " + o.Namespace + "/" + o.Name }
+// String returns the object as "Kind namespace/name". Fleet has kinds of the same names as HelmOp and Cluster API.
+func (o Object) String() string {
+	kind := o.Kind
+	if strings.HasPrefix(o.APIVersion, fleetGroup+"/") {
+		kind = "Fleet " + kind
+	}
+	return kind + " " + o.Namespace + "/" + o.Name
+}
 
 // Origin returns the object as the annotation MigratedFromAnnotation names it.
 func (o Object) Origin() string { return o.Kind + "/" + o.Namespace + "/" + o.Name }

@@ -52,6 +52,7 @@ The command reads the objects of the other tool in a namespace, or those with th
 
   caaph  HelmChartProxies of the Cluster API add-on provider for Helm
   flux   HelmReleases of Flux whose kubeConfig is the one of a Cluster
+  fleet  HelmOps of Fleet; --apply and --undo are not available yet
   helm   none: it reads the release --release in all Clusters of the namespace
 
 For each, it prints the HelmOp that replaces the object, what a HelmOp cannot express, and what the HelmOp would change
@@ -107,6 +108,9 @@ func (m *migration) validate() error {
 		return kube.Usagef("--output %q is unknown; use yaml", m.output)
 	case m.from != "helm" && (m.release != "" || m.chartURL != ""):
 		return kube.Usagef("--release and --chart-url are for --from helm")
+	case m.from == "fleet" && (m.apply || m.undo):
+		return kube.Usagef("--apply and --undo are not available with --from fleet; hand the releases over by hand, see " +
+			"docs/migration.md")
 	case m.apply && m.undo:
 		return kube.Usagef("--apply and --undo cannot be used together")
 	case m.output != "" && (m.apply || m.undo):

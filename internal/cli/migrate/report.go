@@ -76,7 +76,9 @@ func prefixed(prefix, text string) string {
 
 // compare returns what the HelmOp of an item would change in its Clusters.
 func (m *migration) compare(ctx context.Context, item *migrate.Item) string {
-	groups, err := m.comparison.Groups(ctx, &m.Base, item.HelmOp, func(reader client.Reader) client.Reader {
+	helmOp := item.HelmOp.DeepCopy()
+	helmOp.Spec.Paused = false
+	groups, err := m.comparison.Groups(ctx, &m.Base, helmOp, func(reader client.Reader) client.Reader {
 		return markedReader{reader, item.Marks}
 	})
 	if err != nil {

@@ -54,7 +54,7 @@ type tool interface {
 }
 
 // toolNames are the values of --from.
-var toolNames = []string{"caaph", "flux", "helm"}
+var toolNames = []string{"caaph", "flux", "fleet", "helm"}
 
 // toolOf returns the tool of --from; nil if it is unknown.
 func (m *migration) toolOf() tool {
@@ -63,6 +63,8 @@ func (m *migration) toolOf() tool {
 		return caaph{}
 	case "flux":
 		return flux{}
+	case "fleet":
+		return fleetTool{}
 	case "helm":
 		return plain{release: m.release, url: m.chartURL, timeout: recordTimeout}
 	default:
@@ -76,12 +78,13 @@ func list(ctx context.Context, c *kube.Client, kind schema.GroupVersionKind) ([]
 }
 
 // listIn lists the objects of a kind in a namespace.
-func listIn(ctx context.Context, c *kube.Client, kind schema.GroupVersionKind, namespace string) (
-	[]*unstructured.Unstructured, error,
-) {
+func listIn(ctx context.Context, c *kube.Client, kind schema.GroupVersionKind, namespace string,
+	opts ...client.ListOption,
+) ([]*unstructured.Unstructured, error) {
 	objects := &unstructured.UnstructuredList{}
 	objects.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	items, _, err := kube.ListAll[*unstructured.Unstructured](ctx, c, objects, client.InNamespace(namespace))
+	items, _, err := kube.ListAll[*unstructured.Unstructured](ctx, c, objects,
+		append(opts, client.InNamespace(namespace))...)
 	if kube.IsKindMissing(err) {
 		return nil, kube.WithText(fmt.Sprintf("the API server does not serve the kind %s of %s; check --context", kind.Kind,
 			kind.GroupVersion()), err)
