@@ -98,8 +98,9 @@ const (
 	MigratedFromAnnotation = "addons.cluster.x-k8s.io/migrated-from"
 
 	// MigrationAnnotation on an object of another tool has the step of its migration and the name of its HelmOp: "Paused
-	// calico" until its releases are adopted, then "Detaching calico". With --undo it is "Returning calico". The command
-	// "kubectl helmop migrate" sets the annotation.
+	// calico" until its releases are adopted, then "Detaching calico". With --undo it is "Returning calico". A HelmOp that
+	// replaces one of Fleet has "Installing calico" until its releases are installed. The command "kubectl helmop migrate"
+	// sets the annotation.
 	MigrationAnnotation = "addons.cluster.x-k8s.io/migration"
 
 	// MigrationKeptAnnotation with the value "true", on a HelmOp of Fleet, means that "kubectl helmop migrate" has set its

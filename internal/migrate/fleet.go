@@ -6,7 +6,6 @@ package migrate
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -145,7 +144,7 @@ func (r *fleetReader) addFleetReleases(item *Item, from *fleetHelmOp, hasBegun b
 		} else if !deployment.Status.NonModified && !hasBegun {
 			item.gap(where, "objects in Cluster %s differ from the release, and HelmOp changes them back", place.capi.Name)
 		}
-		namespace, name, revision, ok := parseFleetRelease(deployment.Status.Release)
+		namespace, name, ok := parseFleetRelease(deployment.Status.Release)
 		if !ok {
 			if hasBegun {
 				item.block(where, "it has no release: Fleet has failed to deploy it; see its status")
@@ -158,7 +157,7 @@ func (r *fleetReader) addFleetReleases(item *Item, from *fleetHelmOp, hasBegun b
 			Cluster: types.NamespacedName{Namespace: place.capi.Namespace, Name: place.capi.Name},
 			Owner: Object{APIVersion: FleetDeploymentKind.GroupVersion().String(), Kind: FleetDeploymentKind.Kind,
 				Namespace: deployment.Namespace, Name: deployment.Name},
-			Name: name, Namespace: namespace, Revision: revision})
+			Name: name, Namespace: namespace})
 	}
 	if len(names) > 1 || len(namespaces) > 1 {
 		item.block("spec.targets", "the releases have different names or namespaces; make an object of each name and "+
@@ -225,31 +224,11 @@ func (d *fleetDeployment) missing() string {
 	}
 }
 
-// FleetKeeps reports whether the agent of Fleet leaves the objects of a release installed when its BundleDeployment is
-// deleted, and if not, what is missing.
-func FleetKeeps(object *unstructured.Unstructured) (keeps bool, missing string) {
-	deployment := &fleetDeployment{}
-	if err := decode(object, deployment); err != nil {
-		return false, fmt.Sprintf("the BundleDeployment cannot be read: %v", err)
-	}
-	if !deployment.Spec.Options.KeepResources {
-		return false, "Fleet has not passed on spec.keepResources"
-	}
-	missing = deployment.missing()
-	return missing == "", missing
-}
-
-// IsKeptByMigration is true for a HelmOp of Fleet whose spec.keepResources the migration has set.
-func IsKeptByMigration(object metav1.Object) bool {
-	return object.GetAnnotations()[addonsv1.MigrationKeptAnnotation] != ""
-}
-
 // parseFleetRelease reads "namespace/name:revision".
-func parseFleetRelease(text string) (namespace, name string, revision int64, ok bool) {
+func parseFleetRelease(text string) (namespace, name string, ok bool) {
 	namespace, rest, hasNamespace := strings.Cut(text, "/")
-	name, number, hasRevision := strings.Cut(rest, ":")
-	revision, err := strconv.ParseInt(number, 10, 64)
-	return namespace, name, revision, hasNamespace && hasRevision && err == nil && namespace != "" && name != ""
+	name, _, hasRevision := strings.Cut(rest, ":")
+	return namespace, name, hasNamespace && hasRevision && namespace != "" && name != ""
 }
 
 // setFleetDependencies converts dependencies between Bundles to those between HelmOps.

@@ -204,6 +204,10 @@ const (
 
 	// StepReturning is the step of an object that --undo returns to its tool.
 	StepReturning = "Returning"
+
+	// StepInstalling is the step of a HelmOp that installs charts over the objects of releases which its tool has
+	// forgotten.
+	StepInstalling = "Installing"
 )
 
 // Step returns the step of a migration in which an object of another tool is, and the name of its HelmOp. Both are

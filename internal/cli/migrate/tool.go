@@ -53,6 +53,16 @@ type tool interface {
 	detach(ctx context.Context, c *kube.Client, item *migrate.Item) error
 }
 
+// forgetter is a tool that never hands a release over: it forgets its releases, and HelmOp installs the charts over
+// their objects. The HelmOp of an item is paused until then. All methods can be repeated.
+type forgetter interface {
+	// awaitKept waits until the tool leaves the objects of an item installed when detach deletes the objects of the tool.
+	awaitKept(ctx context.Context, c *kube.Client, item *migrate.Item) error
+
+	// awaitForgotten waits until the tool does nothing more for the releases of an item whose objects are deleted.
+	awaitForgotten(ctx context.Context, c *kube.Client, item *migrate.Item) error
+}
+
 // toolNames are the values of --from.
 var toolNames = []string{"caaph", "flux", "fleet", "helm"}
 
@@ -64,7 +74,7 @@ func (m *migration) toolOf() tool {
 	case "flux":
 		return flux{}
 	case "fleet":
-		return fleetTool{}
+		return fleetTool{readRecord: recordIn, interval: recordInterval}
 	case "helm":
 		return plain{release: m.release, url: m.chartURL, timeout: recordTimeout}
 	default:
