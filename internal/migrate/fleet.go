@@ -6,6 +6,7 @@ package migrate
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,29 @@ import (
 // FleetObjects are the objects of Fleet that a conversion reads.
 type FleetObjects struct {
 	HelmOps, Deployments, Clusters, Groups []*unstructured.Unstructured
+
+	// Secrets are the Secrets with the access to charts, by their names. All are in the namespace of the HelmOps. A Secret
+	// that cannot be read is left out.
+	Secrets map[string]FleetSecret
+}
+
+// FleetSecret is what a conversion needs from a Secret with the access to a chart. It contains no credential.
+type FleetSecret struct {
+	// HasCA is true for a Secret with certificates of authorities. IsHTTP is true if the registry speaks plain HTTP.
+	HasCA, IsHTTP bool
+}
+
+// FleetSecretName returns the name of the Secret with the access to the chart of a HelmOp of Fleet; empty if it names
+// none.
+func FleetSecretName(helmOp *unstructured.Unstructured) string {
+	name, _, _ := unstructured.NestedString(helmOp.Object, "spec", "helmSecretName")
+	return name
+}
+
+// ReadFleetSecret reads the content of a Secret with the access to a chart.
+func ReadFleetSecret(data map[string][]byte) FleetSecret {
+	isHTTP, err := strconv.ParseBool(string(data["basicHTTP"]))
+	return FleetSecret{HasCA: len(data["cacerts"]) > 0, IsHTTP: err == nil && isHTTP}
 }
 
 // FromFleet converts HelmOps of Fleet. clusters are the metadata of all Clusters of Cluster API of their namespaces. A
@@ -46,13 +70,14 @@ type fleetReader struct {
 	clusters    map[types.NamespacedName]*fleetCluster
 	groups      []*fleetClusterGroup
 	capi        map[types.NamespacedName]*metav1.PartialObjectMetadata
+	secrets     map[string]FleetSecret
 
 	// unreadable are errors of objects, which no HelmOp of Fleet can do without.
 	unreadable []string
 }
 
 func newFleetReader(objects FleetObjects, clusters []*metav1.PartialObjectMetadata) *fleetReader {
-	reader := &fleetReader{clusters: map[types.NamespacedName]*fleetCluster{},
+	reader := &fleetReader{secrets: objects.Secrets, clusters: map[types.NamespacedName]*fleetCluster{},
 		capi: map[types.NamespacedName]*metav1.PartialObjectMetadata{}}
 	for _, cluster := range clusters {
 		reader.capi[types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}] = cluster
@@ -99,7 +124,7 @@ func (r *fleetReader) item(object *unstructured.Unstructured) (Item, []fleetDepe
 	}
 	step, _ := Step(object)
 	placed := r.addFleetReleases(&item, from, step != "")
-	item.setFleetSource(from)
+	r.setFleetSource(&item, from)
 	item.setFleetOptions(from)
 	r.setFleetValues(&item, from, placed)
 	r.setFleetTargets(&item, from, placed)

@@ -64,8 +64,8 @@ func FleetHasForgotten(release *Release, record *Record) (hasForgotten bool, mis
 	case release.Name != release.Owner.Name && record.ChartAnnotations[fleetKeepAnnotation] == "true":
 		return true, ""
 	default:
-		return false, fmt.Sprintf("Cluster %s: the agent of Fleet has not deleted its records of the release; check the agent, "+
-			"or delete the Secrets sh.helm.release.v1.%s.v* in namespace %q", release.Cluster.Name, release.Name,
+		return false, fmt.Sprintf("Cluster %s: the agent of Fleet has not deleted its records of the release; check the "+
+			"agent, or delete the Secrets sh.helm.release.v1.%s.v* in namespace %q", release.Cluster.Name, release.Name,
 			release.Namespace)
 	}
 }

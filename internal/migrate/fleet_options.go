@@ -5,7 +5,6 @@ package migrate
 
 import (
 	"cmp"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,7 +22,7 @@ import (
 const fleetMaxHistory = 2
 
 // setFleetSource converts the chart of a HelmOp of Fleet, and the access to it.
-func (i *Item) setFleetSource(from *fleetHelmOp) {
+func (r *fleetReader) setFleetSource(i *Item, from *fleetHelmOp) {
 	helm, source := from.Spec.Helm, &i.HelmOp.Spec.Source
 	source.Ref = refOf(helm.Version)
 	switch {
@@ -52,25 +51,39 @@ func (i *Item) setFleetSource(from *fleetHelmOp) {
 		i.block("spec.insecureSkipTLSVerify", "HelmOp verifies the certificate of the registry; set cacerts in the Secret "+
 			"of spec.helmSecretName")
 	}
-	i.setFleetSecret(from)
+	r.setFleetSecret(i, from)
 }
 
 // setFleetSecret converts the Secret with the access to the chart.
-func (i *Item) setFleetSecret(from *fleetHelmOp) {
+func (r *fleetReader) setFleetSecret(i *Item, from *fleetHelmOp) {
 	name, source := from.Spec.HelmSecretName, &i.HelmOp.Spec.Source
 	if name == "" {
 		return
 	}
-	i.gap("spec.helmSecretName", "if the Secret %q has the key cacerts, create a Secret with its value in ca.crt, and "+
-		"set spec.source.certSecretRef; with basicHTTP, set spec.source.insecure", name)
 	source.SecretRef = &addonsv1.SecretReference{Name: name}
 	if isOCI(source.URL) {
 		source.SecretRef.Name = name + "-dockerconfigjson"
-		i.Gaps = append(i.Gaps, Gap{Field: "spec.helmSecretName", Blocks: true, Secret: source.SecretRef.Name,
-			Text: fmt.Sprintf("HelmOp reads the credentials of a registry in a Secret of type kubernetes.io/dockerconfigjson; "+
-				"create the Secret %s/%s with the username and the password of the Secret %q", from.Namespace,
-				source.SecretRef.Name, name)})
+		i.blockSecret(source.SecretRef.Name, "HelmOp reads the credentials of a registry in a Secret of type "+
+			"kubernetes.io/dockerconfigjson; create the Secret %s/%s with the username and the password of the Secret %q",
+			from.Namespace, source.SecretRef.Name, name)
 	}
+	secret, found := r.secrets[name]
+	if !found {
+		i.block("spec.helmSecretName", "the Secret %q cannot be read; HelmOp needs to know whether it has the key cacerts "+
+			"or basicHTTP", name)
+	}
+	source.Insecure = source.Insecure || secret.IsHTTP
+	if secret.HasCA {
+		source.CertSecretRef = &addonsv1.SecretReference{Name: name + "-ca"}
+		i.blockSecret(source.CertSecretRef.Name, "HelmOp reads certificates of authorities in the key ca.crt; create the "+
+			"Secret %s/%s with the value of cacerts of the Secret %q", from.Namespace, source.CertSecretRef.Name, name)
+	}
+}
+
+// blockSecret adds a gap that a Secret solves.
+func (i *Item) blockSecret(secret, format string, args ...any) {
+	i.block("spec.helmSecretName", format, args...)
+	i.Gaps[len(i.Gaps)-1].Secret = secret
 }
 
 // setFleetOptions converts the options of Helm, and how Fleet compares and removes releases.

@@ -108,7 +108,9 @@ func capiClusters() []*metav1.PartialObjectMetadata {
 func fleetPlan(t *testing.T, helmOps, deployments []string) *Plan {
 	t.Helper()
 	return FromFleet(FleetObjects{HelmOps: objects(t, helmOps), Deployments: objects(t, deployments),
-		Clusters: parse(t, fleetClusters), Groups: parse(t, fleetGroups)}, capiClusters())
+		Clusters: parse(t, fleetClusters), Groups: parse(t, fleetGroups), Secrets: map[string]FleetSecret{
+			"registry": {}, "private": ReadFleetSecret(map[string][]byte{"cacerts": []byte("a"), "basicHTTP": []byte("true")}),
+		}}, capiClusters())
 }
 
 const keepCRDs = "spec.deleteCRDResources: Fleet keeps CustomResourceDefinitions that are templates of the chart; " +
@@ -216,8 +218,6 @@ upgrade:
   timeout: 3m
 `,
 			gaps: []string{
-				`spec.helmSecretName: if the Secret "registry" has the key cacerts, create a Secret with its value in ca.crt, ` +
-					`and set spec.source.certSecretRef; with basicHTTP, set spec.source.insecure`,
 				`spec.serviceAccount: HelmOp impersonates the ServiceAccount "deployer" in the namespace of the release, and ` +
 					`Fleet in that of its agent; create the ServiceAccount there`,
 				"spec.correctDrift.force: HelmOp does not re-create an object to correct it",
@@ -299,6 +299,36 @@ valuesTemplate: |
 					`any more`, textStaysText,
 			},
 			marks: map[string]string{"one": "target001", "two": "canary"},
+		},
+		"a private registry": {
+			spec: `
+  deleteCRDResources: true
+  helmSecretName: private
+  helm: {repo: "oci://registry.example/charts/app", version: 1.2.3}
+`,
+			clusters: []string{"one"},
+			want: `
+clusterSelector: {matchLabels: {migrated.addons.cluster.x-k8s.io/app: "true"}}
+driftDetection: {mode: Warn}
+install: {takeOwnership: true}
+paused: true
+release: {name: app, namespace: apps}
+source:
+  url: oci://registry.example/charts/app
+  ref: {tag: 1.2.3}
+  insecure: true
+  secretRef: {name: private-dockerconfigjson}
+  certSecretRef: {name: private-ca}
+templateDelimiters: Dollar
+upgrade: {maxHistory: 2}
+`,
+			gaps: []string{
+				`!spec.helmSecretName: HelmOp reads the credentials of a registry in a Secret of type ` +
+					`kubernetes.io/dockerconfigjson; create the Secret fleet/private-dockerconfigjson with the username and the ` +
+					`password of the Secret "private"`,
+				`!spec.helmSecretName: HelmOp reads certificates of authorities in the key ca.crt; create the Secret ` +
+					`fleet/private-ca with the value of cacerts of the Secret "private"`,
+			},
 		},
 		"no templates": {
 			spec: `
@@ -404,6 +434,8 @@ func TestFleetHelmOpsThatCannotBeMigrated(t *testing.T) {
 			"not from the address of an archive"},
 		"a Secret for a registry": {"  helmSecretName: registry\n" + helm + "}\n", []string{one},
 			"create the Secret fleet/registry-dockerconfigjson"},
+		"a Secret that cannot be read": {"  helmSecretName: gone\n  helm: {repo: 'https://charts.example', chart: app, " +
+			"version: 1.0.0}\n", []string{one}, `the Secret "gone" cannot be read`},
 		"a template as a key": {helm + ", values: {a: {'${ .ClusterName }': b}}}\n", []string{one},
 			"a key is not a template"},
 		"an unknown function": {helm + ", values: {a: '${ now }'}}\n", []string{one}, "HelmOp cannot read the template"},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -31,9 +32,9 @@ const recordInterval = 5 * time.Second
 // fleetTool is Fleet, whose agents in the clusters install the charts of HelmOps.
 //
 // When a BundleDeployment is gone, its agent reads the newest record of the release in the cluster. With the option
-// keepResources in the record, the agent deletes its records and leaves the objects. Without it, the agent uninstalls the
-// release. So the command sets the option, and deletes the HelmOp of Fleet only when the records in all clusters have
-// it. The agent may act late, for example when it was not running: it reads the record then.
+// keepResources in the record, the agent deletes its records and leaves the objects. Without it, the agent uninstalls
+// the release. So the command sets the option, and deletes the HelmOp of Fleet only when the records in all clusters
+// have it. The agent may act late, for example when it was not running: it reads the record then.
 type fleetTool struct {
 	// readRecord reads the newest record of a release in a Cluster; nil if there is none.
 	readRecord func(ctx context.Context, c *kube.Client, cluster types.NamespacedName, namespace, name string) (
@@ -69,6 +70,9 @@ func (fleetTool) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error
 	if err != nil {
 		return nil, err
 	}
+	if objects.Secrets, err = fleetSecrets(ctx, c, objects.HelmOps); err != nil {
+		return nil, err
+	}
 	clusters, err := clusterMetadata(ctx, c)
 	if err != nil {
 		return nil, err
@@ -92,6 +96,28 @@ func (fleetTool) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error
 		}
 	}
 	return plan, nil
+}
+
+// fleetSecrets reads the Secrets with the access to charts.
+func fleetSecrets(ctx context.Context, c *kube.Client, helmOps []*unstructured.Unstructured) (
+	map[string]migrate.FleetSecret, error,
+) {
+	secrets := map[string]migrate.FleetSecret{}
+	for _, helmOp := range helmOps {
+		name := migrate.FleetSecretName(helmOp)
+		if _, found := secrets[name]; found || name == "" {
+			continue
+		}
+		secret := &corev1.Secret{}
+		err := c.Get(ctx, client.ObjectKey{Namespace: helmOp.GetNamespace(), Name: name}, secret)
+		switch {
+		case err == nil:
+			secrets[name] = migrate.ReadFleetSecret(secret.Data)
+		case !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
+			return nil, kube.Explain(err)
+		}
+	}
+	return secrets, nil
 }
 
 // forgottenItems returns items for HelmOps whose migration has begun.
@@ -207,7 +233,8 @@ func followDeployments(ctx context.Context, c *kube.Client, ref migrate.Object,
 	done func(deploymentsByKey) (bool, error),
 ) error {
 	objects, list := deploymentsByKey{}, &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(migrate.FleetDeploymentKind.GroupVersion().WithKind(migrate.FleetDeploymentKind.Kind + "List"))
+	kind := migrate.FleetDeploymentKind
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	return kube.Follow(ctx, c, list, func(change kube.Change[*unstructured.Unstructured]) (bool, error) {
 		change.Apply(&objects)
 		return done(objects)

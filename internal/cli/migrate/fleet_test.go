@@ -130,8 +130,8 @@ func newFleetWorld(t *testing.T) *fleetWorld {
 	w := &fleetWorld{world: newWorld(t, "fleet", fleetObjects), record: &migrate.Record{Name: "calico", Namespace: "apps",
 		Status: "deployed", Revision: 2, ChartAnnotations: map[string]string{"fleet.cattle.io/bundle-id": "calico",
 			"fleet.cattle.io/keep-resources": "false"}}}
-	w.tool = fleetTool{interval: time.Millisecond, readRecord: func(context.Context, *kube.Client, types.NamespacedName, string,
-		string,
+	w.tool = fleetTool{interval: time.Millisecond, readRecord: func(context.Context, *kube.Client, types.NamespacedName,
+		string, string,
 	) (*migrate.Record, error) {
 		return w.record, nil
 	}}
@@ -542,7 +542,8 @@ func TestFleetUndoRefusesReleases(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.writes = nil
-	if err := w.handBack(t.Context(), w.plan()); err == nil || !strings.Contains(err.Error(), "has a release in Cluster one") {
+	err = w.handBack(t.Context(), w.plan())
+	if err == nil || !strings.Contains(err.Error(), "has a release in Cluster one") {
 		t.Errorf("error: %v", err)
 	}
 	if len(w.writes) > 0 {
