@@ -119,8 +119,9 @@ func (m *migration) validate() error {
 	case m.from != "fleet" && m.acceptInstall:
 		return kube.Usagef("--accept-install is for --from fleet")
 	case m.from == "fleet" && m.apply && !m.acceptInstall:
-		return kube.Usagef("Fleet does not hand a release over: HelmOp installs each chart over the objects of the release, as " +
-			"a new Helm revision, and install hooks of the chart run; add --accept-install, and try one HelmOp first")
+		return kube.Usagef("Fleet does not hand a release over: HelmOp installs each chart over the objects of the " +
+			"release, as a new Helm revision, and install hooks of the chart run; add --accept-install, and try one HelmOp " +
+			"first")
 	case m.apply && m.undo:
 		return kube.Usagef("--apply and --undo cannot be used together")
 	case m.output != "" && (m.apply || m.undo):

@@ -264,8 +264,8 @@ func (f fleetTool) awaitKept(ctx context.Context, c *kube.Client, item *migrate.
 		return err
 	}
 	if missing := f.eachRecord(ctx, c, item, migrate.FleetRecordKeeps); len(missing) > 0 {
-		return fmt.Errorf("Fleet would uninstall releases; repeat the command later, or return with --undo:\n  %s",
-			strings.Join(missing[:min(len(missing), maxMissing)], "\n  "))
+		return fmt.Errorf("the agents of Fleet would uninstall releases; repeat the command later, or return with "+
+			"--undo:\n  %s", strings.Join(missing[:min(len(missing), maxMissing)], "\n  "))
 	}
 	return nil
 }

@@ -157,8 +157,8 @@ func parse(t *testing.T, document string) *unstructured.Unstructured {
 	return object
 }
 
-// write records a write, and makes it unless the test interrupts it.
-func (w *world) write(verb string, object client.Object, make func() error) error {
+// write records a write, and makes its request unless the test interrupts it.
+func (w *world) write(verb string, object client.Object, request func() error) error {
 	w.wrote(verb, object)
 	number := len(w.writes)
 	if w.interrupt != nil {
@@ -166,7 +166,7 @@ func (w *world) write(verb string, object client.Object, make func() error) erro
 			return err
 		}
 	}
-	if err := make(); err != nil || w.interrupt == nil {
+	if err := request(); err != nil || w.interrupt == nil {
 		return err
 	}
 	return w.interrupt(number, true)
@@ -210,7 +210,8 @@ func (w *world) adopt(ctx context.Context, c client.Client, helmOp *addonsv1.Hel
 	case "flux":
 		child.Spec.Release.Name = "one-calico"
 	case "fleet":
-		child.Spec.Release = addonsv1.ReleaseIdentity{Name: helmOp.Spec.Release.Name, Namespace: helmOp.Spec.Release.Namespace}
+		child.Spec.Release = addonsv1.ReleaseIdentity{Name: helmOp.Spec.Release.Name,
+			Namespace: helmOp.Spec.Release.Namespace}
 	}
 	child.Status.Release = &addonsv1.ReleaseObservation{Revision: 2}
 	child.Status.Conditions = []metav1.Condition{{Type: addonsv1.ReleasedCondition, Status: metav1.ConditionTrue}}
