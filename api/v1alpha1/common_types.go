@@ -98,9 +98,14 @@ const (
 	MigratedFromAnnotation = "addons.cluster.x-k8s.io/migrated-from"
 
 	// MigrationAnnotation on an object of another tool has the step of its migration and the name of its HelmOp: "Paused
-	// calico" until its releases are adopted, then "Detaching calico". With --undo it is "Returning calico". The command
-	// "kubectl helmop migrate" sets the annotation.
+	// calico" until its releases are adopted, then "Detaching calico". With --undo it is "Returning calico". A HelmOp that
+	// replaces one of Fleet has "Installing calico" until its releases are installed. The command "kubectl helmop migrate"
+	// sets the annotation.
 	MigrationAnnotation = "addons.cluster.x-k8s.io/migration"
+
+	// MigrationKeptAnnotation with the value "true", on a HelmOp of Fleet, means that "kubectl helmop migrate" has set its
+	// spec.keepResources. With --undo, the command removes both.
+	MigrationKeptAnnotation = "addons.cluster.x-k8s.io/migration-kept"
 
 	// DriftDetectionAnnotation with the value "Disabled", on an object in a workload cluster or on the object in its
 	// chart, leaves that object out of drift detection.

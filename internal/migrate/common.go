@@ -89,17 +89,31 @@ func (i *Item) blockManaged(meta *metav1.ObjectMeta) {
 // checkTemplates blocks the migration of templates that HelmOp cannot read.
 func (i *Item) checkTemplates(field string) {
 	spec := &i.HelmOp.Spec
-	_, err := templating.Compile(templating.Spec{
+	source := templating.Spec{
 		ReleaseName: nonEmpty(spec.Release.Name, i.HelmOp.Name), ReleaseNamespace: nonEmpty(spec.Release.Namespace,
 			apiutil.DefaultReleaseNamespace),
-		ValuesTemplate: spec.ValuesTemplate,
-	})
+		Values: rawOf(spec.Values), ValuesTemplate: spec.ValuesTemplate,
+		Delimiters: templating.Delimiters(spec.TemplateDelimiters),
+	}
+	for _, override := range spec.Overrides {
+		source.Overrides = append(source.Overrides, templating.Override{Name: override.Name, Values: rawOf(override.Values),
+			ValuesTemplate: override.ValuesTemplate})
+	}
+	_, err := templating.Compile(source)
 	var failed *templating.Error
-	if errors.As(err, &failed) && failed.Field == "spec.valuesTemplate" {
+	if errors.As(err, &failed) && !strings.HasPrefix(failed.Field, "spec.release") {
 		i.block(field, "HelmOp cannot read the template, %v; see docs/templates.md, and correct the template", err)
 	} else if err != nil {
 		i.block(field, "%v", err)
 	}
+}
+
+// rawOf returns values as JSON; nil if there are none.
+func rawOf(values *apiextensionsv1.JSON) []byte {
+	if values == nil {
+		return nil
+	}
+	return values.Raw
 }
 
 func nonEmpty(text, otherwise string) string {

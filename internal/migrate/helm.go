@@ -36,6 +36,9 @@ type Record struct {
 	// Revision is the Helm revision, and Status is its status.
 	Revision int64
 	Status   string
+
+	// ChartAnnotations are the annotations of the chart.
+	ChartAnnotations map[string]string
 }
 
 // IsUninstalled is true for a release that was uninstalled, or whose uninstallation has begun.
@@ -67,8 +70,9 @@ func ReadRecord(cluster types.NamespacedName, data []byte) (*Record, error) {
 		} `json:"info"`
 		Chart struct {
 			Metadata struct {
-				Name    string `json:"name"`
-				Version string `json:"version"`
+				Name        string            `json:"name"`
+				Version     string            `json:"version"`
+				Annotations map[string]string `json:"annotations"`
 			} `json:"metadata"`
 		} `json:"chart"`
 	}
@@ -80,7 +84,7 @@ func ReadRecord(cluster types.NamespacedName, data []byte) (*Record, error) {
 	}
 	return &Record{Cluster: cluster, Name: record.Name, Namespace: record.Namespace,
 		Chart: record.Chart.Metadata.Name, Version: record.Chart.Metadata.Version, Revision: record.Version,
-		Status: record.Info.Status}, nil
+		Status: record.Info.Status, ChartAnnotations: record.Chart.Metadata.Annotations}, nil
 }
 
 // FromHelm converts a release that the helm command has installed in Clusters. url is the OCI repository of its

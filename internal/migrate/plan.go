@@ -50,8 +50,14 @@ type Object struct {
 	Namespace, Name  string
 }
 
-// String returns the object as "Kind namespace/name".
-func (o Object) String() string { return o.Kind + " " + o.Namespace + "/" + o.Name }
+// String returns the object as "Kind namespace/name". Fleet has kinds of the same names as HelmOp and Cluster API.
+func (o Object) String() string {
+	kind := o.Kind
+	if strings.HasPrefix(o.APIVersion, fleetGroup+"/") {
+		kind = "Fleet " + kind
+	}
+	return kind + " " + o.Namespace + "/" + o.Name
+}
 
 // Origin returns the object as the annotation MigratedFromAnnotation names it.
 func (o Object) Origin() string { return o.Kind + "/" + o.Namespace + "/" + o.Name }
@@ -198,6 +204,10 @@ const (
 
 	// StepReturning is the step of an object that --undo returns to its tool.
 	StepReturning = "Returning"
+
+	// StepInstalling is the step of a HelmOp that installs charts over the objects of releases which its tool has
+	// forgotten.
+	StepInstalling = "Installing"
 )
 
 // Step returns the step of a migration in which an object of another tool is, and the name of its HelmOp. Both are

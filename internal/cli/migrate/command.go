@@ -32,10 +32,12 @@ type migration struct {
 	// release and chartURL are for --from helm.
 	release, chartURL string
 	apply, undo       bool
-	preview           bool
-	timeout           time.Duration
-	client            *kube.Client
-	tool              tool
+	// acceptInstall is for --from fleet.
+	acceptInstall bool
+	preview       bool
+	timeout       time.Duration
+	client        *kube.Client
+	tool          tool
 }
 
 // Commands returns the commands of the package.
@@ -52,6 +54,7 @@ The command reads the objects of the other tool in a namespace, or those with th
 
   caaph  HelmChartProxies of the Cluster API add-on provider for Helm
   flux   HelmReleases of Flux whose kubeConfig is the one of a Cluster
+  fleet  HelmOps of Fleet with releases in Clusters
   helm   none: it reads the release --release in all Clusters of the namespace
 
 For each, it prints the HelmOp that replaces the object, what a HelmOp cannot express, and what the HelmOp would change
@@ -63,6 +66,10 @@ With --apply, the command hands the releases over:
   2. It creates the HelmOp, and before that the annotations or labels on Clusters that the HelmOp needs.
   3. It waits until HelmOp has adopted each release. An adoption does not create a Helm revision.
   4. It deletes the object of the other tool, in a way that does not uninstall the releases.
+
+Fleet does not hand a release over. With --accept-install, the command sets keepResources in the HelmOp of Fleet,
+creates a paused HelmOp, and waits until Fleet has stored the option in all clusters. Then it deletes the HelmOp of
+Fleet, and ends the pause: HelmOp installs the chart over the objects, and install hooks run.
 
 An annotation on the object has the step: repeat the command after an interruption. Until step 4, --undo returns to the
 other tool: it deletes the HelmOp, leaves the releases installed, and ends the pause.
@@ -89,6 +96,8 @@ The command uses your rights: to read and write the objects of the other tool, H
 		"With --from helm, the OCI repository of the chart, oci://HOST/REPOSITORY: a release does not name it.")
 	flags.BoolVar(&m.apply, "apply", false, "Hand the releases over to HelmOp.")
 	flags.BoolVar(&m.undo, "undo", false, "Return to the other tool. Possible until its objects are being deleted.")
+	flags.BoolVar(&m.acceptInstall, "accept-install", false, "With --from fleet, accept that HelmOp installs the charts "+
+		"again, over the objects of the releases. --apply needs it.")
 	flags.BoolVar(&m.preview, "preview", true, "Show what the HelmOps would change in their Clusters.")
 	flags.StringVarP(&m.output, "output", "o", "", "Output format: yaml prints the HelmOps (default: a report).")
 	flags.DurationVar(&m.timeout, "timeout", defaultTimeout, "How long the command may take, with --apply for each "+
@@ -107,6 +116,12 @@ func (m *migration) validate() error {
 		return kube.Usagef("--output %q is unknown; use yaml", m.output)
 	case m.from != "helm" && (m.release != "" || m.chartURL != ""):
 		return kube.Usagef("--release and --chart-url are for --from helm")
+	case m.from != "fleet" && m.acceptInstall:
+		return kube.Usagef("--accept-install is for --from fleet")
+	case m.from == "fleet" && m.apply && !m.acceptInstall:
+		return kube.Usagef("Fleet does not hand a release over: HelmOp installs each chart over the objects of the " +
+			"release, as a new Helm revision, and install hooks of the chart run; add --accept-install, and try one HelmOp " +
+			"first")
 	case m.apply && m.undo:
 		return kube.Usagef("--apply and --undo cannot be used together")
 	case m.output != "" && (m.apply || m.undo):

@@ -53,8 +53,7 @@ func (flux) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) {
 
 // clustersOf returns the Clusters of the namespace of a client.
 func clustersOf(ctx context.Context, c *kube.Client) ([]types.NamespacedName, error) {
-	found, _, err := kube.ListAll[*metav1.PartialObjectMetadata](ctx, c,
-		apiutil.MetadataList(clusterv1.GroupVersion.WithKind(apiutil.ClusterKind)), client.InNamespace(c.Namespace))
+	found, err := clusterMetadata(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +62,13 @@ func clustersOf(ctx context.Context, c *kube.Client) ([]types.NamespacedName, er
 		names = append(names, client.ObjectKeyFromObject(cluster))
 	}
 	return names, nil
+}
+
+// clusterMetadata returns the metadata of the Clusters of the namespace of a client.
+func clusterMetadata(ctx context.Context, c *kube.Client) ([]*metav1.PartialObjectMetadata, error) {
+	found, _, err := kube.ListAll[*metav1.PartialObjectMetadata](ctx, c,
+		apiutil.MetadataList(clusterv1.GroupVersion.WithKind(apiutil.ClusterKind)), client.InNamespace(c.Namespace))
+	return found, err
 }
 
 func (flux) pause(ctx context.Context, c *kube.Client, item *migrate.Item) error {

@@ -48,7 +48,9 @@ func (m *migration) handOver(ctx context.Context, plan *migrate.Plan) error {
 func (m *migration) begin(ctx context.Context, item *migrate.Item) (*addonsv1.HelmOp, error) {
 	ctx, cancel := kube.Bounded(ctx, m.timeout)
 	defer cancel()
-	for _, step := range []func(context.Context, *migrate.Item) error{m.check, m.checkHelmOp, m.pause, m.mark} {
+	for _, step := range []func(context.Context, *migrate.Item) error{
+		m.check, m.checkHelmOp, m.checkPreview, m.pause, m.mark,
+	} {
 		if err := step(ctx, item); err != nil {
 			return nil, fmt.Errorf("%s: %w", item.Title(), err)
 		}
@@ -60,19 +62,22 @@ func (m *migration) begin(ctx context.Context, item *migrate.Item) (*addonsv1.He
 	return helmOp, nil
 }
 
-// finish waits until HelmOp has adopted the releases, and then deletes the objects of the other tool.
+// finish waits until HelmOp has adopted the releases, and then deletes the objects of the other tool. For a tool that
+// forgets its releases, HelmOp installs the charts after the deletion.
 func (m *migration) finish(ctx context.Context, item *migrate.Item, helmOp *addonsv1.HelmOp) error {
 	ctx, cancel := kube.Bounded(ctx, m.timeout)
 	defer cancel()
-	err := m.awaitAdoption(ctx, item)
-	if err == nil {
-		err = m.checkOwner(ctx, item, helmOp)
+	checkOwner := func(ctx context.Context, item *migrate.Item) error { return m.checkOwner(ctx, item, helmOp) }
+	steps := []func(context.Context, *migrate.Item) error{m.awaitAdoption, checkOwner, m.detach}
+	if _, ok := m.tool.(forgetter); ok {
+		steps = []func(context.Context, *migrate.Item) error{
+			m.awaitKept, checkOwner, m.checkPaused, m.detach, m.awaitForgotten, m.endPause, m.awaitInstallation, m.complete,
+		}
 	}
-	if err == nil {
-		err = m.detach(ctx, item)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", item.Title(), err)
+	for _, step := range steps {
+		if err := step(ctx, item); err != nil {
+			return fmt.Errorf("%s: %w", item.Title(), err)
+		}
 	}
 	return nil
 }
@@ -129,8 +134,14 @@ func (m *migration) pause(ctx context.Context, item *migrate.Item) error {
 	if err := m.tool.pause(ctx, m.client, item); err != nil {
 		return err
 	}
+	result := "paused"
+	if _, ok := m.tool.(forgetter); ok {
+		result = "keeps the objects of its releases when it is deleted"
+	}
 	for _, object := range item.From {
-		m.done("%s paused", object)
+		if !isForgotten(item) {
+			m.done("%s %s", object, result)
+		}
 	}
 	return nil
 }
@@ -146,6 +157,9 @@ func (m *migration) create(ctx context.Context, item *migrate.Item) (*addonsv1.H
 		return existing, err
 	}
 	helmOp := item.HelmOp.DeepCopy()
+	if _, ok := m.tool.(forgetter); ok {
+		setStep(helmOp, migrate.StepInstalling, item)
+	}
 	if err := m.client.Create(ctx, helmOp, client.FieldOwner(fieldManager)); err != nil {
 		return nil, kube.Explain(err)
 	}
@@ -173,6 +187,18 @@ func (m *migration) existing(ctx context.Context, item *migrate.Item) (*addonsv1
 
 // awaitAdoption waits until HelmOp has adopted all releases of an item.
 func (m *migration) awaitAdoption(ctx context.Context, item *migrate.Item) error {
+	return m.awaitReleases(ctx, item, releaseWords{"adoption", "adopted",
+		"Correct the HelmOp and repeat the command, or return with --undo"})
+}
+
+// releaseWords describe what a HelmOp does with releases.
+type releaseWords struct {
+	// noun and participle are those of the action, and advice is what to do if it fails.
+	noun, participle, advice string
+}
+
+// awaitReleases waits until HelmOp has all releases of an item.
+func (m *migration) awaitReleases(ctx context.Context, item *migrate.Item, words releaseWords) error {
 	if len(item.Releases) == 0 {
 		return nil
 	}
@@ -184,18 +210,17 @@ func (m *migration) awaitAdoption(ctx context.Context, item *migrate.Item) error
 			missing = notAdopted(item, objects)
 			if progress := fmt.Sprint(len(missing)); len(missing) > 0 && progress != shown {
 				shown = progress
-				m.Note("%s: waiting for the adoption of %s", item.HelmOp.Name,
+				m.Note("%s: waiting for the %s of %s", item.HelmOp.Name, words.noun,
 					plural.Count(len(missing), "release", "releases"))
 			}
 			return len(missing) == 0, nil
 		}, client.InNamespace(item.HelmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(item.HelmOp)))
 	if err != nil {
-		return kube.WithText(fmt.Sprintf("%s not adopted: %s. Correct the HelmOp and repeat the command, or return with "+
-			"--undo:\n  %s", plural.Count(len(missing), "release is", "releases are"), m.why(err),
-			strings.Join(missing[:min(len(missing), maxMissing)], "\n  ")), err)
+		return kube.WithText(fmt.Sprintf("%s not %s: %s. %s:\n  %s", plural.Count(len(missing), "release is", "releases are"),
+			words.participle, m.why(err), words.advice, strings.Join(missing[:min(len(missing), maxMissing)], "\n  ")), err)
 	}
 	m.noteChanged(item, objects)
-	m.done("HelmOp %s/%s has adopted %s", item.HelmOp.Namespace, item.HelmOp.Name,
+	m.done("HelmOp %s/%s has %s %s", item.HelmOp.Namespace, item.HelmOp.Name, words.participle,
 		plural.Count(len(item.Releases), "release", "releases"))
 	return nil
 }
@@ -251,7 +276,9 @@ func (m *migration) detach(ctx context.Context, item *migrate.Item) error {
 		return err
 	}
 	for _, object := range item.From {
-		m.done("%s deleted; its releases stay installed", object)
+		if !isForgotten(item) {
+			m.done("%s deleted; its releases stay installed", object)
+		}
 	}
 	return nil
 }

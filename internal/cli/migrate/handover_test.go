@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -110,6 +111,8 @@ type world struct {
 	afterDelete func(client.WithWatch, client.Object)
 	// afterPatch is called after each patch of an object.
 	afterPatch func(client.WithWatch, client.Object)
+	// interrupt is the error of a write, before or after it is made.
+	interrupt func(number int, isMade bool) error
 }
 
 func newWorld(t *testing.T, from string, objects string) *world {
@@ -129,7 +132,13 @@ func newWorld(t *testing.T, from string, objects string) *world {
 	// The API server can select by name without an index.
 	release := &unstructured.Unstructured{}
 	release.SetGroupVersionKind(migrate.HelmReleaseKind)
-	for _, object := range []client.Object{&addonsv1.HelmOp{}, release} {
+	named := []client.Object{&addonsv1.HelmOp{}, release}
+	for _, kind := range []schema.GroupVersionKind{migrate.FleetHelmOpKind, migrate.FleetBundleKind} {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(kind)
+		named = append(named, object)
+	}
+	for _, object := range named {
 		builder = builder.WithIndex(object, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} })
 	}
 	w.Base = kube.NewBase(kube.Options{Streams: genericiooptions.IOStreams{Out: &w.out, ErrOut: io.Discard}})
@@ -148,6 +157,21 @@ func parse(t *testing.T, document string) *unstructured.Unstructured {
 	return object
 }
 
+// write records a write, and makes its request unless the test interrupts it.
+func (w *world) write(verb string, object client.Object, request func() error) error {
+	w.wrote(verb, object)
+	number := len(w.writes)
+	if w.interrupt != nil {
+		if err := w.interrupt(number, false); err != nil {
+			return err
+		}
+	}
+	if err := request(); err != nil || w.interrupt == nil {
+		return err
+	}
+	return w.interrupt(number, true)
+}
+
 func (w *world) wrote(verb string, object client.Object) {
 	kind := object.GetObjectKind().GroupVersionKind().Kind
 	if kind == "" {
@@ -161,14 +185,16 @@ func (w *world) wrote(verb string, object client.Object) {
 func (w *world) create(ctx context.Context, c client.WithWatch, object client.Object,
 	opts ...client.CreateOption,
 ) error {
-	w.wrote("create", object)
-	if err := c.Create(ctx, object, opts...); err != nil {
-		return err
-	}
-	if helmOp, ok := object.(*addonsv1.HelmOp); ok && !w.isIdle && helmOp.Name != w.idleFor {
-		return w.adopt(ctx, c, helmOp, "one")
-	}
-	return nil
+	return w.write("create", object, func() error {
+		if err := c.Create(ctx, object, opts...); err != nil {
+			return err
+		}
+		helmOp, ok := object.(*addonsv1.HelmOp)
+		if ok && !w.isIdle && helmOp.Name != w.idleFor && !helmOp.Spec.Paused {
+			return w.adopt(ctx, c, helmOp, "one")
+		}
+		return nil
+	})
 }
 
 // adopt creates the HelmOpRelease of a HelmOp, as after an adoption.
@@ -180,8 +206,12 @@ func (w *world) adopt(ctx context.Context, c client.Client, helmOp *addonsv1.Hel
 	*child.OwnerReferences[0].Controller = true
 	child.Spec.ClusterRef = addonsv1.ClusterReference{Name: cluster}
 	child.Spec.Release = addonsv1.ReleaseIdentity{Name: helmOp.Name + "-1764", Namespace: "default"}
-	if w.from == "flux" {
+	switch w.from {
+	case "flux":
 		child.Spec.Release.Name = "one-calico"
+	case "fleet":
+		child.Spec.Release = addonsv1.ReleaseIdentity{Name: helmOp.Spec.Release.Name,
+			Namespace: helmOp.Spec.Release.Namespace}
 	}
 	child.Status.Release = &addonsv1.ReleaseObservation{Revision: 2}
 	child.Status.Conditions = []metav1.Condition{{Type: addonsv1.ReleasedCondition, Status: metav1.ConditionTrue}}
@@ -191,19 +221,25 @@ func (w *world) adopt(ctx context.Context, c client.Client, helmOp *addonsv1.Hel
 func (w *world) patch(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
 	opts ...client.PatchOption,
 ) error {
-	w.wrote("patch", object)
-	err := c.Patch(ctx, object, patch, opts...)
-	if err == nil && w.afterPatch != nil {
-		w.afterPatch(c, object)
-	}
-	return err
+	return w.write("patch", object, func() error {
+		err := c.Patch(ctx, object, patch, opts...)
+		if err == nil && w.afterPatch != nil {
+			w.afterPatch(c, object)
+		}
+		return err
+	})
 }
 
 // remove refuses what would uninstall a release.
 func (w *world) remove(ctx context.Context, c client.WithWatch, object client.Object,
 	opts ...client.DeleteOption,
 ) error {
-	w.wrote("delete", object)
+	return w.write("delete", object, func() error { return w.removeNow(ctx, c, object, opts...) })
+}
+
+func (w *world) removeNow(ctx context.Context, c client.WithWatch, object client.Object,
+	opts ...client.DeleteOption,
+) error {
 	if w.deletionFails != nil {
 		return w.deletionFails
 	}
@@ -243,6 +279,9 @@ func (w *world) state(kind, name string) map[string]any {
 	kinds := map[string]string{"HelmChartProxy": "addons.cluster.x-k8s.io/v1alpha1",
 		"HelmReleaseProxy": "addons.cluster.x-k8s.io/v1alpha1", "HelmRelease": "helm.toolkit.fluxcd.io/v2",
 		"Cluster": clusterv1.GroupVersion.String()}
+	if w.from == "fleet" && kind == "HelmOp" {
+		kinds[kind] = migrate.FleetHelmOpKind.GroupVersion().String()
+	}
 	object := &unstructured.Unstructured{}
 	ref := migrate.Object{APIVersion: kinds[kind], Kind: kind, Namespace: "fleet", Name: name}
 	if err := read(w.Context(), w.client, ref, object); client.IgnoreNotFound(err) != nil {

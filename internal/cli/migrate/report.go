@@ -16,6 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
 )
 
 // report prints what a migration would do.
@@ -38,8 +39,11 @@ func (m *migration) report(ctx context.Context, plan *migrate.Plan) error {
 		m.Note("%s solved before the migration; see above",
 			plural.Count(blocked, "object has gaps that must be", "objects have gaps that must be"))
 	}
-	program := m.Invocation()
-	m.Note("to hand over: %s migrate --from %s -n %s --apply%s", program.Name, m.from, m.client.Namespace, program.Flags)
+	program, flag := m.Invocation(), "--apply"
+	if _, ok := m.tool.(forgetter); ok {
+		flag += " --accept-install"
+	}
+	m.Note("to hand over: %s migrate --from %s -n %s %s%s", program.Name, m.from, m.client.Namespace, flag, program.Flags)
 	return nil
 }
 
@@ -76,9 +80,7 @@ func prefixed(prefix, text string) string {
 
 // compare returns what the HelmOp of an item would change in its Clusters.
 func (m *migration) compare(ctx context.Context, item *migrate.Item) string {
-	groups, err := m.comparison.Groups(ctx, &m.Base, item.HelmOp, func(reader client.Reader) client.Reader {
-		return markedReader{reader, item.Marks}
-	})
+	groups, err := m.groups(ctx, item)
 	if err != nil {
 		return fmt.Sprintf("  no preview: %v\n", err)
 	}
@@ -91,6 +93,15 @@ func (m *migration) compare(ctx context.Context, item *migrate.Item) string {
 		_, _ = fmt.Fprintf(&text, "  preview: %s: %s\n", fleet.GroupTitle(&groups[i], clusters), groups[i].Summary())
 	}
 	return text.String()
+}
+
+// groups returns what the HelmOp of an item would change in its Clusters, without a pause.
+func (m *migration) groups(ctx context.Context, item *migrate.Item) ([]preview.Group, error) {
+	helmOp := item.HelmOp.DeepCopy()
+	helmOp.Spec.Paused = false
+	return m.comparison.Groups(ctx, &m.Base, helmOp, func(reader client.Reader) client.Reader {
+		return markedReader{reader, item.Marks}
+	})
 }
 
 // printHelmOps prints the HelmOps of a plan. Gaps are comments.

@@ -53,8 +53,18 @@ type tool interface {
 	detach(ctx context.Context, c *kube.Client, item *migrate.Item) error
 }
 
+// forgetter is a tool that never hands a release over: it forgets its releases, and HelmOp installs the charts over
+// their objects. The HelmOp of an item is paused until then. All methods can be repeated.
+type forgetter interface {
+	// awaitKept waits until the tool leaves the objects of an item installed when detach deletes the objects of the tool.
+	awaitKept(ctx context.Context, c *kube.Client, item *migrate.Item) error
+
+	// awaitForgotten waits until the tool does nothing more for the releases of an item whose objects are deleted.
+	awaitForgotten(ctx context.Context, c *kube.Client, item *migrate.Item) error
+}
+
 // toolNames are the values of --from.
-var toolNames = []string{"caaph", "flux", "helm"}
+var toolNames = []string{"caaph", "flux", "fleet", "helm"}
 
 // toolOf returns the tool of --from; nil if it is unknown.
 func (m *migration) toolOf() tool {
@@ -63,6 +73,8 @@ func (m *migration) toolOf() tool {
 		return caaph{}
 	case "flux":
 		return flux{}
+	case "fleet":
+		return fleetTool{readRecord: recordIn, interval: recordInterval}
 	case "helm":
 		return plain{release: m.release, url: m.chartURL, timeout: recordTimeout}
 	default:
@@ -76,12 +88,13 @@ func list(ctx context.Context, c *kube.Client, kind schema.GroupVersionKind) ([]
 }
 
 // listIn lists the objects of a kind in a namespace.
-func listIn(ctx context.Context, c *kube.Client, kind schema.GroupVersionKind, namespace string) (
-	[]*unstructured.Unstructured, error,
-) {
+func listIn(ctx context.Context, c *kube.Client, kind schema.GroupVersionKind, namespace string,
+	opts ...client.ListOption,
+) ([]*unstructured.Unstructured, error) {
 	objects := &unstructured.UnstructuredList{}
 	objects.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	items, _, err := kube.ListAll[*unstructured.Unstructured](ctx, c, objects, client.InNamespace(namespace))
+	items, _, err := kube.ListAll[*unstructured.Unstructured](ctx, c, objects,
+		append(opts, client.InNamespace(namespace))...)
 	if kube.IsKindMissing(err) {
 		return nil, kube.WithText(fmt.Sprintf("the API server does not serve the kind %s of %s; check --context", kind.Kind,
 			kind.GroupVersion()), err)

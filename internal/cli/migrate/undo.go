@@ -55,6 +55,9 @@ func (m *migration) handBackItem(ctx context.Context, item *migrate.Item) error 
 	if err != nil {
 		return err
 	}
+	if isForgotten(item) {
+		return errDetaching
+	}
 	if len(item.From) > 0 && len(begun) == 0 {
 		m.Note("%s: its migration has not begun", item.Title())
 		return nil
@@ -128,6 +131,9 @@ func (m *migration) returnable(ctx context.Context, item *migrate.Item) (*addons
 	children, _, err := kube.ListAll[*addonsv1.HelmOpRelease](ctx, m.client, &addonsv1.HelmOpReleaseList{},
 		client.InNamespace(helmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)))
 	if err != nil {
+		return nil, err
+	}
+	if err := m.refuseReleases(item, children); err != nil {
 		return nil, err
 	}
 	var others []string

@@ -1,0 +1,334 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
+)
+
+// recordInterval is how often records are read until Fleet has deleted them.
+const recordInterval = 5 * time.Second
+
+// fleetTool is Fleet, whose agents in the clusters install the charts of HelmOps.
+//
+// When a BundleDeployment is gone, its agent reads the newest record of the release in the cluster. With the option
+// keepResources in the record, the agent deletes its records and leaves the objects. Without it, the agent uninstalls
+// the release. So the command sets the option, and deletes the HelmOp of Fleet only when the records in all clusters
+// have it. The agent may act late, for example when it was not running: it reads the record then.
+type fleetTool struct {
+	// readRecord reads the newest record of a release in a Cluster; nil if there is none.
+	readRecord func(ctx context.Context, c *kube.Client, cluster types.NamespacedName, namespace, name string) (
+		*migrate.Record, error)
+
+	// interval is how often records are read until Fleet has deleted them.
+	interval time.Duration
+}
+
+func (fleetTool) kinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{migrate.FleetHelmOpKind, migrate.FleetBundleKind, migrate.FleetDeploymentKind,
+		migrate.FleetClusterKind, migrate.FleetGroupKind}
+}
+
+func (fleetTool) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) {
+	objects := migrate.FleetObjects{}
+	for _, read := range []struct {
+		kind schema.GroupVersionKind
+		into *[]*unstructured.Unstructured
+	}{
+		{migrate.FleetHelmOpKind, &objects.HelmOps}, {migrate.FleetClusterKind, &objects.Clusters},
+		{migrate.FleetGroupKind, &objects.Groups},
+	} {
+		var err error
+		if *read.into, err = list(ctx, c, read.kind); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	// Each cluster has a namespace for its BundleDeployments.
+	objects.Deployments, err = listIn(ctx, c, migrate.FleetDeploymentKind, metav1.NamespaceAll,
+		client.MatchingLabels{migrate.FleetBundleNamespaceLabel: c.Namespace})
+	if err != nil {
+		return nil, err
+	}
+	if objects.Secrets, err = fleetSecrets(ctx, c, objects.HelmOps); err != nil {
+		return nil, err
+	}
+	clusters, err := clusterMetadata(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	plan := migrate.FromFleet(objects, clusters)
+	forgotten, err := forgottenItems(ctx, c, clusters)
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range forgotten {
+		at := slices.IndexFunc(objects.HelmOps, func(o *unstructured.Unstructured) bool {
+			return migrate.ObjectOf(o) == item.From[0]
+		})
+		switch {
+		case at < 0:
+			plan.Items = append(plan.Items, item)
+		case isDetached(objects.HelmOps[at]):
+			// Its BundleDeployments vanish.
+			plan.Items = slices.DeleteFunc(plan.Items, func(o migrate.Item) bool { return o.From[0] == item.From[0] })
+			plan.Items = append(plan.Items, item)
+		}
+	}
+	return plan, nil
+}
+
+// fleetSecrets reads the Secrets with the access to charts.
+func fleetSecrets(ctx context.Context, c *kube.Client, helmOps []*unstructured.Unstructured) (
+	map[string]migrate.FleetSecret, error,
+) {
+	secrets := map[string]migrate.FleetSecret{}
+	for _, helmOp := range helmOps {
+		name := migrate.FleetSecretName(helmOp)
+		if _, found := secrets[name]; found || name == "" {
+			continue
+		}
+		secret := &corev1.Secret{}
+		err := c.Get(ctx, client.ObjectKey{Namespace: helmOp.GetNamespace(), Name: name}, secret)
+		switch {
+		case err == nil:
+			secrets[name] = migrate.ReadFleetSecret(secret.Data)
+		case !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
+			return nil, kube.Explain(err)
+		}
+	}
+	return secrets, nil
+}
+
+// forgottenItems returns items for HelmOps whose migration has begun.
+func forgottenItems(ctx context.Context, c *kube.Client, clusters []*metav1.PartialObjectMetadata) (
+	[]migrate.Item, error,
+) {
+	helmOps, _, err := kube.ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, client.InNamespace(c.Namespace))
+	if err != nil && !kube.IsKindMissing(err) {
+		return nil, err
+	}
+	var items []migrate.Item
+	for _, helmOp := range helmOps {
+		if item, ok := migrate.ContinueFleet(helmOp, clusters); ok {
+			items = append(items, item)
+		}
+	}
+	return items, nil
+}
+
+// keepResources is the path of the option by which Fleet leaves the objects of releases installed.
+var keepResources = []string{"spec", "keepResources"}
+
+// isKept is true for a HelmOp of Fleet with the option keepResources.
+func isKept(object *unstructured.Unstructured) bool {
+	kept, _, _ := unstructured.NestedBool(object.Object, keepResources...)
+	return kept
+}
+
+// isDetached is true for a HelmOp of Fleet that the command is deleting.
+func isDetached(object *unstructured.Unstructured) bool {
+	return object.GetDeletionTimestamp() != nil && stepOf(object) == migrate.StepDetaching
+}
+
+// pause sets the option keepResources. Fleet then makes a new Helm revision of each release, with the option in its
+// record.
+func (fleetTool) pause(ctx context.Context, c *kube.Client, item *migrate.Item) error {
+	_, err := edit(ctx, c, item.From[0], func(object *unstructured.Unstructured) error {
+		if err := setPaused(object, item); err != nil || isKept(object) {
+			return err
+		}
+		annotate(object, addonsv1.MigrationKeptAnnotation, "true")
+		return unstructured.SetNestedField(object.Object, true, keepResources...)
+	})
+	return err
+}
+
+func (fleetTool) resume(ctx context.Context, c *kube.Client, item *migrate.Item) error {
+	_, err := edit(ctx, c, item.From[0], func(object *unstructured.Unstructured) error {
+		switch stepOf(object) {
+		case migrate.StepDetaching:
+			return errDetaching
+		case "":
+			return nil
+		}
+		annotate(object, addonsv1.MigrationAnnotation, "")
+		if migrate.IsKeptByMigration(object) {
+			annotate(object, addonsv1.MigrationKeptAnnotation, "")
+			unstructured.RemoveNestedField(object.Object, keepResources...)
+		}
+		return nil
+	})
+	return err
+}
+
+// detach deletes the HelmOp of Fleet, and waits until Fleet has deleted what it made of the HelmOp.
+func (fleetTool) detach(ctx context.Context, c *kube.Client, item *migrate.Item) error {
+	ref := item.From[0]
+	if _, err := markDetaching(ctx, c, item, ref, isKept); err != nil {
+		return err
+	}
+	if err := deleteKept(ctx, c, ref); err != nil {
+		return err
+	}
+	bundle := ref
+	bundle.Kind = migrate.FleetBundleKind.Kind
+	for _, gone := range []migrate.Object{ref, bundle} {
+		if err := awaitGone(ctx, c, gone); err != nil {
+			return err
+		}
+	}
+	return followDeployments(ctx, c, ref, func(deployments deploymentsByKey) (bool, error) {
+		return len(deployments) == 0, nil
+	})
+}
+
+// deleteKept deletes a HelmOp of Fleet with the option keepResources. The request is refused if the object has changed
+// since the option was read.
+func deleteKept(ctx context.Context, c *kube.Client, ref migrate.Object) error {
+	object := &unstructured.Unstructured{}
+	for range detachAttempts {
+		found, err := exists(ctx, c, ref, object)
+		if err != nil || !found {
+			return err
+		}
+		if !isKept(object) {
+			return fmt.Errorf("%s has no spec.keepResources any more, so that its deletion would uninstall its releases; end "+
+				"what changes it, and repeat the command", ref)
+		}
+		err = c.Delete(ctx, object, client.Preconditions{UID: ptr.To(object.GetUID()),
+			ResourceVersion: ptr.To(object.GetResourceVersion())})
+		if !apierrors.IsConflict(err) {
+			return kube.Explain(client.IgnoreNotFound(err))
+		}
+	}
+	return fmt.Errorf("%s: Fleet changes it all the time; repeat the command", ref)
+}
+
+// deploymentsByKey are BundleDeployments by their keys.
+type deploymentsByKey = map[client.ObjectKey]*unstructured.Unstructured
+
+// followDeployments follows the BundleDeployments of a HelmOp of Fleet until done returns true.
+func followDeployments(ctx context.Context, c *kube.Client, ref migrate.Object,
+	done func(deploymentsByKey) (bool, error),
+) error {
+	objects, list := deploymentsByKey{}, &unstructured.UnstructuredList{}
+	kind := migrate.FleetDeploymentKind
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	return kube.Follow(ctx, c, list, func(change kube.Change[*unstructured.Unstructured]) (bool, error) {
+		change.Apply(&objects)
+		return done(objects)
+	}, client.MatchingLabels{migrate.FleetBundleLabel: ref.Name, migrate.FleetBundleNamespaceLabel: ref.Namespace})
+}
+
+// awaitKept waits until all BundleDeployments have the option keepResources, and are ready with it. Then it reads the
+// records in the Clusters: the agents of Fleet obey these.
+func (f fleetTool) awaitKept(ctx context.Context, c *kube.Client, item *migrate.Item) error {
+	object := &unstructured.Unstructured{}
+	found, err := exists(ctx, c, item.From[0], object)
+	if err != nil || !found || isDetached(object) {
+		return err
+	}
+	var missing []string
+	err = followDeployments(ctx, c, item.From[0], func(deployments deploymentsByKey) (bool, error) {
+		var err error
+		missing, err = notKept(item, deployments)
+		return len(missing) == 0, err
+	})
+	if len(missing) > 0 {
+		return kube.WithText(fmt.Sprintf("Fleet has not passed on spec.keepResources to all clusters; look at its "+
+			"BundleDeployments and repeat the command, or return with --undo:\n  %s",
+			strings.Join(missing[:min(len(missing), maxMissing)], "\n  ")), err)
+	}
+	if err != nil {
+		return err
+	}
+	if missing := f.eachRecord(ctx, c, item, migrate.FleetRecordKeeps); len(missing) > 0 {
+		return fmt.Errorf("the agents of Fleet would uninstall releases; repeat the command later, or return with "+
+			"--undo:\n  %s", strings.Join(missing[:min(len(missing), maxMissing)], "\n  "))
+	}
+	return nil
+}
+
+// notKept returns what is missing for releases of an item that Fleet would uninstall. It is an error if a
+// BundleDeployment is not part of the item.
+func notKept(item *migrate.Item, deployments deploymentsByKey) ([]string, error) {
+	for key := range deployments {
+		if !slices.ContainsFunc(item.Releases, func(release migrate.Release) bool {
+			return release.Owner.Namespace == key.Namespace && release.Owner.Name == key.Name
+		}) {
+			return nil, fmt.Errorf("BundleDeployment %s was created in the meantime; repeat the command", key)
+		}
+	}
+	var missing []string
+	for i := range item.Releases {
+		owner := item.Releases[i].Owner
+		deployment := deployments[client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}]
+		if deployment == nil {
+			missing = append(missing, owner.String()+" does not exist")
+		} else if keeps, why := migrate.FleetKeeps(deployment); !keeps {
+			missing = append(missing, owner.String()+": "+why)
+		}
+	}
+	return missing, nil
+}
+
+// eachRecord reads the newest records of the releases of an item, and returns what is missing by a check.
+func (f fleetTool) eachRecord(ctx context.Context, c *kube.Client, item *migrate.Item,
+	check func(*migrate.Release, *migrate.Record) (ok bool, missing string),
+) []string {
+	results := make([]string, len(item.Releases))
+	var group errgroup.Group
+	group.SetLimit(clustersAtOnce)
+	for i := range item.Releases {
+		group.Go(func() error {
+			release := &item.Releases[i]
+			ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+			defer cancel()
+			record, err := f.readRecord(ctx, c, release.Cluster, release.Namespace, release.Name)
+			if err != nil {
+				results[i] = fmt.Sprintf("Cluster %s: the records of Helm cannot be read: %v", release.Cluster.Name, err)
+			} else if ok, missing := check(release, record); !ok {
+				results[i] = missing
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // The functions return no error: one Cluster does not stop the others.
+	return slices.DeleteFunc(results, func(result string) bool { return result == "" })
+}
+
+// awaitForgotten waits until the agents of Fleet have deleted their records. HelmOp could install the chart before, but
+// an agent could then delete a record that HelmOp has read.
+func (f fleetTool) awaitForgotten(ctx context.Context, c *kube.Client, item *migrate.Item) error {
+	var missing []string
+	err := wait.PollUntilContextCancel(ctx, f.interval, true, func(ctx context.Context) (bool, error) {
+		missing = f.eachRecord(ctx, c, item, migrate.FleetHasForgotten)
+		return len(missing) == 0, nil
+	})
+	if err != nil {
+		return kube.WithText(fmt.Sprintf("Fleet has not forgotten all releases; repeat the command later:\n  %s",
+			strings.Join(missing[:min(len(missing), maxMissing)], "\n  ")), err)
+	}
+	return nil
+}

@@ -1,0 +1,569 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
+)
+
+const fleetObjects = `
+apiVersion: fleet.cattle.io/v1alpha1
+kind: HelmOp
+metadata: {name: calico, namespace: fleet, uid: helmop, finalizers: [fleet.cattle.io/helmop-finalizer]}
+spec:
+  helm: {repo: "oci://registry.example/charts/calico", version: 1.0.0}
+  defaultNamespace: apps
+  targets: [{clusterSelector: {}}]
+---
+apiVersion: fleet.cattle.io/v1alpha1
+kind: Bundle
+metadata: {name: calico, namespace: fleet, uid: bundle, finalizers: [fleet.cattle.io/bundle-finalizer]}
+---
+apiVersion: fleet.cattle.io/v1alpha1
+kind: BundleDeployment
+metadata:
+  name: calico
+  namespace: cluster-fleet-one
+  uid: deployment
+  finalizers: [fleet.cattle.io/bundle-deployment-finalizer]
+  labels:
+    fleet.cattle.io/bundle-name: calico
+    fleet.cattle.io/bundle-namespace: fleet
+    fleet.cattle.io/cluster: one
+    fleet.cattle.io/cluster-namespace: fleet
+spec: {deploymentID: first, stagedDeploymentID: first}
+status: {appliedDeploymentID: first, ready: true, nonModified: true, release: "apps/calico:2"}
+---
+apiVersion: fleet.cattle.io/v1alpha1
+kind: Cluster
+metadata: {name: one, namespace: fleet}
+spec: {kubeConfigSecret: one-kubeconfig}
+---
+apiVersion: fleet.cattle.io/v1alpha1
+kind: ClusterGroup
+metadata: {name: all, namespace: fleet}
+spec: {selector: {}}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: one, namespace: fleet}
+`
+
+func TestFleetReport(t *testing.T) {
+	w := newWorld(t, "fleet", fleetObjects)
+	if err := w.report(t.Context(), w.plan()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Fleet HelmOp fleet/calico\n  HelmOp fleet/calico\n  1 Cluster: one\n",
+		"not carried over: spec.deleteCRDResources: "} {
+		if !strings.Contains(w.out.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, w.out.String())
+		}
+	}
+	if len(w.writes) > 0 {
+		t.Errorf("writes: %v", w.writes)
+	}
+	w.out.Reset()
+	if err := w.printHelmOps(w.plan()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"# needs the label migrated.addons.cluster.x-k8s.io/calico=true on Cluster one\n",
+		"  paused: true\n", "    addons.cluster.x-k8s.io/migrated-from: HelmOp/fleet/calico\n"} {
+		if !strings.Contains(w.out.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, w.out.String())
+		}
+	}
+}
+
+// TestAcceptInstall has flags that do not fit.
+func TestAcceptInstall(t *testing.T) {
+	for _, test := range []struct {
+		migration
+		want string
+	}{
+		{migration{from: "fleet", apply: true}, "add --accept-install"},
+		{migration{from: "flux", apply: true, acceptInstall: true}, "is for --from fleet"},
+	} {
+		if err := test.validate(); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("error: %v", err)
+		}
+	}
+	if err := (&migration{from: "fleet", apply: true, acceptInstall: true}).validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// fleetWorld is a world with Fleet: its controllers, and its agent in the Cluster "one".
+type fleetWorld struct {
+	*world
+
+	// record is the newest record of the release in the Cluster; nil if there is none. isUninstalled is true when its
+	// objects are gone.
+	record        *migrate.Record
+	isUninstalled bool
+
+	// agentIsDown is true while the agent does nothing.
+	agentIsDown bool
+}
+
+func newFleetWorld(t *testing.T) *fleetWorld {
+	t.Helper()
+	w := &fleetWorld{world: newWorld(t, "fleet", fleetObjects), record: &migrate.Record{Name: "calico", Namespace: "apps",
+		Status: "deployed", Revision: 2, ChartAnnotations: map[string]string{"fleet.cattle.io/bundle-id": "calico",
+			"fleet.cattle.io/keep-resources": "false"}}}
+	w.tool = fleetTool{interval: time.Millisecond, readRecord: func(context.Context, *kube.Client, types.NamespacedName,
+		string, string,
+	) (*migrate.Record, error) {
+		return w.record, nil
+	}}
+	w.afterPatch = func(c client.WithWatch, object client.Object) { w.reconcile(c) }
+	w.afterDelete = func(c client.WithWatch, object client.Object) { w.reconcile(c) }
+	return w
+}
+
+// get reads an object of Fleet, or returns nil.
+func (w *fleetWorld) get(c client.Client, kind schema.GroupVersionKind, namespace string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	err := c.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: "calico"}, object)
+	if client.IgnoreNotFound(err) != nil {
+		w.Fatal(err)
+	}
+	if err != nil {
+		return nil
+	}
+	return object
+}
+
+// reconcile does what Fleet and HelmOp do after a write.
+func (w *fleetWorld) reconcile(c client.WithWatch) {
+	helmOp := w.get(c, migrate.FleetHelmOpKind, "fleet")
+	bundle, deployment := w.get(c, migrate.FleetBundleKind, "fleet"),
+		w.get(c, migrate.FleetDeploymentKind, "cluster-fleet-one")
+	if helmOp != nil && helmOp.GetDeletionTimestamp() != nil {
+		// Fleet deletes the Bundle and the BundleDeployments, and removes its finalizers.
+		for _, object := range []*unstructured.Unstructured{helmOp, bundle, deployment} {
+			if object == nil {
+				continue
+			}
+			object.SetFinalizers(nil)
+			err := c.Update(w.Context(), object)
+			if err == nil && object != helmOp {
+				err = c.Delete(w.Context(), object)
+			}
+			if client.IgnoreNotFound(err) != nil {
+				w.Fatal(err)
+			}
+		}
+		deployment = nil
+	} else if helmOp != nil && deployment != nil {
+		w.pass(c, deployment, isKept(helmOp))
+	}
+	if !w.agentIsDown {
+		w.agent(c, deployment)
+	}
+	w.helmOp(c)
+}
+
+// pass passes the option keepResources on to a BundleDeployment.
+func (w *fleetWorld) pass(c client.Client, deployment *unstructured.Unstructured, keep bool) {
+	id := "first"
+	if keep {
+		id = "keep"
+	}
+	for _, path := range [][]string{{"spec", "deploymentID"}, {"spec", "stagedDeploymentID"}} {
+		if err := unstructured.SetNestedField(deployment.Object, id, path...); err != nil {
+			w.Fatal(err)
+		}
+	}
+	if err := unstructured.SetNestedField(deployment.Object, keep, "spec", "options", "keepResources"); err != nil {
+		w.Fatal(err)
+	}
+	if err := c.Update(w.Context(), deployment); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// agent is the agent of Fleet: it deploys a BundleDeployment, and cleans up after one that is gone.
+func (w *fleetWorld) agent(c client.Client, deployment *unstructured.Unstructured) {
+	if deployment == nil {
+		switch record := w.record; {
+		case record == nil || record.ChartAnnotations["fleet.cattle.io/bundle-id"] == "":
+		case record.ChartAnnotations["fleet.cattle.io/keep-resources"] != "true":
+			w.isUninstalled, w.record = true, nil
+			w.Error("the agent has uninstalled the release")
+		case record.Name == "calico":
+			w.record = nil
+		}
+		return
+	}
+	id, _, _ := unstructured.NestedString(deployment.Object, "spec", "deploymentID")
+	applied, _, _ := unstructured.NestedString(deployment.Object, "status", "appliedDeploymentID")
+	if id == applied {
+		return
+	}
+	keep, _, _ := unstructured.NestedBool(deployment.Object, "spec", "options", "keepResources")
+	w.record.Revision++
+	w.record.ChartAnnotations["fleet.cattle.io/keep-resources"] = strconv.FormatBool(keep)
+	if err := unstructured.SetNestedField(deployment.Object, id, "status", "appliedDeploymentID"); err != nil {
+		w.Fatal(err)
+	}
+	if err := c.Update(w.Context(), deployment); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// helmOp is HelmOp: it installs the chart when its HelmOp is not paused.
+func (w *fleetWorld) helmOp(c client.Client) {
+	helmOp := &addonsv1.HelmOp{}
+	if err := c.Get(w.Context(), client.ObjectKey{Namespace: "fleet", Name: "calico"}, helmOp); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			w.Fatal(err)
+		}
+		return
+	}
+	if helmOp.Spec.Paused || w.isIdle {
+		return
+	}
+	if w.get(c, migrate.FleetDeploymentKind, "cluster-fleet-one") != nil {
+		w.Error("HelmOp and Fleet both have the release")
+	}
+	if err := w.adopt(w.Context(), c, helmOp, "one"); client.IgnoreAlreadyExists(err) != nil {
+		w.Fatal(err)
+	}
+}
+
+// checkMigrated checks the end of a migration.
+func (w *fleetWorld) checkMigrated() {
+	w.Helper()
+	helmOp := &addonsv1.HelmOp{}
+	if err := w.client.Get(w.Context(), client.ObjectKey{Namespace: "fleet", Name: "calico"}, helmOp); err != nil {
+		w.Fatal(err)
+	}
+	if helmOp.Spec.Paused || helmOp.Annotations[addonsv1.MigrationAnnotation] != "" ||
+		helmOp.Annotations[addonsv1.MigratedFromAnnotation] != "HelmOp/fleet/calico" {
+		w.Errorf("HelmOp paused: %t, annotations %v", helmOp.Spec.Paused, helmOp.Annotations)
+	}
+	for kind, namespace := range map[schema.GroupVersionKind]string{migrate.FleetHelmOpKind: "fleet",
+		migrate.FleetBundleKind: "fleet", migrate.FleetDeploymentKind: "cluster-fleet-one"} {
+		if w.get(w.client, kind, namespace) != nil {
+			w.Errorf("%s exists", kind.Kind)
+		}
+	}
+	if w.isUninstalled {
+		w.Error("the release is uninstalled")
+	}
+	if items := w.plan().Items; len(items) > 0 {
+		w.Errorf("%d items are left", len(items))
+	}
+}
+
+func TestFleetHandOver(t *testing.T) {
+	w := newFleetWorld(t)
+	if err := w.handOver(t.Context(), w.plan()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"patch HelmOp calico", "patch Cluster one", "create HelmOp calico", "patch HelmOp calico",
+		"delete HelmOp calico", "patch HelmOp calico", "patch HelmOp calico"}, w.writes); diff != "" {
+		t.Error(diff)
+	}
+	const want = `Fleet HelmOp fleet/calico keeps the objects of its releases when it is deleted
+HelmOp fleet/calico created
+Fleet HelmOp fleet/calico deleted; its releases stay installed
+HelmOp fleet/calico has installed 1 release
+`
+	if diff := cmp.Diff(want, w.out.String()); diff != "" {
+		t.Error(diff)
+	}
+	w.checkMigrated()
+}
+
+// TestFleetInterruptions interrupts each write, before and after it is made, and repeats the command.
+func TestFleetInterruptions(t *testing.T) {
+	interrupted := errors.New("interrupted")
+	for _, isMade := range []bool{false, true} {
+		for number := 1; number <= 7; number++ {
+			t.Run(fmt.Sprintf("%d made %t", number, isMade), func(t *testing.T) {
+				w := newFleetWorld(t)
+				w.interrupt = func(n int, made bool) error {
+					if n == number && made == isMade {
+						return interrupted
+					}
+					return nil
+				}
+				if err := w.handOver(t.Context(), w.plan()); !errors.Is(err, interrupted) {
+					t.Fatalf("error: %v", err)
+				}
+				w.interrupt = nil
+				plan := w.plan()
+				if isDone := number == 7 && isMade; isDone != (len(plan.Items) == 0) {
+					t.Errorf("%d items", len(plan.Items))
+				}
+				if err := w.handOver(t.Context(), plan); err != nil {
+					t.Fatal(err)
+				}
+				w.checkMigrated()
+			})
+		}
+	}
+}
+
+// TestFleetUndo interrupts each write, and returns to Fleet.
+func TestFleetUndo(t *testing.T) {
+	interrupted := errors.New("interrupted")
+	for _, isMade := range []bool{false, true} {
+		for number := 1; number <= 7; number++ {
+			t.Run(fmt.Sprintf("%d made %t", number, isMade), func(t *testing.T) {
+				w := newFleetWorld(t)
+				before, cluster := w.state("HelmOp", "calico"), w.state("Cluster", "one")
+				w.interrupt = func(n int, made bool) error {
+					if n == number && made == isMade {
+						return interrupted
+					}
+					return nil
+				}
+				if err := w.handOver(t.Context(), w.plan()); !errors.Is(err, interrupted) {
+					t.Fatalf("error: %v", err)
+				}
+				w.interrupt = nil
+				err := w.handBack(t.Context(), w.plan())
+				// The fourth write is the step after which the HelmOp of Fleet is deleted.
+				if number > 4 || number == 4 && isMade {
+					if isDone := number == 7 && isMade; !isDone && !errors.Is(err, errDetaching) {
+						t.Errorf("error: %v", err)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(before, w.state("HelmOp", "calico")); diff != "" {
+					t.Error(diff)
+				}
+				if diff := cmp.Diff(cluster, w.state("Cluster", "one")); diff != "" {
+					t.Error(diff)
+				}
+				helmOps := &addonsv1.HelmOpList{}
+				if err := w.client.List(t.Context(), helmOps); err != nil || len(helmOps.Items) > 0 {
+					t.Errorf("HelmOps: %v, %v", helmOps.Items, err)
+				}
+				if keep := w.record.ChartAnnotations["fleet.cattle.io/keep-resources"]; keep != "false" {
+					t.Errorf("the record has keepResources: %s", keep)
+				}
+			})
+		}
+	}
+}
+
+// TestFleetWaits has states in which the HelmOp of Fleet must not be deleted.
+func TestFleetWaits(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*fleetWorld)
+		want   string
+	}{
+		"the agent is down": {func(w *fleetWorld) { w.agentIsDown = true }, "the agent has not deployed the newest options"},
+		"the record is another one": {func(w *fleetWorld) {
+			stale := *w.record
+			stale.ChartAnnotations = maps.Clone(w.record.ChartAnnotations)
+			w.tool = fleetTool{interval: time.Millisecond, readRecord: func(context.Context, *kube.Client, types.NamespacedName,
+				string, string,
+			) (*migrate.Record, error) {
+				return &stale, nil
+			}}
+		}, "does not have the option keepResources"},
+		"the Cluster does not answer": {func(w *fleetWorld) {
+			w.tool = fleetTool{interval: time.Millisecond, readRecord: func(context.Context, *kube.Client, types.NamespacedName,
+				string, string,
+			) (*migrate.Record, error) {
+				return nil, errors.New("no answer")
+			}}
+		}, "the records of Helm cannot be read: no answer"},
+		"another BundleDeployment": {func(w *fleetWorld) {
+			late := w.get(w.client, migrate.FleetDeploymentKind, "cluster-fleet-one").DeepCopy()
+			late.SetNamespace("cluster-fleet-two")
+			late.SetResourceVersion("")
+			created := false
+			next := w.afterPatch
+			w.afterPatch = func(c client.WithWatch, object client.Object) {
+				if !created {
+					created = true
+					if err := c.Create(w.Context(), late); err != nil {
+						w.Error(err)
+					}
+				}
+				next(c, object)
+			}
+		}, "cluster-fleet-two/calico was created in the meantime"},
+		"the HelmOp is resumed": {func(w *fleetWorld) {
+			w.isIdle = true
+			read := w.tool.(fleetTool).readRecord
+			w.tool = fleetTool{interval: time.Millisecond, readRecord: func(ctx context.Context, c *kube.Client,
+				cluster types.NamespacedName, namespace, name string,
+			) (*migrate.Record, error) {
+				helmOp := &addonsv1.HelmOp{}
+				if err := c.Get(ctx, client.ObjectKey{Namespace: "fleet", Name: "calico"}, helmOp); err != nil {
+					return nil, err
+				}
+				helmOp.Spec.Paused = false
+				if err := c.Update(ctx, helmOp); err != nil {
+					return nil, err
+				}
+				return read(ctx, c, cluster, namespace, name)
+			}}
+		}, "is not paused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFleetWorld(t)
+			test.change(w)
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			if err := w.handOver(ctx, w.plan()); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error: %v", err)
+			}
+			if object := w.get(w.client, migrate.FleetHelmOpKind, "fleet"); object == nil ||
+				object.GetDeletionTimestamp() != nil {
+				t.Error("the HelmOp of Fleet is deleted")
+			}
+		})
+	}
+}
+
+// TestFleetOptionIsRemoved has a HelmOp of Fleet whose keepResources another program removes before the deletion.
+func TestFleetOptionIsRemoved(t *testing.T) {
+	w := newFleetWorld(t)
+	next := w.afterPatch
+	w.afterPatch = func(c client.WithWatch, object client.Object) {
+		next(c, object)
+		helmOp := w.get(c, migrate.FleetHelmOpKind, "fleet")
+		if stepOf(helmOp) != migrate.StepDetaching || !isKept(helmOp) {
+			return
+		}
+		unstructured.RemoveNestedField(helmOp.Object, keepResources...)
+		if err := c.Update(t.Context(), helmOp); err != nil {
+			t.Error(err)
+		}
+	}
+	err := w.handOver(t.Context(), w.plan())
+	if err == nil || !strings.Contains(err.Error(), "has no spec.keepResources any more") {
+		t.Errorf("error: %v", err)
+	}
+	if object := w.get(w.client, migrate.FleetHelmOpKind, "fleet"); object == nil || object.GetDeletionTimestamp() != nil {
+		t.Error("the HelmOp of Fleet is deleted")
+	}
+}
+
+// TestFleetAgentIsLate has an agent that goes down before the HelmOp of Fleet is deleted, and comes back later.
+func TestFleetAgentIsLate(t *testing.T) {
+	w := newFleetWorld(t)
+	next := w.afterPatch
+	w.afterPatch = func(c client.WithWatch, object client.Object) {
+		w.agentIsDown = stepOf(w.get(c, migrate.FleetHelmOpKind, "fleet")) == migrate.StepDetaching
+		next(c, object)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := w.handOver(ctx, w.plan()); err == nil || !strings.Contains(err.Error(),
+		"Cluster one: the agent of Fleet has not deleted its records of the release") {
+		t.Errorf("error: %v", err)
+	}
+	helmOp := &addonsv1.HelmOp{}
+	if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "calico"}, helmOp); err != nil {
+		t.Fatal(err)
+	}
+	if !helmOp.Spec.Paused || w.record == nil {
+		t.Errorf("HelmOp paused: %t, record %v", helmOp.Spec.Paused, w.record)
+	}
+	w.afterPatch, w.agentIsDown = next, false
+	w.reconcile(w.client.WithWatch)
+	if err := w.handOver(t.Context(), w.plan()); err != nil {
+		t.Fatal(err)
+	}
+	w.checkMigrated()
+}
+
+// TestFleetPartialDeletion has a HelmOp of Fleet under deletion whose BundleDeployments are gone.
+func TestFleetPartialDeletion(t *testing.T) {
+	w := newFleetWorld(t)
+	w.afterDelete = func(client.WithWatch, client.Object) { w.deletionFails = errors.New("interrupted") }
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := w.handOver(ctx, w.plan()); err == nil {
+		t.Fatal("the HelmOp of Fleet is still there")
+	}
+	deployment := w.get(w.client, migrate.FleetDeploymentKind, "cluster-fleet-one")
+	deployment.SetFinalizers(nil)
+	c := w.client.WithWatch
+	w.deletionFails, w.afterDelete = nil, nil
+	if err := errors.Join(c.Update(t.Context(), deployment), c.Delete(t.Context(), deployment)); err != nil {
+		t.Fatal(err)
+	}
+	plan := w.plan()
+	if len(plan.Items) != 1 || len(plan.Items[0].Releases) != 1 || len(plan.Items[0].Blocked()) > 0 {
+		t.Fatalf("%+v", plan.Items)
+	}
+	if err := w.handBack(t.Context(), plan); !errors.Is(err, errDetaching) {
+		t.Errorf("error: %v", err)
+	}
+	w.afterDelete = func(c client.WithWatch, object client.Object) { w.reconcile(c) }
+	if err := w.handOver(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	w.checkMigrated()
+}
+
+// TestFleetUndoRefusesReleases has a HelmOp that a user resumed, so that it has a release.
+func TestFleetUndoRefusesReleases(t *testing.T) {
+	w := newFleetWorld(t)
+	item := &w.plan().Items[0]
+	helmOp, err := w.begin(t.Context(), item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.adopt(t.Context(), w.client, helmOp, "one"); err != nil {
+		t.Fatal(err)
+	}
+	w.writes = nil
+	err = w.handBack(t.Context(), w.plan())
+	if err == nil || !strings.Contains(err.Error(), "has a release in Cluster one") {
+		t.Errorf("error: %v", err)
+	}
+	if len(w.writes) > 0 {
+		t.Errorf("writes: %v", w.writes)
+	}
+}
+
+func TestIsFailure(t *testing.T) {
+	for name, test := range map[string]struct {
+		outcome preview.Outcome
+		want    bool
+	}{
+		"same":    {preview.Outcome{State: preview.StateSame}, false},
+		"failed":  {preview.Outcome{State: preview.StateFailed}, true},
+		"refused": {preview.Outcome{State: preview.StateDiffers, Action: "Refuse"}, true},
+		"changes": {preview.Outcome{State: preview.StateDiffers, Changes: []preview.Change{{Change: "Update"}}}, false},
+		"fails":   {preview.Outcome{State: preview.StateDiffers, Changes: []preview.Change{{Fails: true}}}, true},
+	} {
+		if got := isFailure(&test.outcome); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

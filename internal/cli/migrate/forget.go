@@ -1,0 +1,147 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
+)
+
+// These are the steps for a tool that forgets its releases. The HelmOp has the step of the migration in an annotation,
+// and is paused, until the objects of the tool are gone. So the command continues after an interruption.
+
+// isForgotten is true for an item whose HelmOp continues a migration: the objects of the tool are gone.
+func isForgotten(item *migrate.Item) bool {
+	return item.HelmOp != nil && stepOf(item.HelmOp) == migrate.StepInstalling
+}
+
+// checkPreview refuses an item whose HelmOp cannot be rendered or installed: its tool would forget the releases before
+// that is known.
+func (m *migration) checkPreview(ctx context.Context, item *migrate.Item) error {
+	if _, ok := m.tool.(forgetter); !ok || !m.preview || isForgotten(item) {
+		return nil
+	}
+	groups, err := m.groups(ctx, item)
+	if err != nil {
+		return fmt.Errorf("not migrated: there is no preview of its HelmOp: %w", err)
+	}
+	var failures []string
+	for i := range groups {
+		if group := &groups[i]; isFailure(&group.Outcome) {
+			failures = append(failures, fmt.Sprintf("Cluster %s: %s", group.Clusters[0], group.Summary()))
+		}
+	}
+	if len(failures) > 0 {
+		return fmt.Errorf("not migrated: the HelmOp would fail, see kubectl helmop preview; correct this first:\n  %s",
+			strings.Join(failures[:min(len(failures), maxMissing)], "\n  "))
+	}
+	return nil
+}
+
+// isFailure is true for a release that cannot be rendered, installed or upgraded.
+func isFailure(outcome *preview.Outcome) bool {
+	if outcome.State == preview.StateFailed || outcome.Action == string(model.ActionRefuse) {
+		return true
+	}
+	for i := range outcome.Changes {
+		if outcome.Changes[i].Fails {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *migration) awaitKept(ctx context.Context, item *migrate.Item) error {
+	return m.tool.(forgetter).awaitKept(ctx, m.client, item)
+}
+
+func (m *migration) awaitForgotten(ctx context.Context, item *migrate.Item) error {
+	return m.tool.(forgetter).awaitForgotten(ctx, m.client, item)
+}
+
+// checkPaused refuses to delete the objects of a tool while its HelmOp is not paused: both would change the releases.
+func (m *migration) checkPaused(ctx context.Context, item *migrate.Item) error {
+	if isForgotten(item) {
+		return nil
+	}
+	helmOp, err := m.usable(ctx, item)
+	if err == nil && (helmOp == nil || !helmOp.Spec.Paused) {
+		return fmt.Errorf("HelmOp %s/%s is not paused, and %s still has the releases; pause the HelmOp, and repeat the "+
+			"command", item.HelmOp.Namespace, item.HelmOp.Name, item.From[0])
+	}
+	return err
+}
+
+// endPause ends the pause of the HelmOp of an item. The objects of the tool are gone.
+func (m *migration) endPause(ctx context.Context, item *migrate.Item) error {
+	return m.editHelmOp(ctx, item, func(object *unstructured.Unstructured) {
+		unstructured.RemoveNestedField(object.Object, "spec", "paused")
+	})
+}
+
+func (m *migration) awaitInstallation(ctx context.Context, item *migrate.Item) error {
+	return m.awaitReleases(ctx, item, releaseWords{"installation", "installed",
+		"The objects of the releases are still there. Correct the HelmOp, and repeat the command"})
+}
+
+// complete removes the step from the HelmOp of an item.
+func (m *migration) complete(ctx context.Context, item *migrate.Item) error {
+	return m.editHelmOp(ctx, item, func(object *unstructured.Unstructured) {
+		annotate(object, addonsv1.MigrationAnnotation, "")
+	})
+}
+
+// editHelmOp changes the HelmOp of an item whose migration has begun.
+func (m *migration) editHelmOp(ctx context.Context, item *migrate.Item, change func(*unstructured.Unstructured)) error {
+	ref := migrate.Object{APIVersion: addonsv1.GroupVersion.String(), Kind: apiutil.HelmOpKind,
+		Namespace: item.HelmOp.Namespace, Name: item.HelmOp.Name}
+	object, err := edit(ctx, m.client, ref, func(object *unstructured.Unstructured) error {
+		if stepOf(object) != migrate.StepInstalling ||
+			object.GetAnnotations()[addonsv1.MigratedFromAnnotation] != item.Origin() {
+			return fmt.Errorf("it is not the HelmOp of this migration any more; see its annotations")
+		}
+		change(object)
+		return nil
+	})
+	if err == nil && object == nil {
+		return fmt.Errorf("%s was deleted during the migration; create it again with -o yaml, and without spec.paused", ref)
+	}
+	return err
+}
+
+// refuseReleases is an error if the HelmOp of an item has releases. For a tool that forgets its releases, --undo is
+// possible only while the HelmOp has none.
+func (m *migration) refuseReleases(item *migrate.Item, children []*addonsv1.HelmOpRelease) error {
+	if _, ok := m.tool.(forgetter); !ok {
+		return nil
+	}
+	for _, child := range children {
+		if apiutil.HelmOpOf(child) == item.HelmOp.Name {
+			return fmt.Errorf("HelmOp %s/%s has a release in Cluster %s already, although %s still has the release; pause the "+
+				"HelmOp, and complete the migration with --apply", item.HelmOp.Namespace, item.HelmOp.Name,
+				apiutil.ClusterKey(child).Name, item.From[0])
+		}
+	}
+	return nil
+}
+
+// exists reports whether an object exists.
+func exists(ctx context.Context, c *kube.Client, ref migrate.Object, object *unstructured.Unstructured) (bool, error) {
+	err := read(ctx, c, ref, object)
+	if apierrors.IsNotFound(err) && !kube.IsKindMissing(err) {
+		return false, nil
+	}
+	return err == nil, kube.Explain(err)
+}

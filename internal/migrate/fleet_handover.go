@@ -1,0 +1,99 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// Annotations that Fleet's agent writes into the chart of a Helm revision. By them, the agent finds the releases whose
+// BundleDeployment is gone.
+const (
+	fleetBundleAnnotation = "fleet.cattle.io/bundle-id"
+	fleetKeepAnnotation   = "fleet.cattle.io/keep-resources"
+)
+
+// FleetKeeps reports whether the agent of Fleet leaves the objects of a release installed when its BundleDeployment is
+// deleted, and if not, what is missing.
+func FleetKeeps(object *unstructured.Unstructured) (keeps bool, missing string) {
+	deployment := &fleetDeployment{}
+	if err := decode(object, deployment); err != nil {
+		return false, fmt.Sprintf("the BundleDeployment cannot be read: %v", err)
+	}
+	if !deployment.Spec.Options.KeepResources {
+		return false, "Fleet has not passed on spec.keepResources"
+	}
+	missing = deployment.missing()
+	return missing == "", missing
+}
+
+// FleetRecordKeeps reports whether the newest record of a release has the option by which the agent of Fleet leaves the
+// objects installed, and if not, what is missing. record is nil if there is none.
+func FleetRecordKeeps(release *Release, record *Record) (keeps bool, missing string) {
+	where := fmt.Sprintf("Cluster %s: ", release.Cluster.Name)
+	switch {
+	case record == nil:
+		return false, where + "Helm has no record of the release"
+	case record.ChartAnnotations[fleetBundleAnnotation] != release.Owner.Name:
+		return false, where + "the newest record of the release is not by Fleet"
+	case record.Status != "deployed":
+		return false, where + "the newest record of the release is " + record.Status
+	case record.ChartAnnotations[fleetKeepAnnotation] != "true":
+		return false, where + "the newest record of the release does not have the option keepResources"
+	default:
+		return true, ""
+	}
+}
+
+// FleetHasForgotten reports whether the agent of Fleet has done all that it will do for a release whose
+// BundleDeployment is gone, and if not, what is missing. The agent deletes the records of a release with the name of
+// the BundleDeployment. It leaves the records of a release with another name, and does nothing for them because of the
+// option keepResources. record is the newest record; nil if there is none.
+func FleetHasForgotten(release *Release, record *Record) (hasForgotten bool, missing string) {
+	switch {
+	case record == nil || record.ChartAnnotations[fleetBundleAnnotation] == "":
+		return true, ""
+	case release.Name != release.Owner.Name && record.ChartAnnotations[fleetKeepAnnotation] == "true":
+		return true, ""
+	default:
+		return false, fmt.Sprintf("Cluster %s: the agent of Fleet has not deleted its records of the release; check the "+
+			"agent, or delete the Secrets sh.helm.release.v1.%s.v* in namespace %q", release.Cluster.Name, release.Name,
+			release.Namespace)
+	}
+}
+
+// IsKeptByMigration is true for a HelmOp of Fleet whose spec.keepResources the migration has set.
+func IsKeptByMigration(object metav1.Object) bool {
+	return object.GetAnnotations()[addonsv1.MigrationKeptAnnotation] != ""
+}
+
+// ContinueFleet returns the item of a HelmOp whose migration has begun, and whose HelmOp of Fleet is gone. ok is false
+// for another HelmOp. clusters are the Clusters of its namespace.
+func ContinueFleet(helmOp *addonsv1.HelmOp, clusters []*metav1.PartialObjectMetadata) (item Item, ok bool) {
+	step, _ := Step(helmOp)
+	parts := strings.Split(helmOp.Annotations[addonsv1.MigratedFromAnnotation], "/")
+	if step != StepInstalling || len(parts) != 3 || parts[0] != FleetHelmOpKind.Kind {
+		return Item{}, false
+	}
+	version := FleetHelmOpKind.GroupVersion().String()
+	item = Item{HelmOp: helmOp, From: []Object{{APIVersion: version, Kind: parts[0], Namespace: parts[1], Name: parts[2]}}}
+	key := markKey(addonsv1.MigratedClusterLabelPrefix, helmOp.Name)
+	for _, cluster := range clusters {
+		if cluster.Labels[key] == "" {
+			continue
+		}
+		item.Releases = append(item.Releases, Release{
+			Cluster: types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name},
+			Owner:   Object{APIVersion: version, Kind: FleetDeploymentKind.Kind, Name: parts[2]},
+			Name:    helmOp.Spec.Release.Name, Namespace: helmOp.Spec.Release.Namespace})
+	}
+	return item, true
+}
