@@ -113,8 +113,8 @@ func (l *clusterctlLife) start(s *scenario) {
 	s.must(err)
 }
 
-// keepKinds runs the later manager with its own permissions and the earlier kinds, as after an upgrade that left out the
-// CustomResourceDefinitions.
+// keepKinds runs the later manager with its own permissions and the earlier kinds, as after an upgrade that left out
+// the CustomResourceDefinitions.
 func (l *clusterctlLife) keepKinds(s *scenario) {
 	l.replaceManager(s, l.later, func() { l.apply(s, laterVersion, false) })
 }

@@ -339,8 +339,8 @@ func (e engine) jobFails() {
 	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionTrue, addonsv1.HealthyReason)
 }
 
-// loadBalancer installs a Service whose load balancer appears, goes, and appears again. By default, a Service is healthy
-// without a load balancer; a check of the HelmOp changes this.
+// loadBalancer installs a Service whose load balancer appears, goes, and appears again. By default, a Service is
+// healthy without a load balancer; a check of the HelmOp changes this.
 func (e engine) loadBalancer() {
 	s := e.scenario
 	helmOp := e.helmOp(map[string]any{"loadBalancer": true}, healthTimeout(3*time.Second), func(h *addonsv1.HelmOp) {

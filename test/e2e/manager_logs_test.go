@@ -29,8 +29,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestManagerLogs reads the logs of managers in Pods with kubectl helmop. The Pods are those of the installed Deployment,
-// and run as processes. A kubelet's server has their logs.
+// TestManagerLogs reads the logs of managers in Pods with kubectl helmop. The Pods are those of the installed
+// Deployment, and run as processes. A kubelet's server has their logs.
 func TestManagerLogs(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{Controllers: podControllers, NoManager: true})

@@ -27,7 +27,8 @@ type podLog struct {
 }
 
 func newPodLog(dir, source string) *podLog {
-	return &podLog{source: source, current: filepath.Join(dir, "current.log"), previous: filepath.Join(dir, "previous.log")}
+	return &podLog{source: source, current: filepath.Join(dir, "current.log"),
+		previous: filepath.Join(dir, "previous.log")}
 }
 
 // files returns the files for the API server.

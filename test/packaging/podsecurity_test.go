@@ -46,7 +46,8 @@ func TestPodSecurity(t *testing.T) {
 	}
 
 	pods := map[string]*corev1.Pod{}
-	for _, folder := range []string{"config/default", "config/management-cluster", "config/one-namespace", "config/shard"} {
+	folders := []string{"config/default", "config/management-cluster", "config/one-namespace", "config/shard"}
+	for _, folder := range folders {
 		for _, obj := range ofKind(built(t, folder), "Deployment") {
 			template := convert[appsv1.Deployment](t, obj).Spec.Template
 			pods[folder] = &corev1.Pod{
@@ -54,7 +55,7 @@ func TestPodSecurity(t *testing.T) {
 			}
 		}
 	}
-	if len(pods) != 4 {
+	if len(pods) != len(folders) {
 		t.Fatalf("%d Pods", len(pods))
 	}
 	for folder, pod := range pods {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -109,6 +110,9 @@ type world struct {
 	deletionFails error
 	// afterDelete is called after each deletion of an object.
 	afterDelete func(client.WithWatch, client.Object)
+	// afterWatch is called after each start of a watch. The watch of a client in memory misses what happens between the
+	// list and the start.
+	afterWatch func(*client.ListOptions)
 	// afterPatch is called after each patch of an object.
 	afterPatch func(client.WithWatch, client.Object)
 	// interrupt is the error of a write, before or after it is made.
@@ -125,7 +129,7 @@ func newWorld(t *testing.T, from string, objects string) *world {
 		}
 	}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
-		Create: w.create, Patch: w.patch, Delete: w.remove})
+		Create: w.create, Patch: w.patch, Delete: w.remove, Watch: w.watch})
 	for document := range strings.SplitSeq(objects, "\n---\n") {
 		builder = builder.WithObjects(parse(t, document))
 	}
@@ -180,6 +184,16 @@ func (w *world) wrote(verb string, object client.Object) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	w.writes = append(w.writes, verb+" "+kind+" "+object.GetName())
+}
+
+func (w *world) watch(ctx context.Context, c client.WithWatch, list client.ObjectList,
+	opts ...client.ListOption,
+) (watch.Interface, error) {
+	watcher, err := c.Watch(ctx, list, opts...)
+	if err == nil && w.afterWatch != nil {
+		w.afterWatch((&client.ListOptions{}).ApplyOptions(opts))
+	}
+	return watcher, err
 }
 
 func (w *world) create(ctx context.Context, c client.WithWatch, object client.Object,
@@ -618,10 +632,19 @@ func twoCharts() string {
 func TestItemsDoNotWaitForEachOther(t *testing.T) {
 	w := newWorld(t, "caaph", twoCharts())
 	w.idleFor = "calico"
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	watched, began := context.WithCancel(ctx)
+	w.afterWatch = func(opts *client.ListOptions) {
+		if strings.Contains(opts.LabelSelector.String(), "calico") {
+			began()
+		}
+	}
 	w.afterDelete = func(c client.WithWatch, object client.Object) {
 		if object.GetName() != "metrics" {
 			return
 		}
+		<-watched.Done()
 		helmOp := &addonsv1.HelmOp{}
 		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "calico"}, helmOp); err != nil {
 			t.Error(err)
@@ -629,8 +652,6 @@ func TestItemsDoNotWaitForEachOther(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
 	if err := w.handOver(ctx, w.plan()); err != nil {
 		t.Fatal(err)
 	}

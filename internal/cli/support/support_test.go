@@ -62,7 +62,8 @@ type bed struct {
 	namespace, managers, kubeconfig string
 
 	mutex sync.Mutex
-	// logs are the logs of Pods by name, and the previous logs by name and suffix. denied are the paths that the proxy refuses.
+	// logs are the logs of Pods by name, and the previous logs by name and suffix. denied are the paths that the proxy
+	// refuses.
 	logs   map[string]string
 	denied []string
 }

@@ -145,8 +145,8 @@ func (s *Server) kwokArgs(port int) func(kubeconfig string) []string {
 	}
 }
 
-// writeStages joins kwok's stages and those of broken Pods into one configuration file: those in files whose names match
-// a pattern. With the file, kwok does not read the user's own configuration.
+// writeStages joins kwok's stages and those of broken Pods into one configuration file: those in files whose names
+// match a pattern. With the file, kwok does not read the user's own configuration.
 func (s *Server) writeStages(pattern string) error {
 	files, err := filepath.Glob(filepath.Join(s.opts.Binaries.KwokStages, pattern))
 	if err != nil {

@@ -106,8 +106,8 @@ func (s *Server) createLogNode(ctx context.Context, port int) error {
 	return nil
 }
 
-// SetLog sets the files with the log of a container of a Pod, once for each Pod. The Pod need not be assigned to LogNode
-// yet, and the files need not exist yet.
+// SetLog sets the files with the log of a container of a Pod, once for each Pod. The Pod need not be assigned to
+// LogNode yet, and the files need not exist yet.
 func (s *Server) SetLog(ctx context.Context, namespace, pod, container string, files LogFiles) error {
 	client, err := dynamic.NewForConfig(s.RESTConfig())
 	if err != nil {
