@@ -362,6 +362,30 @@ func TestMaskVersions(t *testing.T) {
 	}
 }
 
+// TestMaskCutLog leaves out the rest of an entry at the beginning of a log, and keeps the lines of a panic.
+func TestMaskCutLog(t *testing.T) {
+	t.Parallel()
+	m := newMasker(nil, []any{"s3cret"})
+	const rest = "[redacted]: the rest of an entry whose beginning is not in the log\n"
+	whole := line("I", "kept", "")
+	for text, want := range map[string]string{
+		"":                             "",
+		whole + "\n":                   whole + "\n",
+		"\t00000000  73 33\n >\n":      rest,
+		"eyJ\",\"v\":8}\n" + whole:     rest + whole + "\n",
+		"\t0\n >\n" + whole + "\na":    rest + whole + "\na\n",
+		whole + "\npanic: s3cret\n\tb": whole + "\npanic: [redacted]\n\tb\n",
+	} {
+		var entries []entry
+		if err := readEntries(strings.NewReader(text), false, func(e entry) { entries = append(entries, e) }); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.log(entries); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestMaskEntry leaves out what client-go logs with a high verbosity.
 func TestMaskEntry(t *testing.T) {
 	t.Parallel()

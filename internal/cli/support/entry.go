@@ -37,6 +37,9 @@ type entry struct {
 	// at is when the entry was written. It is zero without the timestamps of Kubernetes.
 	at time.Time
 
+	// isWhole is false for a text that is no entry: the rest of one whose beginning is not in the log, for example.
+	isWhole bool
+
 	// keys are the keys and values of the entry. Objects are "namespace/name".
 	keys map[string]string
 }
@@ -55,6 +58,7 @@ func newEntry(text string, at time.Time) entry {
 	if header == nil {
 		return e
 	}
+	e.isWhole = true
 	switch header[1] {
 	case "W":
 		e.severity = severityWarning
@@ -74,6 +78,7 @@ func (e *entry) parseJSON() {
 	if json.Unmarshal([]byte(e.text), &fields) != nil {
 		return
 	}
+	e.isWhole = true
 	if _, ok := fields["v"]; !ok {
 		e.severity = severityError
 	}

@@ -88,11 +88,7 @@ type archiveRow []string
 func logFiles(m *masker, logs map[string][]entry) []archiveFile {
 	var files []archiveFile
 	for _, name := range slices.Sorted(maps.Keys(logs)) {
-		var text strings.Builder
-		for i := range logs[name] {
-			text.WriteString(m.entry(&logs[name][i]) + "\n")
-		}
-		files = append(files, archiveFile{"logs/" + name, text.String(),
+		files = append(files, archiveFile{"logs/" + name, m.log(logs[name]),
 			plural.Count(len(logs[name]), "entry", "entries") + " of the log of the manager"})
 	}
 	return files

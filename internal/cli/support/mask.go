@@ -66,6 +66,22 @@ func (m *masker) entry(e *entry) string {
 	return m.text(e.text)
 }
 
+// log returns the texts of the entries of a log without secrets. Before the first whole entry, there may be the rest of
+// the content of a response, because the log was cut there. Later lines without a header are those of a panic.
+func (m *masker) log(entries []entry) string {
+	var text strings.Builder
+	whole := slices.IndexFunc(entries, func(e entry) bool { return e.isWhole })
+	if whole != 0 && len(entries) > 0 {
+		text.WriteString(redaction.Mark + ": the rest of an entry whose beginning is not in the log\n")
+	}
+	if whole >= 0 {
+		for i := range entries[whole:] {
+			text.WriteString(m.entry(&entries[whole+i]) + "\n")
+		}
+	}
+	return text.String()
+}
+
 // object returns a copy of an object without secrets.
 func (m *masker) object(object map[string]any) map[string]any {
 	kind, _ := object["kind"].(string)
