@@ -26,7 +26,12 @@ func (r *Reconciler) renderPinned(ctx context.Context, scope *helmOpScope, c *cl
 	number, _ := apiutil.PinOf(c.child)
 	c.own = r.renderPast(ctx, scope, apiutil.RevisionOf(c.child), c)
 	var pinned *addonsv1.HelmOpReleaseSpec
-	if number != 0 {
+	switch number {
+	case 0:
+	case apiutil.RevisionOf(c.child):
+		// The pin is carried out, whether or not the revision can be rendered now.
+		pinned = c.own
+	default:
 		if pinned, c.err = r.tryPast(ctx, scope, number, c); c.err != nil {
 			scope.retryRendering(c.err)
 			return ctx.Err()

@@ -312,7 +312,12 @@ func (r *Reconciler) tryAgain(ctx context.Context, release *addonsv1.HelmOpRelea
 ) ctrl.Result {
 	cause := requeue.Cause{Generation: release.Generation, Reason: reason}
 	wait, isNew := r.delays.After(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}, cause, err.Error())
-	if isNew {
+	switch {
+	case !isNew:
+	case errors.Is(err, helmerr.ErrStale):
+		ctrl.LoggerFrom(ctx).Info("Another program has changed the release; HelmOp reads it again", "Cluster",
+			apiutil.ClusterTitle(release))
+	default:
 		// The text of the error is without secrets. A logger might print more of the error itself.
 		ctrl.LoggerFrom(ctx).Error(nil, "Cannot bring the release to the desired state; it is tried again", "Cluster",
 			apiutil.ClusterTitle(release), "reason", reason, "error", err.Error())
@@ -327,6 +332,8 @@ func (r *Reconciler) actionFailed(ctx context.Context, p *releasePass, decision 
 	result helmclient.Result, err error,
 ) (ctrl.Result, error) {
 	if decision.Action == model.ActionTest && result.StorageChanged && !errors.Is(err, helmerr.ErrUnreachable) {
+		ctrl.LoggerFrom(ctx).Error(nil, "The tests of a release failed", "Cluster", apiutil.ClusterTitle(p.release), "error",
+			err.Error())
 		r.reportTested(p, result)
 		return ctrl.Result{RequeueAfter: requeueAtOnce}, nil
 	}

@@ -270,7 +270,7 @@ func TestIntegrationAdoptChanged(t *testing.T) {
 			for policy, waits := range map[model.Policy]bool{{TakeOwnership: true, AdoptUnchangedOnly: true}: true,
 				{TakeOwnership: true}: false} {
 				plan, err := b.client.Plan(t.Context(), b.target, desired, policy, b.options, chrt, values)
-				if err != nil || plan.Action != model.ActionUpgrade ||
+				if err != nil || (plan.Action == model.ActionRefuse) != waits ||
 					strings.Contains(plan.Message, "AdoptionWouldChange") != waits {
 					t.Errorf("plan %+v, %v", plan, err)
 				}

@@ -117,11 +117,16 @@ func TestIntegrationPlan(t *testing.T) {
 		t.Errorf("the plan changed the cluster:\n%s\n%s", before, after)
 	}
 	b.policy.InstallOnce = true
+	if plan := b.plan(chrt, values); plan.Action != model.ActionUpgrade {
+		t.Errorf("a release of the present object: %+v", plan)
+	}
+	present := b.desired.UID
+	b.desired.UID = "another"
 	if plan := b.plan(chrt, values); plan.Action != model.ActionNone || len(plan.Changes) != 0 ||
 		!strings.Contains(plan.Message, "InstallOnce") {
-		t.Errorf("installed once: %+v", plan)
+		t.Errorf("a release of a lost object: %+v", plan)
 	}
-	b.policy.InstallOnce = false
+	b.policy.InstallOnce, b.desired.UID = false, present
 	// The plan is what the upgrade does.
 	b.converge(b.desired, helmtest.NewChart("2.0.0", with(first, "new.yaml", helmtest.ConfigMap("new", "1"))),
 		map[string]any{"cidr": "2"})

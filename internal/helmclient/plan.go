@@ -37,10 +37,9 @@ func (c *Client) Plan(ctx context.Context, target model.Target, desired model.De
 	if err != nil {
 		return model.Plan{}, err
 	}
-	decision := plannedDecision(observation, desired, policy)
-	plan := model.Plan{Action: decision.Action}
+	decision := plannedDecision(observation, desired, policy, time.Now())
+	plan := model.Plan{Action: decision.Action, Message: decision.Message}
 	if !decision.Action.RendersChart() {
-		plan.Message = decision.Message
 		return plan, nil
 	}
 	if decision.State == model.StatePending || decision.State == model.StateUninstalling {
@@ -65,21 +64,26 @@ func (c *Client) Plan(ctx context.Context, target model.Target, desired model.De
 
 // Messages of plans in which HelmOp leaves the release as it is.
 const (
-	installedOnce = "The release was installed, and reconcileStrategy is InstallOnce: HelmOp changes the release only " +
-		"if it was never Ready, or when you request a retry."
+	installedOnce = "The release was installed before, and reconcileStrategy is InstallOnce: HelmOp leaves the release " +
+		"as it is, unless you request a retry."
 	adoptionHeld = "AdoptionWouldChange: HelmOp does not adopt the release while the adoption would change it. Change " +
 		"the values or the chart until nothing differs, or set install.adoption to Upgrade."
 )
 
 // plannedDecision returns the decision to install or upgrade a release. Unlike decide.Next, it ignores earlier
 // failures, because a plan shows a single attempt.
-func plannedDecision(obs model.Observation, desired model.Desired, policy model.Policy) decide.Decision {
+func plannedDecision(obs model.Observation, desired model.Desired, policy model.Policy,
+	now time.Time,
+) decide.Decision {
 	newest, _ := obs.Newest()
 	d := decide.Decision{State: obs.State(desired), Action: model.ActionUpgrade, FromRevision: newest.Revision,
 		FromID: newest.ID}
 	if d.State == model.StateForeign {
-		if next := decide.Next(obs, desired, policy, model.Past{}, time.Time{}); next.Action == model.ActionRefuse {
+		switch next := decide.Next(obs, desired, policy, model.Past{}, now); next.Action {
+		case model.ActionRefuse:
 			return next
+		case model.ActionWait:
+			d.Message = next.Message
 		}
 	}
 	switch {
@@ -87,7 +91,7 @@ func plannedDecision(obs model.Observation, desired model.Desired, policy model.
 		d.Action, d.UnchangedOnly = model.ActionAdopt, policy.AdoptUnchangedOnly
 	case d.State == model.StateInSync:
 		d.Action = model.ActionNone
-	case policy.InstallOnce && decide.WasInstalled(obs, d.State):
+	case decide.IsInstalledOnce(obs, desired, policy, d.State):
 		d.Action, d.Message = model.ActionNone, installedOnce
 	case d.State == model.StateAbsent, d.State == model.StateUninstalled:
 		d.Action = model.ActionInstall
@@ -132,7 +136,7 @@ func (s *session) plan(ctx context.Context, j job, observation model.Observation
 		}
 		plan.Action = model.ActionUpgrade
 		if j.decision.UnchangedOnly {
-			plan.Message = adoptionHeld
+			plan.Action, plan.Message = model.ActionRefuse, adoptionHeld
 		}
 	}
 	isInstall := j.decision.Action == model.ActionInstall

@@ -17,6 +17,8 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
@@ -68,7 +70,7 @@ func (p *Previewer) Selected(ctx context.Context, helmOp *addonsv1.HelmOp,
 func (p *Previewer) Clusters(ctx context.Context, helmOp *addonsv1.HelmOp, clusters []client.ObjectKey,
 	key []byte,
 ) ([]Result, error) {
-	pins, err := p.pins(ctx, helmOp)
+	children, err := p.children(ctx, helmOp)
 	if err != nil {
 		return nil, err
 	}
@@ -79,10 +81,12 @@ func (p *Previewer) Clusters(ctx context.Context, helmOp *addonsv1.HelmOp, clust
 		group.Go(func() error {
 			title := apiutil.TitleOf(helmOp.Namespace, cluster)
 			results[i] = Result{Cluster: title, Release: apiutil.ChildName(helmOp.Name, title)}
-			if pin, ok := pins[results[i].Release]; ok {
-				results[i].Outcome = Outcome{State: StatePinned, Message: pin}
+			child := children[results[i].Release]
+			if number, pinned := apiutil.PinOf(child); pinned {
+				results[i].Outcome = Outcome{State: StatePinned,
+					Message: fmt.Sprintf("pinned to HelmOp revision %d, so the change does not reach it", number)}
 			} else {
-				results[i].Outcome = p.result(ctx, helmOp, cluster, key)
+				results[i].Outcome = p.result(ctx, helmOp, cluster, child, key)
 			}
 			return nil
 		})
@@ -92,25 +96,25 @@ func (p *Previewer) Clusters(ctx context.Context, helmOp *addonsv1.HelmOp, clust
 	return results, nil
 }
 
-// pins returns the pinned releases of a HelmOp, with a message for each.
-func (p *Previewer) pins(ctx context.Context, helmOp *addonsv1.HelmOp) (map[string]string, error) {
+// children returns the HelmOpReleases of a HelmOp by their names.
+func (p *Previewer) children(ctx context.Context, helmOp *addonsv1.HelmOp) (map[string]*addonsv1.HelmOpRelease, error) {
 	list := &addonsv1.HelmOpReleaseList{}
 	if err := p.Client.List(ctx, list, client.InNamespace(helmOp.Namespace),
 		client.MatchingLabels(apiutil.ChildSelector(helmOp))); err != nil {
 		return nil, fmt.Errorf("listing the releases of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
 	}
-	pins := map[string]string{}
+	children := map[string]*addonsv1.HelmOpRelease{}
 	for i := range list.Items {
-		if number, pinned := apiutil.PinOf(&list.Items[i]); pinned {
-			pins[list.Items[i].Name] = fmt.Sprintf("pinned to HelmOp revision %d, so the change does not reach it", number)
-		}
+		children[list.Items[i].Name] = &list.Items[i]
 	}
-	return pins, nil
+	return children, nil
 }
 
-// result previews a HelmOp in one Cluster.
-func (p *Previewer) result(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey, key []byte) Outcome {
-	outcome, err := p.outcome(ctx, helmOp, cluster, key)
+// result previews a HelmOp in one Cluster. child is the existing HelmOpRelease; nil if there is none.
+func (p *Previewer) result(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey,
+	child *addonsv1.HelmOpRelease, key []byte,
+) Outcome {
+	outcome, err := p.outcome(ctx, helmOp, cluster, child, key)
 	switch {
 	case errors.Is(err, ErrNoKubeconfig), errors.Is(err, errNotReady):
 		return Outcome{State: StateNotReady, Message: err.Error()}
@@ -124,8 +128,11 @@ func (p *Previewer) result(ctx context.Context, helmOp *addonsv1.HelmOp, cluster
 // errNotReady means that a Cluster cannot have releases yet.
 var errNotReady = errors.New("the control plane of the Cluster is not initialized")
 
+// installedOnce is the message about a release that was installed once.
+const installedOnce = "The release was installed once (reconcileStrategy InstallOnce), and HelmOp leaves it as it is"
+
 func (p *Previewer) outcome(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey,
-	key []byte,
+	child *addonsv1.HelmOpRelease, key []byte,
 ) (Outcome, error) {
 	release, err := p.Release(ctx, helmOp, cluster)
 	if err != nil {
@@ -133,6 +140,13 @@ func (p *Previewer) outcome(ctx context.Context, helmOp *addonsv1.HelmOp, cluste
 	}
 	if !release.IsReady {
 		return Outcome{}, errNotReady
+	}
+	if child != nil {
+		if releasespec.IsDone(&release.HelmOpRelease.Spec, child) {
+			return Outcome{State: StateSame, Action: string(model.ActionNone), Message: installedOnce}, nil
+		}
+		// The records of the present object count otherwise than those of a lost one.
+		release.HelmOpRelease.UID = child.UID
 	}
 	plan, err := p.Plan(ctx, release)
 	if err != nil {

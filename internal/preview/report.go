@@ -47,7 +47,7 @@ type Outcome struct {
 	State State `json:"state"`
 
 	// Action is "Install", "Upgrade", "Adopt" for a release of another owner that is adopted without a change, "Refuse",
-	// or "None" for a release in sync; empty if there is no preview.
+	// or "None" for a release that is in sync or was installed once; empty if there is no preview.
 	Action string `json:"action,omitempty"`
 
 	// Message is why there is no preview, why the action is refused, or a remark.
@@ -272,6 +272,8 @@ func generalize(text, cluster, release string) string {
 // (~), re-created (±) and deleted (-), and the changes that would fail (!).
 func (o *Outcome) Summary() string {
 	switch {
+	case o.State == StateSame && o.Action == string(model.ActionNone) && o.Message != "":
+		return "no changes: " + strings.Join(strings.Fields(o.Message), " ")
 	case o.State == StateSame:
 		return "no changes"
 	case o.State != StateDiffers, o.Action == string(model.ActionRefuse):

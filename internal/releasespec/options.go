@@ -246,6 +246,12 @@ func Impersonated(release *addonsv1.HelmOpRelease) string {
 	}
 }
 
+// IsDone reports whether a release was installed once, so that a spec with the reconcileStrategy InstallOnce does not
+// change it any more.
+func IsDone(spec *addonsv1.HelmOpReleaseSpec, release *addonsv1.HelmOpRelease) bool {
+	return IsInstalledOnce(spec) && release.Annotations[addonsv1.InstalledOnceAnnotation] == "true"
+}
+
 // IsInstalledOnce reports whether HelmOp leaves a release alone after its installation. Default: false.
 func IsInstalledOnce(spec *addonsv1.HelmOpReleaseSpec) bool {
 	return spec.ReconcileStrategy == addonsv1.ReconcileStrategyInstallOnce

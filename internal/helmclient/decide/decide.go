@@ -162,7 +162,7 @@ func Next(obs model.Observation, desired model.Desired, policy model.Policy, pas
 // decide decides by the observed state, without drift.
 func (s situation) decide(d Decision) Decision {
 	revision := s.newest.Revision
-	if s.isInstalledOnce(d.State) {
+	if !s.past.RetryRequested && IsInstalledOnce(s.obs, s.desired, s.policy, d.State) {
 		return d.stay(model.ActionNone, ReasonInstalledOnce, fmt.Sprintf(
 			"The release was installed once, and stays at Helm revision %d.", revision))
 	}
@@ -208,23 +208,18 @@ func (s situation) decide(d Decision) Decision {
 	}
 }
 
-// isInstalledOnce reports whether a release must be left alone although it differs from the desired state, because it
+// IsInstalledOnce reports whether a release must be left alone although it differs from the desired state, because it
 // was installed for an object that was lost. The records do not say whether a release was ever Ready, so they prove
 // nothing about a release of the present object: its owner decides when it is done. A failed or interrupted first
-// installation is continued, and a release in sync is tested.
-func (s situation) isInstalledOnce(state model.State) bool {
-	if !s.policy.InstallOnce || s.past.RetryRequested {
+// installation is continued, and a release in sync is tested. A requested retry upgrades the release.
+func IsInstalledOnce(obs model.Observation, desired model.Desired, policy model.Policy, state model.State) bool {
+	if !policy.InstallOnce {
 		return false
 	}
-	isOwn := func(r model.Record) bool { return r.IsFor(s.desired) }
-	return WasInstalled(s.obs, state) && !slices.ContainsFunc(s.obs.Records, isOwn)
-}
-
-// WasInstalled reports whether a release of the owner differs from the desired state, and a revision of it worked.
-func WasInstalled(obs model.Observation, state model.State) bool {
 	switch state {
 	case model.StateOutOfSync, model.StateUnmanaged, model.StateRolledBack:
-		return slices.ContainsFunc(obs.Records, model.Record.Worked)
+		isOwn := func(r model.Record) bool { return r.IsFor(desired) }
+		return slices.ContainsFunc(obs.Records, model.Record.Worked) && !slices.ContainsFunc(obs.Records, isOwn)
 	default:
 		return false
 	}

@@ -11,7 +11,8 @@ import (
 // those from Secrets.
 type Plan struct {
 	// Action is ActionInstall or ActionUpgrade; ActionAdopt if the release of another owner is adopted without a change;
-	// ActionNone if the release is in sync or was installed once; ActionRefuse if the release belongs to another owner.
+	// ActionNone if the release is in sync or was installed once; ActionRefuse if the release belongs to another owner, or
+	// if its adoption waits because it would change the release.
 	Action Action
 	// Message explains ActionAdopt, ActionRefuse and ActionNone for a release that was installed once, or has what the
 	// action waits for; empty otherwise.
