@@ -36,7 +36,8 @@ func FleetKeeps(object *unstructured.Unstructured) (keeps bool, missing string) 
 }
 
 // FleetRecordKeeps reports whether the newest record of a release has the option by which the agent of Fleet leaves the
-// objects installed, and if not, what is missing. record is nil if there is none.
+// objects installed, and the version of the chart that HelmOp installs, and if not, what is missing. record is nil if
+// there is none.
 func FleetRecordKeeps(release *Release, record *Record) (keeps bool, missing string) {
 	where := fmt.Sprintf("Cluster %s: ", release.Cluster.Name)
 	switch {
@@ -48,6 +49,10 @@ func FleetRecordKeeps(release *Release, record *Record) (keeps bool, missing str
 		return false, where + "the newest record of the release is " + record.Status
 	case record.ChartAnnotations[fleetKeepAnnotation] != "true":
 		return false, where + "the newest record of the release does not have the option keepResources"
+	case release.Version != "" && strings.TrimPrefix(record.Version, "v") != strings.TrimPrefix(release.Version, "v"):
+		return false, fmt.Sprintf("%sthe release has version %s of the chart, and HelmOp would install %s; set "+
+			"spec.helm.version of Fleet's HelmOp to the version that you want, and wait until Fleet is ready", where,
+			record.Version, release.Version)
 	default:
 		return true, ""
 	}

@@ -128,8 +128,8 @@ type fleetWorld struct {
 func newFleetWorld(t *testing.T) *fleetWorld {
 	t.Helper()
 	w := &fleetWorld{world: newWorld(t, "fleet", fleetObjects), record: &migrate.Record{Name: "calico", Namespace: "apps",
-		Status: "deployed", Revision: 2, ChartAnnotations: map[string]string{"fleet.cattle.io/bundle-id": "calico",
-			"fleet.cattle.io/keep-resources": "false"}}}
+		Version: "1.0.0", Status: "deployed", Revision: 2, ChartAnnotations: map[string]string{
+			"fleet.cattle.io/bundle-id": "calico", "fleet.cattle.io/keep-resources": "false"}}}
 	w.tool = fleetTool{interval: time.Millisecond, readRecord: func(context.Context, *kube.Client, types.NamespacedName,
 		string, string,
 	) (*migrate.Record, error) {
@@ -390,6 +390,8 @@ func TestFleetWaits(t *testing.T) {
 				return &stale, nil
 			}}
 		}, "does not have the option keepResources"},
+		"the record has a newer chart": {func(w *fleetWorld) { w.record.Version = "1.1.0" },
+			"the release has version 1.1.0 of the chart, and HelmOp would install 1.0.0"},
 		"the Cluster does not answer": {func(w *fleetWorld) {
 			w.tool = fleetTool{interval: time.Millisecond, readRecord: func(context.Context, *kube.Client, types.NamespacedName,
 				string, string,
