@@ -5,6 +5,7 @@ package migrate
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,6 +79,29 @@ func FleetHasForgotten(release *Release, record *Record) (hasForgotten bool, mis
 // IsKeptByMigration is true for a HelmOp of Fleet whose spec.keepResources the migration has set.
 func IsKeptByMigration(object metav1.Object) bool {
 	return object.GetAnnotations()[addonsv1.MigrationKeptAnnotation] != ""
+}
+
+// keptGeneration returns the generation of a HelmOp of Fleet when the migration has set its spec.keepResources.
+func (h *fleetHelmOp) keptGeneration() int64 {
+	if h.Spec.KeepResources {
+		return h.Generation
+	}
+	return h.Generation + 1
+}
+
+// IsFleetSource reports whether a HelmOp was made from the current spec of a HelmOp of Fleet. Fleet must keep its
+// objects, or the command is about to set this option.
+func IsFleetSource(helmOp *addonsv1.HelmOp, object *unstructured.Unstructured) bool {
+	from := &fleetHelmOp{}
+	generation, _, _ := strings.Cut(helmOp.Annotations[addonsv1.MigrationSourceAnnotation], "/")
+	return decode(object, from) == nil && generation == strconv.FormatInt(from.keptGeneration(), 10)
+}
+
+// HasSameSource reports whether two HelmOps were made from the same spec of a HelmOp of Fleet.
+func HasSameSource(a, b *addonsv1.HelmOp) bool {
+	first, _, _ := strings.Cut(a.Annotations[addonsv1.MigrationSourceAnnotation], "/")
+	second, _, _ := strings.Cut(b.Annotations[addonsv1.MigrationSourceAnnotation], "/")
+	return first == second
 }
 
 // ContinueFleet returns the item of a HelmOp whose migration has begun, and whose HelmOp of Fleet is gone. ok is false

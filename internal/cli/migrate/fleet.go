@@ -5,6 +5,7 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -155,6 +156,9 @@ func isDetached(object *unstructured.Unstructured) bool {
 // record.
 func (fleetTool) pause(ctx context.Context, c *kube.Client, item *migrate.Item) error {
 	_, err := edit(ctx, c, item.From[0], func(object *unstructured.Unstructured) error {
+		if !isForgotten(item) && !migrate.IsFleetSource(item.HelmOp, object) {
+			return errors.New("it has changed since the command read it; repeat the command")
+		}
 		if err := setPaused(object, item); err != nil || isKept(object) {
 			return err
 		}
@@ -188,7 +192,7 @@ func (fleetTool) detach(ctx context.Context, c *kube.Client, item *migrate.Item)
 	if _, err := markDetaching(ctx, c, item, ref, isKept); err != nil {
 		return err
 	}
-	if err := deleteKept(ctx, c, ref); err != nil {
+	if err := deleteKept(ctx, c, item, ref); err != nil {
 		return err
 	}
 	bundle := ref
@@ -203,9 +207,9 @@ func (fleetTool) detach(ctx context.Context, c *kube.Client, item *migrate.Item)
 	})
 }
 
-// deleteKept deletes a HelmOp of Fleet with the option keepResources. The request is refused if the object has changed
-// since the option was read.
-func deleteKept(ctx context.Context, c *kube.Client, ref migrate.Object) error {
+// deleteKept deletes a HelmOp of Fleet with the option keepResources, and with the spec from which the HelmOp of an
+// item was made. The request is refused if the object has changed since these were read.
+func deleteKept(ctx context.Context, c *kube.Client, item *migrate.Item, ref migrate.Object) error {
 	object := &unstructured.Unstructured{}
 	for range detachAttempts {
 		found, err := exists(ctx, c, ref, object)
@@ -215,6 +219,10 @@ func deleteKept(ctx context.Context, c *kube.Client, ref migrate.Object) error {
 		if !isKept(object) {
 			return fmt.Errorf("%s has no spec.keepResources any more, so that its deletion would uninstall its releases; end "+
 				"what changes it, and repeat the command", ref)
+		}
+		// A deletion changes the generation, too.
+		if object.GetDeletionTimestamp() == nil && !migrate.IsFleetSource(item.HelmOp, object) {
+			return fmt.Errorf("%s has changed since the HelmOp was made from it; %s", ref, makeAgain)
 		}
 		err = c.Delete(ctx, object, client.Preconditions{UID: ptr.To(object.GetUID()),
 			ResourceVersion: ptr.To(object.GetResourceVersion())})

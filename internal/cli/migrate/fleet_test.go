@@ -121,6 +121,9 @@ type fleetWorld struct {
 	record        *migrate.Record
 	isUninstalled bool
 
+	// isKept is true when the HelmOp of Fleet has the option keepResources.
+	isKept bool
+
 	// agentIsDown is true while the agent does nothing.
 	agentIsDown bool
 }
@@ -135,7 +138,10 @@ func newFleetWorld(t *testing.T) *fleetWorld {
 	) (*migrate.Record, error) {
 		return w.record, nil
 	}}
-	w.afterPatch = func(c client.WithWatch, object client.Object) { w.reconcile(c) }
+	w.afterPatch = func(c client.WithWatch, object client.Object) {
+		w.generate(c, object)
+		w.reconcile(c)
+	}
 	w.afterDelete = func(c client.WithWatch, object client.Object) { w.reconcile(c) }
 	return w
 }
@@ -152,6 +158,29 @@ func (w *fleetWorld) get(c client.Client, kind schema.GroupVersionKind, namespac
 		return nil
 	}
 	return object
+}
+
+// generate does what an API server does: a change of the spec is a new generation.
+func (w *fleetWorld) generate(c client.WithWatch, object client.Object) {
+	helmOp, ok := object.(*unstructured.Unstructured)
+	if !ok || helmOp.GroupVersionKind() != migrate.FleetHelmOpKind || isKept(helmOp) == w.isKept {
+		return
+	}
+	w.isKept = isKept(helmOp)
+	helmOp.SetGeneration(helmOp.GetGeneration() + 1)
+	if err := c.Update(w.Context(), helmOp); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// change changes the spec of the HelmOp of Fleet.
+func (w *fleetWorld) change(c client.Client) {
+	helmOp := w.get(c, migrate.FleetHelmOpKind, "fleet")
+	helmOp.SetGeneration(helmOp.GetGeneration() + 1)
+	err := unstructured.SetNestedField(helmOp.Object, "2.0.0", "spec", "helm", "version")
+	if err = errors.Join(err, c.Update(w.Context(), helmOp)); err != nil {
+		w.Fatal(err)
+	}
 }
 
 // reconcile does what Fleet and HelmOp do after a write.
@@ -470,6 +499,48 @@ func TestFleetOptionIsRemoved(t *testing.T) {
 	}
 	if object := w.get(w.client, migrate.FleetHelmOpKind, "fleet"); object == nil || object.GetDeletionTimestamp() != nil {
 		t.Error("the HelmOp of Fleet is deleted")
+	}
+}
+
+// TestFleetSpecChanges has a HelmOp of Fleet whose spec a user changes during the migration.
+func TestFleetSpecChanges(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*fleetWorld)
+		want   string
+	}{
+		"after the plan": {func(w *fleetWorld) { w.change(w.client) }, "it has changed since the command read it"},
+		"between two runs": {func(w *fleetWorld) {
+			if _, err := w.begin(w.Context(), &w.plan().Items[0]); err != nil {
+				w.Fatal(err)
+			}
+			w.change(w.client)
+		}, "was made from another state of Fleet HelmOp fleet/calico"},
+		"before the deletion": {func(w *fleetWorld) {
+			next, isChanged := w.afterPatch, false
+			w.afterPatch = func(c client.WithWatch, object client.Object) {
+				next(c, object)
+				if !isChanged && stepOf(w.get(c, migrate.FleetHelmOpKind, "fleet")) == migrate.StepDetaching {
+					isChanged = true
+					w.change(c)
+				}
+			}
+		}, "has changed since the HelmOp was made from it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFleetWorld(t)
+			plan := w.plan()
+			test.change(w)
+			if name == "between two runs" {
+				plan = w.plan()
+			}
+			if err := w.handOver(t.Context(), plan); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error: %v", err)
+			}
+			if object := w.get(w.client, migrate.FleetHelmOpKind, "fleet"); object == nil ||
+				object.GetDeletionTimestamp() != nil {
+				t.Error("the HelmOp of Fleet is deleted")
+			}
+		})
 	}
 }
 

@@ -27,6 +27,21 @@ func isForgotten(item *migrate.Item) bool {
 	return item.HelmOp != nil && stepOf(item.HelmOp) == migrate.StepInstalling
 }
 
+// makeAgain is what to do about a HelmOp that does not fit the objects of the tool.
+const makeAgain = "delete the paused HelmOp with --cascade=orphan, and repeat the command"
+
+// checkSource refuses an existing HelmOp that was not made from the objects of the tool as they are now.
+func (m *migration) checkSource(item *migrate.Item, helmOp *addonsv1.HelmOp) error {
+	if _, ok := m.tool.(forgetter); !ok || isForgotten(item) {
+		return nil
+	}
+	if !migrate.HasSameSource(helmOp, item.HelmOp) {
+		return fmt.Errorf("HelmOp %s/%s was made from another state of %s, see its annotation %s; %s", helmOp.Namespace,
+			helmOp.Name, item.From[0], addonsv1.MigrationSourceAnnotation, makeAgain)
+	}
+	return nil
+}
+
 // checkPreview refuses an item whose HelmOp cannot be rendered or installed: its tool would forget the releases before
 // that is known.
 func (m *migration) checkPreview(ctx context.Context, item *migrate.Item) error {

@@ -95,6 +95,9 @@ func (m *migration) usable(ctx context.Context, item *migrate.Item) (*addonsv1.H
 		return nil, fmt.Errorf("HelmOp %s/%s is being deleted; wait until the HelmOp is gone, and repeat the command",
 			helmOp.Namespace, helmOp.Name)
 	}
+	if err == nil && helmOp != nil {
+		err = m.checkSource(item, helmOp)
+	}
 	return helmOp, err
 }
 
