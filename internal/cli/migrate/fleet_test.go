@@ -87,7 +87,9 @@ func TestFleetReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"# needs the label migrated.addons.cluster.x-k8s.io/calico=true on Cluster one\n",
-		"  paused: true\n", "    addons.cluster.x-k8s.io/migrated-from: HelmOp/fleet/calico\n"} {
+		"  paused: true\n", "    addons.cluster.x-k8s.io/migrated-from: HelmOp/fleet/calico\n",
+		"    addons.cluster.x-k8s.io/migration: Installing calico\n",
+		"    addons.cluster.x-k8s.io/migration-source: 1/1\n"} {
 		if !strings.Contains(w.out.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, w.out.String())
 		}
@@ -539,6 +541,38 @@ func TestFleetSpecChanges(t *testing.T) {
 			if object := w.get(w.client, migrate.FleetHelmOpKind, "fleet"); object == nil ||
 				object.GetDeletionTimestamp() != nil {
 				t.Error("the HelmOp of Fleet is deleted")
+			}
+		})
+	}
+}
+
+// TestFleetHelmOpOfUser has HelmOps that a user creates from the output of the command.
+func TestFleetHelmOpOfUser(t *testing.T) {
+	for name, test := range map[string]struct{ without, want string }{
+		"as printed":         {},
+		"without the step":   {addonsv1.MigrationAnnotation, "does not have the annotation"},
+		"without the source": {addonsv1.MigrationSourceAnnotation, "was made from another state of Fleet HelmOp fleet/calico"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFleetWorld(t)
+			helmOp := w.generated(&w.plan().Items[0])
+			delete(helmOp.Annotations, test.without)
+			if err := w.client.Create(t.Context(), helmOp); err != nil {
+				t.Fatal(err)
+			}
+			err := w.handOver(t.Context(), w.plan())
+			if test.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.checkMigrated()
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error: %v", err)
+			}
+			if object := w.get(w.client, migrate.FleetHelmOpKind, "fleet"); isKept(object) {
+				t.Error("the HelmOp of Fleet is changed")
 			}
 		})
 	}

@@ -35,6 +35,11 @@ func (m *migration) checkSource(item *migrate.Item, helmOp *addonsv1.HelmOp) err
 	if _, ok := m.tool.(forgetter); !ok || isForgotten(item) {
 		return nil
 	}
+	if stepOf(helmOp) != migrate.StepInstalling {
+		return fmt.Errorf("HelmOp %s/%s does not have the annotation %s: %s %s, by which the command continues when the "+
+			"objects of the tool are gone; delete the HelmOp with --cascade=orphan, or let the command create it",
+			helmOp.Namespace, helmOp.Name, addonsv1.MigrationAnnotation, migrate.StepInstalling, helmOp.Name)
+	}
 	if !migrate.HasSameSource(helmOp, item.HelmOp) {
 		return fmt.Errorf("HelmOp %s/%s was made from another state of %s, see its annotation %s; %s", helmOp.Namespace,
 			helmOp.Name, item.From[0], addonsv1.MigrationSourceAnnotation, makeAgain)
