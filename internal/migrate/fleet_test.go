@@ -492,6 +492,39 @@ func TestBegunFleetMigration(t *testing.T) {
 	}
 }
 
+func TestContinueFleet(t *testing.T) {
+	key := addonsv1.MigratedClusterLabelPrefix + "/app"
+	for name, test := range map[string]struct {
+		source  string
+		labeled []string
+		want    string
+	}{
+		"all":             {"2/2", []string{"one", "two"}, ""},
+		"one of two":      {"2/2", []string{"one"}, "1 of the Clusters with a release do not have the label " + key},
+		"none":            {"2/2", nil, "2 of the Clusters"},
+		"no number":       {"", []string{"one"}, ""},
+		"none, no number": {"", nil, "1 of the Clusters"},
+	} {
+		helmOp := newHelmOp("fleet", "app", "HelmOp/fleet/app")
+		helmOp.Annotations[addonsv1.MigrationAnnotation] = "Installing app"
+		helmOp.Annotations[addonsv1.MigrationSourceAnnotation] = test.source
+		clusters := capiClusters()
+		for _, cluster := range clusters {
+			if slices.Contains(test.labeled, cluster.Name) {
+				cluster.Labels[key] = "true"
+			}
+		}
+		item, ok := ContinueFleet(helmOp, clusters)
+		if !ok || len(item.Releases) != len(test.labeled) {
+			t.Errorf("%s: %t, %v", name, ok, item.Releases)
+		}
+		blocked := item.Blocked()
+		if (test.want == "") != (len(blocked) == 0) || test.want != "" && !strings.Contains(blocked[0].Text, test.want) {
+			t.Errorf("%s: %v", name, blocked)
+		}
+	}
+}
+
 func TestFleetKeeps(t *testing.T) {
 	for name, test := range map[string]struct {
 		keep   bool
