@@ -326,6 +326,35 @@ func (f fleetTool) eachRecord(ctx context.Context, c *kube.Client, item *migrate
 	return slices.DeleteFunc(results, func(result string) bool { return result == "" })
 }
 
+// checkGone implements forgetter.
+func (fleetTool) checkGone(ctx context.Context, c *kube.Client, item *migrate.Item) error {
+	ref := item.From[0]
+	bundle := ref
+	bundle.Kind = migrate.FleetBundleKind.Kind
+	found, object := "", &unstructured.Unstructured{}
+	for _, gone := range []migrate.Object{ref, bundle} {
+		if isThere, err := exists(ctx, c, gone, object); err != nil {
+			return err
+		} else if isThere {
+			found = gone.String()
+		}
+	}
+	deployments, err := listIn(ctx, c, migrate.FleetDeploymentKind, metav1.NamespaceAll,
+		client.MatchingLabels{migrate.FleetBundleLabel: ref.Name, migrate.FleetBundleNamespaceLabel: ref.Namespace})
+	if err != nil {
+		return err
+	}
+	if len(deployments) > 0 && found == "" {
+		found = migrate.ObjectOf(deployments[0]).String()
+	}
+	if found == "" {
+		return nil
+	}
+	return fmt.Errorf("%s exists again, so that HelmOp and Fleet would both change the releases, and the HelmOp stays "+
+		"paused; end what creates the object, set spec.keepResources in %s, wait until Fleet is ready, delete it, and "+
+		"repeat the command", found, ref)
+}
+
 // awaitForgotten waits until the agents of Fleet have deleted their records. HelmOp could install the chart before, but
 // an agent could then delete a record that HelmOp has read.
 func (f fleetTool) awaitForgotten(ctx context.Context, c *kube.Client, item *migrate.Item) error {

@@ -578,6 +578,36 @@ func TestFleetHelmOpOfUser(t *testing.T) {
 	}
 }
 
+// TestFleetObjectsReturn has objects of Fleet that another program creates again before the pause ends.
+func TestFleetObjectsReturn(t *testing.T) {
+	for name, document := range map[string]int{"HelmOp": 0, "Bundle": 1, "BundleDeployment": 2} {
+		t.Run(name, func(t *testing.T) {
+			w := newFleetWorld(t)
+			read, isMade := w.tool.(fleetTool).readRecord, false
+			w.tool = fleetTool{interval: time.Millisecond, readRecord: func(ctx context.Context, c *kube.Client,
+				cluster types.NamespacedName, namespace, name string,
+			) (*migrate.Record, error) {
+				record, err := read(ctx, c, cluster, namespace, name)
+				if record == nil && !isMade {
+					isMade = true
+					err = errors.Join(err, w.client.WithWatch.Create(ctx,
+						parse(t, strings.Split(fleetObjects, "\n---\n")[document])))
+				}
+				return record, err
+			}}
+			err := w.handOver(t.Context(), w.plan())
+			if err == nil || !strings.Contains(err.Error(), "Fleet "+name+" ") || !strings.Contains(err.Error(), "exists again") {
+				t.Errorf("error: %v", err)
+			}
+			helmOp := &addonsv1.HelmOp{}
+			if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "calico"}, helmOp); err != nil ||
+				!helmOp.Spec.Paused {
+				t.Errorf("HelmOp paused: %t, %v", helmOp.Spec.Paused, err)
+			}
+		})
+	}
+}
+
 // TestFleetAgentIsLate has an agent that goes down before the HelmOp of Fleet is deleted, and comes back later.
 func TestFleetAgentIsLate(t *testing.T) {
 	w := newFleetWorld(t)
