@@ -105,7 +105,8 @@ func HasSameSource(a, b *addonsv1.HelmOp) bool {
 }
 
 // ContinueFleet returns the item of a HelmOp whose migration has begun, and whose HelmOp of Fleet is gone. ok is false
-// for another HelmOp. clusters are the Clusters of its namespace. The item is blocked if Clusters have lost their label.
+// for another HelmOp. clusters are the Clusters of its namespace. The item is blocked if Clusters have lost their
+// label.
 func ContinueFleet(helmOp *addonsv1.HelmOp, clusters []*metav1.PartialObjectMetadata) (item Item, ok bool) {
 	step, _ := Step(helmOp)
 	parts := strings.Split(helmOp.Annotations[addonsv1.MigratedFromAnnotation], "/")
@@ -128,8 +129,8 @@ func ContinueFleet(helmOp *addonsv1.HelmOp, clusters []*metav1.PartialObjectMeta
 	// Without the annotation, there must be one.
 	want, _ := strconv.Atoi(text)
 	if missing := max(want, 1) - len(item.Releases); missing > 0 {
-		item.block("metadata", "%d of the Clusters with a release do not have the label %s, by which the HelmOp selects them; "+
-			"set the label again, or, if the Clusters are gone, the number of Clusters in the annotation %s of the HelmOp",
+		item.block("metadata", "%d of the Clusters with a release do not have the label %s, by which the HelmOp selects "+
+			"them; set the label again, or, if the Clusters are gone, the number of Clusters in the annotation %s of the HelmOp",
 			missing, key, addonsv1.MigrationSourceAnnotation)
 	}
 	return item, true

@@ -551,7 +551,7 @@ func TestFleetHelmOpOfUser(t *testing.T) {
 	for name, test := range map[string]struct{ without, want string }{
 		"as printed":         {},
 		"without the step":   {addonsv1.MigrationAnnotation, "does not have the annotation"},
-		"without the source": {addonsv1.MigrationSourceAnnotation, "was made from another state of Fleet HelmOp fleet/calico"},
+		"without the source": {addonsv1.MigrationSourceAnnotation, "was made from another state of Fleet HelmOp"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFleetWorld(t)
@@ -596,7 +596,8 @@ func TestFleetObjectsReturn(t *testing.T) {
 				return record, err
 			}}
 			err := w.handOver(t.Context(), w.plan())
-			if err == nil || !strings.Contains(err.Error(), "Fleet "+name+" ") || !strings.Contains(err.Error(), "exists again") {
+			if err == nil || !strings.Contains(err.Error(), "Fleet "+name+" ") ||
+				!strings.Contains(err.Error(), "exists again") {
 				t.Errorf("error: %v", err)
 			}
 			helmOp := &addonsv1.HelmOp{}

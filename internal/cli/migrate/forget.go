@@ -104,8 +104,8 @@ func (m *migration) checkPaused(ctx context.Context, item *migrate.Item) error {
 	return err
 }
 
-// endPause ends the pause of the HelmOp of an item. The objects of the tool must be gone: a program that manages them may
-// have created them again.
+// endPause ends the pause of the HelmOp of an item. The objects of the tool must be gone: a program that manages them
+// may have created them again.
 func (m *migration) endPause(ctx context.Context, item *migrate.Item) error {
 	if err := m.tool.(forgetter).checkGone(ctx, m.client, item); err != nil {
 		return err
