@@ -432,6 +432,8 @@ func TestFleetHelmOpsThatCannotBeMigrated(t *testing.T) {
 			"set spec.helm.version to 1.4.2"},
 		"no version with an interval": {"  pollingInterval: 5m\n  helm: {repo: 'oci://registry.example/charts/app'}\n",
 			[]string{one}, "set spec.helm.version to 1.4.2"},
+		"a target that is kept": {helm + "}\n  targets: [{clusterSelector: {}, keepResources: true}]\n", []string{one},
+			"spec.targets[0].keepResources: "},
 		"a range of a target": {helm + "}\n  targets: [{clusterSelector: {}, helm: {version: 1.x}}]\n", []string{one},
 			"spec.targets[0].helm.version: it is not exact"},
 		"paused":   {"  paused: true\n" + helm + "}\n", []string{one}, "spec.paused: the object is paused"},
