@@ -155,7 +155,7 @@ func isDetached(object *unstructured.Unstructured) bool {
 // pause sets the option keepResources. Fleet then makes a new Helm revision of each release, with the option in its
 // record.
 func (fleetTool) pause(ctx context.Context, c *kube.Client, item *migrate.Item) error {
-	_, err := edit(ctx, c, item.From[0], func(object *unstructured.Unstructured) error {
+	object, err := edit(ctx, c, item.From[0], func(object *unstructured.Unstructured) error {
 		if !isForgotten(item) && !migrate.IsFleetSource(item.HelmOp, object) {
 			return errors.New("it has changed since the command read it; repeat the command")
 		}
@@ -165,6 +165,9 @@ func (fleetTool) pause(ctx context.Context, c *kube.Client, item *migrate.Item) 
 		annotate(object, addonsv1.MigrationKeptAnnotation, "true")
 		return unstructured.SetNestedField(object.Object, true, keepResources...)
 	})
+	if err == nil && object == nil && !isForgotten(item) {
+		return fmt.Errorf("%s was deleted since the command read it, and Fleet uninstalls its releases", item.From[0])
+	}
 	return err
 }
 

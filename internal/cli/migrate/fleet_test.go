@@ -609,6 +609,17 @@ func TestFleetObjectsReturn(t *testing.T) {
 	}
 }
 
+// TestFleetIsGone has a HelmOp of Fleet that vanishes after the plan.
+func TestFleetIsGone(t *testing.T) {
+	w := newFleetWorld(t)
+	item := &w.plan().Items[0]
+	item.From[0].Name = "gone"
+	_, err := w.begin(t.Context(), item)
+	if err == nil || !strings.Contains(err.Error(), "was deleted since the command read it") || w.out.Len() > 0 {
+		t.Errorf("error: %v\n%s", err, w.out.String())
+	}
+}
+
 // TestFleetAgentIsLate has an agent that goes down before the HelmOp of Fleet is deleted, and comes back later.
 func TestFleetAgentIsLate(t *testing.T) {
 	w := newFleetWorld(t)
