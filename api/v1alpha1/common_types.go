@@ -107,6 +107,11 @@ const (
 	// spec.keepResources. With --undo, the command removes both.
 	MigrationKeptAnnotation = "addons.cluster.x-k8s.io/migration-kept"
 
+	// MigrationSourceAnnotation on a HelmOp that replaces one of Fleet has what the HelmOp was made from:
+	// "<generation>/<Clusters>" with the metadata.generation of Fleet's HelmOp during the migration, and the number of
+	// Clusters with a release. The command "kubectl helmop migrate" sets and checks the annotation.
+	MigrationSourceAnnotation = "addons.cluster.x-k8s.io/migration-source"
+
 	// DriftDetectionAnnotation with the value "Disabled", on an object in a workload cluster or on the object in its
 	// chart, leaves that object out of drift detection.
 	DriftDetectionAnnotation = "addons.cluster.x-k8s.io/drift-detection"

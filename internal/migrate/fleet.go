@@ -128,6 +128,8 @@ func (r *fleetReader) item(object *unstructured.Unstructured) (Item, []fleetDepe
 	item.setFleetOptions(from)
 	r.setFleetValues(&item, from, placed)
 	r.setFleetTargets(&item, from, placed)
+	item.HelmOp.Annotations[addonsv1.MigrationSourceAnnotation] = fmt.Sprintf("%d/%d",
+		from.keptGeneration(), len(item.Clusters()))
 	item.checkTemplates("spec.helm")
 	item.blockManaged(&from.ObjectMeta)
 	if from.Spec.Paused {

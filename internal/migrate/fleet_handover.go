@@ -5,6 +5,7 @@ package migrate
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,7 +37,8 @@ func FleetKeeps(object *unstructured.Unstructured) (keeps bool, missing string) 
 }
 
 // FleetRecordKeeps reports whether the newest record of a release has the option by which the agent of Fleet leaves the
-// objects installed, and if not, what is missing. record is nil if there is none.
+// objects installed, and the version of the chart that HelmOp installs, and if not, what is missing. record is nil if
+// there is none.
 func FleetRecordKeeps(release *Release, record *Record) (keeps bool, missing string) {
 	where := fmt.Sprintf("Cluster %s: ", release.Cluster.Name)
 	switch {
@@ -48,6 +50,10 @@ func FleetRecordKeeps(release *Release, record *Record) (keeps bool, missing str
 		return false, where + "the newest record of the release is " + record.Status
 	case record.ChartAnnotations[fleetKeepAnnotation] != "true":
 		return false, where + "the newest record of the release does not have the option keepResources"
+	case release.Version != "" && strings.TrimPrefix(record.Version, "v") != strings.TrimPrefix(release.Version, "v"):
+		return false, fmt.Sprintf("%sthe release has version %s of the chart, and HelmOp would install %s; set "+
+			"spec.helm.version of Fleet's HelmOp to the version that you want, and wait until Fleet is ready", where,
+			record.Version, release.Version)
 	default:
 		return true, ""
 	}
@@ -75,8 +81,32 @@ func IsKeptByMigration(object metav1.Object) bool {
 	return object.GetAnnotations()[addonsv1.MigrationKeptAnnotation] != ""
 }
 
+// keptGeneration returns the generation of a HelmOp of Fleet when the migration has set its spec.keepResources.
+func (h *fleetHelmOp) keptGeneration() int64 {
+	if h.Spec.KeepResources {
+		return h.Generation
+	}
+	return h.Generation + 1
+}
+
+// IsFleetSource reports whether a HelmOp was made from the current spec of a HelmOp of Fleet. Fleet must keep its
+// objects, or the command is about to set this option.
+func IsFleetSource(helmOp *addonsv1.HelmOp, object *unstructured.Unstructured) bool {
+	from := &fleetHelmOp{}
+	generation, _, _ := strings.Cut(helmOp.Annotations[addonsv1.MigrationSourceAnnotation], "/")
+	return decode(object, from) == nil && generation == strconv.FormatInt(from.keptGeneration(), 10)
+}
+
+// HasSameSource reports whether two HelmOps were made from the same spec of a HelmOp of Fleet.
+func HasSameSource(a, b *addonsv1.HelmOp) bool {
+	first, _, _ := strings.Cut(a.Annotations[addonsv1.MigrationSourceAnnotation], "/")
+	second, _, _ := strings.Cut(b.Annotations[addonsv1.MigrationSourceAnnotation], "/")
+	return first == second
+}
+
 // ContinueFleet returns the item of a HelmOp whose migration has begun, and whose HelmOp of Fleet is gone. ok is false
-// for another HelmOp. clusters are the Clusters of its namespace.
+// for another HelmOp. clusters are the Clusters of its namespace. The item is blocked if Clusters have lost their
+// label.
 func ContinueFleet(helmOp *addonsv1.HelmOp, clusters []*metav1.PartialObjectMetadata) (item Item, ok bool) {
 	step, _ := Step(helmOp)
 	parts := strings.Split(helmOp.Annotations[addonsv1.MigratedFromAnnotation], "/")
@@ -94,6 +124,14 @@ func ContinueFleet(helmOp *addonsv1.HelmOp, clusters []*metav1.PartialObjectMeta
 			Cluster: types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name},
 			Owner:   Object{APIVersion: version, Kind: FleetDeploymentKind.Kind, Name: parts[2]},
 			Name:    helmOp.Spec.Release.Name, Namespace: helmOp.Spec.Release.Namespace})
+	}
+	_, text, _ := strings.Cut(helmOp.Annotations[addonsv1.MigrationSourceAnnotation], "/")
+	// Without the annotation, there must be one.
+	want, _ := strconv.Atoi(text)
+	if missing := max(want, 1) - len(item.Releases); missing > 0 {
+		item.block("metadata", "%d of the Clusters with a release do not have the label %s, by which the HelmOp selects "+
+			"them; set the label again, or, if the Clusters are gone, the number of Clusters in the annotation %s of the HelmOp",
+			missing, key, addonsv1.MigrationSourceAnnotation)
 	}
 	return item, true
 }

@@ -34,18 +34,14 @@ func (r *fleetReader) setFleetSource(i *Item, from *fleetHelmOp) {
 	default:
 		i.setChart(helm.Repo, helm.Chart)
 	}
-	isRange := source.Ref.Semver != ""
-	switch interval := from.Spec.PollingInterval; {
-	case interval != nil && interval.Duration > 0:
+	if interval := from.Spec.PollingInterval; interval != nil && interval.Duration > 0 {
 		source.Interval = *interval
-	case isRange && from.Status.Version != "":
-		source.Ref = addonsv1.ArtifactReference{Tag: from.Status.Version}
-		i.gap("spec.helm.version", "without spec.pollingInterval, Fleet keeps the version that it found, %s, until the "+
-			"object changes; for newer versions, set spec.source.ref.semver: %q", from.Status.Version,
-			nonEmpty(helm.Version, anyVersion))
-	case isRange:
-		i.gap("spec.helm.version", "HelmOp looks for newer versions in this range, and Fleet does not without "+
-			"spec.pollingInterval")
+	}
+	if source.Ref.Semver != "" {
+		// Any change of the object makes Fleet resolve the version again, and the migration changes the object.
+		i.block("spec.helm.version", "it is not exact, so that Fleet could upgrade the releases during the migration, "+
+			"and HelmOp would install another version; set spec.helm.version to %s, remove spec.pollingInterval, "+
+			"wait until Fleet is ready, and repeat the command", nonEmpty(from.Status.Version, "the exact version of the releases"))
 	}
 	if from.Spec.InsecureSkipTLSVerify {
 		i.block("spec.insecureSkipTLSVerify", "HelmOp verifies the certificate of the registry; set cacerts in the Secret "+

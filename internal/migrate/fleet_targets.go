@@ -16,10 +16,21 @@ import (
 )
 
 // setFleetTargets selects the Clusters by a label. If a target has options of its own, the value of the label is the
-// name of the target, and an override selects the Clusters by this value.
+// name of the target, and an override selects the Clusters by this value. The releases get the versions of their
+// targets.
 func (r *fleetReader) setFleetTargets(item *Item, from *fleetHelmOp, placed []fleetPlace) {
 	item.selectMarked()
 	spec, targets := &item.HelmOp.Spec, from.Spec.Targets
+	for n := range item.Releases {
+		item.Releases[n].Version = spec.Source.Ref.Tag
+	}
+	isKept := from.Spec.KeepResources && !IsKeptByMigration(&from.ObjectMeta)
+	for at := range targets {
+		if targets[at].KeepResources && !isKept {
+			item.block(fmt.Sprintf("spec.targets[%d].keepResources", at), "HelmOp keeps the objects of all releases or of none; "+
+				"set keepResources in the spec itself, or remove the option")
+		}
+	}
 	if !slices.ContainsFunc(targets, func(t fleetTarget) bool { return t.isCustomized(from) }) {
 		return
 	}
@@ -32,6 +43,9 @@ func (r *fleetReader) setFleetTargets(item *Item, from *fleetHelmOp, placed []fl
 			item.block("spec.targets", "no target selects Fleet's Cluster %s any more; wait until Fleet has removed its "+
 				"release, or correct the targets", place.fleet.Name)
 			continue
+		}
+		if helm := targets[at].Helm; helm != nil && helm.Version != "" {
+			item.Releases[n].Version = helm.Version
 		}
 		cluster := item.Releases[n].Cluster
 		for m := range item.Marks {
@@ -124,6 +138,10 @@ func (i *Item) fleetOverrides(from *fleetHelmOp, target *fleetTarget, field stri
 		if helm.Version != "" && helm.Version != base.Version {
 			ref := refOf(helm.Version)
 			override.Ref = &ref
+			if ref.Semver != "" {
+				i.block(field+".helm.version", "it is not exact, so that Fleet could upgrade the releases during the "+
+					"migration; set the exact version of the releases, wait until Fleet is ready, and repeat the command")
+			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(helm.TemplateValues)) {
 			if _, found := base.TemplateValues[key]; found {

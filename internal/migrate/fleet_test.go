@@ -172,7 +172,7 @@ upgrade: {maxHistory: 2}
   helm:
     repo: https://charts.example
     chart: app
-    version: 1.x
+    version: 1.4.2
     releaseName: app
     timeoutSeconds: 180
     atomic: true
@@ -208,7 +208,7 @@ overrides:
 paused: true
 release: {name: app, namespace: apps}
 rollout: {maxUnavailable: 10%}
-source: {url: https://charts.example, chart: app, interval: 5m, ref: {semver: 1.x}, secretRef: {name: registry}}
+source: {url: https://charts.example, chart: app, interval: 5m, ref: {tag: 1.4.2}, secretRef: {name: registry}}
 templateDelimiters: Dollar
 upgrade:
   disableSchemaValidation: true
@@ -335,7 +335,7 @@ upgrade: {maxHistory: 2}
   deleteCRDResources: true
   helm:
     repo: oci://registry.example/charts/app
-    version: ">=1"
+    version: v1.4.2
     disablePreProcess: true
     values: {a: "{{ b }} ${c}", list: [global.fleet.clusterLabels.env], env: global.fleet.clusterLabels.env}
     templateValues: {c: d}
@@ -347,7 +347,7 @@ driftDetection: {mode: Warn}
 install: {takeOwnership: true}
 paused: true
 release: {name: app, namespace: apps}
-source: {url: oci://registry.example/charts/app, ref: {tag: 1.4.2}}
+source: {url: oci://registry.example/charts/app, ref: {tag: v1.4.2}}
 upgrade: {maxHistory: 2}
 values:
   a: '{{ "{{" }} b }} ${c}'
@@ -355,8 +355,6 @@ values:
   list: [global.fleet.clusterLabels.env]
 `,
 			gaps: []string{
-				`spec.helm.version: without spec.pollingInterval, Fleet keeps the version that it found, 1.4.2, until the object ` +
-					`changes; for newer versions, set spec.source.ref.semver: ">=1"`,
 				"spec.helm.templateValues: disablePreProcess is set, so that Fleet ignores them",
 			},
 		},
@@ -428,9 +426,19 @@ func TestFleetHelmOpsThatCannotBeMigrated(t *testing.T) {
 			"the agent could not deploy it"},
 		"not ready": {helm + "}\n", []string{fleetDeployed("app", "one",
 			"{appliedDeploymentID: a, release: 'apps/app:3'}")}, "its objects are not ready"},
+		"a range": {"  deleteCRDResources: true\n  helm: {repo: 'oci://registry.example/charts/app', version: 1.x}\n",
+			[]string{one}, "set spec.helm.version to 1.4.2, remove spec.pollingInterval"},
+		"any version": {"  helm: {repo: 'oci://registry.example/charts/app', version: '*'}\n", []string{one},
+			"set spec.helm.version to 1.4.2"},
+		"no version with an interval": {"  pollingInterval: 5m\n  helm: {repo: 'oci://registry.example/charts/app'}\n",
+			[]string{one}, "set spec.helm.version to 1.4.2"},
+		"a target that is kept": {helm + "}\n  targets: [{clusterSelector: {}, keepResources: true}]\n", []string{one},
+			"spec.targets[0].keepResources: "},
+		"a range of a target": {helm + "}\n  targets: [{clusterSelector: {}, helm: {version: 1.x}}]\n", []string{one},
+			"spec.targets[0].helm.version: it is not exact"},
 		"paused":   {"  paused: true\n" + helm + "}\n", []string{one}, "spec.paused: the object is paused"},
 		"no check": {"  insecureSkipTLSVerify: true\n" + helm + "}\n", []string{one}, "verifies the certificate"},
-		"an archive": {"  helm: {chart: 'https://charts.example/app-1.0.0.tgz'}\n", []string{one},
+		"an archive": {"  helm: {chart: 'https://charts.example/app-1.0.0.tgz', version: 1.0.0}\n", []string{one},
 			"not from the address of an archive"},
 		"a Secret for a registry": {"  helmSecretName: registry\n" + helm + "}\n", []string{one},
 			"create the Secret fleet/registry-dockerconfigjson"},
@@ -486,6 +494,39 @@ func TestBegunFleetMigration(t *testing.T) {
 	}
 }
 
+func TestContinueFleet(t *testing.T) {
+	key := addonsv1.MigratedClusterLabelPrefix + "/app"
+	for name, test := range map[string]struct {
+		source  string
+		labeled []string
+		want    string
+	}{
+		"all":             {"2/2", []string{"one", "two"}, ""},
+		"one of two":      {"2/2", []string{"one"}, "1 of the Clusters with a release do not have the label " + key},
+		"none":            {"2/2", nil, "2 of the Clusters"},
+		"no number":       {"", []string{"one"}, ""},
+		"none, no number": {"", nil, "1 of the Clusters"},
+	} {
+		helmOp := newHelmOp("fleet", "app", "HelmOp/fleet/app")
+		helmOp.Annotations[addonsv1.MigrationAnnotation] = "Installing app"
+		helmOp.Annotations[addonsv1.MigrationSourceAnnotation] = test.source
+		clusters := capiClusters()
+		for _, cluster := range clusters {
+			if slices.Contains(test.labeled, cluster.Name) {
+				cluster.Labels[key] = "true"
+			}
+		}
+		item, ok := ContinueFleet(helmOp, clusters)
+		if !ok || len(item.Releases) != len(test.labeled) {
+			t.Errorf("%s: %t, %v", name, ok, item.Releases)
+		}
+		blocked := item.Blocked()
+		if (test.want == "") != (len(blocked) == 0) || test.want != "" && !strings.Contains(blocked[0].Text, test.want) {
+			t.Errorf("%s: %v", name, blocked)
+		}
+	}
+}
+
 func TestFleetKeeps(t *testing.T) {
 	for name, test := range map[string]struct {
 		keep   bool
@@ -505,6 +546,43 @@ func TestFleetKeeps(t *testing.T) {
 		if keeps != (test.want == "") || !strings.Contains(missing, test.want) {
 			t.Errorf("%s: %t, %q", name, keeps, missing)
 		}
+	}
+}
+
+func TestFleetRecordKeeps(t *testing.T) {
+	release := &Release{Owner: Object{Name: "app"}, Version: "1.0.0"}
+	for name, test := range map[string]struct {
+		change func(*Record)
+		want   string
+	}{
+		"kept":             {func(*Record) {}, ""},
+		"another spelling": {func(r *Record) { r.Version = "v1.0.0" }, ""},
+		"a newer version":  {func(r *Record) { r.Version = "1.1.0" }, "has version 1.1.0 of the chart"},
+		"failed":           {func(r *Record) { r.Status = "failed" }, "is failed"},
+		"of another tool":  {func(r *Record) { delete(r.ChartAnnotations, fleetBundleAnnotation) }, "is not by Fleet"},
+		"not kept":         {func(r *Record) { delete(r.ChartAnnotations, fleetKeepAnnotation) }, "have the option"},
+	} {
+		record := &Record{Version: "1.0.0", Status: "deployed", ChartAnnotations: map[string]string{
+			fleetBundleAnnotation: "app", fleetKeepAnnotation: "true"}}
+		test.change(record)
+		keeps, missing := FleetRecordKeeps(release, record)
+		if keeps != (test.want == "") || !strings.Contains(missing, test.want) {
+			t.Errorf("%s: %t, %q", name, keeps, missing)
+		}
+	}
+}
+
+// TestFleetVersions has targets with versions of their own.
+func TestFleetVersions(t *testing.T) {
+	helmOp := fleetObject("app", "  helm: {repo: 'oci://registry.example/charts/app', version: 1.0.0}\n"+
+		"  targets: [{clusterName: two, helm: {version: 1.1.0}}, {clusterSelector: {}}]\n")
+	plan := fleetPlan(t, []string{helmOp}, []string{fleetDeployed("app", "one"), fleetDeployed("app", "two")})
+	got := map[string]string{}
+	for _, release := range plan.Items[0].Releases {
+		got[release.Cluster.Name] = release.Version
+	}
+	if diff := cmp.Diff(map[string]string{"one": "1.0.0", "two": "1.1.0"}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

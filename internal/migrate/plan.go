@@ -75,6 +75,9 @@ type Release struct {
 
 	// Revision is the newest Helm revision; 0 if the other tool does not store it.
 	Revision int64
+
+	// Version is the version of the chart; empty if it is not known. Only a migration from Fleet compares it.
+	Version string
 }
 
 // Mark is a label or an annotation of a Cluster.

@@ -5,6 +5,7 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -154,13 +155,19 @@ func isDetached(object *unstructured.Unstructured) bool {
 // pause sets the option keepResources. Fleet then makes a new Helm revision of each release, with the option in its
 // record.
 func (fleetTool) pause(ctx context.Context, c *kube.Client, item *migrate.Item) error {
-	_, err := edit(ctx, c, item.From[0], func(object *unstructured.Unstructured) error {
+	object, err := edit(ctx, c, item.From[0], func(object *unstructured.Unstructured) error {
+		if !isForgotten(item) && !migrate.IsFleetSource(item.HelmOp, object) {
+			return errors.New("it has changed since the command read it; repeat the command")
+		}
 		if err := setPaused(object, item); err != nil || isKept(object) {
 			return err
 		}
 		annotate(object, addonsv1.MigrationKeptAnnotation, "true")
 		return unstructured.SetNestedField(object.Object, true, keepResources...)
 	})
+	if err == nil && object == nil && !isForgotten(item) {
+		return fmt.Errorf("%s was deleted since the command read it, and Fleet uninstalls its releases", item.From[0])
+	}
 	return err
 }
 
@@ -188,7 +195,7 @@ func (fleetTool) detach(ctx context.Context, c *kube.Client, item *migrate.Item)
 	if _, err := markDetaching(ctx, c, item, ref, isKept); err != nil {
 		return err
 	}
-	if err := deleteKept(ctx, c, ref); err != nil {
+	if err := deleteKept(ctx, c, item, ref); err != nil {
 		return err
 	}
 	bundle := ref
@@ -203,9 +210,9 @@ func (fleetTool) detach(ctx context.Context, c *kube.Client, item *migrate.Item)
 	})
 }
 
-// deleteKept deletes a HelmOp of Fleet with the option keepResources. The request is refused if the object has changed
-// since the option was read.
-func deleteKept(ctx context.Context, c *kube.Client, ref migrate.Object) error {
+// deleteKept deletes a HelmOp of Fleet with the option keepResources, and with the spec from which the HelmOp of an
+// item was made. The request is refused if the object has changed since these were read.
+func deleteKept(ctx context.Context, c *kube.Client, item *migrate.Item, ref migrate.Object) error {
 	object := &unstructured.Unstructured{}
 	for range detachAttempts {
 		found, err := exists(ctx, c, ref, object)
@@ -215,6 +222,10 @@ func deleteKept(ctx context.Context, c *kube.Client, ref migrate.Object) error {
 		if !isKept(object) {
 			return fmt.Errorf("%s has no spec.keepResources any more, so that its deletion would uninstall its releases; end "+
 				"what changes it, and repeat the command", ref)
+		}
+		// A deletion changes the generation, too.
+		if object.GetDeletionTimestamp() == nil && !migrate.IsFleetSource(item.HelmOp, object) {
+			return fmt.Errorf("%s has changed since the HelmOp was made from it; %s", ref, makeAgain)
 		}
 		err = c.Delete(ctx, object, client.Preconditions{UID: ptr.To(object.GetUID()),
 			ResourceVersion: ptr.To(object.GetResourceVersion())})
@@ -316,6 +327,35 @@ func (f fleetTool) eachRecord(ctx context.Context, c *kube.Client, item *migrate
 	}
 	_ = group.Wait() // The functions return no error: one Cluster does not stop the others.
 	return slices.DeleteFunc(results, func(result string) bool { return result == "" })
+}
+
+// checkGone implements forgetter.
+func (fleetTool) checkGone(ctx context.Context, c *kube.Client, item *migrate.Item) error {
+	ref := item.From[0]
+	bundle := ref
+	bundle.Kind = migrate.FleetBundleKind.Kind
+	found, object := "", &unstructured.Unstructured{}
+	for _, gone := range []migrate.Object{ref, bundle} {
+		if isThere, err := exists(ctx, c, gone, object); err != nil {
+			return err
+		} else if isThere {
+			found = gone.String()
+		}
+	}
+	deployments, err := listIn(ctx, c, migrate.FleetDeploymentKind, metav1.NamespaceAll,
+		client.MatchingLabels{migrate.FleetBundleLabel: ref.Name, migrate.FleetBundleNamespaceLabel: ref.Namespace})
+	if err != nil {
+		return err
+	}
+	if len(deployments) > 0 && found == "" {
+		found = migrate.ObjectOf(deployments[0]).String()
+	}
+	if found == "" {
+		return nil
+	}
+	return fmt.Errorf("%s exists again, so that HelmOp and Fleet would both change the releases, and the HelmOp stays "+
+		"paused; end what creates the object, set spec.keepResources in %s, wait until Fleet is ready, delete it, and "+
+		"repeat the command", found, ref)
 }
 
 // awaitForgotten waits until the agents of Fleet have deleted their records. HelmOp could install the chart before, but

@@ -87,7 +87,9 @@ func TestFleetReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"# needs the label migrated.addons.cluster.x-k8s.io/calico=true on Cluster one\n",
-		"  paused: true\n", "    addons.cluster.x-k8s.io/migrated-from: HelmOp/fleet/calico\n"} {
+		"  paused: true\n", "    addons.cluster.x-k8s.io/migrated-from: HelmOp/fleet/calico\n",
+		"    addons.cluster.x-k8s.io/migration: Installing calico\n",
+		"    addons.cluster.x-k8s.io/migration-source: 1/1\n"} {
 		if !strings.Contains(w.out.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, w.out.String())
 		}
@@ -121,6 +123,9 @@ type fleetWorld struct {
 	record        *migrate.Record
 	isUninstalled bool
 
+	// isKept is true when the HelmOp of Fleet has the option keepResources.
+	isKept bool
+
 	// agentIsDown is true while the agent does nothing.
 	agentIsDown bool
 }
@@ -128,14 +133,17 @@ type fleetWorld struct {
 func newFleetWorld(t *testing.T) *fleetWorld {
 	t.Helper()
 	w := &fleetWorld{world: newWorld(t, "fleet", fleetObjects), record: &migrate.Record{Name: "calico", Namespace: "apps",
-		Status: "deployed", Revision: 2, ChartAnnotations: map[string]string{"fleet.cattle.io/bundle-id": "calico",
-			"fleet.cattle.io/keep-resources": "false"}}}
+		Version: "1.0.0", Status: "deployed", Revision: 2, ChartAnnotations: map[string]string{
+			"fleet.cattle.io/bundle-id": "calico", "fleet.cattle.io/keep-resources": "false"}}}
 	w.tool = fleetTool{interval: time.Millisecond, readRecord: func(context.Context, *kube.Client, types.NamespacedName,
 		string, string,
 	) (*migrate.Record, error) {
 		return w.record, nil
 	}}
-	w.afterPatch = func(c client.WithWatch, object client.Object) { w.reconcile(c) }
+	w.afterPatch = func(c client.WithWatch, object client.Object) {
+		w.generate(c, object)
+		w.reconcile(c)
+	}
 	w.afterDelete = func(c client.WithWatch, object client.Object) { w.reconcile(c) }
 	return w
 }
@@ -152,6 +160,29 @@ func (w *fleetWorld) get(c client.Client, kind schema.GroupVersionKind, namespac
 		return nil
 	}
 	return object
+}
+
+// generate does what an API server does: a change of the spec is a new generation.
+func (w *fleetWorld) generate(c client.WithWatch, object client.Object) {
+	helmOp, ok := object.(*unstructured.Unstructured)
+	if !ok || helmOp.GroupVersionKind() != migrate.FleetHelmOpKind || isKept(helmOp) == w.isKept {
+		return
+	}
+	w.isKept = isKept(helmOp)
+	helmOp.SetGeneration(helmOp.GetGeneration() + 1)
+	if err := c.Update(w.Context(), helmOp); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// change changes the spec of the HelmOp of Fleet.
+func (w *fleetWorld) change(c client.Client) {
+	helmOp := w.get(c, migrate.FleetHelmOpKind, "fleet")
+	helmOp.SetGeneration(helmOp.GetGeneration() + 1)
+	err := unstructured.SetNestedField(helmOp.Object, "2.0.0", "spec", "helm", "version")
+	if err = errors.Join(err, c.Update(w.Context(), helmOp)); err != nil {
+		w.Fatal(err)
+	}
 }
 
 // reconcile does what Fleet and HelmOp do after a write.
@@ -390,6 +421,8 @@ func TestFleetWaits(t *testing.T) {
 				return &stale, nil
 			}}
 		}, "does not have the option keepResources"},
+		"the record has a newer chart": {func(w *fleetWorld) { w.record.Version = "1.1.0" },
+			"the release has version 1.1.0 of the chart, and HelmOp would install 1.0.0"},
 		"the Cluster does not answer": {func(w *fleetWorld) {
 			w.tool = fleetTool{interval: time.Millisecond, readRecord: func(context.Context, *kube.Client, types.NamespacedName,
 				string, string,
@@ -468,6 +501,122 @@ func TestFleetOptionIsRemoved(t *testing.T) {
 	}
 	if object := w.get(w.client, migrate.FleetHelmOpKind, "fleet"); object == nil || object.GetDeletionTimestamp() != nil {
 		t.Error("the HelmOp of Fleet is deleted")
+	}
+}
+
+// TestFleetSpecChanges has a HelmOp of Fleet whose spec a user changes during the migration.
+func TestFleetSpecChanges(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*fleetWorld)
+		want   string
+	}{
+		"after the plan": {func(w *fleetWorld) { w.change(w.client) }, "it has changed since the command read it"},
+		"between two runs": {func(w *fleetWorld) {
+			if _, err := w.begin(w.Context(), &w.plan().Items[0]); err != nil {
+				w.Fatal(err)
+			}
+			w.change(w.client)
+		}, "was made from another state of Fleet HelmOp fleet/calico"},
+		"before the deletion": {func(w *fleetWorld) {
+			next, isChanged := w.afterPatch, false
+			w.afterPatch = func(c client.WithWatch, object client.Object) {
+				next(c, object)
+				if !isChanged && stepOf(w.get(c, migrate.FleetHelmOpKind, "fleet")) == migrate.StepDetaching {
+					isChanged = true
+					w.change(c)
+				}
+			}
+		}, "has changed since the HelmOp was made from it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFleetWorld(t)
+			plan := w.plan()
+			test.change(w)
+			if name == "between two runs" {
+				plan = w.plan()
+			}
+			if err := w.handOver(t.Context(), plan); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error: %v", err)
+			}
+			if object := w.get(w.client, migrate.FleetHelmOpKind, "fleet"); object == nil ||
+				object.GetDeletionTimestamp() != nil {
+				t.Error("the HelmOp of Fleet is deleted")
+			}
+		})
+	}
+}
+
+// TestFleetHelmOpOfUser has HelmOps that a user creates from the output of the command.
+func TestFleetHelmOpOfUser(t *testing.T) {
+	for name, test := range map[string]struct{ without, want string }{
+		"as printed":         {},
+		"without the step":   {addonsv1.MigrationAnnotation, "does not have the annotation"},
+		"without the source": {addonsv1.MigrationSourceAnnotation, "was made from another state of Fleet HelmOp"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFleetWorld(t)
+			helmOp := w.generated(&w.plan().Items[0])
+			delete(helmOp.Annotations, test.without)
+			if err := w.client.Create(t.Context(), helmOp); err != nil {
+				t.Fatal(err)
+			}
+			err := w.handOver(t.Context(), w.plan())
+			if test.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.checkMigrated()
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error: %v", err)
+			}
+			if object := w.get(w.client, migrate.FleetHelmOpKind, "fleet"); isKept(object) {
+				t.Error("the HelmOp of Fleet is changed")
+			}
+		})
+	}
+}
+
+// TestFleetObjectsReturn has objects of Fleet that another program creates again before the pause ends.
+func TestFleetObjectsReturn(t *testing.T) {
+	for name, document := range map[string]int{"HelmOp": 0, "Bundle": 1, "BundleDeployment": 2} {
+		t.Run(name, func(t *testing.T) {
+			w := newFleetWorld(t)
+			read, isMade := w.tool.(fleetTool).readRecord, false
+			w.tool = fleetTool{interval: time.Millisecond, readRecord: func(ctx context.Context, c *kube.Client,
+				cluster types.NamespacedName, namespace, name string,
+			) (*migrate.Record, error) {
+				record, err := read(ctx, c, cluster, namespace, name)
+				if record == nil && !isMade {
+					isMade = true
+					err = errors.Join(err, w.client.WithWatch.Create(ctx,
+						parse(t, strings.Split(fleetObjects, "\n---\n")[document])))
+				}
+				return record, err
+			}}
+			err := w.handOver(t.Context(), w.plan())
+			if err == nil || !strings.Contains(err.Error(), "Fleet "+name+" ") ||
+				!strings.Contains(err.Error(), "exists again") {
+				t.Errorf("error: %v", err)
+			}
+			helmOp := &addonsv1.HelmOp{}
+			if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "calico"}, helmOp); err != nil ||
+				!helmOp.Spec.Paused {
+				t.Errorf("HelmOp paused: %t, %v", helmOp.Spec.Paused, err)
+			}
+		})
+	}
+}
+
+// TestFleetIsGone has a HelmOp of Fleet that vanishes after the plan.
+func TestFleetIsGone(t *testing.T) {
+	w := newFleetWorld(t)
+	item := &w.plan().Items[0]
+	item.From[0].Name = "gone"
+	_, err := w.begin(t.Context(), item)
+	if err == nil || !strings.Contains(err.Error(), "was deleted since the command read it") || w.out.Len() > 0 {
+		t.Errorf("error: %v\n%s", err, w.out.String())
 	}
 }
 

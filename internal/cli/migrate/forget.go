@@ -27,6 +27,26 @@ func isForgotten(item *migrate.Item) bool {
 	return item.HelmOp != nil && stepOf(item.HelmOp) == migrate.StepInstalling
 }
 
+// makeAgain is what to do about a HelmOp that does not fit the objects of the tool.
+const makeAgain = "delete the paused HelmOp with --cascade=orphan, and repeat the command"
+
+// checkSource refuses an existing HelmOp that was not made from the objects of the tool as they are now.
+func (m *migration) checkSource(item *migrate.Item, helmOp *addonsv1.HelmOp) error {
+	if _, ok := m.tool.(forgetter); !ok || isForgotten(item) {
+		return nil
+	}
+	if stepOf(helmOp) != migrate.StepInstalling {
+		return fmt.Errorf("HelmOp %s/%s does not have the annotation %s: %s %s, by which the command continues when the "+
+			"objects of the tool are gone; delete the HelmOp with --cascade=orphan, or let the command create it",
+			helmOp.Namespace, helmOp.Name, addonsv1.MigrationAnnotation, migrate.StepInstalling, helmOp.Name)
+	}
+	if !migrate.HasSameSource(helmOp, item.HelmOp) {
+		return fmt.Errorf("HelmOp %s/%s was made from another state of %s, see its annotation %s; %s", helmOp.Namespace,
+			helmOp.Name, item.From[0], addonsv1.MigrationSourceAnnotation, makeAgain)
+	}
+	return nil
+}
+
 // checkPreview refuses an item whose HelmOp cannot be rendered or installed: its tool would forget the releases before
 // that is known.
 func (m *migration) checkPreview(ctx context.Context, item *migrate.Item) error {
@@ -84,8 +104,12 @@ func (m *migration) checkPaused(ctx context.Context, item *migrate.Item) error {
 	return err
 }
 
-// endPause ends the pause of the HelmOp of an item. The objects of the tool are gone.
+// endPause ends the pause of the HelmOp of an item. The objects of the tool must be gone: a program that manages them
+// may have created them again.
 func (m *migration) endPause(ctx context.Context, item *migrate.Item) error {
+	if err := m.tool.(forgetter).checkGone(ctx, m.client, item); err != nil {
+		return err
+	}
 	return m.editHelmOp(ctx, item, func(object *unstructured.Unstructured) {
 		unstructured.RemoveNestedField(object.Object, "spec", "paused")
 	})

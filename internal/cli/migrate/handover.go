@@ -95,6 +95,9 @@ func (m *migration) usable(ctx context.Context, item *migrate.Item) (*addonsv1.H
 		return nil, fmt.Errorf("HelmOp %s/%s is being deleted; wait until the HelmOp is gone, and repeat the command",
 			helmOp.Namespace, helmOp.Name)
 	}
+	if err == nil && helmOp != nil {
+		err = m.checkSource(item, helmOp)
+	}
 	return helmOp, err
 }
 
@@ -156,15 +159,21 @@ func (m *migration) create(ctx context.Context, item *migrate.Item) (*addonsv1.H
 	if err != nil || existing != nil {
 		return existing, err
 	}
-	helmOp := item.HelmOp.DeepCopy()
-	if _, ok := m.tool.(forgetter); ok {
-		setStep(helmOp, migrate.StepInstalling, item)
-	}
+	helmOp := m.generated(item)
 	if err := m.client.Create(ctx, helmOp, client.FieldOwner(fieldManager)); err != nil {
 		return nil, kube.Explain(err)
 	}
 	m.done("HelmOp %s/%s created", helmOp.Namespace, helmOp.Name)
 	return helmOp, nil
+}
+
+// generated returns the HelmOp of an item as the command creates it.
+func (m *migration) generated(item *migrate.Item) *addonsv1.HelmOp {
+	helmOp := item.HelmOp.DeepCopy()
+	if _, ok := m.tool.(forgetter); ok {
+		setStep(helmOp, migrate.StepInstalling, item)
+	}
+	return helmOp
 }
 
 // existing returns the HelmOp that an earlier run created for an item; nil if there is none. A HelmOp of the same name

@@ -304,6 +304,7 @@ func (w *world) state(kind, name string) map[string]any {
 		return nil
 	}
 	object.SetResourceVersion("")
+	object.SetGeneration(0)
 	if len(object.GetAnnotations()) == 0 {
 		object.SetAnnotations(nil)
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
@@ -120,7 +121,7 @@ func (m *migration) printHelmOps(plan *migrate.Plan) error {
 			text += fmt.Sprintf("# needs the %s %s=%s on Cluster %s\n", what, mark.Key, mark.Value, mark.Cluster.Name)
 		}
 		if item.HelmOp != nil {
-			data, err := marshal(item)
+			data, err := marshal(m.generated(item))
 			if err != nil {
 				return err
 			}
@@ -133,9 +134,9 @@ func (m *migration) printHelmOps(plan *migrate.Plan) error {
 	return nil
 }
 
-// marshal returns the HelmOp of an item as YAML, without its status.
-func marshal(item *migrate.Item) ([]byte, error) {
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(item.HelmOp)
+// marshal returns a HelmOp as YAML, without its status.
+func marshal(helmOp *addonsv1.HelmOp) ([]byte, error) {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(helmOp)
 	if err != nil {
 		return nil, err
 	}

@@ -59,6 +59,9 @@ type forgetter interface {
 	// awaitKept waits until the tool leaves the objects of an item installed when detach deletes the objects of the tool.
 	awaitKept(ctx context.Context, c *kube.Client, item *migrate.Item) error
 
+	// checkGone is an error if the tool has objects for an item again that detach has deleted.
+	checkGone(ctx context.Context, c *kube.Client, item *migrate.Item) error
+
 	// awaitForgotten waits until the tool does nothing more for the releases of an item whose objects are deleted.
 	awaitForgotten(ctx context.Context, c *kube.Client, item *migrate.Item) error
 }
