@@ -185,7 +185,8 @@ func (e engine) setPodsReady(app string, status corev1.ConditionStatus) {
 				pod.Status.Conditions[j].Status = status
 			}
 		}
-		s.must(e.Status().Patch(s.Context(), pod, client.MergeFrom(before)))
+		// A Pod on a node that another part removes vanishes.
+		s.must(client.IgnoreNotFound(e.Status().Patch(s.Context(), pod, client.MergeFrom(before))))
 	}
 }
 

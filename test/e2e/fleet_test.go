@@ -312,13 +312,16 @@ func (f *fleet) narrow(s *scenario) {
 			s.must(s.client.Delete(s.Context(), &bindings.Items[i]))
 		}
 	}
-	for namespace, want := range map[string]bool{s.namespace: true, "default": false} {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: environment.User, ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: namespace, Verb: "list", Resource: "secrets"}}}
-		s.must(s.client.Create(s.Context(), review))
-		s.Expect(review.Status.Allowed).To(gomega.Equal(want), "Secrets of namespace %s", namespace)
-	}
+	// The API server learns of roles and bindings by a watch.
+	s.Eventually(func(g gomega.Gomega) {
+		for namespace, want := range map[string]bool{s.namespace: true, "default": false} {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: environment.User, ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Namespace: namespace, Verb: "list", Resource: "secrets"}}}
+			g.Expect(s.client.Create(s.Context(), review)).To(gomega.Succeed())
+			g.Expect(review.Status.Allowed).To(gomega.Equal(want), "Secrets of namespace %s", namespace)
+		}
+	}).Should(gomega.Succeed())
 }
 
 // settle waits until the manager has sent no request to the management cluster for a while.

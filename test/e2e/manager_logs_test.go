@@ -127,7 +127,7 @@ func (o *output) String() string {
 func (l *managerLogs) follows(s *scenario) {
 	ctx, cancel := context.WithCancel(s.Context())
 	defer cancel()
-	printed, ended := &output{}, make(chan int)
+	printed, ended := &output{}, make(chan int, 1)
 	go func() {
 		ended <- cli.Run(ctx, []string{"logs", "logged", "--follow", "--tail=1", "--cluster", "two",
 			"--kubeconfig", s.env.Management.KubeconfigFile(), "--namespace", s.namespace},

@@ -66,7 +66,8 @@ func TestMigrateFleet(t *testing.T) {
 	})
 	s.step("a migration that was interrupted can be undone", func(s *scenario) {
 		fleet.setAgents(false)
-		output, code := s.helmopCommand("migrate", "--from", "fleet", "--apply", "--accept-install", "--timeout", "5s")
+		output, code := s.helmopCommand("migrate", "--from", "fleet", "--apply", "--accept-install", "--preview=false",
+			"--timeout", "15s")
 		s.Expect(code).NotTo(gomega.BeZero())
 		s.Expect(output).To(gomega.ContainSubstring("the agent has not deployed the newest options"))
 		for _, helmOp := range s.helmOps() {

@@ -31,7 +31,9 @@ type migration struct {
 
 	// release and chartURL are for --from helm.
 	release, chartURL string
-	apply, undo       bool
+	// names are the names of objects that the user gave.
+	names       []string
+	apply, undo bool
 	// acceptInstall is for --from fleet.
 	acceptInstall bool
 	preview       bool
@@ -135,6 +137,7 @@ func (m *migration) run(ctx context.Context, names []string) error {
 	if err := m.validate(); err != nil {
 		return err
 	}
+	m.names = names
 	// handOver has a timeout for each item.
 	bounded, cancel := kube.Bounded(ctx, m.timeout)
 	defer cancel()

@@ -609,6 +609,20 @@ func TestFleetObjectsReturn(t *testing.T) {
 	}
 }
 
+// TestFleetDependencyIsMissing has a HelmOp that would wait for another one, which does not exist.
+func TestFleetDependencyIsMissing(t *testing.T) {
+	w := newFleetWorld(t)
+	plan := w.plan()
+	plan.Items[0].HelmOp.Spec.DependsOn = []addonsv1.Dependency{{Name: "network"}}
+	err := w.handOver(t.Context(), plan)
+	if err == nil || !strings.Contains(err.Error(), "depends on HelmOp network") {
+		t.Errorf("error: %v", err)
+	}
+	if items := w.plan().Items; len(items) != 1 || isForgotten(&items[0]) {
+		t.Error("the HelmOp of Fleet is deleted")
+	}
+}
+
 // TestFleetIsGone has a HelmOp of Fleet that vanishes after the plan.
 func TestFleetIsGone(t *testing.T) {
 	w := newFleetWorld(t)

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -101,7 +102,17 @@ func (m *migration) checkPaused(ctx context.Context, item *migrate.Item) error {
 		return fmt.Errorf("HelmOp %s/%s is not paused, and %s still has the releases; pause the HelmOp, and repeat the "+
 			"command", item.HelmOp.Namespace, item.HelmOp.Name, item.From[0])
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	for _, dependency := range helmOp.Spec.DependsOn {
+		key := client.ObjectKey{Namespace: helmOp.Namespace, Name: dependency.Name}
+		if err := m.client.Get(ctx, key, &addonsv1.HelmOp{}); err != nil {
+			return fmt.Errorf("HelmOp %s/%s depends on HelmOp %s and would wait for it; migrate it first, or remove the "+
+				"dependency: %w", helmOp.Namespace, helmOp.Name, dependency.Name, kube.Explain(err))
+		}
+	}
+	return nil
 }
 
 // endPause ends the pause of the HelmOp of an item. The objects of the tool must be gone: a program that manages them

@@ -821,6 +821,20 @@ func TestUndoOfUnknownObjects(t *testing.T) {
 	}
 }
 
+func TestApplyArgs(t *testing.T) {
+	for want, m := range map[string]*migration{
+		"--from caaph -n fleet --apply":                                  {from: "caaph"},
+		"--from flux -n fleet one two --apply":                           {from: "flux", names: []string{"one", "two"}},
+		"--from fleet -n fleet --apply --accept-install":                 {from: "fleet"},
+		"--from helm -n fleet --release a/b --chart-url oci://c --apply": {from: "helm", release: "a/b", chartURL: "oci://c"},
+	} {
+		m.tool, m.client = m.toolOf(), &kube.Client{Namespace: "fleet"}
+		if got := strings.Join(m.applyArgs(), " "); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 func TestChoose(t *testing.T) {
 	w := newWorld(t, "caaph", caaphObjects)
 	plan := w.plan()

@@ -40,12 +40,22 @@ func (m *migration) report(ctx context.Context, plan *migrate.Plan) error {
 		m.Note("%s solved before the migration; see above",
 			plural.Count(blocked, "object has gaps that must be", "objects have gaps that must be"))
 	}
-	program, flag := m.Invocation(), "--apply"
-	if _, ok := m.tool.(forgetter); ok {
-		flag += " --accept-install"
-	}
-	m.Note("to hand over: %s migrate --from %s -n %s %s%s", program.Name, m.from, m.client.Namespace, flag, program.Flags)
+	program := m.Invocation()
+	m.Note("to hand over: %s migrate %s%s", program.Name, strings.Join(m.applyArgs(), " "), program.Flags)
 	return nil
+}
+
+// applyArgs are the arguments by which the command hands over what it has reported.
+func (m *migration) applyArgs() []string {
+	args := append([]string{"--from", m.from, "-n", m.client.Namespace}, m.names...)
+	if m.release != "" {
+		args = append(args, "--release", m.release, "--chart-url", m.chartURL)
+	}
+	args = append(args, "--apply")
+	if _, ok := m.tool.(forgetter); ok {
+		args = append(args, "--accept-install")
+	}
+	return args
 }
 
 // describe returns the text about an item without its preview.

@@ -78,7 +78,7 @@ of the manager), it logs each reconciliation.`,
 	flags := cmd.Flags()
 	flags.BoolVarP(&l.follow, "follow", "f", false, "Print new entries until you stop the command.")
 	flags.BoolVarP(&l.previous, "previous", "p", false,
-		"Print the entries of before the last restart, of the containers that restarted.")
+		"Print the entries from before the last restart of the container.")
 	flags.DurationVar(&l.since, "since", 0,
 		"Print entries of the last time only, for example 10m (default: all that are kept).")
 	flags.IntVar(&l.tail, "tail", -1, "Print this many of the last entries about the HelmOp; -1 prints all.")
