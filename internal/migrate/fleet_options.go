@@ -41,7 +41,8 @@ func (r *fleetReader) setFleetSource(i *Item, from *fleetHelmOp) {
 		// Any change of the object makes Fleet resolve the version again, and the migration changes the object.
 		i.block("spec.helm.version", "it is not exact, so that Fleet could upgrade the releases during the migration, "+
 			"and HelmOp would install another version; set spec.helm.version to %s, remove spec.pollingInterval, "+
-			"wait until Fleet is ready, and repeat the command", nonEmpty(from.Status.Version, "the exact version of the releases"))
+			"wait until Fleet is ready, and repeat the command",
+			nonEmpty(from.Status.Version, "the exact version of the releases"))
 	}
 	if from.Spec.InsecureSkipTLSVerify {
 		i.block("spec.insecureSkipTLSVerify", "HelmOp verifies the certificate of the registry; set cacerts in the Secret "+

@@ -27,8 +27,8 @@ func (r *fleetReader) setFleetTargets(item *Item, from *fleetHelmOp, placed []fl
 	isKept := from.Spec.KeepResources && !IsKeptByMigration(&from.ObjectMeta)
 	for at := range targets {
 		if targets[at].KeepResources && !isKept {
-			item.block(fmt.Sprintf("spec.targets[%d].keepResources", at), "HelmOp keeps the objects of all releases or of none; "+
-				"set keepResources in the spec itself, or remove the option")
+			item.block(fmt.Sprintf("spec.targets[%d].keepResources", at), "HelmOp keeps the objects of all releases or of "+
+				"none; set keepResources in the spec itself, or remove the option")
 		}
 	}
 	if !slices.ContainsFunc(targets, func(t fleetTarget) bool { return t.isCustomized(from) }) {
