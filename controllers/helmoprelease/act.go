@@ -385,8 +385,8 @@ func (r *Reconciler) countAttempt(ctx context.Context, p *releasePass, decision 
 	counted := p.before.DeepCopy()
 	// One second ago: times in records have whole seconds, and a record of the attempt must be later to replace the count.
 	p.subject().Write(&counted.Status, decision.Failures+1, metav1.NewTime(r.now().Add(-time.Second)))
-	counted.Status.LastError = fmt.Sprintf("the manager stopped while it rendered the chart: artifact %s may need more "+
-		"memory than the manager has", digest)
+	counted.Status.LastError = fmt.Sprintf("the rendering of the chart has not ended: it still runs, or the manager "+
+		"stopped meanwhile, because artifact %s may need more memory than the manager has", digest)
 	err := r.client.Status().Patch(ctx, counted,
 		client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{}))
 	if err != nil {

@@ -94,19 +94,23 @@ func (s *scenario) secret(name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 }
 
-// eventuallyEvent waits until there is an Event with this reason about an object.
-func (s *scenario) eventuallyEvent(about client.Object, reason string) {
+// eventuallyEvent waits until there is an Event with this reason, and with these texts in its note, about an object.
+func (s *scenario) eventuallyEvent(about client.Object, reason string, texts ...string) {
 	s.Helper()
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
 		list := &eventsv1.EventList{}
 		g.Expect(s.client.List(ctx, list, client.InNamespace(s.namespace))).To(gomega.Succeed())
-		var reasons []string
+		var found []string
 		for i := range list.Items {
 			if list.Items[i].Regarding.UID == about.GetUID() {
-				reasons = append(reasons, list.Items[i].Reason)
+				found = append(found, list.Items[i].Reason+": "+list.Items[i].Note)
 			}
 		}
-		g.Expect(reasons).To(gomega.ContainElement(reason), "Events about %s", about.GetName())
+		matches := gomega.HavePrefix(reason + ": ")
+		for _, text := range texts {
+			matches = gomega.And(matches, gomega.ContainSubstring(text))
+		}
+		g.Expect(found).To(gomega.ContainElement(matches), "Events about %s", about.GetName())
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
