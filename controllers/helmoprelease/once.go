@@ -21,15 +21,14 @@ const installedOnce = "The release was installed once (reconcileStrategy Install
 // checkInstalledOnce ends the pass if the release was installed once and must be left alone. The annotation says so,
 // because it survives a restart and clusterctl move. With another strategy, the annotation does not count any more.
 func (r *Reconciler) checkInstalledOnce(_ context.Context, p *releasePass) (*ctrl.Result, error) {
-	if p.release.Annotations[addonsv1.InstalledOnceAnnotation] != "true" {
-		return nil, nil
+	if releasespec.IsDone(&p.release.Spec, p.release) {
+		r.reportInstalledOnce(p)
+		return after(0), nil
 	}
 	if !releasespec.IsInstalledOnce(&p.release.Spec) {
 		delete(p.release.Annotations, addonsv1.InstalledOnceAnnotation)
-		return nil, nil
 	}
-	r.reportInstalledOnce(p)
-	return after(0), nil
+	return nil, nil
 }
 
 // finishOnce marks a release that is installed once as done when it is Ready.

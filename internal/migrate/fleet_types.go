@@ -47,11 +47,10 @@ type fleetHelmOp struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
 		fleetOptions          `json:",inline"`
-		Paused                bool              `json:"paused"`
-		Labels                map[string]string `json:"labels"`
-		PollingInterval       *metav1.Duration  `json:"pollingInterval"`
-		HelmSecretName        string            `json:"helmSecretName"`
-		InsecureSkipTLSVerify bool              `json:"insecureSkipTLSVerify"`
+		Paused                bool             `json:"paused"`
+		PollingInterval       *metav1.Duration `json:"pollingInterval"`
+		HelmSecretName        string           `json:"helmSecretName"`
+		InsecureSkipTLSVerify bool             `json:"insecureSkipTLSVerify"`
 		RolloutStrategy       *struct {
 			MaxUnavailable *intstr.IntOrString `json:"maxUnavailable"`
 			Partitions     []any               `json:"partitions"`
@@ -148,11 +147,10 @@ type fleetTarget struct {
 	DoNotDeploy          bool                  `json:"doNotDeploy"`
 }
 
-// fleetDependency is a Bundle that must be ready first.
+// fleetDependency is a Bundle that must be ready first. It has no name if it selects Bundles by their labels.
 type fleetDependency struct {
-	Name           string                `json:"name"`
-	Selector       *metav1.LabelSelector `json:"selector"`
-	AcceptedStates []string              `json:"acceptedStates"`
+	Name           string   `json:"name"`
+	AcceptedStates []string `json:"acceptedStates"`
 }
 
 // fleetDeployment has the fields of a BundleDeployment that a migration reads.

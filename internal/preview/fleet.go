@@ -145,7 +145,7 @@ func (p *Previewer) outcome(ctx context.Context, helmOp *addonsv1.HelmOp, cluste
 		if releasespec.IsDone(&release.HelmOpRelease.Spec, child) {
 			return Outcome{State: StateSame, Action: string(model.ActionNone), Message: installedOnce}, nil
 		}
-		// The records of the present object count otherwise than those of a lost one.
+		// By the UID, the records of this object differ from those of a lost one.
 		release.HelmOpRelease.UID = child.UID
 	}
 	plan, err := p.Plan(ctx, release)

@@ -179,3 +179,27 @@ func TestPolicyOf(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
+
+func TestIsDone(t *testing.T) {
+	t.Parallel()
+	once := &addonsv1.HelmOpReleaseSpec{}
+	once.ReconcileStrategy = addonsv1.ReconcileStrategyInstallOnce
+	for name, test := range map[string]struct {
+		spec       *addonsv1.HelmOpReleaseSpec
+		annotation string
+		want       bool
+	}{
+		"installed once":         {once, "true", true},
+		"not installed yet":      {once, "", false},
+		"another strategy":       {&addonsv1.HelmOpReleaseSpec{}, "true", false},
+		"an annotation of users": {once, "yes", false},
+	} {
+		release := &addonsv1.HelmOpRelease{}
+		if test.annotation != "" {
+			release.Annotations = map[string]string{addonsv1.InstalledOnceAnnotation: test.annotation}
+		}
+		if got := IsDone(test.spec, release); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
