@@ -94,8 +94,9 @@ func (s *scenario) secret(name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 }
 
-// eventuallyEvent waits until there is an Event with this reason, and with these texts in its note, about an object.
-func (s *scenario) eventuallyEvent(about client.Object, reason string, texts ...string) {
+// eventuallyEvent waits until there is an Event with this reason, and with a note that matches these regular
+// expressions, about an object.
+func (s *scenario) eventuallyEvent(about client.Object, reason string, patterns ...string) {
 	s.Helper()
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
 		list := &eventsv1.EventList{}
@@ -107,8 +108,8 @@ func (s *scenario) eventuallyEvent(about client.Object, reason string, texts ...
 			}
 		}
 		matches := gomega.HavePrefix(reason + ": ")
-		for _, text := range texts {
-			matches = gomega.And(matches, gomega.ContainSubstring(text))
+		for _, pattern := range patterns {
+			matches = gomega.And(matches, gomega.MatchRegexp(pattern))
 		}
 		g.Expect(found).To(gomega.ContainElement(matches), "Events about %s", about.GetName())
 	}).WithContext(s.Context()).Should(gomega.Succeed())

@@ -77,9 +77,13 @@ greeting: '{{ if hasPrefix "t" .Cluster.metadata.name }}t{{ else }}other{{ end }
 		s.Expect(s.mustCommand("migrate", "--from", "caaph", "-o", "yaml")).To(gomega.ContainSubstring("kind: HelmOp"))
 	})
 	s.step("a migration that was interrupted can be undone", func(s *scenario) {
-		// Without time for the adoption, the command ends while HelmOp adopts.
-		output, code := s.helmopCommand("migrate", "--from", "caaph", "--apply", "--timeout", "2s")
+		// HelmOp cannot adopt the releases of a paused Cluster, so the command ends while HelmOp adopts.
+		s.pause("four", true)
+		output, code := s.helmopCommand("migrate", "--from", "caaph", "--apply", "--timeout", "5s")
+		s.Expect(code).NotTo(gomega.Equal(0), output)
+		s.Expect(output).To(gomega.MatchRegexp(`releases? (is|are) not adopted: timed out`), output)
 		s.Logf("exit code %d: %s", code, output)
+		s.pause("four", false)
 		s.mustCommand("migrate", "--from", "caaph", "--undo", "--timeout", patience.String())
 		s.Expect(s.helmOps()).To(gomega.BeEmpty())
 		for _, proxy := range s.proxies() {

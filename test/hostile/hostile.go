@@ -18,7 +18,7 @@ const Version = "1.0.0"
 // Chart is a hostile chart.
 type Chart struct {
 	Name string
-	// Limit is the part of the error that names the limit and the place.
+	// Limit is a regular expression for the part of the error that names the limit and the place.
 	Limit string
 
 	file, text string
@@ -27,14 +27,16 @@ type Chart struct {
 // Charts returns charts whose templates or schema exceed the limits.
 func Charts() []Chart {
 	template := func(name, limit, text string) Chart {
-		return Chart{Name: name, Limit: fmt.Sprintf("of %s at template %q", limit, name+"/templates/bad.yaml"),
+		return Chart{Name: name, Limit: fmt.Sprintf("%s at template %q", limit, name+"/templates/bad.yaml"),
 			file: "templates/bad.yaml", text: text}
 	}
+	// A renderer has the lowest CPU priority, so that on a full machine the time is over first.
+	const cpu = "(more than .* of CPU time|it was not done in time)"
 	return []Chart{
-		template("memory", "memory", `{{ repeat 68719476736 "x" | len }}`),
-		template("list", "memory", `{{ range until 2000000000 }}{{ end }}`),
-		template("loops", "CPU time", `{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}`),
-		{Name: "schema", Limit: "of CPU time at values.schema.json", file: "values.schema.json", text: schema()},
+		template("memory", "of memory", `{{ repeat 68719476736 "x" | len }}`),
+		template("list", "(of memory|it was not done in time)", `{{ range until 2000000000 }}{{ end }}`),
+		template("loops", cpu, `{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}`),
+		{Name: "schema", Limit: cpu + " at values.schema.json", file: "values.schema.json", text: schema()},
 	}
 }
 

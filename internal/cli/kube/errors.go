@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/retry"
 )
 
 var (
@@ -84,6 +87,16 @@ func Explain(err error) error {
 	default:
 		return err
 	}
+}
+
+// conflictBackoff has about 10 seconds in total. The manager writes the status of a HelmOp several times per second
+// during a rollout, and each write is a conflict for a change that was decided before.
+var conflictBackoff = wait.Backoff{Steps: 11, Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.1}
+
+// RetryOnConflict calls change again as long as its error is a conflict, but not for longer than about 10 seconds.
+// change must read the object and decide again each time.
+func RetryOnConflict(change func() error) error {
+	return retry.RetryOnConflict(conflictBackoff, change)
 }
 
 // IsKindMissing is true for the answer of an API server to a kind that it does not serve.

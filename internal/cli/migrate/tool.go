@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -119,7 +118,7 @@ func edit(ctx context.Context, c *kube.Client, ref migrate.Object, change func(*
 	*unstructured.Unstructured, error,
 ) {
 	object := &unstructured.Unstructured{}
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := kube.RetryOnConflict(func() error {
 		if err := read(ctx, c, ref, object); err != nil {
 			return err
 		}

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -49,7 +48,7 @@ another artifact now. If a GitOps tool manages the HelmOp, change its repository
 
 func (s *steer) undo(ctx context.Context, c *kube.Client, name string, number int64) (waiter, error) {
 	changed := &addonsv1.HelmOp{}
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := kube.RetryOnConflict(func() error {
 		// Unstructured: fields that this program does not know stay.
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))

@@ -16,7 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -136,7 +135,7 @@ func (s *steer) ask(what, question, refused string, yes bool) error {
 func (s *steer) change(ctx context.Context, c *kube.Client, name string, request request) (
 	changed *addonsv1.HelmOp, err error,
 ) {
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err = kube.RetryOnConflict(func() error {
 		helmOp, err := c.HelmOp(ctx, name)
 		if err != nil {
 			return err
