@@ -148,8 +148,9 @@ func (m *Manager) adaptedArgs(dir string) ([]string, error) {
 		"--artifact-dir=" + artifacts,
 		// Tests move tags, and must not wait for half a minute.
 		"--min-source-interval=1s",
-		// Tests must not wait long for a chart that never ends rendering. Other charts take a thousandth of this time.
-		"--render-cpu=5s",
+		// Tests must not wait long for a chart that never ends rendering. Other charts take a hundredth of this time. After
+		// one second, a renderer has the lowest priority, and would wait for minutes while the machine is full.
+		"--render-cpu=1s",
 		"--allow-local-addresses",
 		"--leader-elect-namespace=" + Namespace,
 		// A busy machine must not end a manager, because no kubelet restarts it.
