@@ -27,11 +27,6 @@ const (
 	maxQuotedDigest = 64
 )
 
-// requiresApproval reports whether what a HelmOp rolls out must be approved.
-func requiresApproval(helmOp *addonsv1.HelmOp) bool {
-	return helmOp.Spec.Rollout != nil && helmOp.Spec.Rollout.Approval == addonsv1.ApprovalPolicyRequired
-}
-
 // approvalOf returns what an approval needs to know about a HelmOp revision.
 func approvalOf(revision *addonsv1.HelmOpRevision) approval.Revision {
 	return approval.Revision{Good: revision.Status.Good, Approval: revision.Status.Approval}
@@ -40,7 +35,7 @@ func approvalOf(revision *addonsv1.HelmOpRevision) approval.Revision {
 // decideApproval decides what of the rollout waits for an approval, and sets it in the input of the plan.
 func decideApproval(scope *helmOpScope, input *rollout.Input) {
 	in := approval.Input{
-		Required: requiresApproval(scope.helmOp),
+		Required: approval.IsRequired(scope.helmOp),
 		Request:  scope.helmOp.Annotations[addonsv1.RolloutApproveAnnotation],
 		State:    input.State, Clusters: input.Clusters,
 		Revisions: make(map[int64]approval.Revision, len(scope.revisions)),

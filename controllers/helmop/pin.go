@@ -73,7 +73,7 @@ func whyNotPinned(scope *helmOpScope, c *clusterScope, number int64, release *ro
 		return refused("HelmOp revision %d cannot be rendered for this Cluster any more", number)
 	case rolloutstate.Identity(&c.child.Spec) != release.Identity:
 		return refused("the release has another name or namespace in HelmOp revision %d: %s", number, release.Identity)
-	case requiresApproval(scope.helmOp) && !approval.MayPin(approvalOf(revision), c.name, release):
+	case approval.IsRequired(scope.helmOp) && !approval.MayPin(approvalOf(revision), c.name, release):
 		return refused("HelmOp revision %d was not rolled out completely and is not approved for this release", number)
 	default:
 		return nil

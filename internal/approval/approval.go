@@ -24,6 +24,11 @@ import (
 // hashes of 1,000 Clusters take 25 KB in a HelmOpRevision.
 const hashBytes = 16
 
+// IsRequired reports whether what a HelmOp rolls out must be approved.
+func IsRequired(helmOp *addonsv1.HelmOp) bool {
+	return helmOp.Spec.Rollout != nil && helmOp.Spec.Rollout.Approval == addonsv1.ApprovalPolicyRequired
+}
+
 // Hash returns the hash of a release in a Cluster: of its name and namespace, its chart, its values, its postRender and
 // its options. cluster is the title of the Cluster, see [apiutil.TitleOf].
 func Hash(cluster string, release *rollout.Release) string {

@@ -44,6 +44,7 @@ func newList(streams Streams) *cobra.Command {
 		Use:     "list oci://HOST/REPOSITORY",
 		Aliases: []string{"ls"},
 		Short:   "List the tags of a repository, highest version first",
+		Example: `  kubectl helmop list oci://registry.example.com/platform/base --digests`,
 		Args:    exactArgs("REPOSITORY"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return l.run(cmd, args[0]) },
 	}

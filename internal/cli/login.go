@@ -109,9 +109,10 @@ func readPassword(in io.Reader) (string, error) {
 func newLogout(streams Streams) *cobra.Command {
 	var flags registryFlags
 	cmd := &cobra.Command{
-		Use:   "logout HOST",
-		Short: "Remove a credential from the Docker configuration or its credential helper",
-		Args:  exactArgs("HOST"),
+		Use:     "logout HOST",
+		Short:   "Remove a credential from the Docker configuration or its credential helper",
+		Example: `  kubectl helmop logout registry.example.com`,
+		Args:    exactArgs("HOST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			store, err := flags.credentials()
 			if err != nil {

@@ -44,8 +44,9 @@ func newPull(streams Streams) *cobra.Command {
 unless --untar is set.
 
 Existing files are not overwritten: if one of the files exists, the command fails and writes nothing.`,
-		Args: exactArgs("REFERENCE"),
-		RunE: func(cmd *cobra.Command, args []string) error { return p.run(cmd, args[0]) },
+		Example: `  kubectl helmop pull oci://registry.example.com/platform/base:v1.2.3 --dir base`,
+		Args:    exactArgs("REFERENCE"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return p.run(cmd, args[0]) },
 	}
 	p.registryFlags.add(cmd.Flags())
 	p.output.add(cmd.Flags())

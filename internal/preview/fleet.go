@@ -16,6 +16,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/approval"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
@@ -86,7 +87,7 @@ func (p *Previewer) Clusters(ctx context.Context, helmOp *addonsv1.HelmOp, clust
 				results[i].Outcome = Outcome{State: StatePinned,
 					Message: fmt.Sprintf("pinned to HelmOp revision %d, so the change does not reach it", number)}
 			} else {
-				results[i].Outcome = p.result(ctx, helmOp, cluster, child, key)
+				results[i].Outcome, results[i].ApprovalHash = p.result(ctx, helmOp, cluster, child, key)
 			}
 			return nil
 		})
@@ -110,19 +111,25 @@ func (p *Previewer) children(ctx context.Context, helmOp *addonsv1.HelmOp) (map[
 	return children, nil
 }
 
-// result previews a HelmOp in one Cluster. child is the existing HelmOpRelease; nil if there is none.
+// result previews a HelmOp in one Cluster, and returns the hash of its release for an approval. child is the existing
+// HelmOpRelease; nil if there is none.
 func (p *Previewer) result(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey,
 	child *addonsv1.HelmOpRelease, key []byte,
-) Outcome {
-	outcome, err := p.outcome(ctx, helmOp, cluster, child, key)
+) (outcome Outcome, approvalHash string) {
+	release, err := p.Release(ctx, helmOp, cluster)
+	if err == nil && release.unresolved == nil {
+		approvalHash, err = approval.HashOfSpec(apiutil.TitleOf(helmOp.Namespace, cluster), &release.HelmOpRelease.Spec)
+	}
+	if err == nil {
+		outcome, err = p.outcome(ctx, release, child, key)
+	}
 	switch {
 	case errors.Is(err, ErrNoKubeconfig), errors.Is(err, errNotReady):
-		return Outcome{State: StateNotReady, Message: err.Error()}
+		outcome = Outcome{State: StateNotReady, Message: err.Error()}
 	case err != nil:
-		return Outcome{State: StateFailed, Message: err.Error()}
-	default:
-		return outcome
+		outcome = Outcome{State: StateFailed, Message: err.Error()}
 	}
+	return outcome, approvalHash
 }
 
 // errNotReady means that a Cluster cannot have releases yet.
@@ -131,13 +138,9 @@ var errNotReady = errors.New("the control plane of the Cluster is not initialize
 // installedOnce is the message about a release that was installed once.
 const installedOnce = "The release was installed once (reconcileStrategy InstallOnce), and HelmOp leaves it as it is"
 
-func (p *Previewer) outcome(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey,
-	child *addonsv1.HelmOpRelease, key []byte,
-) (Outcome, error) {
-	release, err := p.Release(ctx, helmOp, cluster)
-	if err != nil {
-		return Outcome{}, err
-	}
+func (p *Previewer) outcome(ctx context.Context, release *Release, child *addonsv1.HelmOpRelease, key []byte) (
+	Outcome, error,
+) {
 	if !release.IsReady {
 		return Outcome{}, errNotReady
 	}

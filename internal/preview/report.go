@@ -16,6 +16,7 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 	"sigs.k8s.io/yaml"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/approval"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
@@ -100,7 +101,29 @@ type Result struct {
 	// Release is the name of the HelmOpRelease; empty if it is not known.
 	Release string
 
+	// ApprovalHash is the hash of the release in the digest of an approval; empty if the inputs of the release are not
+	// known, and for a pinned Cluster, which is not in the digest.
+	ApprovalHash string
+
 	Outcome
+}
+
+// ApprovalDigest returns the digest that the manager asks to be approved for exactly these releases, which must be those
+// of all selected Clusters. It is empty if the inputs of a release are not known.
+func ApprovalDigest(results []Result) string {
+	var hashes []string
+	for i := range results {
+		switch hash := results[i].ApprovalHash; {
+		case hash != "":
+			hashes = append(hashes, hash)
+		case results[i].State != StatePinned:
+			return ""
+		}
+	}
+	if len(hashes) == 0 {
+		return ""
+	}
+	return approval.Digest(hashes)
 }
 
 // Group is the preview of Clusters with the same outcome. If there are several, names of the Clusters in the outcome

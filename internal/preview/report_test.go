@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/approval"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
@@ -166,6 +167,32 @@ func TestGeneralize(t *testing.T) {
 	} {
 		if got := generalize(tc.text, tc.cluster, tc.release); got != tc.want {
 			t.Errorf("got %q, want %q", got, tc.want)
+		}
+	}
+}
+
+// TestApprovalDigest checks that the digest has all releases that the manager asks about, and no others.
+func TestApprovalDigest(t *testing.T) {
+	known := func(hash string, state State) Result {
+		return Result{ApprovalHash: hash, Outcome: Outcome{State: state}}
+	}
+	one, two := known("one", StateDiffers), known("two", StateNotReady)
+	pinned := known("", StatePinned)
+	both := approval.Digest([]string{"one", "two"})
+	for name, tc := range map[string]struct {
+		results []Result
+		want    string
+	}{
+		"none":                   {nil, ""},
+		"all":                    {[]Result{one, two}, both},
+		"another order":          {[]Result{two, one}, both},
+		"an unreachable Cluster": {[]Result{one, known("two", StateFailed)}, both},
+		"a pinned Cluster":       {[]Result{one, pinned, two}, both},
+		"only a pinned Cluster":  {[]Result{pinned}, ""},
+		"unknown inputs":         {[]Result{one, known("", StateFailed)}, ""},
+	} {
+		if got := ApprovalDigest(tc.results); got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
 	}
 }

@@ -4,13 +4,8 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/cookiejar"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,6 +32,8 @@ func TestFleetCommands(t *testing.T) {
 	s.part("logs and an archive", (*scenario).findsLogsAndDebugs)
 	s.part("rendering", (*scenario).rendersAsTheManager)
 	s.part("preview", (*scenario).previewsAsTheManager)
+	s.part("preview of Clusters that differ", (*scenario).previewsDifferences)
+	s.part("preview and approval", (*scenario).approvesThePreview)
 	s.part("pause", (*scenario).pausesAndResumes)
 	s.part("promotion", (*scenario).promotesWaves)
 	s.part("abort and continue", (*scenario).abortsAndContinues)
@@ -81,6 +78,7 @@ func (s *scenario) findsBrokenValues() {
 		gomega.ContainSubstring("What to do next"), gomega.ContainSubstring("helmop retry broken"),
 		gomega.ContainSubstring("--cluster two")))
 
+	s.findsOnPage("broken", "two", `no key "No" in .No`, "kubectl helmop retry broken")
 	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = good })
 	s.mustCommand("reconcile", "broken", "--wait", "--timeout", patience.String())
 	s.eventually(helmOp, ready(2))
@@ -125,52 +123,6 @@ func (s *scenario) eventuallyPrints(text string, args ...string) {
 	s.Eventually(func() string { return s.mustCommand(args...) }, patience).Should(gomega.ContainSubstring(text))
 }
 
-// showsPage opens the page of the fleet, and finds a release.
-func (s *scenario) showsPage() {
-	helmOp := s.newHelmOp("shown", forAll)
-	s.create(helmOp)
-	s.eventually(helmOp, ready(2))
-	ctx, cancel := context.WithCancel(s.Context())
-	reader, writer := io.Pipe()
-	ended := make(chan int)
-	go func() {
-		code := cli.Run(ctx, []string{"ui", "--kubeconfig", s.env.Management.KubeconfigFile(), "-n", s.namespace},
-			cli.Streams{In: strings.NewReader(""), Out: writer, ErrOut: io.Discard})
-		_ = writer.Close()
-		ended <- code
-	}()
-	link := ""
-	for lines := bufio.NewScanner(reader); !strings.HasPrefix(link, "http://") && lines.Scan(); {
-		link = strings.TrimSpace(lines.Text())
-	}
-	go func() { _, _ = io.Copy(io.Discard, reader) }()
-	jar, err := cookiejar.New(nil)
-	s.must(err)
-	browser := &http.Client{Jar: jar, Timeout: patience}
-	base, _, _ := strings.Cut(link, "/open")
-	status, _ := s.page(browser, base+"/")
-	s.Expect(status).To(gomega.Equal(http.StatusUnauthorized))
-	status, _ = s.page(browser, link)
-	s.Expect(status).To(gomega.Equal(http.StatusOK))
-	_, matrix := s.page(browser, base+"/?helmop=shown")
-	s.Expect(matrix).To(gomega.MatchRegexp(`2 alike</a><span class="names">one, two`))
-	_, rollout := s.page(browser, base+"/helmop/"+s.namespace+"/shown")
-	s.Expect(rollout).To(gomega.ContainSubstring("2 of 2 done"))
-	cancel()
-	s.Expect(<-ended).To(gomega.BeZero())
-}
-
-// page gets an address of the page.
-func (s *scenario) page(browser *http.Client, address string) (status int, text string) {
-	s.Helper()
-	response, err := browser.Get(address)
-	s.must(err)
-	defer func() { _ = response.Body.Close() }()
-	data, err := io.ReadAll(response.Body)
-	s.must(err)
-	return response.StatusCode, string(data)
-}
-
 // rendersAsTheManager compares what the commands print with the objects that the manager then installs.
 func (s *scenario) rendersAsTheManager() {
 	helmOp := s.newHelmOp("rendered", forAll)
@@ -190,26 +142,6 @@ func (s *scenario) rendersAsTheManager() {
 		gomega.ContainSubstring(`greeting: "later"`), gomega.ContainSubstring("kind: ConfigMap")))
 	// A paused HelmOp cannot be deleted.
 	s.mustCommand("resume", "rendered", "--wait", "--timeout", patience.String())
-}
-
-// previewsAsTheManager previews other values, and compares the preview with what the manager then does.
-func (s *scenario) previewsAsTheManager() {
-	helmOp := s.newHelmOp("previewed", forAll)
-	s.create(helmOp)
-	s.eventually(helmOp, ready(2))
-	s.Expect(s.mustCommand("preview", "previewed")).To(gomega.ContainSubstring("2 of 2 alike: one, two: no changes"))
-
-	values := filepath.Join(s.TempDir(), "values.yaml")
-	s.Expect(os.WriteFile(values, []byte("greeting: later\n"), 0o600)).To(gomega.Succeed())
-	output, code := s.helmopCommand("preview", "previewed", "--values", values)
-	s.Expect(code).To(gomega.Equal(1), output)
-	s.Expect(output).To(gomega.SatisfyAll(gomega.ContainSubstring("2 of 2 alike: one, two: ~1 ConfigMap"),
-		gomega.ContainSubstring("\n+  greeting: later\n")))
-	s.Expect(s.mustCommand("preview", "previewed")).To(gomega.ContainSubstring("no changes"))
-
-	s.greet(helmOp, "later")
-	s.eventually(helmOp, ready(2), inPhase(2, addonsv1.RolloutPhaseComplete))
-	s.Expect(s.mustCommand("preview", "previewed")).To(gomega.ContainSubstring("no changes"))
 }
 
 // pausesAndResumes waits for what the commands request.

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/approval"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
@@ -63,6 +64,10 @@ type Preview struct {
 	Pinned   int `json:"pinned"`
 	Failed   int `json:"failed"`
 
+	// ApprovalDigest is the digest that the manager asks to be approved for these changes. It is empty if the HelmOp
+	// requires no approval, if not all selected Clusters are previewed, or if the inputs of a release are not known.
+	ApprovalDigest string `json:"approvalDigest,omitempty"`
+
 	Groups []preview.Group `json:"groups"`
 }
 
@@ -86,6 +91,9 @@ secrets.
 
 The preview is what the next action would do now in all Clusters. It ignores waves, pauses and dependencies. A release
 that already has the desired chart, values and options is the same.
+
+If the HelmOp requires approvals, and all selected Clusters are previewed, the command also prints the digest of these
+releases. An approval of this digest applies exactly what was previewed.
 
 The command needs the right to read the HelmOp, the objects that it refers to, and the kubeconfig Secrets of the
 Clusters. With -f, --set-version or --values it also needs the right to create or update the HelmOp: the management
@@ -224,7 +232,11 @@ func (p *previewing) run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	return p.print(newReport(helmOp, groups))
+	report := newReport(helmOp, groups)
+	if approval.IsRequired(helmOp) && len(p.clusters) == 0 && selector.Empty() {
+		report.ApprovalDigest = preview.ApprovalDigest(results)
+	}
+	return p.print(report)
 }
 
 // newReport counts the Clusters of groups.
@@ -428,6 +440,10 @@ func (r *Preview) text(summary bool) string {
 	for i := range r.Groups {
 		group := &r.Groups[i]
 		fmt.Fprintf(&out, "  %s: %s\n", r.title(group), group.Summary())
+	}
+	if r.ApprovalDigest != "" {
+		fmt.Fprintf(&out, "The digest of these releases is %s. To approve exactly them when they wait for an approval:\n"+
+			"  kubectl helmop approve %s -n %s --digest %[1]s\n", r.ApprovalDigest, r.HelmOp, r.Namespace)
 	}
 	if summary {
 		return out.String()
