@@ -105,6 +105,7 @@ func occupy(t *testing.T, places chan struct{}) {
 
 func TestMain(m *testing.M) {
 	cli.Serve()
+	servePlugin()
 	flag.Parse()
 	if testing.Short() {
 		fmt.Println("skipped: the end-to-end tests start dozens of processes and take minutes; run them without -short")
