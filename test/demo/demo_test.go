@@ -16,7 +16,29 @@ import (
 	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli"
 )
+
+// TestNextCommands checks that the program has the commands of kubectl helmop, with their flags, that the demo prints.
+func TestNextCommands(t *testing.T) {
+	found := 0
+	for line := range strings.Lines(next) {
+		args, ok := strings.CutPrefix(strings.TrimSpace(line), "kubectl helmop ")
+		if !ok {
+			continue
+		}
+		found++
+		// An unknown flag before --help is an error.
+		var out bytes.Buffer
+		streams := cli.Streams{In: strings.NewReader(""), Out: &out, ErrOut: &out}
+		if code := cli.Run(t.Context(), append(strings.Fields(args), "--help"), streams); code != 0 {
+			t.Errorf("%s: exit code %d\n%s", line, code, out.String())
+		}
+	}
+	if found == 0 {
+		t.Error("the demo prints no command of kubectl helmop")
+	}
+}
 
 func TestParse(t *testing.T) {
 	environment := func(pairs ...string) func(string) string {

@@ -940,25 +940,54 @@ func TestStatusWatch(t *testing.T) {
 func watchStatus(t *testing.T, flag string) {
 	t.Helper()
 	b := newFleetBed(t, "watched")
-	ctx, cancel := context.WithCancel(t.Context())
-	var out, errOut lockedBuffer
-	ended := make(chan error)
-	go func() {
-		ended <- b.execute(ctx, b.kubeconfig, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out,
-			ErrOut: &errOut}, "status", "calico", flag)
-	}()
-	eventually(t, &out, "CLUSTER")
+	out, end := b.watch("status", "calico", flag)
+	eventually(t, out, "CLUSTER")
 	before := out.String()
 	b.setStatus("prod-5", ready("3.30.2", 0))
-	eventually(t, &out, "0s")
+	eventually(t, out, "0s")
 	b.observe("calico", func(s *addonsv1.HelmOpStatus) { s.Rollout.Wave, s.Rollout.WaitingFor = "europe", "2 Clusters" })
-	eventually(t, &out, "waits for 2 Clusters")
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	eventually(t, out, "waits for 2 Clusters")
+	end()
 	lines := strings.TrimPrefix(out.String(), before)
 	b.compare("status-watch", strings.ReplaceAll(lines, " --kubeconfig="+b.kubeconfig, ""))
+}
+
+// TestEventsWatch expects a line for each new Event that the filter chooses, and no other lines.
+func TestEventsWatch(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "eventswatched")
+	calico := b.helmOp("calico")
+	out, end := b.watch("events", "calico", "--types=Warning", "-w")
+	eventually(t, out, "the hook timed out")
+	before := out.String()
+	b.event("later-normal", calico, apiutil.HelmOpKind, corev1.EventTypeNormal, "RolloutStarted", "not chosen", 0)
+	b.event("later-warning", calico, apiutil.HelmOpKind, corev1.EventTypeWarning, "ReleasesFailed", "1 of 6 failed", 0)
+	eventually(t, out, "1 of 6 failed")
+	end()
+	if lines := strings.TrimPrefix(out.String(), before); strings.Count(lines, "\n") != 1 ||
+		!strings.Contains(lines, "helmop/calico") {
+		t.Errorf("got %q after the list", lines)
+	}
+}
+
+// watch runs a command in the background, and returns its output. end ends the command, which must not fail.
+func (b *fleetBed) watch(args ...string) (out *lockedBuffer, end func()) {
+	b.Helper()
+	ctx, cancel := context.WithCancel(b.Context())
+	b.Cleanup(cancel)
+	out = &lockedBuffer{}
+	ended := make(chan error, 1)
+	go func() {
+		streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: &lockedBuffer{}}
+		ended <- b.execute(ctx, b.kubeconfig, streams, args...)
+	}()
+	return out, func() {
+		b.Helper()
+		cancel()
+		if err := <-ended; err != nil {
+			b.Error(err)
+		}
+	}
 }
 
 func eventually(t *testing.T, buffer *lockedBuffer, text string) {
