@@ -93,12 +93,11 @@ Try, in another terminal:
     kubectl helmop status
     kubectl helmop describe hello --cluster north
     kubectl patch hop hello --type=merge -p '{"spec":{"values":{"greeting":"Hello"}}}'
-    kubectl helmop retry hello --wait
     kubectl helmop status
 
     # Preview an earlier version before you return to the HelmOp revision that had it, and watch the rollout.
     kubectl helmop history hello
-    kubectl helmop preview hello --set-version 1.0.0
+    kubectl helmop preview hello --set-version 1.1.0
     kubectl helmop rollout undo hello --to-revision 1
     kubectl helmop rollout status hello
 

@@ -19,7 +19,7 @@ import (
 )
 
 // customResourceState is the part of the configuration of kube-state-metrics that HelmOp uses. The module of
-// kube-state-metrics would be a large dependency for it.
+// kube-state-metrics would be a large dependency for it; the test of hack/tools/kubestatemetrics uses it.
 type customResourceState struct {
 	Kind string `json:"kind"`
 	Spec struct {

@@ -1,0 +1,6 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kubestatemetrics tests the configuration of config/kube-state-metrics with the library of kube-state-metrics.
+// It is a module of its own, so that HelmOp does not depend on kube-state-metrics.
+package kubestatemetrics
