@@ -203,10 +203,11 @@ func (i *Item) addFluxRelease(release *helmRelease, cluster types.NamespacedName
 	i.HelmOp.Spec.Release = addonsv1.ReleaseTemplate{
 		Name: qualified(latest.Name, cluster.Name), Namespace: qualified(latest.Namespace, cluster.Name),
 	}
-	if storage := release.Spec.StorageNamespace; storage != "" && storage != latest.Namespace {
+	storage := nonEmpty(release.Spec.StorageNamespace, release.Namespace)
+	if storage = nonEmpty(release.Status.StorageNamespace, storage); storage != latest.Namespace {
 		i.block("spec.storageNamespace", "HelmOp stores the records of a release in the namespace of the release; move the "+
-			"Secrets %q in namespace %q of the Cluster to namespace %q", "sh.helm.release.v1."+latest.Name+".*", storage,
-			latest.Namespace)
+			"Secrets %q in namespace %q of the Cluster to namespace %q, see docs/migration.md",
+			"sh.helm.release.v1."+latest.Name+".*", storage, latest.Namespace)
 	}
 	i.Releases = append(i.Releases, Release{Cluster: cluster, Owner: ObjectOf(object), Name: latest.Name,
 		Namespace: latest.Namespace, Revision: latest.Version})

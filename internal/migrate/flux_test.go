@@ -4,6 +4,7 @@
 package migrate
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,7 +44,7 @@ spec:
   interval: 1h
   kubeConfig: {secretRef: {name: ` + cluster + `-kubeconfig}}
 ` + spec + `
-status: {history: [{name: ` + name + `, namespace: kube-system, version: 4, status: deployed}]}
+status: {storageNamespace: kube-system, history: [{name: ` + name + `, namespace: kube-system, version: 4, status: deployed}]}
 `
 }
 
@@ -173,6 +174,13 @@ func objects(t *testing.T, texts []string) []*unstructured.Unstructured {
 	return all
 }
 
+// otherRecords is the gap of a release whose records are not in its namespace.
+func otherRecords(namespace string) string {
+	return `!spec.storageNamespace: HelmOp stores the records of a release in the namespace of the release; move the ` +
+		`Secrets "sh.helm.release.v1.app.*" in namespace "` + namespace + `" of the Cluster to namespace "kube-system", ` +
+		`see docs/migration.md`
+}
+
 func TestFluxReleasesThatCannotBeMigrated(t *testing.T) {
 	ref := "  chartRef: {kind: OCIRepository, name: charts}"
 	for name, test := range map[string]struct{ release, want string }{
@@ -182,9 +190,12 @@ func TestFluxReleasesThatCannotBeMigrated(t *testing.T) {
 			"!spec.chartRef: Bucket fleet/charts cannot be read, or is not a source of Helm charts that HelmOp can use"},
 		"suspended": {fluxRelease("app", "one", ref+"\n  suspend: true"),
 			"!spec.suspend: the object is suspended; resume it, so that its release is up to date when HelmOp adopts it"},
-		"records other": {fluxRelease("app", "one", ref+"\n  storageNamespace: records"),
-			`!spec.storageNamespace: HelmOp stores the records of a release in the namespace of the release; move the Secrets ` +
-				`"sh.helm.release.v1.app.*" in namespace "records" of the Cluster to namespace "kube-system"`},
+		"records in another namespace": {strings.Replace(fluxRelease("app", "one", ref), "storageNamespace: kube-system",
+			"storageNamespace: records", 1), otherRecords("records")},
+		"records in another namespace, by the spec": {strings.Replace(fluxRelease("app", "one", ref+"\n  storageNamespace: records"),
+			"storageNamespace: kube-system, ", "", 1), otherRecords("records")},
+		"records in the namespace of the object": {strings.Replace(fluxRelease("app", "one", ref),
+			"storageNamespace: kube-system, ", "", 1), otherRecords("fleet")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan := FromFlux(parse(t, test.release), parse(t, fluxSources), fluxClusters)

@@ -66,7 +66,7 @@ metadata: {name: one-calico, namespace: fleet, uid: release}
 spec:
   kubeConfig: {secretRef: {name: one-kubeconfig}}
   chartRef: {kind: OCIRepository, name: calico}
-status: {history: [{name: one-calico, namespace: default, version: 2, status: deployed}]}
+status: {storageNamespace: default, history: [{name: one-calico, namespace: default, version: 2, status: deployed}]}
 ---
 apiVersion: source.toolkit.fluxcd.io/v1
 kind: OCIRepository
@@ -87,7 +87,7 @@ metadata: {name: two-calico, namespace: fleet, uid: second}
 spec:
   kubeConfig: {secretRef: {name: two-kubeconfig}}
   chartRef: {kind: OCIRepository, name: calico}
-status: {history: [{name: two-calico, namespace: default, version: 2, status: deployed}]}
+status: {storageNamespace: default, history: [{name: two-calico, namespace: default, version: 2, status: deployed}]}
 ---
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
