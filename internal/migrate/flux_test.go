@@ -133,6 +133,30 @@ valuesFrom: [{kind: ConfigMap, name: first}]
 				"spec.dependsOn: other/other is not migrated to a HelmOp of this namespace; the release does not wait for it",
 			}},
 		},
+		"dependencies for the same Cluster": {
+			releases: []string{fluxRelease("one-base", "one", ref), fluxRelease("two-base", "two", ref),
+				fluxRelease("one-app", "one", ref+"\n  dependsOn: [{name: one-base}]"),
+				fluxRelease("two-app", "two", ref+"\n  dependsOn: [{name: two-base}]")},
+			want: map[string]string{"base": "", "app": ""},
+		},
+		"dependencies that differ": {
+			releases: []string{fluxRelease("one-base", "one", ref), fluxRelease("two-base", "two", ref+`
+  values: {a: b}`),
+				fluxRelease("one-app", "one", ref+"\n  dependsOn: [{name: one-base}]"),
+				fluxRelease("two-app", "two", ref+"\n  dependsOn: [{name: two-base}]")},
+			want: map[string]string{"base": "", "base-2": "", "app": "", "app-2": ""},
+		},
+		"a dependency for another Cluster": {
+			releases: []string{fluxRelease("one-base", "one", ref), fluxRelease("two-base", "two", ref),
+				fluxRelease("one-app", "one", ref+"\n  dependsOn: [{name: one-base}]"),
+				fluxRelease("two-app", "two", ref+"\n  dependsOn: [{name: one-base}]")},
+			want: map[string]string{"base": "", "app": "", "app-2": ""},
+		},
+		"a circle of dependencies": {
+			releases: []string{fluxRelease("one-a", "one", ref+"\n  dependsOn: [{name: one-b}]"),
+				fluxRelease("one-b", "one", ref+"\n  dependsOn: [{name: one-a}]")},
+			want: map[string]string{"a": "", "b": ""},
+		},
 		"other values are another HelmOp": {
 			releases: []string{fluxRelease("one-cilium", "one", ref), fluxRelease("two-cilium", "two", ref+`
   values: {a: b}`)},
@@ -214,6 +238,27 @@ func TestBegunMigrationsKeepTheirHelmOps(t *testing.T) {
 	plan := FromFlux(second, parse(t, fluxSources), fluxClusters)
 	if got := plan.Items[0].HelmOp.Name; got != "cilium-2" {
 		t.Errorf("HelmOp %s", got)
+	}
+}
+
+// TestBegunMigrationsIgnoreDependencies repeats a conversion while the command deletes the dependencies of the objects.
+func TestBegunMigrationsIgnoreDependencies(t *testing.T) {
+	ref := "  chartRef: {kind: OCIRepository, name: charts}"
+	releases := objects(t, []string{fluxRelease("one-app", "one", ref+"\n  dependsOn: [{name: one-base}]"),
+		fluxRelease("two-app", "two", ref+"\n  dependsOn: [{name: two-base}]"), fluxRelease("two-base", "two", ref)})
+	for i, helmOp := range []string{"app", "app", "base"} {
+		releases[i].SetAnnotations(map[string]string{addonsv1.MigrationAnnotation: "Paused " + helmOp})
+	}
+	plan := FromFlux(releases, parse(t, fluxSources), fluxClusters)
+	got := map[string]int{}
+	for i := range plan.Items {
+		got[plan.Items[i].HelmOp.Name] = len(plan.Items[i].From)
+		if len(plan.Items[i].Blocked()) > 0 {
+			t.Errorf("gaps: %v", gaps(&plan.Items[i]))
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"app": 2, "base": 1}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
