@@ -827,6 +827,8 @@ func TestApplyArgs(t *testing.T) {
 		"--from flux -n fleet one two --apply":                           {from: "flux", names: []string{"one", "two"}},
 		"--from fleet -n fleet --apply --accept-install":                 {from: "fleet"},
 		"--from helm -n fleet --release a/b --chart-url oci://c --apply": {from: "helm", release: "a/b", chartURL: "oci://c"},
+		"--from helm -n fleet --release a/b --chart-url https://c --chart d --chart-secret e --chart-cert-secret f --apply": {
+			from: "helm", release: "a/b", chartURL: "https://c", chart: "d", chartSecret: "e", chartCertSecret: "f"},
 	} {
 		m.tool, m.client = m.toolOf(), &kube.Client{Namespace: "fleet"}
 		if got := strings.Join(m.applyArgs(), " "); got != want {
