@@ -133,6 +133,11 @@ test-charts: testbed-binaries ## The examples with public charts: names of value
 test-kube-state-metrics: ## The metrics of config/kube-state-metrics, by its own library, which takes minutes to build
 	@go -C hack/tools/kubestatemetrics test -count=1 .
 
+.PHONY: test-migrations
+test-migrations: testbed-binaries ## The migrations from other tools, with Flux's controller, which takes minutes to build
+	@go run ./hack/cmd/testrun -- HELMOP_E2E_FLUX=1 -vet=off -count=1 -timeout=$(E2E_TIMEOUT) '-run=^TestMigrate' \
+		./test/e2e
+
 .PHONY: test-cuts
 test-cuts: testbed-binaries ## Actions interrupted at each of their requests, in every way; `test` runs a sample
 	@HELMOP_SAMPLE=all go run ./hack/cmd/testrun -- -vet=off -count=1 -timeout=30m '-run=$(CUT)' ./internal/helmclient

@@ -17,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
 // adopt takes over a release of another owner. If the desired state would change nothing, it only labels the newest
@@ -71,6 +72,7 @@ func (s *session) adoptionDifferences(j job) (*release.Release, []adoption.Diffe
 	}
 	// The manifest and the hooks of the revision may contain these values.
 	s.logs.Hide(recorded.Config)
+	j = j.renderedFor(recorded)
 	rendered, err := s.dryRun(s.context(), j, releaseOptionsOf(recorded))
 	if err != nil {
 		return nil, nil, err
@@ -87,6 +89,19 @@ func (s *session) adoptionDifferences(j job) (*release.Release, []adoption.Diffe
 	}
 	around, err := s.differencesAround(j, recorded.Manifest, rendered)
 	return recorded, append(differences, around...), err
+}
+
+// renderedFor returns the job that renders the chart as the record has it: Flux changes the version of a chart, and
+// templates print the version.
+func (j job) renderedFor(recorded *release.Release) job {
+	metadata := metadataOf(recorded)
+	if metadata == nil || j.chart == nil || j.chart.Metadata == nil ||
+		!adoption.IsFluxVersion(metadata.Version, j.chart.Metadata.Version, j.desired.ArtifactDigest) {
+		return j
+	}
+	j.chart = rendering.CopyChart(j.chart)
+	j.chart.Metadata.Version = metadata.Version
+	return j
 }
 
 // releaseOptionsOf returns what the templates saw of a release when its revision was rendered: revision 1 is an

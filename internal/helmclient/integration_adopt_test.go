@@ -72,6 +72,9 @@ func (m marker) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	return out, nil
 }
 
+// adoptedDigest is the digest of the artifact of adoptable.
+const adoptedDigest = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 // otherTools install a release as other tools do, with Helm's SDK.
 var otherTools = map[string]func(b *bench, chrt *chart.Chart, values map[string]any){
 	"helm install": func(b *bench, chrt *chart.Chart, values map[string]any) {
@@ -93,6 +96,12 @@ var otherTools = map[string]func(b *bench, chrt *chart.Chart, values map[string]
 				"helm.toolkit.fluxcd.io/name": "demo", "helm.toolkit.fluxcd.io/namespace": "flux-system",
 			}}
 		})
+	},
+	// For a chart of an OCIRepository, Flux replaces the build metadata of the version.
+	"Flux from a registry": func(b *bench, chrt *chart.Chart, values map[string]any) {
+		chrt = rendering.CopyChart(chrt)
+		chrt.Metadata.Version += "+" + adoptedDigest[:12]
+		b.installAs(chrt, values, func(*action.Install) {})
 	},
 	"Fleet": func(b *bench, chrt *chart.Chart, values map[string]any) {
 		b.installAs(chrt, values, func(install *action.Install) {
@@ -156,8 +165,10 @@ func TestIntegrationAdoptUnchanged(t *testing.T) {
 	for name, install := range otherTools {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+			desired := helmtest.DesiredFor(b.namespace, "demo", adoptedDigest, "v1")
 			chrt, values := adoptable(), map[string]any{"cidr": "ours"}
+			chrt.Templates = append(chrt.Templates, &chart.File{Name: "templates/version.yaml",
+				Data: []byte(helmtest.ConfigMap("version", "{{ .Chart.Version }}"))})
 			install(b, chrt, values)
 			newest, _ := b.observe(desired).Newest()
 			secrets := b.kube.CoreV1().Secrets(b.namespace)
@@ -178,8 +189,8 @@ func TestIntegrationAdoptUnchanged(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%+v: %v", decision, err)
 			}
-			if result.Revision != newest.Revision || result.Status != "deployed" || result.ChartVersion != "1.0.0" ||
-				!result.StorageChanged {
+			if result.Revision != newest.Revision || result.Status != "deployed" || !result.StorageChanged ||
+				result.ChartVersion != "1.0.0" && result.ChartVersion != "1.0.0+"+adoptedDigest[:12] {
 				t.Errorf("result %+v", result)
 			}
 			after, err := secrets.Get(t.Context(), key, metav1.GetOptions{})
@@ -208,6 +219,7 @@ func TestIntegrationAdoptUnchanged(t *testing.T) {
 			desired.ValuesDigest = "v2"
 			b.converge(desired, chrt, map[string]any{"cidr": "next"})
 			b.wantConfigMap("demo-value", "next")
+			b.wantConfigMap("version", "1.0.0")
 			uninstall := decide.Uninstall(b.observe(desired), desired, model.Policy{}, helmtest.Now)
 			if _, err := b.act(uninstall, desired, nil, nil); err != nil {
 				t.Fatal(err)

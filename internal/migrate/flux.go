@@ -13,8 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
 const (
@@ -26,8 +28,8 @@ const (
 )
 
 // FromFlux converts HelmReleases that install charts in Clusters by their kubeconfigs. HelmReleases that differ only in
-// their Cluster become one HelmOp. sources are the OCIRepositories and HelmRepositories, and clusters are the names of
-// all Clusters.
+// their Cluster, and whose dependencies do, become one HelmOp. sources are the OCIRepositories and HelmRepositories,
+// and clusters are the names of all Clusters.
 func FromFlux(releases, sources []*unstructured.Unstructured, clusters []types.NamespacedName) *Plan {
 	reader := fluxReader{sources: map[crossName]*fluxSource{}, clusters: clusters}
 	for _, object := range sources {
@@ -39,20 +41,27 @@ func FromFlux(releases, sources []*unstructured.Unstructured, clusters []types.N
 	slices.SortFunc(releases, func(a, b *unstructured.Unstructured) int {
 		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
 	})
-	plan, alike, begun := &Plan{}, map[string]int{}, map[Object]string{}
-	var dependencies [][]fluxDependency
-	for _, object := range releases {
+	converted := fluxItems{numbers: map[types.NamespacedName]int{}, keys: map[int]string{}}
+	begun := map[Object]string{}
+	for i, object := range releases {
 		item, dependsOn := reader.item(object)
 		_, begun[item.From[0]] = Step(object)
+		converted.items = append(converted.items, fluxItem{item, dependsOn, begun[item.From[0]]})
+		converted.numbers[client.ObjectKeyFromObject(object)] = i
+	}
+	plan, alike := &Plan{}, map[string]int{}
+	var dependencies [][]fluxDependency
+	for n := range converted.items {
+		item := &converted.items[n]
 		if item.HelmOp != nil {
-			key := item.likeness(dependsOn) + begun[item.From[0]]
+			key := converted.likeness(n)
 			if i, ok := alike[key]; ok {
-				plan.Items[i].join(&item)
+				plan.Items[i].join(&item.Item)
 				continue
 			}
 			alike[key] = len(plan.Items)
 		}
-		plan.Items, dependencies = append(plan.Items, item), append(dependencies, dependsOn)
+		plan.Items, dependencies = append(plan.Items, item.Item), append(dependencies, item.dependsOn)
 	}
 	plan.nameUniquely(begun)
 	for i := range plan.Items {
@@ -65,11 +74,48 @@ func FromFlux(releases, sources []*unstructured.Unstructured, clusters []types.N
 	return plan
 }
 
-// likeness is the same for items that differ only in their Cluster.
-func (i *Item) likeness(dependsOn []fluxDependency) string {
+// fluxItem is a HelmRelease that is converted alone.
+type fluxItem struct {
+	Item
+	dependsOn []fluxDependency
+	// begun is the name of the HelmOp to which the migration has begun; empty before.
+	begun string
+}
+
+// fluxItems are all HelmReleases.
+type fluxItems struct {
+	items []fluxItem
+	// numbers are the places of the HelmReleases in items.
+	numbers map[types.NamespacedName]int
+	// keys are the known results of likeness.
+	keys map[int]string
+}
+
+// likeness is the same for HelmReleases that differ only in their Cluster, and whose dependencies are alike and for the
+// same Cluster. The dependencies of a HelmRelease whose migration has begun do not count.
+func (f *fluxItems) likeness(n int) string {
+	if key, ok := f.keys[n]; ok {
+		return key
+	}
+	item := &f.items[n]
+	f.keys[n] = item.From[0].Name // It ends a circle of dependencies.
+	var dependencies []any
+	for _, dependency := range item.dependsOn {
+		if item.begun != "" {
+			break // The HelmOp exists, and the command may have deleted the dependency.
+		}
+		key := types.NamespacedName{Namespace: nonEmpty(dependency.Namespace, item.HelmOp.Namespace), Name: dependency.Name}
+		other, ok := f.numbers[key]
+		if ok && f.items[other].HelmOp != nil && slices.Equal(f.items[other].Clusters(), item.Clusters()) {
+			key = types.NamespacedName{Name: f.likeness(other)}
+		}
+		dependencies = append(dependencies, []any{key, dependency.ReadyExpr})
+	}
 	// All parts are of types that can be written as JSON.
-	data, _ := json.Marshal([]any{i.HelmOp.Namespace, i.HelmOp.Name, i.HelmOp.Spec, dependsOn, i.Gaps})
-	return string(data)
+	data, _ := json.Marshal([]any{item.HelmOp.Namespace, item.HelmOp.Name, item.HelmOp.Spec, dependencies, item.Gaps,
+		item.begun})
+	f.keys[n] = apiutil.HexDigest(string(data))
+	return f.keys[n]
 }
 
 // join adds the objects of an item with the same HelmOp.
@@ -203,10 +249,11 @@ func (i *Item) addFluxRelease(release *helmRelease, cluster types.NamespacedName
 	i.HelmOp.Spec.Release = addonsv1.ReleaseTemplate{
 		Name: qualified(latest.Name, cluster.Name), Namespace: qualified(latest.Namespace, cluster.Name),
 	}
-	if storage := release.Spec.StorageNamespace; storage != "" && storage != latest.Namespace {
+	storage := nonEmpty(release.Spec.StorageNamespace, release.Namespace)
+	if storage = nonEmpty(release.Status.StorageNamespace, storage); storage != latest.Namespace {
 		i.block("spec.storageNamespace", "HelmOp stores the records of a release in the namespace of the release; move the "+
-			"Secrets %q in namespace %q of the Cluster to namespace %q", "sh.helm.release.v1."+latest.Name+".*", storage,
-			latest.Namespace)
+			"Secrets %q in namespace %q of the Cluster to namespace %q, see docs/migration.md",
+			"sh.helm.release.v1."+latest.Name+".*", storage, latest.Namespace)
 	}
 	i.Releases = append(i.Releases, Release{Cluster: cluster, Owner: ObjectOf(object), Name: latest.Name,
 		Namespace: latest.Namespace, Revision: latest.Version})

@@ -4,6 +4,7 @@
 package migrate
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,7 +44,7 @@ spec:
   interval: 1h
   kubeConfig: {secretRef: {name: ` + cluster + `-kubeconfig}}
 ` + spec + `
-status: {history: [{name: ` + name + `, namespace: kube-system, version: 4, status: deployed}]}
+status: {storageNamespace: kube-system, history: [{name: ` + name + `, namespace: kube-system, version: 4, status: deployed}]}
 `
 }
 
@@ -132,6 +133,30 @@ valuesFrom: [{kind: ConfigMap, name: first}]
 				"spec.dependsOn: other/other is not migrated to a HelmOp of this namespace; the release does not wait for it",
 			}},
 		},
+		"dependencies for the same Cluster": {
+			releases: []string{fluxRelease("one-base", "one", ref), fluxRelease("two-base", "two", ref),
+				fluxRelease("one-app", "one", ref+"\n  dependsOn: [{name: one-base}]"),
+				fluxRelease("two-app", "two", ref+"\n  dependsOn: [{name: two-base}]")},
+			want: map[string]string{"base": "", "app": ""},
+		},
+		"dependencies that differ": {
+			releases: []string{fluxRelease("one-base", "one", ref), fluxRelease("two-base", "two", ref+`
+  values: {a: b}`),
+				fluxRelease("one-app", "one", ref+"\n  dependsOn: [{name: one-base}]"),
+				fluxRelease("two-app", "two", ref+"\n  dependsOn: [{name: two-base}]")},
+			want: map[string]string{"base": "", "base-2": "", "app": "", "app-2": ""},
+		},
+		"a dependency for another Cluster": {
+			releases: []string{fluxRelease("one-base", "one", ref), fluxRelease("two-base", "two", ref),
+				fluxRelease("one-app", "one", ref+"\n  dependsOn: [{name: one-base}]"),
+				fluxRelease("two-app", "two", ref+"\n  dependsOn: [{name: one-base}]")},
+			want: map[string]string{"base": "", "app": "", "app-2": ""},
+		},
+		"a circle of dependencies": {
+			releases: []string{fluxRelease("one-a", "one", ref+"\n  dependsOn: [{name: one-b}]"),
+				fluxRelease("one-b", "one", ref+"\n  dependsOn: [{name: one-a}]")},
+			want: map[string]string{"a": "", "b": ""},
+		},
 		"other values are another HelmOp": {
 			releases: []string{fluxRelease("one-cilium", "one", ref), fluxRelease("two-cilium", "two", ref+`
   values: {a: b}`)},
@@ -173,6 +198,13 @@ func objects(t *testing.T, texts []string) []*unstructured.Unstructured {
 	return all
 }
 
+// otherRecords is the gap of a release whose records are not in its namespace.
+func otherRecords(namespace string) string {
+	return `!spec.storageNamespace: HelmOp stores the records of a release in the namespace of the release; move the ` +
+		`Secrets "sh.helm.release.v1.app.*" in namespace "` + namespace + `" of the Cluster to namespace "kube-system", ` +
+		`see docs/migration.md`
+}
+
 func TestFluxReleasesThatCannotBeMigrated(t *testing.T) {
 	ref := "  chartRef: {kind: OCIRepository, name: charts}"
 	for name, test := range map[string]struct{ release, want string }{
@@ -182,9 +214,12 @@ func TestFluxReleasesThatCannotBeMigrated(t *testing.T) {
 			"!spec.chartRef: Bucket fleet/charts cannot be read, or is not a source of Helm charts that HelmOp can use"},
 		"suspended": {fluxRelease("app", "one", ref+"\n  suspend: true"),
 			"!spec.suspend: the object is suspended; resume it, so that its release is up to date when HelmOp adopts it"},
-		"records other": {fluxRelease("app", "one", ref+"\n  storageNamespace: records"),
-			`!spec.storageNamespace: HelmOp stores the records of a release in the namespace of the release; move the Secrets ` +
-				`"sh.helm.release.v1.app.*" in namespace "records" of the Cluster to namespace "kube-system"`},
+		"records in another namespace": {strings.Replace(fluxRelease("app", "one", ref), "storageNamespace: kube-system",
+			"storageNamespace: records", 1), otherRecords("records")},
+		"records in another namespace, by the spec": {strings.Replace(fluxRelease("app", "one", ref+"\n  storageNamespace: records"),
+			"storageNamespace: kube-system, ", "", 1), otherRecords("records")},
+		"records in the namespace of the object": {strings.Replace(fluxRelease("app", "one", ref),
+			"storageNamespace: kube-system, ", "", 1), otherRecords("fleet")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan := FromFlux(parse(t, test.release), parse(t, fluxSources), fluxClusters)
@@ -203,6 +238,27 @@ func TestBegunMigrationsKeepTheirHelmOps(t *testing.T) {
 	plan := FromFlux(second, parse(t, fluxSources), fluxClusters)
 	if got := plan.Items[0].HelmOp.Name; got != "cilium-2" {
 		t.Errorf("HelmOp %s", got)
+	}
+}
+
+// TestBegunMigrationsIgnoreDependencies repeats a conversion while the command deletes the dependencies of the objects.
+func TestBegunMigrationsIgnoreDependencies(t *testing.T) {
+	ref := "  chartRef: {kind: OCIRepository, name: charts}"
+	releases := objects(t, []string{fluxRelease("one-app", "one", ref+"\n  dependsOn: [{name: one-base}]"),
+		fluxRelease("two-app", "two", ref+"\n  dependsOn: [{name: two-base}]"), fluxRelease("two-base", "two", ref)})
+	for i, helmOp := range []string{"app", "app", "base"} {
+		releases[i].SetAnnotations(map[string]string{addonsv1.MigrationAnnotation: "Paused " + helmOp})
+	}
+	plan := FromFlux(releases, parse(t, fluxSources), fluxClusters)
+	got := map[string]int{}
+	for i := range plan.Items {
+		got[plan.Items[i].HelmOp.Name] = len(plan.Items[i].From)
+		if len(plan.Items[i].Blocked()) > 0 {
+			t.Errorf("gaps: %v", gaps(&plan.Items[i]))
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"app": 2, "base": 1}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -72,7 +72,8 @@ type helmRelease struct {
 		HealthCheckExprs []addonsv1.HealthCheck   `json:"healthCheckExprs"`
 	} `json:"spec"`
 	Status struct {
-		History []struct {
+		StorageNamespace string `json:"storageNamespace"`
+		History          []struct {
 			Name      string `json:"name"`
 			Namespace string `json:"namespace"`
 			Version   int64  `json:"version"`

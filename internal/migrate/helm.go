@@ -87,10 +87,11 @@ func ReadRecord(cluster types.NamespacedName, data []byte) (*Record, error) {
 		Status: record.Info.Status, ChartAnnotations: record.Chart.Metadata.Annotations}, nil
 }
 
-// FromHelm converts a release that the helm command has installed in Clusters. url is the OCI repository of its
-// chart: a record does not have it. Clusters with the same version of the chart get one HelmOp. The values stay in
-// the records of the Clusters, because they may contain secrets: an upgrade uses them again.
-func FromHelm(helmOp, namespace, url string, records []*Record) *Plan {
+// FromHelm converts a release that the helm command has installed in Clusters. source is where its chart is: a record
+// does not have it. For a chart repository, the default of source.Chart is the name in the record. Clusters with the
+// same version of the chart get one HelmOp. The values stay in the records of the Clusters, because they may contain
+// secrets: an upgrade uses them again.
+func FromHelm(helmOp, namespace string, source addonsv1.ArtifactSource, records []*Record) *Plan {
 	plan, alike := &Plan{}, map[string]int{}
 	for _, record := range records {
 		i, ok := alike[record.Version]
@@ -99,7 +100,7 @@ func FromHelm(helmOp, namespace, url string, records []*Record) *Plan {
 			alike[record.Version] = i
 			item := Item{HelmOp: newHelmOp(namespace, helmOp,
 				"Release/"+record.Namespace+"/"+record.Name+"@"+record.Version)}
-			item.setRecord(record, url)
+			item.setRecord(record, source)
 			plan.Items = append(plan.Items, item)
 		}
 		item := &plan.Items[i]
@@ -132,9 +133,13 @@ func nameRune(r rune) rune {
 }
 
 // setRecord sets what the record of a release has.
-func (i *Item) setRecord(record *Record, url string) {
+func (i *Item) setRecord(record *Record, source addonsv1.ArtifactSource) {
 	spec := &i.HelmOp.Spec
-	spec.Source.URL, spec.Source.Ref = url, addonsv1.ArtifactReference{Tag: record.Version}
+	spec.Source = source
+	spec.Source.Ref = addonsv1.ArtifactReference{Tag: record.Version}
+	if !isOCI(source.URL) {
+		i.setChart(source.URL, nonEmpty(source.Chart, record.Chart))
+	}
 	spec.Release.Name, spec.Release.Namespace = escape(record.Name), escape(record.Namespace)
 	upgrade(i.HelmOp).ValuesPolicy = addonsv1.ValuesPolicyResetThenReuse
 	i.gap("values", "they stay in Helm's records in the Clusters, and upgrades use them again; to manage them, copy them "+

@@ -70,9 +70,10 @@ func TestFromHelm(t *testing.T) {
 	var records []*Record
 	for name, version := range map[string]string{"one": "3.30.1", "two": "3.30.1", "three": "3.29.0+b"} {
 		records = append(records, &Record{Cluster: types.NamespacedName{Namespace: "fleet", Name: name}, Name: "calico",
-			Namespace: "tigera", Version: version, Revision: 2, Status: "deployed"})
+			Namespace: "tigera", Chart: "tigera-operator", Version: version, Revision: 2, Status: "deployed"})
 	}
-	plan := FromHelm("calico", "fleet", "oci://registry.example/charts/tigera-operator", records)
+	plan := FromHelm("calico", "fleet", addonsv1.ArtifactSource{URL: "oci://registry.example/charts/tigera-operator",
+		SecretRef: &addonsv1.SecretReference{Name: "login"}, CertSecretRef: &addonsv1.SecretReference{Name: "ca"}}, records)
 	got := map[string]int{}
 	for i := range plan.Items {
 		item := &plan.Items[i]
@@ -89,12 +90,42 @@ func TestFromHelm(t *testing.T) {
 clusterSelector: {matchLabels: {migrated.addons.cluster.x-k8s.io/calico: "true"}}
 install: {takeOwnership: true, adoption: WhenUnchanged}
 release: {name: calico, namespace: tigera}
-source: {url: oci://registry.example/charts/tigera-operator, ref: {tag: 3.30.1}}
+source:
+  url: oci://registry.example/charts/tigera-operator
+  ref: {tag: 3.30.1}
+  secretRef: {name: login}
+  certSecretRef: {name: ca}
 upgrade: {valuesPolicy: ResetThenReuse}
 `), &want.Spec); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(spec(t, want), spec(t, plan.Items[0].HelmOp)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestFromHelmChartRepository checks where a HelmOp gets the chart of a release from a chart repository.
+func TestFromHelmChartRepository(t *testing.T) {
+	records := []*Record{{Cluster: types.NamespacedName{Namespace: "fleet", Name: "one"}, Name: "calico",
+		Namespace: "tigera", Chart: "tigera-operator", Version: "v3.30.1", Revision: 2, Status: "deployed"}}
+	for name, tc := range map[string]struct {
+		source addonsv1.ArtifactSource
+		want   string
+	}{
+		"the name in the release": {addonsv1.ArtifactSource{URL: "https://charts.example"},
+			`{"url":"https://charts.example","chart":"tigera-operator","ref":{"tag":"v3.30.1"}}`},
+		"another name": {addonsv1.ArtifactSource{URL: "https://charts.example", Chart: "operator"},
+			`{"url":"https://charts.example","chart":"operator","ref":{"tag":"v3.30.1"}}`},
+		"without TLS": {addonsv1.ArtifactSource{URL: "http://charts.example"},
+			`{"url":"http://charts.example","chart":"tigera-operator","ref":{"tag":"v3.30.1"},"insecure":true}`},
+	} {
+		source := FromHelm("calico", "fleet", tc.source, records).Items[0].HelmOp.Spec.Source
+		want := addonsv1.ArtifactSource{}
+		if err := yaml.UnmarshalStrict([]byte(tc.want), &want); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, source); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
 	}
 }

@@ -44,11 +44,23 @@ func (w *workload) helmUserIn(namespace string) *helmUser {
 	settings.SetNamespace(namespace)
 	config := new(action.Configuration)
 	s.must(config.Init(settings.RESTClientGetter(), namespace, "secret", s.Logf))
+	return &helmUser{scenario: s, config: config, chart: s.loadChart(environment.ChartHello), namespace: namespace}
+}
+
+// loadChart loads a test chart from its folder.
+func (s *scenario) loadChart(name string) *chart.Chart {
+	s.Helper()
+	loaded, err := loader.Load(s.chartFolder(name))
+	s.must(err)
+	return loaded
+}
+
+// chartFolder returns the folder of a test chart.
+func (s *scenario) chartFolder(name string) string {
+	s.Helper()
 	root, err := binaries.RepositoryRoot()
 	s.must(err)
-	loaded, err := loader.Load(filepath.Join(root, "test", "charts", environment.ChartHello))
-	s.must(err)
-	return &helmUser{scenario: s, config: config, chart: loaded, namespace: namespace}
+	return filepath.Join(root, "test", "charts", name)
 }
 
 func (h *helmUser) values(text string) map[string]any {
@@ -58,9 +70,15 @@ func (h *helmUser) values(text string) map[string]any {
 // install runs "helm install --create-namespace".
 func (h *helmUser) install(name string) {
 	h.scenario.Helper()
+	h.installChart(name, h.chart, h.values("by hand"))
+}
+
+// installChart runs "helm install --create-namespace" with another chart.
+func (h *helmUser) installChart(name string, chrt *chart.Chart, values map[string]any) {
+	h.scenario.Helper()
 	install := action.NewInstall(h.config)
 	install.ReleaseName, install.Namespace, install.CreateNamespace = name, h.namespace, true
-	_, err := install.RunWithContext(h.scenario.Context(), h.chart, h.values("by hand"))
+	_, err := install.RunWithContext(h.scenario.Context(), chrt, values)
 	h.scenario.must(err)
 }
 

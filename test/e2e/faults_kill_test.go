@@ -174,29 +174,41 @@ func (k *slowRelease) eventuallyHeld(revisions ...string) types.UID {
 
 // eventuallyJob waits for a Job of the hook that is not the given one.
 func (k *slowRelease) eventuallyJob(not types.UID) types.UID {
-	s := k.scenario
-	s.Helper()
-	job := &batchv1.Job{}
-	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
-		*job = batchv1.Job{}
-		g.Expect(k.Get(ctx, client.ObjectKey{Namespace: slowNamespace, Name: k.helmOp.Name}, job)).To(gomega.Succeed())
-		g.Expect(job.UID).NotTo(gomega.Equal(not), "the Job is still the old one")
-	}).WithContext(s.Context()).Should(gomega.Succeed())
-	return job.UID
+	k.scenario.Helper()
+	return k.workload.eventuallyJob(slowNamespace, k.helmOp.Name, not).UID
 }
 
-// complete sets the status of a Job as the Job controller does when its Pod has succeeded.
+// complete completes the Job of the hook.
 func (k *slowRelease) complete(uid types.UID) {
 	k.scenario.Helper()
 	job := &batchv1.Job{}
 	k.scenario.must(k.Get(k.scenario.Context(), client.ObjectKey{Namespace: slowNamespace, Name: k.helmOp.Name}, job))
 	k.scenario.Expect(job.UID).To(gomega.Equal(uid))
+	k.completeJob(job)
+}
+
+// eventuallyJob waits for a Job that has not the given UID.
+func (w *workload) eventuallyJob(namespace, name string, not types.UID) *batchv1.Job {
+	s := w.scenario
+	s.Helper()
+	job := &batchv1.Job{}
+	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
+		*job = batchv1.Job{}
+		g.Expect(w.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, job)).To(gomega.Succeed())
+		g.Expect(job.UID).NotTo(gomega.Equal(not), "the Job is still the old one")
+	}).WithContext(s.Context()).Should(gomega.Succeed())
+	return job
+}
+
+// completeJob sets the status of a Job as the Job controller does when its Pod has succeeded.
+func (w *workload) completeJob(job *batchv1.Job) {
+	w.scenario.Helper()
 	now := metav1.Now()
 	job.Status = batchv1.JobStatus{StartTime: &now, CompletionTime: &now, Succeeded: 1, Conditions: []batchv1.JobCondition{
 		{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue, LastTransitionTime: now},
 		{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: now},
 	}}
-	k.scenario.must(k.Status().Update(k.scenario.Context(), job))
+	w.scenario.must(w.Status().Update(w.scenario.Context(), job))
 }
 
 // manager returns the manager that was started last.

@@ -4,27 +4,18 @@
 package e2e
 
 import (
-	"fmt"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/onsi/gomega"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
-	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
 // caaphSyncPeriod makes CAAPH reconcile all its objects many times during the test.
@@ -35,7 +26,7 @@ const caaphSyncPeriod = 5 * time.Second
 func TestMigrateCAAPH(t *testing.T) {
 	begin(t)
 	s := newScenarioIn(t, ownEnvironment(t, environment.Options{}))
-	s.startCAAPH()
+	s.startTool("caaph", s.env.Management.StartCAAPH, "--sync-period="+caaphSyncPeriod.String())
 	workloads := s.clusters(
 		testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Region: "north"},
 		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}, Region: "south"},
@@ -117,24 +108,6 @@ greeting: '{{ if hasPrefix "t" .Cluster.metadata.name }}t{{ else }}other{{ end }
 	})
 }
 
-// startCAAPH starts CAAPH beside HelmOp. It is stopped at the end of the test.
-func (s *scenario) startCAAPH() {
-	s.Helper()
-	root, err := binaries.RepositoryRoot()
-	s.must(err)
-	dir := filepath.Join(filepath.Dir(s.env.Management.KubeconfigFile()), "caaph")
-	caaph, err := s.env.Management.StartCAAPH(s.Context(),
-		testbed.CAAPHOptions{Root: root, Dir: dir, SyncPeriod: caaphSyncPeriod})
-	s.must(err)
-	s.Cleanup(func() {
-		s.Expect(caaph.Kill()).To(gomega.Succeed())
-		if s.Failed() {
-			lines, err := lastLines(caaph.LogFile(), "", dumpedLines)
-			s.Logf("the end of CAAPH's log (%v):\n%s", err, strings.Join(lines, "\n"))
-		}
-	})
-}
-
 // chartProxy returns a HelmChartProxy for all Clusters. Without a release name, CAAPH generates the names.
 func (s *scenario) chartProxy(name, chart, release, namespace, values string) *unstructured.Unstructured {
 	spec := map[string]any{
@@ -152,24 +125,13 @@ func (s *scenario) chartProxy(name, chart, release, namespace, values string) *u
 	if release != "" {
 		spec["releaseName"] = release
 	}
-	proxy := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	proxy.SetGroupVersionKind(migrate.HelmChartProxyKind)
-	proxy.SetNamespace(s.namespace)
-	proxy.SetName(name)
-	return proxy
+	return toolObject(migrate.HelmChartProxyKind, s.namespace, name, spec)
 }
 
 // proxies returns the HelmChartProxies and HelmReleaseProxies of the scenario.
 func (s *scenario) proxies() []unstructured.Unstructured {
 	s.Helper()
-	var all []unstructured.Unstructured
-	for _, kind := range []schema.GroupVersionKind{migrate.HelmChartProxyKind, migrate.HelmReleaseProxyKind} {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind)
-		s.must(s.client.List(s.Context(), list, client.InNamespace(s.namespace)))
-		all = append(all, list.Items...)
-	}
-	return all
+	return s.toolObjects(migrate.HelmChartProxyKind, migrate.HelmReleaseProxyKind)
 }
 
 // eventuallyProxied waits until so many HelmReleaseProxies are Ready.
@@ -185,53 +147,6 @@ func (s *scenario) eventuallyProxied(n int) {
 		}
 		g.Expect(ready).To(gomega.Equal(n), "releases that CAAPH has installed: %s", toJSON(s.proxies()))
 	}).WithContext(s.Context()).Should(gomega.Succeed())
-}
-
-// helmOps returns the HelmOps of the scenario.
-func (s *scenario) helmOps() []addonsv1.HelmOp {
-	s.Helper()
-	list := &addonsv1.HelmOpList{}
-	s.must(s.client.List(s.Context(), list, client.InNamespace(s.namespace)))
-	return list.Items
-}
-
-// charted is what charts have installed in a Cluster.
-type charted struct {
-	// objects are the UIDs and resource versions of the objects, by kind and name.
-	objects map[string]string
-	// records are the contents of Helm's records, by name. The labels of a record do not count.
-	records map[string]string
-}
-
-// chartedKinds are the kinds of the objects of the test charts.
-var chartedKinds = []client.ObjectList{
-	&corev1.ConfigMapList{}, &corev1.ServiceAccountList{}, &appsv1.DaemonSetList{},
-}
-
-// charted returns what charts have installed in Clusters.
-func (s *scenario) charted(workloads []*workload) []charted {
-	s.Helper()
-	states := make([]charted, 0, len(workloads))
-	for _, w := range workloads {
-		state := charted{objects: map[string]string{}}
-		var err error
-		state.records, err = w.contents(s.Context())
-		s.must(err)
-		for _, kind := range chartedKinds {
-			list := kind.DeepCopyObject().(client.ObjectList)
-			s.must(w.List(s.Context(), list))
-			s.must(meta.EachListItem(list, func(object runtime.Object) error {
-				o := object.(client.Object)
-				if o.GetAnnotations()["meta.helm.sh/release-name"] != "" {
-					state.objects[fmt.Sprintf("%T %s/%s", o, o.GetNamespace(), o.GetName())] =
-						string(o.GetUID()) + " " + o.GetResourceVersion()
-				}
-				return nil
-			}))
-		}
-		states = append(states, state)
-	}
-	return states
 }
 
 // generatedName returns the name of the release that CAAPH generated in a Cluster.

@@ -91,7 +91,7 @@ func (f *fleetSimulation) read(ctx context.Context, object *unstructured.Unstruc
 
 func (f *fleetSimulation) deployment(name string, w *workload) *unstructured.Unstructured {
 	s := f.scenario
-	object := fleetObject(migrate.FleetDeploymentKind, s.namespace+"-"+w.name, name, nil)
+	object := toolObject(migrate.FleetDeploymentKind, s.namespace+"-"+w.name, name, nil)
 	object.SetLabels(map[string]string{migrate.FleetBundleLabel: name, migrate.FleetBundleNamespaceLabel: s.namespace,
 		"fleet.cattle.io/cluster": w.name, "fleet.cattle.io/cluster-namespace": s.namespace})
 	return object
@@ -100,11 +100,11 @@ func (f *fleetSimulation) deployment(name string, w *workload) *unstructured.Uns
 // control is the controllers of Fleet for a HelmOp.
 func (f *fleetSimulation) control(ctx context.Context, name string) error {
 	c, namespace := f.scenario.client, f.scenario.namespace
-	helmOp := fleetObject(migrate.FleetHelmOpKind, namespace, name, nil)
+	helmOp := toolObject(migrate.FleetHelmOpKind, namespace, name, nil)
 	if found, err := f.read(ctx, helmOp); err != nil || !found {
 		return err
 	}
-	bundle := fleetObject(migrate.FleetBundleKind, namespace, name, map[string]any{})
+	bundle := toolObject(migrate.FleetBundleKind, namespace, name, map[string]any{})
 	if helmOp.GetDeletionTimestamp() != nil {
 		errs := []error{client.IgnoreNotFound(c.Delete(ctx, bundle))}
 		for _, w := range f.workloads {

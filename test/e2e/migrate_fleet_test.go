@@ -155,15 +155,6 @@ func (w *workload) chartUIDs() map[string]string {
 	return uids
 }
 
-// fleetObject returns an object of Fleet.
-func fleetObject(kind schema.GroupVersionKind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	object.SetGroupVersionKind(kind)
-	object.SetNamespace(namespace)
-	object.SetName(name)
-	return object
-}
-
 // startFleet creates HelmOps of Fleet, with the names of their releases, and starts a simulation of Fleet. It is
 // stopped at the end of the test.
 func (s *scenario) startFleet(workloads []*workload, releases map[string]string) *fleetSimulation {
@@ -180,7 +171,7 @@ func (s *scenario) startFleet(workloads []*workload, releases map[string]string)
 	for _, w := range workloads {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace + "-" + w.name}}
 		s.create(namespace)
-		s.create(fleetObject(migrate.FleetClusterKind, s.namespace, w.name,
+		s.create(toolObject(migrate.FleetClusterKind, s.namespace, w.name,
 			map[string]any{"kubeConfigSecret": w.name + "-kubeconfig"}))
 		cluster := &unstructured.Unstructured{}
 		cluster.SetGroupVersionKind(migrate.FleetClusterKind)
@@ -190,7 +181,7 @@ func (s *scenario) startFleet(workloads []*workload, releases map[string]string)
 		fleet.workloads, fleet.users[w.name] = append(fleet.workloads, w), w.helmUserIn(fleetNamespace)
 	}
 	for name, release := range releases {
-		helmOp := fleetObject(migrate.FleetHelmOpKind, s.namespace, name, map[string]any{
+		helmOp := toolObject(migrate.FleetHelmOpKind, s.namespace, name, map[string]any{
 			"defaultNamespace": fleetNamespace, "helmSecretName": "charts", "deleteCRDResources": true,
 			"targets": []any{map[string]any{"clusterSelector": map[string]any{}}},
 			"helm": map[string]any{
@@ -230,7 +221,7 @@ func (f *fleetSimulation) setAgents(run bool) {
 
 // helmOp reads a HelmOp of Fleet.
 func (f *fleetSimulation) helmOp(name string) *unstructured.Unstructured {
-	object := fleetObject(migrate.FleetHelmOpKind, f.scenario.namespace, name, nil)
+	object := toolObject(migrate.FleetHelmOpKind, f.scenario.namespace, name, nil)
 	f.scenario.must(f.scenario.client.Get(f.scenario.Context(), client.ObjectKeyFromObject(object), object))
 	return object
 }

@@ -13,69 +13,43 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/pki"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
 
 const (
+	// caaphTool is the folder of hack/tools that pins CAAPH.
+	caaphTool   = "caaph"
 	caaphModule = "sigs.k8s.io/cluster-api-addon-provider-helm"
-	// caaphTools is the folder whose go.mod pins CAAPH. It is a module of its own, so that the test bed can be built
-	// without CAAPH.
-	caaphTools = "hack/tools/caaph"
 )
 
-// CAAPH is the Cluster API add-on provider for Helm: its manager as a process, with its webhooks.
-type CAAPH struct{ *process.Process }
-
-// CAAPHOptions configure CAAPH.
-type CAAPHOptions struct {
-	// Root is the repository's root folder. Required.
-	Root string
-	// Dir is the work folder. Required.
-	Dir string
-	// SyncPeriod is how often CAAPH reconciles everything. Default: that of CAAPH.
-	SyncPeriod time.Duration
-}
-
-// StartCAAPH builds CAAPH's manager, installs its CustomResourceDefinitions and webhooks, and starts the manager with
-// the rights of the administrator. It returns when the manager is ready.
-func (m *Management) StartCAAPH(ctx context.Context, opts CAAPHOptions) (*CAAPH, error) {
-	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
-		return nil, err
-	}
-	tools, binary := filepath.Join(opts.Root, filepath.FromSlash(caaphTools)), filepath.Join(opts.Dir, "caaph-manager")
-	env := []string{"CGO_ENABLED=0", "GOWORK=off"}
-	if _, err := run(ctx, tools, "go", env, "build", "-trimpath", "-ldflags", "-s -w", "-o", binary,
-		caaphModule); err != nil {
-		return nil, err
-	}
-	out, err := run(ctx, tools, "go", env, "list", "-m", "-json", caaphModule)
+// StartCAAPH builds the manager of the Cluster API add-on provider for Helm, installs its CustomResourceDefinitions and
+// webhooks, and starts the manager with the rights of the administrator. It returns when the manager is ready.
+func (m *Management) StartCAAPH(ctx context.Context, opts ToolOptions) (*process.Process, error) {
+	binary, err := opts.build(ctx, caaphTool, caaphModule)
 	if err != nil {
 		return nil, err
 	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal([]byte(out.Stdout), &module); err != nil {
-		return nil, fmt.Errorf("read the folder of the module %s: %w", caaphModule, err)
+	module, err := opts.module(ctx, caaphTool, caaphModule)
+	if err != nil {
+		return nil, err
 	}
-	if _, err := envtest.InstallCRDs(m.Server.RESTConfig(), envtest.CRDInstallOptions{
-		Paths: []string{filepath.Join(module.Dir, "config", "crd", "bases")}, MaxTime: crdTimeout,
-		PollInterval: 50 * time.Millisecond,
-	}); err != nil {
+	if err := m.installToolCRDs(module); err != nil {
 		return nil, err
 	}
 	return m.startCAAPH(ctx, opts, binary, filepath.Join(module.Dir, "config", "webhook", "manifests.yaml"))
 }
 
 // startCAAPH starts the manager, and registers its webhooks when they are served.
-func (m *Management) startCAAPH(ctx context.Context, opts CAAPHOptions, binary, webhooks string) (*CAAPH, error) {
+func (m *Management) startCAAPH(ctx context.Context, opts ToolOptions, binary, webhooks string) (
+	*process.Process, error,
+) {
 	certs := filepath.Join(opts.Dir, "webhook-certs")
 	ca, err := writeServingCert(certs)
 	if err != nil {
@@ -86,37 +60,27 @@ func (m *Management) startCAAPH(ctx context.Context, opts CAAPHOptions, binary, 
 		return nil, err
 	}
 	health, hooks := process.Loopback(ports[0]), process.Loopback(ports[2])
-	args := []string{
-		"--kubeconfig=" + m.kubeconfig,
-		"--health-addr=" + health,
-		"--diagnostics-address=" + process.Loopback(ports[1]),
-		"--insecure-diagnostics",
-		fmt.Sprintf("--webhook-port=%d", ports[2]),
-		"--webhook-cert-dir=" + certs,
-	}
-	if opts.SyncPeriod > 0 {
-		args = append(args, "--sync-period="+opts.SyncPeriod.String())
-	}
-	p, err := process.Start(process.Spec{
-		Name: "caaph-manager", Path: binary, Args: args, LogFile: filepath.Join(opts.Dir, "manager.log"),
+	p, err := startTool(ctx, opts, process.Spec{
+		Name: "caaph-manager", Path: binary,
+		Args: []string{
+			"--kubeconfig=" + m.kubeconfig,
+			"--health-addr=" + health,
+			"--diagnostics-address=" + process.Loopback(ports[1]),
+			"--insecure-diagnostics",
+			fmt.Sprintf("--webhook-port=%d", ports[2]),
+			"--webhook-cert-dir=" + certs,
+		},
 		// The variables that its Deployment sets: Helm writes below these folders.
 		Env: []string{"XDG_DATA_HOME=" + opts.Dir, "XDG_CONFIG_HOME=" + opts.Dir, "XDG_STATE_HOME=" + opts.Dir,
 			"XDG_CACHE_HOME=" + opts.Dir, "XDG_CONFIG_DIRS=" + opts.Dir, "KUBECACHEDIR=" + opts.Dir, "TMPDIR=" + opts.Dir},
-	})
+	}, "http://"+health+"/readyz")
 	if err != nil {
 		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	if err := p.WaitHealthy(ctx, func(ctx context.Context) error {
-		return probe(ctx, "http://"+health+"/readyz")
-	}); err != nil {
-		return nil, errors.Join(err, p.Kill())
 	}
 	if err := m.registerWebhooks(ctx, webhooks, "https://"+hooks, ca); err != nil {
 		return nil, errors.Join(err, p.Kill())
 	}
-	return &CAAPH{Process: p}, nil
+	return p, nil
 }
 
 // registerWebhooks creates the webhook configurations of a file, with the address of a process on this machine.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
@@ -29,8 +31,8 @@ type migration struct {
 
 	from, output string
 
-	// release and chartURL are for --from helm.
-	release, chartURL string
+	// release, chartURL, chart, chartSecret and chartCertSecret are for --from helm.
+	release, chartURL, chart, chartSecret, chartCertSecret string
 	// names are the names of objects that the user gave.
 	names       []string
 	apply, undo bool
@@ -95,7 +97,14 @@ The command uses your rights: to read and write the objects of the other tool, H
 	flags.StringVar(&m.from, "from", "", "Tool to migrate from: "+strings.Join(toolNames, ", ")+".")
 	flags.StringVar(&m.release, "release", "", "With --from helm, the release: NAMESPACE/NAME.")
 	flags.StringVar(&m.chartURL, "chart-url", "",
-		"With --from helm, the OCI repository of the chart, oci://HOST/REPOSITORY: a release does not name it.")
+		"With --from helm, the OCI repository of the chart, oci://HOST/REPOSITORY, or the https:// address of its chart "+
+			"repository: a release does not name it.")
+	flags.StringVar(&m.chart, "chart", "",
+		"With --from helm, the name of the chart in its chart repository (default: the name in the release).")
+	flags.StringVar(&m.chartSecret, "chart-secret", "", "With --from helm, the name of the Secret with the login for "+
+		"--chart-url, see spec.source.secretRef.")
+	flags.StringVar(&m.chartCertSecret, "chart-cert-secret", "", "With --from helm, the name of the Secret with the "+
+		"certificates for --chart-url, see spec.source.certSecretRef.")
 	flags.BoolVar(&m.apply, "apply", false, "Hand the releases over to HelmOp.")
 	flags.BoolVar(&m.undo, "undo", false, "Return to the other tool. Possible until its objects are being deleted.")
 	flags.BoolVar(&m.acceptInstall, "accept-install", false, "With --from fleet, accept that HelmOp installs the charts "+
@@ -116,8 +125,8 @@ func (m *migration) validate() error {
 		return kube.Usagef("--from %q is unknown; use one of %s", m.from, strings.Join(toolNames, ", "))
 	case m.output != "" && m.output != "yaml":
 		return kube.Usagef("--output %q is unknown; use yaml", m.output)
-	case m.from != "helm" && (m.release != "" || m.chartURL != ""):
-		return kube.Usagef("--release and --chart-url are for --from helm")
+	case m.from != "helm" && (m.release != "" || !reflect.ValueOf(m.chartSource()).IsZero()):
+		return kube.Usagef("--release, --chart and the flags --chart-... are for --from helm")
 	case m.from != "fleet" && m.acceptInstall:
 		return kube.Usagef("--accept-install is for --from fleet")
 	case m.from == "fleet" && m.apply && !m.acceptInstall:
@@ -131,6 +140,18 @@ func (m *migration) validate() error {
 	default:
 		return nil
 	}
+}
+
+// chartSource returns where the chart of a release is, for --from helm.
+func (m *migration) chartSource() addonsv1.ArtifactSource {
+	source := addonsv1.ArtifactSource{URL: m.chartURL, Chart: m.chart}
+	if m.chartSecret != "" {
+		source.SecretRef = &addonsv1.SecretReference{Name: m.chartSecret}
+	}
+	if m.chartCertSecret != "" {
+		source.CertSecretRef = &addonsv1.SecretReference{Name: m.chartCertSecret}
+	}
+	return source
 }
 
 func (m *migration) run(ctx context.Context, names []string) error {

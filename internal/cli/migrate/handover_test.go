@@ -66,7 +66,7 @@ metadata: {name: one-calico, namespace: fleet, uid: release}
 spec:
   kubeConfig: {secretRef: {name: one-kubeconfig}}
   chartRef: {kind: OCIRepository, name: calico}
-status: {history: [{name: one-calico, namespace: default, version: 2, status: deployed}]}
+status: {storageNamespace: default, history: [{name: one-calico, namespace: default, version: 2, status: deployed}]}
 ---
 apiVersion: source.toolkit.fluxcd.io/v1
 kind: OCIRepository
@@ -87,7 +87,7 @@ metadata: {name: two-calico, namespace: fleet, uid: second}
 spec:
   kubeConfig: {secretRef: {name: two-kubeconfig}}
   chartRef: {kind: OCIRepository, name: calico}
-status: {history: [{name: two-calico, namespace: default, version: 2, status: deployed}]}
+status: {storageNamespace: default, history: [{name: two-calico, namespace: default, version: 2, status: deployed}]}
 ---
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
@@ -827,6 +827,8 @@ func TestApplyArgs(t *testing.T) {
 		"--from flux -n fleet one two --apply":                           {from: "flux", names: []string{"one", "two"}},
 		"--from fleet -n fleet --apply --accept-install":                 {from: "fleet"},
 		"--from helm -n fleet --release a/b --chart-url oci://c --apply": {from: "helm", release: "a/b", chartURL: "oci://c"},
+		"--from helm -n fleet --release a/b --chart-url https://c --chart d --chart-secret e --chart-cert-secret f --apply": {
+			from: "helm", release: "a/b", chartURL: "https://c", chart: "d", chartSecret: "e", chartCertSecret: "f"},
 	} {
 		m.tool, m.client = m.toolOf(), &kube.Client{Namespace: "fleet"}
 		if got := strings.Join(m.applyArgs(), " "); got != want {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/safeconfig"
@@ -32,8 +34,11 @@ const recordTimeout = 30 * time.Second
 
 // plain is the helm command: a release in each Cluster, and no object in the management cluster.
 type plain struct {
-	// release is "namespace/name", and url is the OCI repository of the chart.
-	release, url string
+	// release is "namespace/name".
+	release string
+
+	// source is where the chart is: its URL, Chart, SecretRef and CertSecretRef.
+	source addonsv1.ArtifactSource
 
 	// timeout is for each Cluster.
 	timeout time.Duration
@@ -43,8 +48,13 @@ func (plain) kinds() []schema.GroupVersionKind { return nil }
 
 func (p plain) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) {
 	namespace, name, ok := strings.Cut(p.release, "/")
-	if !ok || namespace == "" || name == "" || !strings.HasPrefix(p.url, "oci://") {
-		return nil, kube.Usagef("--from helm needs --release NAMESPACE/NAME and --chart-url oci://HOST/REPOSITORY")
+	scheme, _, _ := strings.Cut(p.source.URL, "://")
+	if !ok || namespace == "" || name == "" || !slices.Contains([]string{"oci", "https", "http"}, scheme) {
+		return nil, kube.Usagef("--from helm needs --release NAMESPACE/NAME and --chart-url, which is " +
+			"oci://HOST/REPOSITORY or the https:// address of a chart repository")
+	}
+	if scheme == "oci" && p.source.Chart != "" {
+		return nil, kube.Usagef("--chart is for chart repositories; end --chart-url with the name of the chart")
 	}
 	clusters, err := clustersOf(ctx, c)
 	if err != nil {
@@ -76,7 +86,7 @@ func (p plain) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) 
 			found = append(found, record)
 		}
 	}
-	return migrate.FromHelm(name, c.Namespace, p.url, found), nil
+	return migrate.FromHelm(name, c.Namespace, p.source, found), nil
 }
 
 // recordIn reads the newest record of a release in a Cluster; nil if there is no release.

@@ -17,6 +17,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 )
 
@@ -43,7 +44,8 @@ users: [{name: one, user: {token: one}}]
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "one-kubeconfig"},
 			Data: map[string][]byte{"value": []byte(config)}}).Build()
 	var notes []string
-	p := plain{release: "tigera/calico", url: "oci://registry.example/charts/calico", timeout: 100 * time.Millisecond}
+	p := plain{release: "tigera/calico", timeout: 100 * time.Millisecond,
+		source: addonsv1.ArtifactSource{URL: "oci://registry.example/charts/calico"}}
 	plan, err := p.plan(t.Context(), &kube.Client{WithWatch: c, Namespace: "fleet", Note: func(f string, args ...any) {
 		notes = append(notes, fmt.Sprintf(f, args...))
 	}})
@@ -53,5 +55,22 @@ users: [{name: one, user: {token: one}}]
 	if len(notes) != 1 || !strings.Contains(notes[0], "Cluster one is left out") ||
 		!strings.Contains(notes[0], "context deadline exceeded") {
 		t.Errorf("notes: %v", notes)
+	}
+}
+
+func TestPlainUsage(t *testing.T) {
+	for name, tc := range map[string]struct {
+		plain plain
+		want  string
+	}{
+		"no release":            {plain{source: addonsv1.ArtifactSource{URL: "oci://c"}}, "--release NAMESPACE/NAME"},
+		"a release alone":       {plain{release: "b", source: addonsv1.ArtifactSource{URL: "oci://c"}}, "--release NAMESPACE"},
+		"no address":            {plain{release: "a/b"}, "--chart-url"},
+		"another address":       {plain{release: "a/b", source: addonsv1.ArtifactSource{URL: "ftp://c"}}, "--chart-url"},
+		"a name and a registry": {plain{release: "a/b", source: addonsv1.ArtifactSource{URL: "oci://c", Chart: "d"}}, "--chart is"},
+	} {
+		if _, err := tc.plain.plan(t.Context(), nil); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -48,8 +48,11 @@ func (m *migration) report(ctx context.Context, plan *migrate.Plan) error {
 // applyArgs are the arguments by which the command hands over what it has reported.
 func (m *migration) applyArgs() []string {
 	args := append([]string{"--from", m.from, "-n", m.client.Namespace}, m.names...)
-	if m.release != "" {
-		args = append(args, "--release", m.release, "--chart-url", m.chartURL)
+	for _, flag := range []struct{ name, value string }{{"release", m.release}, {"chart-url", m.chartURL},
+		{"chart", m.chart}, {"chart-secret", m.chartSecret}, {"chart-cert-secret", m.chartCertSecret}} {
+		if flag.value != "" {
+			args = append(args, "--"+flag.name, flag.value)
+		}
 	}
 	args = append(args, "--apply")
 	if _, ok := m.tool.(forgetter); ok {

@@ -78,7 +78,7 @@ func (m *migration) toolOf() tool {
 	case "fleet":
 		return fleetTool{readRecord: recordIn, interval: recordInterval}
 	case "helm":
-		return plain{release: m.release, url: m.chartURL, timeout: recordTimeout}
+		return plain{release: m.release, source: m.chartSource(), timeout: recordTimeout}
 	default:
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/Masterminds/semver/v3"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -79,6 +80,22 @@ func Compare(recorded, rendered Content, namespaceOf NamespaceOf) ([]Difference,
 		return nil, fmt.Errorf("the rendered hooks: %w", err)
 	}
 	return append(differences, compare(before, after)...), nil
+}
+
+// fluxDigits is the number of digits of a digest that Flux writes into the version of a chart.
+const fluxDigits = 12
+
+// IsFluxVersion reports whether a recorded version is the version of a chart, with the mark of Flux: for a chart of an
+// OCIRepository, Flux replaces the build metadata by the first digits of the digest of the artifact. digest is the one
+// of the artifact that the chart is from.
+func IsFluxVersion(recorded, version, digest string) bool {
+	digits := digest[strings.IndexByte(digest, ':')+1:]
+	parsed, err := semver.NewVersion(version)
+	if err != nil || len(digits) < fluxDigits {
+		return false
+	}
+	marked, err := parsed.SetMetadata(digits[:fluxDigits])
+	return err == nil && marked.String() == recorded
 }
 
 // Summarize describes differences in one line. It names a limited number of things.

@@ -108,6 +108,32 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+func TestIsFluxVersion(t *testing.T) {
+	t.Parallel()
+	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for name, tc := range map[string]struct {
+		recorded, version, digest string
+		want                      bool
+	}{
+		"marked":                   {"1.0.0+0123456789ab", "1.0.0", digest, true},
+		"without the algorithm":    {"1.0.0+0123456789ab", "1.0.0", strings.TrimPrefix(digest, "sha256:"), true},
+		"a v, which Flux removes":  {"1.0.0+0123456789ab", "v1.0.0", digest, true},
+		"a pre-release":            {"1.0.0-rc.1+0123456789ab", "1.0.0-rc.1", digest, true},
+		"replaced build metadata":  {"1.0.0+0123456789ab", "1.0.0+build.7", digest, true},
+		"not marked":               {"1.0.0", "1.0.0", digest, false},
+		"another version":          {"1.0.1+0123456789ab", "1.0.0", digest, false},
+		"another digest":           {"1.0.0+ba9876543210", "1.0.0", digest, false},
+		"more digits":              {"1.0.0+0123456789abc", "1.0.0", digest, false},
+		"an artifact with a part":  {"1.0.0+0123456789ab", "1.0.0", "fedcba9876543210", false},
+		"no digest":                {"1.0.0+", "1.0.0", "", false},
+		"a version that is no one": {"x", "x", digest, false},
+	} {
+		if got := IsFluxVersion(tc.recorded, tc.version, tc.digest); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 // TestCompareHookThatRan checks that a hook of a chart without a delete policy equals the same hook after Helm ran it
 // and stored the default policy.
 func TestCompareHookThatRan(t *testing.T) {

@@ -1,0 +1,92 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
+)
+
+// ToolOptions configure a program of another project that runs beside HelmOp: StartCAAPH and StartFlux.
+type ToolOptions struct {
+	// Root is the repository's root folder. Required.
+	Root string
+	// Dir is the work folder. Required.
+	Dir string
+	// Args are further flags of the program. Default: none.
+	Args []string
+}
+
+// toolEnv is the environment of the go command for the modules of tools.
+var toolEnv = []string{"CGO_ENABLED=0", "GOWORK=off"}
+
+// folder returns the folder whose go.mod pins a tool. Each has a module of its own, so that the test bed can be built
+// without the tools.
+func (o ToolOptions) folder(name string) string { return filepath.Join(o.Root, "hack", "tools", name) }
+
+// build builds a tool from the module that its folder pins, and returns the path of the program.
+func (o ToolOptions) build(ctx context.Context, name, module string) (binary string, err error) {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return "", err
+	}
+	binary = filepath.Join(o.Dir, name)
+	_, err = run(ctx, o.folder(name), "go", toolEnv, "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, module)
+	return binary, err
+}
+
+// goModule is a module as the go command describes it.
+type goModule struct{ Path, Version, Dir string }
+
+// module returns a module of the ones that a tool is built from.
+func (o ToolOptions) module(ctx context.Context, name, path string) (goModule, error) {
+	return runModule(ctx, o.folder(name), path, "list", "-m", "-json", path)
+}
+
+// runModule runs the go command, which describes a module.
+func runModule(ctx context.Context, dir, path string, args ...string) (module goModule, err error) {
+	out, err := run(ctx, dir, "go", toolEnv, args...)
+	if err != nil {
+		return module, err
+	}
+	if err := json.Unmarshal([]byte(out.Stdout), &module); err != nil {
+		return module, fmt.Errorf("read the folder of the module %s: %w", path, err)
+	}
+	return module, nil
+}
+
+// installToolCRDs installs the CustomResourceDefinitions of modules, which controller-gen has written.
+func (m *Management) installToolCRDs(modules ...goModule) error {
+	folders := make([]string, 0, len(modules))
+	for _, module := range modules {
+		folders = append(folders, filepath.Join(module.Dir, "config", "crd", "bases"))
+	}
+	_, err := envtest.InstallCRDs(m.Server.RESTConfig(), envtest.CRDInstallOptions{
+		Paths: folders, MaxTime: crdTimeout, PollInterval: 50 * time.Millisecond,
+	})
+	return err
+}
+
+// startTool starts a tool, and waits until the address answers.
+func startTool(ctx context.Context, opts ToolOptions, spec process.Spec, ready string) (*process.Process, error) {
+	spec.Args, spec.LogFile = append(spec.Args, opts.Args...), filepath.Join(opts.Dir, "manager.log")
+	p, err := process.Start(spec)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if err := p.WaitHealthy(ctx, func(ctx context.Context) error { return probe(ctx, ready) }); err != nil {
+		return nil, errors.Join(err, p.Kill())
+	}
+	return p, nil
+}
