@@ -51,27 +51,21 @@ func (m *Management) StartCAAPH(ctx context.Context, opts CAAPHOptions) (*CAAPH,
 	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	tools, binary := filepath.Join(opts.Root, filepath.FromSlash(caaphTools)), filepath.Join(opts.Dir, "caaph-manager")
-	env := []string{"CGO_ENABLED=0", "GOWORK=off"}
-	if _, err := run(ctx, tools, "go", env, "build", "-trimpath", "-ldflags", "-s -w", "-o", binary,
-		caaphModule); err != nil {
+	binary := filepath.Join(opts.Dir, "caaph-manager")
+	if err := buildTools(ctx, opts.Root, caaphTools, binary, caaphModule); err != nil {
 		return nil, err
 	}
-	out, err := run(ctx, tools, "go", env, "list", "-m", "-json", caaphModule)
+	module, err := toolFolder(ctx, opts.Root, caaphTools, caaphModule)
 	if err != nil {
 		return nil, err
 	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal([]byte(out.Stdout), &module); err != nil {
-		return nil, fmt.Errorf("read the folder of the module %s: %w", caaphModule, err)
-	}
 	if _, err := envtest.InstallCRDs(m.Server.RESTConfig(), envtest.CRDInstallOptions{
-		Paths: []string{filepath.Join(module.Dir, "config", "crd", "bases")}, MaxTime: crdTimeout,
+		Paths: []string{filepath.Join(module, "config", "crd", "bases")}, MaxTime: crdTimeout,
 		PollInterval: 50 * time.Millisecond,
 	}); err != nil {
 		return nil, err
 	}
-	return m.startCAAPH(ctx, opts, binary, filepath.Join(module.Dir, "config", "webhook", "manifests.yaml"))
+	return m.startCAAPH(ctx, opts, binary, filepath.Join(module, "config", "webhook", "manifests.yaml"))
 }
 
 // startCAAPH starts the manager, and registers its webhooks when they are served.
