@@ -129,6 +129,11 @@ test-charts: testbed-binaries ## The examples with public charts: names of value
 	@HELMOP_CHART_MODULES=1 go test -count=1 -v -vet=off -run='^TestValueNames$$' ./examples
 	@HELMOP_CHART_MODULES=1 go test -count=1 -v -vet=off -timeout=$(E2E_TIMEOUT) -run='^TestPublicCharts$$' ./test/e2e
 
+.PHONY: test-migrations
+test-migrations: testbed-binaries ## Migrations with the programs of other tools, which take minutes to build
+	@HELMOP_MIGRATIONS=1 go run ./hack/cmd/testrun -- -vet=off -count=1 -timeout=$(E2E_TIMEOUT) \
+		'-run=^TestMigrate.*Real$$' ./test/e2e
+
 .PHONY: test-cuts
 test-cuts: testbed-binaries ## Actions interrupted at each of their requests, in every way; `test` runs a sample
 	@HELMOP_SAMPLE=all go run ./hack/cmd/testrun -- -vet=off -count=1 -timeout=30m '-run=$(CUT)' ./internal/helmclient
