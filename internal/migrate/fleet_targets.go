@@ -30,6 +30,11 @@ func (r *fleetReader) setFleetTargets(item *Item, from *fleetHelmOp, placed []fl
 			item.block(fmt.Sprintf("spec.targets[%d].keepResources", at), "HelmOp keeps the objects of all releases or of "+
 				"none; set keepResources in the spec itself, or remove the option")
 		}
+		if helm := targets[at].Helm; helm != nil && helm.TimeoutSeconds < 0 && from.Spec.Helm.TimeoutSeconds > 0 {
+			item.block(fmt.Sprintf("spec.targets[%d].helm.timeoutSeconds", at), "a number below 0 removes the timeout of "+
+				"spec.helm, and an override of HelmOp cannot remove it; set a timeout, or make an object of its own for these "+
+				"clusters")
+		}
 	}
 	if !slices.ContainsFunc(targets, func(t fleetTarget) bool { return t.isCustomized(from) }) {
 		return
@@ -96,7 +101,7 @@ func targetName(targets []fleetTarget, at int) string {
 func (t *fleetTarget) isCustomized(from *fleetHelmOp) bool {
 	helm := t.Helm
 	return t.ServiceAccount != "" || t.CorrectDrift != nil || t.Diff != nil || len(t.DownstreamResources) > 0 ||
-		helm != nil && (len(helm.Values)+len(helm.TemplateValues)+len(helm.ValuesFrom) > 0 || helm.TimeoutSeconds != 0 ||
+		helm != nil && (len(helm.Values)+len(helm.TemplateValues)+len(helm.ValuesFrom) > 0 || helm.TimeoutSeconds > 0 ||
 			helm.Force || helm.Atomic || helm.DisablePreProcess ||
 			helm.Repo != "" && helm.Repo != from.Spec.Helm.Repo || helm.Chart != "" && helm.Chart != from.Spec.Helm.Chart ||
 			helm.Version != "" && helm.Version != from.Spec.Helm.Version)
