@@ -6,6 +6,7 @@ package migrate
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,11 +88,15 @@ func countValuesFrom(overrides []addonsv1.Override) int {
 	return 0
 }
 
+// generatedName matches the names of overrides that no target may have itself: those of targets without a name, and
+// those of valuesFrom.
+var generatedName = regexp.MustCompile(`^target[0-9]+$|(^|-)values-from$`)
+
 // targetName returns a name of a target that is the value of a label and another one for each target.
 func targetName(targets []fleetTarget, at int) string {
 	name := targets[at].Name
 	isUsed := slices.ContainsFunc(targets[:at], func(t fleetTarget) bool { return t.Name == name })
-	if name == "" || isUsed || len(name) > 50 || len(validation.IsDNS1123Label(name)) > 0 {
+	if isUsed || len(name) > 50 || len(validation.IsDNS1123Label(name)) > 0 || generatedName.MatchString(name) {
 		return fmt.Sprintf("target%03d", at)
 	}
 	return name

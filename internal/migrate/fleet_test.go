@@ -480,6 +480,20 @@ func TestFleetHelmOpsThatCannotBeMigrated(t *testing.T) {
 	}
 }
 
+// TestFleetTargetNames has targets whose overrides would have the same names.
+func TestFleetTargetNames(t *testing.T) {
+	targets := []fleetTarget{{Name: "canary"}, {Name: "canary"}, {}, {Name: "target002"}, {Name: "target004"},
+		{Name: "values-from"}, {Name: "canary-values-from"}, {Name: "Big"}, {Name: "target-a"}}
+	var names []string
+	for at := range targets {
+		names = append(names, targetName(targets, at))
+	}
+	if diff := cmp.Diff([]string{"canary", "target001", "target002", "target003", "target004", "target005", "target006",
+		"target007", "target-a"}, names); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestBegunFleetMigration has a HelmOp whose release the migration itself has made outdated.
 func TestBegunFleetMigration(t *testing.T) {
 	helmOp := parse(t, fleetObject("app", `
