@@ -578,6 +578,26 @@ func TestFleetHelmOpOfUser(t *testing.T) {
 	}
 }
 
+// TestFleetPreviewsHelmOpOfUser has a HelmOp of an earlier run, which a user has corrected: the command previews it.
+func TestFleetPreviewsHelmOpOfUser(t *testing.T) {
+	w := newFleetWorld(t)
+	item := &w.plan().Items[0]
+	helmOp, err := w.planned(t.Context(), item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(w.generated(item), helmOp); diff != "" {
+		t.Error(diff)
+	}
+	helmOp.Spec.Release.Namespace = "corrected"
+	if err := w.client.Create(t.Context(), helmOp); err != nil {
+		t.Fatal(err)
+	}
+	if helmOp, err = w.planned(t.Context(), item); err != nil || helmOp.Spec.Release.Namespace != "corrected" {
+		t.Errorf("namespace %q, %v", helmOp.Spec.Release.Namespace, err)
+	}
+}
+
 // TestFleetObjectsReturn has objects of Fleet that another program creates again before the pause ends.
 func TestFleetObjectsReturn(t *testing.T) {
 	for name, document := range map[string]int{"HelmOp": 0, "Bundle": 1, "BundleDeployment": 2} {

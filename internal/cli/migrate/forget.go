@@ -54,7 +54,11 @@ func (m *migration) checkPreview(ctx context.Context, item *migrate.Item) error 
 	if _, ok := m.tool.(forgetter); !ok || !m.preview || isForgotten(item) {
 		return nil
 	}
-	groups, err := m.groups(ctx, item)
+	helmOp, err := m.planned(ctx, item)
+	if err != nil {
+		return err
+	}
+	groups, err := m.groups(ctx, item, helmOp)
 	if err != nil {
 		return fmt.Errorf("not migrated: there is no preview of its HelmOp: %w", err)
 	}

@@ -101,6 +101,16 @@ func (m *migration) usable(ctx context.Context, item *migrate.Item) (*addonsv1.H
 	return helmOp, err
 }
 
+// planned returns the HelmOp that the migration of an item uses: that of an earlier run, which a user may have
+// corrected, or the one that the command will create.
+func (m *migration) planned(ctx context.Context, item *migrate.Item) (*addonsv1.HelmOp, error) {
+	existing, err := m.usable(ctx, item)
+	if err != nil || existing != nil {
+		return existing, err
+	}
+	return m.generated(item), nil
+}
+
 // checkOwner refuses to detach releases whose HelmOp is not the one that adopted them: they would have no owner.
 func (m *migration) checkOwner(ctx context.Context, item *migrate.Item, helmOp *addonsv1.HelmOp) error {
 	current, err := m.usable(ctx, item)
