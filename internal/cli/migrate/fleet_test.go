@@ -14,9 +14,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -595,6 +597,47 @@ func TestFleetPreviewsHelmOpOfUser(t *testing.T) {
 	}
 	if helmOp, err = w.planned(t.Context(), item); err != nil || helmOp.Spec.Release.Namespace != "corrected" {
 		t.Errorf("namespace %q, %v", helmOp.Spec.Release.Namespace, err)
+	}
+}
+
+// TestFleetClusterLeaves has a Cluster that lost its release between two runs, so that its label is left.
+func TestFleetClusterLeaves(t *testing.T) {
+	for name, isPaused := range map[string]bool{"paused": true, "resumed": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newFleetWorld(t)
+			helmOp := w.generated(&w.plan().Items[0])
+			helmOp.Annotations[addonsv1.MigrationSourceAnnotation] = "1/2"
+			// A HelmOp that is not paused would act.
+			helmOp.Spec.Paused, w.isIdle = isPaused, !isPaused
+			left := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "two",
+				Labels: map[string]string{addonsv1.MigratedClusterLabelPrefix + "/calico": "true", "mine": "true"}}}
+			if err := errors.Join(w.client.Create(t.Context(), helmOp), w.client.Create(t.Context(), left)); err != nil {
+				t.Fatal(err)
+			}
+			err := w.handOver(t.Context(), w.plan())
+			if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(left), left); err != nil {
+				t.Fatal(err)
+			}
+			if !isPaused {
+				if err == nil || !strings.Contains(err.Error(), "is not paused") || len(left.Labels) != 2 {
+					t.Errorf("labels %v, error: %v", left.Labels, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.checkMigrated()
+			if diff := cmp.Diff(map[string]string{"mine": "true"}, left.Labels); diff != "" {
+				t.Error(diff)
+			}
+			if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(helmOp), helmOp); err != nil {
+				t.Fatal(err)
+			}
+			if source := helmOp.Annotations[addonsv1.MigrationSourceAnnotation]; source != "1/1" {
+				t.Errorf("source %q", source)
+			}
+		})
 	}
 }
 
