@@ -192,6 +192,9 @@ func (fleetTool) resume(ctx context.Context, c *kube.Client, item *migrate.Item)
 // detach deletes the HelmOp of Fleet, and waits until Fleet has deleted what it made of the HelmOp.
 func (fleetTool) detach(ctx context.Context, c *kube.Client, item *migrate.Item) error {
 	ref := item.From[0]
+	if err := checkDeployments(ctx, c, item); err != nil {
+		return err
+	}
 	if _, err := markDetaching(ctx, c, item, ref, isKept); err != nil {
 		return err
 	}
@@ -205,9 +208,53 @@ func (fleetTool) detach(ctx context.Context, c *kube.Client, item *migrate.Item)
 			return err
 		}
 	}
+	late := map[client.ObjectKey]bool{}
 	return followDeployments(ctx, c, ref, func(deployments deploymentsByKey) (bool, error) {
+		for key := range deployments {
+			if !isForgotten(item) && !ownsDeployment(item, key) && !late[key] {
+				late[key] = true
+				c.Note("warning: Fleet has created BundleDeployment %s during its deletion; if its cluster has objects of the "+
+					"release, HelmOp does not have them: set the label of the HelmOp on the Cluster", key)
+			}
+		}
 		return len(deployments) == 0, nil
 	})
+}
+
+// checkDeployments is an error if Fleet has deployed to a cluster that is not part of an item: the objects there would
+// have no owner.
+func checkDeployments(ctx context.Context, c *kube.Client, item *migrate.Item) error {
+	if isForgotten(item) {
+		return nil
+	}
+	ref := item.From[0]
+	deployments, err := listIn(ctx, c, migrate.FleetDeploymentKind, metav1.NamespaceAll, deploymentsOf(ref))
+	if err != nil {
+		return err
+	}
+	for _, deployment := range deployments {
+		if key := client.ObjectKeyFromObject(deployment); !ownsDeployment(item, key) {
+			return errLate(key)
+		}
+	}
+	return nil
+}
+
+// ownsDeployment is true if a BundleDeployment is part of an item.
+func ownsDeployment(item *migrate.Item, key client.ObjectKey) bool {
+	return slices.ContainsFunc(item.Releases, func(release migrate.Release) bool {
+		return release.Owner.Namespace == key.Namespace && release.Owner.Name == key.Name
+	})
+}
+
+// errLate is about a BundleDeployment that is not part of an item.
+func errLate(key client.ObjectKey) error {
+	return fmt.Errorf("BundleDeployment %s was created in the meantime; repeat the command", key)
+}
+
+// deploymentsOf selects the BundleDeployments of a HelmOp of Fleet.
+func deploymentsOf(ref migrate.Object) client.MatchingLabels {
+	return client.MatchingLabels{migrate.FleetBundleLabel: ref.Name, migrate.FleetBundleNamespaceLabel: ref.Namespace}
 }
 
 // deleteKept deletes a HelmOp of Fleet with the option keepResources, and with the spec from which the HelmOp of an
@@ -249,7 +296,7 @@ func followDeployments(ctx context.Context, c *kube.Client, ref migrate.Object,
 	return kube.Follow(ctx, c, list, func(change kube.Change[*unstructured.Unstructured]) (bool, error) {
 		change.Apply(&objects)
 		return done(objects)
-	}, client.MatchingLabels{migrate.FleetBundleLabel: ref.Name, migrate.FleetBundleNamespaceLabel: ref.Namespace})
+	}, deploymentsOf(ref))
 }
 
 // awaitKept waits until all BundleDeployments have the option keepResources, and are ready with it. Then it reads the
@@ -285,10 +332,8 @@ func (f fleetTool) awaitKept(ctx context.Context, c *kube.Client, item *migrate.
 // BundleDeployment is not part of the item.
 func notKept(item *migrate.Item, deployments deploymentsByKey) ([]string, error) {
 	for key := range deployments {
-		if !slices.ContainsFunc(item.Releases, func(release migrate.Release) bool {
-			return release.Owner.Namespace == key.Namespace && release.Owner.Name == key.Name
-		}) {
-			return nil, fmt.Errorf("BundleDeployment %s was created in the meantime; repeat the command", key)
+		if !ownsDeployment(item, key) {
+			return nil, errLate(key)
 		}
 	}
 	var missing []string
@@ -342,8 +387,7 @@ func (fleetTool) checkGone(ctx context.Context, c *kube.Client, item *migrate.It
 			found = gone.String()
 		}
 	}
-	deployments, err := listIn(ctx, c, migrate.FleetDeploymentKind, metav1.NamespaceAll,
-		client.MatchingLabels{migrate.FleetBundleLabel: ref.Name, migrate.FleetBundleNamespaceLabel: ref.Namespace})
+	deployments, err := listIn(ctx, c, migrate.FleetDeploymentKind, metav1.NamespaceAll, deploymentsOf(ref))
 	if err != nil {
 		return err
 	}

@@ -448,6 +448,20 @@ func TestFleetWaits(t *testing.T) {
 				next(c, object)
 			}
 		}, "cluster-fleet-two/calico was created in the meantime"},
+		"another BundleDeployment after the check": {func(w *fleetWorld) {
+			late := w.get(w.client, migrate.FleetDeploymentKind, "cluster-fleet-one").DeepCopy()
+			late.SetNamespace("cluster-fleet-two")
+			late.SetResourceVersion("")
+			read := w.tool.(fleetTool).readRecord
+			w.tool = fleetTool{interval: time.Millisecond, readRecord: func(ctx context.Context, c *kube.Client,
+				cluster types.NamespacedName, namespace, name string,
+			) (*migrate.Record, error) {
+				if err := w.client.WithWatch.Create(ctx, late); err != nil {
+					return nil, err
+				}
+				return read(ctx, c, cluster, namespace, name)
+			}}
+		}, "cluster-fleet-two/calico was created in the meantime"},
 		"the HelmOp is resumed": {func(w *fleetWorld) {
 			w.isIdle = true
 			read := w.tool.(fleetTool).readRecord
@@ -638,6 +652,40 @@ func TestFleetClusterLeaves(t *testing.T) {
 				t.Errorf("source %q", source)
 			}
 		})
+	}
+}
+
+// TestFleetDeploysDuringDeletion has a BundleDeployment that Fleet creates after the deletion of its HelmOp has begun.
+func TestFleetDeploysDuringDeletion(t *testing.T) {
+	w := newFleetWorld(t)
+	var notes []string
+	w.client.Note = func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	late := w.get(w.client, migrate.FleetDeploymentKind, "cluster-fleet-one").DeepCopy()
+	late.SetNamespace("cluster-fleet-two")
+	late.SetResourceVersion("")
+	late.SetFinalizers(nil)
+	next := w.afterDelete
+	w.afterDelete = func(c client.WithWatch, object client.Object) {
+		w.afterDelete = next
+		if err := c.Create(t.Context(), late); err != nil {
+			t.Error(err)
+		}
+		next(c, object)
+	}
+	// The watch of BundleDeployments has begun, so that the deletion of this one ends the wait.
+	w.afterWatch = func(options *client.ListOptions) {
+		if options.LabelSelector != nil && strings.Contains(options.LabelSelector.String(), migrate.FleetBundleLabel) {
+			if err := client.IgnoreNotFound(w.client.WithWatch.Delete(t.Context(), late.DeepCopy())); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if err := w.handOver(t.Context(), w.plan()); err != nil {
+		t.Fatal(err)
+	}
+	w.checkMigrated()
+	if len(notes) != 1 || !strings.Contains(notes[0], "created BundleDeployment cluster-fleet-two/calico during") {
+		t.Errorf("notes: %q", notes)
 	}
 }
 
