@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -173,18 +172,12 @@ func (fleetTool) pause(ctx context.Context, c *kube.Client, item *migrate.Item) 
 
 func (fleetTool) resume(ctx context.Context, c *kube.Client, item *migrate.Item) error {
 	_, err := edit(ctx, c, item.From[0], func(object *unstructured.Unstructured) error {
-		switch stepOf(object) {
-		case migrate.StepDetaching:
-			return errDetaching
-		case "":
-			return nil
-		}
-		annotate(object, addonsv1.MigrationAnnotation, "")
-		if migrate.IsKeptByMigration(object) {
-			annotate(object, addonsv1.MigrationKeptAnnotation, "")
-			unstructured.RemoveNestedField(object.Object, keepResources...)
-		}
-		return nil
+		return endStep(object, func() {
+			if migrate.IsKeptByMigration(object) {
+				annotate(object, addonsv1.MigrationKeptAnnotation, "")
+				unstructured.RemoveNestedField(object.Object, keepResources...)
+			}
+		})
 	})
 	return err
 }
@@ -258,29 +251,20 @@ func deploymentsOf(ref migrate.Object) client.MatchingLabels {
 }
 
 // deleteKept deletes a HelmOp of Fleet with the option keepResources, and with the spec from which the HelmOp of an
-// item was made. The request is refused if the object has changed since these were read.
+// item was made.
 func deleteKept(ctx context.Context, c *kube.Client, item *migrate.Item, ref migrate.Object) error {
-	object := &unstructured.Unstructured{}
-	for range detachAttempts {
-		found, err := exists(ctx, c, ref, object)
-		if err != nil || !found {
-			return err
-		}
-		if !isKept(object) {
-			return fmt.Errorf("%s has no spec.keepResources any more, so that its deletion would uninstall its releases; end "+
-				"what changes it, and repeat the command", ref)
-		}
+	return deleteChecked(ctx, c, ref, func(object *unstructured.Unstructured) error {
+		switch {
+		case !isKept(object):
+			return errors.New("has no spec.keepResources any more, so that its deletion would uninstall its releases; end " +
+				"what changes it, and repeat the command")
 		// A deletion changes the generation, too.
-		if object.GetDeletionTimestamp() == nil && !migrate.IsFleetSource(item.HelmOp, object) {
-			return fmt.Errorf("%s has changed since the HelmOp was made from it; %s", ref, makeAgain)
+		case object.GetDeletionTimestamp() == nil && !migrate.IsFleetSource(item.HelmOp, object):
+			return errors.New("has changed since the HelmOp was made from it; " + makeAgain)
+		default:
+			return nil
 		}
-		err = c.Delete(ctx, object, client.Preconditions{UID: ptr.To(object.GetUID()),
-			ResourceVersion: ptr.To(object.GetResourceVersion())})
-		if !apierrors.IsConflict(err) {
-			return kube.Explain(client.IgnoreNotFound(err))
-		}
-	}
-	return fmt.Errorf("%s: Fleet changes it all the time; repeat the command", ref)
+	})
 }
 
 // deploymentsByKey are BundleDeployments by their keys.
