@@ -134,8 +134,8 @@ test-kube-state-metrics: ## The metrics of config/kube-state-metrics, by its own
 	@go -C hack/tools/kubestatemetrics test -count=1 .
 
 .PHONY: test-migrations
-test-migrations: testbed-binaries ## The migrations from other tools, with Flux's controller, which takes minutes to build
-	@go run ./hack/cmd/testrun -- HELMOP_E2E_FLUX=1 -vet=off -count=1 -timeout=$(E2E_TIMEOUT) '-run=^TestMigrate' \
+test-migrations: testbed-binaries ## The migrations, with the programs of all other tools, which take minutes to build
+	@go run ./hack/cmd/testrun -- HELMOP_MIGRATIONS=1 -vet=off -count=1 -timeout=$(E2E_TIMEOUT) '-run=^TestMigrate' \
 		./test/e2e
 
 .PHONY: test-cuts

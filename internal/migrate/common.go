@@ -138,22 +138,28 @@ func literal(values map[string]any) (*apiextensionsv1.JSON, error) {
 	return &apiextensionsv1.JSON{Raw: raw}, nil
 }
 
+// escapeAll returns a value whose strings are not templates.
 func escapeAll(value any) any {
+	return mapStrings(value, false, func(text string, _ bool) string { return escape(text) })
+}
+
+// mapStrings returns a value whose strings are those that convert returns. isInMap is true for a value of a map.
+func mapStrings(value any, isInMap bool, convert func(text string, isInMap bool) string) any {
 	switch value := value.(type) {
 	case string:
-		return escape(value)
+		return convert(value, isInMap)
 	case []any:
-		escaped := make([]any, len(value))
+		converted := make([]any, len(value))
 		for i := range value {
-			escaped[i] = escapeAll(value[i])
+			converted[i] = mapStrings(value[i], false, convert)
 		}
-		return escaped
+		return converted
 	case map[string]any:
-		escaped := make(map[string]any, len(value))
+		converted := make(map[string]any, len(value))
 		for key, element := range value {
-			escaped[key] = escapeAll(element)
+			converted[key] = mapStrings(element, true, convert)
 		}
-		return escaped
+		return converted
 	default:
 		return value
 	}

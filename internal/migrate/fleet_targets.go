@@ -6,6 +6,7 @@ package migrate
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,11 @@ func (r *fleetReader) setFleetTargets(item *Item, from *fleetHelmOp, placed []fl
 		if targets[at].KeepResources && !isKept {
 			item.block(fmt.Sprintf("spec.targets[%d].keepResources", at), "HelmOp keeps the objects of all releases or of "+
 				"none; set keepResources in the spec itself, or remove the option")
+		}
+		if helm := targets[at].Helm; helm != nil && helm.TimeoutSeconds < 0 && from.Spec.Helm.TimeoutSeconds > 0 {
+			item.block(fmt.Sprintf("spec.targets[%d].helm.timeoutSeconds", at), "a number below 0 removes the timeout of "+
+				"spec.helm, and an override of HelmOp cannot remove it; set a timeout, or make an object of its own for these "+
+				"clusters")
 		}
 	}
 	if !slices.ContainsFunc(targets, func(t fleetTarget) bool { return t.isCustomized(from) }) {
@@ -82,11 +88,15 @@ func countValuesFrom(overrides []addonsv1.Override) int {
 	return 0
 }
 
+// generatedName matches the names of overrides that no target may have itself: those of targets without a name, and
+// those of valuesFrom.
+var generatedName = regexp.MustCompile(`^target[0-9]+$|(^|-)values-from$`)
+
 // targetName returns a name of a target that is the value of a label and another one for each target.
 func targetName(targets []fleetTarget, at int) string {
 	name := targets[at].Name
 	isUsed := slices.ContainsFunc(targets[:at], func(t fleetTarget) bool { return t.Name == name })
-	if name == "" || isUsed || len(name) > 50 || len(validation.IsDNS1123Label(name)) > 0 {
+	if isUsed || len(name) > 50 || len(validation.IsDNS1123Label(name)) > 0 || generatedName.MatchString(name) {
 		return fmt.Sprintf("target%03d", at)
 	}
 	return name
@@ -96,7 +106,7 @@ func targetName(targets []fleetTarget, at int) string {
 func (t *fleetTarget) isCustomized(from *fleetHelmOp) bool {
 	helm := t.Helm
 	return t.ServiceAccount != "" || t.CorrectDrift != nil || t.Diff != nil || len(t.DownstreamResources) > 0 ||
-		helm != nil && (len(helm.Values)+len(helm.TemplateValues)+len(helm.ValuesFrom) > 0 || helm.TimeoutSeconds != 0 ||
+		helm != nil && (len(helm.Values)+len(helm.TemplateValues)+len(helm.ValuesFrom) > 0 || helm.TimeoutSeconds > 0 ||
 			helm.Force || helm.Atomic || helm.DisablePreProcess ||
 			helm.Repo != "" && helm.Repo != from.Spec.Helm.Repo || helm.Chart != "" && helm.Chart != from.Spec.Helm.Chart ||
 			helm.Version != "" && helm.Version != from.Spec.Helm.Version)

@@ -131,7 +131,7 @@ func TestFromFleet(t *testing.T) {
 			spec: `
   helm: {repo: "oci://registry.example/charts/app", version: 1.2.3}
   deleteCRDResources: true
-  targets: [{clusterSelector: {}}]
+  targets: [{clusterSelector: {}, helm: {timeoutSeconds: -1}}]
 `,
 			clusters: []string{"one", "two"},
 			want: `
@@ -434,6 +434,9 @@ func TestFleetHelmOpsThatCannotBeMigrated(t *testing.T) {
 			[]string{one}, "set spec.helm.version to 1.4.2"},
 		"a target that is kept": {helm + "}\n  targets: [{clusterSelector: {}, keepResources: true}]\n", []string{one},
 			"spec.targets[0].keepResources: "},
+		"a target without the timeout": {helm + ", timeoutSeconds: 60}\n" +
+			"  targets: [{clusterSelector: {}, helm: {timeoutSeconds: -1}}]\n", []string{one},
+			"spec.targets[0].helm.timeoutSeconds: a number below 0 removes"},
 		"a range of a target": {helm + "}\n  targets: [{clusterSelector: {}, helm: {version: 1.x}}]\n", []string{one},
 			"spec.targets[0].helm.version: it is not exact"},
 		"paused":   {"  paused: true\n" + helm + "}\n", []string{one}, "spec.paused: the object is paused"},
@@ -474,6 +477,20 @@ func TestFleetHelmOpsThatCannotBeMigrated(t *testing.T) {
 				t.Errorf("%q", gaps(item))
 			}
 		})
+	}
+}
+
+// TestFleetTargetNames has targets whose overrides would have the same names.
+func TestFleetTargetNames(t *testing.T) {
+	targets := []fleetTarget{{Name: "canary"}, {Name: "canary"}, {}, {Name: "target002"}, {Name: "target004"},
+		{Name: "values-from"}, {Name: "canary-values-from"}, {Name: "Big"}, {Name: "target-a"}}
+	var names []string
+	for at := range targets {
+		names = append(names, targetName(targets, at))
+	}
+	if diff := cmp.Diff([]string{"canary", "target001", "target002", "target003", "target004", "target005", "target006",
+		"target007", "target-a"}, names); diff != "" {
+		t.Error(diff)
 	}
 }
 

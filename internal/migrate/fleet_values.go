@@ -90,7 +90,7 @@ func (i *Item) fleetValues(field string, helm *fleetHelm, isLiteral bool, replac
 	}
 	var raw *apiextensionsv1.JSON
 	if len(values) > 0 {
-		data, err := json.Marshal(fleetValue(values, isLiteral, true))
+		data, err := json.Marshal(mapStrings(values, true, fleetValue(isLiteral)))
 		if err != nil {
 			i.block(field+".values", "they cannot be written as JSON: %v", err)
 		}
@@ -106,11 +106,10 @@ func (i *Item) fleetValues(field string, helm *fleetHelm, isLiteral bool, replac
 	return raw, text.String()
 }
 
-// fleetValue converts a value. Fleet replaces the names of labels in maps only.
-func fleetValue(value any, isLiteral, isInMap bool) any {
-	switch value := value.(type) {
-	case string:
-		label, isLabel := strings.CutPrefix(value, fleetLabelPrefix)
+// fleetValue converts a string in values. Fleet replaces the names of labels in maps only.
+func fleetValue(isLiteral bool) func(text string, isInMap bool) string {
+	return func(text string, isInMap bool) string {
+		label, isLabel := strings.CutPrefix(text, fleetLabelPrefix)
 		read := fmt.Sprintf("get .ClusterLabels %q | default \"\"", label)
 		switch {
 		case isLabel && isInMap && isLiteral:
@@ -118,24 +117,10 @@ func fleetValue(value any, isLiteral, isInMap bool) any {
 		case isLabel && isInMap:
 			return "${ " + read + " }"
 		case isLiteral:
-			return escape(value)
+			return escape(text)
 		default:
-			return value
+			return text
 		}
-	case []any:
-		list := make([]any, len(value))
-		for n := range value {
-			list[n] = fleetValue(value[n], isLiteral, false)
-		}
-		return list
-	case map[string]any:
-		converted := make(map[string]any, len(value))
-		for key, element := range value {
-			converted[key] = fleetValue(element, isLiteral, true)
-		}
-		return converted
-	default:
-		return value
 	}
 }
 

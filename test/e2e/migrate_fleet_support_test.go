@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,7 +18,9 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -38,17 +41,50 @@ const (
 )
 
 // fleetSimulation does what Fleet does for HelmOps: its controllers make a Bundle and BundleDeployments, and an agent
-// for each cluster installs, upgrades, forgets and uninstalls releases.
+// for each cluster installs, upgrades, forgets and uninstalls releases. TestMigrateFleetReal compares it with Fleet.
 type fleetSimulation struct {
 	scenario  *scenario
 	workloads []*workload
 	users     map[string]*helmUser
-	// releases are the names of the releases by the names of the HelmOps.
-	releases map[string]string
 
 	mutex     sync.Mutex
 	isRunning bool
 	faults    []string
+}
+
+// simulateFleet starts a simulation of Fleet whose agents do not run yet. It is stopped at the end of the test.
+func (s *scenario) simulateFleet(workloads []*workload) *fleetSimulation {
+	s.Helper()
+	fleet := &fleetSimulation{scenario: s, workloads: workloads, users: map[string]*helmUser{}}
+	for _, w := range workloads {
+		s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace + "-" + w.name}})
+		fleet.users[w.name] = w.helmUserIn(fleetNamespace)
+	}
+	ctx, cancel := context.WithCancel(s.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		fleet.run(ctx)
+	}()
+	s.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return fleet
+}
+
+// setAgents implements fleetUnderTest.
+func (f *fleetSimulation) setAgents(_ *scenario, run bool) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.isRunning = run
+}
+
+// deleted implements fleetUnderTest.
+func (f *fleetSimulation) deleted(*scenario) []string {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return slices.Clone(f.faults)
 }
 
 func (f *fleetSimulation) run(ctx context.Context) {
@@ -69,7 +105,7 @@ func (f *fleetSimulation) run(ctx context.Context) {
 // pass looks at all HelmOps once.
 func (f *fleetSimulation) pass(ctx context.Context) error {
 	var errs []error
-	for name := range f.releases {
+	for name := range fleetReleases {
 		errs = append(errs, f.control(ctx, name))
 		f.mutex.Lock()
 		isRunning := f.isRunning
@@ -116,6 +152,10 @@ func (f *fleetSimulation) control(ctx context.Context, name string) error {
 		helmOp.SetFinalizers(nil)
 		return client.IgnoreNotFound(c.Update(ctx, helmOp))
 	}
+	if len(helmOp.GetFinalizers()) == 0 {
+		helmOp.SetFinalizers([]string{"fleet.cattle.io/helmop-finalizer"})
+		return c.Update(ctx, helmOp)
+	}
 	if err := c.Create(ctx, bundle); client.IgnoreAlreadyExists(err) != nil {
 		return err
 	}
@@ -146,7 +186,7 @@ func (f *fleetSimulation) control(ctx context.Context, name string) error {
 // agent is the agent of Fleet in a cluster, for a HelmOp.
 func (f *fleetSimulation) agent(ctx context.Context, name string, w *workload) error {
 	user, deployment := f.users[w.name], f.deployment(name, w)
-	newest, err := user.config.Releases.Last(f.releases[name])
+	newest, err := user.config.Releases.Last(fleetReleases[name])
 	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 		return err
 	}
@@ -188,10 +228,10 @@ func (f *fleetSimulation) deploy(ctx context.Context, user *helmUser, name strin
 	if exists {
 		upgrade := action.NewUpgrade(user.config)
 		upgrade.Namespace, upgrade.PostRenderer, upgrade.MaxHistory = fleetNamespace, fleetLabels(name), 2
-		return upgrade.RunWithContext(ctx, f.releases[name], &chart, values)
+		return upgrade.RunWithContext(ctx, fleetReleases[name], &chart, values)
 	}
 	install := action.NewInstall(user.config)
-	install.ReleaseName, install.Namespace, install.CreateNamespace = f.releases[name], fleetNamespace, true
+	install.ReleaseName, install.Namespace, install.CreateNamespace = fleetReleases[name], fleetNamespace, true
 	install.PostRenderer = fleetLabels(name)
 	return install.RunWithContext(ctx, &chart, values)
 }

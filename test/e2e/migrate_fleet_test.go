@@ -4,19 +4,18 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
@@ -24,74 +23,120 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestMigrateFleet is the walk of docs/migration.md: Fleet installs a chart in two Clusters, once with the name of its
-// HelmOp and once with another name. HelmOp takes the objects over. Fleet is a simulation by its rules, with Helm's own
-// actions in the Clusters.
+// fleetReleases are the names of the releases by the names of Fleet's HelmOps. The HelmOp "late" has keepResources from
+// the beginning.
+var fleetReleases = map[string]string{"hello": "hello", "other": "greeter", "late": "late"}
+
+// fleetInterruption is how long a command waits that cannot end because the agents are stopped.
+const fleetInterruption = 20 * time.Second
+
+// fleetUnderTest is Fleet, or a simulation.
+type fleetUnderTest interface {
+	// setAgents starts or stops the agents of all Clusters. Agents that run are started again.
+	setAgents(s *scenario, run bool)
+
+	// deleted returns what was deleted in the namespace of the releases, except for records of Helm.
+	deleted(s *scenario) []string
+}
+
+// TestMigrateFleet is the walk of docs/migration.md with a simulation of Fleet: it follows the rules of Fleet, with
+// Helm's own actions in the Clusters. The kinds are those of Fleet.
 func TestMigrateFleet(t *testing.T) {
 	begin(t)
 	s := newScenarioIn(t, ownEnvironment(t, environment.Options{}))
-	s.installFleetKinds()
-	workloads := s.clusters(
-		testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Labels: map[string]string{"env": "prod"}},
-		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}, Labels: map[string]string{"env": "test"}},
+	s.must(s.env.Management.InstallFleetCRDs(s.Context(), s.env.Root()))
+	workloads := s.fleetWorkloads(false)
+	s.migrateFleet(workloads, s.simulateFleet(workloads))
+}
+
+// fleetWorkloads creates the Clusters of a migration from Fleet. Without controllers, the DaemonSets of the charts have
+// no status, and Fleet's agent does not take them for ready.
+func (s *scenario) fleetWorkloads(controllers bool) []*workload {
+	s.Helper()
+	return s.clusters(
+		testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Labels: map[string]string{"env": "prod"},
+			Controllers: controllers},
+		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}, Labels: map[string]string{"env": "test"},
+			Controllers: controllers},
 	)
-	fleet := s.startFleet(workloads, map[string]string{"hello": "hello", "other": "greeter"})
+}
+
+// migrateFleet lets Fleet install a chart in Clusters: with the name of its HelmOp, and with another name. HelmOp takes
+// the objects over. The result fails the scenario if an object is not the one that Fleet has installed.
+func (s *scenario) migrateFleet(workloads []*workload, fleet fleetUnderTest) (unchanged func(*scenario)) {
+	s.Helper()
+	s.createFleetObjects(workloads)
+	fleet.setAgents(s, true)
 	objects := map[string]map[string]string{}
 	for _, w := range workloads {
-		for _, release := range []string{"hello", "greeter"} {
+		for _, release := range fleetReleases {
 			w.eventuallyRevisions(fleetNamespace, release, "1 deployed")
 		}
 		objects[w.name] = w.chartUIDs()
-		s.Expect(objects[w.name]).To(gomega.HaveLen(6))
+		s.Expect(objects[w.name]).To(gomega.HaveLen(3 * len(fleetReleases)))
 	}
-	unchanged := func(s *scenario) {
+	s.eventuallyFleetReady()
+	unchanged = func(s *scenario) {
 		s.Helper()
 		for _, w := range workloads {
 			s.Expect(w.in(s).chartUIDs()).To(gomega.Equal(objects[w.name]), "objects in %s", w.name)
 		}
-		s.Expect(fleet.uninstalled()).To(gomega.BeEmpty())
+		s.Expect(fleet.deleted(s)).To(gomega.BeEmpty())
 	}
 
 	s.step("the report says what would happen", func(s *scenario) {
-		s.Eventually(func() string { return s.mustCommand("migrate", "--from", "fleet") }).WithContext(s.Context()).Should(
-			gomega.SatisfyAll(gomega.ContainSubstring("Fleet HelmOp "+s.namespace+"/hello"),
-				gomega.ContainSubstring("2 Clusters: one, two"),
-				gomega.ContainSubstring("2 of 2 alike: one, two: no changes"),
-				gomega.ContainSubstring("create the Secret "+s.namespace+"/charts-ca"),
-				gomega.Not(gomega.ContainSubstring("spec.targets")), gomega.Not(gomega.ContainSubstring("has no label"))))
+		s.Expect(s.mustCommand("migrate", "--from", "fleet")).To(gomega.SatisfyAll(
+			gomega.ContainSubstring("Fleet HelmOp "+s.namespace+"/hello"), gomega.ContainSubstring("2 Clusters: one, two"),
+			gomega.ContainSubstring("2 of 2 alike: one, two: no changes"),
+			gomega.ContainSubstring("create the Secret "+s.namespace+"/charts-ca"),
+			gomega.Not(gomega.ContainSubstring("spec.targets")), gomega.Not(gomega.ContainSubstring("has no label"))))
 		s.Expect(s.helmOps()).To(gomega.BeEmpty())
 		output, code := s.helmopCommand("migrate", "--from", "fleet", "--apply")
 		s.Expect(code).NotTo(gomega.BeZero())
 		s.Expect(output).To(gomega.ContainSubstring("--accept-install"))
 	})
 	s.step("a migration that was interrupted can be undone", func(s *scenario) {
-		fleet.setAgents(false)
-		output, code := s.helmopCommand("migrate", "--from", "fleet", "--apply", "--accept-install", "--preview=false",
-			"--timeout", "15s")
+		fleet.setAgents(s, false)
+		output, code := s.helmopCommand("migrate", "--from", "fleet", "hello", "other", "--apply", "--accept-install",
+			"--preview=false", "--timeout", fleetInterruption.String())
 		s.Expect(code).NotTo(gomega.BeZero())
 		s.Expect(output).To(gomega.ContainSubstring("the agent has not deployed the newest options"))
+		s.Expect(s.helmOps()).To(gomega.HaveLen(2))
 		for _, helmOp := range s.helmOps() {
 			s.Expect(helmOp.Spec.Paused).To(gomega.BeTrue())
 		}
 		s.mustCommand("migrate", "--from", "fleet", "--undo", "--timeout", patience.String())
 		s.Expect(s.helmOps()).To(gomega.BeEmpty())
-		for _, name := range []string{"hello", "other"} {
-			object := fleet.helmOp(name)
+		for name := range fleetReleases {
+			object := s.fleetHelmOp(name)
 			s.Expect(object.GetAnnotations()).To(gomega.BeEmpty())
-			_, found, err := unstructured.NestedBool(object.Object, "spec", "keepResources")
+			kept, _, err := unstructured.NestedBool(object.Object, "spec", "keepResources")
 			s.must(err)
-			s.Expect(found).To(gomega.BeFalse())
+			s.Expect(kept).To(gomega.Equal(name == "late"), name)
+		}
+		unchanged(s)
+	})
+	s.step("an agent that was stopped forgets a release later", func(s *scenario) {
+		migrateLate := []string{"migrate", "--from", "fleet", "late", "--apply", "--accept-install", "--preview=false",
+			"--timeout"}
+		output, code := s.helmopCommand(append(migrateLate, fleetInterruption.String())...)
+		s.Expect(code).NotTo(gomega.BeZero())
+		s.Expect(output).To(gomega.ContainSubstring("Fleet has not forgotten all releases"))
+		s.Expect(s.helmOps()).To(gomega.HaveLen(1))
+		s.Expect(s.helmOps()[0].Spec.Paused).To(gomega.BeTrue())
+		fleet.setAgents(s, true)
+		s.mustCommand(append(migrateLate, patience.String())...)
+		for _, w := range workloads {
+			w.in(s).eventuallyRevisions(fleetNamespace, "late", "1 deployed")
 		}
 		unchanged(s)
 	})
 	s.step("HelmOp installs the charts over the objects", func(s *scenario) {
-		fleet.setAgents(true)
 		// The agents deploy without the option again.
-		s.Eventually(func() string { return s.mustCommand("migrate", "--from", "fleet", "--preview=false") }).WithContext(
-			s.Context()).ShouldNot(gomega.ContainSubstring("is not ready"))
+		s.eventuallyFleetReady()
 		output := s.mustCommand("migrate", "--from", "fleet", "--apply", "--accept-install", "--timeout", patience.String())
 		s.Logf("%s", output)
-		s.Expect(fleet.left()).To(gomega.BeEmpty())
+		s.Expect(s.leftOfFleet()).To(gomega.BeEmpty())
 		unchanged(s)
 		for _, w := range workloads {
 			w.in(s).eventuallyRevisions(fleetNamespace, "hello", "1 deployed")
@@ -100,6 +145,7 @@ func TestMigrateFleet(t *testing.T) {
 			s.Expect(revisions[len(revisions)-1].Status).To(gomega.Equal("deployed"))
 			w.in(s).eventuallyHello(fleetNamespace, "hello", map[string]string{"cluster": w.name, "greeting": "fleet"})
 		}
+		s.Expect(s.helmOps()).To(gomega.HaveLen(len(fleetReleases)))
 		for _, helmOp := range s.helmOps() {
 			s.Expect(helmOp.Spec.Paused).To(gomega.BeFalse())
 			s.Expect(helmOp.Annotations).NotTo(gomega.HaveKey(addonsv1.MigrationAnnotation))
@@ -115,127 +161,89 @@ func TestMigrateFleet(t *testing.T) {
 		}
 		unchanged(s)
 	})
+	return unchanged
 }
 
-// installFleetKinds creates CustomResourceDefinitions for the kinds of Fleet. Their objects have all fields.
-func (s *scenario) installFleetKinds() {
+// eventuallyFleetReady waits until the releases of Fleet are ready, as a migration needs them.
+func (s *scenario) eventuallyFleetReady() {
 	s.Helper()
-	keep := true
-	var all []*apiextensionsv1.CustomResourceDefinition
-	for _, kind := range []schema.GroupVersionKind{migrate.FleetHelmOpKind, migrate.FleetBundleKind,
-		migrate.FleetDeploymentKind, migrate.FleetClusterKind, migrate.FleetGroupKind} {
-		singular := strings.ToLower(kind.Kind)
-		definition := &apiextensionsv1.CustomResourceDefinition{
-			ObjectMeta: metav1.ObjectMeta{Name: singular + "s." + kind.Group},
-			Spec: apiextensionsv1.CustomResourceDefinitionSpec{Group: kind.Group, Scope: apiextensionsv1.NamespaceScoped,
-				Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind.Kind, ListKind: kind.Kind + "List",
-					Singular: singular, Plural: singular + "s"},
-				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: kind.Version, Served: true, Storage: true,
-					Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-						Type: "object", XPreserveUnknownFields: &keep}},
-					Subresources: &apiextensionsv1.CustomResourceSubresources{
-						Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-				}}},
-		}
-		all = append(all, definition)
-	}
-	_, err := envtest.InstallCRDs(s.env.Management.Server.RESTConfig(), envtest.CRDInstallOptions{CRDs: all,
-		MaxTime: patience})
-	s.must(err)
+	s.Eventually(func() string { return s.mustCommand("migrate", "--from", "fleet", "--preview=false") }).WithContext(
+		s.Context()).ShouldNot(gomega.Or(gomega.ContainSubstring("is not ready"), gomega.ContainSubstring("has no release")))
 }
 
-// chartUIDs returns the UIDs of the objects of the charts in a cluster.
+// chartUIDs returns the UIDs of the objects of the charts in the namespace of the releases of Fleet.
 func (w *workload) chartUIDs() map[string]string {
 	w.scenario.Helper()
 	uids := map[string]string{}
 	for name, state := range w.scenario.charted([]*workload{w})[0].objects {
-		uid, _, _ := strings.Cut(state, " ")
-		uids[name] = uid
+		if strings.Contains(name, " "+fleetNamespace+"/") {
+			uids[name], _, _ = strings.Cut(state, " ")
+		}
 	}
 	return uids
 }
 
-// startFleet creates HelmOps of Fleet, with the names of their releases, and starts a simulation of Fleet. It is
-// stopped at the end of the test.
-func (s *scenario) startFleet(workloads []*workload, releases map[string]string) *fleetSimulation {
+// createFleetObjects creates HelmOps of Fleet, the Secrets that they need, and a Cluster of Fleet for each Cluster, as
+// Fleet's add-on provider for Cluster API does.
+func (s *scenario) createFleetObjects(workloads []*workload) {
 	s.Helper()
 	credentials, err := s.env.Registry.DockerConfigJSON()
 	s.must(err)
 	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "charts"},
-		Data: map[string][]byte{"username": []byte("a"), "password": []byte("b"), "cacerts": s.env.Registry.CA()}})
+		StringData: map[string]string{"username": s.env.Registry.Username(), "password": s.env.Registry.Password(),
+			"cacerts": string(s.env.Registry.CA())}})
 	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "charts-dockerconfigjson"},
 		Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: credentials}})
 	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "charts-ca"},
 		Data: map[string][]byte{"ca.crt": s.env.Registry.CA()}})
-	fleet := &fleetSimulation{scenario: s, releases: releases, isRunning: true, users: map[string]*helmUser{}}
 	for _, w := range workloads {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace + "-" + w.name}}
-		s.create(namespace)
-		s.create(toolObject(migrate.FleetClusterKind, s.namespace, w.name,
-			map[string]any{"kubeConfigSecret": w.name + "-kubeconfig"}))
-		cluster := &unstructured.Unstructured{}
-		cluster.SetGroupVersionKind(migrate.FleetClusterKind)
-		cluster.SetNamespace(s.namespace)
-		cluster.SetName(w.name)
-		update(s, cluster, func(o *unstructured.Unstructured) { o.SetLabels(s.cluster(w.name).Labels) })
-		fleet.workloads, fleet.users[w.name] = append(fleet.workloads, w), w.helmUserIn(fleetNamespace)
+		capi, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s.cluster(w.name))
+		s.must(err)
+		cluster := toolObject(migrate.FleetClusterKind, s.namespace, w.name, map[string]any{
+			"kubeConfigSecret": w.name + "-kubeconfig", "templateValues": map[string]any{"Cluster": capi}})
+		cluster.SetLabels(s.cluster(w.name).Labels)
+		s.create(cluster)
 	}
-	for name, release := range releases {
-		helmOp := toolObject(migrate.FleetHelmOpKind, s.namespace, name, map[string]any{
-			"defaultNamespace": fleetNamespace, "helmSecretName": "charts", "deleteCRDResources": true,
-			"targets": []any{map[string]any{"clusterSelector": map[string]any{}}},
-			"helm": map[string]any{
-				"repo": "oci://" + s.env.Registry.Host() + "/charts/" + environment.ChartHello, "version": "1.0.0",
-				"releaseName": release, "values": map[string]any{"cluster": "${ .ClusterName }", "greeting": "fleet",
-					"podCIDR": "${ index .ClusterValues.Cluster.spec.clusterNetwork.pods.cidrBlocks 0 }"},
-			}})
-		helmOp.SetFinalizers([]string{"fleet.cattle.io/helmop-finalizer"})
+	for name, release := range fleetReleases {
+		helmOp := s.newFleetHelmOp(name, release)
+		s.must(unstructured.SetNestedField(helmOp.Object, name == "late", "spec", "keepResources"))
 		s.create(helmOp)
 	}
-	ctx, cancel := context.WithCancel(s.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		fleet.run(ctx)
-	}()
-	s.Cleanup(func() {
-		cancel()
-		<-done
-	})
-	return fleet
 }
 
-// uninstalled returns the releases that agents have uninstalled, and errors of the simulation.
-func (f *fleetSimulation) uninstalled() []string {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	return append([]string(nil), f.faults...)
+// newFleetHelmOp returns a HelmOp of Fleet for all its clusters, with the name of its releases.
+func (s *scenario) newFleetHelmOp(name, release string) *unstructured.Unstructured {
+	return toolObject(migrate.FleetHelmOpKind, s.namespace, name, map[string]any{
+		"defaultNamespace": fleetNamespace, "helmSecretName": "charts", "deleteCRDResources": true,
+		"targets": []any{map[string]any{"clusterSelector": map[string]any{}}},
+		"helm": map[string]any{
+			"repo": "oci://" + s.env.Registry.Host() + "/charts/" + environment.ChartHello, "version": "1.0.0",
+			"releaseName": release, "values": map[string]any{"cluster": "${ .ClusterName }", "greeting": "fleet",
+				"podCIDR": "${ index .ClusterValues.Cluster.spec.clusterNetwork.pods.cidrBlocks 0 }"},
+		}})
 }
 
-// setAgents starts or stops the agents.
-func (f *fleetSimulation) setAgents(run bool) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	f.isRunning = run
-}
-
-// helmOp reads a HelmOp of Fleet.
-func (f *fleetSimulation) helmOp(name string) *unstructured.Unstructured {
-	object := toolObject(migrate.FleetHelmOpKind, f.scenario.namespace, name, nil)
-	f.scenario.must(f.scenario.client.Get(f.scenario.Context(), client.ObjectKeyFromObject(object), object))
+// fleetHelmOp reads a HelmOp of Fleet.
+func (s *scenario) fleetHelmOp(name string) *unstructured.Unstructured {
+	s.Helper()
+	object := toolObject(migrate.FleetHelmOpKind, s.namespace, name, nil)
+	s.must(s.client.Get(s.Context(), client.ObjectKeyFromObject(object), object))
 	return object
 }
 
-// left returns the objects of Fleet that a migration deletes.
-func (f *fleetSimulation) left() []string {
+// leftOfFleet returns the objects of Fleet that a migration deletes. Fleet also has Bundles for its agents.
+func (s *scenario) leftOfFleet() []string {
+	s.Helper()
 	var names []string
 	for _, kind := range []schema.GroupVersionKind{migrate.FleetHelmOpKind, migrate.FleetBundleKind,
 		migrate.FleetDeploymentKind} {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
-		f.scenario.must(f.scenario.client.List(f.scenario.Context(), list))
+		s.must(s.client.List(s.Context(), list))
 		for i := range list.Items {
-			names = append(names, fmt.Sprintf("%s %s/%s", kind.Kind, list.Items[i].GetNamespace(), list.Items[i].GetName()))
+			if item := &list.Items[i]; !strings.HasPrefix(item.GetName(), "fleet-agent-") {
+				names = append(names, fmt.Sprintf("%s %s/%s", kind.Kind, item.GetNamespace(), item.GetName()))
+			}
 		}
 	}
 	return names

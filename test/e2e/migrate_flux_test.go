@@ -4,7 +4,6 @@
 package e2e
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -19,22 +18,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-const (
-	// fluxEnv is an environment variable that permits to build the helm-controller of Flux, if it is set. The build takes
-	// minutes.
-	fluxEnv = "HELMOP_E2E_FLUX"
-
-	// fluxInterval is how often Flux reconciles each HelmRelease.
-	fluxInterval = 5 * time.Second
-)
+// fluxInterval is how often Flux reconciles each HelmRelease.
+const fluxInterval = 5 * time.Second
 
 // TestMigrateFlux is the walk of docs/migration.md: the helm-controller of Flux installs three charts in two Clusters,
 // two of them from OCIRepositories and one from a HelmRepository. HelmOp takes the releases over while Flux runs.
 func TestMigrateFlux(t *testing.T) {
-	if os.Getenv(fluxEnv) == "" {
-		t.Skipf("the build of Flux takes minutes, and %s is not set; see `make test-migrations`", fluxEnv)
-	}
-	begin(t)
+	beginMigration(t)
 	s := newScenarioIn(t, ownEnvironment(t, environment.Options{}))
 	s.startTool("flux", s.env.Management.StartFlux, "--requeue-dependency=1s", "--interval-jitter-percentage=0")
 	workloads := s.clusters(

@@ -5,8 +5,10 @@ package e2e
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
+	"testing"
 
 	"github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,6 +22,18 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
+
+// migrationsEnv permits to build tools that take minutes to build.
+const migrationsEnv = "HELMOP_MIGRATIONS"
+
+// beginMigration begins a test that has its own environment, if its tool may be built.
+func beginMigration(t *testing.T) {
+	t.Helper()
+	if os.Getenv(migrationsEnv) == "" {
+		t.Skipf("the build of the other tool takes minutes, and %s is not set; see `make test-migrations`", migrationsEnv)
+	}
+	begin(t)
+}
 
 // startTool starts the program of another tool beside HelmOp. It is stopped at the end of the test.
 func (s *scenario) startTool(name string, start func(context.Context, testbed.ToolOptions) (*process.Process, error),

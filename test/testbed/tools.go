@@ -17,13 +17,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
 
-// ToolOptions configure a program of another project that runs beside HelmOp: StartCAAPH and StartFlux.
+// ToolOptions configure programs of another project that run beside HelmOp: StartCAAPH, StartFlux and StartFleet.
 type ToolOptions struct {
 	// Root is the repository's root folder. Required.
 	Root string
 	// Dir is the work folder. Required.
 	Dir string
-	// Args are further flags of the program. Default: none.
+	// Args are further flags of the program. Default: none. StartFleet ignores them.
 	Args []string
 }
 
@@ -36,12 +36,18 @@ func (o ToolOptions) folder(name string) string { return filepath.Join(o.Root, "
 
 // build builds a tool from the module that its folder pins, and returns the path of the program.
 func (o ToolOptions) build(ctx context.Context, name, module string) (binary string, err error) {
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return "", err
-	}
 	binary = filepath.Join(o.Dir, name)
-	_, err = run(ctx, o.folder(name), "go", toolEnv, "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, module)
-	return binary, err
+	return binary, o.buildAll(ctx, name, binary, module)
+}
+
+// buildAll builds packages of a tool. If there are several, output is a folder, with a separator at its end.
+func (o ToolOptions) buildAll(ctx context.Context, name, output string, packages ...string) error {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return err
+	}
+	args := append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", output}, packages...)
+	_, err := run(ctx, o.folder(name), "go", toolEnv, args...)
+	return err
 }
 
 // goModule is a module as the go command describes it.
@@ -50,6 +56,11 @@ type goModule struct{ Path, Version, Dir string }
 // module returns a module of the ones that a tool is built from.
 func (o ToolOptions) module(ctx context.Context, name, path string) (goModule, error) {
 	return runModule(ctx, o.folder(name), path, "list", "-m", "-json", path)
+}
+
+// downloaded returns a module that the folder of a tool pins. It is downloaded if it is not in Go's cache.
+func (o ToolOptions) downloaded(ctx context.Context, name, path string) (goModule, error) {
+	return runModule(ctx, o.folder(name), path, "mod", "download", "-json", path)
 }
 
 // runModule runs the go command, which describes a module.
@@ -70,6 +81,11 @@ func (m *Management) installToolCRDs(modules ...goModule) error {
 	for _, module := range modules {
 		folders = append(folders, filepath.Join(module.Dir, "config", "crd", "bases"))
 	}
+	return m.installCRDsOf(folders...)
+}
+
+// installCRDsOf installs the CustomResourceDefinitions in the files of folders.
+func (m *Management) installCRDsOf(folders ...string) error {
 	_, err := envtest.InstallCRDs(m.Server.RESTConfig(), envtest.CRDInstallOptions{
 		Paths: folders, MaxTime: crdTimeout, PollInterval: 50 * time.Millisecond,
 	})

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
 )
@@ -61,15 +60,7 @@ func (caaph) pause(ctx context.Context, c *kube.Client, item *migrate.Item) erro
 func (caaph) resume(ctx context.Context, c *kube.Client, item *migrate.Item) error {
 	for _, ref := range slices.Backward(objectsOf(item)) {
 		_, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
-			switch stepOf(object) {
-			case migrate.StepDetaching:
-				return errDetaching
-			case "":
-			default:
-				annotate(object, addonsv1.MigrationAnnotation, "")
-				annotate(object, clusterv1.PausedAnnotation, "")
-			}
-			return nil
+			return endStep(object, func() { annotate(object, clusterv1.PausedAnnotation, "") })
 		})
 		if err != nil {
 			return err

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -173,18 +172,12 @@ func (fleetTool) pause(ctx context.Context, c *kube.Client, item *migrate.Item) 
 
 func (fleetTool) resume(ctx context.Context, c *kube.Client, item *migrate.Item) error {
 	_, err := edit(ctx, c, item.From[0], func(object *unstructured.Unstructured) error {
-		switch stepOf(object) {
-		case migrate.StepDetaching:
-			return errDetaching
-		case "":
-			return nil
-		}
-		annotate(object, addonsv1.MigrationAnnotation, "")
-		if migrate.IsKeptByMigration(object) {
-			annotate(object, addonsv1.MigrationKeptAnnotation, "")
-			unstructured.RemoveNestedField(object.Object, keepResources...)
-		}
-		return nil
+		return endStep(object, func() {
+			if migrate.IsKeptByMigration(object) {
+				annotate(object, addonsv1.MigrationKeptAnnotation, "")
+				unstructured.RemoveNestedField(object.Object, keepResources...)
+			}
+		})
 	})
 	return err
 }
@@ -192,6 +185,9 @@ func (fleetTool) resume(ctx context.Context, c *kube.Client, item *migrate.Item)
 // detach deletes the HelmOp of Fleet, and waits until Fleet has deleted what it made of the HelmOp.
 func (fleetTool) detach(ctx context.Context, c *kube.Client, item *migrate.Item) error {
 	ref := item.From[0]
+	if err := checkDeployments(ctx, c, item); err != nil {
+		return err
+	}
 	if _, err := markDetaching(ctx, c, item, ref, isKept); err != nil {
 		return err
 	}
@@ -205,35 +201,70 @@ func (fleetTool) detach(ctx context.Context, c *kube.Client, item *migrate.Item)
 			return err
 		}
 	}
+	late := map[client.ObjectKey]bool{}
 	return followDeployments(ctx, c, ref, func(deployments deploymentsByKey) (bool, error) {
+		for key := range deployments {
+			if !isForgotten(item) && !ownsDeployment(item, key) && !late[key] {
+				late[key] = true
+				c.Note("warning: Fleet has created BundleDeployment %s during its deletion; if its cluster has objects of the "+
+					"release, HelmOp does not have them: set the label of the HelmOp on the Cluster", key)
+			}
+		}
 		return len(deployments) == 0, nil
 	})
 }
 
-// deleteKept deletes a HelmOp of Fleet with the option keepResources, and with the spec from which the HelmOp of an
-// item was made. The request is refused if the object has changed since these were read.
-func deleteKept(ctx context.Context, c *kube.Client, item *migrate.Item, ref migrate.Object) error {
-	object := &unstructured.Unstructured{}
-	for range detachAttempts {
-		found, err := exists(ctx, c, ref, object)
-		if err != nil || !found {
-			return err
-		}
-		if !isKept(object) {
-			return fmt.Errorf("%s has no spec.keepResources any more, so that its deletion would uninstall its releases; end "+
-				"what changes it, and repeat the command", ref)
-		}
-		// A deletion changes the generation, too.
-		if object.GetDeletionTimestamp() == nil && !migrate.IsFleetSource(item.HelmOp, object) {
-			return fmt.Errorf("%s has changed since the HelmOp was made from it; %s", ref, makeAgain)
-		}
-		err = c.Delete(ctx, object, client.Preconditions{UID: ptr.To(object.GetUID()),
-			ResourceVersion: ptr.To(object.GetResourceVersion())})
-		if !apierrors.IsConflict(err) {
-			return kube.Explain(client.IgnoreNotFound(err))
+// checkDeployments is an error if Fleet has deployed to a cluster that is not part of an item: the objects there would
+// have no owner.
+func checkDeployments(ctx context.Context, c *kube.Client, item *migrate.Item) error {
+	if isForgotten(item) {
+		return nil
+	}
+	ref := item.From[0]
+	deployments, err := listIn(ctx, c, migrate.FleetDeploymentKind, metav1.NamespaceAll, deploymentsOf(ref))
+	if err != nil {
+		return err
+	}
+	for _, deployment := range deployments {
+		if key := client.ObjectKeyFromObject(deployment); !ownsDeployment(item, key) {
+			return errLate(key)
 		}
 	}
-	return fmt.Errorf("%s: Fleet changes it all the time; repeat the command", ref)
+	return nil
+}
+
+// ownsDeployment is true if a BundleDeployment is part of an item.
+func ownsDeployment(item *migrate.Item, key client.ObjectKey) bool {
+	return slices.ContainsFunc(item.Releases, func(release migrate.Release) bool {
+		return release.Owner.Namespace == key.Namespace && release.Owner.Name == key.Name
+	})
+}
+
+// errLate is about a BundleDeployment that is not part of an item.
+func errLate(key client.ObjectKey) error {
+	return fmt.Errorf("BundleDeployment %s was created in the meantime; repeat the command", key)
+}
+
+// deploymentsOf selects the BundleDeployments of a HelmOp of Fleet.
+func deploymentsOf(ref migrate.Object) client.MatchingLabels {
+	return client.MatchingLabels{migrate.FleetBundleLabel: ref.Name, migrate.FleetBundleNamespaceLabel: ref.Namespace}
+}
+
+// deleteKept deletes a HelmOp of Fleet with the option keepResources, and with the spec from which the HelmOp of an
+// item was made.
+func deleteKept(ctx context.Context, c *kube.Client, item *migrate.Item, ref migrate.Object) error {
+	return deleteChecked(ctx, c, ref, func(object *unstructured.Unstructured) error {
+		switch {
+		case !isKept(object):
+			return errors.New("has no spec.keepResources any more, so that its deletion would uninstall its releases; end " +
+				"what changes it, and repeat the command")
+		// A deletion changes the generation, too.
+		case object.GetDeletionTimestamp() == nil && !migrate.IsFleetSource(item.HelmOp, object):
+			return errors.New("has changed since the HelmOp was made from it; " + makeAgain)
+		default:
+			return nil
+		}
+	})
 }
 
 // deploymentsByKey are BundleDeployments by their keys.
@@ -249,7 +280,7 @@ func followDeployments(ctx context.Context, c *kube.Client, ref migrate.Object,
 	return kube.Follow(ctx, c, list, func(change kube.Change[*unstructured.Unstructured]) (bool, error) {
 		change.Apply(&objects)
 		return done(objects)
-	}, client.MatchingLabels{migrate.FleetBundleLabel: ref.Name, migrate.FleetBundleNamespaceLabel: ref.Namespace})
+	}, deploymentsOf(ref))
 }
 
 // awaitKept waits until all BundleDeployments have the option keepResources, and are ready with it. Then it reads the
@@ -285,10 +316,8 @@ func (f fleetTool) awaitKept(ctx context.Context, c *kube.Client, item *migrate.
 // BundleDeployment is not part of the item.
 func notKept(item *migrate.Item, deployments deploymentsByKey) ([]string, error) {
 	for key := range deployments {
-		if !slices.ContainsFunc(item.Releases, func(release migrate.Release) bool {
-			return release.Owner.Namespace == key.Namespace && release.Owner.Name == key.Name
-		}) {
-			return nil, fmt.Errorf("BundleDeployment %s was created in the meantime; repeat the command", key)
+		if !ownsDeployment(item, key) {
+			return nil, errLate(key)
 		}
 	}
 	var missing []string
@@ -342,8 +371,7 @@ func (fleetTool) checkGone(ctx context.Context, c *kube.Client, item *migrate.It
 			found = gone.String()
 		}
 	}
-	deployments, err := listIn(ctx, c, migrate.FleetDeploymentKind, metav1.NamespaceAll,
-		client.MatchingLabels{migrate.FleetBundleLabel: ref.Name, migrate.FleetBundleNamespaceLabel: ref.Namespace})
+	deployments, err := listIn(ctx, c, migrate.FleetDeploymentKind, metav1.NamespaceAll, deploymentsOf(ref))
 	if err != nil {
 		return err
 	}

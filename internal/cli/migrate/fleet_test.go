@@ -14,9 +14,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -446,6 +448,20 @@ func TestFleetWaits(t *testing.T) {
 				next(c, object)
 			}
 		}, "cluster-fleet-two/calico was created in the meantime"},
+		"another BundleDeployment after the check": {func(w *fleetWorld) {
+			late := w.get(w.client, migrate.FleetDeploymentKind, "cluster-fleet-one").DeepCopy()
+			late.SetNamespace("cluster-fleet-two")
+			late.SetResourceVersion("")
+			read := w.tool.(fleetTool).readRecord
+			w.tool = fleetTool{interval: time.Millisecond, readRecord: func(ctx context.Context, c *kube.Client,
+				cluster types.NamespacedName, namespace, name string,
+			) (*migrate.Record, error) {
+				if err := w.client.WithWatch.Create(ctx, late); err != nil {
+					return nil, err
+				}
+				return read(ctx, c, cluster, namespace, name)
+			}}
+		}, "cluster-fleet-two/calico was created in the meantime"},
 		"the HelmOp is resumed": {func(w *fleetWorld) {
 			w.isIdle = true
 			read := w.tool.(fleetTool).readRecord
@@ -575,6 +591,101 @@ func TestFleetHelmOpOfUser(t *testing.T) {
 				t.Error("the HelmOp of Fleet is changed")
 			}
 		})
+	}
+}
+
+// TestFleetPreviewsHelmOpOfUser has a HelmOp of an earlier run, which a user has corrected: the command previews it.
+func TestFleetPreviewsHelmOpOfUser(t *testing.T) {
+	w := newFleetWorld(t)
+	item := &w.plan().Items[0]
+	helmOp, err := w.planned(t.Context(), item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(w.generated(item), helmOp); diff != "" {
+		t.Error(diff)
+	}
+	helmOp.Spec.Release.Namespace = "corrected"
+	if err := w.client.Create(t.Context(), helmOp); err != nil {
+		t.Fatal(err)
+	}
+	if helmOp, err = w.planned(t.Context(), item); err != nil || helmOp.Spec.Release.Namespace != "corrected" {
+		t.Errorf("namespace %q, %v", helmOp.Spec.Release.Namespace, err)
+	}
+}
+
+// TestFleetClusterLeaves has a Cluster that lost its release between two runs, so that its label is left.
+func TestFleetClusterLeaves(t *testing.T) {
+	for name, isPaused := range map[string]bool{"paused": true, "resumed": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newFleetWorld(t)
+			helmOp := w.generated(&w.plan().Items[0])
+			helmOp.Annotations[addonsv1.MigrationSourceAnnotation] = "1/2"
+			// A HelmOp that is not paused would act.
+			helmOp.Spec.Paused, w.isIdle = isPaused, !isPaused
+			left := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "two",
+				Labels: map[string]string{addonsv1.MigratedClusterLabelPrefix + "/calico": "true", "mine": "true"}}}
+			if err := errors.Join(w.client.Create(t.Context(), helmOp), w.client.Create(t.Context(), left)); err != nil {
+				t.Fatal(err)
+			}
+			err := w.handOver(t.Context(), w.plan())
+			if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(left), left); err != nil {
+				t.Fatal(err)
+			}
+			if !isPaused {
+				if err == nil || !strings.Contains(err.Error(), "is not paused") || len(left.Labels) != 2 {
+					t.Errorf("labels %v, error: %v", left.Labels, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.checkMigrated()
+			if diff := cmp.Diff(map[string]string{"mine": "true"}, left.Labels); diff != "" {
+				t.Error(diff)
+			}
+			if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(helmOp), helmOp); err != nil {
+				t.Fatal(err)
+			}
+			if source := helmOp.Annotations[addonsv1.MigrationSourceAnnotation]; source != "1/1" {
+				t.Errorf("source %q", source)
+			}
+		})
+	}
+}
+
+// TestFleetDeploysDuringDeletion has a BundleDeployment that Fleet creates after the deletion of its HelmOp has begun.
+func TestFleetDeploysDuringDeletion(t *testing.T) {
+	w := newFleetWorld(t)
+	var notes []string
+	w.client.Note = func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	late := w.get(w.client, migrate.FleetDeploymentKind, "cluster-fleet-one").DeepCopy()
+	late.SetNamespace("cluster-fleet-two")
+	late.SetResourceVersion("")
+	late.SetFinalizers(nil)
+	next := w.afterDelete
+	w.afterDelete = func(c client.WithWatch, object client.Object) {
+		w.afterDelete = next
+		if err := c.Create(t.Context(), late); err != nil {
+			t.Error(err)
+		}
+		next(c, object)
+	}
+	// The watch of BundleDeployments has begun, so that the deletion of this one ends the wait.
+	w.afterWatch = func(options *client.ListOptions) {
+		if options.LabelSelector != nil && strings.Contains(options.LabelSelector.String(), migrate.FleetBundleLabel) {
+			if err := client.IgnoreNotFound(w.client.WithWatch.Delete(t.Context(), late.DeepCopy())); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if err := w.handOver(t.Context(), w.plan()); err != nil {
+		t.Fatal(err)
+	}
+	w.checkMigrated()
+	if len(notes) != 1 || !strings.Contains(notes[0], "created BundleDeployment cluster-fleet-two/calico during") {
+		t.Errorf("notes: %q", notes)
 	}
 }
 

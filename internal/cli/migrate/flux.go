@@ -5,18 +5,16 @@ package migrate
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
@@ -89,15 +87,7 @@ func (flux) pause(ctx context.Context, c *kube.Client, item *migrate.Item) error
 func (flux) resume(ctx context.Context, c *kube.Client, item *migrate.Item) error {
 	for _, ref := range slices.Backward(item.From) {
 		_, err := edit(ctx, c, ref, func(object *unstructured.Unstructured) error {
-			switch stepOf(object) {
-			case migrate.StepDetaching:
-				return errDetaching
-			case "":
-			default:
-				annotate(object, addonsv1.MigrationAnnotation, "")
-				unstructured.RemoveNestedField(object.Object, "spec", "suspend")
-			}
-			return nil
+			return endStep(object, func() { unstructured.RemoveNestedField(object.Object, "spec", "suspend") })
 		})
 		if err != nil {
 			return err
@@ -130,19 +120,15 @@ func (flux) detach(ctx context.Context, c *kube.Client, item *migrate.Item) erro
 
 // deleteSuspended deletes a suspended HelmRelease, and waits until it is gone.
 func deleteSuspended(ctx context.Context, c *kube.Client, ref migrate.Object) error {
-	object := &unstructured.Unstructured{}
-	if err := read(ctx, c, ref, object); err != nil {
-		return kube.Explain(client.IgnoreNotFound(err))
-	}
-	if !isSuspended(object) {
-		return fmt.Errorf("%s is not suspended any more, so that its deletion would uninstall its release; end what resumes "+
-			"it, and repeat the command", ref)
-	}
-	err := c.Delete(ctx, object, client.Preconditions{
-		UID: ptr.To(object.GetUID()), ResourceVersion: ptr.To(object.GetResourceVersion()),
+	err := deleteChecked(ctx, c, ref, func(object *unstructured.Unstructured) error {
+		if isSuspended(object) {
+			return nil
+		}
+		return errors.New("is not suspended any more, so that its deletion would uninstall its release; end what resumes " +
+			"it, and repeat the command")
 	})
-	if client.IgnoreNotFound(err) != nil {
-		return kube.Explain(err)
+	if err != nil {
+		return err
 	}
 	return awaitGone(ctx, c, ref)
 }

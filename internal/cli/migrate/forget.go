@@ -54,7 +54,11 @@ func (m *migration) checkPreview(ctx context.Context, item *migrate.Item) error 
 	if _, ok := m.tool.(forgetter); !ok || !m.preview || isForgotten(item) {
 		return nil
 	}
-	groups, err := m.groups(ctx, item)
+	helmOp, err := m.planned(ctx, item)
+	if err != nil {
+		return err
+	}
+	groups, err := m.groups(ctx, item, helmOp)
 	if err != nil {
 		return fmt.Errorf("not migrated: there is no preview of its HelmOp: %w", err)
 	}
@@ -99,8 +103,7 @@ func (m *migration) checkPaused(ctx context.Context, item *migrate.Item) error {
 	}
 	helmOp, err := m.usable(ctx, item)
 	if err == nil && (helmOp == nil || !helmOp.Spec.Paused) {
-		return fmt.Errorf("HelmOp %s/%s is not paused, and %s still has the releases; pause the HelmOp, and repeat the "+
-			"command", item.HelmOp.Namespace, item.HelmOp.Name, item.From[0])
+		return errResumed(item)
 	}
 	if err != nil {
 		return err
@@ -113,6 +116,34 @@ func (m *migration) checkPaused(ctx context.Context, item *migrate.Item) error {
 		}
 	}
 	return nil
+}
+
+// errResumed is about a HelmOp that is not paused while its tool has the releases.
+func errResumed(item *migrate.Item) error {
+	return fmt.Errorf("HelmOp %s/%s is not paused, and %s still has the releases; pause the HelmOp, and repeat the "+
+		"command", item.HelmOp.Namespace, item.HelmOp.Name, item.From[0])
+}
+
+// unmarkOthers removes the label of an item from all Clusters that are not part of it: HelmOp would install the chart
+// in a Cluster that has lost its release between two runs.
+func (m *migration) unmarkOthers(ctx context.Context, item *migrate.Item) error {
+	stale, err := staleMarks(ctx, m.client, item)
+	if err != nil || len(stale) == 0 {
+		return err
+	}
+	helmOp, err := m.usable(ctx, item)
+	if err != nil {
+		return err
+	}
+	if helmOp != nil && !helmOp.Spec.Paused {
+		// HelmOp would uninstall what it has installed in the Clusters.
+		return errResumed(item)
+	}
+	for _, mark := range stale {
+		m.Note("Cluster %s has no release of %s any more; the label %s is removed", mark.Cluster.Name, item.Title(),
+			mark.Key)
+	}
+	return editMarks(ctx, m.client, stale, removeMark)
 }
 
 // endPause ends the pause of the HelmOp of an item. The objects of the tool must be gone: a program that manages them

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -101,6 +102,16 @@ func (m *migration) usable(ctx context.Context, item *migrate.Item) (*addonsv1.H
 	return helmOp, err
 }
 
+// planned returns the HelmOp that the migration of an item uses: that of an earlier run, which a user may have
+// corrected, or the one that the command will create.
+func (m *migration) planned(ctx context.Context, item *migrate.Item) (*addonsv1.HelmOp, error) {
+	existing, err := m.usable(ctx, item)
+	if err != nil || existing != nil {
+		return existing, err
+	}
+	return m.generated(item), nil
+}
+
 // checkOwner refuses to detach releases whose HelmOp is not the one that adopted them: they would have no owner.
 func (m *migration) checkOwner(ctx context.Context, item *migrate.Item, helmOp *addonsv1.HelmOp) error {
 	current, err := m.usable(ctx, item)
@@ -150,14 +161,22 @@ func (m *migration) pause(ctx context.Context, item *migrate.Item) error {
 }
 
 func (m *migration) mark(ctx context.Context, item *migrate.Item) error {
+	if _, ok := m.tool.(forgetter); ok {
+		if err := m.unmarkOthers(ctx, item); err != nil {
+			return err
+		}
+	}
 	return editMarks(ctx, m.client, item.Marks, setMark)
 }
 
-// create creates the HelmOp. A HelmOp of an earlier run stays as it is: a user may have corrected it.
+// create creates the HelmOp. The spec of a HelmOp of an earlier run stays as it is: a user may have corrected it.
 func (m *migration) create(ctx context.Context, item *migrate.Item) (*addonsv1.HelmOp, error) {
 	existing, err := m.usable(ctx, item)
-	if err != nil || existing != nil {
-		return existing, err
+	if err != nil {
+		return nil, err
+	}
+	if existing != nil {
+		return existing, m.updateSource(ctx, item, existing)
 	}
 	helmOp := m.generated(item)
 	if err := m.client.Create(ctx, helmOp, client.FieldOwner(fieldManager)); err != nil {
@@ -165,6 +184,17 @@ func (m *migration) create(ctx context.Context, item *migrate.Item) (*addonsv1.H
 	}
 	m.done("HelmOp %s/%s created", helmOp.Namespace, helmOp.Name)
 	return helmOp, nil
+}
+
+// updateSource stores the number of Clusters with a release in the HelmOp of an earlier run.
+func (m *migration) updateSource(ctx context.Context, item *migrate.Item, helmOp *addonsv1.HelmOp) error {
+	source := item.HelmOp.Annotations[addonsv1.MigrationSourceAnnotation]
+	if helmOp.Annotations[addonsv1.MigrationSourceAnnotation] == source {
+		return nil
+	}
+	return m.editHelmOp(ctx, item, func(object *unstructured.Unstructured) {
+		annotate(object, addonsv1.MigrationSourceAnnotation, source)
+	})
 }
 
 // generated returns the HelmOp of an item as the command creates it.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,6 +93,29 @@ func removeMark(object metav1.Object, mark migrate.Mark) {
 	} else {
 		object.SetAnnotations(all)
 	}
+}
+
+// staleMarks returns the label of the marks of an item on other Clusters.
+func staleMarks(ctx context.Context, c *kube.Client, item *migrate.Item) ([]migrate.Mark, error) {
+	at := slices.IndexFunc(item.Marks, func(mark migrate.Mark) bool { return mark.IsLabel })
+	if at < 0 {
+		return nil, nil
+	}
+	clusters, err := clusterMetadata(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	var stale []migrate.Mark
+	for _, cluster := range clusters {
+		mark := migrate.Mark{Cluster: client.ObjectKeyFromObject(cluster), IsLabel: true, Key: item.Marks[at].Key,
+			Value: cluster.Labels[item.Marks[at].Key]}
+		if mark.Value != "" && !slices.ContainsFunc(item.Marks, func(m migrate.Mark) bool {
+			return m.Cluster == mark.Cluster && m.Key == mark.Key
+		}) {
+			stale = append(stale, mark)
+		}
+	}
+	return stale, nil
 }
 
 // editMarks changes the Clusters of marks. Clusters that are gone are left out.

@@ -8,15 +8,19 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
 
@@ -89,7 +93,8 @@ func (p plain) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) 
 	return migrate.FromHelm(name, c.Namespace, p.source, found), nil
 }
 
-// recordIn reads the newest record of a release in a Cluster; nil if there is no release.
+// recordIn reads the newest record of a release in a Cluster; nil if there is no release. It reads the content of this
+// record alone: a release can have many records, of a megabyte each.
 func recordIn(ctx context.Context, c *kube.Client, cluster types.NamespacedName, namespace, name string) (
 	*migrate.Record, error,
 ) {
@@ -104,24 +109,51 @@ func recordIn(ctx context.Context, c *kube.Client, cluster types.NamespacedName,
 	if refusal := safeconfig.Refusal(config); refusal != "" {
 		return nil, errors.New(refusal)
 	}
-	// A client with discovery would ignore the context while it discovers.
-	workload, err := typedcorev1.NewForConfig(config)
+	// Clients with discovery would ignore the context while they discover.
+	secrets, err := typedcorev1.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := workload.Secrets(namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: labels.SelectorFromSet(labels.Set{"owner": "helm", "name": name}).String()})
+	ofMetadata, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	var newest *migrate.Record
-	for i := range secrets.Items {
-		record, err := migrate.ReadRecord(cluster, secrets.Items[i].Data["release"])
-		if err != nil {
-			return nil, fmt.Errorf("record %s/%s: %w", namespace, secrets.Items[i].Name, err)
+	for {
+		newest, err := newestRecord(ctx, ofMetadata, namespace, name)
+		if err != nil || newest == "" {
+			return nil, err
 		}
-		if newest == nil || record.Revision > newest.Revision {
-			newest = record
+		secret, err := secrets.Secrets(namespace).Get(ctx, newest, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue // The record was deleted in the meantime.
+		}
+		if err != nil {
+			return nil, err
+		}
+		record, err := migrate.ReadRecord(cluster, secret.Data["release"])
+		if err != nil {
+			return nil, fmt.Errorf("record %s/%s: %w", namespace, newest, err)
+		}
+		return record, nil
+	}
+}
+
+// newestRecord returns the name of the Secret with the newest record of a release; empty if there is none.
+func newestRecord(ctx context.Context, c metadata.Interface, namespace, name string) (string, error) {
+	secrets, err := c.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: labels.SelectorFromSet(labels.Set{"owner": "helm", "name": name}).String()})
+	if err != nil {
+		return "", err
+	}
+	newest, highest := "", 0
+	for i := range secrets.Items {
+		secret := &secrets.Items[i]
+		revision, err := strconv.Atoi(secret.Labels["version"])
+		if err != nil {
+			return "", fmt.Errorf("record %s/%s: the label version: %w", namespace, secret.Name, err)
+		}
+		if newest == "" || revision > highest {
+			newest, highest = secret.Name, revision
 		}
 	}
 	return newest, nil

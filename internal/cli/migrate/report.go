@@ -94,7 +94,7 @@ func prefixed(prefix, text string) string {
 
 // compare returns what the HelmOp of an item would change in its Clusters.
 func (m *migration) compare(ctx context.Context, item *migrate.Item) string {
-	groups, err := m.groups(ctx, item)
+	groups, err := m.groups(ctx, item, item.HelmOp)
 	if err != nil {
 		return fmt.Sprintf("  no preview: %v\n", err)
 	}
@@ -109,9 +109,9 @@ func (m *migration) compare(ctx context.Context, item *migrate.Item) string {
 	return text.String()
 }
 
-// groups returns what the HelmOp of an item would change in its Clusters, without a pause.
-func (m *migration) groups(ctx context.Context, item *migrate.Item) ([]preview.Group, error) {
-	helmOp := item.HelmOp.DeepCopy()
+// groups returns what a HelmOp of an item would change in its Clusters, without a pause.
+func (m *migration) groups(ctx context.Context, item *migrate.Item, helmOp *addonsv1.HelmOp) ([]preview.Group, error) {
+	helmOp = helmOp.DeepCopy()
 	helmOp.Spec.Paused = false
 	return m.comparison.Groups(ctx, &m.Base, helmOp, func(reader client.Reader) client.Reader {
 		return markedReader{reader, item.Marks}

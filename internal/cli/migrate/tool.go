@@ -207,6 +207,48 @@ func markReturning(ctx context.Context, c *kube.Client, item *migrate.Item, ref 
 	return err
 }
 
+// endStep removes the step from an object whose migration has begun, and lets restore return the object to its tool. It
+// is an error if the deletion of the object has begun.
+func endStep(object *unstructured.Unstructured, restore func()) error {
+	switch stepOf(object) {
+	case migrate.StepDetaching:
+		return errDetaching
+	case "":
+		return nil
+	}
+	annotate(object, addonsv1.MigrationAnnotation, "")
+	restore()
+	return nil
+}
+
+// deleteChecked deletes an object in a state that a check accepts: the request is refused if the object has changed
+// since. An object that is gone is not an error.
+func deleteChecked(ctx context.Context, c *kube.Client, ref migrate.Object,
+	check func(*unstructured.Unstructured) error,
+) error {
+	object := &unstructured.Unstructured{}
+	for range detachAttempts {
+		found, err := exists(ctx, c, ref, object)
+		if err != nil || !found {
+			return err
+		}
+		if err := check(object); err != nil {
+			return fmt.Errorf("%s %w", ref, err)
+		}
+		err = c.Delete(ctx, object, client.Preconditions{UID: ptr.To(object.GetUID()),
+			ResourceVersion: ptr.To(object.GetResourceVersion())})
+		if !apierrors.IsConflict(err) {
+			return kube.Explain(client.IgnoreNotFound(err))
+		}
+	}
+	return errChanges(ref)
+}
+
+// errChanges is about an object that its tool changes again and again.
+func errChanges(ref migrate.Object) error {
+	return fmt.Errorf("%s: its tool changes it all the time; stop the tool, and repeat the command", ref)
+}
+
 // detachAttempts is how often an object is detached that its tool changes at the same time.
 const detachAttempts = 20
 
@@ -238,5 +280,5 @@ func deleteDetached(ctx context.Context, c *kube.Client, ref migrate.Object, fin
 			return kube.Explain(client.IgnoreNotFound(err))
 		}
 	}
-	return fmt.Errorf("%s: its tool changes it all the time; stop the tool, and repeat the command", ref)
+	return errChanges(ref)
 }
