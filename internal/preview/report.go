@@ -108,7 +108,7 @@ type Result struct {
 	Outcome
 }
 
-// ApprovalDigest returns the digest that the manager asks to be approved for exactly these releases, which must be those
+// ApprovalDigest returns the digest that the manager asks to be approved for exactly these releases. They must be those
 // of all selected Clusters. It is empty if the inputs of a release are not known.
 func ApprovalDigest(results []Result) string {
 	var hashes []string

@@ -114,5 +114,6 @@ func (s *scenario) previewsDifferences() {
 	s.must(os.WriteFile(file, data, 0o600))
 	output, code = s.helmopCommand("preview", "-f", file)
 	s.Expect(code).To(gomega.BeNumerically(">", 1), output)
-	s.Expect(output).To(gomega.And(gomega.ContainSubstring("1 same, 1 failed"), gomega.ContainSubstring("two: no changes")))
+	s.Expect(output).To(gomega.And(gomega.ContainSubstring("1 same, 1 failed"),
+		gomega.ContainSubstring("two: no changes")))
 }

@@ -154,7 +154,8 @@ func (p *plugin) mirrors(s *scenario) {
 	p.expect(s, 0, mirror)
 	s.Expect(os.ReadFile(lock)).To(gomega.Equal(first))
 
-	repository := strings.Join([]string{s.namespace, "mirrored", strings.ReplaceAll(p.host, ":", "-"), s.namespace, "published"}, "/")
+	host := strings.ReplaceAll(p.host, ":", "-")
+	repository := strings.Join([]string{s.namespace, "mirrored", host, s.namespace, "published"}, "/")
 	helmOp := s.newHelmOp("mirrored", forAll, s.from(repository, addonsv1.ArtifactReference{Tag: "v1"}),
 		func(h *addonsv1.HelmOp) { h.Spec.Values = nil })
 	s.create(helmOp)
