@@ -203,13 +203,17 @@ func (r *fleetReader) addFleetReleases(item *Item, from *fleetHelmOp, hasBegun b
 	return placed
 }
 
+// excludeCluster is what to do about a cluster that is not a Cluster of Cluster API.
+const excludeCluster = "keep this object in Fleet, or exclude the cluster in spec.targets; Fleet then uninstalls the " +
+	"release there"
+
 // placeOf returns the Cluster of Cluster API of a cluster of Fleet, or why it has none. Fleet's add-on provider for
 // Cluster API makes the Cluster an owner; others name its kubeconfig.
 func (r *fleetReader) placeOf(key types.NamespacedName, namespace string) (place fleetPlace, why string) {
 	cluster := r.clusters[key]
 	if cluster == nil {
 		return place, fmt.Sprintf("Fleet's Cluster %s is not in the namespace of the object, or does not exist; the release "+
-			"would have no owner: exclude this cluster in spec.targets", key)
+			"would have no owner: "+excludeCluster, key)
 	}
 	var candidates []types.NamespacedName
 	for _, owner := range cluster.OwnerReferences {
@@ -227,7 +231,7 @@ func (r *fleetReader) placeOf(key types.NamespacedName, namespace string) (place
 		}
 	}
 	return place, fmt.Sprintf("Fleet's Cluster %s is not a Cluster of Cluster API in namespace %q; the release would "+
-		"have no owner: exclude this cluster in spec.targets", key, namespace)
+		"have no owner: "+excludeCluster, key, namespace)
 }
 
 // missing returns why the release of a BundleDeployment is not ready; empty if it is. Fleet's agent also stores the ID

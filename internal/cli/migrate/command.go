@@ -109,7 +109,8 @@ The command uses your rights: to read and write the objects of the other tool, H
 	flags.BoolVar(&m.undo, "undo", false, "Return to the other tool. Possible until its objects are being deleted.")
 	flags.BoolVar(&m.acceptInstall, "accept-install", false, "With --from fleet, accept that HelmOp installs the charts "+
 		"again, over the objects of the releases. --apply needs it.")
-	flags.BoolVar(&m.preview, "preview", true, "Show what the HelmOps would change in their Clusters.")
+	flags.BoolVar(&m.preview, "preview", true, "Show what the HelmOps would change in their Clusters. With "+
+		"--from fleet --apply, false also leaves out the check that the HelmOps can be installed.")
 	flags.StringVarP(&m.output, "output", "o", "", "Output format: yaml prints the HelmOps (default: a report).")
 	flags.DurationVar(&m.timeout, "timeout", defaultTimeout, "How long the command may take, with --apply for each "+
 		"HelmOp; 0 is without a limit.")

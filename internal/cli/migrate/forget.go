@@ -29,7 +29,7 @@ func isForgotten(item *migrate.Item) bool {
 }
 
 // makeAgain is what to do about a HelmOp that does not fit the objects of the tool.
-const makeAgain = "delete the paused HelmOp with --cascade=orphan, and repeat the command"
+const makeAgain = "delete the paused helmops.addons.cluster.x-k8s.io with --cascade=orphan, and repeat the command"
 
 // checkSource refuses an existing HelmOp that was not made from the objects of the tool as they are now.
 func (m *migration) checkSource(item *migrate.Item, helmOp *addonsv1.HelmOp) error {
