@@ -24,6 +24,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
@@ -206,6 +207,19 @@ func TestPreview(t *testing.T) {
 	}
 	if after := b.snapshot(); after != before {
 		t.Errorf("the preview changed objects:\n%s\n%s", before, after)
+	}
+}
+
+// TestPreviewDigest expects a command that approves the digest in the management cluster that the user has chosen.
+func TestPreviewDigest(t *testing.T) {
+	t.Parallel()
+	report := &Preview{HelmOp: "web", Namespace: "apps", ApprovalDigest: "abc"}
+	got := report.text(true, fleetview.Program{Name: "clusterctl helmop", Flags: " --context=mgmt"})
+	want := "HelmOp \"web\" in 0 Clusters: the HelmOp selects none\n" +
+		"The digest of these releases is abc. To approve exactly them when they wait for an approval:\n" +
+		"  clusterctl helmop approve web -n apps --digest abc --context=mgmt\n"
+	if got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -1,0 +1,172 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
+)
+
+// Preview is what "preview -o json" prints.
+type Preview struct {
+	HelmOp    string `json:"helmOp"`
+	Namespace string `json:"namespace"`
+
+	// Clusters is the number of all Clusters, and the others are the numbers of those with a state.
+	Clusters int `json:"clusters"`
+	Differ   int `json:"differ"`
+	Same     int `json:"same"`
+	NotReady int `json:"notReady"`
+	Pinned   int `json:"pinned"`
+	Failed   int `json:"failed"`
+
+	// ApprovalDigest is the digest that the manager asks to be approved for these changes. It is empty if the HelmOp
+	// requires no approval, if not all selected Clusters are previewed, or if the inputs of a release are not known.
+	ApprovalDigest string `json:"approvalDigest,omitempty"`
+
+	Groups []preview.Group `json:"groups"`
+}
+
+// newReport counts the Clusters of groups.
+func newReport(helmOp *addonsv1.HelmOp, groups []preview.Group) *Preview {
+	report := &Preview{HelmOp: helmOp.Name, Namespace: helmOp.Namespace, Groups: groups}
+	for i := range groups {
+		n := len(groups[i].Clusters)
+		report.Clusters += n
+		switch groups[i].State {
+		case preview.StateDiffers:
+			report.Differ += n
+		case preview.StateSame:
+			report.Same += n
+		case preview.StateNotReady:
+			report.NotReady += n
+		case preview.StatePinned:
+			report.Pinned += n
+		case preview.StateFailed:
+			report.Failed += n
+		}
+	}
+	return report
+}
+
+// print prints a report, and returns the error for the exit code.
+func (p *previewing) print(report *Preview) error {
+	var data []byte
+	var err error
+	switch p.output {
+	case "json":
+		data, err = json.MarshalIndent(report, "", "  ")
+		data = append(data, '\n')
+	case "yaml":
+		data, err = yaml.Marshal(report)
+	default:
+		data = []byte(report.text(p.summary, p.Invocation()))
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := p.Streams.Out.Write(data); err != nil {
+		return err
+	}
+	switch {
+	case report.Failed > 0:
+		return fmt.Errorf("%s could not be previewed; see above",
+			plural.Count(report.Failed, "Cluster", "Clusters"))
+	case report.Differ > 0:
+		return kube.ErrDiffers
+	default:
+		return nil
+	}
+}
+
+// text returns the report for people: a summary, and the differences of each group unless they are left out. program is
+// what the user typed, for the command to type next.
+func (r *Preview) text(summary bool, program fleetview.Program) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "HelmOp %q in %s: %s\n", r.HelmOp, plural.Count(r.Clusters, "Cluster", "Clusters"), r.counts())
+	for i := range r.Groups {
+		group := &r.Groups[i]
+		fmt.Fprintf(&out, "  %s: %s\n", r.title(group), group.Summary())
+	}
+	if r.ApprovalDigest != "" {
+		fmt.Fprintf(&out, "The digest of these releases is %s. To approve exactly them when they wait for an approval:\n"+
+			"  %s approve %s -n %s --digest %[1]s%[5]s\n",
+			r.ApprovalDigest, program.Name, r.HelmOp, r.Namespace, program.Flags)
+	}
+	if summary {
+		return out.String()
+	}
+	for i := range r.Groups {
+		group := &r.Groups[i]
+		if group.State != preview.StateDiffers {
+			continue
+		}
+		fmt.Fprintf(&out, "\n# %s (%s)\n", r.title(group), strings.ToLower(group.Action))
+		writeOutcome(&out, &group.Outcome)
+	}
+	return out.String()
+}
+
+// counts returns the numbers of Clusters.
+func (r *Preview) counts() string {
+	var parts []string
+	for _, one := range []struct {
+		n    int
+		what string
+	}{{r.Differ, "differ"}, {r.Same, "same"}, {r.NotReady, "not ready"}, {r.Pinned, "pinned"}, {r.Failed, "failed"}} {
+		if one.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", one.n, one.what))
+		}
+	}
+	if len(parts) == 0 {
+		return "the HelmOp selects none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// title names the Clusters of a group.
+func (r *Preview) title(group *preview.Group) string {
+	n := len(group.Clusters)
+	if n == 1 {
+		return group.Clusters[0]
+	}
+	named := strings.Join(group.Clusters[:min(n, fleetview.MaxNamedClusters)], ", ")
+	if n > fleetview.MaxNamedClusters {
+		named += ", ..."
+	}
+	return fmt.Sprintf("%d of %d alike: %s", n, r.Clusters, named)
+}
+
+// writeOutcome writes the message, the hooks and the changes of an outcome.
+func writeOutcome(out io.Writer, outcome *preview.Outcome) {
+	line := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
+	if outcome.Message != "" {
+		line("# %s", outcome.Message)
+	}
+	for _, hook := range outcome.Hooks {
+		line("# the hook %s would run (%s)", hook.Kind+" "+strings.TrimPrefix(hook.Namespace+"/"+hook.Name, "/"), hook.Event)
+	}
+	for i := range outcome.Changes {
+		change := &outcome.Changes[i]
+		if change.Reason != "" {
+			sign := "#"
+			if change.Fails {
+				sign = "!"
+			}
+			line("%s %s %s: %s: %s", sign, change.Kind, strings.TrimPrefix(change.Namespace+"/"+change.Name, "/"),
+				change.Reason, change.Message)
+		}
+		_, _ = io.WriteString(out, change.Diff)
+	}
+}
