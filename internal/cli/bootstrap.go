@@ -24,13 +24,14 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bootstrap"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
 // bootstrapOCI is the command "bootstrap oci".
 type bootstrapOCI struct {
 	registryFlags
-	output
+	output           kube.Output
 	pull             pullFlags
 	kube             *genericclioptions.ConfigFlags
 	url, clusterURL  string
@@ -114,7 +115,7 @@ with --pull-username, which must not be able to push, or anonymously.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd) },
 	}
 	b.registryFlags.add(cmd.Flags())
-	b.output.add(cmd.Flags())
+	b.output.Add(cmd, "plain text", "json", "yaml")
 	b.add(cmd.Flags())
 	b.pull.add(cmd.Flags())
 	b.sign.add(cmd.Flags())
@@ -194,7 +195,7 @@ func (b *bootstrapOCI) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	return b.write(b.streams.Out, result, func(out io.Writer) error {
+	return b.output.Write(b.streams.Out, result, func(out io.Writer) error {
 		_, err := fmt.Fprintln(out, result.Provider.Reference)
 		return err
 	})
@@ -331,7 +332,7 @@ func (b *bootstrapOCI) validate() error {
 	case b.interval < time.Second:
 		return usageError{errors.New("--interval must be at least 1s")}
 	}
-	return errors.Join(b.pull.validate(), b.sign.validate(), b.output.validate())
+	return errors.Join(b.pull.validate(), b.sign.validate(), b.output.Validate())
 }
 
 // print writes everything that would be applied.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
@@ -30,7 +31,7 @@ const contextLines = 3
 // diff is the command "diff".
 type diff struct {
 	registryFlags
-	output
+	output             kube.Output
 	release, namespace string
 	path               string
 	templates          bool
@@ -81,7 +82,7 @@ The exit codes are those of "kubectl diff": 0 without differences, 1 with differ
 		},
 	}
 	d.registryFlags.add(cmd.Flags())
-	d.output.add(cmd.Flags())
+	d.output.Add(cmd, "plain text", "json", "yaml")
 	cmd.Flags().StringVar(&d.release, "release", "release", "Release name to render charts with.")
 	cmd.Flags().StringVarP(&d.namespace, "namespace", "n", "default", "Release namespace to render charts with.")
 	cmd.Flags().StringSliceVarP(&d.valueFiles, "values", "f", nil,
@@ -93,7 +94,7 @@ The exit codes are those of "kubectl diff": 0 without differences, 1 with differ
 }
 
 func (d *diff) run(cmd *cobra.Command, before, after string) (bool, error) {
-	if err := d.output.validate(); err != nil {
+	if err := d.output.Validate(); err != nil {
 		return false, err
 	}
 	locations := make([]location, 2)
@@ -125,7 +126,7 @@ func (d *diff) run(cmd *cobra.Command, before, after string) (bool, error) {
 			result.Objects = append(result.Objects, changed)
 		}
 	}
-	return len(result.Objects) > 0, d.write(d.streams.Out, result, func(out io.Writer) error {
+	return len(result.Objects) > 0, d.output.Write(d.streams.Out, result, func(out io.Writer) error {
 		for _, object := range result.Objects {
 			if _, err := io.WriteString(out, object.Diff); err != nil {
 				return err

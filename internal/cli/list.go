@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 )
 
 // lookups is how many tags are resolved at the same time.
@@ -22,7 +24,7 @@ const lookups = 8
 // list is the command "list".
 type list struct {
 	registryFlags
-	output
+	output  kube.Output
 	digests bool
 	streams Streams
 }
@@ -49,13 +51,13 @@ func newList(streams Streams) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, args []string) error { return l.run(cmd, args[0]) },
 	}
 	l.registryFlags.add(cmd.Flags())
-	l.output.add(cmd.Flags())
+	l.output.Add(cmd, "plain text", "json", "yaml")
 	cmd.Flags().BoolVar(&l.digests, "digests", false, "Show the digest of each tag. This takes one request for each tag.")
 	return cmd
 }
 
 func (l *list) run(cmd *cobra.Command, reference string) error {
-	if err := l.output.validate(); err != nil {
+	if err := l.output.Validate(); err != nil {
 		return err
 	}
 	at, err := parseLocation(reference)
@@ -71,7 +73,7 @@ func (l *list) run(cmd *cobra.Command, reference string) error {
 	if err != nil {
 		return err
 	}
-	return l.write(l.streams.Out, result, func(out io.Writer) error { return l.table(out, result) })
+	return l.output.Write(l.streams.Out, result, func(out io.Writer) error { return l.table(out, result) })
 }
 
 func (l *list) tags(ctx context.Context, at location) (*listed, error) {

@@ -23,6 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/pack"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
@@ -33,7 +34,7 @@ import (
 // mirroring is the command "mirror".
 type mirroring struct {
 	registryFlags
-	output
+	output              kube.Output
 	streams             Streams
 	to, lock, manifests string
 	valueFiles          []string
@@ -76,7 +77,7 @@ continues where it was: content that the target has is not sent again.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return m.run(cmd, args) },
 	}
 	m.registryFlags.add(cmd.Flags())
-	m.output.add(cmd.Flags())
+	m.output.Add(cmd, "plain text", "json", "yaml")
 	cmd.Flags().StringVar(&m.to, "to", "", "Registry, and the start of the repositories, to copy to: oci://HOST/PREFIX.")
 	cmd.Flags().StringVar(&m.lock, "lock", "mirror.lock.yaml", "Lock file. It is created if it does not exist.")
 	cmd.Flags().BoolVar(&m.images, "images", false, "Also copy the images that the artifacts install.")
@@ -95,7 +96,7 @@ type mirrorSource struct {
 }
 
 func (m *mirroring) run(cmd *cobra.Command, args []string) (err error) {
-	if err := m.output.validate(); err != nil {
+	if err := m.output.Validate(); err != nil {
 		return err
 	}
 	to, err := parseLocation(m.to)
@@ -124,7 +125,8 @@ func (m *mirroring) run(cmd *cobra.Command, args []string) (err error) {
 	ctx, cancel := m.bounded(cmd)
 	defer cancel()
 	copied, err := m.copyAll(ctx, sources, lock)
-	return errors.Join(err, m.write(m.streams.Out, copied, func(out io.Writer) error { return printCopied(out, copied) }))
+	return errors.Join(err, m.output.Write(m.streams.Out, copied,
+		func(out io.Writer) error { return printCopied(out, copied) }))
 }
 
 // copyAll copies sources, and the images that they install if there is a flag for it. It writes the lock file after

@@ -4,41 +4,14 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
-	"unsafe"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/terminal"
 )
-
-// terminal opens a pseudo-terminal. It returns the program's side and the user's side.
-func terminal(t *testing.T, columns uint16) (program, user *os.File) {
-	t.Helper()
-	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("there are no terminals here: %v", err)
-	}
-	t.Cleanup(func() { _ = user.Close() })
-	var locked, number int32
-	ioctl(t, user, syscall.TIOCSPTLCK, unsafe.Pointer(&locked))
-	ioctl(t, user, syscall.TIOCGPTN, unsafe.Pointer(&number))
-	ioctl(t, user, syscall.TIOCSWINSZ, unsafe.Pointer(&struct{ rows, columns, x, y uint16 }{rows: 24, columns: columns}))
-	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return program, user
-}
-
-func ioctl(t *testing.T, file *os.File, request uintptr, argument unsafe.Pointer) {
-	t.Helper()
-	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, file.Fd(), request, uintptr(argument)); errno != 0 {
-		t.Fatal(errno)
-	}
-}
 
 // barBegin is the start of a bar with sizes that need no leading zeros.
 var barBegin = regexp.MustCompile(`^pushing (0|[1-9]\d*)(\.\d)? (B|KiB|MiB) of [1-9]\d*(\.\d)? (B|KiB|MiB) \[`)
@@ -63,7 +36,7 @@ func TestProgress(t *testing.T) {
 		return string(said)
 	}
 
-	program, user := terminal(t, 60)
+	program, user := terminal.Open(t, 60)
 	drawn := push("drawn", program, user)
 	bars := strings.Split(strings.TrimSpace(drawn), "\r")
 	for _, bar := range bars[1:] {

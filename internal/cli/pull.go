@@ -16,12 +16,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 )
 
 // pull is the command "pull".
 type pull struct {
 	registryFlags
-	output
+	output  kube.Output
 	dir     string
 	untar   bool
 	streams Streams
@@ -49,14 +50,14 @@ Existing files are not overwritten: if one of the files exists, the command fail
 		RunE:    func(cmd *cobra.Command, args []string) error { return p.run(cmd, args[0]) },
 	}
 	p.registryFlags.add(cmd.Flags())
-	p.output.add(cmd.Flags())
+	p.output.Add(cmd, "plain text", "json", "yaml")
 	cmd.Flags().StringVarP(&p.dir, "dir", "d", ".", "Folder to write to. It is created if it does not exist.")
 	cmd.Flags().BoolVar(&p.untar, "untar", false, "Unpack a chart into a folder with the chart's name.")
 	return cmd
 }
 
 func (p *pull) run(cmd *cobra.Command, reference string) error {
-	if err := p.output.validate(); err != nil {
+	if err := p.output.Validate(); err != nil {
 		return err
 	}
 	at, err := parseArtifact(reference)
@@ -81,7 +82,7 @@ func (p *pull) run(cmd *cobra.Command, reference string) error {
 	for _, file := range files {
 		result.Files = append(result.Files, filepath.Join(p.dir, filepath.FromSlash(file.Name)))
 	}
-	return p.write(p.streams.Out, result, func(out io.Writer) error {
+	return p.output.Write(p.streams.Out, result, func(out io.Writer) error {
 		for _, name := range result.Files {
 			if _, err := fmt.Fprintln(out, name); err != nil {
 				return err

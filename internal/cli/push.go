@@ -19,12 +19,13 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/pack"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 )
 
 // push is the command "push".
 type push struct {
 	registryFlags
-	output
+	output                            kube.Output
 	format, source, revision, created string
 	annotations                       map[string]string
 	tags                              []string
@@ -65,7 +66,7 @@ Formats:
 		RunE: func(cmd *cobra.Command, args []string) error { return p.run(cmd, args[0], args[1]) },
 	}
 	p.registryFlags.add(cmd.Flags())
-	p.output.add(cmd.Flags())
+	p.output.Add(cmd, "plain text", "json", "yaml")
 	p.sign.add(cmd.Flags())
 	cmd.Flags().StringVar(&p.format, "format", "",
 		"Format: HelmChart, Flux, Plain, Files or Fleet "+
@@ -133,7 +134,7 @@ func (p *push) run(cmd *cobra.Command, path, reference string) error {
 	if result.Signature, err = key.upload(ctx, p.streams, repository, artifact, tags); err != nil {
 		return err
 	}
-	return p.write(p.streams.Out, result, func(out io.Writer) error {
+	return p.output.Write(p.streams.Out, result, func(out io.Writer) error {
 		_, err := fmt.Fprintln(out, result.Reference)
 		return err
 	})
@@ -147,7 +148,7 @@ func (p *push) validate(to location) error {
 	if err := p.sign.validate(); err != nil {
 		return err
 	}
-	return p.output.validate()
+	return p.output.Validate()
 }
 
 func (p *push) pack(path string) (*pack.Artifact, error) {

@@ -8,12 +8,14 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 )
 
 // tag is the command "tag".
 type tag struct {
 	registryFlags
-	output
+	output  kube.Output
 	streams Streams
 }
 
@@ -34,12 +36,12 @@ func newTag(streams Streams) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, args []string) error { return t.run(cmd, args[0], args[1:]) },
 	}
 	t.registryFlags.add(cmd.Flags())
-	t.output.add(cmd.Flags())
+	t.output.Add(cmd, "plain text", "json", "yaml")
 	return cmd
 }
 
 func (t *tag) run(cmd *cobra.Command, reference string, tags []string) error {
-	if err := t.output.validate(); err != nil {
+	if err := t.output.Validate(); err != nil {
 		return err
 	}
 	at, err := parseArtifact(reference)
@@ -69,7 +71,7 @@ func (t *tag) run(cmd *cobra.Command, reference string, tags []string) error {
 		}
 	}
 	result := tagged{Reference: at.pinned(desc.Digest.String()), Digest: desc.Digest.String(), Tags: tags}
-	return t.write(t.streams.Out, result, func(out io.Writer) error {
+	return t.output.Write(t.streams.Out, result, func(out io.Writer) error {
 		_, err := fmt.Fprintln(out, result.Reference)
 		return err
 	})

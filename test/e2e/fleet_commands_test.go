@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -36,6 +37,7 @@ func TestFleetCommands(t *testing.T) {
 	s.part("preview and approval", (*scenario).approvesThePreview)
 	s.part("pause", (*scenario).pausesAndResumes)
 	s.part("promotion", (*scenario).promotesWaves)
+	s.part("retry of a failed release", (*scenario).retriesAfterTheFix)
 	s.part("abort and continue", (*scenario).abortsAndContinues)
 	s.part("rollback of one Cluster", (*scenario).rollsBackOneCluster)
 }
@@ -43,10 +45,28 @@ func TestFleetCommands(t *testing.T) {
 // helmopCommand runs kubectl helmop, and returns its output and its exit code.
 func (s *scenario) helmopCommand(args ...string) (output string, code int) {
 	s.Helper()
+	return s.answeredCommand("", args...)
+}
+
+// answeredCommand runs kubectl helmop with an answer on its input, and returns its output and its exit code.
+func (s *scenario) answeredCommand(answer string, args ...string) (output string, code int) {
+	s.Helper()
 	args = append(args, "--kubeconfig", s.env.Management.KubeconfigFile(), "--namespace", s.namespace)
 	var out bytes.Buffer
-	code = cli.Run(s.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &out, ErrOut: &out})
+	code = cli.Run(s.Context(), args, cli.Streams{In: strings.NewReader(answer), Out: &out, ErrOut: &out})
 	return out.String(), code
+}
+
+// answers runs kubectl helmop twice: nothing happens if its question is answered with no, and the command succeeds if
+// it is answered with yes.
+func (s *scenario) answers(args ...string) (output string) {
+	s.Helper()
+	output, code := s.answeredCommand("n\n", args...)
+	s.Expect(code).To(gomega.Equal(1), output)
+	s.Expect(output).To(gomega.ContainSubstring("[y/N]"))
+	output, code = s.answeredCommand("y\n", args...)
+	s.Expect(code).To(gomega.BeZero(), output)
+	return output
 }
 
 // mustCommand runs kubectl helmop, which must succeed.
@@ -184,6 +204,26 @@ func withCanary(h *addonsv1.HelmOp) {
 	}}}
 }
 
+// retriesAfterTheFix removes the cause of a failure in one Cluster, and retries the release there.
+func (s *scenario) retriesAfterTheFix() {
+	const namespace = "retried"
+	two := s.workload("two")
+	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "retried"}}
+	s.must(two.Create(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+	s.must(two.Create(s.Context(), foreign))
+	helmOp := s.newHelmOp("retried", forAll)
+	helmOp.Spec.Release.Namespace = namespace
+	s.create(helmOp)
+	s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ReleasesFailedReason))
+	s.Expect(s.mustCommand("describe", "retried", "--cluster", "two")).To(gomega.And(
+		gomega.ContainSubstring(`ConfigMap "retried"`), gomega.ContainSubstring("helmop retry retried")))
+	s.must(two.Delete(s.Context(), foreign))
+	s.mustCommand("retry", "retried", "--cluster", "two", "--wait", "--timeout", patience.String())
+	s.eventually(helmOp, ready(2))
+	s.Expect(s.mustCommand("history", "retried", "--cluster", "two", "-o", "yaml")).To(
+		gomega.ContainSubstring("succeeded: true"))
+}
+
 // abortsAndContinues pauses, resumes and aborts a rollout, and continues another one after a failure.
 func (s *scenario) abortsAndContinues() {
 	helmOp := s.newHelmOp("steered", forAll, withCanary)
@@ -249,7 +289,12 @@ func (s *scenario) rollsBackOneCluster() {
 	s.Expect(code).NotTo(gomega.BeZero())
 	s.Expect(output).To(gomega.ContainSubstring("there is no HelmOp revision 77"))
 
-	s.mustCommand("unpin", "pinned", "--cluster", "two", "--wait", "--timeout", patience.String())
+	unpin := []string{"unpin", "pinned", "--cluster", "two", "--wait", "--timeout", patience.String()}
+	s.mustCommand(unpin...)
+	s.mustCommand("rollback", "pinned", "--cluster", "two", "--to", "2", "--wait", "--timeout", patience.String())
+	s.Expect(s.mustCommand("status", "pinned", "--cluster", "two")).To(gomega.ContainSubstring("Pinned"))
+	s.Expect(s.mustCommand("values", "pinned", "--cluster", "one")).To(gomega.ContainSubstring("greeting: three"))
+	s.mustCommand(unpin...)
 	s.eventually(helmOp, ready(2), func(g gomega.Gomega, h *addonsv1.HelmOp) {
 		g.Expect(h.Status.Clusters.UpToDate).To(gomega.BeEquivalentTo(2))
 	})

@@ -160,7 +160,7 @@ func (f *brakeFleet) waits() {
 func (f *brakeFleet) confirms() {
 	log := f.watchDeletions(func(*addonsv1.HelmOpRelease) bool { return true })
 	f.held(brakeSize, brakeSize)
-	f.Expect(f.mustCommand("confirm", "brake", "--yes")).To(gomega.ContainSubstring("brake"))
+	f.Expect(f.answers("confirm", "brake")).To(gomega.ContainSubstring("brake"))
 	f.Eventually(func(g gomega.Gomega, ctx context.Context) {
 		g.Expect(f.children(ctx, g, f.helmOp)).To(gomega.BeEmpty())
 	}).WithContext(f.Context()).Should(gomega.Succeed())

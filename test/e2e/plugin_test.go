@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli"
@@ -44,6 +46,7 @@ func TestPlugin(t *testing.T) {
 	p := s.newPlugin()
 	s.step("publish an artifact", p.publishes)
 	s.step("mirror and install it", p.mirrors)
+	s.step("follow an upgrade", p.follows)
 	s.step("completion", p.completes)
 	s.step("clusterctl", p.runsByClusterctl)
 	s.step("logout", p.logsOut)
@@ -93,6 +96,20 @@ func (p *plugin) run(s *scenario, input, program string, args ...string) (output
 		s.must(err)
 	}
 	return out.String(), cmd.ProcessState.ExitCode()
+}
+
+// start starts a command of the plugin by kubectl, and returns its output. It is stopped when the scenario ends.
+func (p *plugin) start(s *scenario, args ...string) *gbytes.Buffer {
+	s.Helper()
+	cmd := exec.Command(s.env.Binaries.Path(binaries.Kubectl), append([]string{"helmop"}, args...)...)
+	out := gbytes.NewBuffer()
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = p.env, p.folder, out, out
+	s.must(cmd.Start())
+	s.Cleanup(func() {
+		_ = cmd.Process.Kill() // An error would mean that it has ended.
+		_ = cmd.Wait()
+	})
+	return out
 }
 
 // expect runs a command of the plugin by kubectl, and expects an exit code and texts in the output.
@@ -161,6 +178,32 @@ func (p *plugin) mirrors(s *scenario) {
 	s.create(helmOp)
 	s.eventually(helmOp, ready(1))
 	p.expect(s, 0, []string{"status", "mirrored", "-n", s.namespace, "--exit-code"}, "one")
+}
+
+// follows watches the HelmOp in several ways while it is upgraded.
+func (p *plugin) follows(s *scenario) {
+	in := []string{"mirrored", "-n", s.namespace}
+	releases := p.start(s, append([]string{"get", "releases", "-w", "-o",
+		"custom-columns=CLUSTER:.spec.clusterRef.name,REVISION:.status.release.revision"}, in...)...)
+	status := p.start(s, append([]string{"status", "-w"}, in...)...)
+	events := p.start(s, append([]string{"events", "-w"}, in...)...)
+	s.Eventually(releases, patience).Should(gbytes.Say(`one +1\n`))
+	s.Eventually(status, patience).Should(gbytes.Say(`one +Ready +`))
+	s.Eventually(events, patience).Should(gbytes.Say(addonsv1.InstalledEvent))
+
+	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "mirrored"}}
+	p.expect(s, 0, p.onRegistry("mirror", p.at(s.namespace+"/published:v2"), "--to", p.at(s.namespace+"/mirrored"),
+		"--lock", p.path("v2.lock.yaml")), "sha256:")
+	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.Ref = addonsv1.ArtifactReference{Tag: "v2"} })
+	s.Eventually(releases, patience).Should(gbytes.Say(`one +2\n`))
+	s.Eventually(status, patience).Should(gbytes.Say(`one +Ready +`))
+	s.Eventually(events, patience).Should(gbytes.Say(addonsv1.UpgradedEvent))
+
+	p.expect(s, 0, append([]string{"get", "revisions", "-o", "name"}, in...), "helmoprevision", "/mirrored-2")
+	p.expect(s, 0, append([]string{"get", "helmops", "-o", "jsonpath={.status.rollout.phase}"}, in...), "Complete")
+	p.expect(s, 0, append([]string{"history", "-o", "json"}, in...), `"kind": "HelmOpRevision"`, `"number": 2`)
+	p.expect(s, 0, append([]string{"events", "-o", "yaml"}, in...), "kind: Event", addonsv1.UpgradedEvent)
+	p.expect(s, 0, append([]string{"tree", "-o", "yaml"}, in...), "helmRevision: 2", "state: Ready")
 }
 
 // completes prints the script for kubectl, and completes the name of a HelmOp.

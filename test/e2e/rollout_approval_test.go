@@ -102,7 +102,7 @@ func (s *scenario) requireApproval(helmOp *addonsv1.HelmOp) {
 // approve approves a digest with the command, and waits until the manager has accepted the approval.
 func (s *scenario) approve(helmOp *addonsv1.HelmOp, digest string) {
 	s.Helper()
-	s.mustCommand("approve", helmOp.Name, "--digest", digest, "--yes", "--wait", "--timeout", patience.String())
+	s.answers("approve", helmOp.Name, "--digest", digest, "--wait", "--timeout", patience.String())
 }
 
 // awaitsApproval waits until a HelmOp revision waits for an approval that changes a number of Clusters, and returns the

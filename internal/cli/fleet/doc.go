@@ -20,7 +20,7 @@ import (
 // Commands returns the commands that use a management cluster.
 func Commands(o kube.Options) []*cobra.Command {
 	return append([]*cobra.Command{
-		newStatus(o), newDescribe(o), newTree(o), newEvents(o), newHistory(o), newVersions(o),
+		newStatus(o), newGet(o), newDescribe(o), newTree(o), newEvents(o), newHistory(o), newVersions(o),
 		newValues(o), newRender(o), newPreview(o), newUI(o),
 	}, steer.Commands(o, newHistory(o))...)
 }

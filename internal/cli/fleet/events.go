@@ -6,6 +6,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -71,6 +72,7 @@ type events struct {
 	types     []string
 	watch     bool
 	noHeaders bool
+	output    kube.Output
 }
 
 func newEvents(o kube.Options) *cobra.Command {
@@ -85,6 +87,9 @@ func newEvents(o kube.Options) *cobra.Command {
   # Warnings about one Cluster
   kubectl helmop events calico --cluster prod-1 --types=Warning
 
+  # For a script
+  kubectl helmop events calico -o json
+
   # Print new Events as they happen
   kubectl helmop events calico -w`,
 		Args:              kube.Args(1, 1),
@@ -97,17 +102,29 @@ func newEvents(o kube.Options) *cobra.Command {
 	cmd.Flags().BoolVarP(&e.watch, "watch", "w", false, "After the list, print new Events.")
 	_ = cmd.RegisterFlagCompletionFunc("types", cobra.FixedCompletions(eventTypes, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVar(&e.noHeaders, "no-headers", false, "Print no header.")
+	e.output.Add(cmd, "a table", "json", "yaml")
 	return cmd
 }
 
 // eventTypes are the types of Events.
 var eventTypes = []string{corev1.EventTypeNormal, corev1.EventTypeWarning}
 
-func (e *events) run(ctx context.Context, name string) error {
+// validate checks the flags.
+func (e *events) validate() error {
 	for _, name := range e.types {
 		if !slices.Contains(eventTypes, name) {
 			return kube.Usagef("--types %q is unknown; use some of %s", name, strings.Join(eventTypes, ", "))
 		}
+	}
+	if e.watch && e.output.IsData() {
+		return kube.Usagef("--watch prints a table and cannot be used with -o %s", e.output.Format)
+	}
+	return e.output.Validate()
+}
+
+func (e *events) run(ctx context.Context, name string) error {
+	if err := e.validate(); err != nil {
+		return err
 	}
 	c, err := e.Connect()
 	if err != nil {
@@ -147,11 +164,14 @@ func (e *events) run(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		if err := show(items); err != nil || len(shown) > 0 {
-			return err
-		}
-		e.Note("No Events found. An API server keeps Events for an hour by default.")
-		return nil
+		items = slices.DeleteFunc(items, func(item *corev1.Event) bool { return !isWanted(item) })
+		return e.output.Write(e.Streams.Out, asData(items), func(io.Writer) error {
+			if err := show(items); err != nil || len(shown) > 0 {
+				return err
+			}
+			e.Note("No Events found. An API server keeps Events for an hour by default.")
+			return nil
+		})
 	}
 	err = kube.Follow(ctx, c, &corev1.EventList{}, func(change kube.Change[*corev1.Event]) (bool, error) {
 		if change.Event == watch.Deleted {
@@ -166,6 +186,15 @@ func (e *events) run(ctx context.Context, name string) error {
 		return err
 	}
 	return nil
+}
+
+// asData returns Events as kubectl prints them, the oldest first.
+func asData(items []*corev1.Event) []*corev1.Event {
+	sorted := fleetview.SortedEvents(items)
+	for _, item := range sorted {
+		plain(item, corev1.SchemeGroupVersion.WithKind("Event"))
+	}
+	return nonNil(sorted)
 }
 
 // filter returns whether the command shows an Event, and what it lists.

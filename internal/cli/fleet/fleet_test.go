@@ -395,8 +395,14 @@ func TestLook(t *testing.T) {
 		"history":           {"history", "calico"},
 		"history-wide":      {"rollout", "history", "calico", "-o", "wide"},
 		"history-cluster":   {"history", "calico", "--cluster", "prod-4"},
-		"versions":          {"versions"},
-		"rollout-status":    {"rollout", "status", "calico", "--watch=false"},
+		"history-json":      {"history", "calico", "--cluster", "prod-4", "-o", "json"},
+		"get-releases": {"get", "releases", "calico", "-l", "!absent", "--sort-by", ".spec.clusterRef.name", "-o",
+			"custom-columns=CLUSTER:.spec.clusterRef.name,VERSION:.status.release.version"},
+		"get-revisions":  {"get", "hoprv", "calico", "ingress", "-o", "name"},
+		"get-helmops":    {"get", "helmops", "calico", "ingress", "-o", `jsonpath={range .items[*]}{.kind} {.metadata.name}{"\n"}{end}`},
+		"tree-json":      {"tree", "calico", "--cluster", "canary-1", "-o", "json"},
+		"versions":       {"versions"},
+		"rollout-status": {"rollout", "status", "calico", "--watch=false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -404,6 +410,27 @@ func TestLook(t *testing.T) {
 			inner.T = t
 			inner.compare(name, inner.ok(args...))
 		})
+	}
+}
+
+// TestGet prints tables as the API server computes them: ages change, so only some columns are compared.
+func TestGet(t *testing.T) {
+	t.Parallel()
+	b := newFleetBed(t, "get")
+	for want, args := range map[string][]string{
+		"NAME READY REASON":   {"get"},
+		"NAME CLUSTER READY":  {"get", "hopr", "calico"},
+		"NAME HELMOP HELMOP-": {"get", "revisions", "--no-headers=false", "-o", "wide"},
+		"NAMESPACE NAME":      {"get", "-A"},
+	} {
+		if got := strings.Join(strings.Fields(b.ok(args...)), " "); !strings.HasPrefix(got, want) ||
+			!strings.Contains(got, "calico") {
+			t.Errorf("%q: got %q, want %q", args, got, want)
+		}
+	}
+	if got := b.ok("get", "releases", "ingress", "--no-headers"); strings.Contains(got, "calico-") ||
+		!strings.Contains(got, "ingress-prod-1") {
+		t.Errorf("got %q", got)
 	}
 }
 
@@ -443,7 +470,14 @@ func TestRefusals(t *testing.T) {
 	b.fails(`--output "xml" is unknown`, "status", "-o", "xml")
 	b.fails("cannot be used with -o json", "status", "-o", "json", "--live")
 	b.fails("cannot be used together", "status", "--exit-code", "--live")
-	b.fails(`--output "json" is unknown; use wide`, "history", "calico", "-o", "json")
+	b.fails(`--output "name" is unknown; use wide, json or yaml`, "history", "calico", "-o", "name")
+	b.fails("cannot be used with -o json", "events", "calico", "-w", "-o", "json")
+	b.fails(`"calico" is not a kind; use helmops, releases or revisions`, "get", "calico")
+	b.fails("cannot be used together", "get", "releases", "calico", "-A")
+	b.fails(`there is no HelmOp "kalico"`, "get", "releases", "kalico")
+	b.fails(`"kalico" not found`, "get", "helmops", "kalico")
+	b.fails("--selector", "get", "releases", "calico", "-l", "==")
+	b.fails("unable to match a printer", "get", "-o", "xml")
 	b.fails(`--types "Bad" is unknown; use some of Normal, Warning`, "events", "calico", "--types", "Bad")
 	b.fails(`--dry-run "client" is unknown`, "pause", "calico", "--dry-run", "client")
 	b.fails("no deletions wait", "confirm", "calico")

@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -24,7 +26,7 @@ import (
 type history struct {
 	kube.Base
 	cluster string
-	output  string
+	output  kube.Output
 }
 
 func newHistory(o kube.Options) *cobra.Command {
@@ -35,26 +37,25 @@ func newHistory(o kube.Options) *cobra.Command {
 		Long: `List the HelmOp revisions of a HelmOp, or the last actions on its release in one Cluster.
 
 A HelmOp revision is the desired state of a HelmOp at one time. With --cluster, the list has the actions in
-status.history with the Helm revisions that they created, at most 5.`,
+status.history with the Helm revisions that they created, at most 5. With -o wide, the table of HelmOp revisions has the
+digests of the charts. With -o json or yaml, the list has the HelmOpRevisions or the actions as they are in the API.`,
 		Example: `  kubectl helmop history calico
   kubectl helmop history calico -o wide
-  kubectl helmop history calico --cluster prod-1`,
+  kubectl helmop history calico --cluster prod-1
+  kubectl helmop history calico --cluster prod-1 -o json`,
 		Args:              kube.Args(1, 1),
 		ValidArgsFunction: h.CompleteHelmOps(1),
 		RunE:              func(cmd *cobra.Command, args []string) error { return h.run(cmd.Context(), args[0]) },
 	}
 	h.Add(cmd)
 	h.AddClusterFlag(cmd, &h.cluster, "List the actions on the release in this Cluster.")
-	cmd.Flags().StringVarP(&h.output, "output", "o", "", "Output format: wide, with the digests (default: a table).")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"wide"},
-		cobra.ShellCompDirectiveNoFileComp))
+	h.output.Add(cmd, "a table", "wide", "json", "yaml")
 	return cmd
 }
 
 func (h *history) run(ctx context.Context, name string) error {
-	wide := h.output == "wide"
-	if h.output != "" && !wide {
-		return kube.Usagef("--output %q is unknown; use wide", h.output)
+	if err := h.output.Validate(); err != nil {
+		return err
 	}
 	c, err := h.Connect()
 	if err != nil {
@@ -69,20 +70,39 @@ func (h *history) run(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		if len(release.Status.History) == 0 {
-			h.Note("No actions are recorded.")
-			return nil
-		}
-		return actionsTable(release, h.Now()).Write(h.Streams.Out)
+		return h.output.Write(h.Streams.Out, nonNil(release.Status.History), func(out io.Writer) error {
+			if len(release.Status.History) == 0 {
+				h.Note("No actions are recorded.")
+				return nil
+			}
+			return actionsTable(release, h.Now()).Write(out)
+		})
 	}
 	revisions, err := c.Revisions(ctx, helmOp)
 	if err != nil {
 		return err
 	}
-	if len(revisions) == 0 {
-		h.Note("No HelmOp revisions are recorded: no Cluster could get the release yet.")
-		return nil
+	for _, revision := range revisions {
+		plain(revision, addonsv1.GroupVersion.WithKind("HelmOpRevision"))
 	}
+	return h.output.Write(h.Streams.Out, nonNil(revisions), func(out io.Writer) error {
+		if len(revisions) == 0 {
+			h.Note("No HelmOp revisions are recorded: no Cluster could get the release yet.")
+			return nil
+		}
+		return h.table(revisions).Write(out)
+	})
+}
+
+// plain makes an object what kubectl prints: with its kind, and without the managers of its fields.
+func plain(object client.Object, kind schema.GroupVersionKind) {
+	object.GetObjectKind().SetGroupVersionKind(kind)
+	object.SetManagedFields(nil)
+}
+
+// table returns the table of HelmOp revisions.
+func (h *history) table(revisions []*addonsv1.HelmOpRevision) *kube.Table {
+	wide := h.output.IsWide()
 	t := kube.NewTable(wide, false, "HELMOP-REVISION", "PHASE", "GOOD", "VERSION", "STARTED", "ENDED", "+DIGEST", "WHY")
 	for _, revision := range revisions {
 		spec, status := &revision.Spec, &revision.Status
@@ -98,14 +118,14 @@ func (h *history) run(ctx context.Context, name string) error {
 			fleetview.Age(h.Now(), status.StartedAt.Time),
 			fleetview.Age(h.Now(), status.EndedAt.Time), chart.Digest, kube.Clip(status.Reason, wide))
 	}
-	return t.Write(h.Streams.Out)
+	return t
 }
 
 // versions is the command "versions".
 type versions struct {
 	kube.Base
 	allNamespaces bool
-	output        string
+	output        kube.Output
 
 	// checkRegistry, registry and timeout are for the newer versions in the registries.
 	checkRegistry bool
@@ -135,19 +155,17 @@ reads with your rights, or with those of your Docker configuration.`,
 	}
 	v.Add(cmd)
 	cmd.Flags().BoolVarP(&v.allNamespaces, "all-namespaces", "A", false, "Count in all namespaces.")
-	cmd.Flags().StringVarP(&v.output, "output", "o", "", "Output format: json or yaml (default: a table).")
+	v.output.Add(cmd, "a table", "json", "yaml")
 	cmd.Flags().BoolVar(&v.checkRegistry, "check-registry", false, "Look for newer versions in the registries.")
 	v.registry.add(cmd)
 	cmd.Flags().DurationVar(&v.timeout, "timeout", 2*time.Minute,
 		"How long the requests to the registries may take; 0 is without a limit.")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"},
-		cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 func (v *versions) run(ctx context.Context, wanted []string) error {
-	if !slices.Contains([]string{"", "json", "yaml"}, v.output) {
-		return kube.Usagef("--output %q is unknown; use json or yaml", v.output)
+	if err := v.output.Validate(); err != nil {
+		return err
 	}
 	c, err := v.Connect()
 	if err != nil {
@@ -172,18 +190,17 @@ func (v *versions) run(ctx context.Context, wanted []string) error {
 			return err
 		}
 	}
-	if v.output != "" {
-		return writeData(v.Streams.Out, v.output, nonNil(counts))
-	}
-	if len(counts) == 0 {
-		v.Note("No releases found.")
-		return nil
-	}
-	return v.write(counts)
+	return v.output.Write(v.Streams.Out, nonNil(counts), func(out io.Writer) error {
+		if len(counts) == 0 {
+			v.Note("No releases found.")
+			return nil
+		}
+		return v.table(counts).Write(out)
+	})
 }
 
-// write prints the counts as a table.
-func (v *versions) write(counts []fleetview.VersionCount) error {
+// table returns the table of the counts.
+func (v *versions) table(counts []fleetview.VersionCount) *kube.Table {
 	columns := []string{"HELMOP", "CHART", "VERSION", "DESIRED", "COUNT", "CLUSTERS"}
 	if v.checkRegistry {
 		columns = slices.Insert(columns, 4, "NEWER")
@@ -211,5 +228,5 @@ func (v *versions) write(counts []fleetview.VersionCount) error {
 		}
 		t.Add(cells...)
 	}
-	return t.Write(v.Streams.Out)
+	return t
 }

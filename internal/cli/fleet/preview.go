@@ -39,7 +39,7 @@ type previewing struct {
 	valueFiles    []string
 	clusters      []string
 	labelSelector string
-	output        string
+	output        kube.Output
 	summary       bool
 	showSecrets   bool
 	timeout       time.Duration
@@ -124,7 +124,7 @@ func (p *previewing) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&p.summary, "summary", false, "Print a line for each group of Clusters, and no differences.")
 	flags.BoolVar(&p.showSecrets, "show-secrets", false,
 		"Show values that come from Secrets, and the data of Secrets.")
-	flags.StringVarP(&p.output, "output", "o", "", "Output format: json or yaml (default: text).")
+	p.output.Add(cmd, "text", "json", "yaml")
 	flags.DurationVar(&p.timeout, "timeout", 5*time.Minute, "How long the command may take; 0 is without a limit.")
 	flags.StringVar(&p.clusterFile, "cluster-file", "", "Render for the Cluster in this file, and connect to no cluster.")
 	flags.StringVar(&p.kubeVersion, "kube-version", "",
@@ -133,26 +133,25 @@ func (p *previewing) addFlags(cmd *cobra.Command) {
 		"With --cluster-file, further APIs that the Cluster serves: GROUP/VERSION or GROUP/VERSION/KIND.")
 	p.registryFlags.add(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("cluster", p.CompleteClusters)
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"},
-		cobra.ShellCompDirectiveNoFileComp))
 }
 
 // validate checks the flags and returns the label selector.
 func (p *previewing) validate(args []string) (labels.Selector, error) {
+	if err := p.output.Validate(); err != nil {
+		return nil, err
+	}
 	switch {
 	case len(args) == 0 && p.file == "":
 		return nil, kube.Usagef("the HelmOp is missing: name it, or set -f")
 	case len(args) > 0 && p.file != "":
 		return nil, kube.Usagef("a name and -f cannot be used together")
-	case p.output != "" && p.output != "json" && p.output != "yaml":
-		return nil, kube.Usagef("--output %q is unknown; use json or yaml", p.output)
-	case p.output != "" && p.summary:
-		return nil, kube.Usagef("--summary cannot be used with -o %s", p.output)
+	case p.output.IsData() && p.summary:
+		return nil, kube.Usagef("--summary cannot be used with -o %s", p.output.Format)
 	case len(p.clusters) > 0 && p.labelSelector != "":
 		return nil, kube.Usagef("--cluster and --selector cannot be used together")
 	}
 	if p.clusterFile != "" {
-		if p.file == "" || p.output != "" || p.summary || len(p.clusters) > 0 || p.labelSelector != "" {
+		if p.file == "" || p.output.IsData() || p.summary || len(p.clusters) > 0 || p.labelSelector != "" {
 			return nil, kube.Usagef("--cluster-file needs -f, and cannot be used with --cluster, --selector, --output " +
 				"and --summary")
 		}

@@ -4,12 +4,9 @@
 package fleet
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
@@ -62,21 +59,10 @@ func newReport(helmOp *addonsv1.HelmOp, groups []preview.Group) *Preview {
 
 // print prints a report, and returns the error for the exit code.
 func (p *previewing) print(report *Preview) error {
-	var data []byte
-	var err error
-	switch p.output {
-	case "json":
-		data, err = json.MarshalIndent(report, "", "  ")
-		data = append(data, '\n')
-	case "yaml":
-		data, err = yaml.Marshal(report)
-	default:
-		data = []byte(report.text(p.summary, p.Invocation()))
-	}
-	if err != nil {
+	if err := p.output.Write(p.Streams.Out, report, func(out io.Writer) error {
+		_, err := io.WriteString(out, report.text(p.summary, p.Invocation()))
 		return err
-	}
-	if _, err := p.Streams.Out.Write(data); err != nil {
+	}); err != nil {
 		return err
 	}
 	switch {

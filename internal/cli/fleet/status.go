@@ -5,7 +5,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -41,7 +39,7 @@ type status struct {
 	watch         bool
 	live          bool
 	exitCode      bool
-	output        string
+	output        kube.Output
 }
 
 // Status is what "status -o json" prints.
@@ -112,12 +110,10 @@ Stalled, Failed, Unreachable and Drifted are unhealthy.`,
 	flags.BoolVar(&s.exitCode, "exit-code", false,
 		"Exit with 1 if something is unhealthy, and with a greater code for errors. "+
 			"With filters, only the shown Clusters count.")
-	flags.StringVarP(&s.output, "output", "o", "", "Output format: wide, json, yaml or name (default: a table).")
+	s.output.Add(cmd, "a table", "wide", "json", "yaml", "name")
 	_ = cmd.RegisterFlagCompletionFunc("cluster", s.CompleteClusters)
 	_ = cmd.RegisterFlagCompletionFunc("wave", s.CompleteWaves)
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(strings.Split(fleetview.StateNames(), ", "),
-		cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"wide", "json", "yaml", "name"},
 		cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -136,14 +132,11 @@ func (s *status) validate() (err error) {
 			return kube.Usagef("--state %q is unknown; use some of %s", state, fleetview.StateNames())
 		}
 	}
-	switch s.output {
-	case "", "wide":
-	case "json", "yaml", "name":
-		if s.watch || s.live {
-			return kube.Usagef("--watch and --live print a table and cannot be used with -o %s", s.output)
-		}
-	default:
-		return kube.Usagef("--output %q is unknown; use wide, json, yaml or name", s.output)
+	if err := s.output.Validate(); err != nil {
+		return err
+	}
+	if (s.watch || s.live) && (s.output.IsData() || s.output.Format == "name") {
+		return kube.Usagef("--watch and --live print a table and cannot be used with -o %s", s.output.Format)
 	}
 	if (s.watch || s.live) && s.exitCode {
 		return kube.Usagef("--watch or --live, and --exit-code, cannot be used together")
@@ -252,10 +245,14 @@ func (s *status) print(w *fleetview.World, write rowWriter) error {
 }
 
 func (s *status) printTo(out io.Writer, summaries []fleetview.Summary, rows []fleetview.Row, write rowWriter) error {
-	switch s.output {
-	case "json", "yaml":
-		return writeData(out, s.output, Status{HelmOps: nonNil(summaries), Rows: nonNil(rows)})
-	case "name":
+	return s.output.Write(out, Status{HelmOps: nonNil(summaries), Rows: nonNil(rows)}, func(out io.Writer) error {
+		return s.printText(out, summaries, rows, write)
+	})
+}
+
+// printText prints the names of the releases, or the summaries and the table.
+func (s *status) printText(out io.Writer, summaries []fleetview.Summary, rows []fleetview.Row, write rowWriter) error {
+	if s.output.Format == "name" {
 		for _, row := range rows {
 			if row.Release != "" {
 				_, _ = fmt.Fprintf(out, "helmoprelease.%s/%s\n", addonsv1.GroupVersion.Group, row.Release)
@@ -287,7 +284,7 @@ type rowWriter func(rows []fleetview.Row, noFold, noHeaders bool) error
 func (s *status) rowWriter() rowWriter {
 	columns := printers.GetNewTabWriter(s.Streams.Out)
 	return func(rows []fleetview.Row, noFold, noHeaders bool) error {
-		err := writeGroups(columns, fleetview.Fold(rows, noFold), s.Now(), s.allNamespaces, s.output == "wide", noHeaders)
+		err := writeGroups(columns, fleetview.Fold(rows, noFold), s.Now(), s.allNamespaces, s.output.IsWide(), noHeaders)
 		return errors.Join(err, columns.Flush())
 	}
 }
@@ -318,19 +315,6 @@ func nonNil[T any](list []T) []T {
 		return []T{}
 	}
 	return list
-}
-
-// writeData prints a value as JSON or YAML.
-func writeData(out io.Writer, format string, value any) error {
-	data, err := json.MarshalIndent(value, "", "  ")
-	if err == nil && format == "yaml" {
-		data, err = yaml.JSONToYAML(data)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(out, strings.TrimRight(string(data), "\n"))
-	return err
 }
 
 // runWatch prints the status, and then a line for each change of a HelmOp or a row.

@@ -24,6 +24,30 @@ import (
 type tree struct {
 	kube.Base
 	cluster string
+	output  kube.Output
+}
+
+// Tree is what "tree -o json" prints.
+type Tree struct {
+	HelmOp   fleetview.Summary `json:"helmOp"`
+	Releases []TreeRelease     `json:"releases"`
+}
+
+// TreeRelease is a release with its objects.
+type TreeRelease struct {
+	fleetview.Row
+	Objects []TreeObject `json:"objects"`
+	// Truncated is true if the release has more objects, which HelmOp does not watch.
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// TreeObject is an object of a release.
+type TreeObject struct {
+	Kind string `json:"kind"`
+	// Name is the name of the object, or namespace/name for an object in a namespace.
+	Name string `json:"name"`
+	// Problem says why the object is not healthy, or what differs; empty if the status of the release does not name it.
+	Problem string `json:"problem,omitempty"`
 }
 
 func newTree(o kube.Options) *cobra.Command {
@@ -37,17 +61,22 @@ The objects are those of status.inventory: what HelmOp watches in the Cluster. O
 the release or are missing are marked as far as the status of the release names them. No request goes to a workload
 cluster.`,
 		Example: `  kubectl helmop tree calico
-  kubectl helmop tree calico --cluster prod-1`,
+  kubectl helmop tree calico --cluster prod-1
+  kubectl helmop tree calico -o json`,
 		Args:              kube.Args(1, 1),
 		ValidArgsFunction: t.CompleteHelmOps(1),
 		RunE:              func(cmd *cobra.Command, args []string) error { return t.run(cmd.Context(), args[0]) },
 	}
 	t.Add(cmd)
 	t.AddClusterFlag(cmd, &t.cluster, "Show the release in this Cluster only.")
+	t.output.Add(cmd, "a tree", "json", "yaml")
 	return cmd
 }
 
 func (t *tree) run(ctx context.Context, name string) error {
+	if err := t.output.Validate(); err != nil {
+		return err
+	}
 	c, err := t.Connect()
 	if err != nil {
 		return err
@@ -67,55 +96,62 @@ func (t *tree) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(t.Streams.Out, treeOf(helmOp, releases))
-	return err
+	tree := treeOf(helmOp, releases, t.Invocation())
+	return t.output.Write(t.Streams.Out, tree, func(out io.Writer) error {
+		_, err := io.WriteString(out, tree.draw())
+		return err
+	})
 }
 
-// treeOf draws a HelmOp, its releases and their objects.
-func treeOf(helmOp *addonsv1.HelmOp, releases []*addonsv1.HelmOpRelease) string {
+// treeOf returns a HelmOp, its releases and their objects, the most urgent releases first. The commands that it
+// recommends are those of a program.
+func treeOf(helmOp *addonsv1.HelmOp, releases []*addonsv1.HelmOpRelease, program fleetview.Program) *Tree {
 	w := fleetview.NewWorld([]*addonsv1.HelmOp{helmOp}, releases, nil)
-	summary := fleetview.SummaryOf(helmOp, fleetview.Program{})
-	title := fmt.Sprintf("HelmOp %s: Ready %s", helmOp.Name, summary.Ready)
-	if summary.Ready != metav1.ConditionTrue && summary.Reason != "" {
-		title += " (" + summary.Reason + ")"
+	tree := &Tree{HelmOp: fleetview.SummaryOf(helmOp, program), Releases: make([]TreeRelease, 0, len(releases))}
+	for _, release := range releases {
+		item := TreeRelease{Row: w.RowOf(release), Objects: []TreeObject{}}
+		if inventory := release.Status.Inventory; inventory != nil {
+			item.Truncated = inventory.Truncated
+			for _, kind := range inventory.Kinds {
+				for _, object := range kind.Objects {
+					item.Objects = append(item.Objects, TreeObject{Kind: kind.Kind, Name: object,
+						Problem: fleetview.MarkOf(release, kind.Kind, object)})
+				}
+			}
+		}
+		tree.Releases = append(tree.Releases, item)
+	}
+	slices.SortFunc(tree.Releases, func(a, b TreeRelease) int { return fleetview.CompareRows(a.Row, b.Row) })
+	return tree
+}
+
+// draw draws the tree.
+func (t *Tree) draw() string {
+	title := fmt.Sprintf("HelmOp %s: Ready %s", t.HelmOp.Name, t.HelmOp.Ready)
+	if t.HelmOp.Ready != metav1.ConditionTrue && t.HelmOp.Reason != "" {
+		title += " (" + t.HelmOp.Reason + ")"
 	}
 	root := treeprint.NewWithRoot(title)
-	rows := make([]fleetview.Row, 0, len(releases))
-	byName := map[string]*addonsv1.HelmOpRelease{}
-	for _, release := range releases {
-		rows = append(rows, w.RowOf(release))
-		byName[release.Name] = release
-	}
-	slices.SortFunc(rows, fleetview.CompareRows)
-	for i := range rows {
-		addRelease(root, &rows[i], byName[rows[i].Release])
-	}
-	return root.String()
-}
-
-func addRelease(root treeprint.Tree, row *fleetview.Row, release *addonsv1.HelmOpRelease) {
-	text := fmt.Sprintf("HelmOpRelease %s: Cluster %s, %s", row.Release, row.Cluster, row.State)
-	if row.Version != "" {
-		text += ", version " + row.Version
-	}
-	if row.Message != "" {
-		text += ": " + kube.Clip(row.Message, false)
-	}
-	branch := root.AddBranch(text)
-	inventory := release.Status.Inventory
-	if inventory == nil {
-		return
-	}
-	for _, kind := range inventory.Kinds {
-		for _, object := range kind.Objects {
-			name := kind.Kind + " " + object
-			if mark := fleetview.MarkOf(release, kind.Kind, object); mark != "" {
-				name += ": " + mark
+	for i := range t.Releases {
+		release := &t.Releases[i]
+		text := fmt.Sprintf("HelmOpRelease %s: Cluster %s, %s", release.Release, release.Cluster, release.State)
+		if release.Version != "" {
+			text += ", version " + release.Version
+		}
+		if release.Message != "" {
+			text += ": " + kube.Clip(release.Message, false)
+		}
+		branch := root.AddBranch(text)
+		for _, object := range release.Objects {
+			name := object.Kind + " " + object.Name
+			if object.Problem != "" {
+				name += ": " + object.Problem
 			}
 			branch.AddNode(name)
 		}
+		if release.Truncated {
+			branch.AddNode("... and more objects, which are not watched")
+		}
 	}
-	if inventory.Truncated {
-		branch.AddNode("... and more objects, which are not watched")
-	}
+	return root.String()
 }

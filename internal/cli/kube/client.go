@@ -138,7 +138,16 @@ func (b *Base) Connect(kinds ...schema.GroupVersionKind) (*Client, error) {
 		corev1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	// The kinds are known: the client needs no discovery.
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: Mapper(kinds...)})
+	if err != nil {
+		return nil, Explain(err)
+	}
+	return &Client{WithWatch: c, Namespace: namespace, Note: b.Note}, nil
+}
+
+// Mapper returns the resources of the kinds that the commands use, so that they need no discovery. kinds are further
+// namespaced kinds.
+func Mapper(kinds ...schema.GroupVersionKind) meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []string{"HelmOp", "HelmOpRelease", "HelmOpRevision"} {
 		mapper.Add(addonsv1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
@@ -149,11 +158,7 @@ func (b *Base) Connect(kinds ...schema.GroupVersionKind) (*Client, error) {
 	for _, kind := range kinds {
 		mapper.Add(kind, meta.RESTScopeNamespace)
 	}
-	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: mapper})
-	if err != nil {
-		return nil, Explain(err)
-	}
-	return &Client{WithWatch: c, Namespace: namespace, Note: b.Note}, nil
+	return mapper
 }
 
 // ListAll lists objects in chunks, and returns them with the resource version from which a watch continues.
