@@ -114,6 +114,7 @@ func (s *Subject) Past(seen Seen) model.Past {
 		Restore:        seen.IsRestoreRequested,
 		WasOurs:        status.Release != nil && s.retryRequest() == status.LastRetryRequest,
 		RetryRequested: s.isRetryRequested(),
+		RetryAnnotated: s.NewRetryRequest() != "",
 		Request:        s.requestDigest(),
 		Jitter:         apiutil.Jitter(s.Release),
 	}

@@ -111,14 +111,14 @@ func TestLostStatusIsNoRetryRequest(t *testing.T) {
 	}
 	s.Release.Annotations[addonsv1.RetryRequestedAtAnnotation] = "now"
 	s.InitRetryRequest()
-	if !s.Past(Seen{}).RetryRequested {
+	if past := s.Past(Seen{}); !past.RetryRequested || !past.RetryAnnotated {
 		t.Error("a later request does not count")
 	}
 	s.Release.Annotations[addonsv1.RetryRequestedAtAnnotation] = "long ago"
 	s.Release.Generation++
 	s.InitRetryRequest()
-	if !s.Past(Seen{}).RetryRequested {
-		t.Error("a change of the spec does not count")
+	if past := s.Past(Seen{}); !past.RetryRequested || past.RetryAnnotated {
+		t.Error("a change of the spec does not count, or counts as a request of a user")
 	}
 }
 

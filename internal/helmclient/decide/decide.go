@@ -162,7 +162,7 @@ func Next(obs model.Observation, desired model.Desired, policy model.Policy, pas
 // decide decides by the observed state, without drift.
 func (s situation) decide(d Decision) Decision {
 	revision := s.newest.Revision
-	if !s.past.RetryRequested && IsInstalledOnce(s.obs, s.desired, s.policy, d.State) {
+	if !s.past.RetryAnnotated && IsInstalledOnce(s.obs, s.desired, s.policy, d.State) {
 		return d.stay(model.ActionNone, ReasonInstalledOnce, fmt.Sprintf(
 			"The release was installed once, and stays at Helm revision %d.", revision))
 	}
@@ -211,7 +211,7 @@ func (s situation) decide(d Decision) Decision {
 // IsInstalledOnce reports whether a release must be left alone although it differs from the desired state, because it
 // was installed for an object that was lost. The records do not say whether a release was ever Ready, so they prove
 // nothing about a release of the present object: its owner decides when it is done. A failed or interrupted first
-// installation is continued, and a release in sync is tested. A requested retry upgrades the release.
+// installation is continued, and a release in sync is tested. A retry that a user requested upgrades the release.
 func IsInstalledOnce(obs model.Observation, desired model.Desired, policy model.Policy, state model.State) bool {
 	if !policy.InstallOnce {
 		return false

@@ -344,3 +344,22 @@ func TestDecideUninstall(t *testing.T) {
 		})
 	}
 }
+
+// TestInstalledOnceIsRetriedByUsers has a release that was installed once for an object that was lost. A change of the
+// spec does not upgrade it, and a request of a user does.
+func TestInstalledOnceIsRetriedByUsers(t *testing.T) {
+	t.Parallel()
+	obs := model.Observation{Records: []model.Record{helmtest.Record("deployed", 3, otherUID, otherValues)}}
+	for name, tc := range map[string]struct {
+		past model.Past
+		want model.Action
+	}{
+		"the spec changed": {model.Past{RetryRequested: true}, model.ActionNone},
+		"a user's request": {model.Past{RetryRequested: true, RetryAnnotated: true}, model.ActionUpgrade},
+	} {
+		got := Next(obs, helmtest.Desired(), model.Policy{InstallOnce: true}, tc.past, helmtest.Now)
+		if got.Action != tc.want {
+			t.Errorf("%s: got %s, want %s", name, got.Action, tc.want)
+		}
+	}
+}

@@ -116,6 +116,9 @@ type Past struct {
 	// must reset RetryRequested and its count of failures. The attempt may end the process, or the caller may fail to save
 	// its state. Therefore a request that the newest record has already handled does not count.
 	RetryRequested bool
+	// RetryAnnotated means that a user requested the retry, and not a change of the spec. Only such a request upgrades a
+	// release that was installed once.
+	RetryAnnotated bool
 	// Request is the digest of the last request, as hex digits, whether it was handled or not. It is empty if the caller
 	// cannot distinguish requests. Each request must have another digest, because an equal digest counts as handled.
 	Request string
@@ -163,7 +166,7 @@ func Backoff(failures int, jitter float64) time.Duration {
 // check, an attempt that ends the process would be requested again each time.
 func (p Past) Since(newest Record, desired Desired) Past {
 	if (p.RetryRequested || p.Restore) && newest.handles(p.Request, desired) {
-		p.RetryRequested, p.Restore, p.Failures, p.FailedAt = false, false, 0, time.Time{}
+		p.RetryRequested, p.RetryAnnotated, p.Restore, p.Failures, p.FailedAt = false, false, false, 0, time.Time{}
 	}
 	if release.Status(newest.Status).IsPending() && newest.MadeFrom(desired) && newest.ChangedAt.After(p.FailedAt) {
 		// The caller counted this attempt before it began. The record has the number of failed attempts before it.
