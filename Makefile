@@ -204,6 +204,10 @@ release-manifests: ## The files that clusterctl installs, in out/addon-helmop/RE
 
 .PHONY: release
 release: ## All files of a release, in out/addon-helmop/RELEASE_TAG (IMG, PLATFORMS, CLI_PLATFORMS, KEY, PUSH)
+	@[[ '$(COMMIT)' != unknown && '$(COMMIT_DATE)' != unknown ]] || \
+		{ echo 'This is no checkout of Git, so the commit is not known: set COMMIT and COMMIT_DATE' >&2; exit 1; }
+	@[[ $$(git rev-parse --is-shallow-repository 2>/dev/null) != true ]] || \
+		{ echo 'This checkout is shallow, without former commits: run git fetch --unshallow --tags' >&2; exit 1; }
 	@[[ '$(DIRTY)' == 1 || -z $$(git status --porcelain) ]] || \
 		{ echo 'The tree has changes that are not committed: commit them, or set DIRTY=1' >&2; exit 1; }
 	rm -rf 'out/addon-helmop/$(RELEASE_TAG)'
