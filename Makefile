@@ -138,6 +138,11 @@ test-migrations: testbed-binaries ## The migrations, with the programs of all ot
 	@go run ./hack/cmd/testrun -- HELMOP_MIGRATIONS=1 -vet=off -count=1 -timeout=$(E2E_TIMEOUT) '-run=^TestMigrate' \
 		./test/e2e
 
+.PHONY: test-release
+test-release: testbed-binaries ## Two releases, made, verified, installed, upgraded and removed as users do; takes minutes
+	@go run ./hack/cmd/testrun -- HELMOP_RELEASE=1 -vet=off -count=1 -timeout=$(E2E_TIMEOUT) '-run=^TestPublished' \
+		./test/e2e
+
 .PHONY: test-cuts
 test-cuts: testbed-binaries ## Actions interrupted at each of their requests, in every way; `test` runs a sample
 	@HELMOP_SAMPLE=all go run ./hack/cmd/testrun -- -vet=off -count=1 -timeout=30m '-run=$(CUT)' ./internal/helmclient

@@ -34,10 +34,11 @@ var toolEnv = []string{"CGO_ENABLED=0", "GOWORK=off"}
 // without the tools.
 func (o ToolOptions) folder(name string) string { return filepath.Join(o.Root, "hack", "tools", name) }
 
-// build builds a tool from the module that its folder pins, and returns the path of the program.
-func (o ToolOptions) build(ctx context.Context, name, module string) (binary string, err error) {
+// Build builds a package of a tool from the module that the tool's folder in hack/tools pins, and returns the path of the
+// program.
+func (o ToolOptions) Build(ctx context.Context, name, pkg string) (binary string, err error) {
 	binary = filepath.Join(o.Dir, name)
-	return binary, o.buildAll(ctx, name, binary, module)
+	return binary, o.buildAll(ctx, name, binary, pkg)
 }
 
 // buildAll builds packages of a tool. If there are several, output is a folder, with a separator at its end.
