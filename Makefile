@@ -139,7 +139,7 @@ test-migrations: testbed-binaries ## The migrations, with the programs of all ot
 		./test/e2e
 
 .PHONY: test-release
-test-release: testbed-binaries ## Two releases, made, verified, installed, upgraded and removed as users do; takes minutes
+test-release: testbed-binaries ## Two releases, made, verified, installed, upgraded, removed as users do; takes minutes
 	@go run ./hack/cmd/testrun -- HELMOP_RELEASE=1 -vet=off -count=1 -timeout=$(E2E_TIMEOUT) '-run=^TestPublished' \
 		./test/e2e
 

@@ -27,8 +27,8 @@ const releaseEnv = "HELMOP_RELEASE"
 
 // TestPublishedRelease is the walk of a user from `make release` to `clusterctl delete`, with an empty home folder and
 // the commands of the documentation. It makes the releases of two versions, verifies the later one, and installs,
-// upgrades and removes HelmOp in a management cluster with releases. The manager's Pods are processes of the program in
-// the image of the release.
+// upgrades and removes HelmOp in a management cluster with releases, by clusterctl and by Cluster API Operator. The
+// manager's Pods are processes of the program in the image of the release.
 func TestPublishedRelease(t *testing.T) {
 	if os.Getenv(releaseEnv) == "" {
 		t.Skipf("to make releases takes minutes, and %s is not set; see `make test-release`", releaseEnv)
@@ -50,6 +50,7 @@ func TestPublishedRelease(t *testing.T) {
 	s.step("clusterctl upgrade apply touches no release", p.upgrade)
 	s.step("clusterctl delete keeps the kinds, HelmOps and releases", p.remove)
 	s.step("clusterctl delete --include-crd touches no release and leaves nothing behind", p.removeAll)
+	s.step("Cluster API Operator", p.operate)
 }
 
 // published are two versions of HelmOp in the folder out of a checkout and in a registry, and an installation of them.
