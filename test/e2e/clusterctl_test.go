@@ -305,8 +305,8 @@ func (s *scenario) uids() map[string]string {
 	return uids
 }
 
-// earlier returns a folder with the earlier state of this repository, see commitBefore. In a checkout without the commit,
-// such as a shallow one, it returns this checkout: then, only the versions differ.
+// earlier returns a folder with the earlier state of this repository, see commitBefore. In a checkout without the
+// commit, such as a shallow one, it returns this checkout: then, only the versions differ.
 func (s *scenario) earlier() string {
 	s.Helper()
 	commit, err := s.commitBefore(earlierCommit)

@@ -52,8 +52,8 @@ func (p *published) prepare(s *scenario) {
 	p.shellIn(s, p.work, "git clone --quiet --no-checkout 'file://"+s.env.Root()+"' checkout")
 }
 
-// shell runs commands of a user in the checkout: with an empty home folder, and with the programs of prepare. It returns
-// the output.
+// shell runs commands of a user in the checkout: with an empty home folder, and with the programs of prepare. It
+// returns the output.
 func (p *published) shell(s *scenario, commands string) string {
 	s.Helper()
 	return p.shellIn(s, p.checkout, commands)
