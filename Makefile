@@ -138,6 +138,11 @@ test-migrations: testbed-binaries ## The migrations, with the programs of all ot
 	@go run ./hack/cmd/testrun -- HELMOP_MIGRATIONS=1 -vet=off -count=1 -timeout=$(E2E_TIMEOUT) '-run=^TestMigrate' \
 		./test/e2e
 
+.PHONY: test-release
+test-release: testbed-binaries ## Two releases, made, verified, installed, upgraded, removed as users do; takes minutes
+	@go run ./hack/cmd/testrun -- HELMOP_RELEASE=1 -vet=off -count=1 -timeout=$(E2E_TIMEOUT) '-run=^TestPublished' \
+		./test/e2e
+
 .PHONY: test-cuts
 test-cuts: testbed-binaries ## Actions interrupted at each of their requests, in every way; `test` runs a sample
 	@HELMOP_SAMPLE=all go run ./hack/cmd/testrun -- -vet=off -count=1 -timeout=30m '-run=$(CUT)' ./internal/helmclient
@@ -204,6 +209,10 @@ release-manifests: ## The files that clusterctl installs, in out/addon-helmop/RE
 
 .PHONY: release
 release: ## All files of a release, in out/addon-helmop/RELEASE_TAG (IMG, PLATFORMS, CLI_PLATFORMS, KEY, PUSH)
+	@[[ '$(COMMIT)' != unknown && '$(COMMIT_DATE)' != unknown ]] || \
+		{ echo 'This is no checkout of Git, so the commit is not known: set COMMIT and COMMIT_DATE' >&2; exit 1; }
+	@[[ $$(git rev-parse --is-shallow-repository 2>/dev/null) != true ]] || \
+		{ echo 'This checkout is shallow, without former commits: run git fetch --unshallow --tags' >&2; exit 1; }
 	@[[ '$(DIRTY)' == 1 || -z $$(git status --porcelain) ]] || \
 		{ echo 'The tree has changes that are not committed: commit them, or set DIRTY=1' >&2; exit 1; }
 	rm -rf 'out/addon-helmop/$(RELEASE_TAG)'

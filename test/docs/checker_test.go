@@ -38,7 +38,7 @@ var otherResources = strings.Fields(`
 	crd customresourcedefinition customresourcedefinitions csinodes storageclasses
 	gatewayclasses fluxinstances ocirepositories kustomizations
 	kubeadmcontrolplane kubeadmcontrolplanes dockercluster dockerclusters dockermachine dockermachines
-	providers.clusterctl.cluster.x-k8s.io`)
+	addonprovider addonproviders providers.clusterctl.cluster.x-k8s.io`)
 
 // otherPrograms are accepted without checks of their arguments.
 var otherPrograms = strings.Fields(`

@@ -305,32 +305,45 @@ func (s *scenario) uids() map[string]string {
 	return uids
 }
 
-// earlier returns a folder with the earlier state of this repository: the commit of HELMOP_UPGRADE_FROM, or the newest
-// tag, or earlierCommit. In a checkout without the commit, such as a shallow one, it returns this checkout: then, only
-// the versions differ.
+// earlier returns a folder with the earlier state of this repository, see commitBefore. In a checkout without the
+// commit, such as a shallow one, it returns this checkout: then, only the versions differ.
 func (s *scenario) earlier() string {
 	s.Helper()
-	git := func(args ...string) (string, error) {
-		cmd := exec.CommandContext(s.Context(), "git", args...)
-		cmd.Dir = s.env.Root()
-		out, err := cmd.Output()
-		return strings.TrimSpace(string(out)), err
+	commit, err := s.commitBefore(earlierCommit)
+	if err != nil && os.Getenv(earlierVariable) == "" {
+		s.Logf("the earlier build is this checkout: %v", err)
+		return s.env.Root()
 	}
-	commit := os.Getenv(earlierVariable)
-	if commit == "" {
-		commit = earlierCommit
-		if tag, err := git("describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", "HEAD^"); err == nil {
-			commit = tag
-		}
-		if _, err := git("cat-file", "-e", commit+"^{commit}"); err != nil {
-			s.Logf("the earlier build is this checkout, because it does not have the commit %s: %v", commit, err)
-			return s.env.Root()
-		}
-	}
+	s.must(err)
 	folder := s.TempDir()
 	archive := filepath.Join(folder, "tree.tar")
-	_, err := git("archive", "--output", archive, commit)
+	_, err = s.git("archive", "--output", archive, commit)
 	s.must(err)
 	s.must(exec.CommandContext(s.Context(), "tar", "-x", "-f", archive, "-C", folder).Run())
 	return folder
+}
+
+// commitBefore returns the earlier state of this repository: the commit of HELMOP_UPGRADE_FROM, or the newest tag, or
+// untagged. It returns an error if the checkout does not have the commit.
+func (s *scenario) commitBefore(untagged string) (string, error) {
+	s.Helper()
+	commit := os.Getenv(earlierVariable)
+	if commit == "" {
+		commit = untagged
+		if tag, err := s.git("describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", "HEAD^"); err == nil {
+			commit = tag
+		}
+	}
+	if _, err := s.git("cat-file", "-e", commit+"^{commit}"); err != nil {
+		return "", fmt.Errorf("this checkout does not have the commit %s: %w", commit, err)
+	}
+	return commit, nil
+}
+
+// git runs a command of Git in this checkout, and returns its output.
+func (s *scenario) git(args ...string) (string, error) {
+	cmd := exec.CommandContext(s.Context(), "git", args...)
+	cmd.Dir = s.env.Root()
+	out, err := cmd.Output()
+	return strings.TrimSpace(string(out)), err
 }

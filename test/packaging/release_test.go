@@ -93,6 +93,35 @@ func TestRelease(t *testing.T) {
 	t.Run("artifacts in the registry", func(t *testing.T) { checkPushed(t, signed.pushed, public) })
 }
 
+// TestReleaseNeedsTheHistory checks that a release of a commit that is not known, or whose history is not known, fails
+// at once, and says what to do.
+func TestReleaseNeedsTheHistory(t *testing.T) {
+	t.Parallel()
+	shallow := filepath.Join(t.TempDir(), "shallow")
+	from, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := command("git", "clone", "--quiet", "--depth=1", "file://"+from, shallow); err != nil {
+		t.Skipf("Git cannot clone the tree, which is an archive of the sources: %v", err)
+	}
+	for name, one := range map[string]struct{ folder, want string }{
+		"shallow checkout": {folder: shallow, want: "git fetch --unshallow"},
+		"no checkout":      {folder: t.TempDir(), want: "set COMMIT and COMMIT_DATE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			makefile := filepath.Join(from, "Makefile")
+			cmd := exec.CommandContext(t.Context(), "make", "release", "DIRTY=1", "--file="+makefile)
+			cmd.Dir = one.folder
+			cmd.Env = append(os.Environ(), "MAKEFLAGS=")
+			if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), one.want) {
+				t.Errorf("%v, want an error with %q\n%s", err, one.want, out)
+			}
+		})
+	}
+}
+
 // makeRelease runs `make release` for this machine's platform in a copy of the tree.
 func makeRelease(t *testing.T, variables ...string) releaseRun {
 	t.Helper()

@@ -32,7 +32,7 @@ const (
 // StartCAAPH builds the manager of the Cluster API add-on provider for Helm, installs its CustomResourceDefinitions and
 // webhooks, and starts the manager with the rights of the administrator. It returns when the manager is ready.
 func (m *Management) StartCAAPH(ctx context.Context, opts ToolOptions) (*process.Process, error) {
-	binary, err := opts.build(ctx, caaphTool, caaphModule)
+	binary, err := opts.Build(ctx, caaphTool, caaphModule)
 	if err != nil {
 		return nil, err
 	}

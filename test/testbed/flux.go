@@ -22,7 +22,7 @@ const (
 //
 // The source-controller does not run: the caller serves the charts, and writes the status of their sources.
 func (m *Management) StartFlux(ctx context.Context, opts ToolOptions) (*process.Process, error) {
-	binary, err := opts.build(ctx, fluxTool, fluxModule)
+	binary, err := opts.Build(ctx, fluxTool, fluxModule)
 	if err != nil {
 		return nil, err
 	}

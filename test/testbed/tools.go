@@ -17,14 +17,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
 
-// ToolOptions configure programs of another project that run beside HelmOp: StartCAAPH, StartFlux and StartFleet.
+// ToolOptions configure programs of another project that run beside HelmOp: StartCAAPH, StartFlux, StartFleet and
+// StartOperator.
 type ToolOptions struct {
 	// Root is the repository's root folder. Required.
 	Root string
 	// Dir is the work folder. Required.
 	Dir string
-	// Args are further flags of the program. Default: none. StartFleet ignores them.
-	Args []string
+	// Args are further flags of the program, and Env further variables. Default: none. StartFleet ignores them.
+	Args, Env []string
 }
 
 // toolEnv is the environment of the go command for the modules of tools.
@@ -34,10 +35,11 @@ var toolEnv = []string{"CGO_ENABLED=0", "GOWORK=off"}
 // without the tools.
 func (o ToolOptions) folder(name string) string { return filepath.Join(o.Root, "hack", "tools", name) }
 
-// build builds a tool from the module that its folder pins, and returns the path of the program.
-func (o ToolOptions) build(ctx context.Context, name, module string) (binary string, err error) {
+// Build builds a package of a tool from the module that the tool's folder in hack/tools pins, and returns the path of
+// the program.
+func (o ToolOptions) Build(ctx context.Context, name, pkg string) (binary string, err error) {
 	binary = filepath.Join(o.Dir, name)
-	return binary, o.buildAll(ctx, name, binary, module)
+	return binary, o.buildAll(ctx, name, binary, pkg)
 }
 
 // buildAll builds packages of a tool. If there are several, output is a folder, with a separator at its end.
@@ -94,7 +96,8 @@ func (m *Management) installCRDsOf(folders ...string) error {
 
 // startTool starts a tool, and waits until the address answers.
 func startTool(ctx context.Context, opts ToolOptions, spec process.Spec, ready string) (*process.Process, error) {
-	spec.Args, spec.LogFile = append(spec.Args, opts.Args...), filepath.Join(opts.Dir, "manager.log")
+	spec.Args, spec.Env = append(spec.Args, opts.Args...), append(spec.Env, opts.Env...)
+	spec.LogFile = filepath.Join(opts.Dir, "manager.log")
 	p, err := process.Start(spec)
 	if err != nil {
 		return nil, err
