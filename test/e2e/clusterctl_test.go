@@ -51,7 +51,7 @@ type clusterctlLife struct {
 
 // TestClusterctlUpgrade installs an earlier build of HelmOp by clusterctl, runs each of the two builds with the kinds
 // of the other, upgrades the earlier one in the middle of a rollout, deletes HelmOp without its kinds, installs it
-// again, and deletes it with its kinds.
+// again, upgrades it to kinds with another stored version, and deletes it with its kinds.
 func TestClusterctlUpgrade(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{NoInstall: true, NoManager: true})
@@ -72,6 +72,7 @@ func TestClusterctlUpgrade(t *testing.T) {
 	s.step("generate provider writes the components", life.generate)
 	s.step("delete keeps the kinds, HelmOps and releases", life.delete)
 	s.step("init continues with the same HelmOps", life.installAgain)
+	s.step("upgrade apply stores all objects in the next API version", life.migrateStorage)
 	s.step("delete --include-crd leaves nothing behind", life.deleteAll)
 }
 

@@ -104,9 +104,15 @@ func (p *published) goEnvironment(s *scenario) []string {
 // codeBlock matches a block of commands in a page, which may be a part of a list.
 var codeBlock = regexp.MustCompile("(?ms)^( *)```sh\n(.*?)^ *```$")
 
-// documented returns the block of commands below a heading that contains a text. The names of the examples are replaced
-// by those of the test.
+// documented returns a block of commands, with the names of the test instead of those of the examples.
 func (p *published) documented(s *scenario, page, heading, contains string) string {
+	s.Helper()
+	return strings.NewReplacer("registry.example.com", p.registry.Host(), "v0.2.0", laterVersion).
+		Replace(s.documented(page, heading, contains))
+}
+
+// documented returns the block of commands below a heading of a page that contains a text.
+func (s *scenario) documented(page, heading, contains string) string {
 	s.Helper()
 	text, err := os.ReadFile(filepath.Join(s.env.Root(), filepath.FromSlash(page)))
 	s.must(err)
@@ -116,7 +122,7 @@ func (p *published) documented(s *scenario, page, heading, contains string) stri
 	for _, block := range codeBlock.FindAllStringSubmatch(section, -1) {
 		commands := strings.ReplaceAll("\n"+block[2], "\n"+block[1], "\n")
 		if strings.Contains(commands, contains) {
-			return strings.NewReplacer("registry.example.com", p.registry.Host(), "v0.2.0", laterVersion).Replace(commands)
+			return commands
 		}
 	}
 	s.Fatalf("%s has no commands with %q below %q", page, contains, heading)
