@@ -124,8 +124,8 @@ func fleetSecrets(ctx context.Context, c *kube.Client, helmOps []*unstructured.U
 func forgottenItems(ctx context.Context, c *kube.Client, clusters []*metav1.PartialObjectMetadata) (
 	[]migrate.Item, error,
 ) {
-	helmOps, _, err := kube.ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, client.InNamespace(c.Namespace))
-	if err != nil && !kube.IsKindMissing(err) {
+	helmOps, err := helmOpsOf(ctx, c)
+	if err != nil {
 		return nil, err
 	}
 	var items []migrate.Item
