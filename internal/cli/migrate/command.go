@@ -179,11 +179,15 @@ func (m *migration) run(ctx context.Context, names []string) error {
 		m.Note("namespace %q has nothing to migrate from %s", m.client.Namespace, m.from)
 		return nil
 	}
+	if m.undo {
+		return m.handBack(bounded, plan)
+	}
+	if err := m.settleGaps(bounded, plan); err != nil {
+		return err
+	}
 	switch {
 	case m.apply:
 		return m.handOver(ctx, plan)
-	case m.undo:
-		return m.handBack(bounded, plan)
 	case m.output == "yaml":
 		return m.printHelmOps(plan)
 	default:

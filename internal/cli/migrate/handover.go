@@ -10,9 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -122,20 +120,9 @@ func (m *migration) checkOwner(ctx context.Context, item *migrate.Item, helmOp *
 }
 
 // check refuses an item with gaps that block it.
-func (m *migration) check(ctx context.Context, item *migrate.Item) error {
+func (m *migration) check(_ context.Context, item *migrate.Item) error {
 	var open []string
 	for _, gap := range item.Blocked() {
-		if gap.Secret != "" {
-			secret := &metav1.PartialObjectMetadata{}
-			secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-			err := m.client.Get(ctx, client.ObjectKey{Namespace: item.HelmOp.Namespace, Name: gap.Secret}, secret)
-			if err == nil {
-				continue
-			}
-			if !apierrors.IsNotFound(err) {
-				return kube.Explain(err)
-			}
-		}
 		open = append(open, gap.String())
 	}
 	if len(open) > 0 {
