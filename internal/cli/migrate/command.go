@@ -40,15 +40,17 @@ type migration struct {
 	acceptInstall bool
 	preview       bool
 	timeout       time.Duration
-	client        *kube.Client
-	tool          tool
+	// heldDelay is how long all missing releases must need a user before the command ends.
+	heldDelay time.Duration
+	client    *kube.Client
+	tool      tool
 }
 
 // Commands returns the commands of the package.
 func Commands(o kube.Options) []*cobra.Command { return []*cobra.Command{newMigrate(o)} }
 
 func newMigrate(o kube.Options) *cobra.Command {
-	m := &migration{Base: kube.NewBase(o)}
+	m := &migration{Base: kube.NewBase(o), heldDelay: heldDelay}
 	cmd := &cobra.Command{
 		Use:   "migrate --from " + strings.Join(toolNames, "|") + " [NAME...]",
 		Short: "Take over releases from another tool",
