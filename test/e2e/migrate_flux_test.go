@@ -26,7 +26,8 @@ const fluxInterval = 5 * time.Second
 func TestMigrateFlux(t *testing.T) {
 	beginMigration(t)
 	s := newScenarioIn(t, ownEnvironment(t, environment.Options{}))
-	s.startTool("flux", s.env.Management.StartFlux, "--requeue-dependency=1s", "--interval-jitter-percentage=0")
+	s.startTool("flux", s.env.Management.StartFlux,
+		testbed.ToolOptions{Args: []string{"--requeue-dependency=1s", "--interval-jitter-percentage=0"}})
 	workloads := s.clusters(
 		testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}},
 		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}},

@@ -25,6 +25,8 @@ type ToolOptions struct {
 	Dir string
 	// Args are further flags of the program. Default: none. StartFleet ignores them.
 	Args []string
+	// Env are further variables of its environment. Default: none. StartFleet ignores them.
+	Env []string
 }
 
 // toolEnv is the environment of the go command for the modules of tools.
@@ -95,6 +97,7 @@ func (m *Management) installCRDsOf(folders ...string) error {
 // startTool starts a tool, and waits until the address answers.
 func startTool(ctx context.Context, opts ToolOptions, spec process.Spec, ready string) (*process.Process, error) {
 	spec.Args, spec.LogFile = append(spec.Args, opts.Args...), filepath.Join(opts.Dir, "manager.log")
+	spec.Env = append(spec.Env, opts.Env...)
 	p, err := process.Start(spec)
 	if err != nil {
 		return nil, err
