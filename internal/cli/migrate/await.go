@@ -63,7 +63,7 @@ func (m *migration) awaitReleases(ctx context.Context, item *migrate.Item, words
 	if len(item.Releases) == 0 {
 		return nil
 	}
-	w := &awaited{m: m, item: item, words: words, began: time.Now(), told: map[string]bool{}}
+	w := &awaited{m: m, item: item, words: words, began: time.Now(), noted: map[string]bool{}}
 	w.missing = w.findMissing()
 	if err := w.follow(ctx); !errors.Is(err, errComplete) {
 		lines := make([]string, 0, maxMissing)
@@ -94,8 +94,8 @@ type awaited struct {
 	helmOps  map[client.ObjectKey]*addonsv1.HelmOp
 	releases map[client.ObjectKey]*addonsv1.HelmOpRelease
 	missing  []missing
-	// told are the problems that the wait has printed, and progress is the last line of progress.
-	told     map[string]bool
+	// noted are the problems that the wait has printed, and progress is the last line of progress.
+	noted    map[string]bool
 	progress string
 	printed  time.Time
 	// heldSince is since when all missing releases need a user; zero if one does not.
@@ -211,8 +211,8 @@ func (w *awaited) print() {
 		if missing.isHeld {
 			held++
 		}
-		if missing.problem != "" && !w.told[missing.problem] {
-			w.told[missing.problem] = true
+		if missing.problem != "" && !w.noted[missing.problem] {
+			w.noted[missing.problem] = true
 			w.m.Note("%s: %s", name, missing.note)
 		}
 	}

@@ -120,7 +120,7 @@ func TestHeldReleaseDoesNotStopOthers(t *testing.T) {
 	if err := w.client.Update(t.Context(), helmOp); err != nil {
 		t.Fatal(err)
 	}
-	a := &awaited{m: &w.migration, item: item, told: map[string]bool{}}
+	a := &awaited{m: &w.migration, item: item, noted: map[string]bool{}}
 	a.helmOps = map[client.ObjectKey]*addonsv1.HelmOp{client.ObjectKeyFromObject(helmOp): helmOp}
 	children := map[string]*addonsv1.HelmOpRelease{}
 	look := func() error {
@@ -167,7 +167,7 @@ func TestHeldReleaseDoesNotStopOthers(t *testing.T) {
 func TestProgress(t *testing.T) {
 	w := newWorld(t, "caaph", caaphObjects)
 	a := &awaited{m: &w.migration, item: &w.plan().Items[0], words: releaseWords{noun: "adoption"}, began: time.Now(),
-		told: map[string]bool{}, releases: map[client.ObjectKey]*addonsv1.HelmOpRelease{}}
+		noted: map[string]bool{}, releases: map[client.ObjectKey]*addonsv1.HelmOpRelease{}}
 	for _, since := range []time.Duration{0, 0, progressInterval} {
 		a.printed = a.printed.Add(-since)
 		if err := a.look(func() {}); err != nil {
