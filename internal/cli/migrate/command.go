@@ -70,8 +70,7 @@ With --apply, the command hands the releases over:
 
   1. It pauses the object of the other tool.
   2. It creates the HelmOp, and before that the annotations or labels on Clusters that the HelmOp needs.
-  3. It waits until HelmOp has adopted each release. An adoption does not create a Helm revision. If HelmOp does not
-     adopt a release, the command prints the reason at once.
+  3. It waits until HelmOp has adopted each release, without a new Helm revision, and prints each problem at once.
   4. It deletes the object of the other tool, in a way that does not uninstall the releases.
 
 Fleet does not hand a release over. With --accept-install, the command sets keepResources in the HelmOp of Fleet,
