@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
 // IsAdopted reports whether a HelmOpRelease has adopted a release, and if not, what is missing. child is nil if there
@@ -27,6 +28,8 @@ func IsAdopted(release *Release, child *addonsv1.HelmOpRelease) (adopted bool, m
 	case child.Spec.Release != want:
 		return false, fmt.Sprintf("%s: HelmOp names the release %s/%s, and the existing release is %s/%s", where,
 			child.Spec.Release.Namespace, child.Spec.Release.Name, want.Namespace, want.Name)
+	case conditions.IsTrue(child, addonsv1.PausedCondition):
+		return false, fmt.Sprintf("%s: Paused: %s", where, conditions.GetMessage(child, addonsv1.PausedCondition))
 	case child.Status.ObservedGeneration != child.Generation || released == nil:
 		return false, where + ": HelmOp has not reconciled the release yet"
 	case released.Status != metav1.ConditionTrue:
@@ -35,6 +38,20 @@ func IsAdopted(release *Release, child *addonsv1.HelmOpRelease) (adopted bool, m
 		return false, where + ": HelmOp has not read the release yet"
 	default:
 		return true, ""
+	}
+}
+
+// IsHeld reports whether HelmOp does nothing more for a release before a user acts: HelmOp refuses to change the
+// release, or does not retry what failed. revision is the newest HelmOp revision; 0 if it is not known.
+func IsHeld(child *addonsv1.HelmOpRelease, revision int64) bool {
+	if revision == 0 || apiutil.RevisionOf(child) != revision || child.Status.ObservedGeneration != child.Generation {
+		return false
+	}
+	switch conditions.GetReason(child, addonsv1.ReleasedCondition) {
+	case addonsv1.AdoptionWouldChangeReason, addonsv1.ReleaseConflictReason:
+		return true
+	default:
+		return conditions.IsTrue(child, addonsv1.StalledCondition)
 	}
 }
 

@@ -25,6 +25,9 @@ type FleetObjects struct {
 	// Secrets are the Secrets with the access to charts, by their names. All are in the namespace of the HelmOps. A Secret
 	// that cannot be read is left out.
 	Secrets map[string]FleetSecret
+
+	// Migrated are all HelmOps of the namespace that are not Fleet's: earlier runs may have migrated dependencies.
+	Migrated []*addonsv1.HelmOp
 }
 
 // FleetSecret is what a conversion needs from a Secret with the access to a chart. It contains no credential.
@@ -57,7 +60,7 @@ func FromFleet(objects FleetObjects, clusters []*metav1.PartialObjectMetadata) *
 	}
 	for i := range plan.Items {
 		if item := &plan.Items[i]; item.HelmOp != nil {
-			item.setFleetDependencies(plan, dependencies[item.From[0]])
+			item.setFleetDependencies(plan, objects.Migrated, dependencies[item.From[0]])
 		}
 	}
 	plan.sort()
@@ -263,7 +266,7 @@ func parseFleetRelease(text string) (namespace, name string, ok bool) {
 }
 
 // setFleetDependencies converts dependencies between Bundles to those between HelmOps.
-func (i *Item) setFleetDependencies(plan *Plan, dependencies []fleetDependency) {
+func (i *Item) setFleetDependencies(plan *Plan, migrated []*addonsv1.HelmOp, dependencies []fleetDependency) {
 	for _, dependency := range dependencies {
 		if dependency.Name == "" {
 			i.gap("spec.dependsOn", "HelmOp depends on HelmOps by their names; the release does not wait for Bundles of "+
@@ -274,7 +277,18 @@ func (i *Item) setFleetDependencies(plan *Plan, dependencies []fleetDependency) 
 			return other.HelmOp != nil && other.HelmOp != i.HelmOp && other.HelmOp.Namespace == i.HelmOp.Namespace &&
 				other.From[0].Name == dependency.Name
 		})
-		if at < 0 {
+		name := ""
+		if at >= 0 {
+			name = plan.Items[at].HelmOp.Name
+		} else {
+			origin := Object{Kind: FleetHelmOpKind.Kind, Namespace: i.HelmOp.Namespace, Name: dependency.Name}.Origin()
+			for _, helmOp := range migrated {
+				if helmOp.Annotations[addonsv1.MigratedFromAnnotation] == origin && helmOp.Name != i.HelmOp.Name {
+					name = helmOp.Name
+				}
+			}
+		}
+		if name == "" {
 			i.gap("spec.dependsOn", "the Bundle %q is not migrated to a HelmOp of this namespace; the release does not wait "+
 				"for it", dependency.Name)
 			continue
@@ -282,7 +296,6 @@ func (i *Item) setFleetDependencies(plan *Plan, dependencies []fleetDependency) 
 		if states := dependency.AcceptedStates; len(states) > 0 && !slices.Equal(states, []string{"Ready"}) {
 			i.gap("spec.dependsOn", "HelmOp waits until the release of %q is Ready, and not for other states", dependency.Name)
 		}
-		name := plan.Items[at].HelmOp.Name
 		if !slices.ContainsFunc(i.HelmOp.Spec.DependsOn, func(d addonsv1.Dependency) bool { return d.Name == name }) {
 			i.HelmOp.Spec.DependsOn = append(i.HelmOp.Spec.DependsOn, addonsv1.Dependency{Name: name})
 		}

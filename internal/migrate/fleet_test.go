@@ -719,3 +719,28 @@ templateValues:
 		})
 	}
 }
+
+// TestFleetMigratedDependency has a dependency that an earlier run migrated, one of the same name that it did not, and
+// a dependency of the object on itself.
+func TestFleetMigratedDependency(t *testing.T) {
+	app := fleetObject("app", `
+  helm: {repo: "oci://registry.example/charts/app", version: 1.0.0}
+  dependsOn: [{name: base}, {name: other}, {name: app}]
+`)
+	plan := FromFleet(FleetObjects{HelmOps: parse(t, app), Deployments: parse(t, fleetDeployed("app", "one")),
+		Clusters: parse(t, fleetClusters), Migrated: []*addonsv1.HelmOp{newHelmOp("fleet", "base", "HelmOp/fleet/base"),
+			newHelmOp("fleet", "other", ""), newHelmOp("fleet", "app", "HelmOp/fleet/app")}}, capiClusters())
+	item := &plan.Items[0]
+	if diff := cmp.Diff([]addonsv1.Dependency{{Name: "base"}}, item.HelmOp.Spec.DependsOn); diff != "" {
+		t.Error(diff)
+	}
+	missing := 0
+	for _, gap := range item.Gaps {
+		if gap.Field == "spec.dependsOn" {
+			missing++
+		}
+	}
+	if missing != 2 {
+		t.Errorf("gaps: %q", gaps(item))
+	}
+}

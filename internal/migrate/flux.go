@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,23 +28,30 @@ const (
 	fluxNameLabel = "helm.toolkit.fluxcd.io/name"
 )
 
+// FluxObjects are what a migration from Flux reads.
+type FluxObjects struct {
+	// Releases are the HelmReleases.
+	Releases []*unstructured.Unstructured
+
+	// Sources are the OCIRepositories and HelmRepositories.
+	Sources []*unstructured.Unstructured
+
+	// Clusters are all Clusters of the namespace.
+	Clusters []*metav1.PartialObjectMetadata
+
+	// HelmOps are all HelmOps of the namespace, for a migration that has begun.
+	HelmOps []*addonsv1.HelmOp
+}
+
 // FromFlux converts HelmReleases that install charts in Clusters by their kubeconfigs. HelmReleases that differ only in
-// their Cluster, and whose dependencies do, become one HelmOp. sources are the OCIRepositories and HelmRepositories,
-// and clusters are the names of all Clusters.
-func FromFlux(releases, sources []*unstructured.Unstructured, clusters []types.NamespacedName) *Plan {
-	reader := fluxReader{sources: map[crossName]*fluxSource{}, clusters: clusters}
-	for _, object := range sources {
-		source := &fluxSource{}
-		if err := decode(object, source); err == nil {
-			reader.sources[crossName{object.GetKind(), object.GetName(), object.GetNamespace()}] = source
-		}
-	}
-	slices.SortFunc(releases, func(a, b *unstructured.Unstructured) int {
-		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
-	})
-	converted := fluxItems{numbers: map[types.NamespacedName]int{}, keys: map[int]string{}}
+// their Cluster, and whose dependencies do, become one HelmOp. A HelmRelease whose migration has not begun becomes a
+// part of the HelmOp of an equal HelmRelease whose migration has begun: the command may have been interrupted while it
+// paused them.
+func FromFlux(objects FluxObjects) *Plan {
+	reader := newFluxReader(objects)
+	converted := fluxItems{reader: reader, numbers: map[types.NamespacedName]int{}, keys: map[int]string{}}
 	begun := map[Object]string{}
-	for i, object := range releases {
+	for i, object := range objects.Releases {
 		item, dependsOn := reader.item(object)
 		_, begun[item.From[0]] = Step(object)
 		converted.items = append(converted.items, fluxItem{item, dependsOn, begun[item.From[0]]})
@@ -51,15 +59,23 @@ func FromFlux(releases, sources []*unstructured.Unstructured, clusters []types.N
 	}
 	plan, alike := &Plan{}, map[string]int{}
 	var dependencies [][]fluxDependency
-	for n := range converted.items {
+	for _, n := range converted.order() {
 		item := &converted.items[n]
 		if item.HelmOp != nil {
-			key := converted.likeness(n)
-			if i, ok := alike[key]; ok {
-				plan.Items[i].join(&item.Item)
+			key, more := converted.groupKeys(n)
+			group, isJoined := alike[key]
+			if !isJoined {
+				group = len(plan.Items)
+			}
+			for _, key := range append(more, key) {
+				if _, ok := alike[key]; !ok {
+					alike[key] = group
+				}
+			}
+			if isJoined {
+				plan.Items[group].join(&item.Item)
 				continue
 			}
-			alike[key] = len(plan.Items)
 		}
 		plan.Items, dependencies = append(plan.Items, item.Item), append(dependencies, item.dependsOn)
 	}
@@ -67,7 +83,7 @@ func FromFlux(releases, sources []*unstructured.Unstructured, clusters []types.N
 	for i := range plan.Items {
 		if item := &plan.Items[i]; item.HelmOp != nil {
 			item.selectMarked()
-			item.setDependencies(plan, dependencies[i])
+			item.setDependencies(reader, plan, dependencies[i])
 		}
 	}
 	plan.sort()
@@ -84,15 +100,45 @@ type fluxItem struct {
 
 // fluxItems are all HelmReleases.
 type fluxItems struct {
-	items []fluxItem
+	reader *fluxReader
+	items  []fluxItem
 	// numbers are the places of the HelmReleases in items.
 	numbers map[types.NamespacedName]int
 	// keys are the known results of likeness.
 	keys map[int]string
 }
 
+// order returns the places of all items. An item whose migration has begun comes before the others, and the item from
+// which an existing HelmOp was made comes first: the HelmOp names this item.
+func (f *fluxItems) order() []int {
+	places, rank := make([]int, len(f.items)), make([]int, len(f.items))
+	for n := range f.items {
+		places[n] = n
+		item := &f.items[n]
+		helmOp := f.reader.helmOps[types.NamespacedName{Namespace: item.From[0].Namespace, Name: item.begun}]
+		switch {
+		case item.begun == "":
+			rank[n] = 2
+		case helmOp == nil || helmOp.Annotations[addonsv1.MigratedFromAnnotation] != item.From[0].Origin():
+			rank[n] = 1
+		}
+	}
+	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(rank[a], rank[b]) })
+	return places
+}
+
+// groupKeys returns the key of the group of an item, and more keys of this group: items with one of them and without a
+// begun migration join the group. Between items whose migration to the same HelmOp has begun, the dependencies do not
+// count: the HelmOp exists, and a dependency may be deleted.
+func (f *fluxItems) groupKeys(n int) (key string, more []string) {
+	if begun := f.items[n].begun; begun != "" {
+		return f.digest(n, begun), []string{f.likeness(n)}
+	}
+	return f.likeness(n), nil
+}
+
 // likeness is the same for HelmReleases that differ only in their Cluster, and whose dependencies are alike and for the
-// same Cluster. The dependencies of a HelmRelease whose migration has begun do not count.
+// same Cluster.
 func (f *fluxItems) likeness(n int) string {
 	if key, ok := f.keys[n]; ok {
 		return key
@@ -101,21 +147,39 @@ func (f *fluxItems) likeness(n int) string {
 	f.keys[n] = item.From[0].Name // It ends a circle of dependencies.
 	var dependencies []any
 	for _, dependency := range item.dependsOn {
-		if item.begun != "" {
-			break // The HelmOp exists, and the command may have deleted the dependency.
-		}
 		key := types.NamespacedName{Namespace: nonEmpty(dependency.Namespace, item.HelmOp.Namespace), Name: dependency.Name}
 		other, ok := f.numbers[key]
-		if ok && f.items[other].HelmOp != nil && slices.Equal(f.items[other].Clusters(), item.Clusters()) {
+		isOfCluster := ok && f.items[other].HelmOp != nil && slices.Equal(f.items[other].Clusters(), item.Clusters())
+		if name := f.migratedTo(&item.Item, key, other, isOfCluster); name != "" {
+			key = types.NamespacedName{Name: "HelmOp " + name}
+		} else if isOfCluster {
 			key = types.NamespacedName{Name: f.likeness(other)}
 		}
 		dependencies = append(dependencies, []any{key, dependency.ReadyExpr})
 	}
-	// All parts are of types that can be written as JSON.
-	data, _ := json.Marshal([]any{item.HelmOp.Namespace, item.HelmOp.Name, item.HelmOp.Spec, dependencies, item.Gaps,
-		item.begun})
-	f.keys[n] = apiutil.HexDigest(string(data))
+	f.keys[n] = f.digest(n, dependencies)
 	return f.keys[n]
+}
+
+// migratedTo returns the name of the existing HelmOp of a dependency of an item; empty if there is none. other is the
+// place of the dependency if isOfCluster is true.
+func (f *fluxItems) migratedTo(item *Item, dependency types.NamespacedName, other int, isOfCluster bool) string {
+	if !isOfCluster {
+		return f.reader.migrated(item, dependency)
+	}
+	begun := f.items[other].begun
+	if f.reader.helmOps[types.NamespacedName{Namespace: dependency.Namespace, Name: begun}] == nil {
+		return ""
+	}
+	return begun
+}
+
+// digest returns a text that is the same for items with the same HelmOp and the same other part.
+func (f *fluxItems) digest(n int, other any) string {
+	item := &f.items[n]
+	// All parts are of types that can be written as JSON.
+	data, _ := json.Marshal([]any{item.HelmOp.Namespace, item.HelmOp.Name, item.HelmOp.Spec, item.Gaps, other})
+	return apiutil.HexDigest(string(data))
 }
 
 // join adds the objects of an item with the same HelmOp.
@@ -147,7 +211,7 @@ func (p *Plan) nameUniquely(begun map[Object]string) {
 }
 
 // setDependencies converts dependencies between HelmReleases to those between HelmOps.
-func (i *Item) setDependencies(plan *Plan, dependencies []fluxDependency) {
+func (i *Item) setDependencies(reader *fluxReader, plan *Plan, dependencies []fluxDependency) {
 	for _, dependency := range dependencies {
 		namespace := nonEmpty(dependency.Namespace, i.HelmOp.Namespace)
 		at := slices.IndexFunc(plan.Items, func(other Item) bool {
@@ -156,7 +220,13 @@ func (i *Item) setDependencies(plan *Plan, dependencies []fluxDependency) {
 					return o.Namespace == namespace && o.Name == dependency.Name
 				})
 		})
-		if at < 0 || at < len(plan.Items) && plan.Items[at].HelmOp == i.HelmOp {
+		name := ""
+		if at >= 0 && plan.Items[at].HelmOp != i.HelmOp {
+			name = plan.Items[at].HelmOp.Name
+		} else if at < 0 {
+			name = reader.migrated(i, types.NamespacedName{Namespace: namespace, Name: dependency.Name})
+		}
+		if name == "" {
 			i.gap("spec.dependsOn", "%s/%s is not migrated to a HelmOp of this namespace; the release does not wait for it",
 				namespace, dependency.Name)
 			continue
@@ -165,7 +235,6 @@ func (i *Item) setDependencies(plan *Plan, dependencies []fluxDependency) {
 			i.gap("spec.dependsOn", "the readyExpr of %q is about a HelmRelease; write one about a HelmOpRelease",
 				dependency.Name)
 		}
-		name := plan.Items[at].HelmOp.Name
 		if !slices.ContainsFunc(i.HelmOp.Spec.DependsOn, func(d addonsv1.Dependency) bool { return d.Name == name }) {
 			i.HelmOp.Spec.DependsOn = append(i.HelmOp.Spec.DependsOn, addonsv1.Dependency{Name: name})
 		}
@@ -175,7 +244,86 @@ func (i *Item) setDependencies(plan *Plan, dependencies []fluxDependency) {
 // fluxReader converts HelmReleases.
 type fluxReader struct {
 	sources  map[crossName]*fluxSource
-	clusters []types.NamespacedName
+	clusters map[types.NamespacedName]*metav1.PartialObjectMetadata
+	helmOps  map[types.NamespacedName]*addonsv1.HelmOp
+	// shared are ConfigMaps and Secrets with values that HelmReleases of several Clusters name.
+	shared map[crossName]bool
+}
+
+// newFluxReader returns a reader of objects. It sorts the HelmReleases.
+func newFluxReader(objects FluxObjects) *fluxReader {
+	reader := &fluxReader{sources: map[crossName]*fluxSource{},
+		clusters: map[types.NamespacedName]*metav1.PartialObjectMetadata{},
+		helmOps:  map[types.NamespacedName]*addonsv1.HelmOp{}, shared: map[crossName]bool{}}
+	for _, object := range objects.Sources {
+		source := &fluxSource{}
+		if err := decode(object, source); err == nil {
+			reader.sources[crossName{object.GetKind(), object.GetName(), object.GetNamespace()}] = source
+		}
+	}
+	for _, cluster := range objects.Clusters {
+		reader.clusters[client.ObjectKeyFromObject(cluster)] = cluster
+	}
+	for _, helmOp := range objects.HelmOps {
+		reader.helmOps[client.ObjectKeyFromObject(helmOp)] = helmOp
+	}
+	slices.SortFunc(objects.Releases, func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
+	})
+	users := map[crossName]types.NamespacedName{}
+	for _, object := range objects.Releases {
+		release := &helmRelease{}
+		if err := decode(object, release); err != nil {
+			continue
+		}
+		cluster, _ := reader.clusterOf(release)
+		for _, from := range release.Spec.ValuesFrom {
+			key := crossName{from.Kind, from.Name, release.Namespace}
+			if user, ok := users[key]; ok && user != cluster {
+				reader.shared[key] = true
+			}
+			users[key] = cluster
+		}
+	}
+	return reader
+}
+
+// migrated returns the name of the existing HelmOp to which an earlier run migrated a dependency of an item; empty if
+// there is none. A HelmOp names only the first object from which it was made, and all its Clusters have a label.
+func (r *fluxReader) migrated(item *Item, dependency types.NamespacedName) string {
+	origin := Object{Kind: HelmReleaseKind.Kind, Namespace: dependency.Namespace, Name: dependency.Name}.Origin()
+	var names []string
+	for key, helmOp := range r.helmOps {
+		from := helmOp.Annotations[addonsv1.MigratedFromAnnotation]
+		if key.Namespace != item.HelmOp.Namespace || key.Namespace != dependency.Namespace {
+			continue
+		}
+		if from == origin {
+			return key.Name
+		}
+		for _, cluster := range item.Clusters() {
+			labels := map[string]string{}
+			if found := r.clusters[cluster]; found != nil {
+				labels = found.Labels
+			}
+			if _, isMarked := labels[markKey(addonsv1.MigratedClusterLabelPrefix, key.Name)]; isMarked &&
+				strings.HasPrefix(from, HelmReleaseKind.Kind+"/") &&
+				isNamedAfter(key.Name, unqualified(dependency.Name, cluster.Name)) && !slices.Contains(names, key.Name) {
+				names = append(names, key.Name)
+			}
+		}
+	}
+	if len(names) != 1 {
+		return ""
+	}
+	return names[0]
+}
+
+// isNamedAfter is true for a name that nameUniquely makes of another one.
+func isNamedAfter(name, base string) bool {
+	number, found := strings.CutPrefix(name, base+"-")
+	_, err := strconv.Atoi(number)
+	return name == base || found && err == nil
 }
 
 // item converts a HelmRelease. Its dependencies are converted when all HelmOps are known.
@@ -194,7 +342,7 @@ func (r *fluxReader) item(object *unstructured.Unstructured) (Item, []fluxDepend
 	item.HelmOp = newHelmOp(release.Namespace, unqualified(release.Name, cluster.Name), item.From[0].Origin())
 	item.addFluxRelease(release, cluster, object)
 	item.setFluxChart(r, release)
-	item.setFluxValues(release)
+	item.setFluxValues(r, release, cluster)
 	item.setFluxOptions(release)
 	item.setFluxPostRender(release)
 	item.blockManaged(withoutOwnLabels(release))
@@ -219,7 +367,7 @@ func (r *fluxReader) clusterOf(release *helmRelease) (cluster types.NamespacedNa
 	}
 	cluster = types.NamespacedName{Namespace: release.Namespace,
 		Name: strings.TrimSuffix(config.SecretRef.Name, kubeconfigSuffix)}
-	if !slices.Contains(r.clusters, cluster) {
+	if r.clusters[cluster] == nil {
 		return cluster, fmt.Sprintf("the Secret %q is not the kubeconfig of a Cluster of namespace %q",
 			config.SecretRef.Name, release.Namespace)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -99,8 +100,9 @@ func (i *Item) setOCIRepository(source *fluxSource) {
 }
 
 // setFluxValues converts the values. In Flux, a value with a targetPath takes precedence over all before it, the values
-// of the object included; so these go to an override for all Clusters.
-func (i *Item) setFluxValues(release *helmRelease) {
+// of the object included; so these go to an override for all Clusters. A name of a ConfigMap or Secret that contains
+// the name of the Cluster becomes a template, unless other Clusters use the same object.
+func (i *Item) setFluxValues(r *fluxReader, release *helmRelease, cluster types.NamespacedName) {
 	spec := &i.HelmOp.Spec
 	values, err := literal(release.Spec.Values)
 	if err != nil {
@@ -109,7 +111,11 @@ func (i *Item) setFluxValues(release *helmRelease) {
 	spec.Values = values
 	var override *addonsv1.Override
 	for _, from := range release.Spec.ValuesFrom {
-		reference := addonsv1.ValuesReference{Kind: from.Kind, Name: escape(from.Name), Key: from.ValuesKey,
+		name := qualified(from.Name, cluster.Name)
+		if r.shared[crossName{from.Kind, from.Name, release.Namespace}] {
+			name = escape(from.Name)
+		}
+		reference := addonsv1.ValuesReference{Kind: from.Kind, Name: name, Key: from.ValuesKey,
 			TargetPath: from.TargetPath, Optional: from.Optional}
 		if from.TargetPath != "" && !from.Literal {
 			i.gap("spec.valuesFrom", "the value at %q is text, also if it looks like a number or a boolean", from.TargetPath)

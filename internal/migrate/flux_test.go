@@ -4,13 +4,13 @@
 package migrate
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -48,7 +48,25 @@ status: {storageNamespace: kube-system, history: [{name: ` + name + `, namespace
 `
 }
 
-var fluxClusters = []types.NamespacedName{{Namespace: "fleet", Name: "one"}, {Namespace: "fleet", Name: "two"}}
+// fromFlux converts HelmReleases of the Clusters one and two.
+func fromFlux(t *testing.T, releases []*unstructured.Unstructured, helmOps ...*addonsv1.HelmOp) *Plan {
+	t.Helper()
+	objects := FluxObjects{Releases: releases, Sources: parse(t, fluxSources), HelmOps: helmOps}
+	for _, name := range []string{"one", "two"} {
+		cluster := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: name,
+			Labels: map[string]string{}}}
+		for _, helmOp := range helmOps {
+			cluster.Labels[markKey(addonsv1.MigratedClusterLabelPrefix, helmOp.Name)] = "true"
+		}
+		objects.Clusters = append(objects.Clusters, cluster)
+	}
+	return FromFlux(objects)
+}
+
+// migratedHelmOp is a HelmOp that an earlier run made from a HelmRelease.
+func migratedHelmOp(name, release string) *addonsv1.HelmOp {
+	return newHelmOp("fleet", name, "HelmRelease/fleet/"+release)
+}
 
 func TestFromFlux(t *testing.T) {
 	ref := "  chartRef: {kind: OCIRepository, name: charts}"
@@ -157,6 +175,43 @@ valuesFrom: [{kind: ConfigMap, name: first}]
 				fluxRelease("one-b", "one", ref+"\n  dependsOn: [{name: one-a}]")},
 			want: map[string]string{"a": "", "b": ""},
 		},
+		"values of each Cluster": {
+			releases: []string{fluxRelease("one-cilium", "one", ref+`
+  valuesFrom: [{kind: ConfigMap, name: one-values}, {kind: Secret, name: cilium-one, targetPath: a}]`),
+				fluxRelease("two-cilium", "two", ref+`
+  valuesFrom: [{kind: ConfigMap, name: two-values}, {kind: Secret, name: cilium-two, targetPath: a}]`)},
+			want: map[string]string{"cilium": `
+clusterSelector: {matchLabels: {migrated.addons.cluster.x-k8s.io/cilium: "true"}}
+install: {takeOwnership: true, adoption: WhenUnchanged, createNamespace: false}
+overrides:
+- name: target-paths
+  clusterSelector: {}
+  valuesFrom: [{kind: Secret, name: "cilium-{{ .ClusterName }}", targetPath: a}]
+release: {name: "{{ .ClusterName }}-cilium", namespace: kube-system}
+source:
+  url: oci://registry.example/charts/cilium
+  interval: 5m
+  ref: {semver: 1.18.x}
+  secretRef: {name: registry}
+  verify:
+    provider: cosign
+    identities: [{issuerRegExp: ".*(?:^https://issuer.example$).*", subjectRegExp: ".*(?:example).*"}]
+upgrade: {maxHistory: 5}
+valuesFrom: [{kind: ConfigMap, name: "{{ .ClusterName }}-values"}]
+`},
+			gaps: map[string][]string{"cilium": {
+				`spec.valuesFrom: the value at "a" is text, also if it looks like a number or a boolean`}},
+		},
+		"values with the name of one Cluster for all Clusters": {
+			releases: []string{fluxRelease("one-cilium", "one", ref+"\n  valuesFrom: [{kind: ConfigMap, name: one-values}]"),
+				fluxRelease("two-cilium", "two", ref+"\n  valuesFrom: [{kind: ConfigMap, name: one-values}]")},
+			want: map[string]string{"cilium": ""},
+		},
+		"values whose names do not follow the Clusters": {
+			releases: []string{fluxRelease("one-cilium", "one", ref+"\n  valuesFrom: [{kind: ConfigMap, name: north}]"),
+				fluxRelease("two-cilium", "two", ref+"\n  valuesFrom: [{kind: ConfigMap, name: south}]")},
+			want: map[string]string{"cilium": "", "cilium-2": ""},
+		},
 		"other values are another HelmOp": {
 			releases: []string{fluxRelease("one-cilium", "one", ref), fluxRelease("two-cilium", "two", ref+`
   values: {a: b}`)},
@@ -164,7 +219,7 @@ valuesFrom: [{kind: ConfigMap, name: first}]
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plan := FromFlux(objects(t, test.releases), parse(t, fluxSources), fluxClusters)
+			plan := fromFlux(t, objects(t, test.releases))
 			if len(plan.Items) != len(test.want) {
 				t.Fatalf("%d HelmOps", len(plan.Items))
 			}
@@ -222,7 +277,7 @@ func TestFluxReleasesThatCannotBeMigrated(t *testing.T) {
 			"storageNamespace: kube-system, ", "", 1), otherRecords("fleet")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plan := FromFlux(parse(t, test.release), parse(t, fluxSources), fluxClusters)
+			plan := fromFlux(t, parse(t, test.release))
 			if diff := cmp.Diff([]string{test.want}, gaps(&plan.Items[0])); diff != "" {
 				t.Error(diff)
 			}
@@ -235,7 +290,7 @@ func TestBegunMigrationsKeepTheirHelmOps(t *testing.T) {
 	ref := "  chartRef: {kind: OCIRepository, name: charts}"
 	second := parse(t, fluxRelease("two-cilium", "two", ref))
 	second[0].SetAnnotations(map[string]string{addonsv1.MigrationAnnotation: "Paused cilium-2"})
-	plan := FromFlux(second, parse(t, fluxSources), fluxClusters)
+	plan := fromFlux(t, second)
 	if got := plan.Items[0].HelmOp.Name; got != "cilium-2" {
 		t.Errorf("HelmOp %s", got)
 	}
@@ -249,7 +304,7 @@ func TestBegunMigrationsIgnoreDependencies(t *testing.T) {
 	for i, helmOp := range []string{"app", "app", "base"} {
 		releases[i].SetAnnotations(map[string]string{addonsv1.MigrationAnnotation: "Paused " + helmOp})
 	}
-	plan := FromFlux(releases, parse(t, fluxSources), fluxClusters)
+	plan := fromFlux(t, releases)
 	got := map[string]int{}
 	for i := range plan.Items {
 		got[plan.Items[i].HelmOp.Name] = len(plan.Items[i].From)
@@ -262,6 +317,88 @@ func TestBegunMigrationsIgnoreDependencies(t *testing.T) {
 	}
 }
 
+// TestInterruptedPause repeats a conversion after the command was interrupted while it paused the objects of a HelmOp.
+func TestInterruptedPause(t *testing.T) {
+	ref := "  chartRef: {kind: OCIRepository, name: charts}"
+	base := []string{fluxRelease("one-base", "one", ref), fluxRelease("two-base", "two", ref)}
+	app := []string{fluxRelease("one-app", "one", ref+"\n  dependsOn: [{name: one-base}]"),
+		fluxRelease("two-app", "two", ref+"\n  dependsOn: [{name: two-base}]")}
+	for name, test := range map[string]struct {
+		releases []string
+		begun    map[string]string
+		helmOps  []*addonsv1.HelmOp
+		want     map[string][]string
+	}{
+		"the first one is paused": {base, map[string]string{"one-base": "Paused base"}, nil,
+			map[string][]string{"base": {"one-base", "two-base"}}},
+		"the second one is paused": {base, map[string]string{"two-base": "Paused base"}, nil,
+			map[string][]string{"base": {"two-base", "one-base"}}},
+		"a HelmOp of an earlier run names the second one": {app,
+			map[string]string{"one-app": "Paused app", "two-app": "Paused app"},
+			[]*addonsv1.HelmOp{migratedHelmOp("app", "two-app")}, map[string][]string{"app": {"two-app", "one-app"}}},
+		"both have a HelmOp": {base, map[string]string{"one-base": "Paused base", "two-base": "Paused base-2"}, nil,
+			map[string][]string{"base": {"one-base"}, "base-2": {"two-base"}}},
+		"a dependency is not paused": {slices.Concat(base, app), map[string]string{"one-base": "Paused base",
+			"one-app": "Paused app"}, nil,
+			map[string][]string{"app": {"one-app", "two-app"}, "base": {"one-base", "two-base"}}},
+		"a dependency is being deleted": {slices.Concat(base[:1], app),
+			map[string]string{"one-base": "Detaching base", "one-app": "Paused app"},
+			[]*addonsv1.HelmOp{migratedHelmOp("base", "one-base")},
+			map[string][]string{"app": {"one-app", "two-app"}, "base": {"one-base"}}},
+		"a dependency is migrated": {app, map[string]string{"one-app": "Paused app"},
+			[]*addonsv1.HelmOp{migratedHelmOp("base", "one-base")},
+			map[string][]string{"app": {"one-app", "two-app"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			releases := objects(t, test.releases)
+			for _, release := range releases {
+				if step := test.begun[release.GetName()]; step != "" {
+					release.SetAnnotations(map[string]string{addonsv1.MigrationAnnotation: step})
+				}
+			}
+			plan, got := fromFlux(t, releases, test.helmOps...), map[string][]string{}
+			for i := range plan.Items {
+				item := &plan.Items[i]
+				for _, object := range item.From {
+					got[item.HelmOp.Name] = append(got[item.HelmOp.Name], object.Name)
+				}
+				if item.Origin() != item.From[0].Origin() || len(item.Releases) != len(item.From) {
+					t.Errorf("HelmOp %s is made from %s, releases %v", item.HelmOp.Name, item.Origin(), item.Releases)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestMigratedDependency converts an object after an earlier run has migrated the objects on which it depends.
+func TestMigratedDependency(t *testing.T) {
+	ref := "  chartRef: {kind: OCIRepository, name: charts}"
+	releases := []string{fluxRelease("one-app", "one", ref+"\n  dependsOn: [{name: one-base}]"),
+		fluxRelease("two-app", "two", ref+"\n  dependsOn: [{name: two-base}]")}
+	for name, test := range map[string]struct {
+		helmOps []*addonsv1.HelmOp
+		want    []addonsv1.Dependency
+		gaps    int
+	}{
+		"to one HelmOp":           {[]*addonsv1.HelmOp{migratedHelmOp("base", "one-base")}, []addonsv1.Dependency{{Name: "base"}}, 0},
+		"to a HelmOp of a number": {[]*addonsv1.HelmOp{migratedHelmOp("base-2", "zero-base")}, []addonsv1.Dependency{{Name: "base-2"}}, 0},
+		"not":                     {[]*addonsv1.HelmOp{migratedHelmOp("basement", "one-basement")}, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			item := &fromFlux(t, objects(t, releases), test.helmOps...).Items[0]
+			if diff := cmp.Diff(test.want, item.HelmOp.Spec.DependsOn); diff != "" {
+				t.Error(diff)
+			}
+			if len(item.Gaps) != test.gaps {
+				t.Errorf("gaps: %v", gaps(item))
+			}
+		})
+	}
+}
+
 // TestBegunMigrationsThatDiffer has two objects of one HelmOp. A user has changed one since.
 func TestBegunMigrationsThatDiffer(t *testing.T) {
 	ref := "  chartRef: {kind: OCIRepository, name: charts}"
@@ -270,7 +407,7 @@ func TestBegunMigrationsThatDiffer(t *testing.T) {
 	for _, release := range releases {
 		release.SetAnnotations(map[string]string{addonsv1.MigrationAnnotation: "Paused cilium"})
 	}
-	plan := FromFlux(releases, parse(t, fluxSources), fluxClusters)
+	plan := fromFlux(t, releases)
 	for i := range plan.Items {
 		if got := plan.Items[i].HelmOp.Name; got != "cilium" {
 			t.Errorf("HelmOp %s", got)
@@ -301,7 +438,7 @@ func TestFluxReleaseUnderDeletion(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		plan := FromFlux(release, parse(t, fluxSources), fluxClusters)
+		plan := fromFlux(t, release)
 		if got := len(plan.Items[0].Blocked()); got != test.blocks {
 			t.Errorf("step %q: %v", step, gaps(&plan.Items[0]))
 		}

@@ -4,12 +4,15 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/onsi/gomega"
+	"helm.sh/helm/v3/pkg/chart/loader"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -71,9 +74,9 @@ func TestAdoption(t *testing.T) {
 	s.eventually(helmOp, failure(differs, addonsv1.AdoptionWouldChangeReason,
 		"ConfigMap "+differs+"/hello (changed)", "install.adoption"))
 	untouched()
-	order, most := log.adoptions(differs)
-	s.Expect(order).To(gomega.ConsistOf(names))
-	s.Expect(most).To(gomega.Equal(1), "adoptions at the same time")
+	adoptions := log.adoptions(differs)
+	s.Expect(adoptions.order).To(gomega.ConsistOf(names))
+	s.Expect(adoptions.most).To(gomega.Equal(1), "adoptions at the same time")
 
 	// The values match now.
 	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = adoptedValues("by hand") })
@@ -112,22 +115,88 @@ func (w *workload) objectVersions(namespace string) map[string]string {
 	return versions
 }
 
-// adoptions returns the Clusters of adoptions in their order, and how many were in flight at the same time at most. It
-// does not count a Cluster whose release is left alone.
-func (l *rolloutLog) adoptions(leftAlone string) (order []string, most int) {
+// adoptions returns the course of the adoptions by the first HelmOp revision. It does not count a Cluster whose release
+// is left alone as in progress. waves names the tiers in order; Clusters of other tiers come last.
+func (l *rolloutLog) adoptions(leftAlone string, waves ...string) course {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	inFlight := map[string]bool{}
+	c, ready, inFlight := course{}, map[string]bool{}, map[string]bool{}
 	for _, step := range l.steps {
-		if step.reason != addonsv1.ReleaseRolloutUpdated {
+		if step.reason != addonsv1.ReleaseRolloutUpdated || step.revision != 1 {
 			continue
 		}
-		if !slices.Contains(order, step.cluster) {
-			order = append(order, step.cluster)
+		if !slices.Contains(c.order, step.cluster) {
+			c.order = append(c.order, step.cluster)
+			c.early = append(c.early, tooEarly(step.cluster, ready, waves)...)
 		}
+		ready[step.cluster] = step.ready
 		inFlight[step.cluster] = !step.ready && step.cluster != leftAlone
 		maps.DeleteFunc(inFlight, func(_ string, is bool) bool { return !is })
-		most = max(most, len(inFlight))
+		c.most = max(c.most, len(inFlight))
 	}
-	return order, most
+	return c
+}
+
+// TestAdoptionIsPaced installs releases by Helm in twelve Clusters. A HelmOp whose values change the releases adopts
+// them in waves.
+func TestAdoptionIsPaced(t *testing.T) {
+	s, fleet := newRollouts(t)
+	s.part("limits", func(s *scenario) { fleet.adoptsInWaves(s, "limits") })
+	s.part("budget", func(s *scenario) { fleet.stopsAdoptions(s, "budget") })
+}
+
+// adoptsInWaves never changes more releases at the same time than the limits permit.
+func (t *rolloutClusters) adoptsInWaves(s *scenario, name string) {
+	t.installNotes(s, name)
+	rollout := canaryFirst(atMost(2))
+	rollout.Waves = append(rollout.Waves, wave("early"))
+	q := t.adopt(s, name, rollout, "two")
+	q.eventually(inPhase(1, addonsv1.RolloutPhaseComplete), ready(q.count), progress(12, 12, 0))
+	q.eventuallyText("two", q.in(), "1 superseded", "2 deployed")
+	adoptions := q.log.adoptions("", "canary", "early")
+	s.Expect(adoptions.order).To(gomega.ConsistOf(q.in()))
+	s.Expect(adoptions.most).To(gomega.Equal(2), "adoptions at the same time")
+	s.Expect(adoptions.early).To(gomega.BeEmpty(), "adoptions before the wave was complete")
+}
+
+// stopsAdoptions has a canary that fails. The releases of the other waves stay as they are until the values are
+// corrected.
+func (t *rolloutClusters) stopsAdoptions(s *scenario, name string) {
+	t.installNotes(s, name)
+	since := time.Now()
+	q := t.adopt(s, name, canaryFirst(atMost(1)),
+		`{{ if eq .Cluster.metadata.name "canary-0" }}bad{{ else }}two{{ end }}`)
+	q.eventually(inPhase(1, addonsv1.RolloutPhasePaused),
+		condition(addonsv1.RollingOutCondition, metav1.ConditionTrue, addonsv1.RolloutPausedReason),
+		func(g gomega.Gomega, h *addonsv1.HelmOp) {
+			g.Expect(h.Status.Rollout.Failed).To(gomega.BeEquivalentTo(1))
+		})
+	q.untouched(since, q.in("early", "prod"))
+	q.eventuallyText("one", q.in("early", "prod"), "1 deployed")
+	s.Expect(q.in("canary")).To(gomega.ContainElements(q.log.adoptions("").order))
+
+	q.greet("three")
+	q.eventually(inPhase(2, addonsv1.RolloutPhaseComplete), ready(q.count))
+	q.eventuallyText("three", q.in("early", "prod"), "1 superseded", "2 deployed")
+}
+
+// installNotes runs "helm install" for the release of a HelmOp in each Cluster.
+func (t *rolloutClusters) installNotes(s *scenario, name string) {
+	s.Helper()
+	archive, err := note("1.0.0")()
+	s.must(err)
+	for _, cluster := range t.clusters {
+		chart, err := loader.LoadArchive(bytes.NewReader(archive))
+		s.must(err)
+		t.hosts[cluster].in(s).helmUserIn(name+"-"+cluster).installChart(name, chart, greeting("one"))
+	}
+}
+
+// adopt creates a HelmOp that adopts the releases of installNotes, with another text.
+func (t *rolloutClusters) adopt(s *scenario, name string, rollout *addonsv1.Rollout, text string) *rolloutHelmOp {
+	s.Helper()
+	return t.createRolloutHelmOp(s, name, rollout, func(h *addonsv1.HelmOp) {
+		h.Spec.Values = rawJSON(greeting(text))
+		h.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: new(true), Adoption: addonsv1.AdoptionPolicyUpgrade}
+	})
 }

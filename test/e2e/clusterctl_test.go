@@ -16,6 +16,7 @@ import (
 	"github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -256,6 +257,13 @@ func (l *clusterctlLife) deleteAll(s *scenario) {
 		s.remove(helmOp)
 		s.eventuallyGone(helmOp)
 	}
+	// clusterctl refuses to delete kinds with objects. The garbage collector deletes HelmOpRevisions in the background.
+	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
+		for _, list := range []client.ObjectList{&addonsv1.HelmOpReleaseList{}, &addonsv1.HelmOpRevisionList{}} {
+			g.Expect(s.client.List(ctx, list)).To(gomega.Succeed())
+			g.Expect(meta.LenList(list)).To(gomega.BeZero())
+		}
+	}).WithContext(s.Context()).Should(gomega.Succeed())
 	s.must(l.manager.Stop(s.Context()))
 	s.clusterctl("delete", "--addon", "helmop", "--include-crd", "--include-namespace")
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) {

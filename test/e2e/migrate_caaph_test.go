@@ -4,6 +4,8 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -16,32 +18,47 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
 // caaphSyncPeriod makes CAAPH reconcile all its objects many times during the test.
 const caaphSyncPeriod = 5 * time.Second
 
 // TestMigrateCAAPH is the walk of docs/migration.md: CAAPH installs three charts in four Clusters, one of them with
-// generated release names. HelmOp takes the releases over while CAAPH runs.
+// generated release names, and another one from an HTTPS chart repository. HelmOp takes the releases over while CAAPH
+// runs. At the end, CAAPH takes releases back.
 func TestMigrateCAAPH(t *testing.T) {
 	begin(t)
 	s := newScenarioIn(t, ownEnvironment(t, environment.Options{}))
-	s.startTool("caaph", s.env.Management.StartCAAPH, "--sync-period="+caaphSyncPeriod.String())
+	repository := s.chartRepository()
+	_, err := repository.Add(registry.ChartDir(s.chartFolder(environment.ChartKitchen)))
+	s.must(err)
+	// CAAPH uses the authorities of the system for chart repositories, and spec.tlsConfig only for registries.
+	authorities := filepath.Join(s.TempDir(), "ca.crt")
+	s.must(os.WriteFile(authorities, repository.CA(), 0o600))
+	s.startTool("caaph", s.env.Management.StartCAAPH, testbed.ToolOptions{
+		Args: []string{"--sync-period=" + caaphSyncPeriod.String()}, Env: []string{"SSL_CERT_FILE=" + authorities}})
 	workloads := s.clusters(
 		testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}, Region: "north"},
 		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}, Region: "south"},
 		testbed.ClusterOptions{Name: "three", PodCIDRs: []string{"10.3.0.0/16"}, Region: "east"},
 		testbed.ClusterOptions{Name: "four", PodCIDRs: []string{"10.4.0.0/16"}, Region: "west"},
 	)
-	s.create(s.chartProxy("hello", environment.ChartHello, "hello", "hello-system", `
+	hello := s.chartProxy("hello", environment.ChartHello, "hello", "hello-system", `
 cluster: {{ .Cluster.metadata.name }}
 podCIDR: {{ index .Cluster.spec.clusterNetwork.pods.cidrBlocks 0 }}
 region: {{ .InfraCluster.spec.region | upper }}
-`))
-	s.create(s.chartProxy("kitchen", environment.ChartKitchen, "kitchen", "kitchen-system", `
+`)
+	kitchen := s.chartProxy("kitchen", environment.ChartKitchen, "kitchen", "kitchen-system", `
 objects: 3
 flavour: {{ .ControlPlane.metadata.name | quote }}
-`))
+`)
+	ca := s.opaque("kitchen-ca", map[string][]byte{"ca.crt": repository.CA()})
+	s.must(unstructured.SetNestedField(kitchen.Object, repository.URL(), "spec", "repoURL"))
+	s.must(unstructured.SetNestedField(kitchen.Object, ca.Name, "spec", "tlsConfig", "caSecret", "name"))
+	unstructured.RemoveNestedField(kitchen.Object, "spec", "credentials")
+	s.create(hello.DeepCopy())
+	s.create(kitchen.DeepCopy())
 	s.create(s.chartProxy("slow", environment.ChartSlow, "", "slow-system", `
 greeting: '{{ if hasPrefix "t" .Cluster.metadata.name }}t{{ else }}other{{ end }}'
 `))
@@ -74,7 +91,20 @@ greeting: '{{ if hasPrefix "t" .Cluster.metadata.name }}t{{ else }}other{{ end }
 		s.Expect(code).NotTo(gomega.Equal(0), output)
 		s.Expect(output).To(gomega.MatchRegexp(`releases? (is|are) not adopted: timed out`), output)
 		s.Logf("exit code %d: %s", code, output)
+		s.Expect(output).To(gomega.ContainSubstring("hello: 1 Cluster is paused"), output)
+		// A HelmOp that would change a release is reported at once, and --timeout does not count.
+		s.label("four", "differs", "true")
+		update(s, s.helmOp("hello"), func(h *addonsv1.HelmOp) {
+			h.Spec.Overrides = []addonsv1.Override{{Name: "differs", Values: rawJSON(map[string]any{"greeting": "other"}),
+				ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"differs": "true"}}}}
+		})
 		s.pause("four", false)
+		began := time.Now()
+		output, code = s.helmopCommand("migrate", "--from", "caaph", "hello", "--apply", "--timeout", "1h")
+		s.Logf("exit code %d after %s: %s", code, time.Since(began), output)
+		s.Expect(code).NotTo(gomega.Equal(0), output)
+		s.Expect(output).To(gomega.MatchRegexp(`hello: Cluster four: AdoptionWouldChange: .*ConfigMap`), output)
+		s.Expect(output).To(gomega.ContainSubstring("1 release is not adopted: HelmOp does not continue before"), output)
 		s.mustCommand("migrate", "--from", "caaph", "--undo", "--timeout", patience.String())
 		s.Expect(s.helmOps()).To(gomega.BeEmpty())
 		for _, proxy := range s.proxies() {
@@ -99,13 +129,33 @@ greeting: '{{ if hasPrefix "t" .Cluster.metadata.name }}t{{ else }}other{{ end }
 		s.Expect(s.mustCommand("migrate", "--from", "caaph", "--apply")).To(gomega.ContainSubstring("nothing to migrate"))
 	})
 	s.step("from now on HelmOp upgrades them", func(s *scenario) {
-		helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "slow"}}
-		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Source.Ref = addonsv1.ArtifactReference{Tag: "1.1.0"} })
+		update(s, s.helmOp("slow"), func(h *addonsv1.HelmOp) { h.Spec.Source.Ref = addonsv1.ArtifactReference{Tag: "1.1.0"} })
 		for _, w := range workloads {
 			name := s.generatedName(w)
 			w.in(s).eventuallyRevisions("slow-system", name, "1 superseded", "2 deployed")
 		}
 	})
+	s.step("CAAPH takes releases back", func(s *scenario) {
+		before := s.charted(workloads)
+		update(s, s.helmOp("hello"), func(h *addonsv1.HelmOp) { h.Spec.DeletionPolicy = addonsv1.DeletionPolicyOrphan })
+		for name, flag := range map[string]string{"hello": "--cascade=background", "kitchen": "--cascade=orphan"} {
+			_, err := s.env.Management.Kubectl(s.Context(), "delete", "helmops.addons.cluster.x-k8s.io", name,
+				"--namespace", s.namespace, flag)
+			s.must(err)
+			s.eventuallyGone(s.helmOp(name))
+		}
+		s.Expect(s.charted(workloads)).To(gomega.Equal(before))
+		s.create(hello.DeepCopy())
+		s.create(kitchen.DeepCopy())
+		s.eventuallyProxied(8)
+		s.Expect(s.charted(workloads)).To(gomega.Equal(before))
+		s.Consistently(func() []charted { return s.charted(workloads) }, 2*caaphSyncPeriod).Should(gomega.Equal(before))
+	})
+}
+
+// helmOp names a HelmOp of the scenario.
+func (s *scenario) helmOp(name string) *addonsv1.HelmOp {
+	return &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 }
 
 // chartProxy returns a HelmChartProxy for all Clusters. Without a release name, CAAPH generates the names.

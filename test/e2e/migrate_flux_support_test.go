@@ -60,7 +60,7 @@ func (s *scenario) createHelmReleases(cluster string) {
 		"dependsOn":   []any{map[string]any{"name": cluster + "-slow"}},
 		"valuesFrom": []any{
 			map[string]any{"kind": "ConfigMap", "name": "kitchen-values"},
-			map[string]any{"kind": "Secret", "name": "kitchen-flavour", "valuesKey": "flavour", "targetPath": "flavour"},
+			map[string]any{"kind": "Secret", "name": cluster + "-flavour", "valuesKey": "flavour", "targetPath": "flavour"},
 		},
 	})
 	create(environment.ChartSlow, map[string]any{

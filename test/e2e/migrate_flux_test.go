@@ -26,7 +26,8 @@ const fluxInterval = 5 * time.Second
 func TestMigrateFlux(t *testing.T) {
 	beginMigration(t)
 	s := newScenarioIn(t, ownEnvironment(t, environment.Options{}))
-	s.startTool("flux", s.env.Management.StartFlux, "--requeue-dependency=1s", "--interval-jitter-percentage=0")
+	s.startTool("flux", s.env.Management.StartFlux,
+		testbed.ToolOptions{Args: []string{"--requeue-dependency=1s", "--interval-jitter-percentage=0"}})
 	workloads := s.clusters(
 		testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}},
 		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}},
@@ -35,8 +36,8 @@ func TestMigrateFlux(t *testing.T) {
 	source.createRepositories()
 	s.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "kitchen-values"},
 		Data: map[string]string{"values.yaml": "objects: 3\n"}})
-	s.opaque("kitchen-flavour", map[string][]byte{"flavour": []byte("sour")})
 	for _, w := range workloads {
+		s.opaque(w.name+"-flavour", map[string][]byte{"flavour": []byte("sour-in-" + w.name)})
 		s.must(w.Create(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
 		s.createHelmReleases(w.name)
 	}
@@ -105,7 +106,7 @@ func TestMigrateFlux(t *testing.T) {
 		s.Logf("%s", output)
 		s.Expect(output).NotTo(gomega.ContainSubstring("warning"))
 		s.Expect(s.helmReleases()).To(gomega.BeEmpty())
-		s.Expect(s.helmOps()).To(gomega.HaveLen(3))
+		s.Expect(s.helmOps()).To(gomega.HaveLen(3), "the names in valuesFrom follow the names of the Clusters")
 		unchanged(s)
 		s.Expect(s.toolObjects(helmChartKind)).To(gomega.HaveLen(2), "the HelmCharts that Flux created stay")
 		// A second run has nothing to do.

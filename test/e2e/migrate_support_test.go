@@ -35,15 +35,16 @@ func beginMigration(t *testing.T) {
 	begin(t)
 }
 
-// startTool starts the program of another tool beside HelmOp. It is stopped at the end of the test.
+// startTool starts the program of another tool beside HelmOp. It is stopped at the end of the test. The work folder of
+// the options is chosen here.
 func (s *scenario) startTool(name string, start func(context.Context, testbed.ToolOptions) (*process.Process, error),
-	args ...string,
+	options testbed.ToolOptions,
 ) {
 	s.Helper()
 	root, err := binaries.RepositoryRoot()
 	s.must(err)
-	dir := filepath.Join(filepath.Dir(s.env.Management.KubeconfigFile()), name)
-	tool, err := start(s.Context(), testbed.ToolOptions{Root: root, Dir: dir, Args: args})
+	options.Root, options.Dir = root, filepath.Join(filepath.Dir(s.env.Management.KubeconfigFile()), name)
+	tool, err := start(s.Context(), options)
 	s.must(err)
 	s.Cleanup(func() {
 		s.Expect(tool.Unexpected()).To(gomega.Succeed())

@@ -4,7 +4,6 @@
 package e2e
 
 import (
-	"context"
 	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
@@ -22,7 +21,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/pki"
-	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
@@ -79,10 +77,7 @@ spec:
 // operate follows docs/operator.md: Cluster API Operator installs HelmOp from a package of GitLab, and from a registry.
 func (p *published) operate(s *scenario) {
 	env := p.servePackage(s)
-	s.startTool("capi-operator", func(ctx context.Context, opts testbed.ToolOptions) (*process.Process, error) {
-		opts.Env = env
-		return s.env.Management.StartOperator(ctx, opts)
-	})
+	s.startTool("capi-operator", s.env.Management.StartOperator, testbed.ToolOptions{Env: env})
 	for _, obj := range s.decode([]byte(coreProviders)) {
 		s.create(obj)
 	}

@@ -91,6 +91,16 @@ func (t *rolloutClusters) newRolloutHelmOp(
 	s *scenario, name string, rollout *addonsv1.Rollout, change ...func(*addonsv1.HelmOp),
 ) *rolloutHelmOp {
 	s.Helper()
+	q := t.createRolloutHelmOp(s, name, rollout, change...)
+	q.eventually(inPhase(1, addonsv1.RolloutPhaseComplete), ready(q.count))
+	return q
+}
+
+// createRolloutHelmOp creates a HelmOp and watches its releases.
+func (t *rolloutClusters) createRolloutHelmOp(
+	s *scenario, name string, rollout *addonsv1.Rollout, change ...func(*addonsv1.HelmOp),
+) *rolloutHelmOp {
+	s.Helper()
 	q := &rolloutHelmOp{rolloutClusters: t, s: s, count: len(t.clusters)}
 	q.helmOp = s.newHelmOp(name, func(h *addonsv1.HelmOp) {
 		h.Spec.ClusterSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
@@ -107,7 +117,6 @@ func (t *rolloutClusters) newRolloutHelmOp(
 	}
 	q.log = s.watchRollout(q.helmOp)
 	s.create(q.helmOp)
-	q.eventually(inPhase(1, addonsv1.RolloutPhaseComplete), ready(q.count))
 	return q
 }
 

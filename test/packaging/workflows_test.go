@@ -106,6 +106,11 @@ func TestTestWorkflowRunsWhatCIRuns(t *testing.T) {
 			}
 		}
 	}
+	for _, target := range []string{"test-migrations", "test-charts", "test-kube-state-metrics"} {
+		if !slices.Contains(targets, target) {
+			t.Errorf("the workflow does not run `make %s`, which no phase of .ci/run covers", target)
+		}
+	}
 }
 
 // TestKeylessSigningScript checks that the script of the release workflow reads the files that hack/cmd/release writes.

@@ -40,15 +40,17 @@ type migration struct {
 	acceptInstall bool
 	preview       bool
 	timeout       time.Duration
-	client        *kube.Client
-	tool          tool
+	// heldDelay is how long all missing releases must need a user before the command ends.
+	heldDelay time.Duration
+	client    *kube.Client
+	tool      tool
 }
 
 // Commands returns the commands of the package.
 func Commands(o kube.Options) []*cobra.Command { return []*cobra.Command{newMigrate(o)} }
 
 func newMigrate(o kube.Options) *cobra.Command {
-	m := &migration{Base: kube.NewBase(o)}
+	m := &migration{Base: kube.NewBase(o), heldDelay: heldDelay}
 	cmd := &cobra.Command{
 		Use:   "migrate --from " + strings.Join(toolNames, "|") + " [NAME...]",
 		Short: "Take over releases from another tool",
@@ -68,7 +70,7 @@ With --apply, the command hands the releases over:
 
   1. It pauses the object of the other tool.
   2. It creates the HelmOp, and before that the annotations or labels on Clusters that the HelmOp needs.
-  3. It waits until HelmOp has adopted each release. An adoption does not create a Helm revision.
+  3. It waits until HelmOp has adopted each release, without a new Helm revision, and prints each problem at once.
   4. It deletes the object of the other tool, in a way that does not uninstall the releases.
 
 Fleet does not hand a release over. With --accept-install, the command sets keepResources in the HelmOp of Fleet,
@@ -179,11 +181,15 @@ func (m *migration) run(ctx context.Context, names []string) error {
 		m.Note("namespace %q has nothing to migrate from %s", m.client.Namespace, m.from)
 		return nil
 	}
+	if m.undo {
+		return m.handBack(bounded, plan)
+	}
+	if err := m.settleGaps(bounded, plan); err != nil {
+		return err
+	}
 	switch {
 	case m.apply:
 		return m.handOver(ctx, plan)
-	case m.undo:
-		return m.handBack(bounded, plan)
 	case m.output == "yaml":
 		return m.printHelmOps(plan)
 	default:

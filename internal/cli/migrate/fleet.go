@@ -77,12 +77,11 @@ func (fleetTool) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error
 	if err != nil {
 		return nil, err
 	}
-	plan := migrate.FromFleet(objects, clusters)
-	forgotten, err := forgottenItems(ctx, c, clusters)
-	if err != nil {
+	if objects.Migrated, err = helmOpsOf(ctx, c); err != nil {
 		return nil, err
 	}
-	for _, item := range forgotten {
+	plan := migrate.FromFleet(objects, clusters)
+	for _, item := range forgottenItems(objects.Migrated, clusters) {
 		at := slices.IndexFunc(objects.HelmOps, func(o *unstructured.Unstructured) bool {
 			return migrate.ObjectOf(o) == item.From[0]
 		})
@@ -121,20 +120,14 @@ func fleetSecrets(ctx context.Context, c *kube.Client, helmOps []*unstructured.U
 }
 
 // forgottenItems returns items for HelmOps whose migration has begun.
-func forgottenItems(ctx context.Context, c *kube.Client, clusters []*metav1.PartialObjectMetadata) (
-	[]migrate.Item, error,
-) {
-	helmOps, _, err := kube.ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, client.InNamespace(c.Namespace))
-	if err != nil && !kube.IsKindMissing(err) {
-		return nil, err
-	}
+func forgottenItems(helmOps []*addonsv1.HelmOp, clusters []*metav1.PartialObjectMetadata) []migrate.Item {
 	var items []migrate.Item
 	for _, helmOp := range helmOps {
 		if item, ok := migrate.ContinueFleet(helmOp, clusters); ok {
 			items = append(items, item)
 		}
 	}
-	return items, nil
+	return items
 }
 
 // keepResources is the path of the option by which Fleet leaves the objects of releases installed.

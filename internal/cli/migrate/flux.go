@@ -15,6 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
@@ -29,24 +30,35 @@ func (flux) kinds() []schema.GroupVersionKind {
 }
 
 func (flux) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) {
-	releases, err := list(ctx, c, migrate.HelmReleaseKind)
-	if err != nil {
+	objects := migrate.FluxObjects{}
+	var err error
+	if objects.Releases, err = list(ctx, c, migrate.HelmReleaseKind); err != nil {
 		return nil, err
 	}
-	var sources []*unstructured.Unstructured
 	for _, kind := range []schema.GroupVersionKind{migrate.OCIRepositoryKind, migrate.HelmRepositoryKind} {
 		// A source may be in another namespace than its HelmReleases.
 		found, err := listIn(ctx, c, kind, metav1.NamespaceAll)
 		if err != nil && !kube.IsKindMissing(err) {
 			return nil, err
 		}
-		sources = append(sources, found...)
+		objects.Sources = append(objects.Sources, found...)
 	}
-	clusters, err := clustersOf(ctx, c)
-	if err != nil {
+	if objects.Clusters, err = clusterMetadata(ctx, c); err != nil {
 		return nil, err
 	}
-	return migrate.FromFlux(releases, sources, clusters), nil
+	if objects.HelmOps, err = helmOpsOf(ctx, c); err != nil {
+		return nil, err
+	}
+	return migrate.FromFlux(objects), nil
+}
+
+// helmOpsOf returns the HelmOps of the namespace of a client; none if HelmOp is not installed.
+func helmOpsOf(ctx context.Context, c *kube.Client) ([]*addonsv1.HelmOp, error) {
+	helmOps, _, err := kube.ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, client.InNamespace(c.Namespace))
+	if kube.IsKindMissing(err) {
+		return nil, nil
+	}
+	return helmOps, err
 }
 
 // clustersOf returns the Clusters of the namespace of a client.

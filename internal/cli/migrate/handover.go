@@ -10,22 +10,14 @@ import (
 	"strings"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
-
-// maxMissing is how many releases an error names that are not adopted.
-const maxMissing = 10
 
 // handOver hands the releases of a plan over to HelmOp. An item that fails or waits does not stop the others: all
 // HelmOps are created before the command waits, and the command waits for all of them at the same time.
@@ -122,20 +114,9 @@ func (m *migration) checkOwner(ctx context.Context, item *migrate.Item, helmOp *
 }
 
 // check refuses an item with gaps that block it.
-func (m *migration) check(ctx context.Context, item *migrate.Item) error {
+func (m *migration) check(_ context.Context, item *migrate.Item) error {
 	var open []string
 	for _, gap := range item.Blocked() {
-		if gap.Secret != "" {
-			secret := &metav1.PartialObjectMetadata{}
-			secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-			err := m.client.Get(ctx, client.ObjectKey{Namespace: item.HelmOp.Namespace, Name: gap.Secret}, secret)
-			if err == nil {
-				continue
-			}
-			if !apierrors.IsNotFound(err) {
-				return kube.Explain(err)
-			}
-		}
 		open = append(open, gap.String())
 	}
 	if len(open) > 0 {
@@ -221,92 +202,6 @@ func (m *migration) existing(ctx context.Context, item *migrate.Item) (*addonsv1
 			"one of the two", helmOp.Namespace, helmOp.Name)
 	default:
 		return helmOp, nil
-	}
-}
-
-// awaitAdoption waits until HelmOp has adopted all releases of an item.
-func (m *migration) awaitAdoption(ctx context.Context, item *migrate.Item) error {
-	return m.awaitReleases(ctx, item, releaseWords{"adoption", "adopted",
-		"Correct the HelmOp and repeat the command, or return with --undo"})
-}
-
-// releaseWords describe what a HelmOp does with releases.
-type releaseWords struct {
-	// noun and participle are those of the action, and advice is what to do if it fails.
-	noun, participle, advice string
-}
-
-// awaitReleases waits until HelmOp has all releases of an item.
-func (m *migration) awaitReleases(ctx context.Context, item *migrate.Item, words releaseWords) error {
-	if len(item.Releases) == 0 {
-		return nil
-	}
-	shown, objects := "", map[client.ObjectKey]*addonsv1.HelmOpRelease{}
-	missing := notAdopted(item, objects)
-	err := kube.Follow(ctx, m.client, &addonsv1.HelmOpReleaseList{},
-		func(change kube.Change[*addonsv1.HelmOpRelease]) (bool, error) {
-			change.Apply(&objects)
-			missing = notAdopted(item, objects)
-			if progress := fmt.Sprint(len(missing)); len(missing) > 0 && progress != shown {
-				shown = progress
-				m.Note("%s: waiting for the %s of %s", item.HelmOp.Name, words.noun,
-					plural.Count(len(missing), "release", "releases"))
-			}
-			return len(missing) == 0, nil
-		}, client.InNamespace(item.HelmOp.Namespace), client.MatchingLabels(apiutil.ChildSelector(item.HelmOp)))
-	if err != nil {
-		return kube.WithText(fmt.Sprintf("%s not %s: %s. %s:\n  %s", plural.Count(len(missing), "release is", "releases are"),
-			words.participle, m.why(err), words.advice, strings.Join(missing[:min(len(missing), maxMissing)], "\n  ")), err)
-	}
-	m.noteChanged(item, objects)
-	m.done("HelmOp %s/%s has %s %s", item.HelmOp.Namespace, item.HelmOp.Name, words.participle,
-		plural.Count(len(item.Releases), "release", "releases"))
-	return nil
-}
-
-// why describes an error of a wait.
-func (m *migration) why(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Sprintf("timed out after %s", m.timeout)
-	}
-	return err.Error()
-}
-
-// byCluster returns the HelmOpReleases of an item by their Clusters.
-func byCluster(item *migrate.Item, objects map[client.ObjectKey]*addonsv1.HelmOpRelease,
-) map[types.NamespacedName]*addonsv1.HelmOpRelease {
-	children := map[types.NamespacedName]*addonsv1.HelmOpRelease{}
-	for _, child := range objects {
-		// Two long names may share a label value.
-		if apiutil.HelmOpOf(child) == item.HelmOp.Name {
-			children[apiutil.ClusterKey(child)] = child
-		}
-	}
-	return children
-}
-
-// notAdopted returns what is missing for the releases of an item that are not adopted.
-func notAdopted(item *migrate.Item, objects map[client.ObjectKey]*addonsv1.HelmOpRelease) []string {
-	var missing []string
-	children := byCluster(item, objects)
-	for i := range item.Releases {
-		release := &item.Releases[i]
-		if isAdopted, why := migrate.IsAdopted(release, children[release.Cluster]); !isAdopted {
-			missing = append(missing, why)
-		}
-	}
-	return missing
-}
-
-// noteChanged warns about releases with another Helm revision than before.
-func (m *migration) noteChanged(item *migrate.Item, objects map[client.ObjectKey]*addonsv1.HelmOpRelease) {
-	children := byCluster(item, objects)
-	for i := range item.Releases {
-		release := &item.Releases[i]
-		if child := children[release.Cluster]; !migrate.IsUnchanged(release, child) {
-			m.Note("warning: the release %s/%s in Cluster %s has Helm revision %d; with %s it had %d", release.Namespace,
-				release.Name, release.Cluster.Name, child.Status.Release.Revision, m.from, release.Revision)
-		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -98,7 +97,7 @@ metadata: {name: two, namespace: fleet}
 type world struct {
 	*testing.T
 	migration
-	out bytes.Buffer
+	out, notes bytes.Buffer
 
 	// writes are all writes, in their order.
 	writes []string
@@ -145,7 +144,7 @@ func newWorld(t *testing.T, from string, objects string) *world {
 	for _, object := range named {
 		builder = builder.WithIndex(object, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} })
 	}
-	w.Base = kube.NewBase(kube.Options{Streams: genericiooptions.IOStreams{Out: &w.out, ErrOut: io.Discard}})
+	w.Base = kube.NewBase(kube.Options{Streams: genericiooptions.IOStreams{Out: &w.out, ErrOut: &w.notes}})
 	w.from = from
 	w.tool = w.toolOf()
 	w.client = &kube.Client{WithWatch: builder.Build(), Namespace: "fleet", Note: w.Note}
@@ -222,7 +221,7 @@ func (w *world) adopt(ctx context.Context, c client.Client, helmOp *addonsv1.Hel
 	child.Spec.Release = addonsv1.ReleaseIdentity{Name: helmOp.Name + "-1764", Namespace: "default"}
 	switch w.from {
 	case "flux":
-		child.Spec.Release.Name = "one-calico"
+		child.Spec.Release.Name = cluster + "-calico"
 	case "fleet":
 		child.Spec.Release = addonsv1.ReleaseIdentity{Name: helmOp.Spec.Release.Name,
 			Namespace: helmOp.Spec.Release.Namespace}
@@ -637,7 +636,7 @@ func TestItemsDoNotWaitForEachOther(t *testing.T) {
 	defer cancel()
 	watched, began := context.WithCancel(ctx)
 	w.afterWatch = func(opts *client.ListOptions) {
-		if strings.Contains(opts.LabelSelector.String(), "calico") {
+		if opts.LabelSelector != nil && strings.Contains(opts.LabelSelector.String(), "calico") {
 			began()
 		}
 	}
@@ -752,6 +751,39 @@ func TestFluxMarksAllBeforeItDeletes(t *testing.T) {
 	}
 	if err := w.tool.detach(t.Context(), w.client, item); err != nil || len(w.plan().Items) > 0 {
 		t.Errorf("the command does not continue: %v", err)
+	}
+}
+
+// TestFluxInterruptions interrupts the pause of two HelmReleases of one HelmOp before and after each write.
+func TestFluxInterruptions(t *testing.T) {
+	for number := 1; number <= 2; number++ {
+		for _, isMade := range []bool{false, true} {
+			w := newWorld(t, "flux", fluxPair)
+			stop := errors.New("interrupted")
+			w.interrupt = func(n int, made bool) error {
+				if n == number && made == isMade {
+					return stop
+				}
+				return nil
+			}
+			if _, err := w.begin(t.Context(), &w.plan().Items[0]); !errors.Is(err, stop) {
+				t.Errorf("error: %v", err)
+			}
+			w.interrupt = nil
+			plan := w.plan()
+			for i := range plan.Items {
+				if _, err := w.begin(t.Context(), &plan.Items[i]); err != nil {
+					t.Error(err)
+				}
+			}
+			helmOps := &addonsv1.HelmOpList{}
+			if err := w.client.List(t.Context(), helmOps); err != nil || len(helmOps.Items) != 1 {
+				t.Errorf("interrupted at write %d (made: %t): %d HelmOps, %v", number, isMade, len(helmOps.Items), err)
+			}
+			if plan := w.plan(); len(plan.Items) != 1 || len(plan.Items[0].From) != 2 {
+				t.Errorf("the command does not continue with both HelmReleases: %v", plan.Items)
+			}
+		}
 	}
 }
 

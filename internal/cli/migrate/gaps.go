@@ -1,0 +1,104 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
+)
+
+// settleGaps completes the gaps of a plan by what exists in the management cluster: it removes gaps that are solved,
+// and adds gaps for dependencies that would not exist. The report and --apply use the same gaps.
+func (m *migration) settleGaps(ctx context.Context, plan *migrate.Plan) error {
+	for i := range plan.Items {
+		if err := m.settleSecrets(ctx, &plan.Items[i]); err != nil {
+			return err
+		}
+	}
+	return m.settleDependencies(ctx, plan)
+}
+
+// settleSecrets removes the gaps of an item that ask for a Secret which exists.
+func (m *migration) settleSecrets(ctx context.Context, item *migrate.Item) error {
+	var open []migrate.Gap
+	for _, gap := range item.Gaps {
+		if gap.Secret != "" {
+			secret := &metav1.PartialObjectMetadata{}
+			secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+			err := m.client.Get(ctx, client.ObjectKey{Namespace: item.HelmOp.Namespace, Name: gap.Secret}, secret)
+			switch {
+			case err == nil:
+				continue
+			case apierrors.IsForbidden(err):
+				gap.Text += "; you may not read this Secret, so that it is not known whether it exists"
+			case !apierrors.IsNotFound(err):
+				return kube.Explain(err)
+			}
+		}
+		open = append(open, gap)
+	}
+	item.Gaps = open
+	return nil
+}
+
+// settleDependencies blocks items whose HelmOp depends on a HelmOp that neither exists nor is created with them: the
+// HelmOp would wait for it.
+func (m *migration) settleDependencies(ctx context.Context, plan *migrate.Plan) error {
+	helmOps, err := helmOpsOf(ctx, m.client)
+	if err != nil {
+		return err
+	}
+	existing := map[string]*addonsv1.HelmOp{}
+	for _, helmOp := range helmOps {
+		existing[helmOp.Name] = helmOp
+	}
+	for isSettled := false; !isSettled; {
+		isSettled = true
+		for i := range plan.Items {
+			item := &plan.Items[i]
+			if item.HelmOp == nil || isForgotten(item) || len(item.Blocked()) > 0 {
+				continue
+			}
+			dependencies := item.HelmOp.Spec.DependsOn
+			if helmOp := existing[item.HelmOp.Name]; helmOp != nil &&
+				helmOp.Annotations[addonsv1.MigratedFromAnnotation] == item.Origin() {
+				dependencies = helmOp.Spec.DependsOn // A user may have corrected it.
+			}
+			for _, dependency := range dependencies {
+				if why := missingDependency(plan, dependency.Name); existing[dependency.Name] == nil && why != "" {
+					item.Gaps = append(item.Gaps, migrate.Gap{Field: "spec.dependsOn", Blocks: true, Text: fmt.Sprintf(
+						"the release would wait for HelmOp %s/%s, which does not exist; %s", item.HelmOp.Namespace, dependency.Name,
+						why)})
+					isSettled = false // Other items may depend on this one.
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// missingDependency returns what to do about a HelmOp that a plan does not create; empty if the plan creates it.
+func missingDependency(plan *migrate.Plan, name string) string {
+	at := slices.IndexFunc(plan.Items, func(item migrate.Item) bool {
+		return item.HelmOp != nil && item.HelmOp.Name == name
+	})
+	switch {
+	case at < 0:
+		return "migrate its object first, or at the same time"
+	case len(plan.Items[at].Blocked()) > 0:
+		return "solve what stops its migration first"
+	default:
+		return ""
+	}
+}

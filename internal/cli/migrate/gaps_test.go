@@ -1,0 +1,104 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+const caaphWithSecret = `
+apiVersion: addons.cluster.x-k8s.io/v1alpha1
+kind: HelmChartProxy
+metadata: {name: calico, namespace: fleet, uid: chart}
+spec:
+  clusterSelector: {}
+  chartName: calico
+  repoURL: "oci://registry.example/charts"
+  tlsConfig: {caSecret: {name: ca, namespace: other}}
+`
+
+// TestSecretSolvesGap has a gap that asks for a Secret, without and with the Secret.
+func TestSecretSolvesGap(t *testing.T) {
+	for name, test := range map[string]struct {
+		objects string
+		isOpen  bool
+	}{
+		"without": {caaphWithSecret, true},
+		"with": {caaphWithSecret + `
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: ca, namespace: fleet}
+`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "caaph", test.objects)
+			plan := w.plan()
+			if err := w.settleGaps(t.Context(), plan); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.report(t.Context(), plan); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(w.out.String(), "to be solved first"); got != test.isOpen {
+				t.Errorf("report: %s", w.out.String())
+			}
+			if err := w.handOver(t.Context(), plan); (err != nil) != test.isOpen {
+				t.Errorf("error: %v", err)
+			}
+		})
+	}
+}
+
+// TestMissingDependency has a HelmRelease that depends on another one.
+func TestMissingDependency(t *testing.T) {
+	base := strings.ReplaceAll(strings.ReplaceAll(fluxObjects, "one-calico", "one-base"), "\n---\napiVersion: cluster",
+		"\n---\n# apiVersion: cluster")
+	base, _, _ = strings.Cut(base, "\n---\n")
+	objects := strings.Replace(fluxObjects, "  chartRef:", "  dependsOn: [{name: one-base}]\n  chartRef:", 1) + "\n---\n" +
+		base
+	for name, test := range map[string]struct {
+		objects string
+		names   []string
+		want    string
+	}{
+		"both":        {objects, nil, ""},
+		"one of both": {objects, []string{"calico"}, "HelmOp fleet/base, which does not exist; migrate its object first"},
+		"a dependency that is blocked": {strings.Replace(objects, "name: one-base, namespace: fleet, uid: release}\nspec:\n",
+			"name: one-base, namespace: fleet, uid: release}\nspec:\n  suspend: true\n", 1), nil,
+			"HelmOp fleet/base, which does not exist; solve what stops its migration first"},
+		"a dependency that is migrated": {objects + `
+---
+apiVersion: addons.cluster.x-k8s.io/v1alpha1
+kind: HelmOp
+metadata: {name: base, namespace: fleet}
+`, []string{"calico"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "flux", test.objects)
+			plan := w.plan()
+			err := errors.Join(choose(plan, test.names), w.settleGaps(t.Context(), plan))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.report(t.Context(), plan); err != nil {
+				t.Fatal(err)
+			}
+			found := strings.Contains(w.out.String(),
+				"to be solved first: spec.dependsOn: the release would wait for "+test.want)
+			if found != (test.want != "") {
+				t.Errorf("report: %s", w.out.String())
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := w.handOver(ctx, plan); test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("error: %v", err)
+			}
+		})
+	}
+}
