@@ -133,11 +133,11 @@ func fromHelmChartProxy(object *unstructured.Unstructured, releases []*unstructu
 	spec.ValuesTemplate = proxy.Spec.ValuesTemplate
 	spec.Source.Ref = refOf(proxy.Spec.Version)
 	item.setChart(proxy.Spec.RepoURL, proxy.Spec.ChartName)
-	item.addProxies(proxy, releases)
+	newest := item.addProxies(proxy, releases)
 	if proxy.Spec.ReleaseName != "" {
 		spec.Release.Name = escape(proxy.Spec.ReleaseName)
 	} else {
-		item.readName(proxy.Spec.ChartName)
+		item.readName(proxy.Spec.ChartName, newest)
 	}
 	item.setCredentials(proxy)
 	item.setCAAPHOptions(&proxy.Spec.Options)
@@ -159,8 +159,8 @@ func fromHelmChartProxy(object *unstructured.Unstructured, releases []*unstructu
 	return item
 }
 
-// addProxies adds the releases of a HelmChartProxy.
-func (i *Item) addProxies(chart *helmChartProxy, releases []*unstructured.Unstructured) {
+// addProxies adds the releases of a HelmChartProxy, and returns when the newest HelmReleaseProxy was created.
+func (i *Item) addProxies(chart *helmChartProxy, releases []*unstructured.Unstructured) (newest metav1.Time) {
 	for _, object := range releases {
 		if object.GetNamespace() != chart.Namespace || object.GetLabels()[HelmChartProxyLabel] != chart.Name {
 			continue
@@ -169,6 +169,9 @@ func (i *Item) addProxies(chart *helmChartProxy, releases []*unstructured.Unstru
 		if err := decode(object, proxy); err != nil {
 			i.block("HelmReleaseProxy "+object.GetName(), "the object cannot be read: %v", err)
 			continue
+		}
+		if newest.Before(&proxy.CreationTimestamp) {
+			newest = proxy.CreationTimestamp
 		}
 		ref := proxy.Spec.ClusterRef
 		where := fmt.Sprintf("HelmReleaseProxy %s of Cluster %s", proxy.Name, ref.Name)
@@ -187,6 +190,7 @@ func (i *Item) addProxies(chart *helmChartProxy, releases []*unstructured.Unstru
 			Namespace: nonEmpty(proxy.Spec.ReleaseNamespace, apiutil.DefaultReleaseNamespace), Revision: proxy.Status.Revision,
 		})
 	}
+	return newest
 }
 
 // setCredentials converts the access to the registry. A HelmOp reads Secrets of its own namespace.

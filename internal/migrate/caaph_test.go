@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
 // parse reads YAML documents.
@@ -72,6 +73,7 @@ kind: HelmReleaseProxy
 metadata:
   name: tigera-operator-` + cluster + `-x2x4z
   namespace: fleet
+  creationTimestamp: 2026-11-25T12:00:00Z
   labels: {helmreleaseproxy.addons.cluster.x-k8s.io/helmchartproxy-name: calico}
 spec: {clusterRef: {name: ` + cluster + `, namespace: fleet}, releaseName: "` + name + `", namespace: tigera}
 status: {status: ` + status + `, revision: 3}
@@ -108,7 +110,11 @@ valuesTemplate: "cidr: {{ index .Cluster.spec.clusterNetwork.pods.cidrBlocks 0 }
 clusterSelector: {matchLabels: {cni: calico}}
 install: {takeOwnership: true, adoption: WhenUnchanged}
 release:
-  name: '{{ get .ClusterAnnotations "release-name.addons.cluster.x-k8s.io/calico" | default "tigera-operator" }}'
+  name: >-
+    {{ if hasKey .ClusterAnnotations "release-name.addons.cluster.x-k8s.io/calico" }}{{ get .ClusterAnnotations
+    "release-name.addons.cluster.x-k8s.io/calico" }}{{ else if gt .Cluster.metadata.creationTimestamp
+    "2026-11-25T12:00:00Z" }}{{ "tigera-operator" }}{{ else }}{{ fail "the annotation
+    release-name.addons.cluster.x-k8s.io/calico with the release name is missing" }}{{ end }}
   namespace: tigera
 source: {url: "oci://registry.example/charts/tigera-operator", ref: {semver: "*"}}
 `,
@@ -251,6 +257,33 @@ func TestGeneratedNamesAreMarks(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"one tigera-operator-1", "two tigera-operator-2"}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestGeneratedName renders the release name in Clusters with and without the annotation. A Cluster that is older than
+// the releases has the annotation: without it, the Cluster is not up to date, and gets no release of another name.
+func TestGeneratedName(t *testing.T) {
+	plan := FromCAAPH(parse(t, proxy("")), parse(t, releaseProxy("one", "tigera-operator-1", "deployed")))
+	name := plan.Items[0].HelmOp.Spec.Release.Name
+	program, err := templating.Compile(templating.Spec{ReleaseName: name, ReleaseNamespace: "tigera"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, test := range map[string]struct{ created, annotations, want string }{
+		"annotated": {"2026-11-01T12:00:00Z", `release-name.addons.cluster.x-k8s.io/calico: tigera-operator-1`,
+			"tigera-operator-1"},
+		"new":   {"2026-11-25T12:00:01Z", "other: value", "tigera-operator"},
+		"stale": {"2026-11-25T12:00:00Z", "other: value", "is missing"},
+	} {
+		cluster := parse(t, "metadata: {name: one, creationTimestamp: \""+test.created+"\", annotations: {"+
+			test.annotations+"}}")[0]
+		got, err := program.RenderRelease(t.Context(), templating.Objects{Cluster: cluster.Object})
+		if err != nil {
+			got.Name = err.Error()
+		}
+		if !strings.Contains(got.Name, test.want) || (err != nil) != (text == "stale") {
+			t.Errorf("%s: got %q", text, got.Name)
+		}
 	}
 }
 

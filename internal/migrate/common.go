@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/Masterminds/semver/v3"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -176,10 +177,15 @@ func markKey(prefix, helmOp string) string {
 }
 
 // readName makes the release name of a HelmOp the value of an annotation of each Cluster. Clusters without the
-// annotation, new ones for example, get the name otherwise.
-func (i *Item) readName(otherwise string) {
+// annotation that were created after the newest release get the name otherwise. For older ones it is an error: the
+// manager may know the HelmOp before it knows the annotation, and would install the chart a second time under the name.
+func (i *Item) readName(otherwise string, newest metav1.Time) {
 	key := markKey(addonsv1.ReleaseNameAnnotationPrefix, i.HelmOp.Name)
-	i.HelmOp.Spec.Release.Name = fmt.Sprintf("{{ get .ClusterAnnotations %q | default %q }}", key, otherwise)
+	i.HelmOp.Spec.Release.Name = fmt.Sprintf(`{{ if hasKey .ClusterAnnotations %[1]q }}`+
+		`{{ get .ClusterAnnotations %[1]q }}`+
+		`{{ else if gt .Cluster.metadata.creationTimestamp %[2]q }}{{ %[3]q }}`+
+		`{{ else }}{{ fail "the annotation %[1]s with the release name is missing" }}{{ end }}`,
+		key, newest.UTC().Format(time.RFC3339), otherwise)
 	for _, release := range i.Releases {
 		i.Marks = append(i.Marks, Mark{Cluster: release.Cluster, Key: key, Value: release.Name})
 	}
