@@ -40,6 +40,7 @@ BENCH ?= full## quick: `bench` takes few clusters and rounds, and `bench-go` few
 BENCH_ARGS ?=## Flags of `bench`, such as -scenario fleet -json figures.json -profiles DIR -check
 SOAK ?= 30m## Duration of the changes in `soak`
 E2E_TIMEOUT ?= 40m## Time limit of `test-e2e`
+RELEASE_TIMEOUT ?= 90m## Time limit of `test-release`
 E2E_RUN ?= .## Tests of `test-e2e`, a regular expression
 KUBERNETES ?= 1.34 1.35## Minor versions of `test-versions`, of those in hack/tools
 
@@ -140,7 +141,7 @@ test-migrations: testbed-binaries ## The migrations, with the programs of all ot
 
 .PHONY: test-release
 test-release: testbed-binaries ## Two releases, made, verified, installed, upgraded, removed as users do; takes minutes
-	@go run ./hack/cmd/testrun -- HELMOP_RELEASE=1 -vet=off -count=1 -timeout=$(E2E_TIMEOUT) '-run=^TestPublished' \
+	@go run ./hack/cmd/testrun -- HELMOP_RELEASE=1 -vet=off -count=1 -timeout=$(RELEASE_TIMEOUT) '-run=^TestPublished' \
 		./test/e2e
 
 .PHONY: test-cuts

@@ -28,17 +28,23 @@ func IsAdopted(release *Release, child *addonsv1.HelmOpRelease) (adopted bool, m
 	case child.Spec.Release != want:
 		return false, fmt.Sprintf("%s: HelmOp names the release %s/%s, and the existing release is %s/%s", where,
 			child.Spec.Release.Namespace, child.Spec.Release.Name, want.Namespace, want.Name)
+	case isReleased(child):
+		return true, ""
 	case conditions.IsTrue(child, addonsv1.PausedCondition):
 		return false, fmt.Sprintf("%s: Paused: %s", where, conditions.GetMessage(child, addonsv1.PausedCondition))
 	case child.Status.ObservedGeneration != child.Generation || released == nil:
 		return false, where + ": HelmOp has not reconciled the release yet"
 	case released.Status != metav1.ConditionTrue:
 		return false, fmt.Sprintf("%s: %s: %s", where, released.Reason, released.Message)
-	case child.Status.Release == nil:
-		return false, where + ": HelmOp has not read the release yet"
 	default:
-		return true, ""
+		return false, where + ": HelmOp has not read the release yet"
 	}
+}
+
+// isReleased reports whether a release is in the state of its present spec.
+func isReleased(child *addonsv1.HelmOpRelease) bool {
+	return child.Status.ObservedGeneration == child.Generation && child.Status.Release != nil &&
+		conditions.IsTrue(child, addonsv1.ReleasedCondition)
 }
 
 // IsHeld reports whether HelmOp does nothing more for a release before a user acts: HelmOp refuses to change the

@@ -114,7 +114,7 @@ release:
     {{ if hasKey .ClusterAnnotations "release-name.addons.cluster.x-k8s.io/calico" }}{{ get .ClusterAnnotations
     "release-name.addons.cluster.x-k8s.io/calico" }}{{ else if gt .Cluster.metadata.creationTimestamp
     "2026-11-25T12:00:00Z" }}{{ "tigera-operator" }}{{ else }}{{ fail "the annotation
-    release-name.addons.cluster.x-k8s.io/calico with the release name is missing" }}{{ end }}
+    release-name.addons.cluster.x-k8s.io/calico is missing: set it on the Cluster to the name of the release" }}{{ end }}
   namespace: tigera
 source: {url: "oci://registry.example/charts/tigera-operator", ref: {semver: "*"}}
 `,

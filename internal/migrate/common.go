@@ -184,7 +184,7 @@ func (i *Item) readName(otherwise string, newest metav1.Time) {
 	i.HelmOp.Spec.Release.Name = fmt.Sprintf(`{{ if hasKey .ClusterAnnotations %[1]q }}`+
 		`{{ get .ClusterAnnotations %[1]q }}`+
 		`{{ else if gt .Cluster.metadata.creationTimestamp %[2]q }}{{ %[3]q }}`+
-		`{{ else }}{{ fail "the annotation %[1]s with the release name is missing" }}{{ end }}`,
+		`{{ else }}{{ fail "the annotation %[1]s is missing: set it on the Cluster to the name of the release" }}{{ end }}`,
 		key, newest.UTC().Format(time.RFC3339), otherwise)
 	for _, release := range i.Releases {
 		i.Marks = append(i.Marks, Mark{Cluster: release.Cluster, Key: key, Value: release.Name})

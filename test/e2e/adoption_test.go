@@ -155,7 +155,7 @@ func (t *rolloutClusters) adoptsInWaves(s *scenario, name string) {
 	q.eventuallyText("two", q.in(), "1 superseded", "2 deployed")
 	adoptions := q.log.adoptions("", "canary", "early")
 	s.Expect(adoptions.order).To(gomega.ConsistOf(q.in()))
-	s.Expect(adoptions.most).To(gomega.Equal(2), "adoptions at the same time")
+	s.Expect(adoptions.most).To(gomega.BeNumerically("<=", 2), "adoptions at the same time")
 	s.Expect(adoptions.early).To(gomega.BeEmpty(), "adoptions before the wave was complete")
 }
 

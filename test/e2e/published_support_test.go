@@ -35,7 +35,7 @@ const (
 	signingPassword = "walk"
 
 	// makeTimeout bounds a command. The first build for a platform takes minutes.
-	makeTimeout = 40 * time.Minute
+	makeTimeout = 20 * time.Minute
 )
 
 // prepare creates the folder with the programs that a user has installed.

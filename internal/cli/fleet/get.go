@@ -54,8 +54,8 @@ func newGet(o kube.Options) *cobra.Command {
 		Short: "Print HelmOps, releases or HelmOp revisions as kubectl does",
 		Long: `Print HelmOps, releases or HelmOp revisions as kubectl does.
 
-The columns, the output formats and the flags are those of "kubectl get". Names are those of HelmOps: "get releases
-calico" prints the HelmOpReleases of the HelmOp calico in all its Clusters, and "get revisions calico" its
+The columns and the output formats are those of "kubectl get", and most of its flags. Names are those of HelmOps: "get
+releases calico" prints the HelmOpReleases of the HelmOp calico in all its Clusters, and "get revisions calico" its
 HelmOpRevisions. Without names, all objects of the namespace are printed; without a kind, the HelmOps.`,
 		Example: `  # The HelmOps of all namespaces
   kubectl helmop get -A

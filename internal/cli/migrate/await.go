@@ -41,6 +41,9 @@ var (
 	// errComplete ends a wait that has succeeded.
 	errComplete = errors.New("complete")
 
+	// errGone ends a wait whose HelmOp a user has deleted.
+	errGone = errors.New("the HelmOp was deleted during the migration")
+
 	// errHeld ends a wait that cannot succeed.
 	errHeld = errors.New("HelmOp does not continue before you change something")
 )
@@ -153,6 +156,9 @@ func (w *awaited) look(change func()) error {
 	if w.releases == nil {
 		return nil // The releases are not listed yet.
 	}
+	if w.helmOps != nil && w.helmOps[client.ObjectKeyFromObject(w.item.HelmOp)] == nil {
+		return errGone
+	}
 	w.missing = w.findMissing()
 	if len(w.missing) == 0 {
 		return errComplete
@@ -186,7 +192,7 @@ func (w *awaited) findMissing() []missing {
 		}
 		found := missing{text: text}
 		if child != nil {
-			found.isHeld = w.isStalled() || migrate.IsHeld(child, w.revision())
+			found.isHeld = w.hasStopped() || migrate.IsHeld(child, w.revision())
 			state, _ := fleetview.StateOf(child, 0)
 			if found.isHeld || state.IsUnhealthy() || state == fleetview.StatePaused {
 				found.problem, found.note = fleetview.WithoutNames(text, release.Cluster.Name, child.Name, 1), text
@@ -195,8 +201,8 @@ func (w *awaited) findMissing() []missing {
 			found.problem = failure.Reason + ": " + failure.Message
 			found.text = "Cluster " + release.Cluster.Name + ": " + found.problem
 			found.note, found.isHeld = found.text, w.isStalled()
-		} else if why := w.unassigned(); why != "" {
-			found = missing{text: text + ": " + why, isHeld: w.isStalled(), problem: why, note: why}
+		} else if reason, why := w.unassigned(); why != "" {
+			found = missing{text: text + ": " + why, isHeld: w.hasStopped(), problem: reason, note: why}
 		}
 		all = append(all, found)
 	}
@@ -219,7 +225,7 @@ func (w *awaited) print() {
 	progress := fmt.Sprintf("waiting for the %s of %s", w.words.noun,
 		plural.Count(len(w.missing), "release", "releases"))
 	if held > 0 {
-		progress += fmt.Sprintf("; %d of them %s until you change something", held, plural.Word(held, "waits", "wait"))
+		progress += fmt.Sprintf("; %d %s a change by you", held, plural.Word(held, "needs", "need"))
 	}
 	switch now := time.Now(); {
 	case progress != w.progress:
@@ -227,7 +233,7 @@ func (w *awaited) print() {
 		w.m.Note("%s: %s", name, progress)
 	case now.Sub(w.printed) >= progressInterval:
 		w.printed = now
-		w.m.Note("%s: %s, since %s: %s", name, progress, now.Sub(w.began).Round(time.Second), w.missing[0].text)
+		w.m.Note("%s: %s for %s: %s", name, progress, now.Sub(w.began).Round(time.Second), w.missing[0].text)
 	}
 }
 
@@ -258,6 +264,12 @@ func (w *awaited) isStalled() bool {
 	return stalled != nil && stalled.Status == metav1.ConditionTrue && stalled.ObservedGeneration == helmOp.Generation
 }
 
+// hasStopped is true if the HelmOp does nothing more for any Cluster until a user does something. Failures of some
+// Clusters do not stop it: after a soak time it goes on with others.
+func (w *awaited) hasStopped() bool {
+	return w.isStalled() && conditions.GetReason(w.helmOp(), addonsv1.ReadyCondition) != addonsv1.ReleasesFailedReason
+}
+
 // failureOf returns the failure of a Cluster that has no HelmOpRelease; nil if the HelmOp does not name one.
 func (w *awaited) failureOf(cluster string) *addonsv1.ClusterFailure {
 	helmOp := w.helmOp()
@@ -272,20 +284,22 @@ func (w *awaited) failureOf(cluster string) *addonsv1.ClusterFailure {
 	return nil
 }
 
-// unassigned returns why Clusters have no HelmOpRelease; empty if the HelmOp does not say it.
-func (w *awaited) unassigned() string {
+// unassigned returns the reason why Clusters have no HelmOpRelease, and its text; empty if the HelmOp does not say it.
+// The text can have numbers that change.
+func (w *awaited) unassigned() (reason, why string) {
 	helmOp := w.helmOp()
 	if helmOp == nil {
-		return ""
+		return "", ""
 	}
 	ready := conditions.Get(helmOp, addonsv1.ReadyCondition)
 	if ready != nil && ready.Status != metav1.ConditionTrue && !apiutil.ProgressReasons[ready.Reason] {
-		return ready.Reason + ": " + ready.Message
+		return ready.Reason, ready.Reason + ": " + ready.Message
 	}
 	if counts := helmOp.Status.Clusters; counts != nil && counts.Paused > 0 {
-		return plural.Count(counts.Paused, "Cluster is paused; end its pause", "Clusters are paused; end their pauses")
+		return addonsv1.PausedReason,
+			plural.Count(counts.Paused, "Cluster is paused; end its pause", "Clusters are paused; end their pauses")
 	}
-	return ""
+	return "", ""
 }
 
 // why describes an error of a wait.

@@ -26,7 +26,7 @@ func TestHeldReleases(t *testing.T) {
 	yes := func(condition, reason string) metav1.Condition {
 		return metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: reason, Message: "message"}
 	}
-	const timedOut, held = "timed out after 300ms", "HelmOp does not continue before you change something"
+	const timedOut, held = "timed out after 2s", "HelmOp does not continue before you change something"
 	for name, test := range map[string]struct {
 		child  []metav1.Condition // of the Cluster two; it has no HelmOpRelease if there are none.
 		helmOp []metav1.Condition
@@ -58,13 +58,20 @@ func TestHeldReleases(t *testing.T) {
 		"not rendered": {revision: 1, failures: []addonsv1.ClusterFailure{{Cluster: "two",
 			Reason: addonsv1.TemplateFailedReason, Message: "message"}},
 			problem: "calico: Cluster two: TemplateFailed: message", end: timedOut},
+		"another Cluster failed": {helmOp: []metav1.Condition{yes(addonsv1.StalledCondition, addonsv1.ReleasesFailedReason),
+			{Type: addonsv1.ReadyCondition, Status: metav1.ConditionFalse, Reason: addonsv1.ReleasesFailedReason,
+				Message: "message"}}, problem: "calico: ReleasesFailed: message", end: timedOut},
 		"the HelmOp waits for a user": {helmOp: []metav1.Condition{yes(addonsv1.StalledCondition, "RolloutPaused"), {
 			Type: addonsv1.ReadyCondition, Status: metav1.ConditionFalse, Reason: "RolloutPaused", Message: "message"}},
 			problem: "calico: RolloutPaused: message", end: held},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, "flux", fluxPair)
-			w.isIdle, w.timeout = true, 300*time.Millisecond
+			w.isIdle, w.timeout = true, time.Minute
+			if test.end == timedOut {
+				w.timeout = 2 * time.Second
+			}
 			item := &w.plan().Items[0]
 			helmOp, err := w.begin(t.Context(), item)
 			if err != nil {
@@ -175,7 +182,7 @@ func TestProgress(t *testing.T) {
 		}
 	}
 	want := "calico: waiting for the adoption of 1 release\n" +
-		"calico: waiting for the adoption of 1 release, since 0s: Cluster one: HelmOp has not assigned the release yet\n"
+		"calico: waiting for the adoption of 1 release for 0s: Cluster one: HelmOp has not assigned the release yet\n"
 	if got := w.notes.String(); got != want {
 		t.Errorf("printed: %s", got)
 	}

@@ -29,7 +29,8 @@ type migration struct {
 	kube.Base
 	comparison fleet.Comparison
 
-	from, output string
+	from   string
+	output kube.Output
 
 	// release, chartURL, chart, chartSecret and chartCertSecret are for --from helm.
 	release, chartURL, chart, chartSecret, chartCertSecret string
@@ -113,12 +114,10 @@ The command uses your rights: to read and write the objects of the other tool, H
 		"again, over the objects of the releases. --apply needs it.")
 	flags.BoolVar(&m.preview, "preview", true, "Show what the HelmOps would change in their Clusters. With "+
 		"--from fleet --apply, false also leaves out the check that the HelmOps can be installed.")
-	flags.StringVarP(&m.output, "output", "o", "", "Output format: yaml prints the HelmOps (default: a report).")
+	m.output.Add(cmd, "a report", "yaml")
 	flags.DurationVar(&m.timeout, "timeout", defaultTimeout, "How long the command may take, with --apply for each "+
 		"HelmOp; 0 is without a limit.")
 	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions(toolNames, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"yaml"},
-		cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -126,8 +125,6 @@ func (m *migration) validate() error {
 	switch {
 	case m.toolOf() == nil:
 		return kube.Usagef("--from %q is unknown; use one of %s", m.from, strings.Join(toolNames, ", "))
-	case m.output != "" && m.output != "yaml":
-		return kube.Usagef("--output %q is unknown; use yaml", m.output)
 	case m.from != "helm" && (m.release != "" || !reflect.ValueOf(m.chartSource()).IsZero()):
 		return kube.Usagef("--release, --chart and the flags --chart-... are for --from helm")
 	case m.from != "fleet" && m.acceptInstall:
@@ -138,10 +135,10 @@ func (m *migration) validate() error {
 			"first")
 	case m.apply && m.undo:
 		return kube.Usagef("--apply and --undo cannot be used together")
-	case m.output != "" && (m.apply || m.undo):
+	case m.output.IsData() && (m.apply || m.undo):
 		return kube.Usagef("--output cannot be used with --apply and --undo")
 	default:
-		return nil
+		return m.output.Validate()
 	}
 }
 
@@ -190,7 +187,7 @@ func (m *migration) run(ctx context.Context, names []string) error {
 	switch {
 	case m.apply:
 		return m.handOver(ctx, plan)
-	case m.output == "yaml":
+	case m.output.IsData():
 		return m.printHelmOps(plan)
 	default:
 		return m.report(bounded, plan)

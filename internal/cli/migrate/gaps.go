@@ -41,7 +41,8 @@ func (m *migration) settleSecrets(ctx context.Context, item *migrate.Item) error
 			case err == nil:
 				continue
 			case apierrors.IsForbidden(err):
-				gap.Text += "; you may not read this Secret, so that it is not known whether it exists"
+				gap.Text += fmt.Sprintf("; whether the Secret exists is not known: ask for the right to get the Secret %s/%s",
+					item.HelmOp.Namespace, gap.Secret)
 			case !apierrors.IsNotFound(err):
 				return kube.Explain(err)
 			}

@@ -96,7 +96,9 @@ metadata: {name: base, namespace: fleet}
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if err := w.handOver(ctx, plan); test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			err = w.handOver(ctx, plan)
+			if isRefused := err != nil && strings.Contains(err.Error(), "spec.dependsOn: the release would wait for "+
+				test.want); isRefused != (test.want != "") {
 				t.Errorf("error: %v", err)
 			}
 		})
