@@ -33,8 +33,9 @@ const controlPlaneFinalizer = "controlplane.cluster.x-k8s.io/localcontrolplane"
 const hostRetry = 200 * time.Millisecond
 
 // deletionDelay is how long a deleted control plane keeps running, less a part of a second. Real control planes take
-// longer, because Machines are deleted one after the other. A Cluster that is paused meanwhile stays paused.
-const deletionDelay = 5 * time.Second
+// longer, because Machines are deleted one after the other. A Cluster that is paused meanwhile stays paused. On a full
+// machine the pause by HelmOp took 5 seconds.
+const deletionDelay = 15 * time.Second
 
 // DeleteAtOnceAnnotation on a LocalControlPlane makes its deletion skip the deletionDelay.
 const DeleteAtOnceAnnotation = "local.helmop.test/delete-at-once"
