@@ -156,6 +156,9 @@ const (
 	// Ready and of Approved.
 	WaitingForApprovalReason = "WaitingForApproval"
 
+	// InvalidMaintenanceReason: a window in spec.maintenance cannot be read, so no release is changed.
+	InvalidMaintenanceReason = "InvalidMaintenance"
+
 	// InvalidSelectorReason: a selector of Clusters, Namespaces or waves is malformed.
 	InvalidSelectorReason = "InvalidSelector"
 )
@@ -291,6 +294,10 @@ const (
 
 	// ClusterForbiddenReason: the kubeconfig of the Cluster does not permit what is needed.
 	ClusterForbiddenReason = "ClusterForbidden"
+
+	// WaitingForMaintenanceReason: a change of the release waits for a maintenance window, the end of a freeze or the end
+	// of a veto, see spec.maintenance. Also a reason of Ready and RollingOut of a HelmOp.
+	WaitingForMaintenanceReason = "WaitingForMaintenance"
 
 	// WaitingForDependenciesReason: a HelmOp that the release depends on is not Ready in the Cluster.
 	WaitingForDependenciesReason = "WaitingForDependencies"

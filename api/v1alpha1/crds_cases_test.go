@@ -228,6 +228,17 @@ var (
 			message: "must be a number of at least 0 or a percentage from 1% to 100%"},
 		{name: "too high a percentage of deletions", path: "spec.maxDeletions", value: "101%",
 			message: "must be a number of at least 0 or a percentage from 1% to 100%"},
+		{name: "a maintenance window", path: "spec.maintenance", value: map[string]any{"windows": []any{
+			map[string]any{"schedule": "0 22 * * 1-5", "duration": "4h", "timeZone": "Europe/Berlin"}},
+			"includes": []any{"Installation", "Rollback"}, "clusterLimits": "Ignored", "veto": "not now"}},
+		{name: "a window that is too short", path: "spec.maintenance", value: map[string]any{"windows": []any{
+			map[string]any{"schedule": "0 22 * * 1-5", "duration": "30s"}}},
+			field: "spec.maintenance.windows[0].duration", message: "must be from 1m to 168h"},
+		{name: "a freeze that ends before it begins", path: "spec.maintenance", value: map[string]any{"freezes": []any{
+			map[string]any{"from": "2026-12-20T00:00:00Z", "until": "2026-12-19T00:00:00Z"}}},
+			field: "spec.maintenance.freezes[0]", message: "until must be after from"},
+		{name: "an unknown change that waits", path: "spec.maintenance", value: map[string]any{
+			"includes": []any{"Everything"}}, field: "spec.maintenance.includes[0]", message: unsupported},
 		{name: "a filter alone", path: "spec.source.ref", value: map[string]any{"tagFilter": "^main-[0-9]+$"}},
 		{name: "a filter and a tag", path: "spec.source.ref", value: map[string]any{"tag": "1", "tagFilter": "1"},
 			message: exactlyOne},

@@ -100,6 +100,10 @@ type HelmOpSpec struct {
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
 
+	// maintenance is when releases may be changed. Without it, only the limits in the annotations of Clusters count.
+	// +optional
+	Maintenance *Maintenance `json:"maintenance,omitempty"`
+
 	// revisionHistoryLimit is how many HelmOpRevisions that are not in use are kept. Fewer are kept if all
 	// HelmOpRevisions together have more than 4 MiB. Default: 10.
 	// +optional
@@ -235,6 +239,10 @@ type ClusterCounts struct {
 
 	// blocked is the number of selected Clusters whose release waits for a HelmOp in dependsOn.
 	Blocked int32 `json:"blocked"`
+
+	// deferred is the number of selected Clusters in which a change waits for maintenance, see spec.maintenance.
+	// +optional
+	Deferred int32 `json:"deferred,omitempty"`
 
 	// pinned is the number of selected Clusters whose release is Ready with another HelmOp revision than the current one,
 	// because the annotation addons.cluster.x-k8s.io/pinned-revision pins it.

@@ -210,6 +210,11 @@ type RolloutStatus struct {
 	// +kubebuilder:validation:MaxLength=512
 	WaitingFor string `json:"waitingFor,omitempty"`
 
+	// nextMaintenance is when the next Cluster whose change waits for maintenance may be changed. It is absent if no
+	// Cluster waits, and if the time is not known.
+	// +optional
+	NextMaintenance metav1.Time `json:"nextMaintenance,omitempty,omitzero"`
+
 	// approval is what is approved, and what waits for an approval. It is absent unless spec.rollout.approval is
 	// Required.
 	// +optional

@@ -277,6 +277,7 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 		case active:
 			state.Running = versionToBegin(scope.cluster, state)
 			state.Timeout = clusterlife.UpgradeTimeout(holder.before)
+			deferUpgrade(&state, holder.helmOp, scope.object)
 			state.Unready = func(upcoming string) string { return clusterlife.UnreadyFor(holder.release, upcoming) }
 		case scope.foreign && !state.Held:
 			continue

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/retry"
@@ -19,6 +20,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/maintenance"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
@@ -197,5 +199,15 @@ func setUpgradeAnnotations(annotations map[string]string, name string, decision 
 	}
 	if decision.Released != "" {
 		annotations[released] = decision.Released
+	}
+}
+
+// deferUpgrade sets what the limits for maintenance mean for the hold of an upgrade: while the release must not be
+// changed, it cannot become ready.
+func deferUpgrade(state *clusterlife.UpgradeState, helmOp *addonsv1.HelmOp, cluster metav1.Object) {
+	limits := maintenance.PolicyOf(helmOp.Spec.Maintenance).For(cluster.GetAnnotations()).At(state.Now)
+	state.Deferred, state.Opens = limits.Why, limits.Opens
+	if limits.Opened.After(state.Resumed) {
+		state.Resumed = limits.Opened
 	}
 }

@@ -120,6 +120,7 @@ func lifeOptionsChanged() predicate.Predicate {
 				(before.Spec.BeforeClusterUpgrade == nil) != (after.Spec.BeforeClusterUpgrade == nil) ||
 				(before.Spec.BeforeClusterDelete == nil) != (after.Spec.BeforeClusterDelete == nil) ||
 				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+				!equality.Semantic.DeepEqual(before.Spec.Maintenance, after.Spec.Maintenance) ||
 				!equality.Semantic.DeepEqual(before.Spec.ClusterSelector, after.Spec.ClusterSelector)
 		}),
 	}

@@ -68,6 +68,11 @@ type clusterScope struct {
 	// blocked is why the dependencies in the Cluster are not ready; empty if they are. Set by checkDependencies.
 	blocked string
 
+	// defers is which changes of the release wait for maintenance, and whyDeferred is why; empty if none waits. Set by
+	// checkMaintenance.
+	defers      rollout.Deferral
+	whyDeferred string
+
 	// step is the step of the plan. Set by record.
 	step rollout.Step
 }

@@ -44,7 +44,10 @@ func rollingOutCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 	heldReason, heldMessage, held := isHeld(scope)
 	if isRollingOut(scope, s) {
 		condition.Status, condition.Reason = metav1.ConditionTrue, addonsv1.RollingOutReason
-		if scope.strategy.Paused || scope.plan.Progress.Promote != "" {
+		switch progress := scope.plan.Progress; {
+		case progress.InFlight == 0 && !progress.Opens.IsZero():
+			condition.Reason = addonsv1.WaitingForMaintenanceReason
+		case scope.strategy.Paused || progress.Promote != "":
 			condition.Reason = addonsv1.RolloutPausedReason
 		}
 		if reason, _, waits := waitsForApproval(scope); waits {
@@ -180,6 +183,8 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		return no(reasons.ForRendering(scope.programErr), scope.programErr.Error())
 	case scope.dependencyErr != nil:
 		return scope.dependencyErr.condition()
+	case scope.invalidMaintenance != "":
+		return no(addonsv1.InvalidMaintenanceReason, scope.invalidMaintenance)
 	case scope.artifact == nil && resolved != nil && resolved.Status == metav1.ConditionFalse:
 		return no(resolved.Reason, resolved.Message)
 	case scope.artifact == nil:
@@ -208,6 +213,8 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		return no(addonsv1.WaitingForDependenciesReason,
 			fmt.Sprintf("%d of %s %s for dependencies; %s", c.Blocked, plural.Count(c.Selected, "Cluster", "Clusters"),
 				plural.Word(c.Blocked, "waits", "wait"), firstBlocked(scope)))
+	case c.Deferred > 0 && c.UpToDate+c.Paused+c.Pinned+c.Deferred == c.Selected:
+		return no(addonsv1.WaitingForMaintenanceReason, deferredMessage(scope, s))
 	case c.UpToDate+c.Paused+c.Pinned < c.Selected:
 		return no(addonsv1.ProgressingReason, ofClusters(c.UpToDate, c.Selected)+" up to date")
 	case s.ending > 0:

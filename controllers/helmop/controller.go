@@ -129,6 +129,9 @@ type helmOpScope struct {
 	// dependencyErr is why the dependencies of the HelmOp can never be met. Set by checkDependencies.
 	dependencyErr *dependencyError
 
+	// invalidMaintenance is why spec.maintenance cannot be read; empty if it can. Set by checkMaintenance.
+	invalidMaintenance string
+
 	// requeueAfter is when the next pass is due without an event; 0 is never. Set by resolve.
 	requeueAfter time.Duration
 }
@@ -200,6 +203,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1.HelmO
 		r.readStrategy,
 		r.selectClusters,
 		r.checkDependencies,
+		r.checkMaintenance,
 		r.compile,
 		r.revise,
 		r.render,

@@ -223,7 +223,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	cache *rolloutstate.Cache,
 ) (rollout.Cluster, error) {
 	planned := rollout.Cluster{Name: c.name, Selected: c.selected, Gone: c.object == nil, Blocked: c.blocked != "",
-		TargetInvalid: isInvalid(c.err)}
+		TargetInvalid: isInvalid(c.err), Defers: c.defers}
 	planned.Paused = isAccessDenied(c) || isHeldByOtherShard(c, policy)
 	if c.cluster != nil {
 		planned.Deleting = !c.cluster.DeletionTimestamp.IsZero()
@@ -259,6 +259,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 		Release: *assigned, Revision: apiutil.RevisionOf(c.child), Deleting: !c.child.DeletionTimestamp.IsZero(),
 		UnreachableAtDeletion: rolloutstate.WasUnreachableAtDeletion(c.child),
 		Foreign:               c.child.Status.State == string(model.StateForeign),
+		Deferred:              apiutil.IsDeferred(c.child),
 	}
 	setAdoption(planned.Child, c.child)
 	if r := c.child.Spec.Rollout; r != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -80,8 +81,9 @@ func rolloutStatus(scope *helmOpScope) *addonsv1.RolloutStatus {
 		Revision: newest.Spec.Number, LastGoodRevision: scope.lastGood(), Phase: newest.Status.Phase,
 		StartedAt: newest.Status.StartedAt,
 		Updated:   int32(progress.Updated), Done: int32(progress.Done), InFlight: int32(progress.InFlight),
-		Failed:     int32(progress.Failed),
-		WaitingFor: apiutil.Truncate(waitingFor(scope), maxWaitingFor),
+		Failed:          int32(progress.Failed),
+		WaitingFor:      apiutil.Truncate(waitingFor(scope), maxWaitingFor),
+		NextMaintenance: metav1.NewTime(progress.Opens),
 	}
 	if newest.Status.Good {
 		status.LastGoodRevision = newest.Spec.Number

@@ -35,6 +35,7 @@ type clusterPhase string
 const (
 	phasePaused      clusterPhase = "paused"
 	phaseBlocked     clusterPhase = "blocked"
+	phaseDeferred    clusterPhase = "deferred"
 	phaseWaiting     clusterPhase = "waiting"
 	phaseFailed      clusterPhase = "failed"
 	phaseUnreachable clusterPhase = "unreachable"
@@ -138,6 +139,8 @@ func summarize(scope *helmOpScope) fleetSummary {
 			s.counts.Unreachable++
 		case phaseBlocked:
 			s.counts.Blocked++
+		case phaseDeferred:
+			s.counts.Deferred++
 		case phaseUpToDate:
 			s.counts.UpToDate++
 		case phasePinned:
@@ -214,6 +217,8 @@ func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFail
 		return phasePaused, nil
 	case c.cluster != nil && c.selected && !apiutil.IsInitialized(c.cluster):
 		return phaseWaiting, nil
+	case c.child == nil && isDeferred(c):
+		return phaseDeferred, nil
 	case c.child == nil:
 		return phaseProgressing, nil
 	}
@@ -226,6 +231,8 @@ func phaseOf(c *clusterScope, wanted int64) (clusterPhase, *addonsv1.ClusterFail
 		return phaseUnreachable, nil
 	case isBlocked(c):
 		return phaseBlocked, nil
+	case isDeferred(c):
+		return phaseDeferred, nil
 	case c.step.Unapproved && ready.Status == metav1.ConditionTrue:
 		return phaseProgressing, nil
 	case c.selected && ready.Status == metav1.ConditionTrue && c.step.Action == rollout.ActionNone && wanted != 0 &&
@@ -247,6 +254,10 @@ func endingMessage(scope *helmOpScope, s fleetSummary) string {
 		plural.Count(s.ending, "release is being deleted in a Cluster", "releases are being deleted in Clusters"),
 		plural.Word(s.ending, "is", "are"), s.whyEnding)
 	waiting := scope.plan.Progress.DeletionsWaiting
+	deferred, why := deferredDeletions(scope)
+	if waiting -= deferred; deferred > 0 {
+		message += fmt.Sprintf("; %s for maintenance; %s", plural.Count(deferred, "deletion waits", "deletions wait"), why)
+	}
 	switch {
 	case waiting == 0:
 		return message

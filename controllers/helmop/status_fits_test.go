@@ -87,7 +87,7 @@ func longHelmOpStatus(t *testing.T, long string) *addonsv1.HelmOpStatus {
 			Status: addonsv1.HelmOpRevisionStatus{Approval: &addonsv1.RevisionApproval{ApprovedAt: metav1.Now()}},
 		}},
 		approval: approval.Decision{Required: true, Digest: approval.Digest(nil)},
-		plan:     rollout.Result{Progress: rollout.Progress{WaitingFor: long}},
+		plan:     rollout.Result{Progress: rollout.Progress{WaitingFor: long, Opens: time.Now()}},
 	})
 	report.SetCondition(helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.ResolvingReason, long)
 	return status

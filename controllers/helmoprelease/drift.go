@@ -23,11 +23,13 @@ import (
 // changed since their last comparison.
 func (r *Reconciler) assessDrift(ctx context.Context, p *releasePass) {
 	release := p.release
+	whyDeferred := r.deferCorrections(p)
 	p.drift = &drifttracking.Pass{
 		Release: release, Memory: &r.memoryOf(release).drift, Snapshot: p.snapshot, Target: p.target, Desired: p.desired,
 		Newest: newestDeployed(p), IsCorrecting: p.policy.CorrectDrift, Engine: r.engine, Now: r.now,
-		Acquire:  func() (func(), bool) { return r.slot(p) },
-		MayBegin: func(ctx context.Context) (bool, error) { return r.mayBegin(ctx, p.releaseScope) },
+		WhyDeferred: whyDeferred,
+		Acquire:     func() (func(), bool) { return r.slot(p) },
+		MayBegin:    func(ctx context.Context) (bool, error) { return r.mayBegin(ctx, p.releaseScope) },
 	}
 	if p.drift.Compare(ctx) {
 		r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.DriftDetectedEvent, attempts.VerbCorrectDrift,

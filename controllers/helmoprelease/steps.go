@@ -347,6 +347,9 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 			releasestatus.NotReleased(release, addonsv1.AdoptionPendingReason, adoptionPending)
 			return nil, nil
 		}
+		if r.waitsForMaintenance(p, decision) {
+			return nil, nil
+		}
 		if ok, err := r.mayAct(ctx, p, decision); !ok {
 			return nil, err
 		}

@@ -95,6 +95,13 @@ func IsAwaiting(release *addonsv1.HelmOpRelease) bool {
 	return ready != nil && ready.Status == metav1.ConditionFalse && blockedReasons[ready.Reason]
 }
 
+// IsDeferred reports whether a release waits for maintenance before its current spec takes effect.
+func IsDeferred(release *addonsv1.HelmOpRelease) bool {
+	ready := conditions.Get(release, addonsv1.ReadyCondition)
+	return ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason == addonsv1.WaitingForMaintenanceReason &&
+		ready.ObservedGeneration == release.Generation
+}
+
 // IsReadyNow reports whether a release is Ready for its current generation and is not being deleted.
 func IsReadyNow(release *addonsv1.HelmOpRelease) bool {
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
@@ -153,6 +160,7 @@ var ProgressReasons = map[string]bool{
 	addonsv1.ClusterNotFoundReason:            true,
 	addonsv1.ControlPlaneNotInitializedReason: true,
 	addonsv1.WaitingForDependenciesReason:     true,
+	addonsv1.WaitingForMaintenanceReason:      true,
 	addonsv1.AdoptionPendingReason:            true,
 	addonsv1.OtherShardReason:                 true,
 }

@@ -117,8 +117,14 @@ type UpgradeState struct {
 	// Unready returns why the release is not ready for the requested version; empty if it is ready.
 	Unready func(upcoming string) string
 
-	// Resumed is when the last pause of the Cluster ended; zero if the time is not known.
+	// Resumed is when the last pause of the Cluster, or the last time in which the release must not be changed, ended; zero
+	// if the time is not known.
 	Resumed time.Time
+
+	// Deferred is why the release must not be changed now; empty if it may. This time does not count for the timeout.
+	// Opens is when it may be changed; zero if the time is not known.
+	Deferred string
+	Opens    time.Time
 
 	Timeout time.Duration
 	Now     time.Time
@@ -215,6 +221,9 @@ func decideUnheld(s UpgradeState, upcoming string) UpgradeDecision {
 // decidePending decides while an upgrade is pending and the annotation is set.
 func decidePending(s UpgradeState, known upgradeHold, upcoming string) UpgradeDecision {
 	why := s.Unready(upcoming)
+	if why != "" && s.Deferred != "" {
+		why += "; the time until maintenance does not count: " + s.Deferred
+	}
 	if why == "" {
 		return UpgradeDecision{Released: upcoming, Event: addonsv1.ClusterUpgradeReleasedEvent,
 			Message: fmt.Sprintf("The upgrade to %s can continue: the release is ready for it", upcoming)}
@@ -223,19 +232,31 @@ func decidePending(s UpgradeState, known upgradeHold, upcoming string) UpgradeDe
 		return UpgradeDecision{Held: true, Value: upgradeHold{version: upcoming, since: s.Now}.String(),
 			Event: addonsv1.ClusterUpgradeHeldEvent,
 			Message: fmt.Sprintf("The upgrade to %s waits for at most %s until the release is ready for it: %s", upcoming,
-				s.Timeout, why), RequeueAfter: s.Timeout}
+				s.Timeout, why), RequeueAfter: s.requeueAfter(s.Timeout)}
 	}
 	since := known.since
 	if s.Resumed.After(since) {
 		// The release was not reconciled during the pause.
 		since = s.Resumed
 	}
-	if rest := since.Add(s.Timeout).Sub(s.Now); rest > 0 {
-		return UpgradeDecision{Held: true, Value: s.Value, RequeueAfter: rest}
+	if rest := since.Add(s.Timeout).Sub(s.Now); rest > 0 || s.Deferred != "" {
+		return UpgradeDecision{Held: true, Value: s.Value, RequeueAfter: s.requeueAfter(rest)}
 	}
 	return UpgradeDecision{Released: upcoming, Event: addonsv1.ClusterUpgradeReleasedEvent, Warning: true,
 		Message: fmt.Sprintf("The upgrade to %s was held for %s and continues, although the release is not ready for it: %s",
 			upcoming, s.Timeout, why)}
+}
+
+// requeueAfter returns after which time the decision may change, if rest is what is left of the timeout.
+func (s *UpgradeState) requeueAfter(rest time.Duration) time.Duration {
+	switch {
+	case s.Deferred == "":
+		return rest
+	case s.Opens.IsZero():
+		return 0
+	default:
+		return max(time.Millisecond, s.Opens.Sub(s.Now))
+	}
 }
 
 // UnreadyFor returns why a release is not ready for the requested version of Kubernetes; empty if the release is ready.

@@ -125,6 +125,9 @@ func (p *Pass) problems(left int, err error) string {
 func (p *Pass) describe(differences []drift.Difference,
 ) (reason, message string) {
 	reason, message = addonsv1.DriftDetectedReason, List(differences)
+	if p.WhyDeferred != "" {
+		message += ". The correction waits for maintenance: " + p.WhyDeferred
+	}
 	if !p.IsCorrecting {
 		return reason, message
 	}

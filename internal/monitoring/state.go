@@ -81,6 +81,8 @@ var clusterCounts = []struct {
 		"release."), func(c *addonsv1.ClusterCounts) int32 { return c.Drifted }},
 	{helmOpDesc("helmop_status_clusters_blocked", "Number of selected Clusters whose release waits for a HelmOp in "+
 		"dependsOn."), func(c *addonsv1.ClusterCounts) int32 { return c.Blocked }},
+	{helmOpDesc("helmop_status_clusters_deferred", "Number of selected Clusters in which a change waits for "+
+		"maintenance."), func(c *addonsv1.ClusterCounts) int32 { return c.Deferred }},
 	{helmOpDesc("helmop_status_clusters_pinned", "Number of selected Clusters whose release a user has pinned to "+
 		"another HelmOp revision."), func(c *addonsv1.ClusterCounts) int32 { return c.Pinned }},
 }

@@ -66,6 +66,14 @@
 // it holds neither a wave nor a slot, like a Cluster that waits for a dependency. If it has the revision already, it
 // counts with its present release. [Cluster] and [Input] say what is not approved; internal/approval decides that.
 //
+// # Maintenance
+//
+// A Cluster whose windows are closed keeps its release, takes no slot and does not spend the failure budget, whatever
+// its present health is. If it is known when it may be changed, it holds its wave until the wave is promoted, and the
+// rollout is not complete before: otherwise a fleet that is half closed would lose its budget for the other half. A
+// Cluster without such a time, because of a veto for example, is treated like a paused one. New Clusters, returns to
+// the last known good revision and pins do not wait, unless the caller asks for it, see [Deferral].
+//
 // # Pins
 //
 // A user may pin a Cluster to another revision. The Cluster then does not count, and takes neither a slot nor a place

@@ -40,6 +40,9 @@ type plan struct {
 	// deletions counts the releases that are being uninstalled, including replaced ones.
 	deletions *deletions
 
+	// opens is when the next Cluster that waits for maintenance may be changed; zero for none.
+	opens time.Time
+
 	requeueAfter time.Duration
 }
 
@@ -144,11 +147,12 @@ func (p *plan) budgetSpent() string {
 // least as many as could not be updated or became unreachable after their update. Otherwise a short network outage
 // would complete the rollout, and disable waves and budget for most Clusters. clusterctl move, which unpauses Clusters
 // one by one, would have the same effect. The rollout is not complete while Clusters that could not be updated are
-// behind a wave that needs a promotion, while no desired release is known, or while the revision is not approved.
+// behind a wave that needs a promotion, while no desired release is known, while the revision is not approved, or while
+// Clusters wait for maintenance at a known time: the failure budget must protect these Clusters, too.
 func (p *plan) isComplete() bool {
 	by := &p.total.by
 	done := by[standingDone] + by[standingJoined]
-	isDone := !p.in.Unapproved && p.total.unfinished() == 0 && done > 0 &&
+	isDone := !p.in.Unapproved && p.total.unfinished()+by[standingDeferred] == 0 && done > 0 &&
 		done >= p.total.outdated()+p.total.unreachable() &&
 		(by[standingDone] > 0 || by[standingJoining] == 0) && (p.isKnown || by[standingUnknown] == 0)
 	return isDone && !p.isBehindPromotion()
@@ -175,23 +179,25 @@ func (p *plan) findCurrentWave() {
 	}
 }
 
-// isPassed is true if the next wave may begin.
+// isPassed is true if the next wave may begin. Clusters that wait for maintenance at a known time hold their wave until
+// a promotion.
 func (p *plan) isPassed(wave int) bool {
-	promoted := wave <= p.promoted
-	return p.groups[wave].unfinished() == 0 && (promoted || p.isSuccessful(wave) && !p.in.Strategy.Waves[wave].Manual)
+	group, promoted := &p.groups[wave], wave <= p.promoted
+	return group.unfinished() == 0 && (promoted || p.isSuccessful(wave) && group.by[standingDeferred] == 0 &&
+		!p.in.Strategy.Waves[wave].Manual)
 }
 
 // isSuccessful is true if a finished wave allows the next wave without a promotion. A wave in which no Cluster counts
 // allows it. A wave in which all Clusters failed allows it only if the failures were acknowledged. A wave without a
 // done Cluster that waits for dependencies does not: if several dependent HelmOps change at once, later waves would
 // overtake that wave. A wave whose Clusters became unreachable after their update does not allow it either, because a
-// broken CNI has this effect. A wave without a done Cluster in which Clusters wait for an approval, or whose adoption
-// would change a release, does not allow it either.
+// broken CNI has this effect. A wave without a done Cluster in which Clusters wait for an approval or for
+// maintenance, or whose adoption would change a release, does not allow it either.
 func (p *plan) isSuccessful(wave int) bool {
 	by, allReachable := &p.groups[wave].by, p.groups[wave].unreachable() == 0
 	acknowledged := by[standingFailed] > 0 && p.total.by[standingFailed] <= p.state.Acknowledged && allReachable
 	isEmpty := by[standingFailed]+by[standingExcused]+by[standingBlocked]+by[standingUnknown]+by[standingUnapproved]+
-		by[standingAdoptionHeld] == 0 && allReachable
+		by[standingAdoptionHeld]+by[standingDeferred]+by[standingVetoed] == 0 && allReachable
 	return by[standingDone] > 0 || acknowledged || isEmpty
 }
 

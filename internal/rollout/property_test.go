@@ -106,7 +106,7 @@ func (j *judge) checkPinned(i int) {
 	switch step.Action {
 	case ActionNone:
 		isDue := c.Pin.Release != nil && c.Child.Revision != c.Pin.Revision && c.Pin.Release.Identity == c.Child.Identity
-		if isDue && c.Selected && !c.Gone && !c.Deleting && !c.Paused && c.Initialized && !c.Child.Deleting {
+		if isDue && !c.Defers.Returns && c.Selected && !c.Gone && !c.Deleting && !c.Paused && c.Initialized && !c.Child.Deleting {
 			j.Errorf("%s does not get the revision to which it is pinned", c.Name)
 		}
 	case ActionUpdate:
@@ -164,7 +164,9 @@ func (j *judge) carryOut() {
 				j.Fatalf("%s is assigned %s, which is not known", c.Name, step.Source)
 			}
 			changes := c.Child == nil || !sameContent(c.Child.Release, *release)
-			c.Child = &Child{Release: *release, Revision: step.Revision, Joined: step.Joined, FailedBefore: step.FailedBefore}
+			isDeferred := !changes && c.Child.Deferred
+			c.Child = &Child{Release: *release, Revision: step.Revision, Joined: step.Joined, FailedBefore: step.FailedBefore,
+				Deferred: isDeferred}
 			if changes && c.Health != HealthUnreachable {
 				c.Health = HealthProgressing
 			}
@@ -185,7 +187,7 @@ func (j *judge) isOnItsWay(c *Cluster) bool {
 		return false
 	}
 	if c.Health == HealthProgressing {
-		return !c.Blocked
+		return !c.Blocked && !c.Child.Deferred
 	}
 	soak := j.soak(c)
 	return soak > 0 && j.in.Now.Sub(c.ReadySince) < soak
@@ -213,7 +215,7 @@ func (j *judge) isLate(c *Cluster) bool {
 		return false
 	}
 	return isServable(c) && !c.Child.Deleting && c.Health != HealthUnreachable && !c.Child.Joined &&
-		!c.Blocked && !c.GoalUnapproved &&
+		!c.Blocked && !c.GoalUnapproved && !c.Defers.Changes &&
 		c.Child.Revision > j.in.State.Good && c.Child.Revision != revision && c.Child.Revision != j.in.State.Revision &&
 		release != nil && !j.isOnItsWay(c)
 }
@@ -294,7 +296,7 @@ func (j *judge) isFailed(c *Cluster) bool {
 		return false
 	case c.Child != nil && c.Child.Revision == j.in.State.Revision:
 		return c.Health == HealthFailed && !c.Child.Joined && !c.Child.FailedBefore &&
-			(c.Target == nil || sameContent(*c.Target, c.Child.Release) || c.GoalUnapproved)
+			(c.Target == nil || sameContent(*c.Target, c.Child.Release) || c.GoalUnapproved || c.Defers.Changes)
 	case c.Target == nil:
 		return c.TargetInvalid && !before && c.Known
 	case c.Child != nil && j.has(c.Target, c):
@@ -309,6 +311,7 @@ func (j *judge) checkSteps() {
 		c := &j.in.Clusters[i]
 		if c.Pin != nil {
 			j.checkPinned(i)
+			j.checkMaintenance(i)
 			continue
 		}
 		switch {
@@ -346,6 +349,7 @@ func (j *judge) checkSteps() {
 			j.Errorf("%s is assigned though the rollout is held: %v", c.Name, step)
 		}
 		j.checkApproved(i)
+		j.checkMaintenance(i)
 		isWanted := step.Source == SourceTarget && (step.Action == ActionCreate || step.Action == ActionUpdate)
 		if isWanted && j.isGivenUp() {
 			j.Errorf("%s is assigned a revision that was given up: %v", c.Name, step)
@@ -375,6 +379,26 @@ func (j *judge) checkApproved(i int) {
 	}
 }
 
+// checkMaintenance checks that a step changes nothing that waits for maintenance.
+func (j *judge) checkMaintenance(i int) {
+	c, step := &j.in.Clusters[i], j.result.Steps[i]
+	isClosed := c.Defers.Changes
+	switch {
+	case step.Action == ActionNone || step.Action == ActionDelete && c.Gone:
+		return
+	case c.Child == nil:
+		isClosed = c.Defers.Installations
+	case j.isGivenUp() && c.Child.Revision == j.in.State.Revision:
+		isClosed = c.Defers.Returns
+	case step.Pinned:
+		isClosed = c.Defers.Returns
+	}
+	if isClosed && (c.Child == nil || step.Action != ActionUpdate ||
+		!sameContent(c.Child.Release, j.after[i].Child.Release)) {
+		j.Errorf("%s is changed though it waits for maintenance: %v", c.Name, step)
+	}
+}
+
 // changesGoal is true for a plan that changes the goal. It is not carried out if approvals are required.
 func (j *judge) changesGoal() bool { return j.result.State.Goal() != j.in.State.Goal() }
 
@@ -388,6 +412,16 @@ func (j *judge) checkNone(c *Cluster, step Step) {
 		if isHeld := j.in.Unapproved && !j.isGivenUp(); !isHeld && !c.GoalUnapproved && !c.OwnUnapproved &&
 			!j.changesGoal() {
 			j.Errorf("%s waits for an approval that it does not need: %s", c.Name, step.Why)
+		}
+		return
+	}
+	if step.Deferred {
+		if !c.Defers.Changes {
+			j.Errorf("%s waits for maintenance that it does not need: %s", c.Name, step.Why)
+		}
+		if opens := c.Defers.Opens; !opens.IsZero() && (j.result.RequeueAfter <= 0 ||
+			j.in.Now.Add(j.result.RequeueAfter).After(opens)) {
+			j.Errorf("the next plan is after %s opens: %s", c.Name, j.result.RequeueAfter)
 		}
 		return
 	}
@@ -486,16 +520,20 @@ func (j *judge) checkOrder() {
 
 func (j *judge) checkPassed(wave int, assigned string) {
 	done, counting := 0, 0
+	promoted := waveNamed(j.in.Strategy.Waves, j.in.Requests.Promoted) >= wave
 	for i := range j.in.Clusters {
 		c := &j.in.Clusters[i]
 		if c.Wave != wave || !isServable(c) || c.Health == HealthUnreachable && !j.isLost(c) ||
 			c.Child == nil && (!c.Known || j.in.State.Revision == 1) {
 			continue
 		}
+		// A Cluster whose window opens at a known time holds its wave until the wave is promoted.
+		mayPass := c.Defers.Changes && (promoted || c.Defers.Opens.IsZero()) && (c.Child != nil || c.Defers.Installations)
 		isGoal := c.Child != nil && (c.Child.Revision == j.in.State.Revision || j.has(c.Target, c))
-		isJoined := c.Child != nil && c.Child.Joined && c.Child.Revision == j.in.State.Revision
+		isJoined := c.Child != nil && c.Child.Joined && (c.Child.Revision == j.in.State.Revision ||
+			(c.Child.Unobserved || c.Child.AwaitsAdoption) && j.has(c.Target, c))
 		if isJoined && !c.Blocked && !c.GoalUnapproved && c.Target != nil && !c.Child.Deleting &&
-			(c.Child.AwaitsAdoption || c.Child.Unobserved && c.Health == HealthProgressing) {
+			(c.Child.AwaitsAdoption && !mayPass || c.Child.Unobserved && c.Health == HealthProgressing) {
 			j.Errorf("%s is assigned before the release of %s of wave %d is adopted", assigned, c.Name, wave)
 		}
 		if isJoined || !isGoal && c.TargetInvalid && !c.Known {
@@ -503,14 +541,13 @@ func (j *judge) checkPassed(wave int, assigned string) {
 		}
 		counting++
 		if j.isOnItsWay(c) || !isGoal && !c.Blocked && !c.GoalUnapproved && c.Target != nil &&
-			(c.Child == nil || !c.Child.Deleting) {
+			(c.Child == nil || !c.Child.Deleting) && !mayPass {
 			j.Errorf("%s is assigned before %s of wave %d is done", assigned, c.Name, wave)
 		}
 		if isGoal && c.Health == HealthReady {
 			done++
 		}
 	}
-	promoted := waveNamed(j.in.Strategy.Waves, j.in.Requests.Promoted) >= wave
 	if j.in.Strategy.Waves[wave].Manual && !promoted {
 		j.Errorf("%s is assigned before wave %d is promoted", assigned, wave)
 	}

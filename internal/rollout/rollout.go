@@ -42,6 +42,9 @@ type Child struct {
 	// Unobserved is true if it is not known yet whether the release has another owner, and the child may adopt it.
 	Unobserved bool
 
+	// Deferred is true if the child has its spec, but waits for maintenance before it changes the release.
+	Deferred bool
+
 	// AwaitsAdoption is true if the release has another owner and is adopted when the plan assigns the revision as an
 	// update. AdoptionHeld is true if the plan has done so, and the child leaves the release alone because its adoption
 	// would change it.
@@ -107,6 +110,9 @@ type Cluster struct {
 	// Blocked is true while a dependency is not ready in the Cluster.
 	Blocked bool
 
+	// Defers is which changes of the release wait for maintenance.
+	Defers Deferral
+
 	// Target is the desired release under the current revision; nil if it is unknown.
 	Target *Release
 
@@ -140,6 +146,19 @@ type Cluster struct {
 	// WasReady is true if Health is HealthUnreachable and was HealthReady before, for the time ReadyFor.
 	WasReady bool
 	ReadyFor time.Duration
+}
+
+// Deferral is which changes of a release wait for maintenance. The zero value defers nothing.
+type Deferral struct {
+	// Changes is true for all changes except those that the other fields name.
+	Changes bool
+
+	// Installations is true for the installation of a release that the Cluster does not have, and Returns for the return
+	// to the last known good revision, or to the revision that a user has pinned.
+	Installations, Returns bool
+
+	// Opens is when changes are permitted again; zero if this is not known, for example because of a veto.
+	Opens time.Time
 }
 
 // Limit is a number of Clusters or a percentage.
@@ -335,8 +354,9 @@ type Step struct {
 	// Assigned is true if the Cluster has its final desired release, or gets it with this step.
 	Assigned bool
 
-	// Unapproved is true if ActionNone is the step because an approval is missing.
-	Unapproved bool
+	// Unapproved is true if ActionNone is the step because an approval is missing, and Deferred if it is the step because
+	// the change waits for maintenance.
+	Unapproved, Deferred bool
 }
 
 // Progress is the progress of a rollout.
@@ -354,6 +374,10 @@ type Progress struct {
 
 	// Promote is the name of the wave that needs a promotion; empty for none.
 	Promote string
+
+	// Opens is when the next Cluster whose change waits for maintenance may be changed; zero if no Cluster waits, or if
+	// the time is not known.
+	Opens time.Time
 
 	// DeletionsWaiting is the number of releases of unselected Clusters whose deletion waits for a slot, for the end of a
 	// pause or for confirmation.

@@ -34,6 +34,12 @@ const (
 	// standingBlocked waits for dependencies, whether it was updated or not.
 	standingBlocked
 
+	// standingDeferred waits for maintenance at a known time, whether it was updated or not.
+	standingDeferred
+
+	// standingVetoed is outdated, and it is not known when it may be changed.
+	standingVetoed
+
 	// standingUnknown is outdated, and its desired release is unknown.
 	standingUnknown
 
@@ -84,7 +90,7 @@ func (t *tally) unfinished() int {
 // outdated returns the number of outdated Clusters that cannot be updated now.
 func (t *tally) outdated() int {
 	return t.by[standingUnreachable] + t.by[standingBlocked] + t.by[standingPaused] + t.by[standingUnknown] +
-		t.by[standingUnapproved] + t.by[standingAdoptionHeld]
+		t.by[standingUnapproved] + t.by[standingAdoptionHeld] + t.by[standingVetoed]
 }
 
 // unreachable returns the number of Clusters that became unreachable after their update.
@@ -109,7 +115,7 @@ func (t *tally) counting() int {
 
 // countStandings determines the standing of each Cluster and counts them.
 func (p *plan) countStandings() {
-	p.total, p.isKnown, p.requeueAfter = tally{}, false, 0
+	p.total, p.isKnown, p.requeueAfter, p.opens = tally{}, false, 0, time.Time{}
 	clear(p.groups)
 	for i := range p.in.Clusters {
 		c := &p.in.Clusters[i]
@@ -203,11 +209,22 @@ func (p *plan) standReturning(c *Cluster) standing {
 	switch {
 	case !p.canReturn(c) || c.Health == HealthUnreachable:
 		return standingOut
+	case c.Defers.Returns || c.Child.Deferred:
+		return p.standDeferred(c)
 	case c.Blocked:
 		return standingBlocked
 	default:
 		return standingInFlight
 	}
+}
+
+// standDeferred returns the standing of a Cluster that waits for maintenance, and schedules the next plan.
+func (p *plan) standDeferred(c *Cluster) standing {
+	if c.Defers.Opens.IsZero() {
+		return standingVetoed
+	}
+	p.wakeAt(c.Defers.Opens)
+	return standingDeferred
 }
 
 func (p *plan) standOutdated(c *Cluster) standing {
@@ -226,6 +243,8 @@ func (p *plan) standOutdated(c *Cluster) standing {
 		return standingUnknown
 	case p.isGoalUnapproved(c):
 		return standingUnapproved
+	case c.Child != nil && c.Defers.Changes, c.Child == nil && c.Defers.Installations:
+		return p.standDeferred(c)
 	case c.Blocked:
 		return standingBlocked
 	default:
@@ -235,7 +254,7 @@ func (p *plan) standOutdated(c *Cluster) standing {
 
 func (p *plan) standUpdated(c *Cluster, failedBefore bool) standing {
 	release := p.release(c)
-	changes := release != nil && !sameContent(c.Child.Release, *release) && !p.isGoalUnapproved(c)
+	changes := release != nil && !sameContent(c.Child.Release, *release) && !p.isGoalUnapproved(c) && !c.Defers.Changes
 	switch {
 	case c.Health == HealthUnreachable && p.mayHaveBroken(c) && c.WasReady && c.ReadyFor >= p.soak(p.group(c)):
 		return standingUnreachableAfterReady
@@ -243,6 +262,8 @@ func (p *plan) standUpdated(c *Cluster, failedBefore bool) standing {
 		return standingUnreachableAfterUpdate
 	case c.Health == HealthUnreachable:
 		return standingOut
+	case c.Child.Deferred && c.Health == HealthProgressing:
+		return p.standDeferred(c)
 	case c.Blocked && (changes || c.Health == HealthProgressing):
 		return standingBlocked
 	case changes:
@@ -313,8 +334,8 @@ func asNew(s standing) standing {
 		return standingJoined
 	case standingInFlight:
 		return standingJoining
-	case standingAdoptionHeld:
-		return standingAdoptionHeld
+	case standingAdoptionHeld, standingDeferred, standingVetoed:
+		return s
 	default:
 		return standingOut
 	}
@@ -333,10 +354,23 @@ func (p *plan) soaked(c *Cluster) bool {
 	if left <= 0 {
 		return true
 	}
+	p.wakeAfter(left)
+	return false
+}
+
+// wakeAfter schedules the next plan after a time at the latest.
+func (p *plan) wakeAfter(left time.Duration) {
 	if p.requeueAfter == 0 || left < p.requeueAfter {
 		p.requeueAfter = left
 	}
-	return false
+}
+
+// wakeAt schedules the next plan at the time at which a Cluster may be changed, or before.
+func (p *plan) wakeAt(opens time.Time) {
+	p.wakeAfter(max(time.Millisecond, opens.Sub(p.in.Now)))
+	if p.opens.IsZero() || opens.Before(p.opens) {
+		p.opens = opens
+	}
 }
 
 func (p *plan) soak(group int) time.Duration {

@@ -22,7 +22,7 @@ func (p *plan) decide(i int) Step {
 	case c.Child != nil && c.Child.Deleting:
 		return step(c, ActionNone, "the previous release is being deleted")
 	case !c.Selected && c.Child != nil:
-		return step(c, ActionDelete, "the Cluster is no longer selected")
+		return p.unlessDeferred(c, step(c, ActionDelete, "the Cluster is no longer selected"))
 	case !c.Selected:
 		return step(c, ActionNone, "the Cluster is not selected")
 	case !c.Initialized:
@@ -30,14 +30,59 @@ func (p *plan) decide(i int) Step {
 	case c.Child == nil:
 		return p.create(i, c)
 	case c.Pin != nil:
-		return p.pinned(c)
+		return p.unlessDeferred(c, p.pinned(c))
 	case p.isReturning(c):
-		return p.rollBack(c)
+		return p.unlessDeferred(c, p.rollBack(c))
 	case c.Child.Revision == p.goal || p.hasGoalAlready(c):
-		return p.keep(c)
+		return p.unlessDeferred(c, p.keep(c))
 	default:
-		return p.repair(c, p.whyNot(c, p.standings[i]))
+		s := p.unlessDeferred(c, p.repair(c, p.whyNot(c, p.standings[i])))
+		s.Deferred = s.Deferred || isDeferred(p.standings[i])
+		return s
 	}
+}
+
+// isDeferred is true if a Cluster waits for maintenance.
+func isDeferred(s standing) bool { return s == standingDeferred || s == standingVetoed }
+
+// unlessDeferred returns a step, or the step to wait if the step would change the release in a Cluster that waits for
+// maintenance.
+func (p *plan) unlessDeferred(c *Cluster, s Step) Step {
+	isDeferred := c.Defers.Changes
+	if s.Pinned || c.Child != nil && p.isReturning(c) {
+		isDeferred = c.Defers.Returns
+	}
+	if !isDeferred || s.Action == ActionNone || s.Action == ActionUpdate && !p.changesContent(c, s.Source) {
+		return s
+	}
+	return p.waitForMaintenance(c)
+}
+
+// waitForMaintenance returns the step for a Cluster whose change waits for maintenance, and schedules the next plan.
+func (p *plan) waitForMaintenance(c *Cluster) Step {
+	if !c.Defers.Opens.IsZero() {
+		p.wakeAt(c.Defers.Opens)
+	}
+	s := p.leave(c, "the change of the release waits for maintenance")
+	s.Deferred = true
+	return s
+}
+
+// changesContent is true if the release from a source differs from the present one. The release that a child stores
+// for a rollback is not known here.
+func (p *plan) changesContent(c *Cluster, source Source) bool {
+	var release *Release
+	switch source {
+	case SourceTarget:
+		release = c.Target
+	case SourceGood:
+		release = c.Good
+	case SourceOwn:
+		release = c.Own
+	case SourcePin:
+		release = c.Pin.Release
+	}
+	return release == nil || !sameContent(c.Child.Release, *release)
 }
 
 func step(c *Cluster, action Action, why string) Step {
@@ -70,6 +115,9 @@ func (p *plan) create(i int, c *Cluster) Step {
 	mayTakeCurrent := !p.in.Unapproved && (p.state.Phase == PhaseComplete ||
 		p.state.Phase == PhaseProgressing && !p.in.Strategy.Paused && p.group(c) <= p.wave ||
 		hasGood && c.Target != nil && sameContent(*c.Good, *c.Target))
+	if c.Defers.Installations {
+		return p.waitForMaintenance(c)
+	}
 	s := step(c, ActionCreate, "the Cluster has no release yet")
 	s.Joined = p.isNew(c)
 	switch {
@@ -229,6 +277,8 @@ func (p *plan) whyNot(c *Cluster, s standing) string {
 		return "the Cluster is outdated and unreachable"
 	case s == standingBlocked:
 		return "the Cluster is outdated, and a dependency is not ready in it"
+	case isDeferred(s):
+		return "the Cluster is outdated, and waits for maintenance"
 	case p.release(c) == nil:
 		return "the desired release is unknown"
 	case p.isUnapproved() || p.isGoalUnapproved(c):

@@ -17,6 +17,7 @@ func (p *plan) progress(steps []Step) Progress {
 		Wave:     p.wave,
 		Done:     by[standingDone] + by[standingJoined],
 		InFlight: by[standingInFlight] + by[standingJoining] + by[standingUnobserved],
+		Opens:    p.opens,
 	}
 	for i := range steps {
 		c := &p.in.Clusters[i]
@@ -53,7 +54,7 @@ func (p *plan) hasRevision(c *Cluster, s *Step) bool {
 	}
 }
 
-// waitingFor returns what the rollout waits for, and the wave that needs a promotion. The text contains no times, so
+// waitingFor returns what the rollout waits for, and the wave that needs a promotion. The text contains no durations, so
 // that the status changes only when something happens.
 func (p *plan) waitingFor() (waitingFor, promote string) {
 	by := &p.total.by
@@ -106,6 +107,8 @@ func (p *plan) waitingForReturn() string {
 	back := ""
 	if n := by[standingInFlight] + by[standingPending]; n > 0 {
 		back = fmt.Sprintf("%s to be ready with HelmOp revision %d", clusters(n), p.goal)
+	} else if by[standingDeferred] > 0 {
+		back = p.maintenanceIn(&p.total)
 	}
 	if p.stuck == 0 {
 		return back
@@ -127,6 +130,8 @@ func (p *plan) waitingForWave() (waitingFor, promote string) {
 	switch {
 	case tally.unfinished() > 0:
 		return waitingForGroup(tally, of, wave.Soak), ""
+	case tally.by[standingDeferred] > 0:
+		return p.maintenanceIn(tally) + of, wave.Name
 	case p.isSuccessful(p.wave):
 		return "the promotion of wave " + wave.Name, wave.Name
 	case tally.by[standingBlocked] > 0:
@@ -136,6 +141,8 @@ func (p *plan) waitingForWave() (waitingFor, promote string) {
 	case tally.by[standingAdoptionHeld] > 0:
 		return fmt.Sprintf("%s%s, whose adoption would change releases", clusters(tally.by[standingAdoptionHeld]), of),
 			wave.Name
+	case tally.by[standingVetoed] > 0:
+		return vetoIn(tally, of), wave.Name
 	case tally.by[standingUnknown] > 0 && !p.isKnown:
 		return unknownIn(tally, of), ""
 	case tally.by[standingUnknown] > 0:
@@ -162,6 +169,8 @@ func (p *plan) waitingForLast() string {
 		return waitingForGroup(last, " in no wave", p.in.Strategy.Soak)
 	case p.total.unfinished() > 0:
 		return fmt.Sprintf("%s of earlier waves to be ready", clusters(p.total.unfinished()))
+	case by[standingDeferred] > 0:
+		return p.maintenanceIn(&p.total)
 	case by[standingJoining] > 0 && by[standingDone] == 0:
 		return fmt.Sprintf("%s to be ready", clusters(by[standingJoining]))
 	case by[standingUnknown] > 0 && !p.isKnown:
@@ -193,10 +202,23 @@ func (p *plan) waitingForOutdated() string {
 	if n := by[standingUnapproved]; n > 0 {
 		text += fmt.Sprintf(", %d waiting for an approval", n)
 	}
+	if n := by[standingVetoed]; n > 0 {
+		text += fmt.Sprintf(", %d waiting for maintenance without a known time", n)
+	}
 	if n := by[standingAdoptionHeld]; n > 0 {
 		text += fmt.Sprintf(", %d whose adoption would change the release", n)
 	}
 	return text
+}
+
+// maintenanceIn says for how many Clusters the rollout waits because they may not be changed now, and until when.
+func (p *plan) maintenanceIn(t *tally) string {
+	return fmt.Sprintf("maintenance (the next is at %s) in %s", p.opens.UTC().Format(time.RFC3339),
+		clusters(t.by[standingDeferred]))
+}
+
+func vetoIn(t *tally, of string) string {
+	return fmt.Sprintf("%s%s whose limits for maintenance permit no change", clusters(t.by[standingVetoed]), of)
 }
 
 func waitingForGroup(t *tally, of string, soak time.Duration) string {

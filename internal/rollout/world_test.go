@@ -30,6 +30,10 @@ type world struct {
 	// approvalRequired is true if approvals are required, and approved has the approved releases by revision and Cluster.
 	approvalRequired bool
 	approved         map[int64]map[string]Release
+
+	// maintained is true if Clusters have windows and vetoes. includes has what else these apply to.
+	maintained bool
+	includes   Deferral
 }
 
 // revision is a HelmOp revision.
@@ -61,6 +65,13 @@ type member struct {
 	// pin is the revision to which a user has pinned the Cluster; 0 for none.
 	pin int64
 
+	// opens is when the next window of the Cluster opens, and vetoed is true while there is no such time.
+	opens  time.Time
+	vetoed bool
+
+	// exempt is true if the release gets its spec also in a closed Cluster.
+	exempt bool
+
 	// unresolved is true while the desired release of the Cluster is unknown, although it can be rendered.
 	unresolved bool
 
@@ -78,6 +89,9 @@ func newWorld(seed int64) *world {
 	w := &world{rng: rand.New(rand.NewSource(seed)), now: worldStart, revisions: map[int64]*revision{},
 		approved: map[int64]map[string]Release{}}
 	w.approvalRequired, w.adopts = w.chance(30), w.chance(40)
+	if w.maintained = seed%3 == 0; w.maintained {
+		w.includes = Deferral{Installations: w.chance(30), Returns: w.chance(30)}
+	}
 	w.changeStrategy()
 	for range 1 + w.rng.Intn(60) {
 		w.addCluster()
@@ -203,6 +217,15 @@ func (w *world) input() Input {
 			seen.Target, seen.TargetInvalid, seen.Good = nil, false, nil
 			seen.Own = w.under(c, c.Child.Revision)
 		}
+		if w.isClosed(c) {
+			seen.Defers = Deferral{Changes: true, Installations: w.includes.Installations, Returns: w.includes.Returns}
+			if !c.vetoed {
+				seen.Defers.Opens = c.opens
+			}
+			if seen.Child != nil {
+				seen.Child.Deferred = c.waits()
+			}
+		}
 		if seen.Health == HealthReady {
 			seen.ReadySince = c.since
 		}
@@ -213,6 +236,22 @@ func (w *world) input() Input {
 	}
 	w.findUnapproved(&in)
 	return in
+}
+
+// isClosed is true while the release of a Cluster must not be changed.
+func (w *world) isClosed(c *member) bool { return c.vetoed || c.opens.After(w.now) }
+
+// waits is true for a closed Cluster whose release does not have its spec yet.
+func (c *member) waits() bool {
+	return c.health == HealthProgressing && !c.exempt && !c.Child.Deleting && !c.mayNotAdopt()
+}
+
+// closeOrOpen changes the maintenance of a Cluster.
+func (w *world) closeOrOpen(c *member) {
+	c.opens, c.vetoed = time.Time{}, w.chance(20)
+	if w.chance(60) {
+		c.opens = w.now.Add(time.Duration(1+w.rng.Intn(600)) * time.Second)
+	}
 }
 
 // findUnapproved sets what is not approved, like internal/approval.
@@ -294,6 +333,8 @@ func (w *world) apply(c *member, step Step) {
 	}
 	if before == nil || !sameContent(before.Release, next.Release) {
 		c.health = HealthProgressing
+		c.exempt = before == nil && !w.includes.Installations ||
+			(step.Returned || step.Pinned) && !w.includes.Returns
 	}
 	c.Child = next
 }
@@ -310,6 +351,7 @@ func (w *world) settle(c *member, faults bool) {
 	case !c.observed && !c.Blocked:
 		c.observed = true
 	case c.mayNotAdopt():
+	case w.isClosed(c) && c.waits():
 	case c.foreign:
 		c.foreign = false
 	case c.health == HealthProgressing && !c.Blocked && faults && w.revisions[c.Child.Revision].bad[c.Name]:
@@ -326,6 +368,10 @@ func (w *world) happen() {
 		return
 	}
 	c := w.clusters[w.rng.Intn(len(w.clusters))]
+	if w.maintained && w.chance(15) {
+		w.closeOrOpen(c)
+		return
+	}
 	switch n := w.rng.Intn(100); {
 	case n < 55:
 		w.settle(c, true)
@@ -405,7 +451,7 @@ func (w *world) userActs() {
 	}
 }
 
-// calm ends all trouble, except for decisions of the failure budget.
+// calm ends all trouble, except for decisions of the failure budget. Windows open by themselves.
 func (w *world) calm() {
 	w.strategy.Paused, w.deletionsHeld = false, false
 	w.requests = Requests{}
@@ -417,7 +463,7 @@ func (w *world) calm() {
 	}
 	for _, c := range w.clusters {
 		c.reachable, c.Blocked, c.Paused, c.Initialized, c.Deleting, c.unresolved = true, false, false, true, false, false
-		c.pin = 0
+		c.pin, c.vetoed = 0, false
 		// A release is observed, adopted and then ready.
 		for range 3 {
 			w.settle(c, false)

@@ -37,6 +37,9 @@ func ServabilityChanged() predicate.Predicate {
 type servability struct {
 	deleting, paused, initialized bool
 	hold                          apiutil.DeletionHold
+
+	// windows, freezes and veto are the limits for maintenance.
+	windows, freezes, veto string
 }
 
 func servabilityOf(object *unstructured.Unstructured) servability {
@@ -49,6 +52,10 @@ func servabilityOf(object *unstructured.Unstructured) servability {
 		paused:      apiutil.IsClusterPaused(cluster),
 		initialized: apiutil.IsInitialized(cluster),
 		hold:        apiutil.HoldOf(cluster),
+
+		windows: cluster.Annotations[addonsv1.MaintenanceWindowsAnnotation],
+		freezes: cluster.Annotations[addonsv1.MaintenanceFreezesAnnotation],
+		veto:    cluster.Annotations[addonsv1.MaintenanceVetoAnnotation],
 	}
 }
 
@@ -76,6 +83,7 @@ func ReleaseHandlingChanged() predicate.Predicate {
 				before.Annotations[addonsv1.ConfirmDeletionsAnnotation] != after.Annotations[addonsv1.ConfirmDeletionsAnnotation] ||
 				before.Spec.DeletionPolicy != after.Spec.DeletionPolicy ||
 				!equality.Semantic.DeepEqual(before.Spec.Uninstall, after.Spec.Uninstall) ||
+				!equality.Semantic.DeepEqual(before.Spec.Maintenance, after.Spec.Maintenance) ||
 				!equality.Semantic.DeepEqual(before.Spec.Storage, after.Spec.Storage) ||
 				!equality.Semantic.DeepEqual(before.Spec.Overrides, after.Spec.Overrides)
 		}),

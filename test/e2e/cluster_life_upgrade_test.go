@@ -168,6 +168,23 @@ func TestClusterUpgradeWaitsForRelease(t *testing.T) {
 		s.eventuallyGone(helmOp)
 		s.eventuallyCluster("held", upgradeHoldIs("held", gomega.BeEmpty()))
 	})
+	s.part("waits for maintenance, which does not count for the timeout", func(s *scenario) {
+		w, helmOp, log := s.classCluster("vetoed", "1.1.0", 5*time.Second)
+		s.annotateCluster("vetoed", addonsv1.MaintenanceVetoAnnotation, "quarter end")
+		s.must(s.env.Management.Upgrade(s.Context(), s.key("vetoed"), kubernetes136))
+		s.eventuallyCluster("vetoed", upgradeHoldIs("vetoed", gomega.HavePrefix(kubernetes136+" since ")))
+		note := s.eventuallyEventText("Cluster", "vetoed", corev1.EventTypeNormal, addonsv1.ClusterUpgradeHeldEvent)
+		s.Expect(note).To(gomega.ContainSubstring("the time until maintenance does not count"))
+		s.Consistently(func(g gomega.Gomega, ctx context.Context) {
+			s.expectVersion(ctx, g, "vetoed", kubernetes135)
+		}).WithContext(s.Context()).WithTimeout(10 * time.Second).Should(gomega.Succeed())
+		w.eventuallyRevisions(releaseNamespace, "vetoed", "1 deployed")
+		s.annotateCluster("vetoed", addonsv1.MaintenanceVetoAnnotation, "")
+		s.eventuallyVersion("vetoed", kubernetes136)
+		w.eventuallyRevisions(releaseNamespace, "vetoed", "1 superseded", "2 deployed")
+		s.eventually(helmOp, ready(1))
+		log.expectKept(s)
+	})
 	s.part("continues after the timeout in any case", func(s *scenario) {
 		_, helmOp, log := s.classCluster("late", "9.9.9", 5*time.Second)
 		s.must(s.env.Management.Upgrade(s.Context(), s.key("late"), kubernetes136))

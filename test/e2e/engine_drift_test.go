@@ -42,6 +42,7 @@ func TestDrift(t *testing.T) {
 		"corrected": engine.driftCorrected,
 		"ignored":   engine.driftIgnored,
 		"contested": engine.driftContested,
+		"deferred":  engine.driftDeferred,
 	})
 }
 

@@ -30,6 +30,7 @@ func TestRollout(t *testing.T) {
 		"aborted":      (*rolloutClusters).aborted,
 		"new-clusters": (*rolloutClusters).newClusters,
 		"unreachable":  (*rolloutClusters).unreachable,
+		"maintained":   (*rolloutClusters).maintained,
 	} {
 		s.part(name, func(s *scenario) { do(fleet, s, name) })
 	}

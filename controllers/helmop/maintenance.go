@@ -1,0 +1,72 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmop
+
+import (
+	"context"
+	"fmt"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/maintenance"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+)
+
+// checkMaintenance sets for each Cluster which changes of its release wait for maintenance, and why.
+func (r *Reconciler) checkMaintenance(_ context.Context, scope *helmOpScope) error {
+	policy := maintenance.PolicyOf(scope.helmOp.Spec.Maintenance)
+	scope.invalidMaintenance = policy.Invalid()
+	now := r.now()
+	for _, c := range scope.clusters {
+		if c.object == nil {
+			continue
+		}
+		limits := policy.For(c.object.GetAnnotations())
+		state := limits.At(now)
+		if !state.Closed {
+			continue
+		}
+		c.whyDeferred = state.Why
+		c.defers = rollout.Deferral{
+			Changes: true, Opens: state.Opens,
+			Installations: limits.Covers(addonsv1.MaintenanceInstallation),
+			Returns:       limits.Covers(addonsv1.MaintenanceRollback),
+		}
+	}
+	return nil
+}
+
+// isDeferred reports whether a change of the release of a Cluster waits for maintenance: the plan does not assign the
+// change, or the release has the change assigned and waits.
+func isDeferred(c *clusterScope) bool {
+	return c.step.Deferred && (c.child == nil || apiutil.IsReadyNow(c.child)) ||
+		c.child != nil && apiutil.IsDeferred(c.child)
+}
+
+// deferredMessage says how many Clusters wait for maintenance, and why the first of them does.
+func deferredMessage(scope *helmOpScope, s fleetSummary) string {
+	message := fmt.Sprintf("%d of %s %s for maintenance", s.counts.Deferred,
+		plural.Count(s.counts.Selected, "Cluster", "Clusters"), plural.Word(s.counts.Deferred, "waits", "wait"))
+	for _, c := range scope.clusters {
+		if c.selected && isDeferred(c) && c.whyDeferred != "" {
+			return message + "; " + c.name + ": " + c.whyDeferred
+		}
+	}
+	return message
+}
+
+// deferredDeletions is the number of releases of Clusters that are no longer selected whose deletion waits for
+// maintenance, and why the first of them does.
+func deferredDeletions(scope *helmOpScope) (n int, why string) {
+	for _, c := range scope.clusters {
+		if c.selected || !c.step.Deferred {
+			continue
+		}
+		if n++; why == "" {
+			why = c.name + ": " + c.whyDeferred
+		}
+	}
+	return n, why
+}

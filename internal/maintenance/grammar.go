@@ -1,0 +1,173 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package maintenance
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	_ "time/tzdata" // The image has no time zone database.
+
+	"github.com/netresearch/go-cron"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
+)
+
+const (
+	// minDuration and maxDuration are the limits of the API for the duration of a window.
+	minDuration, maxDuration = time.Minute, 7 * 24 * time.Hour
+
+	// maxEntries is the number of windows or freezes that an annotation may have, and maxReason the length of a veto in
+	// messages, in bytes.
+	maxEntries, maxReason = 32, 256
+
+	// cronFields is the number of fields of a cron expression.
+	cronFields = 5
+)
+
+// expressions parses cron expressions as crontab and CronJobs of Kubernetes do, with nth and last days.
+var expressions = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowNth |
+	cron.DowLast | cron.DomL | cron.DowOrDom)
+
+// window is a repeated time.
+type window struct {
+	schedule cron.Schedule
+	duration time.Duration
+}
+
+// newWindow parses the fields of a window. An empty time zone is UTC.
+func newWindow(schedule string, duration time.Duration, zone string) (window, error) {
+	location, err := locationOf(zone)
+	if err != nil {
+		return window{}, err
+	}
+	// The parser accepts time zones and abbreviations, too.
+	if fields := strings.Fields(schedule); len(fields) != cronFields {
+		return window{}, fmt.Errorf("the schedule %q has %d fields; a cron expression has %d", schedule, len(fields),
+			cronFields)
+	}
+	parsed, err := expressions.Parse(strings.TrimSpace(schedule))
+	if err != nil {
+		return window{}, fmt.Errorf("the schedule %q: %w", schedule, err)
+	}
+	spec, ok := parsed.(*cron.SpecSchedule)
+	if !ok {
+		return window{}, fmt.Errorf("the schedule %q is no cron expression", schedule)
+	}
+	spec.Location = location
+	if duration < minDuration || duration > maxDuration {
+		return window{}, fmt.Errorf("the duration %s is not between %s and %s", duration, minDuration, maxDuration)
+	}
+	return window{schedule: spec, duration: duration}, nil
+}
+
+func locationOf(zone string) (*time.Location, error) {
+	if zone == "" {
+		return time.UTC, nil
+	}
+	location, err := time.LoadLocation(zone)
+	if err != nil || zone == "Local" {
+		return nil, fmt.Errorf("the time zone %q is not known; an example is Europe/Berlin", zone)
+	}
+	return location, nil
+}
+
+// opening returns when the window opened that is open at a time; zero if it is closed.
+func (w window) opening(at time.Time) time.Time {
+	opened := w.schedule.Next(at.Add(-w.duration))
+	if opened.IsZero() || opened.After(at) {
+		return time.Time{}
+	}
+	return opened
+}
+
+func (w window) isOpen(at time.Time) bool { return !w.opening(at).IsZero() }
+
+// freeze is a time without changes.
+type freeze struct {
+	from, until time.Time
+	reason      string
+}
+
+func (f freeze) covers(at time.Time) bool { return !at.Before(f.from) && at.Before(f.until) }
+
+func (f freeze) why(whose string) string {
+	if f.reason == "" {
+		return whose + " has a freeze"
+	}
+	return fmt.Sprintf("%s has a freeze (%s)", whose, clip(f.reason))
+}
+
+func clip(text string) string { return truncate.Text(text, maxReason) }
+
+// parseEach parses entries that semicolons separate. Empty entries are left out.
+func parseEach[T any](text string, parse func(string) (T, error)) ([]T, error) {
+	var parsed []T
+	for entry := range strings.SplitSeq(text, ";") {
+		if entry = strings.TrimSpace(entry); entry == "" {
+			continue
+		}
+		if len(parsed) == maxEntries {
+			return nil, fmt.Errorf("it has more than %d entries", maxEntries)
+		}
+		one, err := parse(entry)
+		if err != nil {
+			return nil, err
+		}
+		parsed = append(parsed, one)
+	}
+	return parsed, nil
+}
+
+// parseWindow parses an entry of the annotation maintenance-windows.
+func parseWindow(entry string) (window, error) {
+	fields := strings.Fields(entry)
+	if len(fields) != cronFields+1 && len(fields) != cronFields+2 {
+		return window{}, fmt.Errorf("%q is not five fields of cron, a duration and, optionally, a time zone; an example is "+
+			"\"0 22 * * 1-5 4h Europe/Berlin\"", clip(entry))
+	}
+	duration, err := time.ParseDuration(fields[cronFields])
+	if err != nil {
+		return window{}, fmt.Errorf("%q: the duration: %w", clip(entry), err)
+	}
+	zone := ""
+	if len(fields) > cronFields+1 {
+		zone = fields[cronFields+1]
+	}
+	return newWindow(strings.Join(fields[:cronFields], " "), duration, zone)
+}
+
+// parseFreeze parses an entry of the annotation maintenance-freezes.
+func parseFreeze(entry string) (freeze, error) {
+	from, until, found := strings.Cut(entry, "/")
+	if !found {
+		return freeze{}, fmt.Errorf("%q is no interval; an example is \"2026-12-20/2027-01-03\"", clip(entry))
+	}
+	var f freeze
+	var err error
+	if f.from, err = parseTime(from); err != nil {
+		return freeze{}, err
+	}
+	if f.until, err = parseTime(until); err != nil {
+		return freeze{}, err
+	}
+	if !f.from.Before(f.until) {
+		return freeze{}, fmt.Errorf("%q ends before it begins", clip(entry))
+	}
+	return f, nil
+}
+
+// errTime is the error of a time that cannot be read.
+var errTime = errors.New("is neither a time in RFC 3339 nor a date; examples are 2026-12-20T08:00:00Z and 2026-12-20")
+
+func parseTime(text string) (time.Time, error) {
+	text = strings.TrimSpace(text)
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q %w", clip(text), errTime)
+}
