@@ -80,7 +80,8 @@ func TestRolloutWaitsForMaintenance(t *testing.T) {
 	f.Expect(time.Now()).To(gomega.BeTemporally(">=", until))
 	f.ready(f.releases()["three"])
 	ready := f.waitsForMaintenance(helmOp, 2, 1)
-	f.Expect(ready.Message).To(gomega.Equal("1 of 3 Clusters waits for maintenance; two: the Cluster has a veto: quarter end"))
+	f.Expect(ready.Message).To(gomega.Equal("1 of 3 Clusters waits for maintenance; two: the Cluster has a veto: " +
+		"quarter end"))
 	f.Expect(helmOp.Status.Rollout.Phase).To(gomega.Equal(addonsv1.RolloutPhaseComplete))
 	f.Expect(f.generations()["two"]).To(gomega.Equal(before["two"]))
 	f.limit("two", addonsv1.MaintenanceVetoAnnotation, "")

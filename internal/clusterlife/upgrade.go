@@ -117,8 +117,8 @@ type UpgradeState struct {
 	// Unready returns why the release is not ready for the requested version; empty if it is ready.
 	Unready func(upcoming string) string
 
-	// Resumed is when the last pause of the Cluster, or the last time in which the release must not be changed, ended; zero
-	// if the time is not known.
+	// Resumed is when the last pause of the Cluster, or the last time in which the release must not be changed, ended. It
+	// is zero if the time is not known.
 	Resumed time.Time
 
 	// Deferred is why the release must not be changed now; empty if it may. This time does not count for the timeout.

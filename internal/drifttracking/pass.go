@@ -58,8 +58,8 @@ type Pass struct {
 	// Newest is the number of the newest Helm revision if it is deployed; 0 otherwise.
 	Newest int
 
-	// IsCorrecting is true if differences are corrected. WhyDeferred is why they are corrected later instead; empty if they
-	// are not.
+	// IsCorrecting is true if differences are corrected. WhyDeferred is why they are corrected later instead; empty
+	// otherwise.
 	IsCorrecting bool
 	WhyDeferred  string
 

@@ -9,5 +9,5 @@
 //   - It consists of pure functions: no clients and no clocks.
 //   - It knows the grammar of spec.maintenance and of the annotations on Clusters.
 //   - Limits that cannot be read permit no change: the author wanted a limit. Messages say what to correct.
-//   - It does not know which actions there are. Callers ask whether limits apply to a kind of action, see Limits.Covers.
+//   - It does not know which actions there are. Callers ask whether limits apply to a kind of action: Limits.Covers.
 package maintenance

@@ -88,8 +88,9 @@ type State struct {
 	Opened time.Time
 }
 
-// maxSteps bounds the search for a time that all limits permit. Each step passes a closed window or a freeze.
-const maxSteps = 1000
+// maxSteps bounds the search for a time that all limits permit. Each step passes a closed window or a freeze: two sets
+// of daily windows are compared for half a year.
+const maxSteps = 400
 
 // At returns the state for a time.
 func (l Limits) At(now time.Time) State {
@@ -98,12 +99,12 @@ func (l Limits) At(now time.Time) State {
 		return State{Opened: l.openedAt(now)}
 	}
 	state := State{Closed: true, Why: first.why}
-	at, blocker := now, first
+	blocker := first
 	for range maxSteps {
-		if blocker.until.IsZero() {
+		at := blocker.until
+		if at.IsZero() {
 			return state
 		}
-		at = blocker.until
 		if blocker = l.blocker(at); blocker == nil {
 			state.Opens = at
 			state.Why += " until " + at.UTC().Format(time.RFC3339)
@@ -202,7 +203,8 @@ func rulesOfSpec(spec *addonsv1.Maintenance) *rules {
 
 // rulesOfCluster parses the limits in the annotations of a Cluster; nil if there are none.
 func rulesOfCluster(annotations map[string]string) *rules {
-	windows, freezes := annotations[addonsv1.MaintenanceWindowsAnnotation], annotations[addonsv1.MaintenanceFreezesAnnotation]
+	windows := annotations[addonsv1.MaintenanceWindowsAnnotation]
+	freezes := annotations[addonsv1.MaintenanceFreezesAnnotation]
 	r := &rules{whose: "the Cluster", veto: clip(strings.TrimSpace(annotations[addonsv1.MaintenanceVetoAnnotation]))}
 	if windows == "" && freezes == "" && r.veto == "" {
 		return nil

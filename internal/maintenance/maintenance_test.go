@@ -153,7 +153,8 @@ func TestBothAuthors(t *testing.T) {
 
 // randomLimits returns the text of random limits that repeat each week at the latest.
 func randomLimits(r *rand.Rand, begin time.Time) string {
-	zones := []string{"", "UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia"}
+	zones := []string{"", "UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe",
+		"Pacific/Apia"}
 	var windows, freezes []string
 	for range 1 + r.IntN(3) {
 		windows = append(windows, fmt.Sprintf("%d %d * * %d %dm %s", r.IntN(60), r.IntN(24), r.IntN(7), 1+r.IntN(1800),

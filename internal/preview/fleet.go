@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -87,7 +88,7 @@ func (p *Previewer) Clusters(ctx context.Context, helmOp *addonsv1.HelmOp, clust
 				results[i].Outcome = Outcome{State: StatePinned,
 					Message: fmt.Sprintf("pinned to HelmOp revision %d, so the change does not reach it", number)}
 			} else {
-				results[i].Outcome, results[i].ApprovalHash = p.result(ctx, helmOp, cluster, child, key)
+				p.preview(ctx, helmOp, cluster, child, key, &results[i])
 			}
 			return nil
 		})
@@ -111,25 +112,24 @@ func (p *Previewer) children(ctx context.Context, helmOp *addonsv1.HelmOp) (map[
 	return children, nil
 }
 
-// result previews a HelmOp in one Cluster, and returns the hash of its release for an approval. child is the existing
-// HelmOpRelease; nil if there is none.
-func (p *Previewer) result(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey,
-	child *addonsv1.HelmOpRelease, key []byte,
-) (outcome Outcome, approvalHash string) {
+// preview previews a HelmOp in one Cluster. child is the existing HelmOpRelease; nil if there is none.
+func (p *Previewer) preview(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey,
+	child *addonsv1.HelmOpRelease, key []byte, result *Result,
+) {
 	release, err := p.Release(ctx, helmOp, cluster)
 	if err == nil && release.unresolved == nil {
-		approvalHash, err = approval.HashOfSpec(apiutil.TitleOf(helmOp.Namespace, cluster), &release.HelmOpRelease.Spec)
+		result.ApprovalHash, err = approval.HashOfSpec(apiutil.TitleOf(helmOp.Namespace, cluster), &release.HelmOpRelease.Spec)
 	}
 	if err == nil {
-		outcome, err = p.outcome(ctx, release, child, key)
+		result.Outcome, err = p.outcome(ctx, release, child, key)
 	}
 	switch {
 	case errors.Is(err, ErrNoKubeconfig), errors.Is(err, errNotReady):
-		outcome = Outcome{State: StateNotReady, Message: err.Error()}
+		result.Outcome = Outcome{State: StateNotReady, Message: err.Error()}
 	case err != nil:
-		outcome = Outcome{State: StateFailed, Message: err.Error()}
+		result.Outcome = Outcome{State: StateFailed, Message: err.Error()}
 	}
-	return outcome, approvalHash
+	result.Deferred = whyDeferred(release, &result.Outcome, time.Now())
 }
 
 // errNotReady means that a Cluster cannot have releases yet.

@@ -118,6 +118,8 @@ type Release struct {
 	unresolved error
 	// kubernetesVersion is the version that the Cluster object has; empty if it has none.
 	kubernetesVersion string
+	// clusterAnnotations are those of the Cluster.
+	clusterAnnotations map[string]string
 }
 
 // Release renders the values and the options of a HelmOp for a Cluster. clusterlink.Management is the management
@@ -148,7 +150,8 @@ func (p *Previewer) Release(ctx context.Context, helmOp *addonsv1.HelmOp, key cl
 		return nil, err
 	}
 	release := &Release{HelmOp: helmOp, IsSelected: isSelected, IsReady: apiutil.IsInitialized(cluster),
-		Values: values.Values, SecretValues: secretValues, kubernetesVersion: chosen.Version}
+		Values: values.Values, SecretValues: secretValues, kubernetesVersion: chosen.Version,
+		clusterAnnotations: object.GetAnnotations()}
 	if release.postRender, err = releasespec.PostRender(values.PostRender); err != nil {
 		return nil, err
 	}

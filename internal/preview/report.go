@@ -105,6 +105,9 @@ type Result struct {
 	// known, and for a pinned Cluster, which is not in the digest.
 	ApprovalHash string
 
+	// Deferred is why the change would wait for maintenance; empty if it would not.
+	Deferred string
+
 	Outcome
 }
 

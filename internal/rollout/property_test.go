@@ -106,7 +106,8 @@ func (j *judge) checkPinned(i int) {
 	switch step.Action {
 	case ActionNone:
 		isDue := c.Pin.Release != nil && c.Child.Revision != c.Pin.Revision && c.Pin.Release.Identity == c.Child.Identity
-		if isDue && !c.Defers.Returns && c.Selected && !c.Gone && !c.Deleting && !c.Paused && c.Initialized && !c.Child.Deleting {
+		isServed := c.Selected && !c.Gone && !c.Deleting && !c.Paused && c.Initialized && !c.Child.Deleting
+		if isDue && isServed && !c.Defers.Returns {
 			j.Errorf("%s does not get the revision to which it is pinned", c.Name)
 		}
 	case ActionUpdate:

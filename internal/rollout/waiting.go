@@ -54,8 +54,8 @@ func (p *plan) hasRevision(c *Cluster, s *Step) bool {
 	}
 }
 
-// waitingFor returns what the rollout waits for, and the wave that needs a promotion. The text contains no durations, so
-// that the status changes only when something happens.
+// waitingFor returns what the rollout waits for, and the wave that needs a promotion. The text contains no durations:
+// the status changes only when something happens.
 func (p *plan) waitingFor() (waitingFor, promote string) {
 	by := &p.total.by
 	switch {

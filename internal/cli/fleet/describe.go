@@ -190,8 +190,8 @@ func countsText(c *addonsv1.ClusterCounts) string {
 		n    int32
 		what string
 	}{{c.Failed, "failed"}, {c.Stalled, "stalled"}, {c.Unreachable, "unreachable"}, {c.Drifted, "drifted"},
-		{c.Waiting, "waiting for the control plane"}, {c.Blocked, "waiting for dependencies"}, {c.Deferred, "waiting for maintenance"},
-		{c.Paused, "paused"}, {c.Pinned, "pinned"}} {
+		{c.Waiting, "waiting for the control plane"}, {c.Blocked, "waiting for dependencies"},
+		{c.Deferred, "waiting for maintenance"}, {c.Paused, "paused"}, {c.Pinned, "pinned"}} {
 		if count.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", count.n, count.what))
 		}

@@ -209,7 +209,7 @@ func (p *previewing) run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	report := newReport(helmOp, groups)
+	report := newReport(helmOp, results, groups)
 	if approval.IsRequired(helmOp) && len(p.clusters) == 0 && selector.Empty() {
 		report.ApprovalDigest = preview.ApprovalDigest(results)
 	}

@@ -19,6 +19,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
@@ -39,6 +40,9 @@ func TestPreviewOfManyClusters(t *testing.T) {
 			Labels: map[string]string{"many": "yes"}}}
 		if i == 7 {
 			cluster.Labels["gateway"] = "yes"
+		}
+		if i%30 == 3 {
+			cluster.Annotations = map[string]string{addonsv1.MaintenanceVetoAnnotation: "quarter end"}
 		}
 		initialized := true
 		cluster.Spec.Paused = new(bool)

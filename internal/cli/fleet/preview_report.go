@@ -32,12 +32,27 @@ type Preview struct {
 	// requires no approval, if not all selected Clusters are previewed, or if the inputs of a release are not known.
 	ApprovalDigest string `json:"approvalDigest,omitempty"`
 
+	// Deferred are the Clusters in which the change would wait for maintenance now.
+	Deferred []DeferredCluster `json:"deferred,omitempty"`
+
 	Groups []preview.Group `json:"groups"`
 }
 
-// newReport counts the Clusters of groups.
-func newReport(helmOp *addonsv1.HelmOp, groups []preview.Group) *Preview {
+// DeferredCluster is a Cluster in which a change would wait for maintenance.
+type DeferredCluster struct {
+	Cluster string `json:"cluster"`
+	// Why is the cause, with the time until which the change would wait.
+	Why string `json:"why"`
+}
+
+// newReport counts the Clusters of groups, which were made from results.
+func newReport(helmOp *addonsv1.HelmOp, results []preview.Result, groups []preview.Group) *Preview {
 	report := &Preview{HelmOp: helmOp.Name, Namespace: helmOp.Namespace, Groups: groups}
+	for i := range results {
+		if results[i].Deferred != "" {
+			report.Deferred = append(report.Deferred, DeferredCluster{results[i].Cluster, results[i].Deferred})
+		}
+	}
 	for i := range groups {
 		n := len(groups[i].Clusters)
 		report.Clusters += n
@@ -84,6 +99,10 @@ func (r *Preview) text(summary bool, program fleetview.Program) string {
 	for i := range r.Groups {
 		group := &r.Groups[i]
 		fmt.Fprintf(&out, "  %s: %s\n", r.title(group), group.Summary())
+	}
+	if n := len(r.Deferred); n > 0 {
+		fmt.Fprintf(&out, "In %s, the change would wait for maintenance; %s: %s\n", plural.Count(n, "Cluster", "Clusters"),
+			r.Deferred[0].Cluster, r.Deferred[0].Why)
 	}
 	if r.ApprovalDigest != "" {
 		fmt.Fprintf(&out, "The digest of these releases is %s. To approve exactly them when they wait for an approval:\n"+
