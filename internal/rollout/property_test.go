@@ -190,6 +190,10 @@ func (j *judge) isOnItsWay(c *Cluster) bool {
 	if c.Health == HealthProgressing {
 		return !c.Blocked && !c.Child.Deferred
 	}
+	if c.Blocked && release != nil && !sameContent(*release, c.Child.Release) {
+		// A change of the Cluster itself is about to be assigned, and waits for the dependency.
+		return false
+	}
 	soak := j.soak(c)
 	return soak > 0 && j.in.Now.Sub(c.ReadySince) < soak
 }
