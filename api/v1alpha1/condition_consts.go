@@ -156,7 +156,8 @@ const (
 	// Ready and of Approved.
 	WaitingForApprovalReason = "WaitingForApproval"
 
-	// InvalidMaintenanceReason: a window in spec.maintenance cannot be read, so no release is changed.
+	// InvalidMaintenanceReason: a window in spec.maintenance, or an annotation of a Cluster with such limits, cannot be
+	// read, so releases are not changed.
 	InvalidMaintenanceReason = "InvalidMaintenance"
 
 	// InvalidSelectorReason: a selector of Clusters, Namespaces or waves is malformed.

@@ -240,7 +240,8 @@ type ClusterCounts struct {
 	// blocked is the number of selected Clusters whose release waits for a HelmOp in dependsOn.
 	Blocked int32 `json:"blocked"`
 
-	// deferred is the number of selected Clusters in which a change waits for maintenance, see spec.maintenance.
+	// deferred is the number of selected Clusters in which a HelmOp revision, or a change of the Cluster, waits for
+	// maintenance, see spec.maintenance. Corrections of drift and retries of failed releases are not counted.
 	// +optional
 	Deferred int32 `json:"deferred,omitempty"`
 

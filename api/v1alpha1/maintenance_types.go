@@ -19,7 +19,7 @@ const (
 	MaintenanceFreezesAnnotation = "addons.cluster.x-k8s.io/maintenance-freezes"
 
 	// MaintenanceVetoAnnotation on a Cluster keeps its releases as they are until it is removed. Its value is the reason,
-	// which messages repeat. Without a reason, there is no veto.
+	// which messages show.
 	MaintenanceVetoAnnotation = "addons.cluster.x-k8s.io/maintenance-veto"
 )
 
@@ -48,9 +48,9 @@ type Maintenance struct {
 	// +kubebuilder:validation:MaxLength=256
 	Veto string `json:"veto,omitempty"`
 
-	// includes lists what else waits. Installation is the installation of a release that a Cluster does not have, for
-	// example in a new Cluster. Rollback is the return to the last known good HelmOp revision, and the remediation of a
-	// failed upgrade. Default: neither waits.
+	// includes lists what else waits. Installation is the first installation in a new Cluster. Rollback is the return to
+	// the last known good HelmOp revision, a pin by a user, and the remediation of a failed upgrade. Default: neither
+	// waits.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=2
@@ -89,7 +89,7 @@ type MaintenanceWindow struct {
 // MaintenanceFreeze is a time in which releases are not changed.
 // +kubebuilder:validation:XValidation:rule="self.from < self.until",message="until must be after from"
 type MaintenanceFreeze struct {
-	// from is the begin, in RFC 3339. Example: 2026-12-20T00:00:00Z.
+	// from is the start, in RFC 3339. Example: 2026-12-20T00:00:00Z.
 	// +required
 	From metav1.Time `json:"from"`
 
@@ -97,7 +97,7 @@ type MaintenanceFreeze struct {
 	// +required
 	Until metav1.Time `json:"until"`
 
-	// reason for users; messages repeat it.
+	// reason is shown in messages.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Reason string `json:"reason,omitempty"`
@@ -108,10 +108,11 @@ type MaintenanceFreeze struct {
 type MaintenanceScope string
 
 const (
-	// MaintenanceInstallation is the installation of a release that a Cluster does not have.
+	// MaintenanceInstallation is the first installation in a new Cluster.
 	MaintenanceInstallation MaintenanceScope = "Installation"
 
-	// MaintenanceRollback is the return to the last known good HelmOp revision, and the remediation of a failed upgrade.
+	// MaintenanceRollback is the return to the last known good HelmOp revision, a pin by a user, and the remediation of a
+	// failed upgrade.
 	MaintenanceRollback MaintenanceScope = "Rollback"
 )
 

@@ -207,7 +207,4 @@ func setUpgradeAnnotations(annotations map[string]string, name string, decision 
 func deferUpgrade(state *clusterlife.UpgradeState, helmOp *addonsv1.HelmOp, cluster metav1.Object) {
 	limits := maintenance.PolicyOf(helmOp.Spec.Maintenance).For(cluster.GetAnnotations()).At(state.Now)
 	state.Deferred, state.Opens = limits.Why, limits.Opens
-	if limits.Opened.After(state.Resumed) {
-		state.Resumed = limits.Opened
-	}
 }

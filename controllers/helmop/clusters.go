@@ -19,6 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/maintenance"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
@@ -68,10 +69,9 @@ type clusterScope struct {
 	// blocked is why the dependencies in the Cluster are not ready; empty if they are. Set by checkDependencies.
 	blocked string
 
-	// defers is which changes of the release wait for maintenance, and whyDeferred is why; empty if none waits. Set by
-	// checkMaintenance.
-	defers      rollout.Deferral
-	whyDeferred string
+	// defers is which changes of the release wait for maintenance, and limits is why. Set by checkMaintenance.
+	defers rollout.Deferral
+	limits maintenance.State
 
 	// step is the step of the plan. Set by record.
 	step rollout.Step

@@ -45,9 +45,11 @@ func rollingOutCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 	if isRollingOut(scope, s) {
 		condition.Status, condition.Reason = metav1.ConditionTrue, addonsv1.RollingOutReason
 		switch progress := scope.plan.Progress; {
+		case scope.strategy.Paused:
+			condition.Reason = addonsv1.RolloutPausedReason
 		case progress.InFlight == 0 && !progress.Opens.IsZero():
 			condition.Reason = addonsv1.WaitingForMaintenanceReason
-		case scope.strategy.Paused || progress.Promote != "":
+		case progress.Promote != "":
 			condition.Reason = addonsv1.RolloutPausedReason
 		}
 		if reason, _, waits := waitsForApproval(scope); waits {
@@ -125,6 +127,9 @@ func isStalled(scope *helmOpScope, ready metav1.Condition, s fleetSummary) bool 
 	switch ready.Reason {
 	case addonsv1.WaitingForApprovalReason, addonsv1.ApprovalRefusedReason:
 		return false
+	case addonsv1.InvalidMaintenanceReason:
+		// Clusters with other limits may be changed at a known time.
+		return scope.plan.Progress.Opens.IsZero()
 	case addonsv1.ReleasesFailedReason:
 		return s.final == s.failed && s.counts.Waiting+s.counts.Unreachable+s.counts.Blocked == 0
 	case addonsv1.RolloutRolledBackReason, addonsv1.RolloutAbortedReason:
@@ -214,7 +219,7 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 			fmt.Sprintf("%d of %s %s for dependencies; %s", c.Blocked, plural.Count(c.Selected, "Cluster", "Clusters"),
 				plural.Word(c.Blocked, "waits", "wait"), firstBlocked(scope)))
 	case c.Deferred > 0 && c.UpToDate+c.Paused+c.Pinned+c.Deferred == c.Selected:
-		return no(addonsv1.WaitingForMaintenanceReason, deferredMessage(scope, s))
+		return no(deferredCondition(scope, s))
 	case c.UpToDate+c.Paused+c.Pinned < c.Selected:
 		return no(addonsv1.ProgressingReason, ofClusters(c.UpToDate, c.Selected)+" up to date")
 	case s.ending > 0:

@@ -24,13 +24,11 @@ func (r *Reconciler) checkMaintenance(_ context.Context, scope *helmOpScope) err
 			continue
 		}
 		limits := policy.For(c.object.GetAnnotations())
-		state := limits.At(now)
-		if !state.Closed {
+		if c.limits = limits.At(now); !c.limits.Closed {
 			continue
 		}
-		c.whyDeferred = state.Why
 		c.defers = rollout.Deferral{
-			Changes: true, Opens: state.Opens,
+			Changes: true, Opens: c.limits.Opens,
 			Installations: limits.Covers(addonsv1.MaintenanceInstallation),
 			Returns:       limits.Covers(addonsv1.MaintenanceRollback),
 		}
@@ -45,16 +43,25 @@ func isDeferred(c *clusterScope) bool {
 		c.child != nil && apiutil.IsDeferred(c.child)
 }
 
-// deferredMessage says how many Clusters wait for maintenance, and why the first of them does.
-func deferredMessage(scope *helmOpScope, s fleetSummary) string {
-	message := fmt.Sprintf("%d of %s %s for maintenance", s.counts.Deferred,
+// deferredCondition is the condition Ready of a HelmOp while Clusters wait for maintenance and all others are up to
+// date. Limits that cannot be read come first, because only a user can correct them.
+func deferredCondition(scope *helmOpScope, s fleetSummary) (reason, message string) {
+	message = fmt.Sprintf("%d of %s %s for maintenance", s.counts.Deferred,
 		plural.Count(s.counts.Selected, "Cluster", "Clusters"), plural.Word(s.counts.Deferred, "waits", "wait"))
+	var first *clusterScope
 	for _, c := range scope.clusters {
-		if c.selected && isDeferred(c) && c.whyDeferred != "" {
-			return message + "; " + c.name + ": " + c.whyDeferred
+		if c.selected && isDeferred(c) && c.limits.Closed && (first == nil || c.limits.Invalid && !first.limits.Invalid) {
+			first = c
 		}
 	}
-	return message
+	switch {
+	case first == nil:
+		return addonsv1.WaitingForMaintenanceReason, message
+	case first.limits.Invalid:
+		return addonsv1.InvalidMaintenanceReason, message + "; " + first.name + ": " + first.limits.Why
+	default:
+		return addonsv1.WaitingForMaintenanceReason, message + "; " + first.name + ": " + first.limits.Why
+	}
 }
 
 // deferredDeletions is the number of releases of Clusters that are no longer selected whose deletion waits for
@@ -65,7 +72,7 @@ func deferredDeletions(scope *helmOpScope) (n int, why string) {
 			continue
 		}
 		if n++; why == "" {
-			why = c.name + ": " + c.whyDeferred
+			why = c.name + ": " + c.limits.Why
 		}
 	}
 	return n, why

@@ -23,11 +23,11 @@ import (
 // changed since their last comparison.
 func (r *Reconciler) assessDrift(ctx context.Context, p *releasePass) {
 	release := p.release
-	whyDeferred := r.deferCorrections(p)
+	deferred := r.deferCorrections(p)
 	p.drift = &drifttracking.Pass{
 		Release: release, Memory: &r.memoryOf(release).drift, Snapshot: p.snapshot, Target: p.target, Desired: p.desired,
 		Newest: newestDeployed(p), IsCorrecting: p.policy.CorrectDrift, Engine: r.engine, Now: r.now,
-		WhyDeferred: whyDeferred,
+		WhyDeferred: deferred.Why,
 		Acquire:     func() (func(), bool) { return r.slot(p) },
 		MayBegin:    func(ctx context.Context) (bool, error) { return r.mayBegin(ctx, p.releaseScope) },
 	}
@@ -37,6 +37,9 @@ func (r *Reconciler) assessDrift(ctx context.Context, p *releasePass) {
 				drifttracking.List(p.drift.Memory.Differences())))
 	}
 	p.due(p.drift.RequeueAfter)
+	if deferred.Closed && drifttracking.IsDrifted(release) {
+		p.due(r.untilOpen(deferred))
+	}
 	// Known differences count also in a pass that compares nothing, but only if the release is in sync: otherwise its
 	// state is worse than drifted.
 	p.drifted = drifttracking.IsDrifted(release) &&

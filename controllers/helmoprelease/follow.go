@@ -70,8 +70,11 @@ func (r *Reconciler) follow(ctx context.Context, p *releasePass) {
 	r.updateSnapshot(ctx, p)
 }
 
-// statusDeployed is Helm's status of a revision that was installed.
-const statusDeployed = "deployed"
+// statusDeployed is Helm's status of a revision that was installed, statusSuperseded that of one that was replaced.
+const (
+	statusDeployed   = "deployed"
+	statusSuperseded = "superseded"
+)
 
 // unfollow stops watching the objects of a release, and removes their health and drift from its status.
 func (r *Reconciler) unfollow(release *addonsv1.HelmOpRelease) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -18,48 +19,67 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// TestExemptFromMaintenance has for each action whether it is carried out outside of maintenance, without and with what
-// a HelmOp can include.
+// TestExemptFromMaintenance has for each decision whether it is carried out outside of maintenance, without and with
+// what a HelmOp can include.
 func TestExemptFromMaintenance(t *testing.T) {
 	t.Parallel()
-	returned := &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutReturned}
-	pinned := &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutPinned}
-	updated := &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutUpdated}
-	tests := map[string]struct {
-		action            model.Action
-		assigned          *addonsv1.ReleaseRollout
-		plain, installs   bool
-		returns, includes bool
+	at := metav1.NewTime(time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC))
+	returned := &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutReturned, At: at}
+	pinned := &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutPinned, At: at}
+	updated := &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutUpdated, At: at}
+	joined := &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutJoined, At: at}
+	decided := func(action model.Action) decide.Decision { return decide.Decision{Action: action} }
+	for name, tc := range map[string]struct {
+		decision decide.Decision
+		assigned *addonsv1.ReleaseRollout
+		// failed is true if no Helm revision ever worked, and acted if the release was changed since it was assigned.
+		failed, acted bool
+		// want is whether the decision is carried out without includes, with Installation, with Rollback, and with both.
+		want [4]bool
 	}{
-		"installation":                  {model.ActionInstall, updated, true, false, true, false},
-		"after an interruption":         {model.ActionRecoverThenInstall, updated, true, false, true, false},
-		"upgrade":                       {model.ActionUpgrade, updated, false, false, false, false},
-		"upgrade of unknown revision":   {model.ActionUpgrade, nil, false, false, false, false},
-		"return":                        {model.ActionUpgrade, returned, true, true, false, false},
-		"pin":                           {model.ActionUpgrade, pinned, true, true, false, false},
-		"interrupted upgrade":           {model.ActionRecoverThenUpgrade, updated, true, true, true, true},
-		"rollback":                      {model.ActionRollback, updated, true, true, false, false},
-		"uninstallation as remediation": {model.ActionUninstall, updated, true, true, false, false},
-		"test":                          {model.ActionTest, updated, true, true, true, true},
-		"adoption":                      {model.ActionAdopt, updated, false, false, false, false},
-		"correction of drift":           {model.ActionCorrectDrift, updated, false, false, false, false},
-	}
-	for name, tc := range tests {
+		"installation": {decision: decided(model.ActionInstall), assigned: joined, want: [4]bool{true, false, true, false}},
+		"installation after a replacement": {decision: decided(model.ActionInstall), assigned: updated,
+			want: [4]bool{true, true, true, true}},
+		"next try of the first installation": {decision: decided(model.ActionUpgrade), assigned: joined, failed: true,
+			want: [4]bool{true, false, true, false}},
+		"pending installation of another program": {decision: decided(model.ActionRecoverThenInstall), assigned: joined,
+			want: [4]bool{true, false, true, false}},
+		"upgrade":                     {decision: decided(model.ActionUpgrade), assigned: updated},
+		"upgrade of unknown revision": {decision: decided(model.ActionUpgrade)},
+		"return":                      {decision: decided(model.ActionUpgrade), assigned: returned, want: [4]bool{true, true, false, false}},
+		"pin":                         {decision: decided(model.ActionUpgrade), assigned: pinned, want: [4]bool{true, true, false, false}},
+		"change after a return":       {decision: decided(model.ActionUpgrade), assigned: returned, acted: true},
+		"change after a pin":          {decision: decided(model.ActionUpgrade), assigned: pinned, acted: true},
+		"upgrade that was interrupted": {decision: decide.Decision{Action: model.ActionRecoverThenUpgrade,
+			Reason: decide.ReasonInterrupted}, assigned: updated, want: [4]bool{true, true, true, true}},
+		"upgrade that another program left pending": {decision: decide.Decision{Action: model.ActionRecoverThenUpgrade,
+			Reason: decide.ReasonPendingTimeout}, assigned: updated},
+		"rollback": {decision: decided(model.ActionRollback), assigned: updated, want: [4]bool{true, true, false, false}},
+		"uninstallation as remediation": {decision: decided(model.ActionUninstall), assigned: updated,
+			want: [4]bool{true, true, false, false}},
+		"test":     {decision: decided(model.ActionTest), assigned: updated, want: [4]bool{true, true, true, true}},
+		"adoption": {decision: decided(model.ActionAdopt), assigned: updated},
+		"adoption of a pending release": {decision: decide.Decision{Action: model.ActionRecoverThenUpgrade,
+			State: model.StateForeign, Reason: decide.ReasonInterrupted}, assigned: updated},
+		"correction of drift": {decision: decided(model.ActionCorrectDrift), assigned: updated},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, c := range []struct {
-				includes []addonsv1.MaintenanceScope
-				want     bool
-			}{
-				{nil, tc.plain},
-				{[]addonsv1.MaintenanceScope{addonsv1.MaintenanceInstallation}, tc.installs},
-				{[]addonsv1.MaintenanceScope{addonsv1.MaintenanceRollback}, tc.returns},
-				{[]addonsv1.MaintenanceScope{addonsv1.MaintenanceInstallation, addonsv1.MaintenanceRollback}, tc.includes},
-			} {
-				limits := limitsOf(&releaseScope{helmOp: &addonsv1.HelmOp{Spec: addonsv1.HelmOpSpec{
-					Maintenance: &addonsv1.Maintenance{Includes: c.includes}}}, object: apiutil.NewCluster()})
-				if got := isExempt(limits, decide.Decision{Action: tc.action}, tc.assigned); got != c.want {
-					t.Errorf("with %v: %v", c.includes, got)
+			p := &releasePass{releaseScope: &releaseScope{release: controllertest.UpToDateRelease("r"),
+				object: apiutil.NewCluster(), helmOp: &addonsv1.HelmOp{}}}
+			p.release.Spec.Rollout, p.release.Status.History = tc.assigned, nil
+			p.observation.Records = []model.Record{{Status: "failed"}}
+			if !tc.failed {
+				p.observation.Records = append(p.observation.Records, model.Record{Status: "superseded"})
+			}
+			if tc.acted {
+				p.release.Status.History = []addonsv1.ReleaseAction{{Action: "Upgrade", Succeeded: true, Time: at}}
+			}
+			for i, includes := range [][]addonsv1.MaintenanceScope{nil, {addonsv1.MaintenanceInstallation},
+				{addonsv1.MaintenanceRollback}, {addonsv1.MaintenanceInstallation, addonsv1.MaintenanceRollback}} {
+				p.helmOp.Spec.Maintenance = &addonsv1.Maintenance{Includes: includes}
+				if got := isExempt(limitsOf(p.releaseScope), p, tc.decision); got != tc.want[i] {
+					t.Errorf("with %v: %v", includes, got)
 				}
 			}
 		})
@@ -72,7 +92,8 @@ func maintained(now time.Time) (*Reconciler, *releasePass) {
 	cluster.SetAnnotations(map[string]string{addonsv1.MaintenanceWindowsAnnotation: "0 22 * * * 2h"})
 	release := controllertest.UpToDateRelease("r")
 	return &Reconciler{now: func() time.Time { return now }},
-		&releasePass{releaseScope: &releaseScope{release: release, object: cluster}}
+		&releasePass{releaseScope: &releaseScope{release: release, object: cluster},
+			observation: model.Observation{Records: []model.Record{{Status: statusDeployed}}}}
 }
 
 // TestReleaseWaitsForMaintenance checks what a release reports, and when its next pass is.
@@ -107,20 +128,27 @@ func TestReleaseWaitsForMaintenance(t *testing.T) {
 	}
 }
 
-// TestCorrectionsWaitForMaintenance checks that drift is reported and not corrected outside of a window.
+// TestCorrectionsWaitForMaintenance checks that drift is reported and not corrected outside of a window, and that the
+// pass at its opening corrects drift that was found just before.
 func TestCorrectionsWaitForMaintenance(t *testing.T) {
 	t.Parallel()
-	opens := time.Date(2026, 11, 26, 22, 0, 0, 0, time.UTC)
-	for _, correcting := range []bool{true, false} {
-		for now, closed := range map[time.Time]bool{opens.Add(-time.Minute): true, opens: false} {
-			r, p := maintained(now)
-			p.policy.CorrectDrift = correcting
-			p.release.Status.Drift = &addonsv1.DriftStatus{Differing: 1}
-			why := r.deferCorrections(p)
-			if (why != "") != (correcting && closed) || p.policy.CorrectDrift != (correcting && !closed) ||
-				(p.requeueAfter == time.Minute) != (why != "") {
-				t.Errorf("correcting %v, closed %v: %q, %+v, after %s", correcting, closed, why, p.policy, p.requeueAfter)
-			}
-		}
+	b := newDriftBench(t, 3, 0)
+	b.pass()
+	b.now = time.Date(2026, 11, 26, 21, 59, 0, 0, time.UTC)
+	b.p.object = apiutil.NewCluster()
+	b.p.object.SetAnnotations(map[string]string{addonsv1.MaintenanceWindowsAnnotation: "0 22 * * * 2h"})
+	b.edit("c1")
+	b.p.requeueAfter = 0
+	b.pass()
+	b.want(report.True, addonsv1.DriftDetectedReason, "The correction waits for maintenance: the maintenance windows of "+
+		"the Cluster are closed until 2026-11-26T22:00:00Z")
+	if b.patches != 0 || b.p.requeueAfter > time.Minute {
+		t.Errorf("%d corrections, the next pass is after %s", b.patches, b.p.requeueAfter)
+	}
+	b.now = b.now.Add(time.Minute)
+	b.p.policy.CorrectDrift = true
+	b.pass()
+	if b.patches != 1 {
+		t.Errorf("%d corrections", b.patches)
 	}
 }

@@ -56,20 +56,33 @@ func UpgradeReleasedName(hold string) string {
 // upgradeHold is the value of the annotation that holds upgrades. The annotation is set before any upgrade is
 // requested, because Cluster API checks for the annotation at the moment of the request. Until then, the value is the
 // version that runs. After the request was observed, the value is the requested version, and since when it is held.
+// While the release waits for maintenance, the time is that of the last change, and the value has the used part of the
+// timeout.
 type upgradeHold struct {
 	version string
 	// since is zero as long as no upgrade is held.
 	since time.Time
+
+	// suspended is true while the release waits for maintenance, which does not count for the timeout. used is what
+	// counted before.
+	suspended bool
+	used      time.Duration
 }
 
-const upgradeHoldSeparator = " since "
+const (
+	upgradeHoldSeparator = " since "
+	upgradeHoldUsed      = " used "
+)
 
 func parseUpgradeHold(value string) upgradeHold {
 	version, since, _ := strings.Cut(value, upgradeHoldSeparator)
+	since, used, suspended := strings.Cut(since, upgradeHoldUsed)
 	// A malformed value has no time, so the hold starts again, and ends. A hold with a time in the future starts again,
 	// too: see decidePending.
 	began, _ := time.Parse(time.RFC3339, since)
-	return upgradeHold{version: version, since: began}
+	hold := upgradeHold{version: version, since: began, suspended: suspended && !began.IsZero()}
+	hold.used, _ = time.ParseDuration(used)
+	return hold
 }
 
 // ownUpgradeHold matches the end of the names that UpgradeHoldName makes.
@@ -96,7 +109,11 @@ func (h upgradeHold) String() string {
 	if h.since.IsZero() {
 		return h.version
 	}
-	return h.version + upgradeHoldSeparator + h.since.UTC().Format(time.RFC3339)
+	value := h.version + upgradeHoldSeparator + h.since.UTC().Format(time.RFC3339)
+	if h.suspended {
+		value += upgradeHoldUsed + h.used.String()
+	}
+	return value
 }
 
 // UpgradeState is the input for the decision whether a HelmOp holds the upgrades of a Cluster.
@@ -117,8 +134,7 @@ type UpgradeState struct {
 	// Unready returns why the release is not ready for the requested version; empty if it is ready.
 	Unready func(upcoming string) string
 
-	// Resumed is when the last pause of the Cluster, or the last time in which the release must not be changed, ended. It
-	// is zero if the time is not known.
+	// Resumed is when the last pause of the Cluster ended; zero if the time is not known.
 	Resumed time.Time
 
 	// Deferred is why the release must not be changed now; empty if it may. This time does not count for the timeout.
@@ -221,30 +237,53 @@ func decideUnheld(s UpgradeState, upcoming string) UpgradeDecision {
 // decidePending decides while an upgrade is pending and the annotation is set.
 func decidePending(s UpgradeState, known upgradeHold, upcoming string) UpgradeDecision {
 	why := s.Unready(upcoming)
-	if why != "" && s.Deferred != "" {
-		why += "; the time until maintenance does not count: " + s.Deferred
-	}
 	if why == "" {
 		return UpgradeDecision{Released: upcoming, Event: addonsv1.ClusterUpgradeReleasedEvent,
 			Message: fmt.Sprintf("The upgrade to %s can continue: the release is ready for it", upcoming)}
 	}
 	if known.since.IsZero() || known.version != upcoming || IsAhead(known.since, s.Now) {
-		return UpgradeDecision{Held: true, Value: upgradeHold{version: upcoming, since: s.Now}.String(),
-			Event: addonsv1.ClusterUpgradeHeldEvent,
-			Message: fmt.Sprintf("The upgrade to %s waits for at most %s until the release is ready for it: %s", upcoming,
-				s.Timeout, why), RequeueAfter: s.requeueAfter(s.Timeout)}
+		return beginUpgradeHold(s, upcoming, why)
 	}
-	since := known.since
+	hold := known
+	switch used := s.usedTimeout(known); {
+	case s.Deferred != "" && !known.suspended:
+		hold = upgradeHold{version: upcoming, since: s.Now, suspended: true, used: used.Truncate(time.Second)}
+	case s.Deferred == "" && known.suspended:
+		hold = upgradeHold{version: upcoming, since: s.Now.Add(-used)}
+	case s.Deferred == "" && used >= s.Timeout:
+		return UpgradeDecision{Released: upcoming, Event: addonsv1.ClusterUpgradeReleasedEvent, Warning: true,
+			Message: fmt.Sprintf("The upgrade to %s was held for %s and continues, although the release is not ready for it: %s",
+				upcoming, s.Timeout, why)}
+	}
+	value := s.Value
+	if hold != known {
+		value = hold.String()
+	}
+	return UpgradeDecision{Held: true, Value: value, RequeueAfter: s.requeueAfter(s.Timeout - s.usedTimeout(hold))}
+}
+
+// beginUpgradeHold begins to hold a pending upgrade.
+func beginUpgradeHold(s UpgradeState, upcoming, why string) UpgradeDecision {
+	hold := upgradeHold{version: upcoming, since: s.Now, suspended: s.Deferred != ""}
+	if s.Deferred != "" {
+		why += "; the time until it may be changed does not count: " + s.Deferred
+	}
+	return UpgradeDecision{Held: true, Value: hold.String(), Event: addonsv1.ClusterUpgradeHeldEvent,
+		Message: fmt.Sprintf("The upgrade to %s waits for at most %s until the release is ready for it: %s", upcoming,
+			s.Timeout, why), RequeueAfter: s.requeueAfter(s.Timeout)}
+}
+
+// usedTimeout returns the part of the timeout that has passed. A pause does not count: the release was not reconciled
+// during the pause.
+func (s *UpgradeState) usedTimeout(hold upgradeHold) time.Duration {
+	if hold.suspended {
+		return hold.used
+	}
+	since := hold.since
 	if s.Resumed.After(since) {
-		// The release was not reconciled during the pause.
 		since = s.Resumed
 	}
-	if rest := since.Add(s.Timeout).Sub(s.Now); rest > 0 || s.Deferred != "" {
-		return UpgradeDecision{Held: true, Value: s.Value, RequeueAfter: s.requeueAfter(rest)}
-	}
-	return UpgradeDecision{Released: upcoming, Event: addonsv1.ClusterUpgradeReleasedEvent, Warning: true,
-		Message: fmt.Sprintf("The upgrade to %s was held for %s and continues, although the release is not ready for it: %s",
-			upcoming, s.Timeout, why)}
+	return s.Now.Sub(since)
 }
 
 // requeueAfter returns after which time the decision may change, if rest is what is left of the timeout.

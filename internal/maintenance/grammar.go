@@ -21,7 +21,7 @@ const (
 
 	// maxEntries is the number of windows or freezes that an annotation may have, and maxReason the length of a veto in
 	// messages, in bytes.
-	maxEntries, maxReason = 32, 256
+	maxEntries, maxReason = 16, 256
 
 	// cronFields is the number of fields of a cron expression.
 	cronFields = 5
@@ -30,6 +30,9 @@ const (
 // expressions parses cron expressions as crontab and CronJobs of Kubernetes do, with nth and last days.
 var expressions = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowNth |
 	cron.DowLast | cron.DomL | cron.DowOrDom)
+
+// anyTime is the start of the search for an opening. The parser searches for five years, which have a leap day.
+var anyTime = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // window is a repeated time.
 type window struct {
@@ -54,9 +57,11 @@ func newWindow(schedule string, duration time.Duration, zone string) (window, er
 	}
 	spec, ok := parsed.(*cron.SpecSchedule)
 	if !ok {
-		return window{}, fmt.Errorf("the schedule %q is no cron expression", schedule)
+		return window{}, fmt.Errorf("the schedule %q is not a cron expression", schedule)
 	}
-	spec.Location = location
+	if spec.Location = location; spec.Next(anyTime).IsZero() {
+		return window{}, fmt.Errorf("the schedule %q never opens", schedule)
+	}
 	if duration < minDuration || duration > maxDuration {
 		return window{}, fmt.Errorf("the duration %s is not between %s and %s", duration, minDuration, maxDuration)
 	}
@@ -118,6 +123,9 @@ func parseEach[T any](text string, parse func(string) (T, error)) ([]T, error) {
 		}
 		parsed = append(parsed, one)
 	}
+	if len(parsed) == 0 && text != "" {
+		return nil, errEmpty
+	}
 	return parsed, nil
 }
 
@@ -143,7 +151,7 @@ func parseWindow(entry string) (window, error) {
 func parseFreeze(entry string) (freeze, error) {
 	from, until, found := strings.Cut(entry, "/")
 	if !found {
-		return freeze{}, fmt.Errorf("%q is no interval; an example is \"2026-12-20/2027-01-03\"", clip(entry))
+		return freeze{}, fmt.Errorf("%q is not an interval; an example is \"2026-12-20/2027-01-03\"", clip(entry))
 	}
 	var f freeze
 	var err error

@@ -31,9 +31,10 @@ func NotReleased(release *addonsv1.HelmOpRelease, reason, message string) bool {
 	return report.SetNotReady(release, reason, message) || changed
 }
 
-// WaitingForSlot reports that a release waits for a slot, unless it has a Ready condition already.
+// WaitingForSlot reports that a release waits for a slot, unless it has a Ready condition already that is still true.
 func WaitingForSlot(release *addonsv1.HelmOpRelease) {
-	if conditions.Get(release, addonsv1.ReadyCondition) == nil {
+	if reason := conditions.GetReason(release, addonsv1.ReadyCondition); reason == "" ||
+		reason == addonsv1.WaitingForMaintenanceReason {
 		report.SetNotReady(release, addonsv1.UpdatingReason,
 			"The release waits for a slot: the concurrency limit of the manager is reached")
 	}

@@ -141,6 +141,45 @@ func TestPlanMaintenance(t *testing.T) {
 			clusters:   []Cluster{fleetMember("a", 0, 7, onItsWay, closed), fleetMember("b", 0, 6, ready)},
 			waitingFor: "2 of 2 Clusters to be ready",
 		},
+		"after the opening, a release that still says that it waits is in flight": {
+			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}},
+			clusters:   []Cluster{fleetMember("a", 0, 7, onItsWay, waitsInside), fleetMember("b", 0, 6, ready)},
+			waitingFor: "2 of 2 Clusters to be ready",
+		},
+		"after an abort, a release of a Cluster that is no longer selected is not deleted": {
+			state:    State{Phase: PhaseAborted},
+			clusters: []Cluster{fleetMember("a", 0, 7, ready, unselected, vetoed), fleetMember("b", 0, 6, ready)},
+			phase:    PhaseAborted, check: wantDeferred("a"),
+		},
+		"a change of a pinned Cluster itself waits": {
+			state:    State{Phase: PhaseAborted},
+			clusters: []Cluster{fleetMember("a", 0, 7, ready, moved, vetoed, pinTo(7)), fleetMember("b", 0, 6, ready)},
+			phase:    PhaseAborted, check: wantDeferred("a"),
+		},
+		"an installation after a replacement does not wait": {
+			clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, closed, withInstalls), fleetMember("b", 0, 7, ready)},
+			want:     "a: Create Target 7", waitingFor: "1 of 2 Clusters to be ready",
+		},
+		"a Cluster whose wave has not begun does not wait for maintenance": {
+			strategy:   canary(Wave{Manual: true}),
+			clusters:   []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 1, 6, ready, closed)},
+			waitingFor: "the promotion of wave canary", promote: "canary", requeue: time.Hour,
+			check: func(t *testing.T, result Result) {
+				wantDeferred()(t, result)
+				if !result.Progress.Opens.IsZero() {
+					t.Errorf("the next Cluster may be changed at %s", result.Progress.Opens)
+				}
+			},
+		},
+		"the time is that of the wave": {
+			strategy: canary(Wave{}),
+			clusters: []Cluster{fleetMember("a", 0, 6, ready, closed), fleetMember("b", 0, 7, ready),
+				fleetMember("c", 1, 6, ready, func(c *Cluster) {
+					c.Defers.Changes, c.Defers.Opens = true, testNow.Add(time.Minute)
+				})},
+			waitingFor: nextMaintenance + "1 Cluster of wave canary", promote: "canary", requeue: time.Minute,
+			check: wantDeferred("a"),
+		},
 		"an unreachable Cluster is unreachable": {
 			clusters: []Cluster{fleetMember("a", 0, 6, unreachable, closed), fleetMember("b", 0, 7, ready)},
 			phase:    PhaseComplete,

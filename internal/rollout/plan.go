@@ -40,9 +40,6 @@ type plan struct {
 	// deletions counts the releases that are being uninstalled, including replaced ones.
 	deletions *deletions
 
-	// opens is when the next Cluster that waits for maintenance may be changed; zero for none.
-	opens time.Time
-
 	requeueAfter time.Duration
 }
 

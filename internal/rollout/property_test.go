@@ -188,7 +188,7 @@ func (j *judge) isOnItsWay(c *Cluster) bool {
 		return false
 	}
 	if c.Health == HealthProgressing {
-		return !c.Blocked && !c.Child.Deferred
+		return !c.Blocked && !(c.Child.Deferred && c.Defers.Changes)
 	}
 	if c.Blocked && release != nil && !sameContent(*release, c.Child.Release) {
 		// A change of the Cluster itself is about to be assigned, and waits for the dependency.
@@ -388,14 +388,15 @@ func (j *judge) checkApproved(i int) {
 func (j *judge) checkMaintenance(i int) {
 	c, step := &j.in.Clusters[i], j.result.Steps[i]
 	isClosed := c.Defers.Changes
+	isReturn := step.Source == SourceGood || step.Source == SourcePrevious || step.Source == SourcePin ||
+		step.Action == ActionReplace && c.Good != nil && c.Good.Identity != c.Child.Identity
 	switch {
 	case step.Action == ActionNone || step.Action == ActionDelete && c.Gone:
 		return
 	case c.Child == nil:
-		isClosed = c.Defers.Installations
-	case j.isGivenUp() && c.Child.Revision == j.in.State.Revision:
-		isClosed = c.Defers.Returns
-	case step.Pinned:
+		// An installation that follows a deletion by the plan is not deferred.
+		isClosed = c.Defers.Installations && (!c.Known || j.in.State.Revision == 1)
+	case isReturn && (c.Pin != nil || j.isGivenUp() && c.Child.Revision == j.in.State.Revision):
 		isClosed = c.Defers.Returns
 	}
 	if isClosed && (c.Child == nil || step.Action != ActionUpdate ||
@@ -421,7 +422,7 @@ func (j *judge) checkNone(c *Cluster, step Step) {
 		return
 	}
 	if step.Deferred {
-		if !c.Defers.Changes {
+		if !c.Defers.Changes || c.Child == nil && c.Known && j.in.State.Revision > 1 {
 			j.Errorf("%s waits for maintenance that it does not need: %s", c.Name, step.Why)
 		}
 		if opens := c.Defers.Opens; !opens.IsZero() && (j.result.RequeueAfter <= 0 ||
@@ -533,7 +534,7 @@ func (j *judge) checkPassed(wave int, assigned string) {
 			continue
 		}
 		// A Cluster whose window opens at a known time holds its wave until the wave is promoted.
-		mayPass := c.Defers.Changes && (promoted || c.Defers.Opens.IsZero()) && (c.Child != nil || c.Defers.Installations)
+		mayPass := c.Defers.Changes && (promoted || c.Defers.Opens.IsZero()) && c.Child != nil
 		isGoal := c.Child != nil && (c.Child.Revision == j.in.State.Revision || j.has(c.Target, c))
 		isJoined := c.Child != nil && c.Child.Joined && (c.Child.Revision == j.in.State.Revision ||
 			(c.Child.Unobserved || c.Child.AwaitsAdoption) && j.has(c.Target, c))

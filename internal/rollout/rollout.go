@@ -42,7 +42,8 @@ type Child struct {
 	// Unobserved is true if it is not known yet whether the release has another owner, and the child may adopt it.
 	Unobserved bool
 
-	// Deferred is true if the child has its spec, but waits for maintenance before it changes the release.
+	// Deferred is true if the child has its spec, but waits for maintenance before it changes the release. It may be
+	// outdated: it counts only while the Cluster defers changes.
 	Deferred bool
 
 	// AwaitsAdoption is true if the release has another owner and is adopted when the plan assigns the revision as an
@@ -153,7 +154,7 @@ type Deferral struct {
 	// Changes is true for all changes except those that the other fields name.
 	Changes bool
 
-	// Installations is true for the installation of a release that the Cluster does not have, and Returns for the return
+	// Installations is true for the installation of a release in a new Cluster, and Returns for the return
 	// to the last known good revision, or to the revision that a user has pinned.
 	Installations, Returns bool
 
@@ -375,8 +376,8 @@ type Progress struct {
 	// Promote is the name of the wave that needs a promotion; empty for none.
 	Promote string
 
-	// Opens is when the next Cluster whose change waits for maintenance may be changed; zero if no Cluster waits, or if
-	// the time is not known.
+	// Opens is when the next Cluster that the rollout would change now, if it did not wait for maintenance, may be
+	// changed. It is zero if there is none, or if the time is not known.
 	Opens time.Time
 
 	// DeletionsWaiting is the number of releases of unselected Clusters whose deletion waits for a slot, for the end of a

@@ -80,6 +80,9 @@ type tally struct {
 
 	// late counts the pending Clusters that are still in flight to another revision.
 	late int
+
+	// opens is when the next Cluster that waits for maintenance may be changed; zero for none.
+	opens time.Time
 }
 
 // unfinished returns the number of Clusters that hold their wave.
@@ -115,7 +118,7 @@ func (t *tally) counting() int {
 
 // countStandings determines the standing of each Cluster and counts them.
 func (p *plan) countStandings() {
-	p.total, p.isKnown, p.requeueAfter, p.opens = tally{}, false, 0, time.Time{}
+	p.total, p.isKnown, p.requeueAfter = tally{}, false, 0
 	clear(p.groups)
 	for i := range p.in.Clusters {
 		c := &p.in.Clusters[i]
@@ -124,6 +127,10 @@ func (p *plan) countStandings() {
 		group := &p.groups[p.group(c)]
 		group.by[s]++
 		p.total.by[s]++
+		if s == standingDeferred {
+			group.opensAt(c.Defers.Opens)
+			p.total.opensAt(c.Defers.Opens)
+		}
 		if c.Selected && !c.Gone {
 			group.selected++
 			p.total.selected++
@@ -133,6 +140,13 @@ func (p *plan) countStandings() {
 			group.late++
 			p.total.late++
 		}
+	}
+}
+
+// opensAt notes when a Cluster that waits for maintenance may be changed.
+func (t *tally) opensAt(opens time.Time) {
+	if t.opens.IsZero() || opens.Before(t.opens) {
+		t.opens = opens
 	}
 }
 
@@ -209,7 +223,7 @@ func (p *plan) standReturning(c *Cluster) standing {
 	switch {
 	case !p.canReturn(c) || c.Health == HealthUnreachable:
 		return standingOut
-	case c.Defers.Returns || c.Child.Deferred:
+	case c.Defers.Returns:
 		return p.standDeferred(c)
 	case c.Blocked:
 		return standingBlocked
@@ -243,7 +257,7 @@ func (p *plan) standOutdated(c *Cluster) standing {
 		return standingUnknown
 	case p.isGoalUnapproved(c):
 		return standingUnapproved
-	case c.Child != nil && c.Defers.Changes, c.Child == nil && c.Defers.Installations:
+	case c.Child != nil && c.Defers.Changes:
 		return p.standDeferred(c)
 	case c.Blocked:
 		return standingBlocked
@@ -262,7 +276,7 @@ func (p *plan) standUpdated(c *Cluster, failedBefore bool) standing {
 		return standingUnreachableAfterUpdate
 	case c.Health == HealthUnreachable:
 		return standingOut
-	case c.Child.Deferred && c.Health == HealthProgressing:
+	case c.Child.Deferred && c.Defers.Changes && c.Health == HealthProgressing:
 		return p.standDeferred(c)
 	case c.Blocked && (changes || c.Health == HealthProgressing):
 		return standingBlocked
@@ -366,12 +380,7 @@ func (p *plan) wakeAfter(left time.Duration) {
 }
 
 // wakeAt schedules the next plan at the time at which a Cluster may be changed, or before.
-func (p *plan) wakeAt(opens time.Time) {
-	p.wakeAfter(max(time.Millisecond, opens.Sub(p.in.Now)))
-	if p.opens.IsZero() || opens.Before(p.opens) {
-		p.opens = opens
-	}
-}
+func (p *plan) wakeAt(opens time.Time) { p.wakeAfter(max(time.Millisecond, opens.Sub(p.in.Now))) }
 
 func (p *plan) soak(group int) time.Duration {
 	if group < len(p.in.Strategy.Waves) {

@@ -22,7 +22,7 @@ func (p *plan) decide(i int) Step {
 	case c.Child != nil && c.Child.Deleting:
 		return step(c, ActionNone, "the previous release is being deleted")
 	case !c.Selected && c.Child != nil:
-		return p.unlessDeferred(c, step(c, ActionDelete, "the Cluster is no longer selected"))
+		return p.unless(c.Defers.Changes, c, step(c, ActionDelete, "the Cluster is no longer selected"))
 	case !c.Selected:
 		return step(c, ActionNone, "the Cluster is not selected")
 	case !c.Initialized:
@@ -30,14 +30,14 @@ func (p *plan) decide(i int) Step {
 	case c.Child == nil:
 		return p.create(i, c)
 	case c.Pin != nil:
-		return p.unlessDeferred(c, p.pinned(c))
+		return p.pinned(c)
 	case p.isReturning(c):
-		return p.unlessDeferred(c, p.rollBack(c))
+		return p.rollBack(c)
 	case c.Child.Revision == p.goal || p.hasGoalAlready(c):
-		return p.unlessDeferred(c, p.keep(c))
+		return p.unless(c.Defers.Changes, c, p.keep(c))
 	default:
-		s := p.unlessDeferred(c, p.repair(c, p.whyNot(c, p.standings[i])))
-		s.Deferred = s.Deferred || isDeferred(p.standings[i])
+		s := p.repair(c, p.whyNot(c, p.standings[i]))
+		s.Deferred = s.Deferred || isDeferred(p.standings[i]) && p.isTurn(c)
 		return s
 	}
 }
@@ -45,13 +45,14 @@ func (p *plan) decide(i int) Step {
 // isDeferred is true if a Cluster waits for maintenance.
 func isDeferred(s standing) bool { return s == standingDeferred || s == standingVetoed }
 
-// unlessDeferred returns a step, or the step to wait if the step would change the release in a Cluster that waits for
-// maintenance.
-func (p *plan) unlessDeferred(c *Cluster, s Step) Step {
-	isDeferred := c.Defers.Changes
-	if s.Pinned || c.Child != nil && p.isReturning(c) {
-		isDeferred = c.Defers.Returns
-	}
+// isTurn is true if the rollout would change an outdated Cluster now, apart from the limits.
+func (p *plan) isTurn(c *Cluster) bool {
+	return !p.isHeld() && (p.state.Phase != PhaseProgressing || p.group(c) <= p.wave)
+}
+
+// unless returns a step, or the step to wait if changes of the Cluster are deferred and the step would change its
+// release.
+func (p *plan) unless(isDeferred bool, c *Cluster, s Step) Step {
 	if !isDeferred || s.Action == ActionNone || s.Action == ActionUpdate && !p.changesContent(c, s.Source) {
 		return s
 	}
@@ -115,7 +116,7 @@ func (p *plan) create(i int, c *Cluster) Step {
 	mayTakeCurrent := !p.in.Unapproved && (p.state.Phase == PhaseComplete ||
 		p.state.Phase == PhaseProgressing && !p.in.Strategy.Paused && p.group(c) <= p.wave ||
 		hasGood && c.Target != nil && sameContent(*c.Good, *c.Target))
-	if c.Defers.Installations {
+	if c.Defers.Installations && p.isNew(c) {
 		return p.waitForMaintenance(c)
 	}
 	s := step(c, ActionCreate, "the Cluster has no release yet")
@@ -222,7 +223,7 @@ func (p *plan) rollBack(c *Cluster) Step {
 		return p.repair(c, "the release under the last known good revision is unknown")
 	}
 	if c.Good != nil && c.Child.Identity != c.Good.Identity {
-		return replace(c, c.Good, p.goal)
+		return p.unless(c.Defers.Returns, c, replace(c, c.Good, p.goal))
 	}
 	s := step(c, ActionUpdate, "the HelmOp revision was given up")
 	s.Source, s.Revision, s.Assigned = SourceGood, p.state.Good, true
@@ -232,7 +233,7 @@ func (p *plan) rollBack(c *Cluster) Step {
 		s.Source = SourcePrevious
 	}
 	s.FailedBefore = p.failedBefore(c)
-	return s
+	return p.unless(c.Defers.Returns, c, s)
 }
 
 // repair keeps a Cluster on its present revision, and applies changes of the Cluster itself under that revision.
@@ -245,12 +246,12 @@ func (p *plan) repair(c *Cluster, why string) Step {
 	case c.OwnUnapproved:
 		return waitForApproval(c)
 	case c.Child.Identity != c.Own.Identity:
-		return replace(c, c.Own, c.Child.Revision)
+		return p.unless(c.Defers.Changes, c, replace(c, c.Own, c.Child.Revision))
 	}
 	s := step(c, ActionUpdate, "the Cluster itself changed")
 	s.Source, s.Revision = SourceOwn, c.Child.Revision
 	s.Joined, s.FailedBefore = c.Child.Joined, c.Child.FailedBefore
-	return s
+	return p.unless(c.Defers.Changes, c, s)
 }
 
 // pinned returns the step for a Cluster whose revision a user has chosen. A replacement would delete the child, which
@@ -260,7 +261,7 @@ func (p *plan) pinned(c *Cluster) Step {
 		c.Child.Identity == pin.Release.Identity {
 		s := step(c, ActionUpdate, "a user has pinned the Cluster to another HelmOp revision")
 		s.Source, s.Revision, s.Pinned = SourcePin, pin.Revision, true
-		return s
+		return p.unless(c.Defers.Returns, c, s)
 	}
 	s := p.repair(c, "the Cluster is pinned")
 	if s.Action == ActionReplace {

@@ -17,7 +17,14 @@ func (p *plan) progress(steps []Step) Progress {
 		Wave:     p.wave,
 		Done:     by[standingDone] + by[standingJoined],
 		InFlight: by[standingInFlight] + by[standingJoining] + by[standingUnobserved],
-		Opens:    p.opens,
+	}
+	for group := range p.groups {
+		if p.isHeld() || p.state.Phase == PhaseProgressing && group > p.wave {
+			break
+		}
+		if opens := p.groups[group].opens; !opens.IsZero() && (progress.Opens.IsZero() || opens.Before(progress.Opens)) {
+			progress.Opens = opens
+		}
 	}
 	for i := range steps {
 		c := &p.in.Clusters[i]
@@ -108,7 +115,7 @@ func (p *plan) waitingForReturn() string {
 	if n := by[standingInFlight] + by[standingPending]; n > 0 {
 		back = fmt.Sprintf("%s to be ready with HelmOp revision %d", clusters(n), p.goal)
 	} else if by[standingDeferred] > 0 {
-		back = p.maintenanceIn(&p.total)
+		back = maintenanceIn(&p.total)
 	}
 	if p.stuck == 0 {
 		return back
@@ -131,7 +138,7 @@ func (p *plan) waitingForWave() (waitingFor, promote string) {
 	case tally.unfinished() > 0:
 		return waitingForGroup(tally, of, wave.Soak), ""
 	case tally.by[standingDeferred] > 0:
-		return p.maintenanceIn(tally) + of, wave.Name
+		return maintenanceIn(tally) + of, wave.Name
 	case p.isSuccessful(p.wave):
 		return "the promotion of wave " + wave.Name, wave.Name
 	case tally.by[standingBlocked] > 0:
@@ -170,7 +177,7 @@ func (p *plan) waitingForLast() string {
 	case p.total.unfinished() > 0:
 		return fmt.Sprintf("%s of earlier waves to be ready", clusters(p.total.unfinished()))
 	case by[standingDeferred] > 0:
-		return p.maintenanceIn(&p.total)
+		return maintenanceIn(&p.total)
 	case by[standingJoining] > 0 && by[standingDone] == 0:
 		return fmt.Sprintf("%s to be ready", clusters(by[standingJoining]))
 	case by[standingUnknown] > 0 && !p.isKnown:
@@ -212,8 +219,8 @@ func (p *plan) waitingForOutdated() string {
 }
 
 // maintenanceIn says for how many Clusters the rollout waits because they may not be changed now, and until when.
-func (p *plan) maintenanceIn(t *tally) string {
-	return fmt.Sprintf("maintenance (the next is at %s) in %s", p.opens.UTC().Format(time.RFC3339),
+func maintenanceIn(t *tally) string {
+	return fmt.Sprintf("maintenance (the next is at %s) in %s", t.opens.UTC().Format(time.RFC3339),
 		clusters(t.by[standingDeferred]))
 }
 

@@ -69,8 +69,9 @@ type member struct {
 	opens  time.Time
 	vetoed bool
 
-	// exempt is true if the release gets its spec also in a closed Cluster.
-	exempt bool
+	// exempt is true if the release gets its spec also in a closed Cluster. deferred is true while the child says that it
+	// waits, which may be outdated.
+	exempt, deferred bool
 
 	// unresolved is true while the desired release of the Cluster is unknown, although it can be rendered.
 	unresolved bool
@@ -222,9 +223,9 @@ func (w *world) input() Input {
 			if !c.vetoed {
 				seen.Defers.Opens = c.opens
 			}
-			if seen.Child != nil {
-				seen.Child.Deferred = c.waits()
-			}
+		}
+		if seen.Child != nil {
+			seen.Child.Deferred = c.deferred && c.health == HealthProgressing
 		}
 		if seen.Health == HealthReady {
 			seen.ReadySince = c.since
@@ -332,7 +333,7 @@ func (w *world) apply(c *member, step Step) {
 		next.Previous = before.Previous
 	}
 	if before == nil || !sameContent(before.Release, next.Release) {
-		c.health = HealthProgressing
+		c.health, c.deferred = HealthProgressing, false
 		c.exempt = before == nil && !w.includes.Installations ||
 			(step.Returned || step.Pinned) && !w.includes.Returns
 	}
@@ -344,6 +345,9 @@ func (c *member) mayNotAdopt() bool { return c.foreign && c.Child.Joined }
 
 // settle lets the release of a Cluster become ready or fail.
 func (w *world) settle(c *member, faults bool) {
+	if !w.isClosed(c) {
+		c.deferred = false
+	}
 	switch {
 	case c.Child == nil || !c.reachable && faults:
 	case c.Child.Deleting:
@@ -352,6 +356,7 @@ func (w *world) settle(c *member, faults bool) {
 		c.observed = true
 	case c.mayNotAdopt():
 	case w.isClosed(c) && c.waits():
+		c.deferred = true
 	case c.foreign:
 		c.foreign = false
 	case c.health == HealthProgressing && !c.Blocked && faults && w.revisions[c.Child.Revision].bad[c.Name]:

@@ -100,10 +100,7 @@ func (r *Preview) text(summary bool, program fleetview.Program) string {
 		group := &r.Groups[i]
 		fmt.Fprintf(&out, "  %s: %s\n", r.title(group), group.Summary())
 	}
-	if n := len(r.Deferred); n > 0 {
-		fmt.Fprintf(&out, "In %s, the change would wait for maintenance; %s: %s\n", plural.Count(n, "Cluster", "Clusters"),
-			r.Deferred[0].Cluster, r.Deferred[0].Why)
-	}
+	r.writeDeferred(&out)
 	if r.ApprovalDigest != "" {
 		fmt.Fprintf(&out, "The digest of these releases is %s. To approve exactly them when they wait for an approval:\n"+
 			"  %s approve %s -n %s --digest %[1]s%[5]s\n",
@@ -121,6 +118,22 @@ func (r *Preview) text(summary bool, program fleetview.Program) string {
 		writeOutcome(&out, &group.Outcome)
 	}
 	return out.String()
+}
+
+// writeDeferred writes a line for each cause why changes would wait for maintenance.
+func (r *Preview) writeDeferred(out io.Writer) {
+	var causes []string
+	clusters := map[string][]string{}
+	for _, d := range r.Deferred {
+		if clusters[d.Why] == nil {
+			causes = append(causes, d.Why)
+		}
+		clusters[d.Why] = append(clusters[d.Why], d.Cluster)
+	}
+	for _, why := range causes {
+		_, _ = fmt.Fprintf(out, "The change would wait for maintenance in %s, because %s\n",
+			plural.Few(clusters[why], fleetview.MaxNamedClusters), why)
+	}
 }
 
 // counts returns the numbers of Clusters.

@@ -1,0 +1,113 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package maintenance
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// rules are the limits from one author.
+type rules struct {
+	// whose names the author in messages: "the HelmOp" or "the Cluster".
+	whose   string
+	windows []window
+	freezes []freeze
+	veto    string
+	// invalid is why the limits cannot be read; empty if they can.
+	invalid string
+	// key identifies windows and freezes.
+	key string
+}
+
+// nextOpening returns when the next window opens; zero if none does.
+func (r *rules) nextOpening(after time.Time) time.Time {
+	var next time.Time
+	for _, w := range r.windows {
+		if opens := w.schedule.Next(after); !opens.IsZero() && (next.IsZero() || opens.Before(next)) {
+			next = opens
+		}
+	}
+	return next
+}
+
+// rulesOfSpec parses the limits of a HelmOp.
+func rulesOfSpec(spec *addonsv1.Maintenance) *rules {
+	r := &rules{whose: "the HelmOp", veto: clip(spec.Veto)}
+	var key strings.Builder
+	for i, w := range spec.Windows {
+		parsed, err := newWindow(w.Schedule, w.Duration.Duration, w.TimeZone)
+		if err != nil {
+			r.invalid = fmt.Sprintf("spec.maintenance.windows[%d]: %v", i, err)
+			return r
+		}
+		r.windows = append(r.windows, parsed)
+		fmt.Fprintf(&key, "%q %s %q;", w.Schedule, w.Duration.Duration, w.TimeZone)
+	}
+	for _, f := range spec.Freezes {
+		r.freezes = append(r.freezes, freeze{from: f.From.Time, until: f.Until.Time, reason: f.Reason})
+		fmt.Fprintf(&key, "%d/%d;", f.From.Unix(), f.Until.Unix())
+	}
+	r.key = key.String()
+	return r
+}
+
+// annotationTexts are the annotations of a Cluster with its windows and its freezes.
+type annotationTexts struct{ windows, freezes string }
+
+// parsedRules caches the rules of annotations. The Clusters of a fleet have few different ones, and a pass over a
+// HelmOp reads them for each Cluster.
+var parsedRules, _ = lru.New[annotationTexts, *rules](1 << 12) // It fails only if the size is not positive.
+
+// rulesOfCluster parses the limits in the annotations of a Cluster; nil if there are none.
+func rulesOfCluster(annotations map[string]string) *rules {
+	windows, hasWindows := annotations[addonsv1.MaintenanceWindowsAnnotation]
+	freezes, hasFreezes := annotations[addonsv1.MaintenanceFreezesAnnotation]
+	veto, hasVeto := annotations[addonsv1.MaintenanceVetoAnnotation]
+	if !hasWindows && !hasFreezes && !hasVeto {
+		return nil
+	}
+	r := rulesOfTexts(annotationTexts{windows, freezes})
+	switch {
+	case hasWindows && windows == "":
+		r.refuse(addonsv1.MaintenanceWindowsAnnotation, errEmpty)
+	case hasFreezes && freezes == "":
+		r.refuse(addonsv1.MaintenanceFreezesAnnotation, errEmpty)
+	}
+	if hasVeto {
+		if r.veto = clip(strings.TrimSpace(veto)); r.veto == "" {
+			r.veto = "without a reason"
+		}
+	}
+	return &r
+}
+
+var errEmpty = errors.New("it is empty; remove the annotation, or add an entry")
+
+// rulesOfTexts parses windows and freezes. An empty text has none.
+func rulesOfTexts(texts annotationTexts) rules {
+	if known, ok := parsedRules.Get(texts); ok {
+		return *known
+	}
+	r := rules{whose: "the Cluster", key: fmt.Sprintf("%q %q", texts.windows, texts.freezes)}
+	var err error
+	if r.windows, err = parseEach(texts.windows, parseWindow); err != nil {
+		r.refuse(addonsv1.MaintenanceWindowsAnnotation, err)
+	} else if r.freezes, err = parseEach(texts.freezes, parseFreeze); err != nil {
+		r.refuse(addonsv1.MaintenanceFreezesAnnotation, err)
+	}
+	parsedRules.Add(texts, &r)
+	return r
+}
+
+// refuse notes that an annotation cannot be read.
+func (r *rules) refuse(annotation string, err error) {
+	r.invalid = fmt.Sprintf("the annotation %s of the Cluster is not valid: %v", annotation, err)
+}

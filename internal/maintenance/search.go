@@ -1,0 +1,58 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package maintenance
+
+import (
+	"strings"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+const (
+	// maxSteps bounds the search for a time that all limits permit. Each step passes a closed window or a freeze.
+	maxSteps = 1000
+
+	// unknownFor is how long a search without a result is not repeated.
+	unknownFor = time.Hour
+)
+
+// found is the result of a search.
+type found struct {
+	// from and until are the times for which the result holds.
+	from, until time.Time
+
+	// opens is the next time that all limits permit; zero if none was found.
+	opens time.Time
+}
+
+// searches caches the results of searches, by the keys of the rules. A search over windows that never overlap takes
+// milliseconds, and a pass over a HelmOp needs the result for each Cluster.
+var searches, _ = lru.New[string, found](1 << 12) // It fails only if the size is not positive.
+
+// opening returns the next time that all limits permit; zero if none was found. They permit no change from now until a
+// first time.
+func (l Limits) opening(now, until time.Time) time.Time {
+	keys := make([]string, 0, len(l.rules))
+	for _, r := range l.rules {
+		keys = append(keys, r.key)
+	}
+	key := strings.Join(keys, "\n")
+	if known, ok := searches.Get(key); ok && !now.Before(known.from) && now.Before(known.until) {
+		return known.opens
+	}
+	result := found{from: now, until: now.Add(unknownFor)}
+	for range maxSteps {
+		next := l.blocker(until)
+		if next == nil {
+			result.opens, result.until = until, until
+			break
+		}
+		if until = next.until; until.IsZero() {
+			break
+		}
+	}
+	searches.Add(key, result)
+	return result.opens
+}
