@@ -167,3 +167,40 @@ func TestMirrorContinues(t *testing.T) {
 		t.Errorf("by the lock file: %+v", again)
 	}
 }
+
+// TestMirrorBill copies a bill by its digests, though a tag has moved, and copies nothing the second time.
+func TestMirrorBill(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	der, public := newKey(t)
+	key := b.write("plain.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+	b.write("one/object.yaml", configMap)
+	b.ok("push", b.path("one"), b.at("team/chart:v1"), "--sign", "--key", key)
+	b.ok("push", b.path("one"), b.at("team/image:v1"))
+	digest := decode[[]mirror.Entry](t, b.ok("mirror", b.at("team/image:v1"), "--to", b.at("x"), "--lock", b.path("x.yaml"),
+		"-o", "json"))[0].Digest
+	b.write("one/object.yaml", configMap+"data: {a: b}\n")
+	b.ok("push", b.path("one"), b.at("team/image:v1"))
+
+	image := b.Host() + "/team/image:v1"
+	list := b.write("bill.json", `{"version": "helmop.bill/v1", "charts": [{"name": "c", "url": "`+b.at("team/chart")+
+		`", "tag": "v1", "digest": "`+digest+`"}], "images": [{"name": "`+image+`", "repository": "`+b.Host()+
+		`/team/image", "tag": "v1", "digest": "`+digest+`"}]}`)
+	args := []string{"mirror", "--to", b.at("mirrored"), "--lock", b.path("lock.yaml"), "--from-bill", list, "-o", "json"}
+	first := b.run(args...)
+	copied := decode[[]mirror.Entry](t, first.out)
+	if first.code != exitDone || len(copied) != 2 || copied[0].Digest != digest || copied[1].Digest != digest ||
+		copied[1].Tag != "v1" || !copied[1].IsImage {
+		t.Fatalf("%d\n%s%s", first.code, first.out, first.err)
+	}
+	b.expectSigned(copied[0].Target, digest, public)
+	if !strings.Contains(first.err, "[2/2] "+image+": copied ") {
+		t.Errorf("no progress in %q", first.err)
+	}
+	again := b.run(args...)
+	if again.out != first.out || strings.Count(again.err, "the target has it") != 2 {
+		t.Errorf("the second time\n%s%s", again.out, again.err)
+	}
+	b.fails(exitUsage, "not a bill", "mirror", "--to", b.at("x"), "--from-bill", b.write("bad.json", "{}"))
+	b.fails(exitUsage, "cannot be used together", append(args, "--update")...)
+}
