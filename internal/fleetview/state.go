@@ -71,6 +71,8 @@ func (s State) Urgency() int { return slices.Index(States, s) }
 var waitingReasons = map[string]bool{
 	addonsv1.ControlPlaneNotInitializedReason: true,
 	addonsv1.WaitingForDependenciesReason:     true,
+	addonsv1.ImagesMissingReason:              true,
+	addonsv1.ImagesUnknownReason:              true,
 	addonsv1.AdoptionPendingReason:            true,
 	addonsv1.OtherShardReason:                 true,
 	addonsv1.ClusterNotFoundReason:            true,

@@ -77,6 +77,7 @@ func ReleaseHandlingChanged() predicate.Predicate {
 				before.Spec.DeletionPolicy != after.Spec.DeletionPolicy ||
 				!equality.Semantic.DeepEqual(before.Spec.Uninstall, after.Spec.Uninstall) ||
 				!equality.Semantic.DeepEqual(before.Spec.Storage, after.Spec.Storage) ||
+				!equality.Semantic.DeepEqual(before.Spec.Preflight, after.Spec.Preflight) ||
 				!equality.Semantic.DeepEqual(before.Spec.Overrides, after.Spec.Overrides)
 		}),
 	}

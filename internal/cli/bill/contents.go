@@ -12,26 +12,10 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 )
 
 func pinnedMessage(number int64) string {
 	return fmt.Sprintf("pinned to HelmOp revision %d: the contents of earlier revisions are not listed", number)
-}
-
-// objectsOf returns all objects of a rendered chart, with hooks and CRDs.
-func objectsOf(rendered *helmclient.DryRun) ([]*unstructured.Unstructured, error) {
-	var objects []*unstructured.Unstructured
-	for _, text := range slices.Concat(rendered.CRDs, []string{rendered.Manifest}, rendered.Hooks) {
-		some, err := apply.DecodeManifest([]byte(text))
-		if err != nil {
-			return nil, err
-		}
-		objects = append(objects, some...)
-	}
-	return objects, nil
 }
 
 // crdsOf returns the CustomResourceDefinitions among objects, in the order of their names.

@@ -120,7 +120,7 @@ func (m *making) addRelease(ctx context.Context, subject *Subject, cluster clien
 	} else {
 		got, err = subject.Previewer.Contents(ctx, helmOp, cluster, m.options.Offline)
 		if err == nil {
-			objects, err = objectsOf(&got.Rendered)
+			objects, err = got.Rendered.Objects()
 		}
 	}
 	if err != nil {
