@@ -4,6 +4,7 @@
 package preview
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 )
 
@@ -47,7 +49,8 @@ func (p *Previewer) Contents(ctx context.Context, helmOp *addonsv1.HelmOp, clust
 	return contents, err
 }
 
-// Pinned returns the HelmOp revisions to which users have pinned Clusters, by the titles of the Clusters.
+// Pinned returns the HelmOp revisions that pinned Clusters stay at, by the titles of the Clusters. A release whose pin is
+// malformed stays at the HelmOp revision that it has.
 func (p *Previewer) Pinned(ctx context.Context, helmOp *addonsv1.HelmOp) (map[string]int64, error) {
 	children, err := p.children(ctx, helmOp)
 	if err != nil {
@@ -56,10 +59,40 @@ func (p *Previewer) Pinned(ctx context.Context, helmOp *addonsv1.HelmOp) (map[st
 	pinned := map[string]int64{}
 	for _, child := range children {
 		if number, ok := apiutil.PinOf(child); ok {
-			pinned[apiutil.TitleOf(helmOp.Namespace, apiutil.ClusterKey(child))] = number
+			pinned[apiutil.TitleOf(helmOp.Namespace, apiutil.ClusterKey(child))] = cmp.Or(number, apiutil.RevisionOf(child))
 		}
 	}
 	return pinned, nil
+}
+
+// At returns a HelmOp with the spec and the artifacts of one of its revisions; 0 is the HelmOp itself.
+func (p *Previewer) At(ctx context.Context, helmOp *addonsv1.HelmOp, number int64) (*addonsv1.HelmOp, error) {
+	if number == 0 {
+		return helmOp, nil
+	}
+	revision, err := revisionstore.ReadRevision(ctx, p.Client, helmOp, number)
+	if err != nil {
+		return nil, err
+	}
+	then := revisionstore.WithRevision(helmOp, revision)
+	known := func(ref addonsv1.ArtifactReference, artifact *addonsv1.ResolvedArtifact) addonsv1.ReferencedArtifact {
+		source := then.Spec.Source
+		source.Ref = ref
+		// Without a digest, the artifact is not found and is resolved again.
+		digest, _ := apiutil.SourceDigest(&source)
+		return addonsv1.ReferencedArtifact{Reference: ref,
+			ArtifactStatus: addonsv1.ArtifactStatus{SourceDigest: digest, ResolvedArtifact: *artifact}}
+	}
+	then.Status.Artifact, then.Status.Artifacts = nil, nil
+	if revision.Spec.Artifact != nil {
+		own := known(then.Spec.Source.Ref, revision.Spec.Artifact)
+		then.Status.Artifact = &own.ArtifactStatus
+	}
+	for i := range revision.Spec.Artifacts {
+		one := &revision.Spec.Artifacts[i]
+		then.Status.Artifacts = append(then.Status.Artifacts, known(one.Reference, &one.ResolvedArtifact))
+	}
+	return then, nil
 }
 
 // Access returns the access of a HelmOp to its registry.

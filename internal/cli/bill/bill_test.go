@@ -4,10 +4,21 @@
 package bill
 
 import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	spdxjson "github.com/spdx/tools-golang/json"
+	"github.com/spdx/tools-golang/spdx/v2/v2_3"
+	"github.com/spdx/tools-golang/spdxlib"
 	"oras.land/oras-go/v2/registry"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
@@ -136,6 +147,67 @@ func TestRead(t *testing.T) {
 	} {
 		if _, err := Read([]byte(text)); (err == nil) != isBill {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// schema returns the official JSON schema of CycloneDX 1.6. It is in the module of the library.
+func schema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/CycloneDX/cyclonedx-go")
+	folder, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	for name, file := range map[string]string{"bom-1.6.schema.json": "bom-1.6.schema.json",
+		"spdx.schema.json": "spdx.schema.json", "jsf-0.82.schema.json": "jsf-0.82.schemax.json"} {
+		data, err := os.Open(filepath.Join(strings.TrimSpace(string(folder)), "schema", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		document, err := jsonschema.UnmarshalJSON(data)
+		if err = errors.Join(err, data.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if err := compiler.AddResource("http://cyclonedx.org/schema/"+name, document); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compiled, err := compiler.Compile("http://cyclonedx.org/schema/bom-1.6.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+// TestDocuments checks the documents by the rules of their projects, and that they are the same for the same bill.
+func TestDocuments(t *testing.T) {
+	t.Parallel()
+	created := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	for name, write := range map[string]func(io.Writer, time.Time) error{
+		"CycloneDX": listed.WriteCycloneDX, "SPDX": listed.WriteSPDX,
+	} {
+		var first, second bytes.Buffer
+		if err := errors.Join(write(&first, created), write(&second, created)); err != nil || first.String() != second.String() {
+			t.Fatalf("%s: %v, or the documents differ", name, err)
+		}
+		if name == "SPDX" {
+			var document v2_3.Document
+			if err := spdxjson.ReadInto(&first, &document); err != nil {
+				t.Fatal(err)
+			}
+			if err := spdxlib.ValidateDocument(&document); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		document, err := jsonschema.UnmarshalJSON(&first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema(t).Validate(document); err != nil {
+			t.Errorf("%v\n%s", err, second.String())
 		}
 	}
 }

@@ -6,17 +6,12 @@ package bill
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
-
-func pinnedMessage(number int64) string {
-	return fmt.Sprintf("pinned to HelmOp revision %d: the contents of earlier revisions are not listed", number)
-}
 
 // crdsOf returns the CustomResourceDefinitions among objects, in the order of their names.
 func crdsOf(objects []*unstructured.Unstructured) []CRD {

@@ -114,14 +114,12 @@ func (m *making) addRelease(ctx context.Context, subject *Subject, cluster clien
 	release := Release{HelmOp: strings.TrimPrefix(client.ObjectKeyFromObject(helmOp).String(), m.options.Namespace+"/")}
 	var got preview.Contents
 	var objects []*unstructured.Unstructured
-	var err error
-	if number, ok := pinned[title]; ok {
-		release.Message = pinnedMessage(number)
-	} else {
-		got, err = subject.Previewer.Contents(ctx, helmOp, cluster, m.options.Offline)
-		if err == nil {
-			objects, err = got.Rendered.Objects()
-		}
+	then, err := subject.Previewer.At(ctx, helmOp, pinned[title])
+	if err == nil {
+		got, err = subject.Previewer.Contents(ctx, then, cluster, m.options.Offline)
+	}
+	if err == nil {
+		objects, err = got.Rendered.Objects()
 	}
 	if err != nil {
 		release.Message = fleetview.WithoutNames(err.Error(), title, apiutil.ChildName(helmOp.Name, title), 1)

@@ -13,15 +13,18 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 	spdxjson "github.com/spdx/tools-golang/json"
 	"github.com/spdx/tools-golang/spdx/v2/v2_3"
 	"github.com/spdx/tools-golang/spdxlib"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
@@ -193,6 +196,51 @@ func TestBillMissing(t *testing.T) {
 	if unreachable.err == nil || errors.Is(unreachable.err, kube.ErrDiffers) ||
 		!errors.Is(unreachable.err, kube.ErrResultFailed) {
 		t.Errorf("a registry that does not answer: %v", unreachable.err)
+	}
+}
+
+// TestBillPinned lists a pinned Cluster with the contents of its HelmOp revision, though the tag has moved since.
+func TestBillPinned(t *testing.T) {
+	t.Parallel()
+	b := newBillBed(t, "billpinned")
+	helmOp := b.helmOp("listed")
+	pushed, err := b.registry.PushChart(t.Context(), "charts/listed", "1.0.0", listedChart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	revision := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace,
+		Name: apiutil.RevisionName(helmOp.Name, 1), Labels: apiutil.ChildSelector(helmOp)}}
+	revision.Spec = addonsv1.HelmOpRevisionSpec{Number: 1, Digest: "d", HelmOp: *helmOp.Spec.DeepCopy(),
+		Artifact: &addonsv1.ResolvedArtifact{URL: helmOp.Spec.Source.URL, Tag: "1.0.0", Version: "1.0.0",
+			Digest: pushed.Digest.String()}}
+	revision.Spec.HelmOp.Overrides = nil
+	b.create(revision)
+	if _, err := b.registry.PushChart(t.Context(), "charts/listed", "1.0.0", registry.ChartFiles(map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: listed\nversion: 1.0.0\n", "templates/pod.yaml": "apiVersion: v1\nkind: Pod\n" +
+			"metadata: {name: a}\nspec: {containers: [{name: a, image: {{ .Values.image | quote }}}]}\n"})); err != nil {
+		t.Fatal(err)
+	}
+	b.release(helmOp, "prod-2", 1, ready("1.0.0", time.Hour))
+	b.setPin("prod-2", "1")
+	b.compareBill("bill-pinned", b.bill("listed", "-l", "region=eu"))
+	b.setPin("prod-2", "9")
+	got := b.bill("listed", "--cluster", "prod-2")
+	if got.err == nil || !strings.Contains(got.out, "reading HelmOp revision 9") {
+		t.Errorf("got %v\n%s", got.err, got.out)
+	}
+}
+
+// setPin pins the release of the HelmOp "listed" in a Cluster.
+func (b *billBed) setPin(cluster, revision string) {
+	b.Helper()
+	release := &addonsv1.HelmOpRelease{}
+	key := client.ObjectKey{Namespace: b.namespace, Name: apiutil.ChildName("listed", cluster)}
+	if err := b.Get(b.Context(), key, release); err != nil {
+		b.Fatal(err)
+	}
+	release.Annotations = map[string]string{addonsv1.PinnedRevisionAnnotation: revision}
+	if err := b.Update(b.Context(), release); err != nil {
+		b.Fatal(err)
 	}
 }
 
