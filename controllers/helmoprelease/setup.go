@@ -96,9 +96,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		kubeconfigs: options.Kubeconfigs,
 
 		resyncPeriod: options.ResyncPeriod,
-		watchFilter:  options.WatchFilter,
-		shard:        options.Shard,
 		records:      options.Records,
+		watchFilter:  options.WatchFilter, shard: options.Shard,
 	}
 	r.client = r.writes.Client(mgr.GetClient())
 	r.assigned = assignedvalues.Renderer{Client: r.client, Live: r.live, Renderer: r.renderer}

@@ -69,8 +69,8 @@ its digest. Everything that refers to it is copied, too: signatures, attestation
 
 With --images, the command also copies the images of the containers that the artifacts install, with their own values
 and those of --values. With --manifests, it copies the images in rendered manifests, as "kubectl helmop render" prints
-them with the values of a fleet. With --from-bill, it copies the charts and images in a list that "kubectl helmop bill" wrote,
-by the digests in the list. It does not find images that programs get by arguments, variables or fields of custom
+them with the values of a fleet. With --from-bill, it copies the charts and images in a list that "kubectl helmop bill"
+wrote, by the digests in the list. It does not find images that programs get by arguments, variables or fields of custom
 resources: name these as sources.
 
 The lock file has the digest of each copy. Each source in it is copied by the recorded digest again, even if its tag has

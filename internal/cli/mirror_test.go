@@ -177,8 +177,8 @@ func TestMirrorBill(t *testing.T) {
 	b.write("one/object.yaml", configMap)
 	b.ok("push", b.path("one"), b.at("team/chart:v1"), "--sign", "--key", key)
 	b.ok("push", b.path("one"), b.at("team/image:v1"))
-	digest := decode[[]mirror.Entry](t, b.ok("mirror", b.at("team/image:v1"), "--to", b.at("x"), "--lock", b.path("x.yaml"),
-		"-o", "json"))[0].Digest
+	digest := decode[[]mirror.Entry](t, b.ok("mirror", b.at("team/image:v1"), "--to", b.at("x"), "--lock",
+		b.path("x.yaml"), "-o", "json"))[0].Digest
 	b.write("one/object.yaml", configMap+"data: {a: b}\n")
 	b.ok("push", b.path("one"), b.at("team/image:v1"))
 

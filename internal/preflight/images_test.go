@@ -91,8 +91,8 @@ func TestOneLookupForAll(t *testing.T) {
 	})
 }
 
-// TestMissingAndUnknown distinguishes a missing image from a registry that does not answer, waits longer after each lookup, and
-// finds an image that was pushed.
+// TestMissingAndUnknown distinguishes a missing image from a registry that does not answer, waits longer after each
+// lookup, and finds an image that was pushed.
 func TestMissingAndUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -138,7 +138,8 @@ func (s slow) Head(ctx context.Context, url, reference string, access oci.Access
 func TestPending(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := &counting{calls: map[string]int{}, errs: map[string]error{"oci://r.example/a:1": &oci.Error{Kind: oci.ErrNotFound}}}
+		r := &counting{calls: map[string]int{}, errs: map[string]error{}}
+		r.set("oci://r.example/a:1", &oci.Error{Kind: oci.ErrNotFound})
 		i := New(slow{r}, 8)
 		began := time.Now()
 		outcome := check(t, i, releaseOf(1, "r.example/a:1"))

@@ -49,8 +49,8 @@ func (p *Previewer) Contents(ctx context.Context, helmOp *addonsv1.HelmOp, clust
 	return contents, err
 }
 
-// Pinned returns the HelmOp revisions that pinned Clusters stay at, by the titles of the Clusters. A release whose pin is
-// malformed stays at the HelmOp revision that it has.
+// Pinned returns the HelmOp revisions that pinned Clusters stay at, by the titles of the Clusters. A release whose pin
+// is malformed stays at the HelmOp revision that it has.
 func (p *Previewer) Pinned(ctx context.Context, helmOp *addonsv1.HelmOp) (map[string]int64, error) {
 	children, err := p.children(ctx, helmOp)
 	if err != nil {

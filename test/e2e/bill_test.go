@@ -66,7 +66,9 @@ func (s *scenario) billed() *billed {
 }
 
 // in returns the same registry for a part of the scenario.
-func (b *billed) in(s *scenario) *billed { return &billed{scenario: s, Registry: b.Registry, flags: b.flags} }
+func (b *billed) in(s *scenario) *billed {
+	return &billed{scenario: s, Registry: b.Registry, flags: b.flags}
+}
 
 // file writes a file, and returns its path.
 func (b *billed) file(name string, data []byte) string {

@@ -189,7 +189,8 @@ func TestDocuments(t *testing.T) {
 		"CycloneDX": listed.WriteCycloneDX, "SPDX": listed.WriteSPDX,
 	} {
 		var first, second bytes.Buffer
-		if err := errors.Join(write(&first, created), write(&second, created)); err != nil || first.String() != second.String() {
+		err := errors.Join(write(&first, created), write(&second, created))
+		if err != nil || first.String() != second.String() {
 			t.Fatalf("%s: %v, or the documents differ", name, err)
 		}
 		if name == "SPDX" {

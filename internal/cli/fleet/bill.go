@@ -119,8 +119,8 @@ func (b *billing) addFlags(cmd *cobra.Command) {
 	b.proposal.add(cmd)
 	flags := cmd.Flags()
 	flags.BoolVarP(&b.allNamespaces, "all-namespaces", "A", false, "List the HelmOps of all namespaces.")
-	flags.StringSliceVar(&b.clusters, "cluster", nil, "List these Clusters only: NAME, or NAMESPACE/NAME for a Cluster of "+
-		"another namespace.")
+	flags.StringSliceVar(&b.clusters, "cluster", nil,
+		"List these Clusters only: NAME, or NAMESPACE/NAME for a Cluster of another namespace.")
 	flags.StringVarP(&b.labelSelector, "selector", "l", "", "List the selected Clusters with these labels only.")
 	flags.BoolVar(&b.offline, "offline", false,
 		"Connect to no workload cluster, and render for the Kubernetes versions in the Cluster objects.")

@@ -68,7 +68,8 @@ func TestCopy(t *testing.T) {
 		}
 	}
 	before := copied.Load()
-	if _, err := Copy(t.Context(), from, "1.0.0", to, "1.0.0", count); err != nil || before == 0 || copied.Load() != before {
+	_, err = Copy(t.Context(), from, "1.0.0", to, "1.0.0", count)
+	if err != nil || before == 0 || copied.Load() != before {
 		t.Errorf("again: %v, %d of %d copied", err, copied.Load()-before, before)
 	}
 	if _, err := Copy(t.Context(), from, "2.0.0", to, "2.0.0", count); !errors.Is(err, errdef.ErrNotFound) {
