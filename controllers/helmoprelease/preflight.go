@@ -37,27 +37,32 @@ func (r *Reconciler) hasImages(ctx context.Context, p *releasePass, decision dec
 		r.images.Forget(request)
 		return ctrl.Result{}, nil, true
 	}
-	names, err := r.imagesOf(ctx, p, request, inputs)
-	if err != nil {
-		result, err = r.failed(ctx, p.releaseScope, releasestatus.FailureReason(decision), err)
-		return result, err, false
-	}
 	access, err := r.references.Access(ctx, p.helmOp)
 	if err != nil {
 		result, err = r.failed(ctx, p.releaseScope, chartReason(err), err)
 		return result, err, false
 	}
-	outcome, err := r.images.Check(ctx, &preflight.Release{Request: request, Images: names, Access: access,
-		ChartURL: p.release.Spec.Artifact.URL})
-	if err != nil {
-		return ctrl.Result{}, err, false
-	}
-	if outcome.IsComplete() {
+	for {
+		names, isRendered, err := r.imagesOf(ctx, p, request, inputs)
+		if err != nil {
+			result, err = r.failed(ctx, p.releaseScope, releasestatus.FailureReason(decision), err)
+			return result, err, false
+		}
+		outcome, err := r.images.Check(ctx, &preflight.Release{Request: request, Images: names, Access: access,
+			ChartURL: p.release.Spec.Artifact.URL})
+		if err != nil {
+			return ctrl.Result{}, err, false
+		}
+		if !outcome.IsComplete() {
+			r.reportImages(p, &outcome)
+			return ctrl.Result{RequeueAfter: outcome.Wait}, nil, false
+		}
 		r.images.Forget(request)
-		return ctrl.Result{}, nil, true
+		if isRendered {
+			return ctrl.Result{}, nil, true
+		}
+		// The cluster may have changed while the release waited: its version, or what the chart looks up.
 	}
-	r.reportImages(p, &outcome)
-	return ctrl.Result{RequeueAfter: outcome.Wait}, nil, false
 }
 
 // requiresImages reports whether a HelmOp requires that registries have the images of its releases.
@@ -66,13 +71,13 @@ func requiresImages(helmOp *addonsv1.HelmOp) bool {
 		helmOp.Spec.Preflight.Images == addonsv1.ImagesPreflightRequired
 }
 
-// imagesOf returns the images of a release, as the action would install them.
+// imagesOf returns the images of a release, as the action would install them, and whether it rendered them now.
 func (r *Reconciler) imagesOf(ctx context.Context, p *releasePass, request ctrl.Request,
 	inputs *releaseInputs,
-) ([]string, error) {
+) (names []string, isRendered bool, err error) {
 	identity, err := apiutil.DigestOf(p.desired)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	return r.images.List(request, identity, func() ([]string, error) {
 		rendered, err := r.engine.Render(ctx, p.target, p.desired, p.options, inputs.chart, inputs.values)

@@ -199,22 +199,24 @@ func (i *Images) record(key string, err error) {
 	i.results[key] = current
 }
 
-// List returns the images of a release that waits. It calls render if the images for these inputs are not known.
-func (i *Images) List(request ctrl.Request, inputs string, render func() ([]string, error)) ([]string, error) {
+// List returns the images of a release that waits. It calls render if the images for these inputs are not known, and
+// reports whether it did.
+func (i *Images) List(request ctrl.Request, inputs string, render func() ([]string, error)) (names []string,
+	isRendered bool, err error,
+) {
 	i.mu.Lock()
 	known, ok := i.lists[request]
 	i.mu.Unlock()
 	if ok && known.inputs == inputs {
-		return known.images, nil
+		return known.images, false, nil
 	}
-	rendered, err := render()
-	if err != nil {
-		return nil, err
+	if names, err = render(); err != nil {
+		return nil, false, err
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.lists[request] = list{inputs: inputs, images: rendered}
-	return rendered, nil
+	i.lists[request] = list{inputs: inputs, images: names}
+	return names, true, nil
 }
 
 // Forget forgets the images of a release that does not wait any more.

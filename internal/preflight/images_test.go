@@ -168,22 +168,23 @@ func TestList(t *testing.T) {
 	t.Parallel()
 	i, rendered := New(nil, 1), 0
 	request := releaseOf(1).Request
-	list := func(inputs string, err error) ([]string, error) {
+	list := func(inputs string, err error) ([]string, bool, error) {
 		return i.List(request, inputs, func() ([]string, error) {
 			rendered++
 			return []string{inputs}, err
 		})
 	}
-	if _, err := list("a", errors.New("broken")); err == nil {
+	if _, _, err := list("a", errors.New("broken")); err == nil {
 		t.Error("an error is lost")
 	}
-	for _, inputs := range []string{"a", "a", "b"} {
-		if got, err := list(inputs, nil); err != nil || !slices.Equal(got, []string{inputs}) {
-			t.Errorf("%s: %q, %v", inputs, got, err)
+	for n, inputs := range []string{"a", "a", "b"} {
+		got, isRendered, err := list(inputs, nil)
+		if err != nil || !slices.Equal(got, []string{inputs}) || isRendered != (n != 1) {
+			t.Errorf("%s: %q, %t, %v", inputs, got, isRendered, err)
 		}
 	}
 	i.Forget(request)
-	if _, err := list("b", nil); err != nil || rendered != 4 {
+	if _, _, err := list("b", nil); err != nil || rendered != 4 {
 		t.Errorf("%v, rendered %d times, want 4", err, rendered)
 	}
 }
