@@ -42,14 +42,15 @@ func (r *Reconciler) hasImages(ctx context.Context, p *releasePass, decision dec
 		result, err = r.failed(ctx, p.releaseScope, chartReason(err), err)
 		return result, err, false
 	}
+	retry := p.subject().NewRetryRequest()
 	for {
-		names, isRendered, err := r.imagesOf(ctx, p, request, inputs)
+		names, isRendered, err := r.imagesOf(ctx, p, request, retry, inputs)
 		if err != nil {
 			result, err = r.failed(ctx, p.releaseScope, releasestatus.FailureReason(decision), err)
 			return result, err, false
 		}
 		outcome, err := r.images.Check(ctx, &preflight.Release{Request: request, Images: names, Access: access,
-			ChartURL: p.release.Spec.Artifact.URL})
+			ChartURL: p.release.Spec.Artifact.URL, IsRetry: isRendered && retry != ""})
 		if err != nil {
 			return ctrl.Result{}, err, false
 		}
@@ -71,11 +72,12 @@ func requiresImages(helmOp *addonsv1.HelmOp) bool {
 		helmOp.Spec.Preflight.Images == addonsv1.ImagesPreflightRequired
 }
 
-// imagesOf returns the images of a release, as the action would install them, and whether it rendered them now.
-func (r *Reconciler) imagesOf(ctx context.Context, p *releasePass, request ctrl.Request,
+// imagesOf returns the images of a release, as the action would install them, and whether it rendered them now. It
+// renders them again for a new request for a retry.
+func (r *Reconciler) imagesOf(ctx context.Context, p *releasePass, request ctrl.Request, retry string,
 	inputs *releaseInputs,
 ) (names []string, isRendered bool, err error) {
-	identity, err := apiutil.DigestOf(p.desired)
+	identity, err := apiutil.DigestOf(p.desired, retry)
 	if err != nil {
 		return nil, false, err
 	}

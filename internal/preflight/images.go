@@ -50,8 +50,8 @@ type result struct {
 	lookups int
 	// failures is the number of failed lookups in a row.
 	failures int
-	// next is when the image is looked up again.
-	next time.Time
+	// at is when the image was looked up, and next is when it is looked up again.
+	at, next time.Time
 }
 
 // list is the images of a release with certain inputs.
@@ -79,6 +79,10 @@ type Release struct {
 	// ChartURL is where the chart of the release comes from, and Access are the settings for it.
 	ChartURL string
 	Access   oci.Access
+
+	// IsRetry means that a user asks for a retry: missing and unknown images are looked up again, unless that was less
+	// than 5 s ago.
+	IsRetry bool
 }
 
 // Outcome is what is known about the images of a release.
@@ -119,7 +123,7 @@ func (i *Images) Check(ctx context.Context, release *Release) (Outcome, error) {
 		}
 		keys[n] = key
 		known, isKnown := i.known(key)
-		if isKnown {
+		if isKnown && (known.err == nil || !release.IsRetry || i.now().Sub(known.at) < requeue.MinResolveRetry) {
 			continue
 		}
 		// A release takes the remembered result, and not that of the task. So each lookup needs a key of its own: under the
@@ -188,7 +192,7 @@ func (i *Images) record(key string, err error) {
 		}
 	}
 	current := i.results[key]
-	current.err, current.lookups, current.next = err, current.lookups+1, now.Add(foundFor)
+	current.err, current.lookups, current.at, current.next = err, current.lookups+1, now, now.Add(foundFor)
 	if err == nil {
 		current.failures = 0
 	} else {

@@ -111,6 +111,11 @@ func TestMissingAndUnknown(t *testing.T) {
 		if before := r.sum(); before != 3 || check(t, i, releaseOf(2, release.Images...)).IsComplete() || r.sum() != before {
 			t.Errorf("%d lookups, want %d", r.sum(), before)
 		}
+		retried := releaseOf(2, release.Images...)
+		retried.IsRetry = true
+		if check(t, i, retried); r.sum() != 3 {
+			t.Errorf("%d lookups, want none for a retry at once", r.sum())
+		}
 		time.Sleep(outcome.Wait)
 		r.set("oci://silent.example/a:1", nil)
 		time.Sleep(time.Second)
@@ -119,8 +124,13 @@ func TestMissingAndUnknown(t *testing.T) {
 			t.Errorf("after the registry answers: %+v", outcome)
 		}
 		r.set("oci://r.example/absent:1", nil)
-		time.Sleep(outcome.Wait)
-		if outcome = check(t, i, releaseOf(1, release.Images[1:]...)); !outcome.IsComplete() {
+		time.Sleep(6 * time.Second)
+		pushed := releaseOf(1, release.Images[1:]...)
+		if outcome = check(t, i, pushed); outcome.IsComplete() {
+			t.Errorf("looked up before the time: %+v", outcome)
+		}
+		pushed.IsRetry = true
+		if outcome = check(t, i, pushed); !outcome.IsComplete() {
 			t.Errorf("after the push: %+v", outcome)
 		}
 	})

@@ -157,6 +157,7 @@ func (b *billed) waitsForImages() {
 	s.Expect(s.mustCommand("status", "checked")).To(gomega.MatchRegexp(`2 alike: one, two +Waiting`))
 	lookups := len(b.Requests(registry.In("second")))
 	b.image("second")
+	s.mustCommand("retry", "checked", "--wait", "--timeout", patience.String())
 	one.eventuallyRevisions(releaseNamespace, "checked", "1 superseded", "2 deployed")
 	two.eventuallyRevisions(releaseNamespace, "checked", "1 superseded", "2 deployed")
 	s.eventually(helmOp, ready(2), inPhase(2, addonsv1.RolloutPhaseComplete))
