@@ -39,7 +39,10 @@ func (p *Previewer) Contents(ctx context.Context, helmOp *addonsv1.HelmOp, clust
 	}
 	contents := Contents{Release: release}
 	if !offline && release.IsReady {
-		contents.Rendered, err = p.Render(ctx, release)
+		// A Cluster that does not answer must not use up the time of the command.
+		bounded, cancel := context.WithTimeout(ctx, planTimeout)
+		defer cancel()
+		contents.Rendered, err = p.Render(bounded, release)
 		if !errors.Is(err, ErrNoKubeconfig) {
 			return contents, err
 		}

@@ -126,6 +126,10 @@ func (m *making) addRelease(ctx context.Context, subject *Subject, cluster clien
 	}
 	release.Images, release.CRDs = images.Of(objects), crdsOf(objects)
 	access, accessErr := subject.Previewer.Access(ctx, helmOp)
+	isResolved := got.Release != nil && got.Release.IsResolved()
+	if isResolved {
+		release.Verification = verificationOf(subject.Previewer.Signed(ctx, got.Release))
+	}
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	known := m.clusters[cluster]
@@ -137,9 +141,8 @@ func (m *making) addRelease(ctx context.Context, subject *Subject, cluster clien
 	if accessErr != nil && release.Message == "" {
 		release.Message = accessErr.Error()
 	}
-	if got.Release != nil && got.Release.IsResolved() {
+	if isResolved {
 		release.Chart = m.addChart(&got.Release.HelmOpRelease.Spec.Artifact, by)
-		release.Verification = verificationOf(subject.Previewer.Signed(ctx, got.Release))
 	}
 	for _, name := range release.Images {
 		m.addImage(name, by)
