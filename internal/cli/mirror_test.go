@@ -204,3 +204,35 @@ func TestMirrorBill(t *testing.T) {
 	b.fails(exitUsage, "not a bill", "mirror", "--to", b.at("x"), "--from-bill", b.write("bad.json", "{}"))
 	b.fails(exitUsage, "cannot be used together", append(args, "--update")...)
 }
+
+// TestBillOfChartRepository copies a chart of a chart repository, and compares the copy by the digest of the archive.
+func TestBillOfChartRepository(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	r := chartrepository.Start()
+	t.Cleanup(r.Close)
+	b.write("ca.crt", string(b.CA())+string(r.CA()))
+	archive, err := r.Add(registry.ChartFiles(map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: demo\nversion: 1.0.0+b1\n"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := `{"version": "helmop.bill/v1", "charts": [{"name": "demo", "url": "` + r.URL() +
+		`/demo", "version": "1.0.0+b1", "digest": "` + archive + `"}]}`
+	missing := []string{"bill", "--from", b.write("bill.json", text), "--missing-in", b.at("mirrored")}
+	if got := b.run(missing...); got.code != exitFailed || !strings.Contains(got.out, "1 artifact is missing") {
+		t.Errorf("before: %d\n%s%s", got.code, got.out, got.err)
+	}
+	copied := b.copied("--from-bill", b.path("bill.json"))
+	if len(copied) != 1 || copied[0].ArchiveDigest != archive {
+		t.Fatalf("%+v, want the archive %s", copied, archive)
+	}
+	if out := b.ok(missing...); !strings.Contains(out, "Nothing is missing") {
+		t.Errorf("after: %s", out)
+	}
+	other := strings.Repeat("1", 64)
+	b.write("bill.json", strings.ReplaceAll(text, archive, "sha256:"+other))
+	if got := b.run(missing...); got.code != exitFailed || !strings.Contains(got.out, archive[:19]) {
+		t.Errorf("another archive: %d\n%s%s", got.code, got.out, got.err)
+	}
+}
