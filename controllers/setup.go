@@ -21,6 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordstorage"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
@@ -55,6 +56,9 @@ const minIdleOfKinds = 15 * time.Minute
 type Options struct {
 	// Registry resolves and pulls artifacts.
 	Registry Registry
+
+	// Images looks up the images of releases.
+	Images preflight.Registry
 
 	// Verifier checks signatures.
 	Verifier verify.Verifier
@@ -155,7 +159,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	err = helmoprelease.SetupWithManager(ctx, mgr, helmoprelease.Options{
 		Registry: options.Registry, Verifier: options.Verifier, Charts: options.Charts, Engine: options.Engine,
-		Watcher:  options.Watcher,
+		Images: options.Images, Watcher: options.Watcher,
 		Clusters: options.Clusters, Kubeconfigs: options.Kubeconfigs, References: references, Renderer: renderer,
 		Guard: guard,
 		Reads: reads, Budgets: budgets, Concurrency: options.ReleaseConcurrency,

@@ -303,6 +303,14 @@ const (
 	// WaitingForDependenciesReason: a HelmOp that the release depends on is not Ready in the Cluster.
 	WaitingForDependenciesReason = "WaitingForDependencies"
 
+	// ImagesMissingReason: spec.preflight.images is Required, and a registry does not have an image of the release. The
+	// release is not changed.
+	ImagesMissingReason = "ImagesMissing"
+
+	// ImagesUnknownReason: spec.preflight.images is Required, and an image of the release could not be looked up. The
+	// release is not changed.
+	ImagesUnknownReason = "ImagesUnknown"
+
 	// DependencyCycleReason: HelmOps depend on each other in a cycle.
 	DependencyCycleReason = "DependencyCycle"
 

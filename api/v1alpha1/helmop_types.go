@@ -104,6 +104,11 @@ type HelmOpSpec struct {
 	// +optional
 	Maintenance *Maintenance `json:"maintenance,omitempty"`
 
+	// preflight are checks before a release is installed or upgraded. A change does not create a HelmOp revision. Default:
+	// none.
+	// +optional
+	Preflight *Preflight `json:"preflight,omitempty"`
+
 	// revisionHistoryLimit is how many HelmOpRevisions that are not in use are kept. Fewer are kept if all
 	// HelmOpRevisions together have more than 4 MiB. Default: 10.
 	// +optional

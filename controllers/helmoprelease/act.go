@@ -67,6 +67,9 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 		return ctrl.Result{}, nil
 	}
 	defer done()
+	if result, err, ok := r.hasImages(ctx, p, decision, &inputs); !ok {
+		return result, err
+	}
 	stop, ended := r.actions.Begin(client.ObjectKeyFromObject(p.release))
 	defer ended()
 	if ok, err := r.mayBegin(ctx, p.releaseScope); !ok {

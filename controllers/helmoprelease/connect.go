@@ -52,6 +52,8 @@ type Engine interface {
 	Observe(ctx context.Context, target model.Target, namespace, name string) (model.Observation, error)
 	Act(ctx context.Context, target model.Target, decision decide.Decision, desired model.Desired,
 		options model.Options, chart *bundle.Chart, values map[string]any) (helmclient.Result, error)
+	Render(ctx context.Context, target model.Target, desired model.Desired, options model.Options, chart *bundle.Chart,
+		values map[string]any) (helmclient.DryRun, error)
 	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int) ([]*unstructured.Unstructured,
 		error)
 	Access(target model.Target) (*helmclient.Access, error)

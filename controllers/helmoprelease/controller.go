@@ -28,6 +28,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/ownwrites"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordstorage"
@@ -74,6 +75,9 @@ type Reconciler struct {
 
 	// gate decides whether the other releases in a Cluster permit an action.
 	gate dependencies.Gate
+
+	// images looks up the images of releases before they are changed.
+	images *preflight.Images
 
 	// guard decides which Clusters of other namespaces may be accessed.
 	guard *selection.Guard
@@ -200,6 +204,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request,
 // dropRelease drops the state in memory of a release that does not exist any more, or that another manager serves.
 func (r *Reconciler) dropRelease(req ctrl.Request) {
 	r.dropObjectState(req.NamespacedName)
+	r.images.Forget(req)
 	r.reads.Drop(req)
 	r.delays.Forget(req)
 }

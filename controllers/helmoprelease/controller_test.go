@@ -16,6 +16,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -39,7 +40,7 @@ func triedFor(name string) *addonsv1.HelmOpRelease {
 func TestRecreatedClusterResetsStatus(t *testing.T) {
 	t.Parallel()
 	forgot := &forgetting{}
-	r := &Reconciler{watcher: forgettingWatcher{forgetting: forgot}}
+	r := &Reconciler{images: preflight.New(nil, 1), watcher: forgettingWatcher{forgetting: forgot}}
 	release := triedFor("it")
 	settle := func(uid types.UID) {
 		object := &unstructured.Unstructured{}

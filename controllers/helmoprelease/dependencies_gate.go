@@ -20,11 +20,12 @@ import (
 // claimed is the message of a release that is about to be installed because its dependencies are met.
 const claimed = "The dependencies are ready: the release is about to be installed"
 
-// needsDependencies reports whether the dependencies must be met before a decision is carried out. An action that
-// repairs, finishes or removes does not need them: the dependencies were met when an interrupted change began, and the
-// rollback of a failed upgrade returns to a state that worked. A return to the last known good revision does not need
-// them either: the given-up revision may be the cause that the dependencies are not ready.
-func needsDependencies(decision decide.Decision, isReturn bool) bool {
+// needsPreconditions reports whether the dependencies must be met, and the images must be in their registries, before a
+// decision is carried out. An action that repairs, finishes or removes does not need them: they were met when an
+// interrupted change began, and the rollback of a failed upgrade returns to a state that worked. A return to the last
+// known good revision does not need them either: the given-up revision may be the cause that the dependencies are not
+// ready.
+func needsPreconditions(decision decide.Decision, isReturn bool) bool {
 	switch decision.Action {
 	case model.ActionInstall:
 		return true
@@ -42,7 +43,7 @@ func needsDependencies(decision decide.Decision, isReturn bool) bool {
 // mayAct reports whether the dependencies of a release are met in its Cluster, or need not be met for a decision. If
 // they are not met, it sets the condition Ready to False; events of the dependencies start the next pass.
 func (r *Reconciler) mayAct(ctx context.Context, p *releasePass, decision decide.Decision) (bool, error) {
-	if len(p.release.Spec.DependsOn) == 0 || !needsDependencies(decision, p.desired.Return) {
+	if len(p.release.Spec.DependsOn) == 0 || !needsPreconditions(decision, p.desired.Return) {
 		return true, nil
 	}
 	reason, message, err := r.gate.Unmet(ctx, p.release, p.cluster)

@@ -40,7 +40,7 @@ func dependingPass(on ...addonsv1.Dependency) *releasePass {
 	}}}
 }
 
-func TestNeedsDependencies(t *testing.T) {
+func TestNeedsPreconditions(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		decision decide.Decision
@@ -61,10 +61,10 @@ func TestNeedsDependencies(t *testing.T) {
 		"drift":     {decide.Decision{Action: model.ActionCorrectDrift}, false, false},
 		"uninstall": {decide.Decision{Action: model.ActionUninstall}, false, false},
 	} {
-		if got := needsDependencies(tc.decision, false); got != tc.want {
+		if got := needsPreconditions(tc.decision, false); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
-		if got := needsDependencies(tc.decision, true); got != tc.ofReturn {
+		if got := needsPreconditions(tc.decision, true); got != tc.ofReturn {
 			t.Errorf("%s, of a return: %v, want %v", name, got, tc.ofReturn)
 		}
 	}

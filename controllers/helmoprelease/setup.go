@@ -22,6 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordstorage"
@@ -40,6 +41,7 @@ import (
 // required.
 type Options struct {
 	Registry    artifacts.Fetcher
+	Images      preflight.Registry
 	Verifier    verify.Verifier
 	Charts      artifacts.ChartLoader
 	Engine      Engine
@@ -79,6 +81,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		clusters: options.Clusters,
 		charts: artifacts.New(options.Registry, options.Charts, options.Verifier, options.References,
 			options.Concurrency),
+		images:      preflight.New(options.Images, options.Concurrency),
 		slots:       actionSlots,
 		reads:       options.Reads,
 		engine:      options.Engine,
@@ -93,9 +96,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		kubeconfigs: options.Kubeconfigs,
 
 		resyncPeriod: options.ResyncPeriod,
-		watchFilter:  options.WatchFilter,
-		shard:        options.Shard,
 		records:      options.Records,
+		watchFilter:  options.WatchFilter, shard: options.Shard,
 	}
 	r.client = r.writes.Client(mgr.GetClient())
 	r.assigned = assignedvalues.Renderer{Client: r.client, Live: r.live, Renderer: r.renderer}
@@ -133,6 +135,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindServiceAccount),
 			watches.Delayed(unready(watches.RequestsForReference(apiutil.KindServiceAccount, r.client)))).
 		WatchesRawSource(r.charts.Source()).
+		WatchesRawSource(r.images.Source()).
 		WatchesRawSource(r.reads.Source()).
 		WatchesRawSource(granted.Source()).
 		WatchesRawSource(options.Watcher.Source()).

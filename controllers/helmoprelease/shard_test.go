@@ -14,6 +14,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 )
@@ -100,7 +101,8 @@ func (*forgetfulWatcher) Disconnect(string) {}
 func TestOtherShardIsCheckedAgain(t *testing.T) {
 	t.Parallel()
 	_, _, release := controllertest.ShardedObjects("a", "b", "a")
-	r := &Reconciler{reads: recordreads.New(1), watcher: forgettingWatcher{forgetting: &forgetting{}}}
+	r := &Reconciler{images: preflight.New(nil, 1), reads: recordreads.New(1),
+		watcher: forgettingWatcher{forgetting: &forgetting{}}}
 	scope := &releaseScope{release: release, otherShard: "it is of shard b"}
 	if again := r.reportOtherShard(scope).RequeueAfter; again <= 0 || again > 2*otherShardRetry {
 		t.Errorf("checked again after %s", again)

@@ -21,6 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
@@ -68,7 +69,7 @@ func TestReleaseOfOtherManagerIsDropped(t *testing.T) {
 		release.Labels, release.Annotations = tc.labels, tc.annotations
 		r := &Reconciler{
 			client: controllertest.StoreOf(t, release), watcher: forgettingWatcher{forgetting: forgot},
-			reads:       recordreads.New(1),
+			reads: recordreads.New(1), images: preflight.New(nil, 1),
 			watchFilter: "blue", slots: newActionSlots(1, 0, &async.Waker{}),
 		}
 		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}

@@ -161,6 +161,8 @@ var ProgressReasons = map[string]bool{
 	addonsv1.ControlPlaneNotInitializedReason: true,
 	addonsv1.WaitingForDependenciesReason:     true,
 	addonsv1.WaitingForMaintenanceReason:      true,
+	addonsv1.ImagesMissingReason:              true,
+	addonsv1.ImagesUnknownReason:              true,
 	addonsv1.AdoptionPendingReason:            true,
 	addonsv1.OtherShardReason:                 true,
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
@@ -22,9 +23,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/pack"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/bill"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/images"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
@@ -37,11 +40,14 @@ type mirroring struct {
 	output              kube.Output
 	streams             Streams
 	to, lock, manifests string
+	bill                string
 	valueFiles          []string
 	images, update      bool
 
 	prefix registry.Reference
 	values map[string]any
+	// position is the number of the source that is being copied, and the number of all known sources.
+	position string
 	// folder has the archives of charts while the command runs.
 	folder string
 	// charts reads chart repositories; nil until it is needed.
@@ -63,16 +69,18 @@ its digest. Everything that refers to it is copied, too: signatures, attestation
 
 With --images, the command also copies the images of the containers that the artifacts install, with their own values
 and those of --values. With --manifests, it copies the images in rendered manifests, as "kubectl helmop render" prints
-them with the values of a fleet. It does not find images that programs get by arguments, variables or custom resources:
-name these as sources.
+them with the values of a fleet. With --from-bill, it copies the charts and images in a list that "kubectl helmop bill"
+wrote, by the digests in the list. It does not find images that programs get by arguments, variables or fields of custom
+resources: name these as sources.
 
 The lock file has the digest of each copy. Each source in it is copied by the recorded digest again, even if its tag has
 moved; --update records the current digest. Without sources, everything in the lock file is copied. An interrupted copy
-continues where it was: content that the target has is not sent again.`,
+continues where it was: content that the target has is not sent again. A line for each copy says how much was sent.`,
 		Example: `  kubectl helmop mirror oci://registry.example.com/charts/cilium:1.17.4 --to oci://mirror.example.com/base
   kubectl helmop mirror https://charts.example.com/stable/metrics-server:3.12.2 --images \
     --to oci://mirror.example.com/base
-  kubectl helmop render cilium --cluster prod | kubectl helmop mirror --manifests - --to oci://mirror.example.com/base`,
+  kubectl helmop render cilium --cluster prod | kubectl helmop mirror --manifests - --to oci://mirror.example.com/base
+  kubectl helmop bill -o json | kubectl helmop mirror --from-bill - --to oci://mirror.example.com/base`,
 		Args: func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error { return m.run(cmd, args) },
 	}
@@ -85,6 +93,8 @@ continues where it was: content that the target has is not sent again.`,
 		"Files with values to find the images with. Later files take precedence.")
 	cmd.Flags().StringVar(&m.manifests, "manifests", "",
 		"File with rendered manifests whose images are copied, too; - reads the standard input.")
+	cmd.Flags().StringVar(&m.bill, "from-bill", "",
+		"File with the output of \"bill -o json\" whose charts and images are copied, too; - reads the standard input.")
 	cmd.Flags().BoolVar(&m.update, "update", false, "Copy what the sources are now, and record it in the lock file.")
 	return cmd
 }
@@ -93,6 +103,8 @@ continues where it was: content that the target has is not sent again.`,
 type mirrorSource struct {
 	text    string
 	isImage bool
+	// listed is the source in a bill. Its digests count instead of those in the lock file.
+	listed mirror.Entry
 }
 
 func (m *mirroring) run(cmd *cobra.Command, args []string) (err error) {
@@ -105,6 +117,9 @@ func (m *mirroring) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	if err != nil {
 		return usageError{fmt.Errorf("--to: %w", err)}
+	}
+	if m.bill != "" && m.update {
+		return usageError{errors.New("--from-bill and --update cannot be used together: the bill has the digests")}
 	}
 	m.prefix = to.Reference
 	if m.values, err = fleet.ReadValues(m.valueFiles); err != nil {
@@ -135,21 +150,22 @@ func (m *mirroring) copyAll(ctx context.Context, sources []mirrorSource, lock *m
 	copied := []mirror.Entry{}
 	var errs []error
 	known := map[mirrorSource]bool{}
-	for len(sources) > 0 && ctx.Err() == nil {
+	for done := 1; len(sources) > 0 && ctx.Err() == nil; done++ {
 		source := sources[0]
+		m.position = fmt.Sprintf("[%d/%d]", done, done+len(sources)-1)
 		sources = sources[1:]
 		if known[source] {
 			continue
 		}
 		known[source] = true
-		entry, images, err := m.copyOne(ctx, source, lock)
+		entry, installed, err := m.copyOne(ctx, source, lock)
 		if entry.Digest != "" {
 			copied = append(copied, entry)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", source.text, err))
 		}
-		sources = append(sources, images...)
+		sources = append(sources, installed...)
 	}
 	if n := len(sources); n > 0 {
 		errs = append(errs, fmt.Errorf("%s not copied: %w; run the command again, with a longer --timeout if it was too "+
@@ -167,9 +183,9 @@ func (m *mirroring) copyOne(ctx context.Context, source mirrorSource, lock *mirr
 	if err != nil {
 		return mirror.Entry{}, nil, err
 	}
-	var images []mirrorSource
+	var installed []mirrorSource
 	if m.images && !entry.IsImage {
-		images, err = m.imagesOf(ctx, entry)
+		installed, err = m.imagesOf(ctx, entry)
 		if entry.IsImage = errors.Is(err, bundle.ErrUnsupported); entry.IsImage {
 			err = nil // It is not an artifact with objects, so it is an image that the user named.
 		}
@@ -181,7 +197,7 @@ func (m *mirroring) copyOne(ctx context.Context, source mirrorSource, lock *mirr
 	if failure := lock.Write(m.lock); failure != nil {
 		err = errors.Join(err, fmt.Errorf("write the lock file: %w", failure))
 	}
-	return entry, images, err
+	return entry, installed, err
 }
 
 // imagesOf returns the images that a copied artifact installs.
@@ -204,29 +220,40 @@ func (m *mirroring) imagesOf(ctx context.Context, entry mirror.Entry) ([]mirrorS
 	if err != nil {
 		return nil, err
 	}
-	return imageSources(mirror.ImagesOf(objects)), nil
+	return imageSources(images.Of(objects)), nil
 }
 
-func imageSources(images []string) []mirrorSource {
-	sources := make([]mirrorSource, 0, len(images))
-	for _, image := range images {
+func imageSources(names []string) []mirrorSource {
+	sources := make([]mirrorSource, 0, len(names))
+	for _, image := range names {
 		sources = append(sources, mirrorSource{text: image, isImage: true})
 	}
 	return sources
 }
 
-// sources returns what to copy: the arguments and the images in manifests, or else everything in the lock file.
+// sources returns what to copy: the arguments, the images in manifests and the contents of a bill, or else everything
+// in the lock file.
 func (m *mirroring) sources(args []string, lock *mirror.Lock) ([]mirrorSource, error) {
 	var sources []mirrorSource
 	for _, arg := range args {
 		sources = append(sources, mirrorSource{text: arg})
 	}
 	if m.manifests != "" {
-		images, err := m.imagesIn()
+		found, err := m.imagesIn()
 		if err != nil {
 			return nil, fmt.Errorf("--manifests: %w", err)
 		}
-		return append(sources, imageSources(images)...), nil
+		sources = append(sources, imageSources(found)...)
+	}
+	if m.bill != "" {
+		listed, err := m.listed()
+		if err != nil {
+			return nil, fmt.Errorf("--from-bill: %w", err)
+		}
+		sources = append(sources, listed...)
+	}
+	if m.manifests != "" || m.bill != "" {
+		return sources, nil
 	}
 	if len(sources) == 0 {
 		for _, entry := range lock.Entries {
@@ -240,30 +267,62 @@ func (m *mirroring) sources(args []string, lock *mirror.Lock) ([]mirrorSource, e
 }
 
 // imagesIn returns the images in the file of --manifests.
-func (m *mirroring) imagesIn() ([]string, error) {
-	if m.manifests == "-" {
-		return mirror.Images(m.streams.In)
-	}
-	file, err := os.Open(m.manifests)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	defer func() { _ = file.Close() }() // it was only read
-	return mirror.Images(file)
+func (m *mirroring) imagesIn() (found []string, err error) {
+	err = m.read(m.manifests, func(file io.Reader) (err error) {
+		found, err = images.In(file)
+		return err
+	})
+	return found, err
 }
 
-// copy copies a source. A source in the lock file is copied as the file has it, unless --update is set.
+// listed returns what to copy of the bill of --from-bill.
+func (m *mirroring) listed() (sources []mirrorSource, err error) {
+	err = m.read(m.bill, func(file io.Reader) error {
+		data, err := io.ReadAll(file)
+		if err != nil {
+			return err
+		}
+		list, err := bill.Read(data)
+		if err != nil {
+			return usageError{err}
+		}
+		entries, err := list.Sources(m.prefix)
+		for _, entry := range entries {
+			sources = append(sources, mirrorSource{text: entry.Source, isImage: entry.IsImage, listed: entry})
+		}
+		return err
+	})
+	return sources, err
+}
+
+// read reads a file; - is the standard input.
+func (m *mirroring) read(name string, read func(io.Reader) error) error {
+	if name == "-" {
+		return read(m.streams.In)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return usageError{err}
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	return read(file)
+}
+
+// copy copies a source. A source in a bill or in the lock file is copied as the file has it, unless --update is set.
 func (m *mirroring) copy(ctx context.Context, source mirrorSource, lock *mirror.Lock) (mirror.Entry, error) {
 	locked, isLocked := lock.Find(source.text)
 	if m.update || !isLocked {
 		locked = mirror.Entry{}
+	}
+	if source.listed.Digest+source.listed.ArchiveDigest != "" {
+		locked = source.listed
 	}
 	if chartrepo.IsURL(source.text) && !source.isImage {
 		return m.copyChart(ctx, source.text, locked)
 	}
 	// A user may name an image as an artifact.
 	if source.isImage && !strings.HasPrefix(source.text, scheme) {
-		ref, err := mirror.ParseImage(source.text)
+		ref, err := images.Parse(source.text)
 		if err != nil {
 			return mirror.Entry{}, err
 		}
@@ -296,15 +355,27 @@ func (m *mirroring) copyArtifact(ctx context.Context, source mirrorSource, ref r
 	if ref.ValidateReferenceAsDigest() != nil {
 		entry.Tag = ref.Reference
 	}
-	desc, err := mirror.Copy(ctx, from, cmp.Or(locked.Digest, ref.Reference), to, entry.Tag)
+	var sent atomic.Int64
+	desc, err := mirror.Copy(ctx, from, cmp.Or(locked.Digest, ref.Reference), to, entry.Tag,
+		func(desc ocispec.Descriptor) { sent.Add(desc.Size) })
 	if err != nil {
 		return mirror.Entry{}, err
 	}
+	m.note(source.text, sent.Load())
 	entry.Target, entry.Digest = location{target}.name(), desc.Digest.String()
 	// An image for several platforms.
 	entry.IsImage = entry.IsImage || desc.MediaType == ocispec.MediaTypeImageIndex ||
 		desc.MediaType == "application/vnd.docker.distribution.manifest.list.v2+json"
 	return entry, nil
+}
+
+// note says how much of a source was sent.
+func (m *mirroring) note(source string, sent int64) {
+	what := "the target has it"
+	if sent > 0 {
+		what = "copied " + sizeOf(sent)
+	}
+	_, _ = fmt.Fprintf(m.streams.ErrOut, "%s %s: %s\n", m.position, source, what)
 }
 
 // copyChart copies a chart from a chart repository. The archive stays the same, and gets a manifest as "helm push"

@@ -167,3 +167,72 @@ func TestMirrorContinues(t *testing.T) {
 		t.Errorf("by the lock file: %+v", again)
 	}
 }
+
+// TestMirrorBill copies a bill by its digests, though a tag has moved, and copies nothing the second time.
+func TestMirrorBill(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	der, public := newKey(t)
+	key := b.write("plain.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+	b.write("one/object.yaml", configMap)
+	b.ok("push", b.path("one"), b.at("team/chart:v1"), "--sign", "--key", key)
+	b.ok("push", b.path("one"), b.at("team/image:v1"))
+	digest := decode[[]mirror.Entry](t, b.ok("mirror", b.at("team/image:v1"), "--to", b.at("x"), "--lock",
+		b.path("x.yaml"), "-o", "json"))[0].Digest
+	b.write("one/object.yaml", configMap+"data: {a: b}\n")
+	b.ok("push", b.path("one"), b.at("team/image:v1"))
+
+	image := b.Host() + "/team/image:v1"
+	list := b.write("bill.json", `{"version": "helmop.bill/v1", "charts": [{"name": "c", "url": "`+b.at("team/chart")+
+		`", "tag": "v1", "digest": "`+digest+`"}], "images": [{"name": "`+image+`", "repository": "`+b.Host()+
+		`/team/image", "tag": "v1", "digest": "`+digest+`"}]}`)
+	args := []string{"mirror", "--to", b.at("mirrored"), "--lock", b.path("lock.yaml"), "--from-bill", list, "-o", "json"}
+	first := b.run(args...)
+	copied := decode[[]mirror.Entry](t, first.out)
+	if first.code != exitDone || len(copied) != 2 || copied[0].Digest != digest || copied[1].Digest != digest ||
+		copied[1].Tag != "v1" || !copied[1].IsImage {
+		t.Fatalf("%d\n%s%s", first.code, first.out, first.err)
+	}
+	b.expectSigned(copied[0].Target, digest, public)
+	if !strings.Contains(first.err, "[2/2] "+image+": copied ") {
+		t.Errorf("no progress in %q", first.err)
+	}
+	again := b.run(args...)
+	if again.out != first.out || strings.Count(again.err, "the target has it") != 2 {
+		t.Errorf("the second time\n%s%s", again.out, again.err)
+	}
+	b.fails(exitUsage, "not a bill", "mirror", "--to", b.at("x"), "--from-bill", b.write("bad.json", "{}"))
+	b.fails(exitUsage, "cannot be used together", append(args, "--update")...)
+}
+
+// TestBillOfChartRepository copies a chart of a chart repository, and compares the copy by the digest of the archive.
+func TestBillOfChartRepository(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	r := chartrepository.Start()
+	t.Cleanup(r.Close)
+	b.write("ca.crt", string(b.CA())+string(r.CA()))
+	archive, err := r.Add(registry.ChartFiles(map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: demo\nversion: 1.0.0+b1\n"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := `{"version": "helmop.bill/v1", "charts": [{"name": "demo", "url": "` + r.URL() +
+		`/demo", "version": "1.0.0+b1", "digest": "` + archive + `"}]}`
+	missing := []string{"bill", "--from", b.write("bill.json", text), "--missing-in", b.at("mirrored")}
+	if got := b.run(missing...); got.code != exitFailed || !strings.Contains(got.out, "1 artifact is missing") {
+		t.Errorf("before: %d\n%s%s", got.code, got.out, got.err)
+	}
+	copied := b.copied("--from-bill", b.path("bill.json"))
+	if len(copied) != 1 || copied[0].ArchiveDigest != archive {
+		t.Fatalf("%+v, want the archive %s", copied, archive)
+	}
+	if out := b.ok(missing...); !strings.Contains(out, "Nothing is missing") {
+		t.Errorf("after: %s", out)
+	}
+	other := strings.Repeat("1", 64)
+	b.write("bill.json", strings.ReplaceAll(text, archive, "sha256:"+other))
+	if got := b.run(missing...); got.code != exitFailed || !strings.Contains(got.out, archive[:19]) {
+		t.Errorf("another archive: %d\n%s%s", got.code, got.out, got.err)
+	}
+}

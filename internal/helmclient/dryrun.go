@@ -13,8 +13,10 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -41,6 +43,19 @@ type DryRun struct {
 	crds  []*crds.Object
 	// announced are the kinds that the cluster serves only after the CRDs were applied.
 	announced []schema.GroupVersionKind
+}
+
+// Objects returns all objects, those of hooks and of the folders crds included.
+func (d *DryRun) Objects() ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	for _, text := range slices.Concat(d.CRDs, []string{d.Manifest}, d.Hooks) {
+		some, err := apply.DecodeManifest([]byte(text))
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, some...)
+	}
+	return objects, nil
 }
 
 // Render renders a release for a cluster as Act would: with the version and the API groups of the cluster, with the

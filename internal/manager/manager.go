@@ -197,6 +197,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, m
 	}
 	return controllers.SetupWithManager(ctx, mgr, controllers.Options{
 		Registry:         sources,
+		Images:           sources.Registries(),
 		Verifier:         verifier,
 		Charts:           charts,
 		Engine:           helmclient.NewBounded(renderers, budget),

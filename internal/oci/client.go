@@ -131,6 +131,7 @@ type Client struct {
 	pulls *bytebudget.Budget
 
 	resolves  singleflight.Group
+	heads     singleflight.Group
 	manifests singleflight.Group
 	blobs     singleflight.Group
 }

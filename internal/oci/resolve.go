@@ -5,13 +5,10 @@ package oci
 
 import (
 	"context"
-	"errors"
 	"maps"
-	"net/http"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
 const (
@@ -121,27 +118,18 @@ func (c *Client) resolve(ctx context.Context, e *endpoint, ref Reference, subjec
 	return c.describe(ctx, e, m, tag)
 }
 
-// manifestOfTag gets the digest of a tag by HEAD. It uses GET if the registry refuses HEAD or omits
-// a required header. It also repeats 404 and 403 with GET: only the body of a GET has the error
-// code, and some registries send these statuses because they do not support HEAD. Failures are
-// rare, so the additional request costs little.
+// manifestOfTag gets the digest of a tag by HEAD, or the manifest by GET if HEAD does not suffice, see headManifest.
 func (c *Client) manifestOfTag(ctx context.Context, e *endpoint, tag string) (*manifest, error) {
 	subject := e.url + ":" + tag
-	head, x := withExchange(ctx, e.ref.Registry)
-	desc, err := e.repository().Resolve(head, tag)
-	if err == nil {
-		return c.manifest(ctx, e, desc.Digest)
+	found, isFinal, err := headManifest(ctx, e, opResolve, subject, tag)
+	switch {
+	case err == nil:
+		return c.manifest(ctx, e, found)
+	case isFinal:
+		return nil, err
+	default:
+		return c.pullManifest(ctx, e, subject, tag, "")
 	}
-	failure := classify(opResolve, subject, err, x)
-	if !errors.Is(failure, ErrNotFound) && !errors.Is(failure, ErrUnexpected) && !isForbidden(err) {
-		return nil, failure
-	}
-	return c.pullManifest(ctx, e, subject, tag, "")
-}
-
-func isForbidden(err error) bool {
-	var answer *errcode.ErrorResponse
-	return errors.As(err, &answer) && answer.StatusCode == http.StatusForbidden
 }
 
 // chooseTag lists the tags and returns the highest that the reference allows.

@@ -15,7 +15,7 @@
 //   - The chart is rendered for the version and the API groups of the Cluster, with the lookups of the chart, as an
 //     upgrade if the Cluster has the release.
 //   - It does not check whether the HelmOp may access the Cluster: the rights of the caller bound everything.
-//   - A Previewer reads each object of the management cluster once. It is for one command.
+//   - A Previewer reads each object of the management cluster once. It is for one HelmOp of one command.
 package preview
 
 import (
@@ -85,8 +85,10 @@ type Previewer struct {
 	references *references.Reader
 	renderer   *render.Renderer
 
-	// resolved are the artifacts of references that the Previewer resolved, and charts are the charts that it pulled.
+	// resolved are the artifacts of references that the Previewer resolved, signed are the results of verifications, and
+	// charts are the charts that the Previewer pulled.
 	resolved once[addonsv1.ArtifactReference, *addonsv1.ArtifactStatus]
+	signed   once[string, Signed]
 	charts   once[string, *bundle.Chart]
 }
 
@@ -270,19 +272,12 @@ func (p *Previewer) chart(ctx context.Context, release *Release) (*bundle.Chart,
 	}
 	artifact, helmOp := &release.HelmOpRelease.Spec.Artifact, release.HelmOp
 	return p.charts.get(apiutil.ArtifactIdentity(artifact), func() (*bundle.Chart, error) {
+		if _, err := p.Signed(ctx, release); err != nil {
+			return nil, err
+		}
 		access, err := p.references.Access(ctx, helmOp)
 		if err != nil {
 			return nil, err
-		}
-		policy, err := p.references.Policy(ctx, helmOp)
-		if err != nil {
-			return nil, err
-		}
-		if policy != nil {
-			if _, err := verify.Verify(ctx, p.Verifier, apiutil.KnownArtifacts(&helmOp.Status), artifact.URL,
-				artifact.Digest, access, policy); err != nil {
-				return nil, err
-			}
 		}
 		return artifacts.Load(ctx, p.Registry, p.Charts, artifact, helmOp.Namespace, access)
 	})

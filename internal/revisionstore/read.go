@@ -61,8 +61,8 @@ func ReadRevision(ctx context.Context, reader client.Reader, helmOp *addonsv1.He
 }
 
 // WithRevision returns a HelmOp with the spec of a revision. These fields keep their current values: the selectors of
-// Clusters, managementCluster, the options for Clusters, paused, rollout, maintenance, deletionPolicy, storage, and all
-// fields of source except the reference.
+// Clusters, managementCluster, the options for Clusters, paused, rollout, maintenance, preflight, deletionPolicy,
+// storage, and all fields of source except the reference.
 func WithRevision(helmOp *addonsv1.HelmOp, revision *addonsv1.HelmOpRevision) *addonsv1.HelmOp {
 	then := helmOp.DeepCopy()
 	now := then.Spec
@@ -72,7 +72,7 @@ func WithRevision(helmOp *addonsv1.HelmOp, revision *addonsv1.HelmOpRevision) *a
 	then.Spec.ManagementCluster = now.ManagementCluster
 	then.Spec.Paused, then.Spec.Source, then.Spec.DeletionPolicy, then.Spec.Rollout = now.Paused, now.Source,
 		now.DeletionPolicy, now.Rollout
-	then.Spec.Storage, then.Spec.Maintenance = now.Storage, now.Maintenance
+	then.Spec.Storage, then.Spec.Maintenance, then.Spec.Preflight = now.Storage, now.Maintenance, now.Preflight
 	then.Spec.Source.Ref = revision.Spec.HelmOp.Source.Ref
 	return then
 }

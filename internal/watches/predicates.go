@@ -85,6 +85,7 @@ func ReleaseHandlingChanged() predicate.Predicate {
 				!equality.Semantic.DeepEqual(before.Spec.Uninstall, after.Spec.Uninstall) ||
 				!equality.Semantic.DeepEqual(before.Spec.Maintenance, after.Spec.Maintenance) ||
 				!equality.Semantic.DeepEqual(before.Spec.Storage, after.Spec.Storage) ||
+				!equality.Semantic.DeepEqual(before.Spec.Preflight, after.Spec.Preflight) ||
 				!equality.Semantic.DeepEqual(before.Spec.Overrides, after.Spec.Overrides)
 		}),
 	}

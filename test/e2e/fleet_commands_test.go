@@ -51,7 +51,14 @@ func (s *scenario) helmopCommand(args ...string) (output string, code int) {
 // answeredCommand runs kubectl helmop with an answer on its input, and returns its output and its exit code.
 func (s *scenario) answeredCommand(answer string, args ...string) (output string, code int) {
 	s.Helper()
-	args = append(args, "--kubeconfig", s.env.Management.KubeconfigFile(), "--namespace", s.namespace)
+	return s.plainCommand(answer, append(args, "--kubeconfig", s.env.Management.KubeconfigFile(), "--namespace",
+		s.namespace)...)
+}
+
+// plainCommand runs kubectl helmop with an answer on its input and without a management cluster, and returns its output
+// and its exit code.
+func (s *scenario) plainCommand(answer string, args ...string) (output string, code int) {
+	s.Helper()
 	var out bytes.Buffer
 	code = cli.Run(s.Context(), args, cli.Streams{In: strings.NewReader(answer), Out: &out, ErrOut: &out})
 	return out.String(), code

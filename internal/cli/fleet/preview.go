@@ -35,8 +35,7 @@ import (
 type previewing struct {
 	kube.Base
 	chartSource
-	file, version string
-	valueFiles    []string
+	proposal
 	clusters      []string
 	labelSelector string
 	output        kube.Output
@@ -113,11 +112,8 @@ previewed.`,
 
 func (p *previewing) addFlags(cmd *cobra.Command) {
 	p.Add(cmd)
+	p.proposal.add(cmd)
 	flags := cmd.Flags()
-	flags.StringVarP(&p.file, "filename", "f", "", "File with the HelmOp; - is the standard input.")
-	flags.StringVar(&p.version, "set-version", "", "Tag or digest to preview instead of spec.source.ref.")
-	flags.StringSliceVar(&p.valueFiles, "values", nil,
-		"Files with values to merge over spec.values. Later files take precedence.")
 	flags.StringSliceVar(&p.clusters, "cluster", nil, "Preview these Clusters only: NAME, or NAMESPACE/NAME for a "+
 		"Cluster of another namespace.")
 	flags.StringVarP(&p.labelSelector, "selector", "l", "", "Preview the selected Clusters with these labels only.")
@@ -179,7 +175,7 @@ func (p *previewing) run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	helmOp, err := p.helmOp(ctx, c, args)
+	helmOp, err := p.proposal.helmOp(ctx, &p.Base, c, args)
 	if err != nil {
 		return err
 	}
@@ -232,41 +228,57 @@ func (p *previewing) keys(ctx context.Context, previewer *preview.Previewer, hel
 	return keys, nil
 }
 
-// helmOp returns the HelmOp to preview, as the management cluster would store it.
-func (p *previewing) helmOp(ctx context.Context, c *kube.Client, args []string) (*addonsv1.HelmOp, error) {
+// proposal is a HelmOp that is not stored: a HelmOp of the management cluster with changes, or the one in a file.
+type proposal struct {
+	file, version string
+	valueFiles    []string
+}
+
+func (p *proposal) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVarP(&p.file, "filename", "f", "", "File with the HelmOp; - is the standard input.")
+	flags.StringVar(&p.version, "set-version", "", "Tag or digest to use instead of spec.source.ref.")
+	flags.StringSliceVar(&p.valueFiles, "values", nil,
+		"Files with values to merge over spec.values. Later files take precedence.")
+}
+
+// isSet is true if the HelmOp is in a file or has changes.
+func (p *proposal) isSet() bool { return p.file != "" || p.version != "" || len(p.valueFiles) > 0 }
+
+// helmOp returns the HelmOp as the management cluster would store it.
+func (p *proposal) helmOp(ctx context.Context, b *kube.Base, c *kube.Client, args []string) (*addonsv1.HelmOp, error) {
 	helmOp := &addonsv1.HelmOp{}
-	isChanged := p.file != "" || p.version != "" || len(p.valueFiles) > 0
 	if p.file == "" {
 		if err := c.ReadHelmOp(ctx, args[0], helmOp); err != nil {
 			return nil, err
 		}
-	} else if err := p.decode(helmOp, c.Namespace); err != nil {
+	} else if err := p.decode(b, helmOp, c.Namespace); err != nil {
 		return nil, err
 	}
-	if !isChanged {
+	if !p.isSet() {
 		return helmOp, nil
 	}
-	if err := p.change(helmOp); err != nil {
+	if err := p.change(b, helmOp); err != nil {
 		return nil, err
 	}
 	return helmOp, kube.Explain(storeDry(ctx, c, helmOp))
 }
 
 // change makes the changes of the flags to a HelmOp.
-func (p *previewing) change(helmOp *addonsv1.HelmOp) error {
+func (p *proposal) change(b *kube.Base, helmOp *addonsv1.HelmOp) error {
 	values, err := ReadValues(p.valueFiles)
 	if err != nil {
 		return err
 	}
 	if p.version != "" && len(helmOp.Spec.RefsByKubernetesVersion) > 0 {
-		p.Note("warning: --set-version does not change spec.refsByKubernetesVersion")
+		b.Note("warning: --set-version does not change spec.refsByKubernetesVersion")
 	}
 	return changeHelmOp(helmOp, p.version, values)
 }
 
 // decode reads the HelmOp from the file. A HelmOp without a namespace is in that of the command.
-func (p *previewing) decode(helmOp *addonsv1.HelmOp, namespace string) error {
-	data, err := readFile(p.file, p.Streams.In)
+func (p *proposal) decode(b *kube.Base, helmOp *addonsv1.HelmOp, namespace string) error {
+	data, err := readFile(p.file, b.Streams.In)
 	if err != nil {
 		return kube.Usagef("-f: %v", err)
 	}

@@ -43,10 +43,10 @@ func (p *previewing) offline(ctx context.Context) (err error) {
 		return kube.Usagef("--cluster-file %s: it has no Cluster of %s", p.clusterFile, clusterv1.GroupVersion)
 	}
 	helmOp := &addonsv1.HelmOp{}
-	if err := p.decode(helmOp, objects[at].GetNamespace()); err != nil {
+	if err := p.decode(&p.Base, helmOp, objects[at].GetNamespace()); err != nil {
 		return err
 	}
-	if err := p.change(helmOp); err != nil {
+	if err := p.change(&p.Base, helmOp); err != nil {
 		return err
 	}
 	options, end, err := p.chartSource.options()

@@ -89,7 +89,7 @@ func (b *previewBed) admin() kubernetes.Interface {
 // previewer returns what the commands use.
 func (b *previewBed) previewer() *preview.Previewer {
 	b.Helper()
-	source := chartSource{registryFlags{caFile: b.authority}}
+	source := chartSource{registryFlags: registryFlags{caFile: b.authority}}
 	options, end, err := source.options()
 	if err != nil {
 		b.Fatal(err)

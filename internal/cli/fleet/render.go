@@ -24,6 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	payloadregistry "github.com/helmop/cluster-api-addon-provider-helmop/internal/payload/registry"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
@@ -185,8 +186,12 @@ type chartRendering struct {
 	noHooks, noCRDs bool
 }
 
-// chartSource is where the commands "render" and "preview" pull charts from.
-type chartSource struct{ registryFlags }
+// chartSource is where the commands "render", "preview" and "bill" pull charts from.
+type chartSource struct {
+	registryFlags
+	// registries is the client of registries. Set by options.
+	registries *oci.Client
+}
 
 // options returns the parts that pull, verify and render charts. Charts are kept in a folder until end is called.
 func (s *chartSource) options() (options preview.Options, end func() error, err error) {
@@ -204,7 +209,8 @@ func (s *chartSource) options() (options preview.Options, end func() error, err 
 	if err != nil {
 		return options, nil, err
 	}
-	verifier, err := verification.New(verification.Options{Registry: registry.Registries(), Provenance: registry,
+	s.registries = registry.Registries()
+	verifier, err := verification.New(verification.Options{Registry: s.registries, Provenance: registry,
 		Dir: filepath.Join(folder, "sigstore")})
 	if err != nil {
 		return options, nil, err
@@ -213,7 +219,7 @@ func (s *chartSource) options() (options preview.Options, end func() error, err 
 	renderers := sandbox.NewPool(sandbox.Options{})
 	return preview.Options{Registry: registry, Charts: bundle.NewLoader(bundle.Limits{}, renderers), Verifier: verifier,
 		Engine:  helmclient.New(renderers),
-		Records: recordstorage.Options{Registries: payloadregistry.New(registry.Registries())},
+		Records: recordstorage.Options{Registries: payloadregistry.New(s.registries)},
 	}, end, nil
 }
 

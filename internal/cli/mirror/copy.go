@@ -23,8 +23,10 @@ var signatureSuffixes = []string{".sig", ".att", ".sbom"}
 
 // Copy copies an artifact or an image with everything that refers to it, for example its signatures, and sets a tag at
 // the target unless tag is empty. ref is a tag or a digest at the source. Content that the target has is not sent
-// again, so that an interrupted copy continues. The digest does not change.
+// again, so that an interrupted copy continues. The digest does not change. each is called for each copied blob and
+// manifest.
 func Copy(ctx context.Context, from oras.ReadOnlyGraphTarget, ref string, to oras.Target, tag string,
+	each func(ocispec.Descriptor),
 ) (ocispec.Descriptor, error) {
 	desc, err := from.Resolve(ctx, ref)
 	if err != nil {
@@ -36,12 +38,16 @@ func Copy(ctx context.Context, from oras.ReadOnlyGraphTarget, ref string, to ora
 	}
 	options := oras.DefaultExtendedCopyOptions
 	options.Depth = maxReferrerDepth
+	options.PostCopy = func(_ context.Context, desc ocispec.Descriptor) error {
+		each(desc)
+		return nil
+	}
 	if err := oras.ExtendedCopyGraph(ctx, from, to, desc, options.ExtendedCopyGraphOptions); err != nil {
 		return desc, fmt.Errorf("copy %s: %w", digest, err)
 	}
 	for _, suffix := range signatureSuffixes {
 		attached := strings.Replace(digest, ":", "-", 1) + suffix
-		_, err := oras.Copy(ctx, from, attached, to, attached, oras.DefaultCopyOptions)
+		_, err := oras.Copy(ctx, from, attached, to, attached, oras.CopyOptions{CopyGraphOptions: options.CopyGraphOptions})
 		if err != nil && !errors.Is(err, errdef.ErrNotFound) {
 			return desc, fmt.Errorf("copy %s: %w", attached, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/opencontainers/go-digest"
@@ -50,7 +51,9 @@ func TestCopy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := Copy(t.Context(), from, "1.0.0", to, "1.0.0")
+	var copied atomic.Int32
+	count := func(ocispec.Descriptor) { copied.Add(1) }
+	got, err := Copy(t.Context(), from, "1.0.0", to, "1.0.0", count)
 	if err != nil || got.Digest != chart.Digest {
 		t.Fatalf("%v, %v, want %v", got, err, chart.Digest)
 	}
@@ -64,7 +67,12 @@ func TestCopy(t *testing.T) {
 			t.Errorf("tag %s is %v, %v", tag, found.Digest, err)
 		}
 	}
-	if _, err := Copy(t.Context(), from, "2.0.0", to, "2.0.0"); !errors.Is(err, errdef.ErrNotFound) {
+	before := copied.Load()
+	_, err = Copy(t.Context(), from, "1.0.0", to, "1.0.0", count)
+	if err != nil || before == 0 || copied.Load() != before {
+		t.Errorf("again: %v, %d of %d copied", err, copied.Load()-before, before)
+	}
+	if _, err := Copy(t.Context(), from, "2.0.0", to, "2.0.0", count); !errors.Is(err, errdef.ErrNotFound) {
 		t.Errorf("%v, want that the source does not exist", err)
 	}
 }
@@ -90,35 +98,14 @@ func TestCopyContinues(t *testing.T) {
 	if err := from.Tag(t.Context(), chart, "1"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Copy(t.Context(), from, "1", to, "1"); err == nil {
+	if _, err := Copy(t.Context(), from, "1", to, "1", func(ocispec.Descriptor) {}); err == nil {
 		t.Fatal("a copy without its tag is reported as complete")
 	}
 	if _, err := to.Resolve(t.Context(), "1"); !errors.Is(err, errdef.ErrNotFound) {
 		t.Errorf("the tag of an incomplete copy: %v", err)
 	}
-	if _, err := Copy(t.Context(), from, "1", to, "1"); err != nil {
+	if _, err := Copy(t.Context(), from, "1", to, "1", func(ocispec.Descriptor) {}); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestParseImage(t *testing.T) {
-	t.Parallel()
-	hash := "sha256:" + strings.Repeat("a", 64)
-	for name, want := range map[string]string{
-		"nginx":                        "docker.io/library/nginx:latest",
-		"nginx:1.25":                   "docker.io/library/nginx:1.25",
-		"bitnami/redis:7":              "docker.io/bitnami/redis:7",
-		"quay.io/cilium/cilium:v1":     "quay.io/cilium/cilium:v1",
-		"localhost/a:1":                "localhost/a:1",
-		"r.example:5000/a/b@" + hash:   "r.example:5000/a/b@" + hash,
-		"r.example/a/b:1@" + hash:      "r.example/a/b@" + hash,
-		"Not An Image":                 "",
-		"r.example/a/b@sha256:too-few": "",
-	} {
-		got, err := ParseImage(name)
-		if (err != nil) != (want == "") || err == nil && got.String() != want {
-			t.Errorf("%q: %s, %v, want %s", name, got, err, want)
-		}
 	}
 }
 
@@ -133,33 +120,16 @@ func TestTarget(t *testing.T) {
 			t.Errorf("%v: %s, %v, want %s", source, got.Repository, err, want)
 		}
 	}
+	for path, want := range map[string]string{
+		"platform/docker.io/library/nginx": "platform/docker.io/library/nginx",
+		"platforms/nginx":                  "platform/mirror.example/platforms/nginx",
+	} {
+		if got, err := Place(prefix, "mirror.example", path); err != nil || got.Repository != want {
+			t.Errorf("%v: %s, %v, want %s", path, got.Repository, err, want)
+		}
+	}
 	if _, err := Target(prefix, "r.example", "a b"); err == nil {
 		t.Error("a path with a space is accepted")
-	}
-}
-
-func TestImages(t *testing.T) {
-	t.Parallel()
-	got, err := Images(strings.NewReader(`
-kind: Deployment
-spec: {template: {spec: {initContainers: [{image: a:1}], containers: [{image: b:1}, {image: a:1}]}}}
----
-# a comment
----
-kind: CronJob
-spec: {jobTemplate: {spec: {template: {spec: {containers: [{name: x, image: c:1}]}}}}}
----
-kind: List
-items: [{kind: Pod, spec: {containers: [{image: d:1}], ephemeralContainers: [{image: e:1}]}}]
----
-kind: ConfigMap
-data: {image: not-an-image, containers: text}
-`))
-	if err != nil || !slices.Equal(got, []string{"a:1", "b:1", "c:1", "d:1", "e:1"}) {
-		t.Errorf("%q, %v", got, err)
-	}
-	if _, err := Images(strings.NewReader("a: [")); err == nil {
-		t.Error("text that is not YAML is accepted")
 	}
 }
 

@@ -84,7 +84,8 @@ func fieldsOf(t reflect.Type) []string {
 func TestRestoredFields(t *testing.T) {
 	t.Parallel()
 	kept := []string{"clusterSelector", "managementCluster", "clusterNamespaces", "dependsOn", "clusterCondition",
-		"beforeClusterUpgrade", "beforeClusterDelete", "paused", "rollout", "maintenance", "storage", "revisionHistoryLimit",
+		"beforeClusterUpgrade", "beforeClusterDelete", "paused", "rollout", "maintenance", "preflight", "storage",
+		"revisionHistoryLimit",
 		"deletionPolicy", "maxDeletions"}
 	keptOfSource := []string{"interval", "secretRef", "imagePullServiceAccountName", "provider", "certSecretRef",
 		"proxySecretRef", "verify"}

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package mirror
+package images
 
 import (
 	"bufio"
@@ -19,9 +19,10 @@ import (
 // containerLists are the fields with containers, in pods and in all objects that have templates of pods.
 var containerLists = []string{"containers", "initContainers", "ephemeralContainers"}
 
-// Images returns the images of the containers in rendered manifests, sorted, each once. It does not find images that
-// programs get by arguments, variables or fields of custom resources.
-func Images(manifests io.Reader) ([]string, error) {
+// In returns the images in rendered manifests, sorted, each once: those of containers and of image volumes, in pods and
+// in all objects with templates of pods, custom resources included. It does not find images that programs get by
+// arguments, variables or other fields of custom resources.
+func In(manifests io.Reader) ([]string, error) {
 	found := map[string]bool{}
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(manifests))
 	for n := 1; ; n++ {
@@ -36,38 +37,50 @@ func Images(manifests io.Reader) ([]string, error) {
 		if err := yaml.Unmarshal(data, &object); err != nil {
 			return nil, fmt.Errorf("document %d of the manifests is not YAML: %w", n, err)
 		}
-		addImages(object, found)
+		add(object, found)
 	}
 }
 
-// ImagesOf returns the images of the containers in objects, as Images does.
-func ImagesOf(objects []*unstructured.Unstructured) []string {
+// Of returns the images in objects, as In does.
+func Of(objects []*unstructured.Unstructured) []string {
 	found := map[string]bool{}
 	for _, object := range objects {
-		addImages(object.Object, found)
+		add(object.Object, found)
 	}
 	return slices.Sorted(maps.Keys(found))
 }
 
-// addImages adds the images in a value and in the values below it.
-func addImages(value any, found map[string]bool) {
+// add adds the images in a value and in the values below it.
+func add(value any, found map[string]bool) {
 	switch value := value.(type) {
 	case map[string]any:
 		for _, field := range containerLists {
 			containers, _ := value[field].([]any)
 			for _, container := range containers {
-				fields, _ := container.(map[string]any)
-				if image, _ := fields["image"].(string); image != "" {
-					found[image] = true
-				}
+				addField(container, found, "image")
 			}
 		}
+		volumes, _ := value["volumes"].([]any)
+		for _, volume := range volumes {
+			addField(volume, found, "image", "reference")
+		}
 		for _, below := range value {
-			addImages(below, found)
+			add(below, found)
 		}
 	case []any:
 		for _, below := range value {
-			addImages(below, found)
+			add(below, found)
 		}
+	}
+}
+
+// addField adds the image in a field of an object.
+func addField(object any, found map[string]bool, path ...string) {
+	fields, _ := object.(map[string]any)
+	for _, field := range path[:len(path)-1] {
+		fields, _ = fields[field].(map[string]any)
+	}
+	if image, _ := fields[path[len(path)-1]].(string); image != "" {
+		found[image] = true
 	}
 }

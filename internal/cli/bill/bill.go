@@ -1,0 +1,153 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bill
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Version is the version of the format.
+const Version = "helmop.bill/v1"
+
+// Bill is what the HelmOps of a fleet install.
+type Bill struct {
+	Version string `json:"version"`
+
+	// Clusters is the number of all Clusters. Incomplete is the number of those with a release whose contents are not
+	// known.
+	Clusters   int `json:"clusters"`
+	Incomplete int `json:"incomplete"`
+
+	// Groups are the Clusters with the same releases, the largest group first. They name artifacts of the lists below.
+	Groups []Group `json:"groups"`
+
+	Charts []Chart `json:"charts"`
+	Images []Image `json:"images"`
+	CRDs   []CRD   `json:"crds"`
+}
+
+// Group are Clusters with the same releases.
+type Group struct {
+	Clusters []string `json:"clusters"`
+
+	// Offline are those of the Clusters whose releases were rendered without a connection to the Cluster.
+	Offline []string `json:"offline,omitempty"`
+
+	Releases []Release `json:"releases"`
+}
+
+// Release is what a HelmOp installs in each Cluster of a group.
+type Release struct {
+	HelmOp string `json:"helmOp"`
+
+	// Chart is the name of the chart, and Images are the names of the images.
+	Chart  string   `json:"chart,omitempty"`
+	Images []string `json:"images,omitempty"`
+	CRDs   []CRD    `json:"crds,omitempty"`
+
+	// Verification is what spec.source.verify requires of the chart; nil if it requires nothing.
+	Verification *Verification `json:"verification,omitempty"`
+
+	// Message is why the contents are not known; empty if they are known.
+	Message string `json:"message,omitempty"`
+}
+
+// Verification is what a HelmOp requires of the signatures of its chart, and what was found.
+type Verification struct {
+	// Provider is the kind of signatures that spec.source.verify requires.
+	Provider string `json:"provider"`
+	// Signers signed the chart as required.
+	Signers []string `json:"signers,omitempty"`
+	// Message is why the chart is not accepted; empty if it is accepted.
+	Message string `json:"message,omitempty"`
+}
+
+// Chart is a chart, or another artifact that a HelmOp installs.
+type Chart struct {
+	// Name is URL:TAG@DIGEST, or URL:VERSION@DIGEST for a chart repository.
+	Name string `json:"name"`
+	// URL is oci://HOST/REPOSITORY, or https://HOST/PATH/CHART for a chart repository.
+	URL     string `json:"url"`
+	Version string `json:"version,omitempty"`
+	Tag     string `json:"tag,omitempty"`
+	// Digest is the digest of the manifest, or of the archive in a chart repository.
+	Digest string `json:"digest"`
+
+	Findings
+}
+
+// Image is an image of a container or of a volume.
+type Image struct {
+	// Name is the image in the objects.
+	Name string `json:"name"`
+	// Repository is HOST/REPOSITORY, and Tag is empty for an image by digest.
+	Repository string `json:"repository,omitempty"`
+	Tag        string `json:"tag,omitempty"`
+	// Digest is empty if it is not known.
+	Digest string `json:"digest,omitempty"`
+
+	Findings
+}
+
+// Findings are what the registry of an artifact has beside the artifact.
+type Findings struct {
+	// Attached are signatures, attestations and other artifacts that refer to the artifact.
+	Attached []Attached `json:"attached,omitempty"`
+
+	// Message is why the registry could not be read; empty if it was read or not asked.
+	Message string `json:"message,omitempty"`
+}
+
+// Attached is an artifact that refers to another artifact.
+type Attached struct {
+	// Kind is "Signature", "Attestation", "SBOM" or "Other".
+	Kind   string `json:"kind"`
+	Digest string `json:"digest"`
+	// Tag is the tag under which cosign stores it; empty for a referrer.
+	Tag string `json:"tag,omitempty"`
+	// Type is the artifact type of a referrer.
+	Type string `json:"type,omitempty"`
+}
+
+// CRD is a CustomResourceDefinition.
+type CRD struct {
+	Name     string   `json:"name"`
+	Versions []string `json:"versions"`
+}
+
+// String returns the name with the versions.
+func (c CRD) String() string { return c.Name + " (" + strings.Join(c.Versions, ", ") + ")" }
+
+// Chart returns the chart with a name; nil if there is none.
+func (b *Bill) Chart(name string) *Chart {
+	if i := slices.IndexFunc(b.Charts, func(c Chart) bool { return c.Name == name }); i >= 0 {
+		return &b.Charts[i]
+	}
+	return nil
+}
+
+// Image returns the image with a name; nil if there is none.
+func (b *Bill) Image(name string) *Image {
+	if i := slices.IndexFunc(b.Images, func(i Image) bool { return i.Name == name }); i >= 0 {
+		return &b.Images[i]
+	}
+	return nil
+}
+
+// Read reads a bill as JSON or YAML.
+func Read(data []byte) (*Bill, error) {
+	bill := &Bill{}
+	if err := yaml.Unmarshal(data, bill); err != nil {
+		return nil, fmt.Errorf("not a bill: %w", err)
+	}
+	if bill.Version != Version {
+		return nil, fmt.Errorf("not a bill of a known version: its version is %q, and this program knows %q", bill.Version,
+			Version)
+	}
+	return bill, nil
+}

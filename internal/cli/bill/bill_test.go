@@ -1,0 +1,214 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bill
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	spdxjson "github.com/spdx/tools-golang/json"
+	"github.com/spdx/tools-golang/spdx/v2/v2_3"
+	"github.com/spdx/tools-golang/spdxlib"
+	"oras.land/oras-go/v2/registry"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+)
+
+const (
+	one = "sha256:1111111111111111111111111111111111111111111111111111111111111111"
+	two = "sha256:2222222222222222222222222222222222222222222222222222222222222222"
+)
+
+// listed is a bill with two charts of the same tag, a chart of a chart repository, and images.
+var listed = &Bill{
+	Version: Version,
+	Groups: []Group{{Clusters: []string{"a"}, Releases: []Release{
+		{HelmOp: "web", Chart: "oci://r.example/web:1@" + one, Images: []string{"app:1"},
+			CRDs:         []CRD{{Name: "widgets.example.com", Versions: []string{"v1"}}},
+			Verification: &Verification{Provider: "cosign", Signers: []string{"key a"}}},
+		{HelmOp: "other", Verification: &Verification{Provider: "cosign", Message: "unsigned"}, Message: "unsigned"},
+	}}},
+	Charts: []Chart{
+		{Name: "oci://r.example/web:1@" + one, URL: "oci://r.example/web", Tag: "1", Digest: one,
+			Findings: Findings{Attached: []Attached{{Kind: KindSignature, Digest: two, Tag: "sha256-1.sig"}}}},
+		{Name: "oci://r.example/web:1@" + two, URL: "oci://r.example/web", Tag: "1", Digest: two},
+		{Name: "https://c.example/stable/metrics:1.0+b@" + one, URL: "https://c.example/stable/metrics", Version: "1.0+b",
+			Digest: one},
+	},
+	Images: []Image{
+		{Name: "app:1", Repository: "docker.io/library/app", Tag: "1", Digest: two},
+		{Name: "m.example/base/copied:1", Repository: "m.example/base/copied", Tag: "1"},
+		{Name: "r.example/app@" + one, Repository: "r.example/app", Digest: one},
+		{Name: "not an image", Findings: Findings{Message: "not an image"}},
+	},
+}
+
+var prefix = registry.Reference{Registry: "m.example", Repository: "base"}
+
+// TestSources checks what is copied under which tag, and that copies are not copied again.
+func TestSources(t *testing.T) {
+	t.Parallel()
+	got, err := listed.Sources(prefix)
+	want := []mirror.Entry{
+		{Source: "oci://r.example/web:1", Tag: "1", Digest: one},
+		{Source: "oci://r.example/web@" + two, Digest: two},
+		{Source: "https://c.example/stable/metrics:1.0+b", Version: "1.0+b", ArchiveDigest: one},
+		{Source: "app:1", Tag: "1", Digest: two, IsImage: true},
+		{Source: "r.example/app@" + one, Digest: one, IsImage: true},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v\n%+v, want\n%+v", err, got, want)
+	}
+}
+
+// TestChecks checks where each artifact is looked for.
+func TestChecks(t *testing.T) {
+	t.Parallel()
+	checks, err := listed.checks(prefix)
+	var got []string
+	for i := range checks {
+		got = append(got, checks[i].Kind+" "+checks[i].Target)
+	}
+	want := []string{
+		"Chart m.example/base/r.example/web:1", "Signature m.example/base/r.example/web:sha256-1.sig",
+		"Chart m.example/base/r.example/web@" + two, "Chart m.example/base/c.example/stable/metrics:1.0_b",
+		"Image m.example/base/docker.io/library/app:1", "Image m.example/base/copied:1",
+		"Image m.example/base/r.example/app@" + one,
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v\n%q, want\n%q", err, got, want)
+	}
+}
+
+func TestPackageURL(t *testing.T) {
+	t.Parallel()
+	for want, got := range map[string]string{
+		"pkg:oci/web@sha256%3A1?repository_url=r.example%3A5000/team/web&tag=1": ociPackageURL("r.example:5000/team/web",
+			"sha256:1", "1"),
+		"pkg:oci/app?repository_url=docker.io/library/app":         ociPackageURL("docker.io/library/app", "", ""),
+		"pkg:generic/metrics@1.0%2Bb?checksum=sha256%3A" + one[7:]: listed.Charts[2].packageURL(),
+	} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+func TestKindOf(t *testing.T) {
+	t.Parallel()
+	predicate := func(kind string) map[string]string { return map[string]string{predicateAnnotation: kind} }
+	for want, referrers := range map[string][]oci.Referrer{
+		KindSignature: {{ArtifactType: "application/vnd.cncf.notary.signature"},
+			{ArtifactType: "application/vnd.dev.sigstore.bundle.v0.3+json", Annotations: predicate(signPredicate)}},
+		KindAttestation: {{ArtifactType: "application/vnd.dev.sigstore.bundle.v0.3+json",
+			Annotations: predicate("https://slsa.dev/provenance/v1")}, {ArtifactType: "application/vnd.in-toto+json"}},
+		KindSBOM:  {{ArtifactType: "application/spdx+json"}, {ArtifactType: "application/vnd.cyclonedx+json"}},
+		KindOther: {{ArtifactType: "application/example"}, {}},
+	} {
+		for i := range referrers {
+			if got := kindOf(&referrers[i]); got != want {
+				t.Errorf("%+v: %s, want %s", referrers[i], got, want)
+			}
+		}
+	}
+}
+
+// TestText checks what the tables say of signatures, and of what is not known.
+func TestText(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	if err := listed.WriteText(&out, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"cosign: verified, key a", "Unknown", "widgets.example.com (v1)",
+		"warning: not an image: not an image", short(two, false)} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	for text, isBill := range map[string]bool{
+		`{"version": "helmop.bill/v1", "clusters": 1}`: true, "version: helmop.bill/v1\n": true, "version: helmop.bill/v9\n": false,
+		"a: [": false,
+	} {
+		if _, err := Read([]byte(text)); (err == nil) != isBill {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// schema returns the official JSON schema of CycloneDX 1.6. It is in the module of the library.
+func schema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/CycloneDX/cyclonedx-go")
+	folder, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	for name, file := range map[string]string{"bom-1.6.schema.json": "bom-1.6.schema.json",
+		"spdx.schema.json": "spdx.schema.json", "jsf-0.82.schema.json": "jsf-0.82.schemax.json"} {
+		data, err := os.Open(filepath.Join(strings.TrimSpace(string(folder)), "schema", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		document, err := jsonschema.UnmarshalJSON(data)
+		if err = errors.Join(err, data.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if err := compiler.AddResource("http://cyclonedx.org/schema/"+name, document); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compiled, err := compiler.Compile("http://cyclonedx.org/schema/bom-1.6.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+// TestDocuments checks the documents by the rules of their projects, and that they are the same for the same bill.
+func TestDocuments(t *testing.T) {
+	t.Parallel()
+	created := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	for name, write := range map[string]func(io.Writer, time.Time) error{
+		"CycloneDX": listed.WriteCycloneDX, "SPDX": listed.WriteSPDX,
+	} {
+		var first, second bytes.Buffer
+		err := errors.Join(write(&first, created), write(&second, created))
+		if err != nil || first.String() != second.String() {
+			t.Fatalf("%s: %v, or the documents differ", name, err)
+		}
+		if name == "SPDX" {
+			var document v2_3.Document
+			if err := spdxjson.ReadInto(&first, &document); err != nil {
+				t.Fatal(err)
+			}
+			if err := spdxlib.ValidateDocument(&document); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		document, err := jsonschema.UnmarshalJSON(&first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema(t).Validate(document); err != nil {
+			t.Errorf("%v\n%s", err, second.String())
+		}
+	}
+}

@@ -1,0 +1,73 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bill
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// crdsOf returns the CustomResourceDefinitions among objects, in the order of their names.
+func crdsOf(objects []*unstructured.Unstructured) []CRD {
+	found := map[string]CRD{}
+	for _, object := range objects {
+		if object.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		crd := CRD{Name: object.GetName(), Versions: []string{}}
+		versions, _, _ := unstructured.NestedSlice(object.Object, "spec", "versions")
+		for _, version := range versions {
+			fields, _ := version.(map[string]any)
+			if name, _ := fields["name"].(string); name != "" {
+				crd.Versions = append(crd.Versions, name)
+			}
+		}
+		found[crd.Name] = crd
+	}
+	var crds []CRD
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		crds = append(crds, found[name])
+	}
+	return crds
+}
+
+// groups puts Clusters with the same releases together: the largest group first.
+func (m *making) groups() []Group {
+	groups := []Group{}
+	index := map[string]int{}
+	for _, cluster := range slices.SortedFunc(maps.Values(m.clusters), func(a, b *contents) int {
+		return strings.Compare(a.title, b.title)
+	}) {
+		slices.SortFunc(cluster.releases, func(a, b Release) int { return strings.Compare(a.HelmOp, b.HelmOp) })
+		// Strings and lists of strings have always JSON.
+		data, _ := json.Marshal(cluster.releases)
+		at, ok := index[string(data)]
+		if !ok {
+			at = len(groups)
+			index[string(data)] = at
+			groups = append(groups, Group{Releases: cluster.releases})
+		}
+		group := &groups[at]
+		group.Clusters = append(group.Clusters, cluster.title)
+		if cluster.isOffline {
+			group.Offline = append(group.Offline, cluster.title)
+		}
+	}
+	slices.SortStableFunc(groups, func(a, b Group) int { return cmp.Compare(len(b.Clusters), len(a.Clusters)) })
+	return groups
+}
+
+// sorted returns artifacts in the order of their names.
+func sorted[T any](all map[string]*found[T]) []T {
+	list := make([]T, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, all[name].artifact)
+	}
+	return list
+}

@@ -1,0 +1,177 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bill
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	"oras.land/oras-go/v2/registry"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/images"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+)
+
+// Missing is an artifact that a registry does not have.
+type Missing struct {
+	// Kind is "Chart", "Image", or the kind of an attached artifact.
+	Kind string `json:"kind"`
+	// Name is the artifact in the bill. An attached artifact has the name of what it is attached to.
+	Name string `json:"name"`
+	// Target is where the artifact should be: HOST/REPOSITORY with a tag or a digest.
+	Target string `json:"target"`
+	// Digest is the digest that the bill has; empty if it is not known.
+	Digest string `json:"digest,omitempty"`
+	// Found is the digest that the tag has in the registry; empty if the registry does not have the tag.
+	Found string `json:"found,omitempty"`
+}
+
+// check is a question to the registry: does it have the artifact?
+type check struct {
+	Missing
+	// repository is the URL of the target, and reference its tag or digest.
+	repository, reference string
+	// isArchive means that the digest is that of a layer.
+	isArchive bool
+}
+
+// MissingIn returns the artifacts of a bill that a registry does not have, below a prefix, under the names that the
+// command "mirror" gives them. An error means that the registry did not answer each question.
+func (b *Bill) MissingIn(ctx context.Context, in Registry, prefix registry.Reference, access oci.Access) ([]Missing,
+	error,
+) {
+	checks, err := b.checks(prefix)
+	if err != nil {
+		return nil, err
+	}
+	isMissing := make([]bool, len(checks))
+	var group errgroup.Group
+	group.SetLimit(lookupsAtOnce)
+	for i := range checks {
+		group.Go(func() (err error) {
+			isMissing[i], err = checks[i].isMissing(ctx, in, access)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	missing := []Missing{}
+	for i := range checks {
+		if isMissing[i] {
+			missing = append(missing, checks[i].Missing)
+		}
+	}
+	return missing, nil
+}
+
+// checks returns the questions for all artifacts of a bill.
+func (b *Bill) checks(prefix registry.Reference) ([]check, error) {
+	var checks []check
+	for i := range b.Charts {
+		chart := &b.Charts[i]
+		host, path, err := chart.location()
+		if err != nil {
+			return nil, err
+		}
+		target, err := mirror.Place(prefix, host, path)
+		if err != nil {
+			return nil, err
+		}
+		isArchive := chartrepo.IsURL(chart.URL)
+		reference := b.tagOf(i)
+		if isArchive {
+			reference = strings.ReplaceAll(chart.Version, "+", "_")
+		}
+		checks = append(checks, newChecks("Chart", chart.Name, target, cmp.Or(reference, chart.Digest), chart.Digest,
+			isArchive, chart.Attached)...)
+	}
+	for i := range b.Images {
+		image := &b.Images[i]
+		if image.Repository == "" {
+			continue // its name is not that of an image, as the bill says
+		}
+		host, path, _ := strings.Cut(image.Repository, "/")
+		target, err := mirror.Place(prefix, host, path)
+		if err != nil {
+			return nil, err
+		}
+		checks = append(checks, newChecks("Image", image.Name, target, cmp.Or(image.Tag, image.Digest), image.Digest, false,
+			image.Attached)...)
+	}
+	return checks, nil
+}
+
+// location returns the host and the path of a chart.
+func (c *Chart) location() (host, path string, err error) {
+	site, err := url.Parse(c.URL)
+	if err != nil {
+		return "", "", fmt.Errorf("%q is not a URL: %w", c.URL, err)
+	}
+	return site.Host, strings.Trim(site.Path, "/"), nil
+}
+
+// newChecks returns the questions for an artifact and for what is attached to it.
+func newChecks(kind, name string, target registry.Reference, reference, digest string, isArchive bool,
+	attached []Attached,
+) []check {
+	question := func(kind, reference, digest string) check {
+		at := target
+		at.Reference = reference
+		return check{Missing: Missing{Kind: kind, Name: name, Target: at.String(), Digest: digest},
+			repository: images.URL(target), reference: reference}
+	}
+	first := question(kind, reference, digest)
+	first.isArchive = isArchive
+	checks := []check{first}
+	for _, one := range attached {
+		checks = append(checks, question(one.Kind, cmp.Or(one.Tag, one.Digest), one.Digest))
+	}
+	return checks
+}
+
+// isMissing asks the registry. If it has another artifact under the tag, it sets the digest of it.
+func (c *check) isMissing(ctx context.Context, in Registry, access oci.Access) (bool, error) {
+	var has []string
+	var err error
+	if c.isArchive {
+		has, err = layersOf(ctx, in, c.repository, c.reference, access)
+	} else {
+		var digest string
+		digest, err = in.Head(ctx, c.repository, c.reference, access)
+		has = []string{digest}
+	}
+	switch {
+	case errors.Is(err, oci.ErrNotFound):
+		return true, nil
+	case err != nil:
+		return false, err
+	case c.Digest == "" || slices.Contains(has, c.Digest):
+		return false, nil
+	default:
+		c.Found = has[0]
+		return true, nil
+	}
+}
+
+// layersOf returns the digests of the layers of a chart, first the archive.
+func layersOf(ctx context.Context, in Registry, url, tag string, access oci.Access) ([]string, error) {
+	artifact, err := in.Resolve(ctx, oci.Source{URL: url, Ref: oci.Reference{Tag: tag}, Access: access})
+	if err != nil {
+		return nil, err
+	}
+	digests := make([]string, 0, len(artifact.Layers))
+	for i := range artifact.Layers {
+		digests = append(digests, artifact.Layers[i].Digest)
+	}
+	return digests, nil
+}

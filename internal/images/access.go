@@ -1,0 +1,26 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package images
+
+import (
+	"strings"
+
+	"oras.land/oras-go/v2/registry"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+)
+
+// Access returns the settings for requests for an image that a chart installs. They are those of the chart. Plain HTTP,
+// the client certificate and the identity at a cloud provider are for the host of the chart only.
+func Access(chart oci.Access, chartURL string, image registry.Reference) oci.Access {
+	_, rest, _ := strings.Cut(chartURL, "://")
+	if host, _, _ := strings.Cut(rest, "/"); host == image.Registry {
+		return chart
+	}
+	chart.Insecure, chart.ClientCert, chart.ClientKey, chart.CloudProvider = false, nil, nil, ""
+	return chart
+}
+
+// URL returns the repository of an image in the form that clients of registries use, oci://host/repository.
+func URL(image registry.Reference) string { return "oci://" + image.Registry + "/" + image.Repository }

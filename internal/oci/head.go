@@ -1,0 +1,75 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package oci
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/opencontainers/go-digest"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+)
+
+const opHead = "look up"
+
+// Head returns the digest of the artifact, the image or the index that a tag or a digest refers to now. It takes at
+// most Options.Timeout. The error is ErrNotFound if the registry answers that it does not have the content. Head does
+// not use the store, and does not replace a "+" in the tag. Concurrent calls share the requests.
+func (c *Client) Head(ctx context.Context, url, reference string, access Access) (string, error) {
+	subject := url + ":" + reference
+	if digest.Digest(reference).Validate() == nil {
+		subject = url + "@" + reference
+	} else if !tagPattern.MatchString(reference) {
+		return "", &Error{Op: opHead, Subject: url, Kind: ErrInvalidReference, Detail: "neither a tag nor a digest"}
+	}
+	e, err := c.clients.endpoint(url, access)
+	if err != nil {
+		return "", err
+	}
+	found, err := share(ctx, &c.heads, sharedKey(ctx, e, reference), c.opts.Timeout,
+		func(ctx context.Context) (digest.Digest, error) {
+			found, isFinal, err := headManifest(ctx, e, opHead, subject, reference)
+			if isFinal {
+				return found, err
+			}
+			return getDigest(ctx, e, subject, reference)
+		})
+	return found.String(), asError(opHead, subject, err)
+}
+
+// headManifest gets the digest of a tag or a digest by HEAD. With an error, isFinal is false if a GET may have another
+// result. This is so if the registry refuses HEAD or omits a required header, and for 404 and 403: only the body of a
+// GET has the error code, and some registries send these statuses because they do not support HEAD. Failures are rare,
+// so the additional request costs little.
+func headManifest(ctx context.Context, e *endpoint, op, subject, reference string) (found digest.Digest, isFinal bool,
+	err error,
+) {
+	ctx, x := withExchange(ctx, e.ref.Registry)
+	desc, err := e.repository().Resolve(ctx, reference)
+	if err == nil {
+		return desc.Digest, true, nil
+	}
+	failure := classify(op, subject, err, x)
+	isFinal = !errors.Is(failure, ErrNotFound) && !errors.Is(failure, ErrUnexpected) && !isForbidden(err)
+	return "", isFinal, failure
+}
+
+func isForbidden(err error) bool {
+	var answer *errcode.ErrorResponse
+	return errors.As(err, &answer) && answer.StatusCode == http.StatusForbidden
+}
+
+// getDigest gets the digest of a tag or a digest by GET. Unlike pullManifest, it accepts any manifest.
+func getDigest(ctx context.Context, e *endpoint, subject, reference string) (digest.Digest, error) {
+	ctx, x := withExchange(ctx, e.ref.Registry)
+	repository := e.repository()
+	repository.Client = manifestClient{Client: repository.Client, subject: subject}
+	desc, body, err := repository.Manifests().FetchReference(ctx, reference)
+	if err != nil {
+		return "", classify(opHead, subject, err, x)
+	}
+	_ = body.Close() // the content does not matter
+	return desc.Digest, nil
+}

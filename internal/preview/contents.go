@@ -1,0 +1,137 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preview
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
+)
+
+// Contents are what a HelmOp would install in a Cluster.
+type Contents struct {
+	Release  *Release
+	Rendered helmclient.DryRun
+
+	// IsOffline is true if the chart was rendered without a connection to the Cluster, as an installation.
+	IsOffline bool
+}
+
+// Contents renders the chart of a HelmOp for a Cluster. If offline is set, or if the Cluster cannot have releases yet,
+// the chart is rendered for the Kubernetes version of the Cluster object, without a connection to the Cluster.
+func (p *Previewer) Contents(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey,
+	offline bool,
+) (Contents, error) {
+	release, err := p.Release(ctx, helmOp, cluster)
+	if err != nil {
+		return Contents{}, err
+	}
+	contents := Contents{Release: release}
+	if !offline && release.IsReady {
+		// A Cluster that does not answer must not use up the time of the command.
+		bounded, cancel := context.WithTimeout(ctx, planTimeout)
+		defer cancel()
+		contents.Rendered, err = p.Render(bounded, release)
+		if !errors.Is(err, ErrNoKubeconfig) {
+			return contents, err
+		}
+	}
+	contents.IsOffline = true
+	contents.Rendered, err = p.RenderOffline(ctx, release, "", nil)
+	return contents, err
+}
+
+// Pinned returns the HelmOp revisions that pinned Clusters stay at, by the titles of the Clusters. A release whose pin
+// is malformed stays at the HelmOp revision that it has.
+func (p *Previewer) Pinned(ctx context.Context, helmOp *addonsv1.HelmOp) (map[string]int64, error) {
+	children, err := p.children(ctx, helmOp)
+	if err != nil {
+		return nil, err
+	}
+	pinned := map[string]int64{}
+	for _, child := range children {
+		if number, ok := apiutil.PinOf(child); ok {
+			pinned[apiutil.TitleOf(helmOp.Namespace, apiutil.ClusterKey(child))] = cmp.Or(number, apiutil.RevisionOf(child))
+		}
+	}
+	return pinned, nil
+}
+
+// At returns a HelmOp with the spec and the artifacts of one of its revisions; 0 is the HelmOp itself.
+func (p *Previewer) At(ctx context.Context, helmOp *addonsv1.HelmOp, number int64) (*addonsv1.HelmOp, error) {
+	if number == 0 {
+		return helmOp, nil
+	}
+	revision, err := revisionstore.ReadRevision(ctx, p.Client, helmOp, number)
+	if err != nil {
+		return nil, err
+	}
+	then := revisionstore.WithRevision(helmOp, revision)
+	known := func(ref addonsv1.ArtifactReference, artifact *addonsv1.ResolvedArtifact) addonsv1.ReferencedArtifact {
+		source := then.Spec.Source
+		source.Ref = ref
+		// Without a digest, the artifact is not found and is resolved again.
+		digest, _ := apiutil.SourceDigest(&source)
+		return addonsv1.ReferencedArtifact{Reference: ref,
+			ArtifactStatus: addonsv1.ArtifactStatus{SourceDigest: digest, ResolvedArtifact: *artifact}}
+	}
+	then.Status.Artifact, then.Status.Artifacts = nil, nil
+	if revision.Spec.Artifact != nil {
+		own := known(then.Spec.Source.Ref, revision.Spec.Artifact)
+		then.Status.Artifact = &own.ArtifactStatus
+	}
+	for i := range revision.Spec.Artifacts {
+		one := &revision.Spec.Artifacts[i]
+		then.Status.Artifacts = append(then.Status.Artifacts, known(one.Reference, &one.ResolvedArtifact))
+	}
+	return then, nil
+}
+
+// Access returns the access of a HelmOp to its registry.
+func (p *Previewer) Access(ctx context.Context, helmOp *addonsv1.HelmOp) (oci.Access, error) {
+	return p.references.Access(ctx, helmOp)
+}
+
+// Signed is the result of a verification.
+type Signed struct {
+	// Provider is the kind of signatures that spec.source.verify requires; empty if it requires none.
+	Provider verification.Provider
+
+	// Signers signed the artifact as required.
+	Signers []string
+}
+
+// Signed verifies the artifact of a release as the HelmOp requires. With an error, the provider is set if it is known.
+func (p *Previewer) Signed(ctx context.Context, release *Release) (Signed, error) {
+	artifact, helmOp := &release.HelmOpRelease.Spec.Artifact, release.HelmOp
+	return p.signed.get(apiutil.ArtifactIdentity(artifact), func() (Signed, error) {
+		policy, err := p.references.Policy(ctx, helmOp)
+		if err != nil || policy == nil {
+			return Signed{}, err
+		}
+		access, err := p.references.Access(ctx, helmOp)
+		if err != nil {
+			return Signed{}, err
+		}
+		result, err := verify.Verify(ctx, p.Verifier, apiutil.KnownArtifacts(&helmOp.Status), artifact.URL, artifact.Digest,
+			access, policy)
+		if err != nil {
+			return Signed{Provider: policy.Provider}, err
+		}
+		return Signed{Provider: policy.Provider, Signers: result.Signers}, nil
+	})
+}
+
+// IsResolved is true if the artifact of the release is known.
+func (r *Release) IsResolved() bool { return r.unresolved == nil }
