@@ -145,6 +145,11 @@ test-release: testbed-binaries ## Two releases, made, verified, installed, upgra
 	@go run ./hack/cmd/testrun -- HELMOP_RELEASE=1 -vet=off -count=1 -timeout=$(RELEASE_TIMEOUT) '-run=^TestPublished' \
 		./test/e2e
 
+.PHONY: test-permissions
+test-permissions: testbed-binaries ## Each permission of the manager, taken away alone: the manager must miss it
+	@go run ./hack/cmd/testrun -- HELMOP_PERMISSIONS=1 -vet=off -count=1 -timeout=$(E2E_TIMEOUT) \
+		'-run=^TestEachPermissionIsNeeded$$' ./test/e2e
+
 .PHONY: test-capd
 test-capd: ## Clusters whose nodes and Pods run, by Cluster API's Docker provider; needs Docker, takes an hour
 	@HELMOP_CAPD=1 go test -count=1 -v -vet=off -timeout=$(CAPD_TIMEOUT) -run='^TestDockerClusters$$' ./test/capd
