@@ -41,6 +41,7 @@ BENCH_ARGS ?=## Flags of `bench`, such as -scenario fleet -json figures.json -pr
 SOAK ?= 30m## Duration of the changes in `soak`
 E2E_TIMEOUT ?= 40m## Time limit of `test-e2e`
 RELEASE_TIMEOUT ?= 90m## Time limit of `test-release`
+CAPD_TIMEOUT ?= 3h## Time limit of `test-capd`
 E2E_RUN ?= .## Tests of `test-e2e`, a regular expression
 KUBERNETES ?= 1.34 1.35## Minor versions of `test-versions`, of those in hack/tools
 
@@ -143,6 +144,15 @@ test-migrations: testbed-binaries ## The migrations, with the programs of all ot
 test-release: testbed-binaries ## Two releases, made, verified, installed, upgraded, removed as users do; takes minutes
 	@go run ./hack/cmd/testrun -- HELMOP_RELEASE=1 -vet=off -count=1 -timeout=$(RELEASE_TIMEOUT) '-run=^TestPublished' \
 		./test/e2e
+
+.PHONY: test-permissions
+test-permissions: testbed-binaries ## Each permission of the manager, taken away alone: the manager must miss it
+	@go run ./hack/cmd/testrun -- HELMOP_PERMISSIONS=1 -vet=off -count=1 -timeout=$(E2E_TIMEOUT) \
+		'-run=^TestEachPermissionIsNeeded$$' ./test/e2e
+
+.PHONY: test-capd
+test-capd: ## Clusters whose nodes and Pods run, by Cluster API's Docker provider; needs Docker, takes an hour
+	@HELMOP_CAPD=1 go test -count=1 -v -vet=off -timeout=$(CAPD_TIMEOUT) -run='^TestDockerClusters$$' ./test/capd
 
 .PHONY: test-cuts
 test-cuts: testbed-binaries ## Actions interrupted at each of their requests, in every way; `test` runs a sample

@@ -42,6 +42,7 @@ const (
 type clusterctlLife struct {
 	folder, repository string // a work folder, and the folder of both versions
 	earlier, later     string // the programs of both versions
+	noEarlier          error  // why there is no earlier build; nil if there is one
 	steady             *addonsv1.HelmOp
 	revision           int // the newest Helm revision of the releases of steady
 	rolling            *addonsv1.HelmOp
@@ -53,6 +54,9 @@ type clusterctlLife struct {
 // TestClusterctlUpgrade installs an earlier build of HelmOp by clusterctl, runs each of the two builds with the kinds
 // of the other, upgrades the earlier one in the middle of a rollout, deletes HelmOp without its kinds, installs it
 // again, upgrades it to kinds with another stored version, and deletes it with its kinds.
+//
+// In a checkout without the earlier commit, both versions are the same build. The steps that compare two builds are
+// skipped.
 func TestClusterctlUpgrade(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{NoInstall: true, NoManager: true})
@@ -64,10 +68,11 @@ func TestClusterctlUpgrade(t *testing.T) {
 		steady: s.newHelmOp("steady", forAll), rolling: s.newHelmOp("rolling", forAll, s.rolling(canaryFirst(manually))),
 	}
 	life.repository = filepath.Join(life.folder, "repository")
-	s.step("init installs an earlier build", life.install)
+	s.step("init installs a version", life.install)
+	s.step("the version is an earlier build", life.needsEarlier)
 	s.step("this build works with the earlier kinds", life.keepKinds)
 	s.step("the earlier build works with the kinds of this one", life.keepManager)
-	s.step("upgrade plan offers this build", life.plan)
+	s.step("upgrade plan offers the next version", life.plan)
 	s.step("upgrade apply touches no release", life.upgrade)
 	s.step("the rollout continues", life.rollOn)
 	s.step("generate provider writes the components", life.generate)
@@ -79,16 +84,16 @@ func TestClusterctlUpgrade(t *testing.T) {
 
 // install installs the earlier build, with releases and a rollout that waits for a promotion.
 func (l *clusterctlLife) install(s *scenario) {
-	root := s.earlier()
+	root, err := s.earlier()
+	l.noEarlier = err
 	for version, from := range map[string]string{earlierVersion: root, laterVersion: s.env.Root()} {
-		_, err := environment.WriteReleaseManifests(s.Context(), s.env.Binaries, from, filepath.Join("config", "default"),
+		_, err = environment.WriteReleaseManifests(s.Context(), s.env.Binaries, from, filepath.Join("config", "default"),
 			l.repository, version)
 		s.must(err)
 	}
 	s.must(s.env.InstallFrom(s.Context(), l.repository, earlierVersion))
 	s.Expect(s.installedVersion()).To(gomega.Equal(earlierVersion))
-	if root != s.env.Root() {
-		var err error
+	if l.noEarlier == nil {
 		l.earlier, err = testbed.BuildManager(s.Context(), root, filepath.Join(l.folder, "bin"))
 		s.must(err)
 	}
@@ -107,6 +112,15 @@ func (l *clusterctlLife) install(s *scenario) {
 	s.eventually(l.rolling, waiting)
 }
 
+// needsEarlier skips a step that tests nothing with two equal builds.
+func (l *clusterctlLife) needsEarlier(s *scenario) {
+	s.Helper()
+	if l.noEarlier != nil {
+		s.Skipf("nothing is upgraded, because both versions are built from this checkout: %v; run "+
+			"git fetch --unshallow --tags", l.noEarlier)
+	}
+}
+
 // start starts a manager. No kubelet does it.
 func (l *clusterctlLife) start(s *scenario) {
 	s.Helper()
@@ -118,12 +132,14 @@ func (l *clusterctlLife) start(s *scenario) {
 // keepKinds runs the later manager with its own permissions and the earlier kinds, as after an upgrade that left out
 // the CustomResourceDefinitions.
 func (l *clusterctlLife) keepKinds(s *scenario) {
+	l.needsEarlier(s)
 	l.replaceManager(s, l.later, func() { l.apply(s, laterVersion, false) })
 }
 
 // keepManager runs the earlier manager with its own permissions and the later kinds, as in the middle of an upgrade, or
 // after a return to the earlier manager.
 func (l *clusterctlLife) keepManager(s *scenario) {
+	l.needsEarlier(s)
 	l.replaceManager(s, l.earlier, func() {
 		l.apply(s, laterVersion, true)
 		l.apply(s, earlierVersion, false)
@@ -174,7 +190,7 @@ func (l *clusterctlLife) plan(s *scenario) {
 		earlierVersion + `\s+` + laterVersion))
 }
 
-// upgrade upgrades to the build of this checkout.
+// upgrade upgrades to the version of this checkout.
 func (l *clusterctlLife) upgrade(s *scenario) {
 	before, uids := s.contents(l.workloads), s.uids()
 	s.Expect(uids).To(gomega.HaveLen(2 + 2*len(l.workloads)))
@@ -315,13 +331,12 @@ func (s *scenario) uids() map[string]string {
 }
 
 // earlier returns a folder with the earlier state of this repository, see commitBefore. In a checkout without the
-// commit, such as a shallow one, it returns this checkout: then, only the versions differ.
-func (s *scenario) earlier() string {
+// commit, such as a shallow one, it returns this checkout and the error.
+func (s *scenario) earlier() (string, error) {
 	s.Helper()
 	commit, err := s.commitBefore(earlierCommit)
 	if err != nil && os.Getenv(earlierVariable) == "" {
-		s.Logf("the earlier build is this checkout: %v", err)
-		return s.env.Root()
+		return s.env.Root(), err
 	}
 	s.must(err)
 	folder := s.TempDir()
@@ -329,7 +344,7 @@ func (s *scenario) earlier() string {
 	_, err = s.git("archive", "--output", archive, commit)
 	s.must(err)
 	s.must(exec.CommandContext(s.Context(), "tar", "-x", "-f", archive, "-C", folder).Run())
-	return folder
+	return folder, nil
 }
 
 // commitBefore returns the earlier state of this repository: the commit of HELMOP_UPGRADE_FROM, or the newest tag, or

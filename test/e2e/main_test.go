@@ -31,6 +31,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/containers"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/parallel"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/permissions"
 )
@@ -106,6 +107,7 @@ func occupy(t *testing.T, places chan struct{}) {
 func TestMain(m *testing.M) {
 	cli.Serve()
 	servePlugin()
+	containers.Serve()
 	flag.Parse()
 	if testing.Short() {
 		fmt.Println("skipped: the end-to-end tests start dozens of processes and take minutes; run them without -short")

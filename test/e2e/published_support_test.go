@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"time"
@@ -19,8 +18,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/onsi/gomega"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/commands"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
@@ -34,8 +33,8 @@ const (
 	// signingPassword is the password of the key with which the releases are signed.
 	signingPassword = "walk"
 
-	// makeTimeout bounds a command. The first build for a platform takes minutes.
-	makeTimeout = 20 * time.Minute
+	// makeTimeout bounds a command. The first build for each of six platforms takes minutes.
+	makeTimeout = 45 * time.Minute
 )
 
 // prepare creates the folder with the programs that a user has installed.
@@ -101,9 +100,6 @@ func (p *published) goEnvironment(s *scenario) []string {
 	return env
 }
 
-// codeBlock matches a block of commands in a page, which may be a part of a list.
-var codeBlock = regexp.MustCompile("(?ms)^( *)```sh\n(.*?)^ *```$")
-
 // documented returns a block of commands, with the names of the test instead of those of the examples.
 func (p *published) documented(s *scenario, page, heading, contains string) string {
 	s.Helper()
@@ -114,19 +110,9 @@ func (p *published) documented(s *scenario, page, heading, contains string) stri
 // documented returns the block of commands below a heading of a page that contains a text.
 func (s *scenario) documented(page, heading, contains string) string {
 	s.Helper()
-	text, err := os.ReadFile(filepath.Join(s.env.Root(), filepath.FromSlash(page)))
+	block, err := commands.Block(s.env.Root(), page, heading, contains)
 	s.must(err)
-	_, section, found := strings.Cut(string(text), "\n"+heading+"\n")
-	s.Expect(found).To(gomega.BeTrue(), "%s has no %q", page, heading)
-	section, _, _ = strings.Cut(section, "\n## ")
-	for _, block := range codeBlock.FindAllStringSubmatch(section, -1) {
-		commands := strings.ReplaceAll("\n"+block[2], "\n"+block[1], "\n")
-		if strings.Contains(commands, contains) {
-			return commands
-		}
-	}
-	s.Fatalf("%s has no commands with %q below %q", page, contains, heading)
-	return ""
+	return block
 }
 
 // release makes both versions in the checkout, the later one last.
@@ -137,12 +123,11 @@ func (p *published) release(s *scenario) {
 	head, err := s.git("rev-parse", "HEAD")
 	s.must(err)
 	for _, one := range []struct{ version, commit, platforms string }{
-		{earlierVersion, earlier, "linux/" + runtime.GOARCH},
-		{laterVersion, head, "linux/amd64,linux/arm64"},
+		{earlierVersion, earlier, "PLATFORMS=linux/" + runtime.GOARCH + " CLI_PLATFORMS=linux/" + runtime.GOARCH},
+		{laterVersion, head, ""}, // all platforms of releases
 	} {
 		p.shell(s, "git checkout --quiet --detach "+one.commit)
-		p.shell(s, "make release PUSH=1 KEY=../cosign.key IMG="+p.image+" RELEASE_TAG="+one.version+
-			" PLATFORMS="+one.platforms+" CLI_PLATFORMS=linux/"+runtime.GOARCH)
+		p.shell(s, "make release PUSH=1 KEY=../cosign.key IMG="+p.image+" RELEASE_TAG="+one.version+" "+one.platforms)
 	}
 }
 

@@ -44,6 +44,7 @@ func TestPublishedRelease(t *testing.T) {
 	p.checkout = filepath.Join(p.work, "checkout")
 	s.step("the programs of a user", p.prepare)
 	s.step("make release builds two versions", p.release)
+	s.step("the command line is a program for each platform", p.programs)
 	s.step("cosign verifies the later version", p.verify)
 	s.step("the lists of modules are SPDX documents", p.lists)
 	s.step("clusterctl init installs the earlier version", p.install)

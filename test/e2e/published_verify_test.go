@@ -6,6 +6,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -14,7 +15,38 @@ import (
 	spdxjson "github.com/spdx/tools-golang/json"
 	"github.com/spdx/tools-golang/spdx/v2/v2_3"
 	"github.com/spdx/tools-golang/spdxlib"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/hack/release/files"
 )
+
+// releasePlatforms are the platforms of the command line.
+var releasePlatforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64",
+	"windows/arm64"}
+
+// programs checks the archives of the command line: each has the licence and a program for its platform.
+func (p *published) programs(s *scenario) {
+	paths, err := filepath.Glob(filepath.Join(p.files(), "kubectl-helmop_*"))
+	s.must(err)
+	archives := slices.DeleteFunc(paths, func(path string) bool { return strings.HasSuffix(path, ".json") })
+	s.Expect(archives).To(gomega.HaveLen(len(releasePlatforms)))
+	krew, err := os.ReadFile(filepath.Join(p.files(), "helmop.krew.yaml"))
+	s.must(err)
+	for _, platform := range releasePlatforms {
+		goos, arch, _ := strings.Cut(platform, "/")
+		name, program := "kubectl-helmop_"+laterVersion+"_"+goos+"_"+arch+".tar.gz", "kubectl-helmop"
+		if goos == "windows" {
+			name, program = strings.TrimSuffix(name, ".tar.gz")+".zip", program+".exe"
+		}
+		data, err := os.ReadFile(filepath.Join(p.files(), name))
+		s.must(err)
+		unpacked, err := files.Unpack(name, data)
+		s.must(err)
+		s.Expect(unpacked).To(gomega.HaveLen(2))
+		s.Expect([]string{unpacked[0].Name, unpacked[1].Name}).To(gomega.Equal([]string{program, "LICENSE"}))
+		s.must(files.CheckExecutable(unpacked[0].Content, goos, arch))
+		s.Expect(string(krew)).To(gomega.ContainSubstring("/" + laterVersion + "/" + name))
+	}
+}
 
 // verify follows docs/releasing.md in a folder with the files of the later version. Each command must fail with another
 // key, and the checksums must not fit a changed file.
@@ -79,7 +111,8 @@ func (p *published) platforms(s *scenario) []string {
 func (p *published) lists(s *scenario) {
 	paths, err := filepath.Glob(filepath.Join(p.files(), "*.spdx.json"))
 	s.must(err)
-	s.Expect(paths).To(gomega.HaveLen(1+2), "documents of the command line, and of the images of the platforms")
+	s.Expect(paths).To(gomega.HaveLen(len(releasePlatforms)+2), "documents of the command line, and of the images of "+
+		"the platforms")
 	for _, path := range paths {
 		text, err := os.Open(path)
 		s.must(err)

@@ -52,6 +52,9 @@ type Options struct {
 	// Controllers are further controllers of Kubernetes to run, see testbed.ManagementOptions.
 	Controllers []string
 
+	// APIServerArgs are further flags of the management cluster's API server, see testbed.ManagementOptions.
+	APIServerArgs []string
+
 	// ManagerArgs are added to the arguments that the Deployment gives to the manager. If a flag occurs twice, the last
 	// one counts.
 	ManagerArgs []string
@@ -185,7 +188,7 @@ func (e *Environment) ensureBinaries(ctx context.Context) error {
 func (e *Environment) startManagement(ctx context.Context) error {
 	var err error
 	opts := testbed.ManagementOptions{Dir: e.dir("management"), Binaries: e.Binaries, Bare: e.opts.Bare,
-		Controllers: e.opts.Controllers, Pool: e.opts.Pool}
+		Controllers: e.opts.Controllers, Pool: e.opts.Pool, APIServerArgs: e.opts.APIServerArgs}
 	if e.opts.Beside != nil {
 		opts.Beside = e.opts.Beside.Management
 	}

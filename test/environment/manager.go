@@ -56,6 +56,18 @@ type Manager struct {
 // then the arguments of Options, then the given ones. If a flag occurs twice, the last one counts. StartManager returns
 // when the manager is ready and serves its metrics.
 func (e *Environment) StartManager(ctx context.Context, args ...string) (*Manager, error) {
+	m, err := e.LaunchManager(ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.WaitReady(ctx, "http://"+m.HealthAddress+"/readyz"); err != nil {
+		return m, err
+	}
+	return m, m.waitDiagnostics(ctx)
+}
+
+// LaunchManager does the same as StartManager, but does not wait. The manager may never become ready.
+func (e *Environment) LaunchManager(ctx context.Context, args ...string) (*Manager, error) {
 	e.mu.Lock()
 	number := len(e.managers)
 	e.mu.Unlock()
@@ -86,10 +98,7 @@ func (e *Environment) StartManager(ctx context.Context, args ...string) (*Manage
 	e.mu.Lock()
 	e.managers = append(e.managers, m)
 	e.mu.Unlock()
-	if err := m.WaitReady(ctx, "http://"+m.HealthAddress+"/readyz"); err != nil {
-		return m, err
-	}
-	return m, m.waitDiagnostics(ctx)
+	return m, nil
 }
 
 // waitDiagnostics waits until the manager serves its metrics. The manager is ready earlier: creating the certificate

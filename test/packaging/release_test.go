@@ -4,8 +4,6 @@
 package packaging
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -14,7 +12,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -231,30 +228,19 @@ func checkCommandLine(t *testing.T, folder string) {
 	t.Helper()
 	name := fmt.Sprintf("kubectl-helmop_%s_linux_%s.tar.gz", releaseVersion, runtime.GOARCH)
 	data := contents(t, folder)[name]
-	plain, err := gzip.NewReader(strings.NewReader(data))
+	all, err := files.Unpack(name, []byte(data))
 	if err != nil {
 		t.Fatal(err)
 	}
 	unpacked := t.TempDir()
 	var names []string
-	for archive := tar.NewReader(plain); ; {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		content, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
-		names = append(names, header.Name)
-		if err := os.WriteFile(filepath.Join(unpacked, header.Name), content, header.FileInfo().Mode()); err != nil {
+	for _, file := range all {
+		names = append(names, file.Name)
+		if err := os.WriteFile(filepath.Join(unpacked, file.Name), file.Content, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !slices.Equal(names, []string{"kubectl-helmop", "LICENSE"}) {
+	if !slices.Equal(names, []string{"kubectl-helmop", "LICENSE"}) || !all[0].Executable {
 		t.Errorf("the archive has %v", names)
 	}
 	out, err := exec.CommandContext(t.Context(), filepath.Join(unpacked, "kubectl-helmop"), "--version").CombinedOutput()

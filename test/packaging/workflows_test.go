@@ -106,7 +106,8 @@ func TestTestWorkflowRunsWhatCIRuns(t *testing.T) {
 			}
 		}
 	}
-	for _, target := range []string{"test-migrations", "test-release", "test-charts", "test-kube-state-metrics"} {
+	for _, target := range []string{"test-permissions", "test-migrations", "test-release", "test-charts",
+		"test-kube-state-metrics"} {
 		if !slices.Contains(targets, target) {
 			t.Errorf("the workflow does not run `make %s`, which no phase of .ci/run covers", target)
 		}

@@ -54,6 +54,8 @@ type ManagementOptions struct {
 	// Objects exist from the start and include Cluster API's kinds and HelmOp. They are taken from the API server of
 	// another Management, after InstallHelmOp. Default: none.
 	Objects apiserver.Objects
+	// APIServerArgs are further flags of kube-apiserver. Default: none.
+	APIServerArgs []string
 	// Beside is another management cluster. Clusters can be moved from it to this one and back. Default: none.
 	Beside *Management
 	// Bare runs neither Cluster API's core manager nor the local provider. The caller then writes the status of Clusters,
@@ -91,7 +93,7 @@ func (m *Management) start(ctx context.Context) error {
 	m.Server, err = apiserver.Start(ctx, apiserver.Options{
 		Name: "management", Dir: m.file("management"), Binaries: m.opts.Binaries,
 		Controllers: true, OnlyControllers: slices.Concat(managementControllers, m.opts.Controllers),
-		Objects: m.opts.Objects,
+		Objects: m.opts.Objects, Args: m.opts.APIServerArgs,
 	})
 	if err != nil {
 		return err

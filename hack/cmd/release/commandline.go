@@ -68,6 +68,9 @@ func (r *release) buildFor(ctx context.Context, goos, arch string, license []byt
 	if err != nil {
 		return err
 	}
+	if err := checkProgram(build, archive); err != nil {
+		return fmt.Errorf("checking %s: %w", build.Archive, err)
+	}
 	if err := r.write(build.Archive, archive); err != nil {
 		return err
 	}
@@ -82,4 +85,18 @@ func (r *release) buildFor(ctx context.Context, goos, arch string, license []byt
 		return err
 	}
 	return r.write(build.Archive+".spdx.json", document)
+}
+
+// checkProgram checks that users of a platform can run what they unpack.
+func checkProgram(build files.Build, archive []byte) error {
+	unpacked, err := files.Unpack(build.Archive, archive)
+	if err != nil {
+		return err
+	}
+	for _, file := range unpacked {
+		if file.Name == build.Binary && file.Executable {
+			return files.CheckExecutable(file.Content, build.OS, build.Arch)
+		}
+	}
+	return fmt.Errorf("it has no program %s", build.Binary)
 }

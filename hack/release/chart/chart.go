@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package chart makes the Helm chart of HelmOp from the kustomizations in config. With the default values, the chart
-// has the same objects as config/default, except the Namespace, which Helm creates. A test compares both.
+// has the same objects as config/default, except the Namespace, which Helm creates. With the value oneNamespace, it has
+// those of config/one-namespace. A test compares both.
 package chart
 
 import (
@@ -30,8 +31,15 @@ var optional = map[string]string{
 	highAvailability: "high-availability", "networkPolicy": "network-policy", "userRoles": "user-roles",
 }
 
-// highAvailability is the value that also changes the Deployment.
-const highAvailability = "highAvailability"
+const (
+	// highAvailability is the value that also changes the Deployment.
+	highAvailability = "highAvailability"
+	// oneNamespace is the value with which the objects are those of the folder oneNamespaceFolder.
+	oneNamespace, oneNamespaceFolder = "oneNamespace", "one-namespace"
+	// servedNamespace is the variable of the folder that has no default, and the action that replaces it.
+	servedNamespace       = "${HELMOP_WATCH_NAMESPACE}"
+	servedNamespaceAction = `{{ required "oneNamespace needs settings.watchNamespace" .Values.settings.watchNamespace }}`
+)
 
 // Options describe the chart.
 type Options struct {
@@ -57,7 +65,11 @@ func Files(options Options) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	made := &maker{options: options, files: map[string][]byte{
+	narrow, err := build(options.Config, oneNamespaceFolder)
+	if err != nil {
+		return nil, err
+	}
+	made := &maker{options: options, narrow: narrow, files: map[string][]byte{
 		"LICENSE":                options.License,
 		"README.md":              []byte(readme),
 		"templates/_helpers.tpl": []byte(helpers),
@@ -75,8 +87,10 @@ func Files(options Options) (map[string][]byte, error) {
 
 // maker collects the files of a chart.
 type maker struct {
-	options  Options
-	files    map[string][]byte
+	options Options
+	files   map[string][]byte
+	// narrow are the objects of a manager of one namespace.
+	narrow   []*unstructured.Unstructured
 	settings []setting
 	// resources, tolerations and podAnnotations are the defaults of these values.
 	resources, tolerations, podAnnotations any
@@ -111,31 +125,47 @@ func (m *maker) objects(plain []*unstructured.Unstructured, components map[strin
 			if err != nil {
 				return err
 			}
+			if !contains(m.narrow, object) {
+				text = fmt.Sprintf("{{- if not .Values.%s.enabled }}\n%s{{- end }}\n", oneNamespace, text)
+			}
 			roles = append(roles, text)
 		}
 	}
 	m.files["templates/rbac.yaml"] = []byte(strings.Join(roles, "---\n"))
 	for value, folder := range optional {
-		var added []string
-		for _, object := range components[value] {
-			if slices.ContainsFunc(plain, func(one *unstructured.Unstructured) bool {
-				return one.GetKind() == object.GetKind() && one.GetName() == object.GetName()
-			}) {
-				continue
-			}
-			text, err := marshal(object)
-			if err != nil {
-				return err
-			}
-			added = append(added, text)
+		if err := m.added(value, folder, plain, components[value]); err != nil {
+			return err
 		}
-		if len(added) == 0 {
-			return fmt.Errorf("config/%s adds no object", folder)
-		}
-		m.files["templates/"+folder+".yaml"] = fmt.Appendf(nil, "{{- if .Values.%s.enabled }}\n%s{{- end }}\n", value,
-			strings.Join(added, "---\n"))
 	}
+	return m.added(oneNamespace, oneNamespaceFolder, plain, m.narrow)
+}
+
+// added writes the template of the objects that a value enables: those that a folder of config adds to the plain ones.
+func (m *maker) added(value, folder string, plain, all []*unstructured.Unstructured) error {
+	var added []string
+	for _, object := range all {
+		if contains(plain, object) {
+			continue
+		}
+		text, err := marshal(object)
+		if err != nil {
+			return err
+		}
+		added = append(added, strings.ReplaceAll(text, servedNamespace, servedNamespaceAction))
+	}
+	if len(added) == 0 {
+		return fmt.Errorf("config/%s adds no object", folder)
+	}
+	m.files["templates/"+folder+".yaml"] = fmt.Appendf(nil, "{{- if .Values.%s.enabled }}\n%s{{- end }}\n", value,
+		strings.Join(added, "---\n"))
 	return nil
+}
+
+// contains reports whether objects have one of the kind and name of an object.
+func contains(objects []*unstructured.Unstructured, object *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(objects, func(one *unstructured.Unstructured) bool {
+		return one.GetKind() == object.GetKind() && one.GetName() == object.GetName()
+	})
 }
 
 // crd writes a CustomResourceDefinition as a file that is not a template, because its texts have braces.

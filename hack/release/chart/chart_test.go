@@ -78,11 +78,15 @@ func rendered(t *testing.T, namespace string, values map[string]any) (map[string
 	return objects, nil
 }
 
-// installed returns the objects that kustomize builds, with the defaults of the variables, in a namespace. They have
-// the image of the chart, and no Namespace.
-func installed(t *testing.T, namespace string, components ...string) map[string]map[string]any {
+// servedVariable matches the variable with the namespace that the manager serves, with and without a default.
+var servedVariable = regexp.MustCompile(`\$\{HELMOP_WATCH_NAMESPACE(:=[^{}]*)?\}`)
+
+// installed returns the objects that kustomize builds from a folder, with the defaults of the variables, in a
+// namespace. The manager serves the namespace served, or all if served is empty. The objects have the image of the
+// chart, and no Namespace.
+func installed(t *testing.T, namespace, served, folder string, components ...string) map[string]map[string]any {
 	t.Helper()
-	built, err := build(os.DirFS(configFolder), "default", components...)
+	built, err := build(os.DirFS(configFolder), folder, components...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,11 +100,16 @@ func installed(t *testing.T, namespace string, components ...string) map[string]
 			annotations[keepAnnotation] = "keep"
 			one.SetAnnotations(annotations)
 		}
-		data, err := yaml.Marshal(withDefaults(one.Object))
+		data, err := yaml.Marshal(one.Object)
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := strings.ReplaceAll(string(data), "namespace: helmop-system\n", "namespace: "+namespace+"\n")
+		text := string(data)
+		if served != "" {
+			text = servedVariable.ReplaceAllString(text, served)
+		}
+		text = variable.ReplaceAllString(text, "$2")
+		text = strings.ReplaceAll(text, "namespace: helmop-system\n", "namespace: "+namespace+"\n")
 		text = strings.ReplaceAll(text, "ghcr.io/helmop/cluster-api-helmop-controller:dev",
 			"registry.example/team/manager:v1.2.3")
 		var object map[string]any
@@ -116,14 +125,21 @@ func installed(t *testing.T, namespace string, components ...string) map[string]
 func TestChartEqualsKustomize(t *testing.T) {
 	t.Parallel()
 	on := map[string]any{"enabled": true}
+	served := map[string]any{"watchNamespace": "fleet"}
+	hardened := []string{"high-availability", "network-policy", "user-roles"}
 	for _, test := range []struct {
-		name       string
-		values     map[string]any
-		components []string
+		name, folder, served string
+		values               map[string]any
+		components           []string
 	}{
-		{name: "default"},
-		{name: "hardened", values: map[string]any{"highAvailability": on, "networkPolicy": on, "userRoles": on},
-			components: []string{"high-availability", "network-policy", "user-roles"}},
+		{name: "default", folder: "default"},
+		{name: "hardened", folder: "default", components: hardened,
+			values: map[string]any{"highAvailability": on, "networkPolicy": on, "userRoles": on}},
+		{name: "one namespace", folder: "one-namespace", served: "fleet",
+			values: map[string]any{"oneNamespace": on, "settings": served}},
+		{name: "one namespace, hardened", folder: "one-namespace", served: "fleet", components: hardened,
+			values: map[string]any{"oneNamespace": on, "settings": served, "highAvailability": on, "networkPolicy": on,
+				"userRoles": on}},
 	} {
 		for _, namespace := range []string{"helmop-system", "other"} {
 			t.Run(test.name+" in "+namespace, func(t *testing.T) {
@@ -132,7 +148,7 @@ func TestChartEqualsKustomize(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				want := installed(t, namespace, test.components...)
+				want := installed(t, namespace, test.served, test.folder, test.components...)
 				if len(want) < 8 {
 					t.Fatalf("%d objects", len(want))
 				}
@@ -141,6 +157,15 @@ func TestChartEqualsKustomize(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestOneNamespaceNeedsANamespace checks that the chart does not render a manager without any namespace to serve.
+func TestOneNamespaceNeedsANamespace(t *testing.T) {
+	t.Parallel()
+	_, err := rendered(t, "helmop-system", map[string]any{"oneNamespace": map[string]any{"enabled": true}})
+	if err == nil || !strings.Contains(err.Error(), "oneNamespace needs settings.watchNamespace") {
+		t.Errorf("the error is %v", err)
 	}
 }
 

@@ -98,6 +98,11 @@ networkPolicy:
 userRoles:
   enabled: false
 
+# The manager serves only the namespace in settings.watchNamespace, and has no rights in other namespaces, see
+# docs/multi-tenancy.md.
+oneNamespace:
+  enabled: false
+
 # The CustomResourceDefinitions. Helm keeps them on uninstallation, because HelmOps would be deleted with them.
 crds:
   enabled: true

@@ -10,7 +10,9 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 )
@@ -23,6 +25,8 @@ type File struct {
 	Executable bool
 	// Content is the content.
 	Content []byte
+	// Modified is the time that Unpack found. Archive ignores it.
+	Modified time.Time
 }
 
 func (f File) mode() int64 {
@@ -91,4 +95,52 @@ func zipped(modified time.Time, files []File) ([]byte, error) {
 		return nil, err
 	}
 	return buffer.Bytes(), nil
+}
+
+// Unpack returns the files of an archive that Archive made, in their order.
+func Unpack(name string, archive []byte) ([]File, error) {
+	if strings.HasSuffix(name, ".zip") {
+		return unzipped(archive)
+	}
+	plain, err := gzip.NewReader(bytes.NewReader(archive))
+	if err != nil {
+		return nil, err
+	}
+	var found []File
+	for files := tar.NewReader(plain); ; {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return found, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		content, err := io.ReadAll(files)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, File{Name: header.Name, Executable: header.Mode&0o111 != 0, Content: content,
+			Modified: header.ModTime.UTC()})
+	}
+}
+
+func unzipped(archive []byte) ([]File, error) {
+	files, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		return nil, err
+	}
+	var found []File
+	for _, entry := range files.File {
+		r, err := entry.Open()
+		if err != nil {
+			return nil, err
+		}
+		content, err := io.ReadAll(r)
+		if err = errors.Join(err, r.Close()); err != nil {
+			return nil, err
+		}
+		found = append(found, File{Name: entry.Name, Executable: entry.Mode()&0o111 != 0, Content: content,
+			Modified: entry.Modified.UTC()})
+	}
+	return found, nil
 }

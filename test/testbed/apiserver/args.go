@@ -102,7 +102,7 @@ func (s *Server) apiServerArgs() []string {
 		// Without the controller that creates default ServiceAccounts, this plugin would refuse every Pod.
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
-	return args
+	return append(args, s.opts.Args...)
 }
 
 func (s *Server) controllersArgs(kubeconfig string) []string {

@@ -43,6 +43,8 @@ type Options struct {
 	// KwokNodes is the number of simulated nodes, named node-0 and so on, on which Pods seem to run. A number above 0
 	// runs kube-controller-manager with all its controllers, and kube-scheduler. It implies Controllers.
 	KwokNodes int
+	// Args are further flags of kube-apiserver.
+	Args []string
 }
 
 // Server is a running control plane. Its methods may be called concurrently.

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package permissions compares the RBAC rules of a ServiceAccount with the requests that the ServiceAccount sent to API
-// servers. A test can so fail if a role grants permissions that are not used.
+// servers. A test can so fail if a role grants permissions that are not used. It also takes single permissions away
+// from rules, and finds the messages of API servers about missing permissions.
 package permissions
 
 import (
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -42,8 +44,8 @@ func (p Permission) String() string {
 	return text
 }
 
-// grants reports whether a role with p permits q.
-func (p Permission) grants(q Permission) bool {
+// Grants reports whether a role with p permits q.
+func (p Permission) Grants(q Permission) bool {
 	return (p.Namespace == "" || p.Namespace == q.Namespace) && matches(p.Group, q.Group) &&
 		matches(p.Resource, q.Resource) && matches(p.Verb, q.Verb)
 }
@@ -104,13 +106,13 @@ func check(granted []Permission, needed map[Permission]bool, exceptions map[Perm
 	for _, permission := range granted {
 		used := false
 		for permissionNeeded := range needed {
-			used = used || permission.grants(permissionNeeded)
+			used = used || permission.Grants(permissionNeeded)
 		}
 		if _, except := exceptions[permission]; !used && !except {
 			errs = append(errs, fmt.Errorf("a role grants %q, but no request used it: remove the rule", permission))
 		}
 		for _, other := range granted {
-			if other != permission && other.grants(permission) {
+			if other != permission && other.Grants(permission) {
 				errs = append(errs, fmt.Errorf("a role grants %q, but %q covers it: remove the rule", permission, other))
 			}
 		}
@@ -123,6 +125,49 @@ func check(granted []Permission, needed map[Permission]bool, exceptions map[Perm
 	}
 	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
+}
+
+// refusal matches the message of an API server about a request that RBAC refuses.
+var refusal = regexp.MustCompile(
+	`cannot (\w+) resource "([^"]+)" in API group "([^"]*)"(?: in the namespace "([^"]+)")?`)
+
+// Refused returns the permissions that API servers found missing, from a text with their messages, such as a log. The
+// quotes of the messages may be escaped. Each permission occurs once.
+func Refused(text string) []Permission {
+	var all []Permission
+	for _, found := range refusal.FindAllStringSubmatch(strings.ReplaceAll(text, `\`, ""), -1) {
+		p := Permission{Verb: found[1], Resource: found[2], Group: found[3], Namespace: found[4]}
+		if !slices.Contains(all, p) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// Without returns rules that grant the same as the given ones, except for one verb on one resource.
+func Without(rules []rbacv1.PolicyRule, group, resource, verb string) []rbacv1.PolicyRule {
+	var kept []rbacv1.PolicyRule
+	for _, rule := range rules {
+		if !slices.Contains(rule.APIGroups, group) || !slices.Contains(rule.Resources, resource) ||
+			!slices.Contains(rule.Verbs, verb) {
+			kept = append(kept, rule)
+			continue
+		}
+		others := func(all []string, except string) []string {
+			return slices.DeleteFunc(slices.Clone(all), func(one string) bool { return one == except })
+		}
+		otherGroups, otherResources, otherVerbs := rule, rule, rule
+		otherGroups.APIGroups = others(rule.APIGroups, group)
+		otherResources.APIGroups, otherResources.Resources = []string{group}, others(rule.Resources, resource)
+		otherVerbs.APIGroups, otherVerbs.Resources = []string{group}, []string{resource}
+		otherVerbs.Verbs = others(rule.Verbs, verb)
+		for _, part := range []rbacv1.PolicyRule{otherGroups, otherResources, otherVerbs} {
+			if len(part.APIGroups) > 0 && len(part.Resources) > 0 && len(part.Verbs) > 0 {
+				kept = append(kept, part)
+			}
+		}
+	}
+	return kept
 }
 
 // Granted reads manifests and returns the permissions that their bindings give to a ServiceAccount. A rule with

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
@@ -140,5 +143,49 @@ metadata: {name: a, namespace: ns}
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	const log = `E1 err="User \"u\" cannot list resource \"things\" in API group \"g\" at the cluster scope"
+E2 err="\\\"u\\\" cannot get resource \\\"secrets\\\" in API group \\\"\\\" in the namespace \\\"ns\\\""
+{"message": "User "u" cannot patch resource "things/status" in API group "g" in the namespace "ns": more"}
+E3 err="User \"u\" cannot list resource \"things\" in API group \"g\" at the cluster scope"
+E4 err="things.g \"a\" is forbidden: a policy denied the request"`
+	want := []Permission{
+		{Verb: "list", Resource: "things", Group: "g"}, {Verb: "get", Resource: "secrets", Namespace: "ns"},
+		{Verb: "patch", Resource: "things/status", Group: "g", Namespace: "ns"},
+	}
+	if got := Refused(log); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestWithout(t *testing.T) {
+	t.Parallel()
+	rule := func(groups, resources, verbs string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: strings.Split(groups, ","), Resources: strings.Split(resources, ","),
+			Verbs: strings.Split(verbs, ",")}
+	}
+	type rules = []rbacv1.PolicyRule
+	for name, test := range map[string]struct{ rules, want rules }{
+		"another group":    {rules{rule("h", "a", "get")}, rules{rule("h", "a", "get")}},
+		"another resource": {rules{rule("g", "b,*", "get")}, rules{rule("g", "b,*", "get")}},
+		"another verb":     {rules{rule("g", "a", "list")}, rules{rule("g", "a", "list")}},
+		"nothing else":     {rules{rule("g", "a", "get")}, nil},
+		"one of each": {rules{rule("g,h", "a,b", "get,list"), rule("h", "a", "get")}, rules{
+			rule("h", "a,b", "get,list"), rule("g", "b", "get,list"), rule("g", "a", "list"), rule("h", "a", "get"),
+		}},
+		"in two rules": {rules{rule("g", "a", "get,list"), rule("g", "a,b", "get")},
+			rules{rule("g", "a", "list"), rule("g", "b", "get")}},
+	} {
+		before := fmt.Sprint(test.rules)
+		if diff := cmp.Diff(test.want, Without(test.rules, "g", "a", "get")); diff != "" {
+			t.Errorf("%s (-want, +got):\n%s", name, diff)
+		}
+		if before != fmt.Sprint(test.rules) {
+			t.Errorf("%s: the given rules are now %v", name, test.rules)
+		}
 	}
 }
