@@ -205,7 +205,8 @@ func (u *upgrade) check(ctx context.Context, versions []apilifecycle.Version, ke
 	}
 	release.Present.Definitions = definitions
 	for i := range steps {
-		steps[i].Rendered.Definitions, err = u.withChart(definitions, files[i], steps[i].Rendered.Objects)
+		steps[i].Rendered.Definitions, err = definitionsAfter(definitions, files[i], steps[i].Rendered.Objects,
+			u.replacesCRDs())
 		if err != nil {
 			return nil, err
 		}
@@ -315,30 +316,22 @@ func (u *upgrade) definitions(ctx context.Context, objects []*unstructured.Unstr
 	return definitions, err
 }
 
-// withChart returns the definitions of the cluster after a rendering is applied: with those in templates, and those in
-// the folders crds that are missing or would be replaced.
-func (u *upgrade) withChart(cluster apilifecycle.Definitions, files, rendered []*unstructured.Unstructured) (
-	apilifecycle.Definitions, error,
-) {
-	_, options := releasespec.DesiredOf(u.release.HelmOpRelease)
-	policy := options.Install.CRDs
-	if u.present.Revision > 0 {
-		policy = options.Upgrade.CRDs
-	}
+// definitionsAfter returns the definitions of a cluster after a rendering is applied: with those in templates, and with
+// those in the folders crds that are missing or, if so, replaced.
+func definitionsAfter(cluster apilifecycle.Definitions, files, rendered []*unstructured.Unstructured,
+	replaces bool,
+) (apilifecycle.Definitions, error) {
 	all := apilifecycle.Definitions{}
+	if replaces {
+		maps.Copy(all, cluster)
+	}
 	for _, object := range files {
 		if err := addDefinition(all, object); err != nil {
 			return nil, err
 		}
 	}
-	if policy != model.CRDsCreateReplace {
+	if !replaces {
 		maps.Copy(all, cluster)
-	} else {
-		for kind, definition := range cluster {
-			if all[kind] == nil {
-				all[kind] = definition
-			}
-		}
 	}
 	for _, object := range rendered {
 		if err := addDefinition(all, object); err != nil {
@@ -346,6 +339,15 @@ func (u *upgrade) withChart(cluster apilifecycle.Definitions, files, rendered []
 		}
 	}
 	return all, nil
+}
+
+// replacesCRDs reports whether the next action replaces the objects in the folders crds.
+func (u *upgrade) replacesCRDs() bool {
+	_, options := releasespec.DesiredOf(u.release.HelmOpRelease)
+	if u.present.Revision > 0 {
+		return options.Upgrade.CRDs == model.CRDsCreateReplace
+	}
+	return options.Install.CRDs == model.CRDsCreateReplace
 }
 
 // addDefinition adds an object if it is a CustomResourceDefinition.
