@@ -74,6 +74,14 @@ func (u *Upgraded) of(capabilities *chartutil.Capabilities) error {
 	return nil
 }
 
+// ExcludingConstraint returns the kubeVersion of a chart if it excludes a version of Kubernetes; empty otherwise.
+func ExcludingConstraint(chrt *chart.Chart, version string) string {
+	if wanted := chrt.Metadata.KubeVersion; wanted != "" && !chartutil.IsCompatibleRange(wanted, version) {
+		return wanted
+	}
+	return ""
+}
+
 // kindIn returns the kind in an entry of a VersionSet: GROUP/VERSION/KIND or VERSION/KIND. It returns false for an
 // entry without a kind. Only kinds have upper case letters.
 func kindIn(served string) (schema.GroupVersionKind, bool) {

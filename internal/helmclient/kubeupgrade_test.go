@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -40,5 +41,15 @@ func TestUpgradedCapabilities(t *testing.T) {
 	upgraded.KubeVersion = "new"
 	if err := upgraded.of(capabilities); err == nil {
 		t.Error("a malformed version is accepted")
+	}
+}
+
+func TestExcludingConstraint(t *testing.T) {
+	t.Parallel()
+	for constraint, want := range map[string]string{"": "", ">=1.30": "", "<1.37.0-0": "<1.37.0-0", "<=1.36": "<=1.36"} {
+		chrt := &chart.Chart{Metadata: &chart.Metadata{KubeVersion: constraint}}
+		if got := ExcludingConstraint(chrt, "v1.37.0"); got != want {
+			t.Errorf("%q: got %q", constraint, got)
+		}
 	}
 }

@@ -133,7 +133,8 @@ func (p *Previewer) preview(ctx context.Context, helmOp *addonsv1.HelmOp, cluste
 ) {
 	release, err := p.Release(ctx, helmOp, cluster)
 	if err == nil && release.unresolved == nil {
-		result.ApprovalHash, err = approval.HashOfSpec(apiutil.TitleOf(helmOp.Namespace, cluster), &release.HelmOpRelease.Spec)
+		result.ApprovalHash, err = approval.HashOfSpec(apiutil.TitleOf(helmOp.Namespace, cluster),
+			&release.HelmOpRelease.Spec)
 	}
 	if err == nil {
 		result.Outcome, err = p.outcome(ctx, release, child, key)

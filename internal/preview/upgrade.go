@@ -11,7 +11,6 @@ import (
 	"maps"
 	"slices"
 
-	"helm.sh/helm/v3/pkg/chartutil"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -261,8 +260,7 @@ func (u *upgrade) render(ctx context.Context, step *upgradecheck.Step) ([]*unstr
 		return nil, err
 	}
 	version := u.exact(step.Version)
-	if wanted := chart.Metadata.KubeVersion; wanted != "" && !chartutil.IsCompatibleRange(wanted, version) {
-		step.Constraint = wanted
+	if step.Constraint = helmclient.ExcludingConstraint(chart, version); step.Constraint != "" {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)

@@ -85,7 +85,8 @@ func TestGroupUpgrades(t *testing.T) {
 			Findings: []upgradecheck.Finding{{Message: message}}}}
 	}
 	groups, err := GroupUpgrades([]UpgradeResult{of("prod-1", StateClear, "a"),
-		of("prod-2", StateToDo, "the release has prod-2"), of("prod-4", StateFailed, ""), of("prod-3", StateToDo, "the release has prod-3")})
+		of("prod-2", StateToDo, "the release has prod-2"), of("prod-4", StateFailed, ""),
+		of("prod-3", StateToDo, "the release has prod-3")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -155,6 +155,8 @@ func wayOut(release *Release, one problem, known apilifecycle.Lifecycle, isToDo 
 		return "nothing: the chart does not use the API any more"
 	case one.stage == apilifecycle.Deprecated:
 		return "nothing before this upgrade; later, set spec.source.ref to " + other
+	case !isToDo && one.hook:
+		return "nothing before this upgrade: HelmOp's next upgrade of the release replaces the hook"
 	case !isToDo:
 		return "nothing before this upgrade: the chart does not use the API any more. HelmOp's next upgrade of the " +
 			"release finds the objects in the version that the cluster serves; until then, drift detection cannot check them"
