@@ -10,7 +10,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradecheck"
 )
 
@@ -73,6 +75,38 @@ func TestExact(t *testing.T) {
 		u := &upgrade{version: version, to: apilifecycle.Version{Major: 1, Minor: 37}}
 		if got := u.exact(apilifecycle.Version{Major: 1, Minor: 36}) + " " + u.exact(u.to); got != want {
 			t.Errorf("%s: got %s, want %s", version, got, want)
+		}
+	}
+}
+
+// TestArtifactOfStep expects the artifact for each step or, if HelmOp upgrades the release ahead, for the last one.
+func TestArtifactOfStep(t *testing.T) {
+	t.Parallel()
+	helmOp := &addonsv1.HelmOp{}
+	for _, tag := range []string{"v1.36.0", "v1.37.0"} {
+		source := helmOp.Spec.Source
+		source.Ref = addonsv1.ArtifactReference{Tag: tag}
+		digest, err := apiutil.SourceDigest(&source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		helmOp.Status.Artifact = &addonsv1.ArtifactStatus{SourceDigest: digest,
+			ResolvedArtifact: addonsv1.ResolvedArtifact{Version: tag}}
+		for _, isAhead := range []bool{false, true} {
+			u := &upgrade{Previewer: New(Options{}), version: "v1.37", to: apilifecycle.Version{Major: 1, Minor: 37},
+				release: &Release{HelmOp: helmOp, HelmOpRelease: &addonsv1.HelmOpRelease{}, isAhead: isAhead,
+					refAt: func(version string) (addonsv1.ArtifactReference, error) {
+						return addonsv1.ArtifactReference{Tag: version}, nil
+					}}}
+			release, err := u.at(t.Context(), apilifecycle.Version{Major: 1, Minor: 36})
+			if isKnown := isAhead == (tag == "v1.37.0"); (err == nil) != isKnown {
+				t.Errorf("ahead %t, %s is known: got %v", isAhead, tag, err)
+			} else if isKnown && release.HelmOpRelease.Spec.Artifact.Version != tag {
+				t.Errorf("ahead %t: got %+v", isAhead, release.HelmOpRelease.Spec.Artifact)
+			}
+			if u.release.HelmOpRelease.Spec.Artifact.Version != "" {
+				t.Error("the present release changed")
+			}
 		}
 	}
 }

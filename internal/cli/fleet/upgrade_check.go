@@ -284,8 +284,8 @@ func (c *UpgradeCheck) text() string {
 
 // counts returns the numbers of releases.
 func (c *UpgradeCheck) counts() string {
-	return countsOf("no HelmOp selects a Cluster", []count{{c.ToDo, "with something to do"}, {c.Clear, "nothing to do"},
-		{c.NotReady, "not ready"}, {c.Failed, "failed"}})
+	return countsOf("no HelmOp selects a Cluster", []count{{c.ToDo, "with something to do"},
+		{c.Clear, "with nothing to do"}, {c.NotReady, "not ready"}, {c.Failed, "failed"}})
 }
 
 // writeUpgrade writes the result of a group of Clusters, one of so many.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,6 +41,12 @@ func gadgets() *apiextensionsv1.CustomResourceDefinition {
 				{Name: "v1", Served: true, Storage: true, Schema: schema}}}}
 }
 
+// installGadgets installs the definition once, and errGadgets is its error.
+var (
+	installGadgets sync.Once
+	errGadgets     error
+)
+
 // upgradeBed is a previewBed with the chart "addon" in two versions, and with the HelmOps "old", which has the first
 // version and is installed, and "new", which has the second one from the second step of an upgrade.
 type upgradeBed struct {
@@ -51,11 +58,15 @@ func newUpgradeBed(t *testing.T, name string) *upgradeBed {
 	t.Helper()
 	b := &upgradeBed{previewBed: newPreviewBed(t, name)}
 	server := sharedServer.Server(t)
-	if _, err := envtest.InstallCRDs(server.RESTConfig(),
-		envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{gadgets()}}); err != nil {
+	// The tests share the server.
+	installGadgets.Do(func() {
+		_, errGadgets = envtest.InstallCRDs(server.RESTConfig(),
+			envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{gadgets()}})
+	})
+	err := errGadgets
+	if err != nil {
 		t.Fatal(err)
 	}
-	var err error
 	if b.now, err = apilifecycle.ParseVersion(server.Version()); err != nil {
 		t.Fatal(err)
 	}
