@@ -64,6 +64,13 @@ func (d *DryRun) Objects() ([]*unstructured.Unstructured, error) {
 func (c *Client) Render(ctx context.Context, target model.Target, desired model.Desired, options model.Options,
 	chrt *chart.Chart, values map[string]any,
 ) (DryRun, error) {
+	return c.renderFor(ctx, target, desired, options, chrt, values, nil)
+}
+
+// renderFor renders a release. change may change what templates see of the cluster; nil changes nothing.
+func (c *Client) renderFor(ctx context.Context, target model.Target, desired model.Desired, options model.Options,
+	chrt *chart.Chart, values map[string]any, change func(*chartutil.Capabilities) error,
+) (DryRun, error) {
 	logs := &helmerr.LogBuffer{Redactor: helmerr.NewRedactor(values, options.SecretValues)}
 	observation, err := c.Observe(ctx, target, desired.Namespace, desired.Name)
 	if err != nil {
@@ -81,6 +88,11 @@ func (c *Client) Render(ctx context.Context, target model.Target, desired model.
 	s.renderer = c.renderer
 	if s.records != nil {
 		defer s.records.Release()
+	}
+	if change != nil {
+		if err := change(s.config.Capabilities); err != nil {
+			return DryRun{}, newActError(verb, err, s, logs)
+		}
 	}
 	rendered, err := s.dryRun(ctx, job{desired: desired, options: options, chart: chrt, values: values}, next)
 	if err != nil {

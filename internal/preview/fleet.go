@@ -77,25 +77,40 @@ func (p *Previewer) Clusters(ctx context.Context, helmOp *addonsv1.HelmOp, clust
 		return nil, err
 	}
 	results := make([]Result, len(clusters))
+	atOnce(clusters, func(i int, cluster client.ObjectKey) {
+		title := apiutil.TitleOf(helmOp.Namespace, cluster)
+		results[i] = Result{Cluster: title, Release: apiutil.ChildName(helmOp.Name, title)}
+		child := children[results[i].Release]
+		if number, pinned := apiutil.PinOf(child); pinned {
+			results[i].Outcome = Outcome{State: StatePinned,
+				Message: fmt.Sprintf("pinned to HelmOp revision %d, so the change does not reach it", number)}
+		} else {
+			p.preview(ctx, helmOp, cluster, child, key, &results[i])
+		}
+	})
+	return results, nil
+}
+
+// atOnce calls a function for each Cluster, for some at the same time.
+func atOnce(clusters []client.ObjectKey, do func(i int, cluster client.ObjectKey)) {
 	var group errgroup.Group
 	group.SetLimit(clustersAtOnce)
 	for i, cluster := range clusters {
 		group.Go(func() error {
-			title := apiutil.TitleOf(helmOp.Namespace, cluster)
-			results[i] = Result{Cluster: title, Release: apiutil.ChildName(helmOp.Name, title)}
-			child := children[results[i].Release]
-			if number, pinned := apiutil.PinOf(child); pinned {
-				results[i].Outcome = Outcome{State: StatePinned,
-					Message: fmt.Sprintf("pinned to HelmOp revision %d, so the change does not reach it", number)}
-			} else {
-				p.preview(ctx, helmOp, cluster, child, key, &results[i])
-			}
+			do(i, cluster)
 			return nil
 		})
 	}
 	// The functions return no errors.
 	_ = group.Wait()
-	return results, nil
+}
+
+// stateOf returns the state of a Cluster for which there is an error instead of a result.
+func stateOf(err error) State {
+	if errors.Is(err, ErrNoKubeconfig) || errors.Is(err, errNotReady) {
+		return StateNotReady
+	}
+	return StateFailed
 }
 
 // children returns the HelmOpReleases of a HelmOp by their names.
@@ -118,16 +133,14 @@ func (p *Previewer) preview(ctx context.Context, helmOp *addonsv1.HelmOp, cluste
 ) {
 	release, err := p.Release(ctx, helmOp, cluster)
 	if err == nil && release.unresolved == nil {
-		result.ApprovalHash, err = approval.HashOfSpec(apiutil.TitleOf(helmOp.Namespace, cluster), &release.HelmOpRelease.Spec)
+		result.ApprovalHash, err = approval.HashOfSpec(apiutil.TitleOf(helmOp.Namespace, cluster),
+			&release.HelmOpRelease.Spec)
 	}
 	if err == nil {
 		result.Outcome, err = p.outcome(ctx, release, child, key)
 	}
-	switch {
-	case errors.Is(err, ErrNoKubeconfig), errors.Is(err, errNotReady):
-		result.Outcome = Outcome{State: StateNotReady, Message: err.Error()}
-	case err != nil:
-		result.Outcome = Outcome{State: StateFailed, Message: err.Error()}
+	if err != nil {
+		result.Outcome = Outcome{State: stateOf(err), Message: err.Error()}
 	}
 	result.Deferred = whyDeferred(release, &result.Outcome, time.Now())
 }

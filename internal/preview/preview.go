@@ -87,9 +87,15 @@ type Previewer struct {
 
 	// resolved are the artifacts of references that the Previewer resolved, signed are the results of verifications, and
 	// charts are the charts that the Previewer pulled.
-	resolved once[addonsv1.ArtifactReference, *addonsv1.ArtifactStatus]
+	resolved once[reference, *addonsv1.ArtifactStatus]
 	signed   once[string, Signed]
 	charts   once[string, *bundle.Chart]
+}
+
+// reference is a reference of a HelmOp.
+type reference struct {
+	helmOp client.ObjectKey
+	addonsv1.ArtifactReference
 }
 
 // New returns a Previewer.
@@ -122,6 +128,10 @@ type Release struct {
 	kubernetesVersion string
 	// clusterAnnotations are those of the Cluster.
 	clusterAnnotations map[string]string
+	// refAt returns the reference to the artifact for a version of Kubernetes.
+	refAt func(version string) (addonsv1.ArtifactReference, error)
+	// isAhead means that HelmOp upgrades the release before Kubernetes.
+	isAhead bool
 }
 
 // Release renders the values and the options of a HelmOp for a Cluster. clusterlink.Management is the management
@@ -153,7 +163,13 @@ func (p *Previewer) Release(ctx context.Context, helmOp *addonsv1.HelmOp, key cl
 	}
 	release := &Release{HelmOp: helmOp, IsSelected: isSelected, IsReady: apiutil.IsInitialized(cluster),
 		Values: values.Values, SecretValues: secretValues, kubernetesVersion: chosen.Version,
-		clusterAnnotations: object.GetAnnotations()}
+		clusterAnnotations: object.GetAnnotations(),
+		refAt: func(version string) (addonsv1.ArtifactReference, error) {
+			variant, err := program.Variants.Of(cluster.Labels, version)
+			return variant.Ref, err
+		},
+		isAhead: program.Ahead && key.Namespace == helmOp.Namespace && cluster.Spec.Topology.IsDefined(),
+	}
 	if release.postRender, err = releasespec.PostRender(values.PostRender); err != nil {
 		return nil, err
 	}
@@ -205,7 +221,8 @@ func (p *Previewer) artifactOf(ctx context.Context, helmOp *addonsv1.HelmOp,
 		}
 	}
 	if p.Resolves {
-		found, err := p.resolved.get(ref, func() (*addonsv1.ArtifactStatus, error) {
+		of := reference{client.ObjectKeyFromObject(helmOp), ref}
+		found, err := p.resolved.get(of, func() (*addonsv1.ArtifactStatus, error) {
 			return resolution.Lookup(ctx, p.Registry, p.Verifier, p.references, helmOp, ref)
 		})
 		if err != nil {

@@ -5,11 +5,7 @@ package preview
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -17,7 +13,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/approval"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
@@ -38,10 +33,14 @@ const (
 	StatePinned State = "Pinned"
 	// StateFailed means that there is no preview of the Cluster. The message says why.
 	StateFailed State = "Failed"
+
+	// StateToDo means that something must be done before an upgrade of Kubernetes, and StateClear that nothing must.
+	StateToDo  State = "ToDo"
+	StateClear State = "Clear"
 )
 
 // states are all states, the most important first.
-var states = []State{StateFailed, StateDiffers, StateNotReady, StatePinned, StateSame}
+var states = []State{StateFailed, StateDiffers, StateToDo, StateNotReady, StatePinned, StateSame, StateClear}
 
 // Outcome is the preview of a release in a Cluster, without secrets unless they were asked for.
 type Outcome struct {
@@ -208,59 +207,22 @@ func diffOf(ref inventory.Ref, before, after map[string]any) (string, error) {
 // GroupResults puts Clusters with the same outcome together, the largest group of the most important state first. The
 // names of a Cluster and of its HelmOpRelease, and the digests of secrets, do not count.
 func GroupResults(results []Result) ([]Group, error) {
-	var groups []*grouping
-	index := map[string]*grouping{}
+	all := make([]named[Outcome], 0, len(results))
 	for i := range results {
-		result := &results[i]
-		data, err := json.Marshal(withoutDiffs(&result.Outcome))
-		if err != nil {
-			return nil, err
-		}
-		exact, err := json.Marshal(&result.Outcome)
-		if err != nil {
-			return nil, err
-		}
-		sum := sha256.Sum256([]byte(generalize(string(data), result.Cluster, result.Release)))
-		hash := hex.EncodeToString(sum[:])
-		group := index[hash]
-		if group == nil {
-			group = &grouping{Group: Group{Hash: hash, Outcome: result.Outcome}, first: result, exact: string(exact)}
-			index[hash] = group
-			groups = append(groups, group)
-		}
-		group.Clusters = append(group.Clusters, result.Cluster)
-		group.isGeneral = group.isGeneral || group.exact != string(exact)
+		all = append(all, named[Outcome]{results[i].Cluster, results[i].Release, &results[i].Outcome})
 	}
-	all := make([]Group, 0, len(groups))
-	for _, group := range groups {
-		if group.isGeneral {
-			if err := group.generalize(); err != nil {
-				return nil, err
-			}
-		}
-		slices.Sort(group.Clusters)
-		all = append(all, group.Group)
+	found, err := alike(all, withoutDiffs)
+	if err != nil {
+		return nil, err
 	}
-	slices.SortStableFunc(all, func(a, b Group) int {
-		return cmp.Or(cmp.Compare(slices.Index(states, a.State), slices.Index(states, b.State)),
-			cmp.Compare(len(b.Clusters), len(a.Clusters)), cmp.Compare(a.Clusters[0], b.Clusters[0]))
+	groups := make([]Group, 0, len(found))
+	for _, one := range found {
+		groups = append(groups, Group{Clusters: one.clusters, Hash: one.hash, Outcome: one.outcome})
+	}
+	slices.SortStableFunc(groups, func(a, b Group) int {
+		return compareGroups(a.State, b.State, a.Clusters, b.Clusters)
 	})
-	return all, nil
-}
-
-// grouping is a Group in the making. first is the result of its first Cluster, and exact its outcome as JSON. isGeneral
-// means that the outcomes of the Clusters differ in names, or in lines of context.
-type grouping struct {
-	Group
-	first     *Result
-	exact     string
-	isGeneral bool
-}
-
-// generalize sets the outcome of the group to that of the first Cluster without names.
-func (g *grouping) generalize() error {
-	g.Outcome = Outcome{}
-	return json.Unmarshal([]byte(generalize(g.exact, g.first.Cluster, g.first.Release)), &g.Outcome)
+	return groups, nil
 }
 
 // withoutDiffs returns a copy of an outcome without the texts of the differences. Their lines of context are fields
@@ -272,26 +234,6 @@ func withoutDiffs(outcome *Outcome) *Outcome {
 		copied.Changes[i].Diff = ""
 	}
 	return &copied
-}
-
-// minGeneralized is the length from which the name of a Cluster is replaced. A shorter name may be a version or a
-// number with another meaning.
-const minGeneralized = 3
-
-// digestMark matches the digests that a DiffMasker sets.
-var digestMark = regexp.MustCompile(`\[digest [0-9a-f]+\]`)
-
-// generalize replaces the names of a Cluster and of its HelmOpRelease in an outcome as JSON, and numbers the digests of
-// secrets in the order of their first occurrence.
-func generalize(text, cluster, release string) string {
-	text = fleetview.WithoutNames(text, cluster, release, minGeneralized)
-	order := map[string]string{}
-	return digestMark.ReplaceAllStringFunc(text, func(mark string) string {
-		if order[mark] == "" {
-			order[mark] = fmt.Sprintf("[secret %d]", len(order)+1)
-		}
-		return order[mark]
-	})
 }
 
 // Summary describes an outcome in a few words: the numbers of objects of each kind that would be created (+), updated

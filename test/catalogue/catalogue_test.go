@@ -149,7 +149,7 @@ func TestCommands(t *testing.T) {
 	t.Parallel()
 	const page = "docs/cli.md"
 	// The arguments of a command are in upper case, or URLs.
-	first := regexp.MustCompile(`^[a-z]+( [a-z]+($| ))?`)
+	first := regexp.MustCompile(`^[a-z-]+( [a-z]+($| ))?`)
 	documented := entries{}
 	for name := range entriesOf(t, page, "Commands") {
 		documented[strings.TrimSpace(first.FindString(name))] = true

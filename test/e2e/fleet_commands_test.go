@@ -35,6 +35,7 @@ func TestFleetCommands(t *testing.T) {
 	s.part("preview", (*scenario).previewsAsTheManager)
 	s.part("preview of Clusters that differ", (*scenario).previewsDifferences)
 	s.part("preview and approval", (*scenario).approvesThePreview)
+	s.part("check of an upgrade", (*scenario).checksAnUpgrade)
 	s.part("pause", (*scenario).pausesAndResumes)
 	s.part("promotion", (*scenario).promotesWaves)
 	s.part("retry of a failed release", (*scenario).retriesAfterTheFix)

@@ -21,6 +21,6 @@ import (
 func Commands(o kube.Options) []*cobra.Command {
 	return append([]*cobra.Command{
 		newStatus(o), newGet(o), newDescribe(o), newTree(o), newEvents(o), newHistory(o), newVersions(o),
-		newValues(o), newRender(o), newPreview(o), newBill(o), newUI(o),
+		newValues(o), newRender(o), newPreview(o), newBill(o), newUpgradeCheck(o), newUI(o),
 	}, steer.Commands(o, newHistory(o))...)
 }

@@ -138,32 +138,44 @@ func (r *Preview) writeDeferred(out io.Writer) {
 
 // counts returns the numbers of Clusters.
 func (r *Preview) counts() string {
+	return countsOf("the HelmOp selects none", []count{{r.Differ, "differ"}, {r.Same, "same"}, {r.NotReady, "not ready"},
+		{r.Pinned, "pinned"}, {r.Failed, "failed"}})
+}
+
+// count is a number of Clusters or releases in a state.
+type count struct {
+	n    int
+	what string
+}
+
+// countsOf returns numbers in one line, without zeros. none is the text if all are zero.
+func countsOf(none string, counts []count) string {
 	var parts []string
-	for _, one := range []struct {
-		n    int
-		what string
-	}{{r.Differ, "differ"}, {r.Same, "same"}, {r.NotReady, "not ready"}, {r.Pinned, "pinned"}, {r.Failed, "failed"}} {
+	for _, one := range counts {
 		if one.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", one.n, one.what))
 		}
 	}
 	if len(parts) == 0 {
-		return "the HelmOp selects none"
+		return none
 	}
 	return strings.Join(parts, ", ")
 }
 
 // title names the Clusters of a group.
-func (r *Preview) title(group *preview.Group) string {
-	n := len(group.Clusters)
+func (r *Preview) title(group *preview.Group) string { return titleOf(group.Clusters, r.Clusters) }
+
+// titleOf names the Clusters of a group, which are some of so many.
+func titleOf(clusters []string, all int) string {
+	n := len(clusters)
 	if n == 1 {
-		return group.Clusters[0]
+		return clusters[0]
 	}
-	named := strings.Join(group.Clusters[:min(n, fleetview.MaxNamedClusters)], ", ")
+	named := strings.Join(clusters[:min(n, fleetview.MaxNamedClusters)], ", ")
 	if n > fleetview.MaxNamedClusters {
 		named += ", ..."
 	}
-	return fmt.Sprintf("%d of %d alike: %s", n, r.Clusters, named)
+	return fmt.Sprintf("%d of %d alike: %s", n, all, named)
 }
 
 // writeOutcome writes the message, the hooks and the changes of an outcome.

@@ -1,0 +1,75 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apilifecycle
+
+import (
+	"cmp"
+	"fmt"
+	"runtime/debug"
+
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+)
+
+// Version is a minor version of Kubernetes.
+type Version struct{ Major, Minor int }
+
+func versionOf(major, minor int) Version { return Version{major, minor} }
+
+// ParseVersion reads a version of Kubernetes, with or without a "v", a patch version, and parts that vendors append.
+func ParseVersion(text string) (Version, error) {
+	parsed, err := utilversion.ParseGeneric(text)
+	if err != nil {
+		return Version{}, fmt.Errorf("%q is not a version of Kubernetes; want a version such as v1.37", text)
+	}
+	return Version{int(parsed.Major()), int(parsed.Minor())}, nil
+}
+
+// String returns the version in the form v1.37.
+func (v Version) String() string { return fmt.Sprintf("v%d.%d", v.Major, v.Minor) }
+
+// IsZero reports whether the version is not set.
+func (v Version) IsZero() bool { return v == Version{} }
+
+// Compare returns a negative number if the version is older than the other one, and a positive number if it is newer.
+func (v Version) Compare(other Version) int {
+	return cmp.Or(cmp.Compare(v.Major, other.Major), cmp.Compare(v.Minor, other.Minor))
+}
+
+// StepsTo returns the minor versions after this version up to the target, in their order: Cluster API upgrades a
+// control plane by one minor version at a time. A new major version is one step. It is empty if the target is not
+// newer.
+func (v Version) StepsTo(target Version) []Version {
+	if v.Compare(target) >= 0 {
+		return nil
+	}
+	if v.Major != target.Major {
+		return []Version{target}
+	}
+	var steps []Version
+	for minor := v.Minor + 1; minor <= target.Minor; minor++ {
+		steps = append(steps, Version{v.Major, minor})
+	}
+	return steps
+}
+
+// apiModule is the module with the types of the APIs of Kubernetes.
+const apiModule = "k8s.io/api"
+
+// KnownVersion returns the version of Kubernetes that the program was built with: v0.37.2 of k8s.io/api is v1.37. Of
+// later versions, the plans are known. It is zero if the program has no list of its modules, as in tests.
+func KnownVersion() Version {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return versionIn(info.Deps)
+	}
+	return Version{}
+}
+
+func versionIn(modules []*debug.Module) Version {
+	for _, module := range modules {
+		if parsed, err := utilversion.ParseGeneric(module.Version); err == nil && module.Path == apiModule {
+			return Version{1, int(parsed.Minor())}
+		}
+	}
+	return Version{}
+}

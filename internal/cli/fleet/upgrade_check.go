@@ -1,0 +1,314 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
+)
+
+// upgradeChecking is the command "upgrade-check".
+type upgradeChecking struct {
+	kube.Base
+	chartSource
+	to            string
+	version       apilifecycle.Version
+	clusters      []string
+	labelSelector string
+	selector      labels.Selector
+	output        kube.Output
+	timeout       time.Duration
+}
+
+func newUpgradeCheck(o kube.Options) *cobra.Command {
+	u := &upgradeChecking{Base: kube.NewBase(o)}
+	cmd := &cobra.Command{
+		Use:   "upgrade-check --to VERSION [HELMOP...]",
+		Short: "Show what an upgrade of Kubernetes would break in the releases of a fleet, before the upgrade",
+		Long: `Show what an upgrade of Kubernetes would break in the releases of a fleet, before the upgrade.
+
+For each HelmOp and each of its Clusters, the command compares two things with the version of Kubernetes: the objects
+that the release has now, and the objects that its chart renders for that version. It shows
+
+- objects with an API that the version does not serve, or that is deprecated there, with the API to use instead,
+- charts whose kubeVersion excludes the version, or that cannot be rendered for it,
+- the version of the add-on that spec.refsByKubernetesVersion chooses for it, if that is another one.
+
+Hooks are checked, too. Each line says what to do. A "!" marks what must be done before the upgrade; the other lines are
+remarks. Cluster API upgrades one minor version at a time, so each minor version in between is checked, and each line
+has the first version in which it matters. Without a HelmOp, all HelmOps of the namespace are checked. Clusters with
+the same result are shown once.
+
+The APIs of Kubernetes are those that this program was built with, k8s.io/api. The APIs of CustomResourceDefinitions are
+those of the Cluster and of the chart. Nothing is written in any cluster, and nothing is sent as a dry run.
+
+The command needs the rights of "render", and the right to list the HelmOps, the HelmOpReleases and the Clusters.
+
+The exit code is 0 if there is nothing to do, 1 if there is something to do, and higher if a Cluster could not be
+checked.`,
+		Example: `  # May the Clusters go to Kubernetes 1.37?
+  kubectl helmop upgrade-check --to v1.37
+
+  # One HelmOp in the Clusters of a wave
+  kubectl helmop upgrade-check --to v1.37 calico -l tier=canary
+
+  # For a script
+  kubectl helmop upgrade-check --to v1.37 --cluster prod-1 -o json`,
+		Args:              kube.Args(0, -1),
+		ValidArgsFunction: u.CompleteHelmOps(-1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := u.run(cmd.Context(), args)
+			if err != nil && !errors.Is(err, kube.ErrDiffers) {
+				return kube.WithText(err.Error(), errors.Join(kube.ErrResultFailed, err))
+			}
+			return err
+		},
+	}
+	u.Add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&u.to, "to", "", "The version of Kubernetes to check, such as v1.37 (required).")
+	flags.StringSliceVar(&u.clusters, "cluster", nil,
+		"Check these Clusters only: NAME, or NAMESPACE/NAME for a Cluster of another namespace.")
+	flags.StringVarP(&u.labelSelector, "selector", "l", "", "Check the selected Clusters with these labels only.")
+	u.output.Add(cmd, "text", "json", "yaml")
+	flags.DurationVar(&u.timeout, "timeout", 5*time.Minute, "How long the command may take; 0 is without a limit.")
+	u.registryFlags.add(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("cluster", u.CompleteClusters)
+	return cmd
+}
+
+// validate checks the flags.
+func (u *upgradeChecking) validate() (err error) {
+	if err := u.output.Validate(); err != nil {
+		return err
+	}
+	switch {
+	case u.to == "":
+		return kube.Usagef("the version of Kubernetes is missing: set --to")
+	case len(u.clusters) > 0 && u.labelSelector != "":
+		return kube.Usagef("--cluster and --selector cannot be used together")
+	}
+	if u.version, err = apilifecycle.ParseVersion(u.to); err != nil {
+		return kube.Usagef("--to: %v", err)
+	}
+	if u.selector, err = labels.Parse(u.labelSelector); err != nil {
+		return kube.Usagef("--selector %q: %v", u.labelSelector, err)
+	}
+	return nil
+}
+
+func (u *upgradeChecking) run(ctx context.Context, args []string) (err error) {
+	if err := u.validate(); err != nil {
+		return err
+	}
+	ctx, cancel := kube.Bounded(ctx, u.timeout)
+	defer cancel()
+	c, err := u.Connect()
+	if err != nil {
+		return err
+	}
+	helmOps, err := namedHelmOps(ctx, c, args)
+	if err != nil {
+		return err
+	}
+	options, end, err := u.chartSource.options()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	options.Resolves = true
+	previewer, err := newPreviewer(c, options, &u.Base)
+	if err != nil {
+		return err
+	}
+	if known := apilifecycle.KnownVersion(); !known.IsZero() && u.version.Compare(known) > 0 {
+		u.Note("note: this program knows the APIs of Kubernetes %s. Of later versions, it knows the planned removals only",
+			known)
+	}
+	report := &UpgradeCheck{To: u.to, Namespace: c.Namespace}
+	for _, helmOp := range helmOps {
+		if err := u.check(ctx, previewer, helmOp, report); err != nil {
+			return kube.Explain(err)
+		}
+	}
+	if len(u.clusters) > 0 && report.Releases == 0 {
+		return fmt.Errorf("no HelmOp selects the Cluster %s: check --cluster, and the selectors of the HelmOps",
+			strings.Join(u.clusters, ", "))
+	}
+	return u.print(report)
+}
+
+// namedHelmOps reads HelmOps by their names, or all of the namespace.
+func namedHelmOps(ctx context.Context, c *kube.Client, names []string) ([]*addonsv1.HelmOp, error) {
+	if len(names) == 0 {
+		helmOps, _, err := kube.ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, client.InNamespace(c.Namespace))
+		return helmOps, kube.Explain(err)
+	}
+	helmOps := make([]*addonsv1.HelmOp, 0, len(names))
+	for _, name := range names {
+		helmOp, err := c.HelmOp(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		helmOps = append(helmOps, helmOp)
+	}
+	return helmOps, nil
+}
+
+// check adds the result of one HelmOp to a report.
+func (u *upgradeChecking) check(ctx context.Context, previewer *preview.Previewer, helmOp *addonsv1.HelmOp,
+	report *UpgradeCheck,
+) error {
+	keys, err := previewer.Selected(ctx, helmOp, func(cluster *unstructured.Unstructured) bool {
+		return u.selector.Matches(labels.Set(cluster.GetLabels()))
+	})
+	if err != nil {
+		return err
+	}
+	keys = slices.DeleteFunc(keys, func(key client.ObjectKey) bool {
+		if key == clusterlink.Management && !u.selector.Empty() {
+			return true // The management cluster has no labels.
+		}
+		return len(u.clusters) > 0 && !slices.ContainsFunc(u.clusters, func(name string) bool {
+			return clusterNamed(helmOp, name) == key
+		})
+	})
+	results, err := previewer.UpgradeClusters(ctx, helmOp, keys, u.to)
+	if err != nil {
+		return err
+	}
+	groups, err := preview.GroupUpgrades(results)
+	if err != nil {
+		return err
+	}
+	report.add(helmOp.Name, groups)
+	return nil
+}
+
+// UpgradeCheck is what "upgrade-check -o json" prints.
+type UpgradeCheck struct {
+	// To is the version of Kubernetes.
+	To        string `json:"to"`
+	Namespace string `json:"namespace"`
+
+	// Releases is the number of all releases, and the others are the numbers of those with a state.
+	Releases int `json:"releases"`
+	ToDo     int `json:"toDo"`
+	Clear    int `json:"clear"`
+	NotReady int `json:"notReady"`
+	Failed   int `json:"failed"`
+
+	HelmOps []UpgradeOfHelmOp `json:"helmOps"`
+}
+
+// UpgradeOfHelmOp is the result of one HelmOp.
+type UpgradeOfHelmOp struct {
+	HelmOp string                 `json:"helmOp"`
+	Groups []preview.UpgradeGroup `json:"groups"`
+}
+
+// add adds the groups of a HelmOp.
+func (c *UpgradeCheck) add(helmOp string, groups []preview.UpgradeGroup) {
+	c.HelmOps = append(c.HelmOps, UpgradeOfHelmOp{helmOp, groups})
+	for i := range groups {
+		n := len(groups[i].Clusters)
+		c.Releases += n
+		switch groups[i].State {
+		case preview.StateToDo:
+			c.ToDo += n
+		case preview.StateClear:
+			c.Clear += n
+		case preview.StateNotReady:
+			c.NotReady += n
+		default:
+			c.Failed += n
+		}
+	}
+}
+
+// print prints a report, and returns the error for the exit code.
+func (u *upgradeChecking) print(report *UpgradeCheck) error {
+	if err := u.output.Write(u.Streams.Out, report, func(out io.Writer) error {
+		_, err := io.WriteString(out, report.text())
+		return err
+	}); err != nil {
+		return err
+	}
+	switch {
+	case report.Failed > 0:
+		return fmt.Errorf("%s could not be checked; see above", plural.Count(report.Failed, "release", "releases"))
+	case report.ToDo > 0:
+		return kube.ErrDiffers
+	default:
+		return nil
+	}
+}
+
+// text returns the report for people: a summary, and for each HelmOp the groups of Clusters with their findings.
+func (c *UpgradeCheck) text() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "Kubernetes %s, %s: %s\n", c.To, plural.Count(c.Releases, "release", "releases"), c.counts())
+	for _, one := range c.HelmOps {
+		clusters := 0
+		for i := range one.Groups {
+			clusters += len(one.Groups[i].Clusters)
+		}
+		if clusters == 0 {
+			continue
+		}
+		fmt.Fprintf(&out, "\nHelmOp %q\n", one.HelmOp)
+		for i := range one.Groups {
+			writeUpgrade(&out, &one.Groups[i], clusters)
+		}
+	}
+	return out.String()
+}
+
+// counts returns the numbers of releases.
+func (c *UpgradeCheck) counts() string {
+	return countsOf("no HelmOp selects a Cluster", []count{{c.ToDo, "with something to do"},
+		{c.Clear, "with nothing to do"}, {c.NotReady, "not ready"}, {c.Failed, "failed"}})
+}
+
+// writeUpgrade writes the result of a group of Clusters, one of so many.
+func writeUpgrade(out *strings.Builder, group *preview.UpgradeGroup, clusters int) {
+	summary := group.Message
+	switch {
+	case summary != "":
+	case group.State == preview.StateToDo:
+		summary = "something to do"
+	default:
+		summary = "nothing to do"
+	}
+	if len(group.Steps) > 0 {
+		summary = fmt.Sprintf("%s to %s: %s", group.From, strings.Join(group.Steps, ", "), summary)
+	}
+	fmt.Fprintf(out, "  %s: %s\n", titleOf(group.Clusters, clusters), strings.Join(strings.Fields(summary), " "))
+	for i := range group.Findings {
+		finding := &group.Findings[i]
+		sign := " "
+		if finding.ToDo {
+			sign = "!"
+		}
+		fmt.Fprintf(out, "  %s %s %s: %s\n      Way out: %s.\n", sign, finding.Step, finding.Reason,
+			strings.Join(strings.Fields(finding.Message), " "), finding.WayOut)
+	}
+}

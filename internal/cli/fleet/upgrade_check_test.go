@@ -1,0 +1,227 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradecheck"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
+)
+
+// gadgets is a CustomResourceDefinition with a deprecated version.
+func gadgets() *apiextensionsv1.CustomResourceDefinition {
+	warning := "gadgets of v1alpha1 go away"
+	schema := &apiextensionsv1.CustomResourceValidation{
+		OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}}
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "gadgets.upgrade.example.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{Group: "upgrade.example.com",
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "gadgets", Kind: "Gadget"}, Scope: "Namespaced",
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{
+				{Name: "v1alpha1", Served: true, Deprecated: true, DeprecationWarning: &warning, Schema: schema},
+				{Name: "v1", Served: true, Storage: true, Schema: schema}}}}
+}
+
+// installGadgets installs the definition once, and errGadgets is its error.
+var (
+	installGadgets sync.Once
+	errGadgets     error
+)
+
+// upgradeBed is a previewBed with the chart "addon" in two versions, and with the HelmOps "old", which has the first
+// version and is installed, and "new", which has the second one from the second step of an upgrade.
+type upgradeBed struct {
+	*previewBed
+	now apilifecycle.Version
+}
+
+func newUpgradeBed(t *testing.T, name string) *upgradeBed {
+	t.Helper()
+	b := &upgradeBed{previewBed: newPreviewBed(t, name)}
+	server := sharedServer.Server(t)
+	// The tests share the server.
+	installGadgets.Do(func() {
+		_, errGadgets = envtest.InstallCRDs(server.RESTConfig(),
+			envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{gadgets()}})
+	})
+	err := errGadgets
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.now, err = apilifecycle.ParseVersion(server.Version()); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: addon\nversion: 1.0.0\nkubeVersion: \"<" + b.step(2) + "-0\"\n",
+		"templates/gadget.yaml": "apiVersion: upgrade.example.com/v1alpha1\nkind: Gadget\nmetadata: {name: gadget-{{ " +
+			".Release.Name }}}\n",
+		"templates/test.yaml": "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata:\n  name: test\n" +
+			"  annotations: {helm.sh/hook: test}\n",
+		// The cluster would refuse these objects now.
+		"templates/later.yaml": "{{ if ne .Capabilities.KubeVersion.Minor \"" + fmt.Sprint(b.now.Minor) + "\" }}\n" +
+			"apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: budget, namespace: apps}\n---\n" +
+			"apiVersion: autoscaling/v2beta2\nkind: HorizontalPodAutoscaler\nmetadata: {name: scaling}\n{{ end }}\n",
+		"templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config-{{ .Release.Name }}}\ndata:\n" +
+			"  policy: '{{ .Capabilities.APIVersions.Has \"policy/v1\" }}'\n",
+	}
+	b.push("1.0.0", files)
+	files["Chart.yaml"] = "apiVersion: v2\nname: addon\nversion: 2.0.0\n"
+	files["templates/gadget.yaml"] = strings.Replace(files["templates/gadget.yaml"], "v1alpha1", "v1", 1)
+	delete(files, "templates/test.yaml")
+	delete(files, "templates/later.yaml")
+	b.push("2.0.0", files)
+	b.addon("old", nil)
+	b.addon("new", []addonsv1.KubernetesVersionReference{{KubernetesVersion: ">=" + b.step(2),
+		Ref: addonsv1.ArtifactReference{Tag: "2.0.0"}}})
+	b.install("old", client.ObjectKey{Namespace: b.namespace, Name: "prod-1"})
+	return b
+}
+
+func (b *upgradeBed) push(version string, files map[string]string) {
+	b.Helper()
+	if _, err := b.registry.PushChart(b.Context(), "addon", version, registry.ChartFiles(maps.Clone(files))); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// addon creates a HelmOp with the first version of the chart.
+func (b *upgradeBed) addon(name string, refs []addonsv1.KubernetesVersionReference) {
+	b.Helper()
+	helmOp := b.helmOp("web")
+	helmOp.ObjectMeta = metav1.ObjectMeta{Name: name, Namespace: b.namespace}
+	helmOp.Spec.Source.URL, helmOp.Spec.Source.Ref.Tag = "oci://"+b.registry.Host()+"/addon", "1.0.0"
+	helmOp.Spec.RefsByKubernetesVersion = refs
+	helmOp.Spec.Release.Name, helmOp.Spec.Overrides, helmOp.Spec.PostRender = name, nil, nil
+	helmOp.Spec.Values, helmOp.Spec.ValuesFrom, helmOp.Status.Artifact = nil, nil, nil
+	b.create(helmOp)
+}
+
+// step returns a minor version after that of the cluster, such as 1.38.
+func (b *upgradeBed) step(n int) string { return fmt.Sprintf("%d.%d", b.now.Major, b.now.Minor+n) }
+
+// check runs the command and returns its output with names for the versions.
+func (b *upgradeBed) check(args ...string) result {
+	b.Helper()
+	got := b.run(append([]string{"upgrade-check", "--ca-file", b.authority}, args...)...)
+	names := strings.NewReplacer(b.step(0), "1.NOW", b.step(1), "1.NEXT", b.step(2), "1.LAST")
+	got.out = names.Replace(got.out)
+	return got
+}
+
+// TestUpgradeCheck compares the output for an upgrade of two minor versions, and expects that nothing is written.
+func TestUpgradeCheck(t *testing.T) {
+	t.Parallel()
+	b := newUpgradeBed(t, "upgradecheck")
+	before := b.snapshot()
+	got := b.check("--to", "v"+b.step(2), "new", "old", "web")
+	if !errors.Is(got.err, kube.ErrDiffers) {
+		t.Fatalf("got %v\n%s%s", got.err, got.out, got.errOut)
+	}
+	b.compare("upgrade-check", got.out+got.errOut)
+	if after := b.snapshot(); after != before {
+		t.Errorf("the check changed objects:\n%s\n%s", before, after)
+	}
+	for want, args := range map[string][]string{
+		"the cluster runs v1.NOW already": {"--to", b.step(0), "old"},
+		"Kubernetes v1.NEXT, 1 releas":    {"--to", "v" + b.step(1), "web", "--cluster", "prod-2"},
+	} {
+		if got := b.check(args...); got.err != nil || !strings.Contains(got.out, want) {
+			t.Errorf("%q: got %v\n%s", args, got.err, got.out)
+		}
+	}
+}
+
+// TestUpgradeCheckJSON checks the machine-readable output for a Cluster that is pinned, and for others.
+func TestUpgradeCheckJSON(t *testing.T) {
+	t.Parallel()
+	b := newUpgradeBed(t, "upgradejson")
+	helmOp := b.helmOp("old")
+	b.release(helmOp, "prod-1", 1, ready("1.0.0", time.Hour))
+	release := &addonsv1.HelmOpRelease{}
+	key := client.ObjectKey{Namespace: b.namespace, Name: apiutil.ChildName("old", "prod-1")}
+	if err := b.Get(t.Context(), key, release); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Delete(t.Context(), release); err != nil {
+		t.Fatal(err)
+	}
+	release.ResourceVersion, release.Spec.Release.Namespace = "", b.namespace
+	release.Annotations = map[string]string{addonsv1.PinnedRevisionAnnotation: "3"}
+	b.create(release)
+	got := b.check("--to", b.step(1), "old", "-l", "ingress=nginx", "-o", "json")
+	if !errors.Is(got.err, kube.ErrDiffers) {
+		t.Fatalf("got %v\n%s%s", got.err, got.out, got.errOut)
+	}
+	var report UpgradeCheck
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil {
+		t.Fatalf("%v\n%s", err, got.out)
+	}
+	if report.Releases != 1 || report.ToDo != 1 || len(report.HelmOps) != 1 || len(report.HelmOps[0].Groups) != 1 {
+		t.Fatalf("got %+v", report)
+	}
+	group := report.HelmOps[0].Groups[0]
+	found := map[upgradecheck.Reason]upgradecheck.Finding{}
+	for _, finding := range group.Findings {
+		found[finding.Reason] = finding
+	}
+	removed := found[upgradecheck.APIRemoved]
+	if !removed.Hook || !removed.InRelease || removed.InChart || !removed.ToDo ||
+		!strings.Contains(removed.WayOut, "unpin") {
+		t.Errorf("got %+v", removed)
+	}
+	if deprecated := found[upgradecheck.APIDeprecated]; deprecated.ToDo || deprecated.Kind != "Gadget" {
+		t.Errorf("got %+v", deprecated)
+	}
+}
+
+// TestUpgradeCheckFailures checks Clusters that do not answer or are not ready, and arguments.
+func TestUpgradeCheckFailures(t *testing.T) {
+	t.Parallel()
+	b := newUpgradeBed(t, "upgradefails")
+	b.secret("prod-3-kubeconfig", clusterv1.ClusterSecretType, "value", "none")
+	helmOp := b.helmOp("old")
+	helmOp.Spec.ClusterSelector.MatchLabels = map[string]string{"region": "us"}
+	if err := b.Update(t.Context(), helmOp); err != nil {
+		t.Fatal(err)
+	}
+	got := b.check("--to", b.step(1), "old")
+	for _, want := range []string{"4 releases: 3 not ready, 1 failed", "prod-3: ", "has no kubeconfig yet",
+		"prod-6: the control plane of the Cluster is not initialized"} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("want %q in\n%s", want, got.out)
+		}
+	}
+	if !errors.Is(got.err, kube.ErrResultFailed) || errors.Is(got.err, kube.ErrDiffers) {
+		t.Errorf("got %v", got.err)
+	}
+	for text, args := range map[string][]string{
+		"set --to":                              {},
+		`"new" is not a version of Kubernetes`:  {"--to", "new"},
+		"--cluster and --selector":              {"--to", "v1.99", "--cluster", "a", "-l", "b"},
+		`--output "table" is unknown`:           {"--to", "v1.99", "-o", "table"},
+		`--selector "=": `:                      {"--to", "v1.99", "-l", "="},
+		`there is no HelmOp "absent"`:           {"--to", "v1.99", "absent"},
+		"no HelmOp selects the Cluster nowhere": {"--to", "v1.99", "old", "--cluster", "nowhere"},
+	} {
+		b.fails(text, append([]string{"upgrade-check"}, args...)...)
+	}
+}

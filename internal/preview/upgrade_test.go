@@ -1,0 +1,134 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preview
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradecheck"
+)
+
+// definition returns a CustomResourceDefinition that serves the kind Widget in a version.
+func definition(t *testing.T, version string) *unstructured.Unstructured {
+	t.Helper()
+	return &unstructured.Unstructured{Object: parsed(t, "{apiVersion: apiextensions.k8s.io/v1, "+
+		"kind: CustomResourceDefinition, metadata: {name: widgets.example.com}, spec: {group: example.com, "+
+		"names: {kind: Widget}, versions: [{name: "+version+", served: true}]}}")}
+}
+
+// TestDefinitionsAfter checks which definition applies after a release is installed or upgraded.
+func TestDefinitionsAfter(t *testing.T) {
+	t.Parallel()
+	cluster := apilifecycle.Definitions{}
+	other := &unstructured.Unstructured{Object: parsed(t, "{apiVersion: v1, kind: Secret}")}
+	if err := addDefinition(cluster, definition(t, "v1")); err != nil {
+		t.Fatal(err)
+	}
+	file, rendered := []*unstructured.Unstructured{other, definition(t, "v2")},
+		[]*unstructured.Unstructured{definition(t, "v3"), other}
+	for name, tc := range map[string]struct {
+		cluster         apilifecycle.Definitions
+		files, rendered []*unstructured.Unstructured
+		replaces        bool
+		want            string
+	}{
+		"none":                     {},
+		"of the cluster":           {cluster: cluster, want: "v1"},
+		"a file is not replaced":   {cluster: cluster, files: file, want: "v1"},
+		"a file is replaced":       {cluster: cluster, files: file, replaces: true, want: "v2"},
+		"a file is created":        {files: file, want: "v2"},
+		"a template is applied":    {cluster: cluster, rendered: rendered, want: "v3"},
+		"a template after a file":  {files: file, rendered: rendered, replaces: true, want: "v3"},
+		"the cluster stays itself": {cluster: cluster, replaces: true, want: "v1"},
+	} {
+		got, err := definitionsAfter(tc.cluster, tc.files, tc.rendered, tc.replaces)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var versions []string
+		for _, one := range got {
+			versions = append(versions, one.Spec.Versions[0].Name)
+		}
+		if strings.Join(versions, " ") != tc.want {
+			t.Errorf("%s: got %v, want %q", name, versions, tc.want)
+		}
+	}
+	broken := definition(t, "v1")
+	broken.Object["spec"] = "none"
+	if err := addDefinition(apilifecycle.Definitions{}, broken); err == nil {
+		t.Error("a malformed definition is accepted")
+	}
+}
+
+// TestExact checks the exact version of Kubernetes of each step.
+func TestExact(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]string{"v1.37": "v1.36.0 v1.37.0", "1.37.4": "v1.36.0 v1.37.4"} {
+		u := &upgrade{version: version, to: apilifecycle.Version{Major: 1, Minor: 37}}
+		if got := u.exact(apilifecycle.Version{Major: 1, Minor: 36}) + " " + u.exact(u.to); got != want {
+			t.Errorf("%s: got %s, want %s", version, got, want)
+		}
+	}
+}
+
+// TestArtifactOfStep expects the artifact for each step or, if HelmOp upgrades the release ahead, for the last one.
+func TestArtifactOfStep(t *testing.T) {
+	t.Parallel()
+	helmOp := &addonsv1.HelmOp{}
+	for _, tag := range []string{"v1.36.0", "v1.37.0"} {
+		source := helmOp.Spec.Source
+		source.Ref = addonsv1.ArtifactReference{Tag: tag}
+		digest, err := apiutil.SourceDigest(&source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		helmOp.Status.Artifact = &addonsv1.ArtifactStatus{SourceDigest: digest,
+			ResolvedArtifact: addonsv1.ResolvedArtifact{Version: tag}}
+		for _, isAhead := range []bool{false, true} {
+			u := &upgrade{Previewer: New(Options{}), version: "v1.37", to: apilifecycle.Version{Major: 1, Minor: 37},
+				release: &Release{HelmOp: helmOp, HelmOpRelease: &addonsv1.HelmOpRelease{}, isAhead: isAhead,
+					refAt: func(version string) (addonsv1.ArtifactReference, error) {
+						return addonsv1.ArtifactReference{Tag: version}, nil
+					}}}
+			release, err := u.at(t.Context(), apilifecycle.Version{Major: 1, Minor: 36})
+			if isKnown := isAhead == (tag == "v1.37.0"); (err == nil) != isKnown {
+				t.Errorf("ahead %t, %s is known: got %v", isAhead, tag, err)
+			} else if isKnown && release.HelmOpRelease.Spec.Artifact.Version != tag {
+				t.Errorf("ahead %t: got %+v", isAhead, release.HelmOpRelease.Spec.Artifact)
+			}
+			if u.release.HelmOpRelease.Spec.Artifact.Version != "" {
+				t.Error("the present release changed")
+			}
+		}
+	}
+}
+
+// TestGroupUpgrades puts Clusters together that differ in their names only, those with something to do first.
+func TestGroupUpgrades(t *testing.T) {
+	t.Parallel()
+	of := func(cluster string, state State, message string) UpgradeResult {
+		return UpgradeResult{Cluster: cluster, Release: "web-" + cluster, UpgradeOutcome: UpgradeOutcome{State: state,
+			Findings: []upgradecheck.Finding{{Message: message}}}}
+	}
+	groups, err := GroupUpgrades([]UpgradeResult{of("prod-1", StateClear, "a"),
+		of("prod-2", StateToDo, "the release has prod-2"), of("prod-4", StateFailed, ""),
+		of("prod-3", StateToDo, "the release has prod-3")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i := range groups {
+		got = append(got, strings.Join(groups[i].Clusters, "+")+": "+groups[i].Findings[0].Message)
+	}
+	if want := []string{"prod-4: ", "prod-2+prod-3: the release has <cluster>", "prod-1: a"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

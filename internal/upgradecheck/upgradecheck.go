@@ -1,0 +1,230 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package upgradecheck finds what an upgrade of Kubernetes would break in a release, from the objects of the release
+// and the renderings of its chart for each step of the upgrade.
+//
+// # Contract
+//
+//   - The functions are pure. The caller renders the charts, and reads the release and the CustomResourceDefinitions.
+//   - Each problem is reported once, at the first step in which it matters, with the way out.
+//   - A removed or unknown API is to do if a chart renders it, or if no chart replaces the release. An object that only
+//     the present release has in a removed API is a remark: the engine finds it in a version that the cluster serves.
+//   - A deprecation is a remark: the upgrade breaks nothing.
+package upgradecheck
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
+)
+
+// Reason is the kind of a finding.
+type Reason string
+
+// The reasons.
+const (
+	// VersionChanges means that spec.refsByKubernetesVersion chooses another version of the add-on.
+	VersionChanges Reason = "VersionChanges"
+	// KubeVersionExcluded means that the chart does not support the version of Kubernetes.
+	KubeVersionExcluded Reason = "KubeVersionExcluded"
+	// RenderingFails means that the chart cannot be rendered for the version of Kubernetes.
+	RenderingFails Reason = "RenderingFails"
+	// APIRemoved, APIUnknown and APIDeprecated are the stages of an API that objects use.
+	APIRemoved    Reason = "APIRemoved"
+	APIUnknown    Reason = "APIUnknown"
+	APIDeprecated Reason = "APIDeprecated"
+)
+
+// Finding is something that matters in an upgrade.
+type Finding struct {
+	// Step is the version of Kubernetes in which it begins to matter.
+	Step   string `json:"step"`
+	Reason Reason `json:"reason"`
+
+	// ToDo is true if something must be done before this step.
+	ToDo bool `json:"toDo"`
+
+	// APIVersion, Kind and Objects are the objects that use an API. InRelease means that the release has them now, and
+	// InChart that the chart still renders them. Hook means that they are hooks.
+	APIVersion string   `json:"apiVersion,omitempty"`
+	Kind       string   `json:"kind,omitempty"`
+	Objects    []string `json:"objects,omitempty"`
+	InRelease  bool     `json:"inRelease,omitempty"`
+	InChart    bool     `json:"inChart,omitempty"`
+	Hook       bool     `json:"hook,omitempty"`
+
+	// Message is what happens, and why. WayOut is what to do.
+	Message string `json:"message"`
+	WayOut  string `json:"wayOut"`
+}
+
+// Objects are those of a release or of a rendering. Definitions are the CustomResourceDefinitions that they rely on.
+type Objects struct {
+	Objects, Hooks []*unstructured.Unstructured
+	Definitions    apilifecycle.Definitions
+}
+
+// Step is one minor version of the upgrade.
+type Step struct {
+	Version apilifecycle.Version
+
+	// Chart is the version of the chart that would be used, and Digest identifies the chart.
+	Chart, Digest string
+
+	// Constraint is the kubeVersion of the chart if it excludes the version; empty otherwise.
+	Constraint string
+	// Failure is why the chart cannot be rendered; empty if it can, and if the constraint excludes the version.
+	Failure string
+
+	// Rendered are the objects of the rendering.
+	Rendered Objects
+}
+
+// Release is the release of a HelmOp in a Cluster.
+type Release struct {
+	// Chart is the version of the chart that is desired now, and Digest identifies the chart.
+	Chart, Digest string
+
+	// Present is what the release has now; empty if it is not installed.
+	Present Objects
+
+	// IsAhead means that spec.beforeClusterUpgrade upgrades the release before Kubernetes.
+	IsAhead bool
+
+	// Kept is why no chart replaces the release, for example because the Cluster is pinned, with the way out; empty if
+	// the steps have renderings.
+	Kept string
+}
+
+// use is how one object uses an API.
+type use struct {
+	kind schema.GroupVersionKind
+	name string
+	hook bool
+}
+
+// uses are the stages of an object in the steps: the first step with each stage, and who has the object then.
+type uses struct {
+	first              map[apilifecycle.Stage]apilifecycle.Version
+	known              map[apilifecycle.Stage]apilifecycle.Lifecycle
+	inRelease, inChart map[apilifecycle.Stage]bool
+}
+
+// Check returns the findings of an upgrade in the order of its steps, those to do first.
+func Check(release *Release, steps []Step) []Finding {
+	var findings []Finding
+	all := map[use]*uses{}
+	present, chart, digest := release.Present, release.Chart, release.Digest
+	told := map[string]bool{}
+	for i := range steps {
+		step := &steps[i]
+		note(all, present, step.Version, false)
+		if release.Kept != "" {
+			continue
+		}
+		if step.Digest != digest {
+			findings = append(findings, changes(release, step, chart))
+		}
+		switch problem := step.Chart + step.Constraint + step.Failure; {
+		case step.Constraint == "" && step.Failure == "":
+			note(all, step.Rendered, step.Version, true)
+			if step.Digest != digest {
+				present = step.Rendered // The release is upgraded before the next step.
+			}
+		case !told[problem]:
+			told[problem] = true
+			findings = append(findings, excluded(step))
+		}
+		chart, digest = step.Chart, step.Digest
+	}
+	findings = append(findings, apis(release, steps, all)...)
+	slices.SortStableFunc(findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(stepIndex(steps, a.Step), stepIndex(steps, b.Step)), order(a.ToDo, b.ToDo))
+	})
+	return findings
+}
+
+func stepIndex(steps []Step, version string) int {
+	return slices.IndexFunc(steps, func(step Step) bool { return step.Version.String() == version })
+}
+
+// order sorts true before false.
+func order(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// note adds the stages of objects in a step.
+func note(all map[use]*uses, objects Objects, version apilifecycle.Version, isChart bool) {
+	for _, list := range []struct {
+		objects []*unstructured.Unstructured
+		hook    bool
+	}{{objects.Objects, false}, {objects.Hooks, true}} {
+		for _, object := range list.objects {
+			key := use{object.GroupVersionKind(), title(object), list.hook}
+			stage, known := objects.Definitions.At(key.kind, version)
+			if stage == apilifecycle.Current {
+				continue
+			}
+			found := all[key]
+			if found == nil {
+				found = &uses{first: map[apilifecycle.Stage]apilifecycle.Version{},
+					known:     map[apilifecycle.Stage]apilifecycle.Lifecycle{},
+					inRelease: map[apilifecycle.Stage]bool{}, inChart: map[apilifecycle.Stage]bool{}}
+				all[key] = found
+			}
+			if _, ok := found.first[stage]; !ok {
+				found.first[stage], found.known[stage] = version, known
+			}
+			found.inChart[stage] = found.inChart[stage] || isChart
+			found.inRelease[stage] = found.inRelease[stage] || !isChart
+		}
+	}
+}
+
+func title(object *unstructured.Unstructured) string {
+	return strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/")
+}
+
+// changes returns the finding about another version of the add-on.
+func changes(release *Release, step *Step, before string) Finding {
+	wayOut := "HelmOp upgrades the release when the control plane runs " + step.Version.String() +
+		". To upgrade it before, set spec.beforeClusterUpgrade"
+	if release.IsAhead {
+		wayOut = "nothing: HelmOp upgrades the release before Kubernetes (spec.beforeClusterUpgrade)"
+	}
+	return Finding{Step: step.Version.String(), Reason: VersionChanges, WayOut: wayOut,
+		Message: fmt.Sprintf("spec.refsByKubernetesVersion chooses version %s of the add-on instead of %s", step.Chart,
+			before)}
+}
+
+// excluded returns the finding about a chart that cannot be used in a step.
+func excluded(step *Step) Finding {
+	finding := Finding{Step: step.Version.String(), ToDo: true, Reason: KubeVersionExcluded,
+		Message: fmt.Sprintf("chart %s excludes %s: its kubeVersion is %q", step.Chart, step.Version, step.Constraint),
+		WayOut:  raise("a version of the chart that supports it", step.Version)}
+	if step.Constraint == "" {
+		finding.Reason = RenderingFails
+		finding.Message = fmt.Sprintf("chart %s cannot be rendered for %s: %s", step.Chart, step.Version, step.Failure)
+	}
+	return finding
+}
+
+// raise returns the instruction to use another version of the chart.
+func raise(what string, version apilifecycle.Version) string {
+	return fmt.Sprintf("set spec.source.ref to %s, or add it to spec.refsByKubernetesVersion for \">=%s\"", what,
+		strings.TrimPrefix(version.String(), "v"))
+}
