@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -47,15 +46,8 @@ type DryRun struct {
 
 // Objects returns all objects, those of hooks and of the folders crds included.
 func (d *DryRun) Objects() ([]*unstructured.Unstructured, error) {
-	var objects []*unstructured.Unstructured
-	for _, text := range slices.Concat(d.CRDs, []string{d.Manifest}, d.Hooks) {
-		some, err := apply.DecodeManifest([]byte(text))
-		if err != nil {
-			return nil, err
-		}
-		objects = append(objects, some...)
-	}
-	return objects, nil
+	objects, hooks, definitions, err := d.Parts()
+	return slices.Concat(definitions, objects, hooks), err
 }
 
 // Render renders a release for a cluster as Act would: with the version and the API groups of the cluster, with the

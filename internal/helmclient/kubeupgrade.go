@@ -161,15 +161,15 @@ func objectsOfHooks(hooks []*release.Hook) ([]*unstructured.Unstructured, error)
 	return all, nil
 }
 
-// Objects returns the objects of the rendering, those of its hooks, and those in the folders crds.
-func (r *DryRun) Objects() (objects, hooks, definitions []*unstructured.Unstructured, err error) {
-	if objects, err = apply.DecodeManifest([]byte(r.Manifest)); err != nil {
+// Parts returns the objects of the rendering, those of its hooks, and those in the folders crds.
+func (d *DryRun) Parts() (objects, hooks, definitions []*unstructured.Unstructured, err error) {
+	if objects, err = apply.DecodeManifest([]byte(d.Manifest)); err != nil {
 		return nil, nil, nil, err
 	}
-	if hooks, err = objectsOfHooks(r.hooks); err != nil {
+	if hooks, err = objectsOfHooks(d.hooks); err != nil {
 		return nil, nil, nil, err
 	}
-	for _, file := range r.CRDs {
+	for _, file := range d.CRDs {
 		more, err := apply.DecodeManifest([]byte(file))
 		if err != nil {
 			return nil, nil, nil, err

@@ -278,7 +278,7 @@ func (u *upgrade) render(ctx context.Context, step *upgradecheck.Step) ([]*unstr
 	if err != nil {
 		return nil, err
 	}
-	objects, hooks, files, err := rendered.Objects()
+	objects, hooks, files, err := rendered.Parts()
 	step.Rendered.Objects, step.Rendered.Hooks = objects, hooks
 	return files, err
 }
