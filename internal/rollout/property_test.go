@@ -188,7 +188,7 @@ func (j *judge) isOnItsWay(c *Cluster) bool {
 		return false
 	}
 	if c.Health == HealthProgressing {
-		return !c.Blocked && !(c.Child.Deferred && c.Defers.Changes)
+		return !c.Blocked && (!c.Child.Deferred || !c.Defers.Changes)
 	}
 	if c.Blocked && release != nil && !sameContent(*release, c.Child.Release) {
 		// A change of the Cluster itself is about to be assigned, and waits for the dependency.
