@@ -183,8 +183,9 @@ func TestMirrorBill(t *testing.T) {
 	b.ok("push", b.path("one"), b.at("team/image:v1"))
 
 	image := b.Host() + "/team/image:v1"
-	list := b.write("bill.json", `{"version": "helmop.bill/v1", "charts": [{"name": "c", "url": "`+b.at("team/chart")+
-		`", "tag": "v1", "digest": "`+digest+`"}], "images": [{"name": "`+image+`", "repository": "`+b.Host()+
+	list := b.write("bill.json", `{"version": "helmop.bill/v1", "charts": [{"name": "`+
+		b.at("team/chart:v1@"+digest)+`", "url": "`+b.at("team/chart")+`",
+		"tag": "v1", "digest": "`+digest+`"}], "images": [{"name": "`+image+`", "repository": "`+b.Host()+
 		`/team/image", "tag": "v1", "digest": "`+digest+`"}]}`)
 	args := []string{"mirror", "--to", b.at("mirrored"), "--lock", b.path("lock.yaml"), "--from-bill", list, "-o", "json"}
 	first := b.run(args...)
@@ -217,8 +218,8 @@ func TestBillOfChartRepository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := `{"version": "helmop.bill/v1", "charts": [{"name": "demo", "url": "` + r.URL() +
-		`/demo", "version": "1.0.0+b1", "digest": "` + archive + `"}]}`
+	text := `{"version": "helmop.bill/v1", "charts": [{"name": "` + r.URL() + `/demo:1.0.0+b1@` +
+		archive + `", "url": "` + r.URL() + `/demo", "version": "1.0.0+b1", "digest": "` + archive + `"}]}`
 	missing := []string{"bill", "--from", b.write("bill.json", text), "--missing-in", b.at("mirrored")}
 	if got := b.run(missing...); got.code != exitFailed || !strings.Contains(got.out, "1 artifact is missing") {
 		t.Errorf("before: %d\n%s%s", got.code, got.out, got.err)

@@ -6,6 +6,7 @@ package bill
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -147,6 +148,61 @@ func TestRead(t *testing.T) {
 	} {
 		if _, err := Read([]byte(text)); (err == nil) != isBill {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestReadRefuses checks that a bill is refused whose fields contradict each other, or lead out of the registries.
+func TestReadRefuses(t *testing.T) {
+	t.Parallel()
+	chart := func(url, tag, version, digest string) string {
+		c := Chart{URL: url, Tag: tag, Version: version, Digest: digest}
+		return fmt.Sprintf(`charts: [{name: %q, url: %q, tag: %q, version: %q, digest: %q}]`, c.name(), url, tag, version,
+			digest)
+	}
+	image := func(name, repository, tag, digest string) string {
+		return fmt.Sprintf(`{name: %q, repository: %q, tag: %q, digest: %q}`, name, repository, tag, digest)
+	}
+	images := func(list ...string) string { return "images: [" + strings.Join(list, ", ") + "]" }
+	valid := image("r.example/a:1", "r.example/a", "1", one)
+	attached := func(text string) string {
+		return images(strings.Replace(valid, "}", ", attached: ["+text+"]}", 1))
+	}
+	for text, want := range map[string]string{
+		chart("oci://r.example/web", "1", "1", one):                                  "",
+		chart("https://c.example/a/web", "1.0+b", "1.0+b", one):                      "",
+		chart("oci://r.example/web", "1", "", "sha256:1"):                            "is not a digest",
+		chart("oci://r.example/web", "1", "", ""):                                    "is not a digest",
+		chart("oci://r.example/web", "a/b", "", one):                                 "is not a tag",
+		chart("oci://r.example/web@"+two, "", "", one):                               "its URL",
+		chart("oci://user@r.example/web", "", "", one):                               "its URL",
+		chart("file:///etc/web", "", "", one):                                        "its URL",
+		chart("https://user:word@c.example/web", "", "1", one):                       "its URL",
+		chart("https://c.example/web?a=b", "", "1", one):                             "its URL",
+		chart("https://c.example/web#a", "", "1", one):                               "its URL",
+		chart("https://c.example", "", "1", one):                                     "its URL",
+		chart("https://c.example/web", "2", "1", one):                                "must be the version",
+		chart("https://c.example/web", "", "", one):                                  "must be the version",
+		chart("https://c.example/web", "", "../1", one):                              "is not a tag",
+		strings.Replace(chart("oci://r.example/web", "1", "", one), ":1@", ":2@", 1): "are those of",
+		images(valid): "",
+		images(image("app:1", "docker.io/library/app", "1", "")):     "",
+		images(image("r.example/a:1@"+one, "r.example/a", "", one)):  "",
+		images(image("not an image", "", "", "")):                    "",
+		images(image("r.example/a:1", "r.example/other", "1", one)):  "not those of its name",
+		images(image("r.example/a:1", "", "", one)):                  "not those of its name",
+		images(image("r.example/a:1", "r.example/a", "2", one)):      "not those of its name",
+		images(image("not an image", "r.example/a", "1", one)):       "not those of its name",
+		images(image("not an image", "", "", one)):                   "not that of an image",
+		images(image("r.example/a@"+one, "r.example/a", "", two)):    "not that of its name",
+		images(image("r.example/a:1", "r.example/a", "1", "latest")): "is not a digest",
+		images(valid, valid):                        "listed twice",
+		attached("{digest: a}"):                     "is not a digest",
+		attached("{digest: " + one + ", tag: a/b}"): "is not a tag",
+	} {
+		_, err := Read([]byte("version: " + Version + "\n" + text))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 }

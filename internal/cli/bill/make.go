@@ -4,7 +4,6 @@
 package bill
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -169,25 +168,16 @@ func verificationOf(signed preview.Signed, err error) *Verification {
 // addChart adds a chart, and returns its name.
 func (m *making) addChart(artifact *addonsv1.ResolvedArtifact, by reader) string {
 	chart := Chart{URL: artifact.URL, Version: artifact.Version, Tag: artifact.Tag, Digest: artifact.Digest}
-	chart.Name = chart.URL + "@" + chart.Digest
-	if tag := cmp.Or(chart.Tag, chart.Version); tag != "" {
-		chart.Name = chart.URL + ":" + tag + "@" + chart.Digest
-	}
+	chart.Name = chart.name()
 	add(m.charts, chart.Name, chart, by)
 	return chart.Name
 }
 
 // addImage adds an image.
 func (m *making) addImage(name string, by reader) {
-	image := Image{Name: name}
-	ref, err := images.Parse(name)
-	switch {
-	case err != nil:
+	image, err := imageOf(name)
+	if err != nil {
 		image.Message = err.Error()
-	case ref.ValidateReferenceAsDigest() == nil:
-		image.Repository, image.Digest = ref.Registry+"/"+ref.Repository, ref.Reference
-	default:
-		image.Repository, image.Tag = ref.Registry+"/"+ref.Repository, ref.Reference
 	}
 	add(m.images, name, image, by)
 }

@@ -90,7 +90,7 @@ func (b *Bill) checks(prefix registry.Reference) ([]check, error) {
 		isArchive := chartrepo.IsURL(chart.URL)
 		reference := b.tagOf(i)
 		if isArchive {
-			reference = strings.ReplaceAll(chart.Version, "+", "_")
+			reference = tagOfVersion(chart.Version)
 		}
 		checks = append(checks, newChecks("Chart", chart.Name, target, cmp.Or(reference, chart.Digest), chart.Digest,
 			isArchive, chart.Attached)...)
