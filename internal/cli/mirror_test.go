@@ -237,3 +237,21 @@ func TestBillOfChartRepository(t *testing.T) {
 		t.Errorf("another archive: %d\n%s%s", got.code, got.out, got.err)
 	}
 }
+
+// TestBillUnknown checks that a copy by tag is no proof, if the bill has no digest because a registry did not answer.
+func TestBillUnknown(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("one/object.yaml", configMap)
+	b.ok("push", b.path("one"), b.at("mirrored/r.example/app:1"))
+	missing := []string{"bill", "--from", b.path("bill.json"), "--missing-in", b.at("mirrored")}
+	for _, image := range []string{`"name": "not an image"`,
+		`"name": "r.example/app:1", "repository": "r.example/app", "tag": "1", "message": "no answer"`} {
+		b.write("bill.json", `{"version": "helmop.bill/v1", "images": [{`+image+`}]}`)
+		got := b.run(missing...)
+		if got.code != exitUsage || !strings.Contains(got.out, "the list is incomplete") ||
+			!strings.Contains(got.err, "1 artifact is not known completely") {
+			t.Errorf("%s: %d\n%s%s", image, got.code, got.out, got.err)
+		}
+	}
+}

@@ -51,7 +51,7 @@ var listed = &Bill{
 		{Name: "app:1", Repository: "docker.io/library/app", Tag: "1", Digest: two},
 		{Name: "m.example/base/copied:1", Repository: "m.example/base/copied", Tag: "1"},
 		{Name: "r.example/app@" + one, Repository: "r.example/app", Digest: one},
-		{Name: "not an image", Findings: Findings{Message: "not an image"}},
+		{Name: "not an image", Findings: Findings{Message: "no such name"}},
 	},
 }
 
@@ -133,7 +133,7 @@ func TestText(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"cosign: verified, key a", "Unknown", "widgets.example.com (v1)",
-		"warning: not an image: not an image", short(two, false)} {
+		short(two, false)} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
@@ -248,6 +248,9 @@ func TestDocuments(t *testing.T) {
 		err := errors.Join(write(&first, created), write(&second, created))
 		if err != nil || first.String() != second.String() {
 			t.Fatalf("%s: %v, or the documents differ", name, err)
+		}
+		if !strings.Contains(first.String(), listed.Images[3].Message) {
+			t.Errorf("%s does not say what is not known:\n%s", name, first.String())
 		}
 		if name == "SPDX" {
 			var document v2_3.Document

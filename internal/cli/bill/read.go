@@ -96,9 +96,13 @@ func (c *Chart) validateVersion() error {
 	return validTag(tagOfVersion(c.Version))
 }
 
-// validate checks that the fields of an image are those of its name. The digest of a tag cannot be checked.
+// validate checks that the fields of an image are those of its name. The digest of a tag cannot be checked. It sets the
+// message if the name is not that of an image.
 func (i *Image) validate() error {
 	want, err := imageOf(i.Name)
+	if err != nil && i.Message == "" {
+		i.Message = err.Error() // the bill must not count as complete
+	}
 	if i.Repository != want.Repository || i.Tag != want.Tag {
 		return fmt.Errorf("its repository %q and its tag %q are not those of its name: want %q and %q", i.Repository, i.Tag,
 			want.Repository, want.Tag)
