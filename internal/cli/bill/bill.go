@@ -79,6 +79,9 @@ type Chart struct {
 	Tag     string `json:"tag,omitempty"`
 	// Digest is the digest of the manifest, or of the archive in a chart repository.
 	Digest string `json:"digest"`
+	// IsEarlier is true if only Clusters that are pinned to an earlier HelmOp revision install the chart. Its tag may have
+	// moved since, so a copy gets no tag.
+	IsEarlier bool `json:"earlier,omitempty"`
 
 	Findings
 }

@@ -31,17 +31,17 @@ const (
 	two = "sha256:2222222222222222222222222222222222222222222222222222222222222222"
 )
 
-// listed is a bill with two charts of the same tag, a chart of a chart repository, and images.
+// listed is a bill with two charts of the same tag, one of pinned Clusters, a chart of a chart repository, and images.
 var listed = &Bill{
 	Version: Version,
 	Groups: []Group{{Clusters: []string{"a"}, Releases: []Release{
-		{HelmOp: "web", Chart: "oci://r.example/web:1@" + one, Images: []string{"app:1"},
+		{HelmOp: "web", Chart: "oci://r.example/web:1@" + two, Images: []string{"app:1"},
 			CRDs:         []CRD{{Name: "widgets.example.com", Versions: []string{"v1"}}},
 			Verification: &Verification{Provider: "cosign", Signers: []string{"key a"}}},
 		{HelmOp: "other", Verification: &Verification{Provider: "cosign", Message: "unsigned"}, Message: "unsigned"},
 	}}},
 	Charts: []Chart{
-		{Name: "oci://r.example/web:1@" + one, URL: "oci://r.example/web", Tag: "1", Digest: one,
+		{Name: "oci://r.example/web:1@" + one, URL: "oci://r.example/web", Tag: "1", Digest: one, IsEarlier: true,
 			Findings: Findings{Attached: []Attached{{Kind: KindSignature, Digest: two, Tag: "sha256-1.sig"}}}},
 		{Name: "oci://r.example/web:1@" + two, URL: "oci://r.example/web", Tag: "1", Digest: two},
 		{Name: "https://c.example/stable/metrics:1.0+b@" + one, URL: "https://c.example/stable/metrics", Version: "1.0+b",
@@ -62,8 +62,8 @@ func TestSources(t *testing.T) {
 	t.Parallel()
 	got, err := listed.Sources(prefix)
 	want := []mirror.Entry{
-		{Source: "oci://r.example/web:1", Tag: "1", Digest: one},
-		{Source: "oci://r.example/web@" + two, Digest: two},
+		{Source: "oci://r.example/web@" + one, Digest: one},
+		{Source: "oci://r.example/web:1", Tag: "1", Digest: two},
 		{Source: "https://c.example/stable/metrics:1.0+b", Version: "1.0+b", ArchiveDigest: one},
 		{Source: "app:1", Tag: "1", Digest: two, IsImage: true},
 		{Source: "r.example/app@" + one, Digest: one, IsImage: true},
@@ -82,13 +82,27 @@ func TestChecks(t *testing.T) {
 		got = append(got, checks[i].Kind+" "+checks[i].Target)
 	}
 	want := []string{
-		"Chart m.example/base/r.example/web:1", "Signature m.example/base/r.example/web:sha256-1.sig",
-		"Chart m.example/base/r.example/web@" + two, "Chart m.example/base/c.example/stable/metrics:1.0_b",
+		"Chart m.example/base/r.example/web@" + one, "Signature m.example/base/r.example/web:sha256-1.sig",
+		"Chart m.example/base/r.example/web:1", "Chart m.example/base/c.example/stable/metrics:1.0_b",
 		"Image m.example/base/docker.io/library/app:1", "Image m.example/base/copied:1",
 		"Image m.example/base/r.example/app@" + one,
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v\n%q, want\n%q", err, got, want)
+	}
+}
+
+// TestMovedTag checks that no chart gets a tag that another Cluster resolved to another chart.
+func TestMovedTag(t *testing.T) {
+	t.Parallel()
+	moved := &Bill{Version: Version, Charts: []Chart{{URL: "oci://r.example/web", Tag: "1", Digest: one},
+		{URL: "oci://r.example/web", Tag: "1", Digest: two}}}
+	_, sourcesErr := moved.Sources(prefix)
+	_, checksErr := moved.checks(prefix)
+	for _, err := range []error{sourcesErr, checksErr} {
+		if err == nil || !strings.Contains(err.Error(), "oci://r.example/web:1, "+one+" and "+two) {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

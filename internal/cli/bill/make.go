@@ -141,7 +141,8 @@ func (m *making) addRelease(ctx context.Context, subject *Subject, cluster clien
 		release.Message = accessErr.Error()
 	}
 	if isResolved {
-		release.Chart = m.addChart(&got.Release.HelmOpRelease.Spec.Artifact, by)
+		artifact := &got.Release.HelmOpRelease.Spec.Artifact
+		release.Chart = m.addChart(artifact, by, pinned[title] != 0 && !isPresent(helmOp, artifact))
 	}
 	for _, name := range release.Images {
 		m.addImage(name, by)
@@ -165,11 +166,20 @@ func verificationOf(signed preview.Signed, err error) *Verification {
 	return verification
 }
 
-// addChart adds a chart, and returns its name.
-func (m *making) addChart(artifact *addonsv1.ResolvedArtifact, by reader) string {
+// isPresent is true for an artifact that a HelmOp resolves to now.
+func isPresent(helmOp *addonsv1.HelmOp, artifact *addonsv1.ResolvedArtifact) bool {
+	return slices.ContainsFunc(apiutil.KnownArtifacts(&helmOp.Status), func(known *addonsv1.ArtifactStatus) bool {
+		return known.URL == artifact.URL && known.Tag == artifact.Tag && known.Digest == artifact.Digest
+	})
+}
+
+// addChart adds a chart, and returns its name. isEarlier means that only the pin of the Cluster leads to the chart.
+func (m *making) addChart(artifact *addonsv1.ResolvedArtifact, by reader, isEarlier bool) string {
 	chart := Chart{URL: artifact.URL, Version: artifact.Version, Tag: artifact.Tag, Digest: artifact.Digest}
 	chart.Name = chart.name()
-	add(m.charts, chart.Name, chart, by)
+	chart.IsEarlier = isEarlier
+	known := add(m.charts, chart.Name, chart, by)
+	known.artifact.IsEarlier = known.artifact.IsEarlier && isEarlier
 	return chart.Name
 }
 
@@ -182,8 +192,8 @@ func (m *making) addImage(name string, by reader) {
 	add(m.images, name, image, by)
 }
 
-// add adds an artifact with a HelmOp that installs it.
-func add[T any](all map[string]*found[T], name string, artifact T, by reader) {
+// add adds an artifact with a HelmOp that installs it, and returns what is known of the artifact.
+func add[T any](all map[string]*found[T], name string, artifact T, by reader) *found[T] {
 	known := all[name]
 	if known == nil {
 		known = &found[T]{artifact: artifact}
@@ -193,6 +203,7 @@ func add[T any](all map[string]*found[T], name string, artifact T, by reader) {
 		known.readers = append(known.readers, by)
 		slices.SortFunc(known.readers, func(a, b reader) int { return strings.Compare(a.helmOp, b.helmOp) })
 	}
+	return known
 }
 
 // bill returns the bill.

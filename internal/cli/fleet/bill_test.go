@@ -25,6 +25,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/bill"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
@@ -192,8 +193,9 @@ func TestBillMissing(t *testing.T) {
 
 	var missing Missing
 	data := b.bill("listed", "--missing-in", at, "-o", "json")
-	if err := json.Unmarshal([]byte(data.out), &missing); err != nil || len(missing.Missing) != 4 || len(missing.Unknown) != 1 {
-		t.Errorf("%v: %d are missing, want the chart and 3 images, and one that is not known\n%s", err, len(missing.Missing), data.out)
+	if err := json.Unmarshal([]byte(data.out), &missing); err != nil || len(missing.Missing) != 4 ||
+		len(missing.Unknown) != 1 {
+		t.Errorf("%v: want the chart and 3 images as missing, and one image as unknown\n%s", err, data.out)
 	}
 	// What is below the prefix already is its own copy.
 	own := b.bill("listed", "--missing-in", "oci://"+b.registry.Host()+"/charts", "-o", "json")
@@ -233,6 +235,16 @@ func TestBillPinned(t *testing.T) {
 	b.release(helmOp, "prod-2", 1, ready("1.0.0", time.Hour))
 	b.setPin("prod-2", "1")
 	b.compareBill("bill-pinned", b.partly(b.bill("listed", "-l", "region=eu")))
+	var list bill.Bill
+	data := b.partly(b.bill("listed", "-l", "region=eu", "-o", "json")).out
+	if err := json.Unmarshal([]byte(data), &list); err != nil || len(list.Charts) != 2 {
+		t.Fatalf("%v: want 2 charts\n%s", err, data)
+	}
+	for i := range list.Charts {
+		if chart := &list.Charts[i]; chart.IsEarlier != (chart.Digest == pushed.Digest.String()) {
+			t.Errorf("%+v, want the mark at %s only", chart, pushed.Digest)
+		}
+	}
 	b.setPin("prod-2", "9")
 	got := b.bill("listed", "--cluster", "prod-2")
 	if got.err == nil || !strings.Contains(got.out, "reading HelmOp revision 9") {
