@@ -31,7 +31,8 @@ const (
 	two = "sha256:2222222222222222222222222222222222222222222222222222222222222222"
 )
 
-// listed is a bill with two charts of the same tag, one of pinned Clusters, a chart of a chart repository, and images.
+// listed is a bill with two charts of the same tag, one of pinned Clusters, charts of a chart repository and of
+// one on the host of the prefix, and images.
 var listed = &Bill{
 	Version: Version,
 	Groups: []Group{{Clusters: []string{"a"}, Releases: []Release{
@@ -46,6 +47,8 @@ var listed = &Bill{
 		{Name: "oci://r.example/web:1@" + two, URL: "oci://r.example/web", Tag: "1", Digest: two},
 		{Name: "https://c.example/stable/metrics:1.0+b@" + one, URL: "https://c.example/stable/metrics", Version: "1.0+b",
 			Digest: one},
+		{Name: "https://m.example/base/own:2@" + two, URL: "https://m.example/base/own", Tag: "2", Version: "2",
+			Digest: two},
 	},
 	Images: []Image{
 		{Name: "app:1", Repository: "docker.io/library/app", Tag: "1", Digest: two},
@@ -65,6 +68,7 @@ func TestSources(t *testing.T) {
 		{Source: "oci://r.example/web@" + one, Digest: one},
 		{Source: "oci://r.example/web:1", Tag: "1", Digest: two},
 		{Source: "https://c.example/stable/metrics:1.0+b", Version: "1.0+b", ArchiveDigest: one},
+		{Source: "https://m.example/base/own:2", Version: "2", ArchiveDigest: two},
 		{Source: "app:1", Tag: "1", Digest: two, IsImage: true},
 		{Source: "r.example/app@" + one, Digest: one, IsImage: true},
 	}
@@ -84,6 +88,7 @@ func TestChecks(t *testing.T) {
 	want := []string{
 		"Chart m.example/base/r.example/web@" + one, "Signature m.example/base/r.example/web:sha256-1.sig",
 		"Chart m.example/base/r.example/web:1", "Chart m.example/base/c.example/stable/metrics:1.0_b",
+		"Chart m.example/base/m.example/base/own:2",
 		"Image m.example/base/docker.io/library/app:1", "Image m.example/base/copied:1",
 		"Image m.example/base/r.example/app@" + one,
 	}
