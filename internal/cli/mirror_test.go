@@ -255,3 +255,31 @@ func TestBillUnknown(t *testing.T) {
 		}
 	}
 }
+
+// TestMirrorIncompleteBill copies what an incomplete bill has, names the image that it copied by its tag, and fails.
+func TestMirrorIncompleteBill(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("one/object.yaml", configMap)
+	b.ok("push", b.path("one"), b.at("team/image:v1"))
+	image := b.Host() + "/team/image:v1"
+	known := decode[[]mirror.Entry](t, b.ok("mirror", b.at("team/image:v1"), "--to", b.at("x"), "--lock",
+		b.path("x.yaml"), "-o", "json"))[0].Digest
+	entry := func(digest string) string {
+		return `{"name": "` + image + `", "repository": "` + b.Host() + `/team/image", "tag": "v1", "digest": "` +
+			digest + `"}`
+	}
+	for name, tc := range map[string]struct{ fields, want string }{
+		"tag": {`"images": [` + entry("") + `]`, "the bill is incomplete: 1 image has no digest; copied by their present " +
+			"tags: " + image},
+		"name":     {`"images": [` + entry(known) + `, {"name": "a b"}]`, `the bill is incomplete: "a b" is not the name`},
+		"clusters": {`"incomplete": 2, "images": [` + entry(known) + `]`, "the contents of 2 Clusters are not known"},
+	} {
+		list := b.write(name+".json", `{"version": "helmop.bill/v1", `+tc.fields+`}`)
+		got := b.run("mirror", "--to", b.at(name), "--lock", b.path(name+".yaml"), "--from-bill", list, "-o", "json")
+		copied := decode[[]mirror.Entry](t, got.out)
+		if got.code != exitFailed || len(copied) != 1 || copied[0].Digest != known || !strings.Contains(got.err, tc.want) {
+			t.Errorf("%s: %d\n%s%s, want %q", name, got.code, got.out, got.err, tc.want)
+		}
+	}
+}

@@ -5,8 +5,10 @@ package bill
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
@@ -50,4 +52,27 @@ func (b *Bill) Problem() error {
 		return nil
 	}
 	return errors.New(strings.Join(parts, ", and "))
+}
+
+// Gaps says what the bill lacks, so that a copy of the entries that Sources returned is not complete or not certain.
+func (b *Bill) Gaps(entries []mirror.Entry) []string {
+	var gaps []string
+	if b.Incomplete > 0 {
+		gaps = append(gaps, "the contents of "+plural.Count(b.Incomplete, "Cluster", "Clusters")+" are not known")
+	}
+	withoutDigest := 0
+	for _, entry := range entries {
+		if entry.IsImage && entry.Digest == "" {
+			withoutDigest++
+		}
+	}
+	if withoutDigest > 0 {
+		gaps = append(gaps, plural.Count(withoutDigest, "image has", "images have")+" no digest")
+	}
+	for i := range b.Images {
+		if b.Images[i].Repository == "" {
+			gaps = append(gaps, fmt.Sprintf("%q is not the name of an image", b.Images[i].Name))
+		}
+	}
+	return gaps
 }
