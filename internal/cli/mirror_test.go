@@ -272,7 +272,7 @@ func TestMirrorIncompleteBill(t *testing.T) {
 	for name, tc := range map[string]struct{ fields, want string }{
 		"tag": {`"images": [` + entry("") + `]`, "the bill is incomplete: 1 image has no digest; copied by their present " +
 			"tags: " + image},
-		"name":     {`"images": [` + entry(known) + `, {"name": "a b"}]`, `the bill is incomplete: "a b" is not the name`},
+		"name":     {`"images": [` + entry(known) + `, {"name": "a b"}]`, `the bill is incomplete: "a b" cannot be copied: `},
 		"clusters": {`"incomplete": 2, "images": [` + entry(known) + `]`, "the contents of 2 Clusters are not known"},
 	} {
 		list := b.write(name+".json", `{"version": "helmop.bill/v1", `+tc.fields+`}`)

@@ -20,10 +20,13 @@ import (
 	spdxjson "github.com/spdx/tools-golang/json"
 	"github.com/spdx/tools-golang/spdx/v2/v2_3"
 	"github.com/spdx/tools-golang/spdxlib"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"oras.land/oras-go/v2/registry"
+	"sigs.k8s.io/yaml"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
 )
 
 const (
@@ -140,6 +143,32 @@ func TestKindOf(t *testing.T) {
 			if got := kindOf(&referrers[i]); got != want {
 				t.Errorf("%+v: %s, want %s", referrers[i], got, want)
 			}
+		}
+	}
+}
+
+// TestDescribe checks that values from Secrets are in no name and in no message.
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	parse := func(text string) *unstructured.Unstructured {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		return object
+	}
+	crd := "{kind: CustomResourceDefinition, metadata: {name: %s}, spec: {versions: [{name: %s}]}}"
+	objects := []*unstructured.Unstructured{parse(fmt.Sprintf(crd, "planted.example.com", "v1")),
+		parse(fmt.Sprintf(crd, "widgets.example.com", "planted")), parse(fmt.Sprintf(crd, "a.example.com", "v1")),
+		parse("{kind: Pod, spec: {containers: [{image: r.example/planted:1}, {image: app:1}]}}")}
+	for name, message := range map[string]string{"": "CRD [redacted].example.com: " + secretInName,
+		"the planted failure": "the [redacted] failure"} {
+		release := &Release{Message: name}
+		release.describe(objects, &preview.Release{SecretValues: []any{"planted"}})
+		got, want := fmt.Sprint(release.Images, release.CRDs), "[app:1 r.example/[redacted]:1] [a.example.com (v1) "+
+			"[redacted].example.com (v1) widgets.example.com ([redacted])]"
+		if got != want || release.Message != message {
+			t.Errorf("%s, %q, want %s, %q", got, release.Message, want, message)
 		}
 	}
 }

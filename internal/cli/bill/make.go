@@ -17,7 +17,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/images"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
 )
@@ -123,7 +123,7 @@ func (m *making) addRelease(ctx context.Context, subject *Subject, cluster clien
 	if err != nil {
 		release.Message = fleetview.WithoutNames(err.Error(), title, apiutil.ChildName(helmOp.Name, title), 1)
 	}
-	release.Images, release.CRDs = images.Of(objects), crdsOf(objects)
+	release.describe(objects, got.Release)
 	access, accessErr := subject.Previewer.Access(ctx, helmOp)
 	isResolved := got.Release != nil && got.Release.IsResolved()
 	if isResolved {
@@ -186,7 +186,10 @@ func (m *making) addChart(artifact *addonsv1.ResolvedArtifact, by reader, isEarl
 // addImage adds an image.
 func (m *making) addImage(name string, by reader) {
 	image, err := imageOf(name)
-	if err != nil {
+	switch {
+	case err != nil && strings.Contains(name, helmerr.Redacted):
+		image.Message = secretInName
+	case err != nil:
 		image.Message = err.Error()
 	}
 	add(m.images, name, image, by)

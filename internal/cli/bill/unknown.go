@@ -70,8 +70,8 @@ func (b *Bill) Gaps(entries []mirror.Entry) []string {
 		gaps = append(gaps, plural.Count(withoutDigest, "image has", "images have")+" no digest")
 	}
 	for i := range b.Images {
-		if b.Images[i].Repository == "" {
-			gaps = append(gaps, fmt.Sprintf("%q is not the name of an image", b.Images[i].Name))
+		if image := &b.Images[i]; image.Repository == "" {
+			gaps = append(gaps, fmt.Sprintf("%q cannot be copied: %s", image.Name, image.Message))
 		}
 	}
 	return gaps

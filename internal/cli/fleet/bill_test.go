@@ -266,6 +266,27 @@ func (b *billBed) setPin(cluster, revision string) {
 	}
 }
 
+// TestBillSecrets shows no value from a Secret in the name of an image, and warns that the list lacks the image.
+func TestBillSecrets(t *testing.T) {
+	t.Parallel()
+	b := newBillBed(t, "billsecrets")
+	helmOp := b.helmOp("listed")
+	helmOp.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: "Secret", Name: "web"}}
+	helmOp.Spec.Overrides = nil
+	text := strings.ReplaceAll(string(helmOp.Spec.Values.Raw), "absent:2", planted+":1")
+	helmOp.Spec.Values.Raw = []byte(text)
+	if err := b.Update(b.Context(), helmOp); err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []string{"wide", "json", formatSPDX, formatCycloneDX} {
+		got := b.bill("listed", "--offline", "-o", format)
+		if strings.Contains(got.out+got.errOut, planted) || !errors.Is(got.err, kube.ErrResultFailed) ||
+			!strings.Contains(got.errOut, "/[redacted]:1: its name has a value from a Secret") {
+			t.Errorf("%s: %v\n%s\n%s", format, got.err, got.out, got.errOut)
+		}
+	}
+}
+
 // TestBillFailures names what cannot be listed, and lists the rest.
 func TestBillFailures(t *testing.T) {
 	t.Parallel()
