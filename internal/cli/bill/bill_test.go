@@ -24,6 +24,7 @@ import (
 	"oras.land/oras-go/v2/registry"
 	"sigs.k8s.io/yaml"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
@@ -110,6 +111,32 @@ func TestMovedTag(t *testing.T) {
 	for _, err := range []error{sourcesErr, checksErr} {
 		if err == nil || !strings.Contains(err.Error(), "oci://r.example/web:1, "+one+" and "+two) {
 			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// TestAddChart checks that a chart is an earlier one only if no unpinned Cluster has it.
+func TestAddChart(t *testing.T) {
+	t.Parallel()
+	artifact := &addonsv1.ResolvedArtifact{URL: "oci://r.example/web", Tag: "1", Digest: one}
+	helmOp := &addonsv1.HelmOp{}
+	if isPresent(helmOp, artifact) {
+		t.Error("a HelmOp without an artifact has one")
+	}
+	helmOp.Status.Artifact = &addonsv1.ArtifactStatus{ResolvedArtifact: *artifact}
+	moved := *artifact
+	moved.Digest = two
+	if !isPresent(helmOp, artifact) || isPresent(helmOp, &moved) {
+		t.Error("the artifact of the HelmOp is mistaken for an earlier one")
+	}
+	for _, order := range [][]bool{{true}, {true, true}, {true, false}, {false, true}} {
+		m := &making{charts: map[string]*found[Chart]{}}
+		name := ""
+		for _, isEarlier := range order {
+			name = m.addChart(artifact, reader{}, isEarlier)
+		}
+		if got, want := m.charts[name].artifact.IsEarlier, !slices.Contains(order, false); got != want {
+			t.Errorf("%v: %t, want %t", order, got, want)
 		}
 	}
 }
