@@ -244,8 +244,8 @@ func (p *Previewer) render(ctx context.Context, release *Release, timeout time.D
 	return p.Engine.Render(ctx, target, desired, options, chart, release.Values)
 }
 
-// planTimeout bounds the plan or the rendering of one release, so that a Cluster that does not answer does not use up the
-// time of the command.
+// planTimeout bounds the plan or the rendering of one release, so that a Cluster that does not answer does not use up
+// the time of the command.
 const planTimeout = time.Minute
 
 // Plan returns what the next action on a release would change in its Cluster.
