@@ -52,6 +52,8 @@ type mirroring struct {
 	folder string
 	// charts reads chart repositories; nil until it is needed.
 	charts *chartrepo.Client
+	// gaps are what the bill does not have, and byTag are the images of it that were copied by their tags.
+	gaps, byTag []string
 }
 
 func newMirror(streams Streams) *cobra.Command {
@@ -70,8 +72,8 @@ its digest. Everything that refers to it is copied, too: signatures, attestation
 With --images, the command also copies the images of the containers that the artifacts install, with their own values
 and those of --values. With --manifests, it copies the images in rendered manifests, as "kubectl helmop render" prints
 them with the values of a fleet. With --from-bill, it copies the charts and images in a list that "kubectl helmop bill"
-wrote, by the digests in the list. It does not find images that programs get by arguments, variables or fields of custom
-resources: name these as sources.
+wrote, by the digests in the list, and fails after the copies if the list is incomplete. It does not find images that
+programs get by arguments, variables or fields of custom resources: name these as sources.
 
 The lock file has the digest of each copy. Each source in it is copied by the recorded digest again, even if its tag has
 moved; --update records the current digest. Without sources, everything in the lock file is copied. An interrupted copy
@@ -107,6 +109,11 @@ type mirrorSource struct {
 	listed mirror.Entry
 }
 
+// isOpen is true for a source in a bill that has no digest for it.
+func (s *mirrorSource) isOpen() bool {
+	return s.listed.Source != "" && s.listed.Digest+s.listed.ArchiveDigest == ""
+}
+
 func (m *mirroring) run(cmd *cobra.Command, args []string) (err error) {
 	if err := m.output.Validate(); err != nil {
 		return err
@@ -140,8 +147,20 @@ func (m *mirroring) run(cmd *cobra.Command, args []string) (err error) {
 	ctx, cancel := m.bounded(cmd)
 	defer cancel()
 	copied, err := m.copyAll(ctx, sources, lock)
-	return errors.Join(err, m.output.Write(m.streams.Out, copied,
+	return errors.Join(err, m.incomplete(), m.output.Write(m.streams.Out, copied,
 		func(out io.Writer) error { return printCopied(out, copied) }))
+}
+
+// incomplete returns an error if the bill of --from-bill is incomplete, so that its copy may be, too.
+func (m *mirroring) incomplete() error {
+	if len(m.gaps) == 0 {
+		return nil
+	}
+	text := "the bill is incomplete: " + strings.Join(m.gaps, ", ")
+	if len(m.byTag) > 0 {
+		text += "; copied by their present tags: " + strings.Join(m.byTag, ", ")
+	}
+	return errors.New(text + "; make the bill again when the Clusters and the registries answer")
 }
 
 // copyAll copies sources, and the images that they install if there is a flag for it. It writes the lock file after
@@ -182,6 +201,9 @@ func (m *mirroring) copyOne(ctx context.Context, source mirrorSource, lock *mirr
 	entry, err := m.copy(ctx, source, lock)
 	if err != nil {
 		return mirror.Entry{}, nil, err
+	}
+	if _, isLocked := lock.Find(source.text); source.isOpen() && !isLocked {
+		m.byTag = append(m.byTag, source.text)
 	}
 	var installed []mirrorSource
 	if m.images && !entry.IsImage {
@@ -290,6 +312,7 @@ func (m *mirroring) listed() (sources []mirrorSource, err error) {
 		for _, entry := range entries {
 			sources = append(sources, mirrorSource{text: entry.Source, isImage: entry.IsImage, listed: entry})
 		}
+		m.gaps = list.Gaps(entries)
 		return err
 	})
 	return sources, err

@@ -183,8 +183,9 @@ func TestMirrorBill(t *testing.T) {
 	b.ok("push", b.path("one"), b.at("team/image:v1"))
 
 	image := b.Host() + "/team/image:v1"
-	list := b.write("bill.json", `{"version": "helmop.bill/v1", "charts": [{"name": "c", "url": "`+b.at("team/chart")+
-		`", "tag": "v1", "digest": "`+digest+`"}], "images": [{"name": "`+image+`", "repository": "`+b.Host()+
+	list := b.write("bill.json", `{"version": "helmop.bill/v1", "charts": [{"name": "`+
+		b.at("team/chart:v1@"+digest)+`", "url": "`+b.at("team/chart")+`",
+		"tag": "v1", "digest": "`+digest+`"}], "images": [{"name": "`+image+`", "repository": "`+b.Host()+
 		`/team/image", "tag": "v1", "digest": "`+digest+`"}]}`)
 	args := []string{"mirror", "--to", b.at("mirrored"), "--lock", b.path("lock.yaml"), "--from-bill", list, "-o", "json"}
 	first := b.run(args...)
@@ -217,8 +218,8 @@ func TestBillOfChartRepository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := `{"version": "helmop.bill/v1", "charts": [{"name": "demo", "url": "` + r.URL() +
-		`/demo", "version": "1.0.0+b1", "digest": "` + archive + `"}]}`
+	text := `{"version": "helmop.bill/v1", "charts": [{"name": "` + r.URL() + `/demo:1.0.0+b1@` +
+		archive + `", "url": "` + r.URL() + `/demo", "version": "1.0.0+b1", "digest": "` + archive + `"}]}`
 	missing := []string{"bill", "--from", b.write("bill.json", text), "--missing-in", b.at("mirrored")}
 	if got := b.run(missing...); got.code != exitFailed || !strings.Contains(got.out, "1 artifact is missing") {
 		t.Errorf("before: %d\n%s%s", got.code, got.out, got.err)
@@ -234,5 +235,51 @@ func TestBillOfChartRepository(t *testing.T) {
 	b.write("bill.json", strings.ReplaceAll(text, archive, "sha256:"+other))
 	if got := b.run(missing...); got.code != exitFailed || !strings.Contains(got.out, archive[:19]) {
 		t.Errorf("another archive: %d\n%s%s", got.code, got.out, got.err)
+	}
+}
+
+// TestBillUnknown checks that a copy by tag is no proof, if the bill has no digest because a registry did not answer.
+func TestBillUnknown(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("one/object.yaml", configMap)
+	b.ok("push", b.path("one"), b.at("mirrored/r.example/app:1"))
+	missing := []string{"bill", "--from", b.path("bill.json"), "--missing-in", b.at("mirrored")}
+	for _, image := range []string{`"name": "not an image"`,
+		`"name": "r.example/app:1", "repository": "r.example/app", "tag": "1", "message": "no answer"`} {
+		b.write("bill.json", `{"version": "helmop.bill/v1", "images": [{`+image+`}]}`)
+		got := b.run(missing...)
+		if got.code != exitUsage || !strings.Contains(got.out, "the list is incomplete") ||
+			!strings.Contains(got.err, "1 artifact is not known completely") {
+			t.Errorf("%s: %d\n%s%s", image, got.code, got.out, got.err)
+		}
+	}
+}
+
+// TestMirrorIncompleteBill copies what an incomplete bill has, names the image that it copied by its tag, and fails.
+func TestMirrorIncompleteBill(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("one/object.yaml", configMap)
+	b.ok("push", b.path("one"), b.at("team/image:v1"))
+	image := b.Host() + "/team/image:v1"
+	known := decode[[]mirror.Entry](t, b.ok("mirror", b.at("team/image:v1"), "--to", b.at("x"), "--lock",
+		b.path("x.yaml"), "-o", "json"))[0].Digest
+	entry := func(digest string) string {
+		return `{"name": "` + image + `", "repository": "` + b.Host() + `/team/image", "tag": "v1", "digest": "` +
+			digest + `"}`
+	}
+	for name, tc := range map[string]struct{ fields, want string }{
+		"tag": {`"images": [` + entry("") + `]`, "the bill is incomplete: 1 image has no digest; copied by their present " +
+			"tags: " + image},
+		"name":     {`"images": [` + entry(known) + `, {"name": "a b"}]`, `the bill is incomplete: "a b" cannot be copied: `},
+		"clusters": {`"incomplete": 2, "images": [` + entry(known) + `]`, "the contents of 2 Clusters are not known"},
+	} {
+		list := b.write(name+".json", `{"version": "helmop.bill/v1", `+tc.fields+`}`)
+		got := b.run("mirror", "--to", b.at(name), "--lock", b.path(name+".yaml"), "--from-bill", list, "-o", "json")
+		copied := decode[[]mirror.Entry](t, got.out)
+		if got.code != exitFailed || len(copied) != 1 || copied[0].Digest != known || !strings.Contains(got.err, tc.want) {
+			t.Errorf("%s: %d\n%s%s, want %q", name, got.code, got.out, got.err, tc.want)
+		}
 	}
 }

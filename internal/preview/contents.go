@@ -37,12 +37,16 @@ func (p *Previewer) Contents(ctx context.Context, helmOp *addonsv1.HelmOp, clust
 	if err != nil {
 		return Contents{}, err
 	}
+	return p.contentsOf(ctx, release, offline)
+}
+
+// contentsOf renders the chart of a release.
+func (p *Previewer) contentsOf(ctx context.Context, release *Release, offline bool) (Contents, error) {
 	contents := Contents{Release: release}
+	var err error
 	if !offline && release.IsReady {
 		// A Cluster that does not answer must not use up the time of the command.
-		bounded, cancel := context.WithTimeout(ctx, planTimeout)
-		defer cancel()
-		contents.Rendered, err = p.Render(bounded, release)
+		contents.Rendered, err = p.render(ctx, release, planTimeout)
 		if !errors.Is(err, ErrNoKubeconfig) {
 			return contents, err
 		}

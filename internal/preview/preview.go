@@ -238,6 +238,12 @@ func (p *Previewer) artifactOf(ctx context.Context, helmOp *addonsv1.HelmOp,
 
 // Render renders the chart of a release for its Cluster.
 func (p *Previewer) Render(ctx context.Context, release *Release) (helmclient.DryRun, error) {
+	return p.render(ctx, release, 0)
+}
+
+// render renders the chart of a release for its Cluster. The timeout is for the requests to the Cluster; 0 is no limit.
+// The chart is pulled within the time of ctx: all Clusters share it, and a failure is remembered for all of them.
+func (p *Previewer) render(ctx context.Context, release *Release, timeout time.Duration) (helmclient.DryRun, error) {
 	target, err := p.target(ctx, release)
 	if err != nil {
 		return helmclient.DryRun{}, err
@@ -247,11 +253,16 @@ func (p *Previewer) Render(ctx context.Context, release *Release) (helmclient.Dr
 		return helmclient.DryRun{}, err
 	}
 	desired, options := p.desired(ctx, release)
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
 	return p.Engine.Render(ctx, target, desired, options, chart, release.Values)
 }
 
-// planTimeout bounds the plan of one release, so that a Cluster that does not answer does not use up the time of the
-// command.
+// planTimeout bounds the plan or the rendering of one release, so that a Cluster that does not answer does not use up
+// the time of the command.
 const planTimeout = time.Minute
 
 // Plan returns what the next action on a release would change in its Cluster.

@@ -4,11 +4,13 @@
 package bill
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
+	"oras.land/oras-go/v2/registry"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/images"
 )
 
 // Version is the version of the format.
@@ -77,6 +79,9 @@ type Chart struct {
 	Tag     string `json:"tag,omitempty"`
 	// Digest is the digest of the manifest, or of the archive in a chart repository.
 	Digest string `json:"digest"`
+	// IsEarlier is true if only Clusters that are pinned to an earlier HelmOp revision install the chart. Its tag may have
+	// moved since, so a copy gets no tag.
+	IsEarlier bool `json:"earlier,omitempty"`
 
 	Findings
 }
@@ -123,6 +128,32 @@ type CRD struct {
 // String returns the name with the versions.
 func (c CRD) String() string { return c.Name + " (" + strings.Join(c.Versions, ", ") + ")" }
 
+// name returns the name of a chart.
+func (c *Chart) name() string {
+	if tag := cmp.Or(c.Tag, c.Version); tag != "" {
+		return c.URL + ":" + tag + "@" + c.Digest
+	}
+	return c.URL + "@" + c.Digest
+}
+
+// imageOf returns the image with a name. With an error, it has only the name.
+func imageOf(name string) (Image, error) {
+	ref, err := images.Parse(name)
+	if err != nil {
+		return Image{Name: name}, err
+	}
+	image := Image{Name: name, Repository: ref.Registry + "/" + ref.Repository}
+	if isDigest(ref) {
+		image.Digest = ref.Reference
+	} else {
+		image.Tag = ref.Reference
+	}
+	return image, nil
+}
+
+// isDigest is true for a reference by digest.
+func isDigest(ref registry.Reference) bool { return ref.ValidateReferenceAsDigest() == nil }
+
 // Chart returns the chart with a name; nil if there is none.
 func (b *Bill) Chart(name string) *Chart {
 	if i := slices.IndexFunc(b.Charts, func(c Chart) bool { return c.Name == name }); i >= 0 {
@@ -137,17 +168,4 @@ func (b *Bill) Image(name string) *Image {
 		return &b.Images[i]
 	}
 	return nil
-}
-
-// Read reads a bill as JSON or YAML.
-func Read(data []byte) (*Bill, error) {
-	bill := &Bill{}
-	if err := yaml.Unmarshal(data, bill); err != nil {
-		return nil, fmt.Errorf("not a bill: %w", err)
-	}
-	if bill.Version != Version {
-		return nil, fmt.Errorf("not a bill of a known version: its version is %q, and this program knows %q", bill.Version,
-			Version)
-	}
-	return bill, nil
 }

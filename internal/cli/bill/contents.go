@@ -11,7 +11,40 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/images"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
 )
+
+// secretInName is why an artifact is not known whose name has a value from a Secret.
+const secretInName = "its name has a value from a Secret, which the list does not show; do not keep names in Secrets"
+
+// describe sets the images and the CRDs of a release, which may not be known. A bill is passed on, so values from
+// Secrets are masked in all its texts.
+func (r *Release) describe(objects []*unstructured.Unstructured, of *preview.Release) {
+	r.Images, r.CRDs = images.Of(objects), crdsOf(objects)
+	if of == nil {
+		return
+	}
+	masker := preview.NewMasker(of.SecretValues)
+	r.Message = masker.Text(r.Message)
+	for i, name := range r.Images {
+		r.Images[i] = masker.Text(name)
+	}
+	slices.Sort(r.Images)
+	r.Images = slices.Compact(r.Images)
+	for i := range r.CRDs {
+		crd := &r.CRDs[i]
+		shown := crd.String()
+		crd.Name = masker.Text(crd.Name)
+		for j, version := range crd.Versions {
+			crd.Versions[j] = masker.Text(version)
+		}
+		if crd.String() != shown {
+			r.Message = cmp.Or(r.Message, "CRD "+crd.Name+": "+secretInName)
+		}
+	}
+}
 
 // crdsOf returns the CustomResourceDefinitions among objects, in the order of their names.
 func crdsOf(objects []*unstructured.Unstructured) []CRD {

@@ -20,10 +20,12 @@ const (
 	propertyCRD      = "helmop:crd"
 	propertyAttached = "helmop:attached"
 	propertySigner   = "helmop:verified-signer"
+	propertyUnknown  = "helmop:unknown"
 )
 
 // WriteCycloneDX writes the bill as a CycloneDX 1.6 document in JSON: a component for each chart and image. A chart
-// depends on its images. Properties have its HelmOps, its CRDs and its verified signers.
+// depends on its images. Properties have its HelmOps, its CRDs, its verified signers, and why its registry could not be
+// read.
 func (b *Bill) WriteCycloneDX(to io.Writer, created time.Time) error {
 	digest, err := b.digest()
 	if err != nil {
@@ -75,6 +77,9 @@ func component(ref string, kind cyclonedx.ComponentType, name, version, digest, 
 		attached = append(attached, other.Kind+" "+other.Digest)
 	}
 	addProperties(&one, propertyAttached, attached)
+	if findings.Message != "" {
+		addProperties(&one, propertyUnknown, []string{findings.Message})
+	}
 	return one
 }
 

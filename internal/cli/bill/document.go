@@ -74,7 +74,7 @@ func (c *Chart) packageURL() string {
 		return "pkg:generic/" + url.PathEscape(path.Base(c.URL)) + "@" + url.QueryEscape(c.Version) + "?checksum=" +
 			url.QueryEscape(c.Digest)
 	}
-	return ociPackageURL(strings.TrimPrefix(c.URL, "oci://"), c.Digest, c.Tag)
+	return ociPackageURL(strings.TrimPrefix(c.URL, ociScheme), c.Digest, c.Tag)
 }
 
 // packageURL returns the package URL of an image.

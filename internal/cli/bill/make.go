@@ -4,7 +4,6 @@
 package bill
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -18,7 +17,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/images"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
 )
@@ -124,7 +123,7 @@ func (m *making) addRelease(ctx context.Context, subject *Subject, cluster clien
 	if err != nil {
 		release.Message = fleetview.WithoutNames(err.Error(), title, apiutil.ChildName(helmOp.Name, title), 1)
 	}
-	release.Images, release.CRDs = images.Of(objects), crdsOf(objects)
+	release.describe(objects, got.Release)
 	access, accessErr := subject.Previewer.Access(ctx, helmOp)
 	isResolved := got.Release != nil && got.Release.IsResolved()
 	if isResolved {
@@ -142,7 +141,8 @@ func (m *making) addRelease(ctx context.Context, subject *Subject, cluster clien
 		release.Message = accessErr.Error()
 	}
 	if isResolved {
-		release.Chart = m.addChart(&got.Release.HelmOpRelease.Spec.Artifact, by)
+		artifact := &got.Release.HelmOpRelease.Spec.Artifact
+		release.Chart = m.addChart(artifact, by, pinned[title] != 0 && !isPresent(helmOp, artifact))
 	}
 	for _, name := range release.Images {
 		m.addImage(name, by)
@@ -166,34 +166,37 @@ func verificationOf(signed preview.Signed, err error) *Verification {
 	return verification
 }
 
-// addChart adds a chart, and returns its name.
-func (m *making) addChart(artifact *addonsv1.ResolvedArtifact, by reader) string {
+// isPresent is true for an artifact that a HelmOp resolves to now.
+func isPresent(helmOp *addonsv1.HelmOp, artifact *addonsv1.ResolvedArtifact) bool {
+	return slices.ContainsFunc(apiutil.KnownArtifacts(&helmOp.Status), func(known *addonsv1.ArtifactStatus) bool {
+		return known.URL == artifact.URL && known.Tag == artifact.Tag && known.Digest == artifact.Digest
+	})
+}
+
+// addChart adds a chart, and returns its name. isEarlier means that only the pin of the Cluster leads to the chart.
+func (m *making) addChart(artifact *addonsv1.ResolvedArtifact, by reader, isEarlier bool) string {
 	chart := Chart{URL: artifact.URL, Version: artifact.Version, Tag: artifact.Tag, Digest: artifact.Digest}
-	chart.Name = chart.URL + "@" + chart.Digest
-	if tag := cmp.Or(chart.Tag, chart.Version); tag != "" {
-		chart.Name = chart.URL + ":" + tag + "@" + chart.Digest
-	}
-	add(m.charts, chart.Name, chart, by)
+	chart.Name = chart.name()
+	chart.IsEarlier = isEarlier
+	known := add(m.charts, chart.Name, chart, by)
+	known.artifact.IsEarlier = known.artifact.IsEarlier && isEarlier
 	return chart.Name
 }
 
 // addImage adds an image.
 func (m *making) addImage(name string, by reader) {
-	image := Image{Name: name}
-	ref, err := images.Parse(name)
+	image, err := imageOf(name)
 	switch {
+	case err != nil && strings.Contains(name, helmerr.Redacted):
+		image.Message = secretInName
 	case err != nil:
 		image.Message = err.Error()
-	case ref.ValidateReferenceAsDigest() == nil:
-		image.Repository, image.Digest = ref.Registry+"/"+ref.Repository, ref.Reference
-	default:
-		image.Repository, image.Tag = ref.Registry+"/"+ref.Repository, ref.Reference
 	}
 	add(m.images, name, image, by)
 }
 
-// add adds an artifact with a HelmOp that installs it.
-func add[T any](all map[string]*found[T], name string, artifact T, by reader) {
+// add adds an artifact with a HelmOp that installs it, and returns what is known of the artifact.
+func add[T any](all map[string]*found[T], name string, artifact T, by reader) *found[T] {
 	known := all[name]
 	if known == nil {
 		known = &found[T]{artifact: artifact}
@@ -203,6 +206,7 @@ func add[T any](all map[string]*found[T], name string, artifact T, by reader) {
 		known.readers = append(known.readers, by)
 		slices.SortFunc(known.readers, func(a, b reader) int { return strings.Compare(a.helmOp, b.helmOp) })
 	}
+	return known
 }
 
 // bill returns the bill.

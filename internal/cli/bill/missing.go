@@ -7,16 +7,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"net/url"
 	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 	"oras.land/oras-go/v2/registry"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/images"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
@@ -79,45 +75,30 @@ func (b *Bill) checks(prefix registry.Reference) ([]check, error) {
 	var checks []check
 	for i := range b.Charts {
 		chart := &b.Charts[i]
-		host, path, err := chart.location()
+		at, err := chart.placeBelow(prefix)
 		if err != nil {
 			return nil, err
 		}
-		target, err := mirror.Place(prefix, host, path)
+		tag, err := b.tagOf(i)
 		if err != nil {
 			return nil, err
 		}
-		isArchive := chartrepo.IsURL(chart.URL)
-		reference := b.tagOf(i)
-		if isArchive {
-			reference = strings.ReplaceAll(chart.Version, "+", "_")
-		}
-		checks = append(checks, newChecks("Chart", chart.Name, target, cmp.Or(reference, chart.Digest), chart.Digest,
-			isArchive, chart.Attached)...)
+		checks = append(checks, newChecks("Chart", chart.Name, at.repository, cmp.Or(tag, chart.Digest), chart.Digest,
+			chartrepo.IsURL(chart.URL), chart.Attached)...)
 	}
 	for i := range b.Images {
 		image := &b.Images[i]
 		if image.Repository == "" {
 			continue // its name is not that of an image, as the bill says
 		}
-		host, path, _ := strings.Cut(image.Repository, "/")
-		target, err := mirror.Place(prefix, host, path)
+		at, err := image.placeBelow(prefix)
 		if err != nil {
 			return nil, err
 		}
-		checks = append(checks, newChecks("Image", image.Name, target, cmp.Or(image.Tag, image.Digest), image.Digest, false,
-			image.Attached)...)
+		checks = append(checks, newChecks("Image", image.Name, at.repository, cmp.Or(image.Tag, image.Digest),
+			image.Digest, false, image.Attached)...)
 	}
 	return checks, nil
-}
-
-// location returns the host and the path of a chart.
-func (c *Chart) location() (host, path string, err error) {
-	site, err := url.Parse(c.URL)
-	if err != nil {
-		return "", "", fmt.Errorf("%q is not a URL: %w", c.URL, err)
-	}
-	return site.Host, strings.Trim(site.Path, "/"), nil
 }
 
 // newChecks returns the questions for an artifact and for what is attached to it.

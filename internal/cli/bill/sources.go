@@ -4,13 +4,14 @@
 package bill
 
 import (
-	"slices"
+	"fmt"
+	"net/url"
+	"strings"
 
 	"oras.land/oras-go/v2/registry"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/images"
 )
 
 // Sources returns what to copy below a prefix, in the form of entries of a lock file that have no target yet. Artifacts
@@ -19,47 +20,91 @@ func (b *Bill) Sources(prefix registry.Reference) ([]mirror.Entry, error) {
 	var entries []mirror.Entry
 	for i := range b.Charts {
 		chart := &b.Charts[i]
-		host, path, err := chart.location()
+		at, err := chart.placeBelow(prefix)
 		if err != nil {
 			return nil, err
 		}
-		if chartrepo.IsURL(chart.URL) {
+		tag, err := b.tagOf(i)
+		switch {
+		case err != nil:
+			return nil, err
+		case at.isOwn:
+			continue
+		case chartrepo.IsURL(chart.URL):
 			entries = append(entries, mirror.Entry{Source: chart.URL + ":" + chart.Version, Version: chart.Version,
 				ArchiveDigest: chart.Digest})
-			continue
-		}
-		entry := mirror.Entry{Source: chart.URL + "@" + chart.Digest, Tag: b.tagOf(i), Digest: chart.Digest}
-		if entry.Tag != "" {
-			entry.Source = chart.URL + ":" + entry.Tag
-		}
-		if !isBelow(prefix, host, path) {
-			entries = append(entries, entry)
+		case tag == "":
+			entries = append(entries, mirror.Entry{Source: chart.URL + "@" + chart.Digest, Digest: chart.Digest})
+		default:
+			entries = append(entries, mirror.Entry{Source: chart.URL + ":" + tag, Tag: tag, Digest: chart.Digest})
 		}
 	}
 	for i := range b.Images {
 		image := &b.Images[i]
-		ref, err := images.Parse(image.Name)
-		if err != nil || isBelow(prefix, ref.Registry, ref.Repository) {
-			continue // the bill says that the name is not that of an image
+		if image.Repository == "" {
+			continue // its name is not that of an image, as the bill says
 		}
-		entries = append(entries, mirror.Entry{Source: image.Name, Tag: image.Tag,
-			Digest: image.Digest, IsImage: true})
+		at, err := image.placeBelow(prefix)
+		if err != nil {
+			return nil, err
+		}
+		if !at.isOwn {
+			entries = append(entries, mirror.Entry{Source: image.Name, Tag: image.Tag, Digest: image.Digest, IsImage: true})
+		}
 	}
 	return entries, nil
 }
 
-// tagOf returns the tag of a chart. It is empty if an earlier chart of the bill has the same tag, because a tag of the
-// copy refers to one of them only.
-func (b *Bill) tagOf(i int) string {
+// tagOf returns the tag of the copy of a chart. It is empty for a chart that only pinned Clusters have: the tag of the
+// copy must refer to what the other Clusters install.
+func (b *Bill) tagOf(i int) (string, error) {
 	chart := &b.Charts[i]
-	if slices.ContainsFunc(b.Charts[:i], func(c Chart) bool { return c.URL == chart.URL && c.Tag == chart.Tag }) {
-		return ""
+	switch {
+	case chartrepo.IsURL(chart.URL):
+		return tagOfVersion(chart.Version), nil
+	case chart.IsEarlier || chart.Tag == "":
+		return "", nil
 	}
-	return chart.Tag
+	for j := range b.Charts[:i] {
+		other := &b.Charts[j]
+		if other.URL == chart.URL && other.Tag == chart.Tag && !other.IsEarlier {
+			return "", fmt.Errorf("the list has two charts with the tag %s:%s, %s and %s, but a tag of the copy refers to one "+
+				"chart: the tag has moved, and not all HelmOps have resolved it since; let them do it with \"kubectl helmop "+
+				"reconcile\", and make the list again", chart.URL, chart.Tag, other.Digest, chart.Digest)
+		}
+	}
+	return chart.Tag, nil
 }
 
-// isBelow is true for a repository that is its own place below a prefix.
-func isBelow(prefix registry.Reference, host, path string) bool {
-	place, err := mirror.Place(prefix, host, path)
-	return err == nil && place.Registry == host && place.Repository == path
+// place is where an artifact is below a prefix.
+type place struct {
+	repository registry.Reference
+	// isOwn is true if the artifact is below the prefix already, so that it is not copied.
+	isOwn bool
+}
+
+// placeBelow returns where a chart is below a prefix. A chart of a chart repository is always copied: it is not an
+// artifact of a registry, though its host may be that of the prefix.
+func (c *Chart) placeBelow(prefix registry.Reference) (place, error) {
+	site, err := url.Parse(c.URL)
+	if err != nil {
+		return place{}, fmt.Errorf("%q is not a URL: %w", c.URL, err)
+	}
+	if chartrepo.IsURL(c.URL) {
+		target, err := mirror.Target(prefix, site.Host, site.Path)
+		return place{repository: target}, err
+	}
+	return placeOf(prefix, site.Host, strings.Trim(site.Path, "/"))
+}
+
+// placeBelow returns where an image is below a prefix.
+func (i *Image) placeBelow(prefix registry.Reference) (place, error) {
+	host, path, _ := strings.Cut(i.Repository, "/")
+	return placeOf(prefix, host, path)
+}
+
+// placeOf returns where an artifact of a registry is below a prefix.
+func placeOf(prefix registry.Reference, host, path string) (place, error) {
+	at, err := mirror.Place(prefix, host, path)
+	return place{repository: at, isOwn: at.Registry == host && at.Repository == path}, err
 }

@@ -25,7 +25,7 @@ const (
 )
 
 // WriteSPDX writes the bill as an SPDX 2.3 document in JSON: a package for each chart and image. A chart depends on its
-// images, and its comment has the HelmOps and the CRDs.
+// images, and its comment has the HelmOps and the CRDs. The comment of each has why its registry could not be read.
 func (b *Bill) WriteSPDX(to io.Writer, created time.Time) error {
 	digest, err := b.digest()
 	if err != nil {
@@ -45,13 +45,15 @@ func (b *Bill) WriteSPDX(to io.Writer, created time.Time) error {
 		chart := &b.Charts[i]
 		one := spdxPackage("Chart", chart.Name, "APPLICATION", chart.URL, cmp.Or(chart.Version, chart.Tag), chart.Digest,
 			chart.packageURL())
-		one.PackageComment = comment("HelmOps", links.helmOps[chart.Name]) + comment("CRDs", links.crds[chart.Name])
+		one.PackageComment = comment("HelmOps", links.helmOps[chart.Name]) + comment("CRDs", links.crds[chart.Name]) +
+			chart.comment()
 		document.Packages = append(document.Packages, one)
 		document.Relationships = append(document.Relationships, spdxRelation(described, "DESCRIBES", one))
 	}
 	for i := range b.Images {
 		image := &b.Images[i]
 		one := spdxPackage("Image", image.Name, "CONTAINER", image.Name, image.Tag, image.Digest, image.packageURL())
+		one.PackageComment = image.comment()
 		document.Packages = append(document.Packages, one)
 		document.Relationships = append(document.Relationships, spdxRelation(described, "DESCRIBES", one))
 		for j := range b.Charts {
@@ -89,6 +91,14 @@ func spdxPackage(kind, name, purpose, title, version, digest, locator string) *v
 func spdxRelation(from common.DocElementID, kind string, to *v2_3.Package) *v2_3.Relationship {
 	return &v2_3.Relationship{RefA: from, RefB: common.MakeDocElementID("", string(to.PackageSPDXIdentifier)),
 		Relationship: kind}
+}
+
+// comment returns why the registry could not be read; empty if it was read.
+func (f *Findings) comment() string {
+	if f.Message == "" {
+		return ""
+	}
+	return comment("Unknown", []string{f.Message})
 }
 
 // comment returns a line of a comment; empty without names.

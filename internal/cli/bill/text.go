@@ -34,12 +34,6 @@ func (b *Bill) WriteText(to io.Writer, wide bool) error {
 			return err
 		}
 	}
-	for i := range b.Charts {
-		warn(&out, b.Charts[i].Name, b.Charts[i].Message)
-	}
-	for i := range b.Images {
-		warn(&out, b.Images[i].Name, b.Images[i].Message)
-	}
 	for line := range strings.Lines(out.String()) {
 		if _, err := io.WriteString(to, strings.TrimRight(line, " \n")+"\n"); err != nil {
 			return err
@@ -52,13 +46,6 @@ func (b *Bill) WriteText(to io.Writer, wide bool) error {
 func titleOf(group *Group) string {
 	named := &fleetview.Group{Clusters: group.Clusters}
 	return named.ClustersOf()
-}
-
-// warn writes why an artifact was not read.
-func warn(out io.Writer, name, message string) {
-	if message != "" {
-		_, _ = fmt.Fprintf(out, "\nwarning: %s: %s\n", name, message)
-	}
 }
 
 // table returns the table of a group.
@@ -130,10 +117,14 @@ func (f *Findings) attachedText() string {
 	return strings.Join(parts, ", ")
 }
 
-// WriteMissing writes what is missing in a registry, for people.
-func WriteMissing(to io.Writer, registry string, missing []Missing, wide bool) error {
+// WriteMissing writes what is missing in a registry, for people. If the bill is incomplete, more may be missing.
+func WriteMissing(to io.Writer, registry string, missing []Missing, isIncomplete, wide bool) error {
 	if len(missing) == 0 {
-		_, err := fmt.Fprintf(to, "Nothing is missing in %s.\n", registry)
+		text := "Nothing is missing in %s.\n"
+		if isIncomplete {
+			text = "Nothing is known to be missing in %s, but the list is incomplete.\n"
+		}
+		_, err := fmt.Fprintf(to, text, registry)
 		return err
 	}
 	if _, err := fmt.Fprintf(to, "%s missing in %s:\n", plural.Count(len(missing), "artifact is", "artifacts are"),

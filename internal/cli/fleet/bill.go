@@ -6,7 +6,6 @@ package fleet
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -22,7 +21,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/bill"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
 )
 
@@ -58,6 +56,8 @@ type Missing struct {
 	// Registry is the value of --missing-in.
 	Registry string         `json:"registry"`
 	Missing  []bill.Missing `json:"missing"`
+	// Unknown are artifacts whose digest or attached artifacts the list does not have. They may be missing, too.
+	Unknown []bill.Unknown `json:"unknown,omitempty"`
 }
 
 func newBill(o kube.Options) *cobra.Command {
@@ -83,8 +83,8 @@ With -f, --set-version or --values, the list is that of a HelmOp that is not sto
 are compared by their digests where these are known. The exit code is 1 if something is missing. "mirror --from-bill"
 copies what is missing. --from reads a list that -o json or -o yaml has written, and needs no management cluster.
 
-The exit code is greater than 1 if the contents of a Cluster cannot be found out, or if a registry does not answer
---missing-in.`,
+The exit code is greater than 1 if the contents of a Cluster cannot be found out, or if a registry does not answer or
+does not have an artifact of the list. A warning says why.`,
 		Example: `  # What do the HelmOps of this namespace install?
   kubectl helmop bill
 
@@ -193,14 +193,16 @@ func (b *billing) run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return kube.Explain(err)
 	}
+	for _, unknown := range list.Unknown() {
+		b.Note("warning: %s: %s", unknown.Name, unknown.Message)
+	}
 	if b.missingIn != "" {
 		err = b.printMissing(ctx, list)
 	} else {
 		err = b.print(list)
 	}
-	if list.Incomplete > 0 && (err == nil || errors.Is(err, kube.ErrDiffers)) {
-		return fmt.Errorf("the contents of %s are not known completely; see the messages in the list",
-			plural.Count(list.Incomplete, "Cluster", "Clusters"))
+	if problem := list.Problem(); problem != nil && (err == nil || errors.Is(err, kube.ErrDiffers)) {
+		return problem
 	}
 	return err
 }
@@ -316,8 +318,8 @@ func (b *billing) printMissing(ctx context.Context, list *bill.Bill) error {
 	if err != nil {
 		return err
 	}
-	if err := b.output.Write(b.Streams.Out, Missing{b.missingIn, missing}, func(out io.Writer) error {
-		return bill.WriteMissing(out, b.missingIn, missing, b.output.IsWide())
+	if err := b.output.Write(b.Streams.Out, Missing{b.missingIn, missing, list.Unknown()}, func(out io.Writer) error {
+		return bill.WriteMissing(out, b.missingIn, missing, list.Problem() != nil, b.output.IsWide())
 	}); err != nil || len(missing) == 0 {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/bill"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
@@ -113,16 +114,27 @@ func (b *billBed) compareBill(golden string, got result) {
 	}))
 }
 
+// partly returns the output of a command that fails only because the registry does not have one of the images.
+func (b *billBed) partly(got result) result {
+	b.Helper()
+	warning := "warning: " + b.registry.Host() + "/absent:2: look up "
+	if !errors.Is(got.err, kube.ErrResultFailed) || strings.Count(got.errOut, "warning: ") != 1 ||
+		got.err.Error() != "1 artifact is not known completely; see the warnings" || !strings.Contains(got.errOut, warning) {
+		b.Errorf("got %v\n%s, want the warning %q", got.err, got.errOut, warning)
+	}
+	return result{out: got.out}
+}
+
 // TestBill lists a HelmOp in Clusters with different values. One of them is asked; the others have no kubeconfig.
 func TestBill(t *testing.T) {
 	t.Parallel()
 	b := newBillBed(t, "bill")
-	b.compareBill("bill", b.bill("listed"))
-	b.compareBill("bill-wide", b.bill("listed", "--offline", "-o", "wide", "--cluster", "prod-1"))
-	b.compareBill("bill-json", b.bill("listed", "-o", "json", "-l", "region=eu"))
+	b.compareBill("bill", b.partly(b.bill("listed")))
+	b.compareBill("bill-wide", b.partly(b.bill("listed", "--offline", "-o", "wide", "--cluster", "prod-1")))
+	b.compareBill("bill-json", b.partly(b.bill("listed", "-o", "json", "-l", "region=eu")))
 	b.compareBill("bill-yaml", b.bill("listed", "-o", "yaml", "--no-lookup", "--cluster", "canary-1"))
-	b.compareBill("bill-spdx", b.bill("listed", "-o", "spdx"))
-	b.compareBill("bill-cyclonedx", b.bill("listed", "-o", "cyclonedx"))
+	b.compareBill("bill-spdx", b.partly(b.bill("listed", "-o", "spdx")))
+	b.compareBill("bill-cyclonedx", b.partly(b.bill("listed", "-o", "cyclonedx")))
 }
 
 // TestBillDocuments reads the documents with the libraries of their projects.
@@ -174,16 +186,16 @@ func TestBillMissing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := b.bill("--from", file, "--missing-in", at)
-	if !errors.Is(got.err, kube.ErrDiffers) {
+	b.compareBill("bill-missing", b.partly(b.bill("--from", file, "--missing-in", at)))
+	if got := b.bill("listed", "--no-lookup", "--missing-in", at); !errors.Is(got.err, kube.ErrDiffers) {
 		t.Errorf("got %v", got.err)
 	}
-	b.compareBill("bill-missing", result{out: got.out})
 
 	var missing Missing
 	data := b.bill("listed", "--missing-in", at, "-o", "json")
-	if err := json.Unmarshal([]byte(data.out), &missing); err != nil || len(missing.Missing) != 4 {
-		t.Errorf("%v: %d are missing, want the chart and 3 images\n%s", err, len(missing.Missing), data.out)
+	if err := json.Unmarshal([]byte(data.out), &missing); err != nil || len(missing.Missing) != 4 ||
+		len(missing.Unknown) != 1 {
+		t.Errorf("%v: want the chart and 3 images as missing, and one image as unknown\n%s", err, data.out)
 	}
 	// What is below the prefix already is its own copy.
 	own := b.bill("listed", "--missing-in", "oci://"+b.registry.Host()+"/charts", "-o", "json")
@@ -222,7 +234,17 @@ func TestBillPinned(t *testing.T) {
 	}
 	b.release(helmOp, "prod-2", 1, ready("1.0.0", time.Hour))
 	b.setPin("prod-2", "1")
-	b.compareBill("bill-pinned", b.bill("listed", "-l", "region=eu"))
+	b.compareBill("bill-pinned", b.partly(b.bill("listed", "-l", "region=eu")))
+	var list bill.Bill
+	data := b.partly(b.bill("listed", "-l", "region=eu", "-o", "json")).out
+	if err := json.Unmarshal([]byte(data), &list); err != nil || len(list.Charts) != 2 {
+		t.Fatalf("%v: want 2 charts\n%s", err, data)
+	}
+	for i := range list.Charts {
+		if chart := &list.Charts[i]; chart.IsEarlier != (chart.Digest == pushed.Digest.String()) {
+			t.Errorf("%+v, want the mark at %s only", chart, pushed.Digest)
+		}
+	}
 	b.setPin("prod-2", "9")
 	got := b.bill("listed", "--cluster", "prod-2")
 	if got.err == nil || !strings.Contains(got.out, "reading HelmOp revision 9") {
@@ -241,6 +263,27 @@ func (b *billBed) setPin(cluster, revision string) {
 	release.Annotations = map[string]string{addonsv1.PinnedRevisionAnnotation: revision}
 	if err := b.Update(b.Context(), release); err != nil {
 		b.Fatal(err)
+	}
+}
+
+// TestBillSecrets shows no value from a Secret in the name of an image, and warns that the list lacks the image.
+func TestBillSecrets(t *testing.T) {
+	t.Parallel()
+	b := newBillBed(t, "billsecrets")
+	helmOp := b.helmOp("listed")
+	helmOp.Spec.ValuesFrom = []addonsv1.ValuesReference{{Kind: "Secret", Name: "web"}}
+	helmOp.Spec.Overrides = nil
+	text := strings.ReplaceAll(string(helmOp.Spec.Values.Raw), "absent:2", planted+":1")
+	helmOp.Spec.Values.Raw = []byte(text)
+	if err := b.Update(b.Context(), helmOp); err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []string{"wide", "json", formatSPDX, formatCycloneDX} {
+		got := b.bill("listed", "--offline", "-o", format)
+		if strings.Contains(got.out+got.errOut, planted) || !errors.Is(got.err, kube.ErrResultFailed) ||
+			!strings.Contains(got.errOut, "/[redacted]:1: its name has a value from a Secret") {
+			t.Errorf("%s: %v\n%s\n%s", format, got.err, got.out, got.errOut)
+		}
 	}
 }
 
