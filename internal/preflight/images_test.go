@@ -177,7 +177,7 @@ func TestPending(t *testing.T) {
 	})
 }
 
-// TestResultExpiresDuringCheck checks that a release does not wait for a lookup that nobody has begun.
+// TestResultExpiresDuringCheck checks that a release does not wait for a lookup that does not run.
 func TestResultExpiresDuringCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
