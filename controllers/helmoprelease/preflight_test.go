@@ -177,14 +177,13 @@ var (
 // its next try waits for images, also if a user requested the try.
 func TestFailedReleaseStaysFailed(t *testing.T) {
 	t.Parallel()
-	r := checkingReconciler(t, nil, nil)
 	for name, outcome := range map[string]preflight.Outcome{
 		"pending": {IsPending: true}, "missing": {Missing: []string{"r.example/a:1"}},
 		"unknown": {Unknown: []string{"r.example/a:1"}, Err: errors.New("silent")},
 		"refused": {Refused: "it has more than 500 images"},
 	} {
 		for _, reported := range []string{addonsv1.UpgradeFailedReason, addonsv1.ImagesMissingReason} {
-			p := checkedPass(upgrading, requiresAll)
+			r, p := checkingReconciler(t, nil, nil), checkedPass(upgrading, requiresAll)
 			p.subject().Write(&p.release.Status, 3, metav1.Now())
 			releasestatus.NotReleased(p.release, reported, "no room")
 			r.reportImages(p, &outcome)
