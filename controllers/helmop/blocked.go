@@ -105,8 +105,8 @@ func isBlocked(c *clusterScope) bool {
 		c.blocked != "" && !c.step.Assigned && apiutil.IsReadyNow(c.child)
 }
 
-// blockedCondition is the condition Ready of a HelmOp while Clusters wait for dependencies or images. It names the first
-// Cluster, and why it waits. Dependencies come first: images are looked up when the dependencies are ready.
+// blockedCondition is the condition Ready of a HelmOp while Clusters wait for dependencies or images. It names the
+// first Cluster, and why it waits. Dependencies come first: images are looked up when the dependencies are ready.
 func blockedCondition(scope *helmOpScope, s fleetSummary) (reason, message string) {
 	var first *clusterScope
 	forImages := int32(0)

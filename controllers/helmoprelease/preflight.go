@@ -44,8 +44,8 @@ type imageCheck struct {
 }
 
 // recheckImages checks the images of a release that waits for them. It needs no slot, because it does not render the
-// release. The check is nil if the registries need not have the images for a decision. If ok is false, recheckImages has
-// reported the cause, and result and err are those of the pass.
+// release. The check is nil if the registries need not have the images for a decision. If ok is false, recheckImages
+// has reported the cause, and result and err are those of the pass.
 func (r *Reconciler) recheckImages(ctx context.Context, p *releasePass, decision decide.Decision,
 ) (check *imageCheck, result ctrl.Result, err error, ok bool) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}
