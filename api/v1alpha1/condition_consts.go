@@ -307,8 +307,8 @@ const (
 	// release is not changed.
 	ImagesMissingReason = "ImagesMissing"
 
-	// ImagesUnknownReason: spec.preflight.images is Required, and an image of the release could not be looked up. The
-	// release is not changed.
+	// ImagesUnknownReason: spec.preflight.images is Required, and an image of the release could not be looked up, or
+	// the release has too many images. The release is not changed.
 	ImagesUnknownReason = "ImagesUnknown"
 
 	// DependencyCycleReason: HelmOps depend on each other in a cycle.

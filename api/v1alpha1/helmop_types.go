@@ -242,7 +242,8 @@ type ClusterCounts struct {
 	// drifted is the number of selected Clusters in which objects differ from the release.
 	Drifted int32 `json:"drifted"`
 
-	// blocked is the number of selected Clusters whose release waits for a HelmOp in dependsOn.
+	// blocked is the number of selected Clusters whose release waits for a HelmOp in dependsOn, or for images, see
+	// spec.preflight.
 	Blocked int32 `json:"blocked"`
 
 	// deferred is the number of selected Clusters in which a HelmOp revision, or a change of the Cluster, waits for

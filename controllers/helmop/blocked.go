@@ -14,6 +14,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
 // dependencyError is why the dependencies of a HelmOp can never be met.
@@ -93,27 +94,48 @@ func (r *Reconciler) releasesByCluster(ctx context.Context,
 	return releases, nil
 }
 
-// isBlocked reports whether the release of a Cluster waits for dependencies: its condition says so, or it is Ready and
-// the desired revision is not assigned to it because of a dependency. A release that has the desired revision stays as
-// it is when a dependency is no longer ready. The API server of the Cluster answers.
+// isBlocked reports whether the release of a Cluster waits for dependencies or images: its condition says so, or it is
+// Ready and the desired revision is not assigned to it because of a dependency. A release that has the desired revision
+// stays as it is when a dependency is no longer ready. The API server of the Cluster answers.
 func isBlocked(c *clusterScope) bool {
 	if c.child == nil || !c.selected {
 		return false
 	}
-	return apiutil.IsAwaiting(c.child) || c.blocked != "" && !c.step.Assigned && apiutil.IsReadyNow(c.child)
+	return apiutil.IsAwaiting(c.child) || apiutil.WaitsForImages(c.child) ||
+		c.blocked != "" && !c.step.Assigned && apiutil.IsReadyNow(c.child)
 }
 
-// firstBlocked returns the name of the first Cluster that waits for dependencies, and its reason; empty if none waits.
-func firstBlocked(scope *helmOpScope) string {
+// blockedCondition is the condition Ready of a HelmOp while Clusters wait for dependencies or images. It names the
+// first Cluster, and why it waits. Dependencies come first: images are looked up when the dependencies are ready.
+func blockedCondition(scope *helmOpScope, s fleetSummary) (reason, message string) {
+	var first *clusterScope
+	forImages := int32(0)
 	for _, c := range scope.clusters {
-		if !isBlocked(c) {
+		// Only Clusters that the summary counts as blocked.
+		if phase, _ := phaseOf(c, scope.desiredNumber()); phase != phaseBlocked || !c.cluster.DeletionTimestamp.IsZero() {
 			continue
 		}
-		why := c.blocked
-		if ready := conditions.Get(c.child, addonsv1.ReadyCondition); why == "" && ready != nil {
-			why = ready.Message
+		if apiutil.WaitsForImages(c.child) {
+			forImages++
 		}
-		return c.name + ": " + why
+		if first == nil || apiutil.WaitsForImages(first.child) && !apiutil.WaitsForImages(c.child) {
+			first = c
+		}
 	}
-	return ""
+	n, what := s.counts.Blocked-forImages, "dependencies"
+	reason = addonsv1.WaitingForDependenciesReason
+	if first != nil && apiutil.WaitsForImages(first.child) {
+		n, what, reason = forImages, "images", conditions.GetReason(first.child, addonsv1.ReadyCondition)
+	}
+	message = fmt.Sprintf("%d of %s %s for %s", n, plural.Count(s.counts.Selected, "Cluster", "Clusters"),
+		plural.Word(n, "waits", "wait"), what)
+	if first == nil {
+		return reason, message
+	}
+	why := first.blocked
+	if ready := conditions.Get(first.child, addonsv1.ReadyCondition); ready != nil &&
+		(why == "" || apiutil.WaitsForImages(first.child)) {
+		why = ready.Message
+	}
+	return reason, message + "; " + first.name + ": " + why
 }

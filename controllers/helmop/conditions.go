@@ -215,9 +215,7 @@ func readyCondition(scope *helmOpScope, s fleetSummary) metav1.Condition {
 		return no(addonsv1.WaitingForClustersReason, fmt.Sprintf(
 			"%s up to date%s", ofClusters(c.UpToDate, c.Selected), waitingClusters(&c)))
 	case c.Blocked > 0:
-		return no(addonsv1.WaitingForDependenciesReason,
-			fmt.Sprintf("%d of %s %s for dependencies; %s", c.Blocked, plural.Count(c.Selected, "Cluster", "Clusters"),
-				plural.Word(c.Blocked, "waits", "wait"), firstBlocked(scope)))
+		return no(blockedCondition(scope, s))
 	case c.Deferred > 0 && c.UpToDate+c.Paused+c.Pinned+c.Deferred == c.Selected:
 		return no(deferredCondition(scope, s))
 	case c.UpToDate+c.Paused+c.Pinned < c.Selected:

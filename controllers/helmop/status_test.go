@@ -96,6 +96,7 @@ func TestPhaseOf(t *testing.T) {
 		"a dependency blocks it":    {fleetCluster("a", blocked, untold), phaseBlocked, ""},
 		"as wanted, others are not": {fleetCluster("a", blocked), phaseUpToDate, ""},
 		"waits for a dependency":    {fleetCluster("a", notReady(addonsv1.WaitingForDependenciesReason)), phaseBlocked, ""},
+		"waits for an image":        {fleetCluster("a", notReady(addonsv1.ImagesMissingReason)), phaseBlocked, ""},
 		"is part of a cycle":        {fleetCluster("a", notReady(addonsv1.DependencyCycleReason)), phaseBlocked, ""},
 		"failed while others are not": {fleetCluster("a", blocked, untold, notReady(addonsv1.UpgradeFailedReason)),
 			phaseFailed, addonsv1.UpgradeFailedReason},

@@ -60,6 +60,17 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 			return result, err
 		}
 	}
+	return r.actOn(ctx, p, decision, &inputs)
+}
+
+// actOn acquires a slot and carries out a decision, if nothing is missing for it.
+func (r *Reconciler) actOn(ctx context.Context, p *releasePass, decision decide.Decision,
+	inputs *releaseInputs,
+) (ctrl.Result, error) {
+	check, result, err, ok := r.recheckImages(ctx, p, decision)
+	if !ok {
+		return result, err
+	}
 	done, ok := r.slot(p)
 	if !ok {
 		releasestatus.WaitingForSlot(p.release)
@@ -67,9 +78,20 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 		return ctrl.Result{}, nil
 	}
 	defer done()
-	if result, err, ok := r.hasImages(ctx, p, decision, &inputs); !ok {
+	if result, err, ok := r.hasImages(ctx, p, decision, check, inputs); !ok {
 		return result, err
 	}
+	// Only now, because a release that waits for its images must not hold its dependencies.
+	if ok, err := r.claim(ctx, p, decision); !ok {
+		return ctrl.Result{}, err
+	}
+	return r.perform(ctx, p, decision, inputs)
+}
+
+// perform begins the action of a decision, and records and reports its result. The caller has a slot.
+func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decide.Decision,
+	inputs *releaseInputs,
+) (ctrl.Result, error) {
 	stop, ended := r.actions.Begin(client.ObjectKeyFromObject(p.release))
 	defer ended()
 	if ok, err := r.mayBegin(ctx, p.releaseScope); !ok {

@@ -50,16 +50,24 @@ func (r *Reconciler) mayAct(ctx context.Context, p *releasePass, decision decide
 	if err != nil {
 		return false, err
 	}
-	if reason == "" && dependencies.AwaitsInstall(p.release) {
-		reason, message, err = r.claimDependencies(ctx, p)
-		if err != nil {
-			return false, err
-		}
-	}
 	if reason != "" {
 		report.SetNotReady(p.release, reason, message)
 	}
 	return reason == "", nil
+}
+
+// claim lets the dependencies of a release that is installed now wait with their uninstallation. It returns false if
+// one of them is being uninstalled: the release then waits for its dependencies again. mayAct has returned true before.
+func (r *Reconciler) claim(ctx context.Context, p *releasePass, decision decide.Decision) (bool, error) {
+	if len(p.release.Spec.DependsOn) == 0 || !needsPreconditions(decision, p.desired.Return) ||
+		!dependencies.AwaitsInstall(p.release) {
+		return true, nil
+	}
+	reason, message, err := r.claimDependencies(ctx, p)
+	if reason != "" {
+		report.SetNotReady(p.release, reason, message)
+	}
+	return reason == "" && err == nil, err
 }
 
 // claimDependencies writes into the status of a release that it is about to be installed, and then checks its

@@ -164,6 +164,11 @@ func TestUninstallationWaitsForDependents(t *testing.T) {
 		r.Spec.DependsOn = controllertest.DependingOn("cni")
 		r.Spec.ClusterRef.Namespace = "m"
 	})
+	imageless := controllertest.ReadyRelease("app", func(r *addonsv1.HelmOpRelease) {
+		r.Spec.DependsOn = controllertest.DependingOn("cni")
+		r.Status.Release, r.Status.State = nil, string(model.StateAbsent)
+		report.SetNotReady(r, addonsv1.ImagesMissingReason, "")
+	})
 	tests := map[string]struct {
 		intent       deletionintent.Intent
 		cached, live []client.Object
@@ -174,7 +179,9 @@ func TestUninstallationWaitsForDependents(t *testing.T) {
 			false},
 		"the cache is stale":             {deletionintent.Uninstall, nil, []client.Object{needing}, false},
 		"a dependent in another Cluster": {deletionintent.Uninstall, nil, []client.Object{elsewhere}, true},
-		"replaced":                       {deletionintent.Replace, []client.Object{needing}, []client.Object{needing}, true},
+		"a dependent waits for images": {deletionintent.Uninstall, []client.Object{imageless},
+			[]client.Object{imageless}, true},
+		"replaced": {deletionintent.Replace, []client.Object{needing}, []client.Object{needing}, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -233,9 +240,13 @@ func TestInstallationClaimsDependencies(t *testing.T) {
 				},
 			})
 			r := gateOf(cached, live)
-			ok, err := r.mayAct(t.Context(), p, decide.Decision{Action: model.ActionInstall})
+			install := decide.Decision{Action: model.ActionInstall}
+			if ok, err := r.mayAct(t.Context(), p, install); err != nil || !ok || !dependencies.AwaitsInstall(stored()) {
+				t.Fatalf("may act: %t, %v; or the dependencies are claimed too early", ok, err)
+			}
+			ok, err := r.claim(t.Context(), p, install)
 			if err != nil || ok == tc.isDeleted || asked != 2 {
-				t.Errorf("may act: %t, %v; %d requests", ok, err, asked)
+				t.Errorf("claims: %t, %v; %d requests", ok, err, asked)
 			}
 			if ready := conditions.Get(stored(), addonsv1.ReadyCondition); ready.Reason != tc.want {
 				t.Errorf("Ready is %v, want %s", ready, tc.want)

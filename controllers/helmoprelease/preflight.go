@@ -6,16 +6,19 @@ package helmoprelease
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/images"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
@@ -27,43 +30,86 @@ const maxNamedImages = 5
 // imagesPending is the message while the images of a release are looked up for the first time.
 const imagesPending = "The images of the release are being looked up in their registries"
 
-// hasImages reports whether the registries have the images of a release, or need not have them for a decision. If ok is
-// false, hasImages has reported the cause, and result and err are those of the pass.
-func (r *Reconciler) hasImages(ctx context.Context, p *releasePass, decision decide.Decision,
-	inputs *releaseInputs,
-) (result ctrl.Result, err error, ok bool) {
+// renderTimeout is how long the rendering of a release may take that only finds its images. It holds a slot.
+const renderTimeout = time.Minute
+
+// imageCheck is the check of the images of a release before a decision is carried out.
+type imageCheck struct {
+	request ctrl.Request
+	access  oci.Access
+	// retry is the request for a retry that was not met yet.
+	retry string
+	// inputs identify what the release is rendered from.
+	inputs string
+}
+
+// recheckImages checks the images of a release that waits for them. It needs no slot, because it does not render the
+// release. The check is nil if the registries need not have the images for a decision. If ok is false, recheckImages
+// has reported the cause, and result and err are those of the pass.
+func (r *Reconciler) recheckImages(ctx context.Context, p *releasePass, decision decide.Decision,
+) (check *imageCheck, result ctrl.Result, err error, ok bool) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}
 	if !needsPreconditions(decision, p.desired.Return) || !requiresImages(p.helmOp) {
 		r.images.Forget(request)
-		return ctrl.Result{}, nil, true
+		return nil, ctrl.Result{}, nil, true
 	}
 	access, err := r.references.Access(ctx, p.helmOp)
 	if err != nil {
 		result, err = r.failed(ctx, p.releaseScope, chartReason(err), err)
+		return nil, result, err, false
+	}
+	check = &imageCheck{request: request, access: access, retry: p.subject().NewRetryRequest()}
+	// A new request for a retry renders the release again.
+	if check.inputs, err = apiutil.DigestOf(p.desired, check.retry); err != nil {
+		return nil, ctrl.Result{}, err, false
+	}
+	names, isKnown := r.images.List(request, check.inputs)
+	if !isKnown {
+		return check, ctrl.Result{}, nil, true
+	}
+	result, err, ok = r.checkImages(ctx, p, check, names, false)
+	return check, result, err, ok
+}
+
+// hasImages reports whether the registries have the images of a release. It renders the release also if recheckImages
+// found all images: the cluster may have changed while the release waited, for example what the chart looks up. If ok
+// is false, hasImages has reported the cause, and result and err are those of the pass. The caller has a slot.
+func (r *Reconciler) hasImages(ctx context.Context, p *releasePass, decision decide.Decision, check *imageCheck,
+	inputs *releaseInputs,
+) (result ctrl.Result, err error, ok bool) {
+	if check == nil {
+		return ctrl.Result{}, nil, true
+	}
+	if err := r.countAttempt(ctx, p, decision); err != nil {
+		return ctrl.Result{}, err, false
+	}
+	names, err := r.renderImages(ctx, p, inputs)
+	r.rendered.Note(decision.Action, p.release.Spec.Artifact.Digest, helmclient.Result{}, err)
+	if err != nil {
+		p.subject().Record(decision, &p.policy.Test, helmclient.Result{}, err, r.now())
+		result, err = r.actionFailed(ctx, p, decision, helmclient.Result{}, err)
 		return result, err, false
 	}
-	retry := p.subject().NewRetryRequest()
-	for {
-		names, isRendered, err := r.imagesOf(ctx, p, request, retry, inputs)
-		if err != nil {
-			result, err = r.failed(ctx, p.releaseScope, releasestatus.FailureReason(decision), err)
-			return result, err, false
-		}
-		outcome, err := r.images.Check(ctx, &preflight.Release{Request: request, Images: names, Access: access,
-			ChartURL: p.release.Spec.Artifact.URL, IsRetry: isRendered && retry != ""})
-		if err != nil {
-			return ctrl.Result{}, err, false
-		}
-		if !outcome.IsComplete() {
-			r.reportImages(p, &outcome)
-			return ctrl.Result{RequeueAfter: outcome.Wait}, nil, false
-		}
-		r.images.Forget(request)
-		if isRendered {
-			return ctrl.Result{}, nil, true
-		}
-		// The cluster may have changed while the release waited: its version, or what the chart looks up.
+	r.images.SetList(check.request, check.inputs, names)
+	if result, err, ok = r.checkImages(ctx, p, check, names, check.retry != ""); ok {
+		r.images.Forget(check.request)
 	}
+	return result, err, ok
+}
+
+// checkImages looks up images, and reports why the release waits if the registries do not have all of them.
+func (r *Reconciler) checkImages(ctx context.Context, p *releasePass, check *imageCheck, names []string, isRetry bool,
+) (result ctrl.Result, err error, ok bool) {
+	outcome, err := r.images.Check(ctx, &preflight.Release{Request: check.request, Images: names, Access: check.access,
+		ChartURL: p.release.Spec.Artifact.URL, IsRetry: isRetry})
+	if err != nil {
+		return ctrl.Result{}, err, false
+	}
+	if !outcome.IsComplete() {
+		r.reportImages(p, &outcome)
+		return ctrl.Result{RequeueAfter: outcome.Wait}, nil, false
+	}
+	return ctrl.Result{}, nil, true
 }
 
 // requiresImages reports whether a HelmOp requires that registries have the images of its releases.
@@ -72,37 +118,43 @@ func requiresImages(helmOp *addonsv1.HelmOp) bool {
 		helmOp.Spec.Preflight.Images == addonsv1.ImagesPreflightRequired
 }
 
-// imagesOf returns the images of a release, as the action would install them, and whether it rendered them now. It
-// renders them again for a new request for a retry.
-func (r *Reconciler) imagesOf(ctx context.Context, p *releasePass, request ctrl.Request, retry string,
-	inputs *releaseInputs,
-) (names []string, isRendered bool, err error) {
-	identity, err := apiutil.DigestOf(p.desired, retry)
-	if err != nil {
-		return nil, false, err
+// renderImages returns the images of a release, as the action would install them.
+func (r *Reconciler) renderImages(ctx context.Context, p *releasePass, inputs *releaseInputs) ([]string, error) {
+	bounded, cancel := context.WithTimeout(ctx, renderTimeout)
+	defer cancel()
+	rendered, err := r.engine.Render(bounded, p.target, p.desired, p.options, inputs.chart, inputs.values)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("the release was not rendered within %s to find its images: %w", renderTimeout, err)
 	}
-	return r.images.List(request, identity, func() ([]string, error) {
-		rendered, err := r.engine.Render(ctx, p.target, p.desired, p.options, inputs.chart, inputs.values)
-		if err != nil {
-			return nil, err
-		}
-		objects, err := rendered.Objects()
-		return images.Of(objects), err
-	})
+	if err != nil {
+		return nil, err
+	}
+	objects, err := rendered.Objects()
+	return images.Of(objects), err
 }
 
-// reportImages reports why a release waits for its images. While lookups that are repeated have not ended, the last
-// report stays.
+// reportImages reports why a release waits for its images. A release that has failed stays failed: its next try waits.
+// While lookups have not ended, the last report of a release that waits or has failed stays.
 func (r *Reconciler) reportImages(p *releasePass, outcome *preflight.Outcome) {
-	reason, message := addonsv1.ImagesMissingReason, missingImages(outcome)
+	hasFailed := p.past().Failures > 0
+	// An image may have a value from a Secret in its name.
+	hide := helmerr.NewRedactor(nil, p.options.SecretValues).Hide
+	reason, message := addonsv1.ImagesMissingReason, missingImages(outcome, hide)
 	switch {
 	case len(outcome.Missing) > 0:
-	case outcome.IsPending && isWaitingForImages(p.release):
+	case outcome.Refused != "":
+		reason, message = addonsv1.ImagesUnknownReason, refusedImages(outcome)
+	case outcome.IsPending && (hasFailed || apiutil.WaitsForImages(p.release)):
 		return
 	case outcome.IsPending:
 		reason, message = addonsv1.UpdatingReason, imagesPending
 	default:
-		reason, message = addonsv1.ImagesUnknownReason, unknownImages(outcome)
+		reason, message = addonsv1.ImagesUnknownReason, unknownImages(outcome, hide)
+	}
+	if hasFailed {
+		releasestatus.NotReleased(p.release, releasestatus.StandingReason(p.release, p.decision),
+			releasestatus.WithLastError(p.release, "The next try waits for the images. "+message))
+		return
 	}
 	if releasestatus.NotReleased(p.release, reason, message) && reason != addonsv1.UpdatingReason {
 		r.event(p.releaseScope, corev1.EventTypeWarning, reason, "Preflight", fmt.Sprintf("Cluster %s, release %s: %s",
@@ -110,21 +162,20 @@ func (r *Reconciler) reportImages(p *releasePass, outcome *preflight.Outcome) {
 	}
 }
 
-// isWaitingForImages reports whether a release waits for its images already.
-func isWaitingForImages(release *addonsv1.HelmOpRelease) bool {
-	reason := conditions.GetReason(release, addonsv1.ReleasedCondition)
-	return reason == addonsv1.ImagesMissingReason || reason == addonsv1.ImagesUnknownReason
-}
-
-func missingImages(outcome *preflight.Outcome) string {
+func missingImages(outcome *preflight.Outcome, hide func(string) string) string {
 	return fmt.Sprintf("The release is not changed, because %s not in the registry: %s; push or mirror the images "+
 		"(kubectl helmop mirror), correct the values, or set spec.preflight.images to Ignored. The images are looked up "+
 		"again", plural.Count(len(outcome.Missing), "image is", "images are"),
-		plural.Few(outcome.Missing, maxNamedImages))
+		hide(plural.Few(outcome.Missing, maxNamedImages)))
 }
 
-func unknownImages(outcome *preflight.Outcome) string {
-	return fmt.Sprintf("The release is not changed, because %s could not be looked up: %s: %v. The images are looked up "+
-		"again", plural.Count(len(outcome.Unknown), "image", "images"), plural.Few(outcome.Unknown, maxNamedImages),
-		outcome.Err)
+func unknownImages(outcome *preflight.Outcome, hide func(string) string) string {
+	return fmt.Sprintf("The release is not changed, because %s could not be looked up: %s: %s. The images are looked up "+
+		"again", plural.Count(len(outcome.Unknown), "image", "images"),
+		hide(plural.Few(outcome.Unknown, maxNamedImages)), hide(outcome.Err.Error()))
+}
+
+func refusedImages(outcome *preflight.Outcome) string {
+	return fmt.Sprintf("The release is not changed, because its images are not looked up: %s; split the chart, or set "+
+		"spec.preflight.images to Ignored", outcome.Refused)
 }

@@ -10,33 +10,47 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
 // renderingEngine is an Engine that only renders.
 type renderingEngine struct {
 	Engine
 	manifest string
+	err      error
 	rendered int
+	// before is called before each rendering, with its context.
+	before func(context.Context)
 }
 
-func (e *renderingEngine) Render(context.Context, model.Target, model.Desired, model.Options, *bundle.Chart,
-	map[string]any,
+func (e *renderingEngine) Render(ctx context.Context, _ model.Target, _ model.Desired, _ model.Options, _ *bundle.Chart,
+	_ map[string]any,
 ) (helmclient.DryRun, error) {
 	e.rendered++
-	return helmclient.DryRun{Manifest: e.manifest}, nil
+	if e.before != nil {
+		e.before(ctx)
+	}
+	return helmclient.DryRun{Manifest: e.manifest}, e.err
 }
 
 // answering is a registry that has each image, or an error for it.
@@ -44,6 +58,36 @@ type answering map[string]error
 
 func (a answering) Head(_ context.Context, url, reference string, _ oci.Access) (string, error) {
 	return "sha256:1", a[url+":"+reference]
+}
+
+// checkingReconciler returns a Reconciler that has rendered the artifact "" before.
+func checkingReconciler(t *testing.T, registry preflight.Registry, engine Engine) *Reconciler {
+	t.Helper()
+	c := controllertest.StoreOf(t)
+	r := &Reconciler{images: preflight.New(registry, 8), engine: engine, recorder: events.NewFakeRecorder(5), client: c,
+		references: references.NewReader(c, c), budgets: report.NewEventBudgets(time.Now), now: time.Now}
+	r.rendered.Note(model.ActionUpgrade, "", helmclient.Result{}, nil)
+	return r
+}
+
+// checkedPass returns a pass over a release at a decision.
+func checkedPass(decision decide.Decision, checks *addonsv1.Preflight) *releasePass {
+	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{URL: "oci://r.example/charts/a"})
+	helmOp.Spec.Preflight = checks
+	release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a"}}
+	release.Spec.Artifact.URL = helmOp.Spec.Source.URL
+	return &releasePass{releaseScope: &releaseScope{release: release, before: release.DeepCopy(), helmOp: helmOp},
+		decision: decision}
+}
+
+// checkBoth checks the images as actOn does: before and after a slot is acquired.
+func checkBoth(t *testing.T, r *Reconciler, p *releasePass, decision decide.Decision) (ctrl.Result, error, bool) {
+	t.Helper()
+	check, result, err, ok := r.recheckImages(t.Context(), p, decision)
+	if !ok {
+		return result, err, ok
+	}
+	return r.hasImages(t.Context(), p, decision, check, &releaseInputs{})
 }
 
 // TestHasImages checks which images and decisions let a release be changed, and what is reported otherwise.
@@ -71,15 +115,12 @@ func TestHasImages(t *testing.T) {
 			t.Parallel()
 			recorder := events.NewFakeRecorder(5)
 			engine := &renderingEngine{manifest: "kind: Pod\nspec: {containers: [{image: r.example/a:1}, {image: r.example/b:1}]}\n"}
-			c := controllertest.StoreOf(t)
-			r := &Reconciler{images: preflight.New(tc.registry, 8), engine: engine, recorder: recorder,
-				references: references.NewReader(c, c), budgets: report.NewEventBudgets(time.Now)}
-			helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{URL: "oci://r.example/charts/a"})
-			helmOp.Spec.Preflight = tc.preflight
-			release := &addonsv1.HelmOpRelease{}
-			p := &releasePass{releaseScope: &releaseScope{release: release, helmOp: helmOp}}
+			r := checkingReconciler(t, tc.registry, engine)
+			r.recorder = recorder
+			p := checkedPass(tc.decision, tc.preflight)
+			release := p.release
 			for range 2 {
-				result, err, ok := r.hasImages(t.Context(), p, tc.decision, &releaseInputs{})
+				result, err, ok := checkBoth(t, r, p, tc.decision)
 				if err != nil || ok != (tc.reason == "") || ok == (result.RequeueAfter > 0) {
 					t.Fatalf("%v, %v, %v", result, err, ok)
 				}
@@ -103,7 +144,7 @@ func TestKeepsReportDuringLookup(t *testing.T) {
 	t.Parallel()
 	r := &Reconciler{recorder: events.NewFakeRecorder(5), budgets: report.NewEventBudgets(time.Now)}
 	release := &addonsv1.HelmOpRelease{}
-	p := &releasePass{releaseScope: &releaseScope{release: release}}
+	p := &releasePass{releaseScope: &releaseScope{release: release, helmOp: &addonsv1.HelmOp{}}}
 	for _, step := range []struct {
 		outcome preflight.Outcome
 		reason  string
@@ -118,5 +159,134 @@ func TestKeepsReportDuringLookup(t *testing.T) {
 		if reason := conditions.GetReason(release, addonsv1.ReleasedCondition); reason != step.reason {
 			t.Errorf("after %+v: %s, want %s", step.outcome, reason, step.reason)
 		}
+	}
+}
+
+const (
+	onePod    = "kind: Pod\nspec: {containers: [{image: r.example/a:1}]}\n"
+	secretPod = "kind: Pod\nspec: {containers: [{image: r.example/planted:1}]}\n"
+)
+
+var (
+	requiresAll = &addonsv1.Preflight{Images: addonsv1.ImagesPreflightRequired}
+	upgrading   = decide.Decision{Action: model.ActionUpgrade, FromRevision: 2}
+	absentImage = answering{"oci://r.example/a:1": &oci.Error{Kind: oci.ErrNotFound}}
+)
+
+// TestFailedReleaseStaysFailed checks that a release that has failed does not look like one that makes progress while
+// its next try waits for images, also if a user requested the try.
+func TestFailedReleaseStaysFailed(t *testing.T) {
+	t.Parallel()
+	for name, outcome := range map[string]preflight.Outcome{
+		"pending": {IsPending: true}, "missing": {Missing: []string{"r.example/a:1"}},
+		"unknown": {Unknown: []string{"r.example/a:1"}, Err: errors.New("silent")},
+		"refused": {Refused: "it has more than 500 images"},
+	} {
+		for _, reported := range []string{addonsv1.UpgradeFailedReason, addonsv1.ImagesMissingReason} {
+			r, p := checkingReconciler(t, nil, nil), checkedPass(upgrading, requiresAll)
+			p.subject().Write(&p.release.Status, 3, metav1.Now())
+			releasestatus.NotReleased(p.release, reported, "no room")
+			r.reportImages(p, &outcome)
+			released := conditions.Get(p.release, addonsv1.ReleasedCondition)
+			if name != "pending" && (released.Reason != addonsv1.UpgradeFailedReason ||
+				!strings.Contains(released.Message, "The next try waits for the images. The release is not changed")) ||
+				name == "pending" && released.Reason != reported {
+				t.Errorf("%s after %s: %s: %s", name, reported, released.Reason, released.Message)
+			}
+		}
+	}
+}
+
+// TestHidesSecretsInImages checks that no report has a value from a Secret that is part of the name of an image.
+func TestHidesSecretsInImages(t *testing.T) {
+	t.Parallel()
+	const image = "oci://r.example/planted:1"
+	for kind, says := range map[error]string{oci.ErrNotFound: "not in the registry", oci.ErrUnreachable: "could not be"} {
+		recorder := events.NewFakeRecorder(5)
+		r := checkingReconciler(t, answering{image: &oci.Error{Op: "look up", Subject: image, Kind: kind}},
+			&renderingEngine{manifest: secretPod})
+		r.recorder = recorder
+		p := checkedPass(upgrading, requiresAll)
+		p.options.SecretValues = []any{map[string]any{"repository": "planted"}}
+		if _, err, ok := checkBoth(t, r, p, upgrading); ok || err != nil {
+			t.Fatal(err)
+		}
+		event := <-recorder.Events
+		message := conditions.GetMessage(p.release, addonsv1.ReleasedCondition)
+		if !strings.Contains(message, says) || strings.Contains(message+event, "planted") {
+			t.Errorf("%s, Event %s", message, event)
+		}
+	}
+}
+
+// TestRecheckNeedsNoSlot checks that a release that waits for images renders nothing and requests no slot.
+func TestRecheckNeedsNoSlot(t *testing.T) {
+	t.Parallel()
+	engine := &renderingEngine{manifest: onePod}
+	r := checkingReconciler(t, absentImage, engine)
+	r.slots = slots.New(slots.Options{Workers: 8, PerCluster: 1, Wake: func(types.NamespacedName) {}})
+	p := checkedPass(upgrading, requiresAll)
+	act := func() ctrl.Result {
+		result, err := r.actOn(t.Context(), p, upgrading, &releaseInputs{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	act()
+	done, _ := r.slots.Acquire(slots.Claim{Release: types.NamespacedName{Namespace: "n", Name: "b"}})
+	if done == nil {
+		t.Fatal("the release keeps a slot while it waits")
+	}
+	defer done()
+	if result := act(); result.RequeueAfter == 0 || engine.rendered != 1 ||
+		r.slots.IsWaiting(client.ObjectKeyFromObject(p.release)) || !apiutil.WaitsForImages(p.release) {
+		t.Errorf("%v, rendered %d times", result, engine.rendered)
+	}
+}
+
+// TestRenderingOfCheckIsCounted checks that the first rendering counts as a failed attempt while it runs, has a
+// deadline, and stays counted if it exceeds its limits.
+func TestRenderingOfCheckIsCounted(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err  error
+		want int32
+	}{
+		"found":              {nil, 0},
+		"a template fails":   {errors.New("no key"), 0},
+		"exceeds its limits": {&helmerr.Error{Kind: helmerr.ErrRenderLimit}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			engine := &renderingEngine{manifest: onePod, err: tc.err}
+			r := checkingReconciler(t, answering{}, engine)
+			p := checkedPass(upgrading, requiresAll)
+			p.release.Spec.Artifact.Digest = "sha256:new"
+			r.client = controllertest.StoreOf(t, p.release)
+			if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(p.release), p.release); err != nil {
+				t.Fatal(err)
+			}
+			p.before = p.release.DeepCopy()
+			engine.before = func(ctx context.Context) {
+				stored := &addonsv1.HelmOpRelease{}
+				if err := r.client.Get(ctx, client.ObjectKeyFromObject(p.release), stored); err != nil ||
+					stored.Status.Failures != 1 {
+					t.Errorf("%d failures while the rendering runs, %v", stored.Status.Failures, err)
+				}
+				if at, ok := ctx.Deadline(); !ok || time.Until(at) > renderTimeout {
+					t.Errorf("the deadline of the rendering is %v, %v", at, ok)
+				}
+			}
+			if _, err, ok := checkBoth(t, r, p, upgrading); err != nil || ok != (tc.err == nil) {
+				t.Fatal(ok, err)
+			}
+			if p.release.Status.Failures != tc.want {
+				t.Errorf("%d failures, want %d", p.release.Status.Failures, tc.want)
+			}
+			if isFirst := r.rendered.IsFirst(model.ActionUpgrade, "sha256:new", &p.release.Status); isFirst != (tc.err != nil) {
+				t.Errorf("the rendering counts again: %t", isFirst)
+			}
+		})
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
@@ -145,14 +146,14 @@ func TestConnectReportsNothingBeforeFirstTry(t *testing.T) {
 }
 
 // TestReleaseWithoutSlotReportsWaiting checks that a release that waits for a slot reports this only if it has no Ready
-// condition yet.
+// condition yet, or its condition is no longer true.
 func TestReleaseWithoutSlotReportsWaiting(t *testing.T) {
 	t.Parallel()
 	taken := newActionSlots(1, 1, &async.Waker{})
 	if _, ok := taken.Acquire(slots.Claim{Cluster: "busy", HelmOp: "busy"}); !ok {
 		t.Fatal("the only slot is taken")
 	}
-	r := &Reconciler{slots: taken}
+	r := &Reconciler{slots: taken, images: preflight.New(nil, 1)}
 	act := func(release *addonsv1.HelmOpRelease) *metav1.Condition {
 		p := &releasePass{releaseScope: &releaseScope{release: release}}
 		if result, err := r.act(t.Context(), p, decide.Decision{Action: model.ActionRollback}); err != nil ||
@@ -164,6 +165,13 @@ func TestReleaseWithoutSlotReportsWaiting(t *testing.T) {
 	if ready := act(&addonsv1.HelmOpRelease{}); ready == nil || ready.Status != report.False ||
 		ready.Reason != addonsv1.UpdatingReason {
 		t.Errorf("Ready of a new release is %+v", ready)
+	}
+	for _, reason := range []string{addonsv1.ImagesMissingReason, addonsv1.WaitingForDependenciesReason} {
+		waited := &addonsv1.HelmOpRelease{}
+		report.SetNotReady(waited, reason, "no")
+		if ready := act(waited); ready.Reason != addonsv1.UpdatingReason {
+			t.Errorf("Ready of a release that had %s is %+v", reason, ready)
+		}
 	}
 	failed := &addonsv1.HelmOpRelease{}
 	report.SetNotReady(failed, addonsv1.UpgradeFailedReason, "no")

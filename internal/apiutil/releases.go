@@ -95,6 +95,13 @@ func IsAwaiting(release *addonsv1.HelmOpRelease) bool {
 	return ready != nil && ready.Status == metav1.ConditionFalse && blockedReasons[ready.Reason]
 }
 
+// WaitsForImages reports whether the Ready condition says that a release waits for images in registries.
+func WaitsForImages(release *addonsv1.HelmOpRelease) bool {
+	ready := conditions.Get(release, addonsv1.ReadyCondition)
+	return ready != nil && ready.Status == metav1.ConditionFalse &&
+		(ready.Reason == addonsv1.ImagesMissingReason || ready.Reason == addonsv1.ImagesUnknownReason)
+}
+
 // IsDeferred reports whether a release waits for maintenance before its current spec takes effect.
 func IsDeferred(release *addonsv1.HelmOpRelease) bool {
 	ready := conditions.Get(release, addonsv1.ReadyCondition)

@@ -132,9 +132,9 @@ func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.Hel
 		"remove the dependency", dependents[0])
 }
 
-// AwaitsInstall reports whether a release is not installed yet and waits for its dependencies, which therefore may be
-// uninstalled.
+// AwaitsInstall reports whether a release is not installed yet and waits for its dependencies or its images. Its
+// dependencies therefore may be uninstalled.
 func AwaitsInstall(release *addonsv1.HelmOpRelease) bool {
 	return release.Status.Release == nil && release.Status.State == string(model.StateAbsent) &&
-		apiutil.IsAwaiting(release)
+		(apiutil.IsAwaiting(release) || apiutil.WaitsForImages(release))
 }

@@ -34,6 +34,10 @@ func TestNeededBy(t *testing.T) {
 		r.Status.Release, r.Status.State = nil, "Absent"
 		report.SetNotReady(r, addonsv1.WaitingForDependenciesReason, "")
 	}
+	imageless := func(r *addonsv1.HelmOpRelease) {
+		absent(r)
+		report.SetNotReady(r, addonsv1.ImagesMissingReason, "")
+	}
 	tests := map[string]struct {
 		of      *addonsv1.HelmOpRelease
 		others  []*addonsv1.HelmOpRelease
@@ -55,7 +59,9 @@ func TestNeededBy(t *testing.T) {
 			want: "The uninstallation waits for the release of HelmOp b (and 2 more), which depends on this release and is " +
 				"being deleted"},
 		"not installed yet": {of: depending("a", nil), others: []*addonsv1.HelmOpRelease{depending("b", absent, "a")}},
-		"cycle":             {of: depending("a", nil, "b"), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a")}},
+		"not installed yet, an image is missing": {of: depending("a", nil),
+			others: []*addonsv1.HelmOpRelease{depending("b", imageless, "a")}},
+		"cycle": {of: depending("a", nil, "b"), others: []*addonsv1.HelmOpRelease{depending("b", nil, "a")}},
 		"longer cycle": {of: depending("a", nil, "c"),
 			others: []*addonsv1.HelmOpRelease{depending("b", nil, "a"), depending("c", nil, "b")}},
 		"a cycle and a dependent outside of it": {of: depending("a", nil, "b"),

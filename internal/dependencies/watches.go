@@ -49,6 +49,7 @@ func changeOf(before, after *addonsv1.HelmOpRelease) releaseChange {
 		frees: before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 			apiutil.IsChildPaused(before) != apiutil.IsChildPaused(after) ||
 			apiutil.IsAwaiting(before) != apiutil.IsAwaiting(after) ||
+			apiutil.WaitsForImages(before) != apiutil.WaitsForImages(after) ||
 			!equality.Semantic.DeepEqual(before.Spec.ClusterOptions, after.Spec.ClusterOptions),
 	}
 }

@@ -87,6 +87,10 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 		"depends no more": {controllertest.ReadyRelease("x",
 			func(r *addonsv1.HelmOpRelease) { r.Spec.DependsOn = controllertest.DependingOn("ends") }), changedRelease("x", nil),
 			[]string{"ends-one"}},
+		"waits for images": {controllertest.ReadyRelease("x", failing("a")),
+			changedRelease("x",
+				func(r *addonsv1.HelmOpRelease) { report.SetNotReady(r, addonsv1.ImagesMissingReason, "a") }),
+			[]string{"ends-one"}},
 		"without dependents": {controllertest.ReadyRelease("cni", failing("a")),
 			changedRelease("cni", func(r *addonsv1.HelmOpRelease) { r.OwnerReferences = nil }), nil},
 	}

@@ -14,12 +14,18 @@ import (
 // Access returns the settings for requests for an image that a chart installs. They are those of the chart. Plain HTTP,
 // the client certificate and the identity at a cloud provider are for the host of the chart only.
 func Access(chart oci.Access, chartURL string, image registry.Reference) oci.Access {
-	_, rest, _ := strings.Cut(chartURL, "://")
-	if host, _, _ := strings.Cut(rest, "/"); host == image.Registry {
+	if IsOnHostOf(chartURL, image) {
 		return chart
 	}
 	chart.Insecure, chart.ClientCert, chart.ClientKey, chart.CloudProvider = false, nil, nil, ""
 	return chart
+}
+
+// IsOnHostOf reports whether an image is on the host that a chart comes from.
+func IsOnHostOf(chartURL string, image registry.Reference) bool {
+	_, rest, _ := strings.Cut(chartURL, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	return host == image.Registry
 }
 
 // URL returns the repository of an image in the form that clients of registries use, oci://host/repository.

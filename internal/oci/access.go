@@ -31,6 +31,9 @@ type Access struct {
 	// Trusted exempts a repository and a proxy that the administrator configured from
 	// Options.RefuseLocal.
 	Trusted bool
+	// OnlyOwnCredentials means that only DockerConfigs provide credentials: neither
+	// Options.CredentialsFile nor Options.CloudLogin is used.
+	OnlyOwnCredentials bool
 }
 
 // Proxy is the HTTP or SOCKS proxy for the requests to a registry.

@@ -67,7 +67,8 @@ type source struct {
 
 // source returns the source of the credential for a route: the first Docker config of the Access
 // with an entry, the cloud provider, the manager's own Docker config, or none. The cloud provider
-// and the manager's Docker config are not used on an exposed route, see isExposed.
+// and the manager's Docker config are not used on an exposed route, see isExposed, and not with
+// Access.OnlyOwnCredentials.
 func (c *credentials) source(r route) (*source, error) {
 	out := &source{clouds: c.clouds, ref: r.ref, otherHost: r.otherHost, hint: hintNone}
 	for _, config := range c.configs {
@@ -77,7 +78,7 @@ func (c *credentials) source(r route) (*source, error) {
 			return out, err
 		}
 	}
-	if c.isExposed(r) {
+	if c.access.OnlyOwnCredentials || c.isExposed(r) {
 		return out, nil
 	}
 	config, err := c.fallback()

@@ -28,6 +28,7 @@ func TestManagerCredentialsAreNotExposed(t *testing.T) {
 		"plain HTTP to a mirror, by the admin": {Access{}, true, true},
 		"a proxy, and TLS through it":          {Access{Proxy: proxy}, false, true},
 		"a client certificate":                 {Access{ClientCert: []byte("c"), ClientKey: []byte("k")}, false, true},
+		"only the author's own":                {Access{OnlyOwnCredentials: true}, false, false},
 		"plain HTTP":                           {Access{Insecure: true}, true, false},
 		"plain HTTP, a mirror by TLS":          {Access{Insecure: true}, false, false},
 		"an own authority":                     {Access{CA: []byte("ca")}, false, false},

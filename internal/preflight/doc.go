@@ -10,5 +10,8 @@
 //     5 min, while a release waits for it.
 //   - Lookups run in the background, and no worker waits for long. The release is enqueued when they have ended.
 //   - A registry that does not answer is not reported as one that lacks an image.
+//   - The credentials of the manager are used on the host of the chart only. For other hosts, errors have their kind
+//     only, because a chart decides which hosts are asked.
+//   - The numbers of images and hosts of a release, and of remembered results, are bounded.
 //   - Namespaces share nothing.
 package preflight

@@ -6,11 +6,15 @@ package preflight
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"oras.land/oras-go/v2/registry"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -21,8 +25,20 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
-// foundFor is how long a found image is not looked up again: longer than most waves of a rollout.
-const foundFor = 30 * time.Minute
+const (
+	// foundFor is how long a found image is not looked up again: longer than most waves of a rollout.
+	foundFor = 30 * time.Minute
+
+	// maxImages and maxHosts bound what is looked up for a release: its chart decides which hosts the manager asks.
+	maxImages = 500
+	maxHosts  = 50
+
+	// maxResults is how many results are remembered for a namespace: those of 10 releases of the maximum size.
+	maxResults = 10 * maxImages
+
+	// sweepInterval is the minimum time between two searches for old results.
+	sweepInterval = time.Minute
+)
 
 // Registry looks up images.
 type Registry interface {
@@ -33,12 +49,14 @@ type Registry interface {
 // Images looks up the images of releases, and remembers the results. It is safe for concurrent use.
 type Images struct {
 	registry Registry
-	tasks    *async.Tasks[string]
+	tasks    *async.Tasks[result]
 	now      func() time.Time
 
 	mu sync.Mutex
-	// results are by namespace, access and image.
-	results map[string]result
+	// results are by namespace, and then by access and image. The least recently used ones are evicted.
+	results map[string]*lru.LRU[string, result]
+	// swept is the time of the last search for old results.
+	swept time.Time
 	// lists are the images of the releases that wait.
 	lists map[ctrl.Request]list
 }
@@ -62,8 +80,8 @@ type list struct {
 
 // New returns Images for a controller with a number of workers.
 func New(registry Registry, workers int) *Images {
-	return &Images{registry: registry, tasks: async.NewTasks[string](workers), now: time.Now,
-		results: map[string]result{}, lists: map[ctrl.Request]list{}}
+	return &Images{registry: registry, tasks: async.NewTasks[result](workers), now: time.Now,
+		results: map[string]*lru.LRU[string, result]{}, lists: map[ctrl.Request]list{}}
 }
 
 // Source enqueues the releases whose lookups have ended.
@@ -94,6 +112,9 @@ type Outcome struct {
 	Unknown []string
 	Err     error
 
+	// Refused is why the images are not looked up: the release has too many.
+	Refused string
+
 	// IsPending is true if lookups have not ended. The release is enqueued when they have.
 	IsPending bool
 
@@ -103,95 +124,167 @@ type Outcome struct {
 
 // IsComplete is true if the registries have all images.
 func (o Outcome) IsComplete() bool {
-	return len(o.Missing) == 0 && len(o.Unknown) == 0 && !o.IsPending
+	return len(o.Missing) == 0 && len(o.Unknown) == 0 && o.Refused == "" && !o.IsPending
 }
 
 // Check looks up the images of a release, unless the results are remembered. The error is that of the context.
 func (i *Images) Check(ctx context.Context, release *Release) (Outcome, error) {
-	var outcome Outcome
-	var tasks []async.Task[string]
-	keys := make([]string, len(release.Images))
-	for n, name := range release.Images {
-		ref, err := images.Parse(name)
-		if err != nil {
-			continue // add reports it
+	lookups, refused, err := lookupsOf(release)
+	if err != nil || refused != "" {
+		return Outcome{Refused: refused}, err
+	}
+	// A result that expires during the call still counts. Otherwise nothing would enqueue the release again.
+	i.recall(release, lookups)
+	var tasks []async.Task[result]
+	var due []*lookup
+	for n := range lookups {
+		if l := &lookups[n]; l.isDue {
+			tasks, due = append(tasks, i.task(release.Request.Namespace, l)), append(due, l)
 		}
-		access := images.Access(release.Access, release.ChartURL, ref)
-		key, err := apiutil.DigestOf(release.Request.Namespace, ref.String(), access)
-		if err != nil {
-			return outcome, err
-		}
-		keys[n] = key
-		known, isKnown := i.known(key)
-		if isKnown && (known.err == nil || !release.IsRetry || i.now().Sub(known.at) < requeue.MinResolveRetry) {
-			continue
-		}
-		// A release takes the remembered result, and not that of the task. So each lookup needs a key of its own: under the
-		// same key, the release would get the former result again.
-		task := key + " " + strconv.Itoa(known.lookups)
-		tasks = append(tasks, async.Task[string]{Key: task, Work: func(ctx context.Context) (string, error) {
-			digest, err := async.Guarded(ctx, func(ctx context.Context) (string, error) {
-				return i.registry.Head(ctx, images.URL(ref), ref.Reference, access)
-			})
-			i.record(key, err)
-			return digest, err
-		}})
 	}
 	if len(tasks) > 0 {
-		if _, err := i.tasks.RunAll(ctx, release.Request, tasks); err != nil {
-			return outcome, err
+		ended, err := i.tasks.RunAll(ctx, release.Request, tasks)
+		if err != nil {
+			return Outcome{}, err
+		}
+		for n, end := range ended {
+			due[n].isDue, due[n].known = !end.Done, end.Value
+			due[n].known.err = end.Err
 		}
 	}
-	for n, name := range release.Images {
-		i.add(&outcome, name, keys[n])
+	var outcome Outcome
+	now := i.now()
+	for n := range lookups {
+		outcome.add(&lookups[n], now)
 	}
 	return outcome, nil
 }
 
-// add adds what is known about an image. A key is empty for a name that is not that of an image.
-func (i *Images) add(outcome *Outcome, name, key string) {
-	known, isKnown := result{}, true
-	if key != "" {
-		known, isKnown = i.known(key)
+// lookup is the lookup of an image of a release.
+type lookup struct {
+	name string
+	// key identifies the image and the access. It is empty for a name that is not that of an image.
+	key       string
+	reference registry.Reference
+	access    oci.Access
+	// isOfChart is true if the image is on the host of the chart.
+	isOfChart bool
+	known     result
+	// isDue is true if the registry is asked, and has not answered yet.
+	isDue bool
+}
+
+// lookupsOf returns the lookups of the images of a release, or why the release is refused.
+func lookupsOf(release *Release) (lookups []lookup, refused string, err error) {
+	if len(release.Images) > maxImages {
+		return nil, fmt.Sprintf("it has more than %d images", maxImages), nil
 	}
-	switch {
-	case !isKnown:
-		outcome.IsPending = true
-		return
-	case key == "", errors.Is(known.err, oci.ErrNotFound):
-		outcome.Missing = append(outcome.Missing, name)
-	case known.err != nil:
-		if outcome.Err == nil {
-			outcome.Err = known.err
+	hosts := map[string]bool{}
+	for _, name := range release.Images {
+		l := lookup{name: name}
+		if l.reference, err = images.Parse(name); err != nil {
+			lookups = append(lookups, l) // Outcome.add reports it
+			continue
 		}
-		outcome.Unknown = append(outcome.Unknown, name)
+		l.access = images.Access(release.Access, release.ChartURL, l.reference)
+		l.isOfChart = images.IsOnHostOf(release.ChartURL, l.reference)
+		// The author of a chart must not find out what the account of the manager may read on other hosts.
+		l.access.OnlyOwnCredentials = !l.isOfChart
+		if l.key, err = apiutil.DigestOf(release.Request.Namespace, l.reference.String(), l.access); err != nil {
+			return nil, "", err
+		}
+		lookups = append(lookups, l)
+		if hosts[l.reference.Registry] = true; len(hosts) > maxHosts {
+			return nil, fmt.Sprintf("its images are on more than %d hosts", maxHosts), nil
+		}
+	}
+	return lookups, "", nil
+}
+
+// recall sets the remembered results of lookups, and which lookups are due.
+func (i *Images) recall(release *Release, lookups []lookup) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now, results := i.now(), i.resultsOf(release.Request.Namespace)
+	for n := range lookups {
+		l := &lookups[n]
+		if l.key == "" {
+			continue
+		}
+		known, ok := results.Get(l.key)
+		l.known = known
+		l.isDue = !ok || !now.Before(known.next) ||
+			known.err != nil && release.IsRetry && now.Sub(known.at) >= requeue.MinResolveRetry
+	}
+}
+
+// resultsOf returns the results of a namespace. The caller holds mu.
+func (i *Images) resultsOf(namespace string) *lru.LRU[string, result] {
+	results, ok := i.results[namespace]
+	if !ok {
+		// NewLRU fails only if the size is not positive.
+		results, _ = lru.NewLRU[string, result](maxResults, nil)
+		i.results[namespace] = results
+	}
+	return results
+}
+
+// task returns the task that looks up an image.
+func (i *Images) task(namespace string, l *lookup) async.Task[result] {
+	key, reference, access, isOfChart := l.key, l.reference, l.access, l.isOfChart
+	// A release that waited for a task takes the remembered result, and not that of the task. So each lookup needs a key
+	// of its own: under the same key, the release would get the former result again.
+	task := key + " " + strconv.Itoa(l.known.lookups)
+	return async.Task[result]{Key: task, Work: func(ctx context.Context) (result, error) {
+		_, err := async.Guarded(ctx, func(ctx context.Context) (string, error) {
+			return i.registry.Head(ctx, images.URL(reference), reference.Reference, access)
+		})
+		if !isOfChart {
+			err = withoutDetails(err)
+		}
+		return i.record(namespace, key, err), err
+	}}
+}
+
+// withoutDetails returns an error with its kind only. The details of a failed connection describe the network of the
+// manager, and a chart decides which hosts are asked.
+func withoutDetails(err error) error {
+	var failure *oci.Error
+	if !errors.As(err, &failure) {
+		return err
+	}
+	return &oci.Error{Op: failure.Op, Subject: failure.Subject, Kind: failure.Kind, RetryAfter: failure.RetryAfter}
+}
+
+// add adds the result of a lookup.
+func (o *Outcome) add(l *lookup, now time.Time) {
+	switch {
+	case l.isDue:
+		o.IsPending = true
+		return
+	case l.key == "", errors.Is(l.known.err, oci.ErrNotFound):
+		o.Missing = append(o.Missing, l.name)
+	case l.known.err != nil:
+		if o.Err == nil {
+			o.Err = l.known.err
+		}
+		o.Unknown = append(o.Unknown, l.name)
 	default:
 		return
 	}
-	if rest := known.next.Sub(i.now()); key != "" && (outcome.Wait == 0 || rest < outcome.Wait) {
-		outcome.Wait = max(rest, time.Millisecond)
+	if rest := max(l.known.next.Sub(now), time.Millisecond); l.key != "" && (o.Wait == 0 || rest < o.Wait) {
+		o.Wait = rest
 	}
 }
 
-// known returns the result for an image if it need not be looked up again yet.
-func (i *Images) known(key string) (result, bool) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	known, ok := i.results[key]
-	return known, ok && i.now().Before(known.next)
-}
-
-// record records the result of a lookup.
-func (i *Images) record(key string, err error) {
+// record records the result of a lookup, and returns it.
+func (i *Images) record(namespace, key string, err error) result {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := i.now()
-	for other, old := range i.results {
-		if now.Sub(old.next) > foundFor {
-			delete(i.results, other) // no release needed it
-		}
-	}
-	current := i.results[key]
+	i.sweep(now)
+	results := i.resultsOf(namespace)
+	current, _ := results.Get(key)
 	current.err, current.lookups, current.at, current.next = err, current.lookups+1, now, now.Add(foundFor)
 	if err == nil {
 		current.failures = 0
@@ -200,27 +293,41 @@ func (i *Images) record(key string, err error) {
 		current.next = now.Add(max(wait.Jitter(requeue.ResolveRetry(current.failures), requeue.IntervalJitter),
 			requeue.RetryAfter(err)))
 	}
-	i.results[key] = current
+	results.Add(key, current)
+	return current
 }
 
-// List returns the images of a release that waits. It calls render if the images for these inputs are not known, and
-// reports whether it did.
-func (i *Images) List(request ctrl.Request, inputs string, render func() ([]string, error)) (names []string,
-	isRendered bool, err error,
-) {
-	i.mu.Lock()
-	known, ok := i.lists[request]
-	i.mu.Unlock()
-	if ok && known.inputs == inputs {
-		return known.images, false, nil
+// sweep removes the results that no release has needed for a while. The caller holds mu.
+func (i *Images) sweep(now time.Time) {
+	if now.Sub(i.swept) < sweepInterval {
+		return
 	}
-	if names, err = render(); err != nil {
-		return nil, false, err
+	i.swept = now
+	for namespace, results := range i.results {
+		for _, key := range results.Keys() {
+			if old, _ := results.Peek(key); now.Sub(old.next) > foundFor {
+				results.Remove(key)
+			}
+		}
+		if results.Len() == 0 {
+			delete(i.results, namespace)
+		}
 	}
+}
+
+// List returns the images of a release that waits, if the images for these inputs are known.
+func (i *Images) List(request ctrl.Request, inputs string) (names []string, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.lists[request] = list{inputs: inputs, images: names}
-	return names, true, nil
+	known, ok := i.lists[request]
+	return known.images, ok && known.inputs == inputs
+}
+
+// SetList sets the images of a release with certain inputs. Of too many images, it keeps one more than Check accepts.
+func (i *Images) SetList(request ctrl.Request, inputs string, names []string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.lists[request] = list{inputs: inputs, images: slices.Clone(names[:min(len(names), maxImages+1)])}
 }
 
 // Forget forgets the images of a release that does not wait any more.

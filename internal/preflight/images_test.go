@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -137,10 +138,13 @@ func TestMissingAndUnknown(t *testing.T) {
 }
 
 // slow is a registry that answers after a time.
-type slow struct{ Registry }
+type slow struct {
+	Registry
+	after time.Duration
+}
 
 func (s slow) Head(ctx context.Context, url, reference string, access oci.Access) (string, error) {
-	time.Sleep(time.Minute)
+	time.Sleep(s.after)
 	return s.Registry.Head(ctx, url, reference, access)
 }
 
@@ -150,7 +154,7 @@ func TestPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &counting{calls: map[string]int{}, errs: map[string]error{}}
 		r.set("oci://r.example/a:1", &oci.Error{Kind: oci.ErrNotFound})
-		i := New(slow{r}, 8)
+		i := New(slow{r, time.Minute}, 8)
 		began := time.Now()
 		outcome := check(t, i, releaseOf(1, "r.example/a:1"))
 		if !outcome.IsPending || time.Since(began) > time.Second {
@@ -173,28 +177,119 @@ func TestPending(t *testing.T) {
 	})
 }
 
-// TestList renders the images of a release once for the same inputs.
+// TestResultExpiresDuringCheck checks that a release does not wait for a lookup that does not run.
+func TestResultExpiresDuringCheck(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		i := New(slow{&counting{calls: map[string]int{}}, 200 * time.Millisecond}, 8)
+		check(t, i, releaseOf(1, "r.example/a:1"))
+		time.Sleep(foundFor - 100*time.Millisecond)
+		if outcome := check(t, i, releaseOf(1, "r.example/a:1", "r.example/b:1")); !outcome.IsComplete() {
+			t.Errorf("%+v, %d tasks", outcome, i.tasks.Len())
+		}
+	})
+}
+
+// TestRefusesTooMany asks no registry for a release with too many images or hosts.
+func TestRefusesTooMany(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		names := func(n int, format string) (names []string) {
+			for k := range n {
+				names = append(names, fmt.Sprintf(format, k))
+			}
+			return names
+		}
+		for _, tc := range []struct {
+			images []string
+			want   string
+		}{
+			{names(maxImages, "r.example/a:%d"), ""},
+			{names(maxImages+1, "r.example/a:%d"), "it has more than 500 images"},
+			{names(maxHosts, "r%d.example/a:1"), ""},
+			{names(maxHosts+1, "r%d.example/a:1"), "its images are on more than 50 hosts"},
+		} {
+			r := &counting{calls: map[string]int{}}
+			outcome := check(t, New(r, 8), releaseOf(1, tc.images...))
+			if outcome.Refused != tc.want || outcome.IsComplete() != (tc.want == "") || (r.sum() > 0) != (tc.want == "") {
+				t.Errorf("%d images: %+v, %d lookups", len(tc.images), outcome, r.sum())
+			}
+		}
+		i := New(nil, 8)
+		i.SetList(releaseOf(1).Request, "a", names(3*maxImages, "r.example/a:%d"))
+		if kept, _ := i.List(releaseOf(1).Request, "a"); len(kept) != maxImages+1 {
+			t.Errorf("%d images of a list are kept", len(kept))
+		}
+	})
+}
+
+// TestResultsAreBounded evicts the least recently used results of a namespace, and searches for old ones at most once a
+// minute.
+func TestResultsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		i := New(nil, 8)
+		i.record("b", "other", nil)
+		swept := i.swept
+		time.Sleep(sweepInterval - time.Second)
+		for n := range maxResults + 10 {
+			i.record("a", fmt.Sprint(n), nil)
+		}
+		if n, other := i.results["a"].Len(), i.results["b"].Len(); n != maxResults || other != 1 || i.swept != swept {
+			t.Errorf("%d and %d results, swept at %s and %s", n, other, swept, i.swept)
+		}
+		time.Sleep(2*foundFor + time.Second)
+		if i.record("b", "other", nil); i.results["a"] != nil || len(i.results) != 1 {
+			t.Errorf("results of %d namespaces are left", len(i.results))
+		}
+	})
+}
+
+// accesses is a registry that records the settings of the lookups, and fails with details.
+type accesses struct {
+	mu   sync.Mutex
+	seen map[string]oci.Access
+}
+
+func (a *accesses) Head(_ context.Context, url, _ string, access oci.Access) (string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.seen[url] = access
+	return "", &oci.Error{Op: "look up", Subject: url, Kind: oci.ErrUnreachable, Detail: "dial tcp 10.1.2.3:443",
+		Hint: "a hint", RetryAfter: time.Hour}
+}
+
+// TestOtherHosts checks that a chart cannot use the account of the manager on other hosts, nor look into its network.
+func TestOtherHosts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &accesses{seen: map[string]oci.Access{}}
+		i := New(r, 8)
+		for image, isOfChart := range map[string]bool{"r.example/a:1": true, "other.example/a:1": false} {
+			outcome := check(t, i, releaseOf(1, image))
+			if !errors.Is(outcome.Err, oci.ErrUnreachable) || outcome.Wait < time.Hour ||
+				strings.Contains(outcome.Err.Error(), "10.1.2.3") != isOfChart {
+				t.Errorf("%s: %+v", image, outcome)
+			}
+		}
+		if r.seen["oci://r.example/a"].OnlyOwnCredentials || !r.seen["oci://other.example/a"].OnlyOwnCredentials {
+			t.Errorf("looked up with %+v", r.seen)
+		}
+	})
+}
+
+// TestList remembers the images of a release for the same inputs.
 func TestList(t *testing.T) {
 	t.Parallel()
-	i, rendered := New(nil, 1), 0
-	request := releaseOf(1).Request
-	list := func(inputs string, err error) ([]string, bool, error) {
-		return i.List(request, inputs, func() ([]string, error) {
-			rendered++
-			return []string{inputs}, err
-		})
-	}
-	if _, _, err := list("a", errors.New("broken")); err == nil {
-		t.Error("an error is lost")
-	}
-	for n, inputs := range []string{"a", "a", "b"} {
-		got, isRendered, err := list(inputs, nil)
-		if err != nil || !slices.Equal(got, []string{inputs}) || isRendered != (n != 1) {
-			t.Errorf("%s: %q, %t, %v", inputs, got, isRendered, err)
+	i, request := New(nil, 1), releaseOf(1).Request
+	i.SetList(request, "a", []string{"x"})
+	for inputs, want := range map[string]bool{"a": true, "b": false} {
+		if got, ok := i.List(request, inputs); ok != want || ok && !slices.Equal(got, []string{"x"}) {
+			t.Errorf("%s: %q, %t", inputs, got, ok)
 		}
 	}
 	i.Forget(request)
-	if _, _, err := list("b", nil); err != nil || rendered != 4 {
-		t.Errorf("%v, rendered %d times, want 4", err, rendered)
+	if _, ok := i.List(request, "a"); ok {
+		t.Error("the images are not forgotten")
 	}
 }

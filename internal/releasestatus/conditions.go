@@ -33,8 +33,9 @@ func NotReleased(release *addonsv1.HelmOpRelease, reason, message string) bool {
 
 // WaitingForSlot reports that a release waits for a slot, unless it has a Ready condition already that is still true.
 func WaitingForSlot(release *addonsv1.HelmOpRelease) {
-	if reason := conditions.GetReason(release, addonsv1.ReadyCondition); reason == "" ||
-		reason == addonsv1.WaitingForMaintenanceReason {
+	switch conditions.GetReason(release, addonsv1.ReadyCondition) {
+	case "", addonsv1.WaitingForMaintenanceReason, addonsv1.WaitingForDependenciesReason,
+		addonsv1.ImagesMissingReason, addonsv1.ImagesUnknownReason:
 		report.SetNotReady(release, addonsv1.UpdatingReason,
 			"The release waits for a slot: the concurrency limit of the manager is reached")
 	}
@@ -67,7 +68,8 @@ func StandingReason(release *addonsv1.HelmOpRelease, decision decide.Decision) s
 		return addonsv1.RolledBackReason
 	}
 	switch reported := conditions.GetReason(release, addonsv1.ReleasedCondition); reported {
-	case "", addonsv1.ReleasedReason, addonsv1.UpdatingReason, addonsv1.ReleasePendingReason:
+	case "", addonsv1.ReleasedReason, addonsv1.UpdatingReason, addonsv1.ReleasePendingReason,
+		addonsv1.ImagesMissingReason, addonsv1.ImagesUnknownReason:
 		if decision.FromRevision <= 1 {
 			return addonsv1.InstallFailedReason
 		}
