@@ -4,6 +4,7 @@
 package preview
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradecheck"
 )
 
@@ -107,6 +109,26 @@ func TestArtifactOfStep(t *testing.T) {
 			if u.release.HelmOpRelease.Spec.Artifact.Version != "" {
 				t.Error("the present release changed")
 			}
+		}
+	}
+}
+
+// TestUnchecked expects a failure for a Cluster that is not ready and has a release.
+func TestUnchecked(t *testing.T) {
+	t.Parallel()
+	child := &addonsv1.HelmOpRelease{}
+	for name, tc := range map[string]struct {
+		err   error
+		child *addonsv1.HelmOpRelease
+		want  State
+	}{
+		"no kubeconfig, no release":  {fmt.Errorf("the Cluster %w", ErrNoKubeconfig), nil, StateNotReady},
+		"no kubeconfig, a release":   {fmt.Errorf("the Cluster %w", ErrNoKubeconfig), child, StateFailed},
+		"not initialized, a release": {errNotReady, child, StateFailed},
+		"unreachable":                {helmerr.ErrUnreachable, nil, StateFailed},
+	} {
+		if got := unchecked(tc.err, tc.child); got.State != tc.want || got.Message == "" {
+			t.Errorf("%s: got %+v", name, got)
 		}
 	}
 }

@@ -34,8 +34,10 @@ type upgradeChecking struct {
 	clusters      []string
 	labelSelector string
 	selector      labels.Selector
-	output        kube.Output
-	timeout       time.Duration
+	// absent are the names of --cluster that no HelmOp selects.
+	absent  []string
+	output  kube.Output
+	timeout time.Duration
 }
 
 func newUpgradeCheck(o kube.Options) *cobra.Command {
@@ -62,8 +64,9 @@ those of the Cluster and of the chart. Nothing is written in any cluster, and no
 
 The command needs the rights of "render", and the right to list the HelmOps, the HelmOpReleases and the Clusters.
 
-The exit code is 0 if there is nothing to do, 1 if there is something to do, and higher if a Cluster could not be
-checked.`,
+The exit code is 0 if there is nothing to do, 1 if there is something to do, and higher if a release could not be
+checked, if a name of --cluster or the labels of -l match no Cluster, or if all Clusters run a newer version. A Cluster
+without the release that is not ready yet changes nothing.`,
 		Example: `  # May the Clusters go to Kubernetes 1.37?
   kubectl helmop upgrade-check --to v1.37
 
@@ -143,15 +146,12 @@ func (u *upgradeChecking) run(ctx context.Context, args []string) (err error) {
 		u.Note("note: this program knows the APIs of Kubernetes %s. Of later versions, it knows the planned removals only",
 			known)
 	}
+	u.absent = slices.Clone(u.clusters)
 	report := &UpgradeCheck{To: u.to, Namespace: c.Namespace}
 	for _, helmOp := range helmOps {
 		if err := u.check(ctx, previewer, helmOp, report); err != nil {
 			return kube.Explain(err)
 		}
-	}
-	if len(u.clusters) > 0 && report.Releases == 0 {
-		return fmt.Errorf("no HelmOp selects the Cluster %s: check --cluster, and the selectors of the HelmOps",
-			strings.Join(u.clusters, ", "))
 	}
 	return u.print(report)
 }
@@ -191,6 +191,9 @@ func (u *upgradeChecking) check(ctx context.Context, previewer *preview.Previewe
 			return clusterNamed(helmOp, name) == key
 		})
 	})
+	u.absent = slices.DeleteFunc(u.absent, func(name string) bool {
+		return slices.Contains(keys, clusterNamed(helmOp, name))
+	})
 	results, err := previewer.UpgradeClusters(ctx, helmOp, keys, u.to)
 	if err != nil {
 		return err
@@ -217,6 +220,10 @@ type UpgradeCheck struct {
 	Failed   int `json:"failed"`
 
 	HelmOps []UpgradeOfHelmOp `json:"helmOps"`
+
+	// steps is the number of releases whose Cluster would be upgraded, and newer of those whose Cluster runs a newer
+	// version.
+	steps, newer int
 }
 
 // UpgradeOfHelmOp is the result of one HelmOp.
@@ -236,11 +243,48 @@ func (c *UpgradeCheck) add(helmOp string, groups []preview.UpgradeGroup) {
 			c.ToDo += n
 		case preview.StateClear:
 			c.Clear += n
+			c.countSteps(&groups[i])
 		case preview.StateNotReady:
 			c.NotReady += n
 		default:
 			c.Failed += n
 		}
+	}
+}
+
+// countSteps counts the releases without findings by the version that their Clusters run.
+func (c *UpgradeCheck) countSteps(group *preview.UpgradeGroup) {
+	to, err := apilifecycle.ParseVersion(c.To)
+	if err != nil {
+		return
+	}
+	from, err := apilifecycle.ParseVersion(group.From)
+	switch {
+	case len(group.Steps) > 0:
+		c.steps += len(group.Clusters)
+	case err == nil && from.Compare(to) > 0:
+		c.newer += len(group.Clusters)
+	}
+}
+
+// unchecked returns an error if the command did not check what the user asked for; nil otherwise.
+func (u *upgradeChecking) unchecked(report *UpgradeCheck) error {
+	switch {
+	case len(u.absent) > 0:
+		return fmt.Errorf("no HelmOp selects the %s %s: check --cluster, and the selectors of the HelmOps",
+			plural.Word(len(u.absent), "Cluster", "Clusters"), strings.Join(u.absent, ", "))
+	case report.Failed > 0:
+		return fmt.Errorf("%s could not be checked; see above", plural.Count(report.Failed, "release", "releases"))
+	case report.Releases == 0 && u.labelSelector != "":
+		return fmt.Errorf("nothing was checked: no HelmOp selects a Cluster with the labels %q; check --selector",
+			u.labelSelector)
+	case report.Releases == 0:
+		return fmt.Errorf("nothing was checked: no HelmOp of namespace %q selects a Cluster; check --namespace",
+			report.Namespace)
+	case report.newer == report.Releases:
+		return fmt.Errorf("nothing was checked: all Clusters run a newer version than %s; check --to", u.version)
+	default:
+		return nil
 	}
 }
 
@@ -252,14 +296,16 @@ func (u *upgradeChecking) print(report *UpgradeCheck) error {
 	}); err != nil {
 		return err
 	}
+	err := u.unchecked(report)
 	switch {
-	case report.Failed > 0:
-		return fmt.Errorf("%s could not be checked; see above", plural.Count(report.Failed, "release", "releases"))
+	case err != nil:
+		return err
 	case report.ToDo > 0:
 		return kube.ErrDiffers
-	default:
-		return nil
+	case report.Clear == report.Releases && report.steps == 0:
+		u.Note("note: nothing was checked: all Clusters run %s or a newer version already", u.version)
 	}
+	return nil
 }
 
 // text returns the report for people: a summary, and for each HelmOp the groups of Clusters with their findings.

@@ -150,6 +150,35 @@ func TestUpgradeCheck(t *testing.T) {
 	}
 }
 
+// TestUpgradeCheckOfNothing expects an error, after the report, if the Clusters run a newer version, and a note if they
+// run the version already. A Cluster that lost its kubeconfig and has the release is a failure.
+func TestUpgradeCheckOfNothing(t *testing.T) {
+	t.Parallel()
+	b := newUpgradeBed(t, "upgradenothing")
+	got := b.check("--to", fmt.Sprintf("v%d.%d", b.now.Major, b.now.Minor-1), "web")
+	if !errors.Is(got.err, kube.ErrResultFailed) || !strings.Contains(got.out, "runs v1.NOW already") {
+		t.Errorf("an older version: got %v\n%s", got.err, got.out)
+	}
+	got = b.check("--to", b.step(0), "web")
+	if got.err != nil || !strings.Contains(got.errOut, "note: nothing was checked") {
+		t.Errorf("the same version: got %v\n%s%s", got.err, got.out, got.errOut)
+	}
+	got = b.check("--to", b.step(1), "web", "--cluster", "prod-2,prdo-1")
+	if !errors.Is(got.err, kube.ErrResultFailed) || !strings.Contains(got.err.Error(), "prdo-1") ||
+		!strings.Contains(got.out, "prod-2") {
+		t.Errorf("a wrong name: got %v\n%s", got.err, got.out)
+	}
+	b.release(b.helmOp("web"), "prod-2", 1, ready("1.0.0", time.Hour))
+	secrets := b.admin().CoreV1().Secrets(b.namespace)
+	if err := secrets.Delete(t.Context(), "prod-2-kubeconfig", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	got = b.check("--to", b.step(1), "web", "--cluster", "prod-2")
+	if !errors.Is(got.err, kube.ErrResultFailed) || !strings.Contains(got.out, "has a release that is not checked") {
+		t.Errorf("a lost kubeconfig: got %v\n%s", got.err, got.out)
+	}
+}
+
 // TestUpgradeCheckJSON checks the machine-readable output for a Cluster that is pinned, and for others.
 func TestUpgradeCheckJSON(t *testing.T) {
 	t.Parallel()
@@ -214,13 +243,15 @@ func TestUpgradeCheckFailures(t *testing.T) {
 		t.Errorf("got %v", got.err)
 	}
 	for text, args := range map[string][]string{
-		"set --to":                              {},
-		`"new" is not a version of Kubernetes`:  {"--to", "new"},
-		"--cluster and --selector":              {"--to", "v1.99", "--cluster", "a", "-l", "b"},
-		`--output "table" is unknown`:           {"--to", "v1.99", "-o", "table"},
-		`--selector "=": `:                      {"--to", "v1.99", "-l", "="},
-		`there is no HelmOp "absent"`:           {"--to", "v1.99", "absent"},
-		"no HelmOp selects the Cluster nowhere": {"--to", "v1.99", "old", "--cluster", "nowhere"},
+		"set --to":                               {},
+		`"new" is not a version of Kubernetes`:   {"--to", "new"},
+		"--cluster and --selector":               {"--to", "v1.99", "--cluster", "a", "-l", "b"},
+		`--output "table" is unknown`:            {"--to", "v1.99", "-o", "table"},
+		`--selector "=": `:                       {"--to", "v1.99", "-l", "="},
+		`there is no HelmOp "absent"`:            {"--to", "v1.99", "absent"},
+		"no HelmOp selects the Cluster nowhere":  {"--to", "v1.99", "old", "--cluster", "nowhere"},
+		"no HelmOp selects the Clusters a, b":    {"--to", "v1.99", "old", "--cluster", "a,prod-4,b"},
+		`a Cluster with the labels "region=uss"`: {"--to", "v1.99", "old", "-l", "region=uss"},
 	} {
 		b.fails(text, append([]string{"upgrade-check"}, args...)...)
 	}
