@@ -149,7 +149,8 @@ func (u *upgradeChecking) run(ctx context.Context, args []string) (err error) {
 	u.absent = slices.Clone(u.clusters)
 	report := &UpgradeCheck{To: u.to, Namespace: c.Namespace}
 	for _, helmOp := range helmOps {
-		if err := u.check(ctx, previewer, helmOp, report); err != nil {
+		// A Previewer is for one HelmOp: another one may verify the same chart in another way. The reads are shared.
+		if err := u.check(ctx, preview.New(previewer.Options), helmOp, report); err != nil {
 			return kube.Explain(err)
 		}
 	}

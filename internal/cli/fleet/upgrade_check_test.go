@@ -179,6 +179,36 @@ func TestUpgradeCheckOfNothing(t *testing.T) {
 	}
 }
 
+// TestUpgradeCheckVerifies expects that the signatures of a chart are checked for each HelmOp, although another HelmOp
+// without verification uses the same chart.
+func TestUpgradeCheckVerifies(t *testing.T) {
+	t.Parallel()
+	b := newUpgradeBed(t, "upgradeverifies")
+	b.addon("strict", nil)
+	strict := b.helmOp("strict")
+	strict.Spec.Source.Verify = &addonsv1.Verification{Provider: addonsv1.VerificationProviderCosign,
+		SecretRef: &addonsv1.SecretReference{Name: "no-keys"}}
+	// The artifact is resolved already, so only the load of the chart verifies it.
+	known, err := b.previewer().Release(t.Context(), b.helmOp("old"), client.ObjectKey{Namespace: b.namespace,
+		Name: "prod-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict.Status.Artifact = &addonsv1.ArtifactStatus{ResolvedArtifact: known.HelmOpRelease.Spec.Artifact}
+	if strict.Status.Artifact.SourceDigest, err = apiutil.SourceDigest(&strict.Spec.Source); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Delete(t.Context(), b.helmOp("strict")); err != nil {
+		t.Fatal(err)
+	}
+	strict.ResourceVersion = ""
+	b.create(strict)
+	got := b.check("--to", b.step(1), "old", "strict")
+	if !errors.Is(got.err, kube.ErrResultFailed) || !strings.Contains(got.out, "no-keys: not found") {
+		t.Errorf("got %v\n%s", got.err, got.out)
+	}
+}
+
 // TestUpgradeCheckJSON checks the machine-readable output for a Cluster that is pinned, and for others.
 func TestUpgradeCheckJSON(t *testing.T) {
 	t.Parallel()
