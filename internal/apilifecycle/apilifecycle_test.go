@@ -114,6 +114,17 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+func TestSuffixOf(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]string{"v1.35.1-eks-1234567": "-eks-1234567", "v1.34.1+k3s1": "+k3s1",
+		"v1.36.2-gke.100+a": "-gke.100+a", "v1.36.2": "", "v1.37.0-rc.1": "", "v1.37.0-alpha.0.1+abc": "+abc", "1.37": "",
+		"new": ""} {
+		if got := SuffixOf(version); got != want {
+			t.Errorf("%s: got %q, want %q", version, got, want)
+		}
+	}
+}
+
 // TestVersionIn finds the version of Kubernetes in the modules of a program.
 func TestVersionIn(t *testing.T) {
 	t.Parallel()

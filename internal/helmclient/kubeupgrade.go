@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
@@ -48,6 +49,9 @@ func (u *Upgraded) of(capabilities *chartutil.Capabilities) error {
 	version, err := chartutil.ParseKubeVersion(u.KubeVersion)
 	if err != nil {
 		return fmt.Errorf("the version of Kubernetes: %w", err)
+	}
+	if full, err := utilversion.ParseSemantic(u.KubeVersion); err == nil {
+		version.Version = "v" + full.String() // ParseKubeVersion drops what vendors append.
 	}
 	capabilities.KubeVersion = *version
 	isKept, hasKinds := map[string]bool{}, map[string]bool{}

@@ -230,12 +230,18 @@ func versionOf(artifact *addonsv1.ResolvedArtifact) string {
 }
 
 // exact returns the exact version of Kubernetes for a step: the named version for the last step, otherwise the first
-// patch version.
+// patch version. It has the suffix of the running version, because a vendor appends one to each version: a kubeVersion
+// without a prerelease excludes them. A suffix that the user names takes precedence.
 func (u *upgrade) exact(step apilifecycle.Version) string {
-	if named, err := utilversion.ParseGeneric(u.version); err == nil && step == u.to {
-		return fmt.Sprintf("%s.%d", step, named.Patch())
+	suffix := apilifecycle.SuffixOf(u.present.KubeVersion)
+	named, err := utilversion.ParseGeneric(u.version)
+	if err != nil || step != u.to {
+		return step.String() + ".0" + suffix
 	}
-	return step.String() + ".0"
+	if full, err := utilversion.ParseSemantic(u.version); err == nil && full.PreRelease()+full.BuildMetadata() != "" {
+		return "v" + full.String()
+	}
+	return fmt.Sprintf("%s.%d%s", step, named.Patch(), suffix)
 }
 
 // at returns the release with the artifact for a step. If HelmOp upgrades the release ahead, it is the artifact for the

@@ -73,10 +73,18 @@ func TestDefinitionsAfter(t *testing.T) {
 // TestExact checks the exact version of Kubernetes of each step.
 func TestExact(t *testing.T) {
 	t.Parallel()
-	for version, want := range map[string]string{"v1.37": "v1.36.0 v1.37.0", "1.37.4": "v1.36.0 v1.37.4"} {
-		u := &upgrade{version: version, to: apilifecycle.Version{Major: 1, Minor: 37}}
-		if got := u.exact(apilifecycle.Version{Major: 1, Minor: 36}) + " " + u.exact(u.to); got != want {
-			t.Errorf("%s: got %s, want %s", version, got, want)
+	for _, tc := range []struct{ running, version, want string }{
+		{"v1.35.1", "v1.37", "v1.36.0 v1.37.0"},
+		{"v1.35.1", "1.37.4", "v1.36.0 v1.37.4"},
+		{"v1.35.1-eks-1234567", "v1.37", "v1.36.0-eks-1234567 v1.37.0-eks-1234567"},
+		{"v1.35.1-eks-1234567", "v1.37.2-eks-9", "v1.36.0-eks-1234567 v1.37.2-eks-9"},
+		{"v1.35.1+k3s1", "v1.37.2", "v1.36.0+k3s1 v1.37.2+k3s1"},
+		{"v1.35.0-rc.1", "v1.37.0-rc.1", "v1.36.0 v1.37.0-rc.1"},
+	} {
+		u := &upgrade{version: tc.version, to: apilifecycle.Version{Major: 1, Minor: 37}}
+		u.present.KubeVersion = tc.running
+		if got := u.exact(apilifecycle.Version{Major: 1, Minor: 36}) + " " + u.exact(u.to); got != tc.want {
+			t.Errorf("%s to %s: got %s, want %s", tc.running, tc.version, got, tc.want)
 		}
 	}
 }
