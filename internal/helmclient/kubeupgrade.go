@@ -101,6 +101,8 @@ func kindIn(served string) (schema.GroupVersionKind, bool) {
 type Present struct {
 	// KubeVersion is the version of Kubernetes.
 	KubeVersion string
+	// Serves reports whether the cluster serves an API.
+	Serves func(schema.GroupVersionKind) bool
 
 	// Revision is the Helm revision that the next upgrade starts from; 0 if the cluster does not have the release.
 	Revision int
@@ -127,7 +129,14 @@ func (c *Client) Present(ctx context.Context, target model.Target, namespace, na
 }
 
 func (s *session) present(name string) (Present, error) {
-	present := Present{KubeVersion: s.config.Capabilities.KubeVersion.Version}
+	served := map[schema.GroupVersionKind]bool{}
+	for _, one := range s.config.Capabilities.APIVersions {
+		if kind, ok := kindIn(one); ok {
+			served[kind] = true
+		}
+	}
+	present := Present{KubeVersion: s.config.Capabilities.KubeVersion.Version,
+		Serves: func(kind schema.GroupVersionKind) bool { return served[kind] }}
 	record, err := s.previous(name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return present, nil

@@ -21,6 +21,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -209,6 +210,13 @@ func (u *upgrade) check(ctx context.Context, versions []apilifecycle.Version, ke
 		all = append(all, steps[i].Rendered.Objects...)
 		all = append(all, steps[i].Rendered.Hooks...)
 	}
+	last := len(steps) - 1
+	if u.release.isAhead && kept == "" && steps[last].Digest != release.Digest {
+		var err error
+		if release.Ahead, err = u.ahead(ctx); err != nil {
+			return nil, fmt.Errorf("the check for the running version: %w", err)
+		}
+	}
 	definitions, err := u.definitions(ctx, all)
 	if err != nil {
 		return nil, err
@@ -264,8 +272,47 @@ func (u *upgrade) at(ctx context.Context, step apilifecycle.Version) (*Release, 
 	return &changed, nil
 }
 
+// ahead renders the chart of the last step for the running version: HelmOp upgrades the release before Kubernetes.
+func (u *upgrade) ahead(ctx context.Context) (*upgradecheck.Ahead, error) {
+	running, err := apilifecycle.ParseVersion(u.present.KubeVersion)
+	if err != nil {
+		return nil, err
+	}
+	ahead := &upgradecheck.Ahead{Step: upgradecheck.Step{Version: running}, To: u.to}
+	if _, err := u.renderFor(ctx, &ahead.Step, u.present.KubeVersion, u.Engine.Render); err != nil {
+		return nil, err
+	}
+	for _, object := range slices.Concat(ahead.Rendered.Objects, ahead.Rendered.Hooks) {
+		kind := object.GroupVersionKind()
+		if apilifecycle.IsOfKubernetes(kind.Group) && !u.present.Serves(kind) {
+			ahead.NotServed = append(ahead.NotServed, object)
+		}
+	}
+	return ahead, nil
+}
+
 // render sets the chart and the objects of a step, and returns the objects in the folders crds that would be applied.
 func (u *upgrade) render(ctx context.Context, step *upgradecheck.Step) ([]*unstructured.Unstructured, error) {
+	version := u.exact(step.Version)
+	upgraded := helmclient.Upgraded{KubeVersion: version, Serves: func(kind schema.GroupVersionKind) bool {
+		stage, _ := apilifecycle.Definitions{}.At(kind, step.Version)
+		return stage != apilifecycle.Removed
+	}}
+	return u.renderFor(ctx, step, version, func(ctx context.Context, target model.Target, desired model.Desired,
+		options model.Options, chart *bundle.Chart, values map[string]any,
+	) (helmclient.DryRun, error) {
+		return u.Engine.RenderUpgraded(ctx, target, desired, options, chart, values, upgraded)
+	})
+}
+
+// renderWith renders a chart for a cluster.
+type renderWith func(context.Context, model.Target, model.Desired, model.Options, *bundle.Chart, map[string]any) (
+	helmclient.DryRun, error)
+
+// renderFor is render for an exact version of Kubernetes.
+func (u *upgrade) renderFor(ctx context.Context, step *upgradecheck.Step, version string, with renderWith) (
+	[]*unstructured.Unstructured, error,
+) {
 	release, err := u.at(ctx, step.Version)
 	if err != nil {
 		return nil, err
@@ -276,18 +323,13 @@ func (u *upgrade) render(ctx context.Context, step *upgradecheck.Step) ([]*unstr
 	if err != nil {
 		return nil, err
 	}
-	version := u.exact(step.Version)
 	if step.Constraint = helmclient.ExcludingConstraint(chart, version); step.Constraint != "" {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 	desired, options := u.desired(ctx, release)
-	rendered, err := u.Engine.RenderUpgraded(ctx, u.target, desired, options, chart, release.Values,
-		helmclient.Upgraded{KubeVersion: version, Serves: func(kind schema.GroupVersionKind) bool {
-			stage, _ := apilifecycle.Definitions{}.At(kind, step.Version)
-			return stage != apilifecycle.Removed
-		}})
+	rendered, err := with(ctx, u.target, desired, options, chart, release.Values)
 	if isOfChart(err) {
 		step.Failure = err.Error()
 		return nil, nil

@@ -119,12 +119,18 @@ func nameOf(replacement, replaced schema.GroupVersionKind) string {
 // mostNames bounds the objects that a message names.
 const mostNames = 3
 
-// who says who uses the API.
-func who(release *Release, steps []Step, one problem, names []string) string {
+// listed names some objects.
+func listed(names []string) string {
 	what := strings.Join(names[:min(len(names), mostNames)], ", ")
 	if more := len(names) - mostNames; more > 0 {
 		what += fmt.Sprintf(" and %d more", more)
 	}
+	return what
+}
+
+// who says who uses the API.
+func who(release *Release, steps []Step, one problem, names []string) string {
+	what := listed(names)
 	if one.hook {
 		what = "the hook " + what
 	}

@@ -40,6 +40,8 @@ const (
 	APIRemoved    Reason = "APIRemoved"
 	APIUnknown    Reason = "APIUnknown"
 	APIDeprecated Reason = "APIDeprecated"
+	// APINotServed means that the chart is used before the upgrade, and the running version does not serve an API.
+	APINotServed Reason = "APINotServed"
 )
 
 // Finding is something that matters in an upgrade.
@@ -97,10 +99,23 @@ type Release struct {
 
 	// IsAhead means that spec.beforeClusterUpgrade upgrades the release before Kubernetes.
 	IsAhead bool
+	// Ahead is the rendering for the running version of the chart that HelmOp upgrades to before Kubernetes; nil if that
+	// is the present chart.
+	Ahead *Ahead
 
 	// Kept is why no chart replaces the release, for example because the Cluster is pinned, with the way out; empty if
 	// the steps have renderings.
 	Kept string
+}
+
+// Ahead is the use of a chart before an upgrade of Kubernetes.
+type Ahead struct {
+	// Step has the running version.
+	Step
+	// NotServed are the objects of the rendering with an API of Kubernetes that the cluster does not serve.
+	NotServed []*unstructured.Unstructured
+	// To is the version of the upgrade.
+	To apilifecycle.Version
 }
 
 // use is how one object uses an API.
@@ -119,7 +134,7 @@ type uses struct {
 
 // Check returns the findings of an upgrade in the order of its steps, those to do first.
 func Check(release *Release, steps []Step) []Finding {
-	var findings []Finding
+	findings := ahead(release)
 	all := map[use]*uses{}
 	present, chart, digest := release.Present, release.Chart, release.Digest
 	told := map[string]bool{}
@@ -209,6 +224,37 @@ func changes(release *Release, step *Step, before string) Finding {
 	return Finding{Step: step.Version.String(), Reason: VersionChanges, WayOut: wayOut,
 		Message: fmt.Sprintf("spec.refsByKubernetesVersion chooses version %s of the add-on instead of %s", step.Chart,
 			before)}
+}
+
+// ahead returns the findings about the chart that is used before the upgrade.
+func ahead(release *Release) []Finding {
+	a := release.Ahead
+	if a == nil || release.Kept != "" {
+		return nil
+	}
+	wayOut := fmt.Sprintf("HelmOp upgrades the release before Kubernetes (spec.beforeClusterUpgrade): choose a version of "+
+		"the chart for \">=%s\" that also works with %s, or remove spec.beforeClusterUpgrade",
+		strings.TrimPrefix(a.To.String(), "v"), a.Version)
+	if a.Constraint != "" || a.Failure != "" {
+		finding := excluded(&a.Step)
+		finding.WayOut = wayOut
+		return []Finding{finding}
+	}
+	objects := map[schema.GroupVersionKind][]string{}
+	for _, object := range a.NotServed {
+		kind := object.GroupVersionKind()
+		objects[kind] = append(objects[kind], title(object))
+	}
+	findings := make([]Finding, 0, len(objects))
+	for kind, names := range objects {
+		slices.Sort(names)
+		findings = append(findings, Finding{Step: a.Version.String(), Reason: APINotServed, ToDo: true, InChart: true,
+			APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Objects: names, WayOut: wayOut,
+			Message: fmt.Sprintf("%s of %s is not served by the running version %s: chart %s renders %s", kind.Kind,
+				kind.GroupVersion(), a.Version, a.Chart, listed(names))})
+	}
+	slices.SortFunc(findings, func(x, y Finding) int { return strings.Compare(x.Message, y.Message) })
+	return findings
 }
 
 // excluded returns the finding about a chart that cannot be used in a step.

@@ -42,6 +42,8 @@ const (
 	oldScaling = "autoscaling/v2beta2 HorizontalPodAutoscaler web"
 )
 
+var v36 = apilifecycle.Version{Major: 1, Minor: 36}
+
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -77,6 +79,16 @@ func TestCheck(t *testing.T) {
 			{Version: apilifecycle.Version{Major: 1, Minor: 25}, Chart: "1", Digest: "1", Constraint: "<1.25"},
 			{Version: apilifecycle.Version{Major: 1, Minor: 26}, Chart: "1", Digest: "1", Constraint: "<1.25"}},
 			want: "v1.25 KubeVersionExcluded todo, v1.25 APIRemoved release todo"},
+		"excluded ahead": {release: Release{Ahead: &Ahead{Step: Step{Version: v36, Chart: "2", Constraint: ">=1.37-0"}}},
+			steps: []Step{stepOf(37, "2", Objects{})}, want: "v1.36 KubeVersionExcluded todo, v1.37 VersionChanges"},
+		"rendering fails ahead": {release: Release{Ahead: &Ahead{Step: Step{Version: v36, Chart: "2", Failure: "nil"}}},
+			steps: []Step{stepOf(37, "2", Objects{})}, want: "v1.36 RenderingFails todo, v1.37 VersionChanges"},
+		"not served ahead": {release: Release{Ahead: &Ahead{Step: stepOf(36, "2", Objects{}),
+			NotServed: objectsOf("storagemigration.k8s.io/v1 StorageVersionMigration web",
+				"storagemigration.k8s.io/v1 StorageVersionMigration web2").Objects}},
+			steps: []Step{stepOf(37, "2", Objects{})}, want: "v1.36 APINotServed chart todo, v1.37 VersionChanges"},
+		"fine ahead": {release: Release{Ahead: &Ahead{Step: stepOf(36, "2", Objects{})}},
+			steps: []Step{stepOf(37, "2", Objects{})}, want: "v1.37 VersionChanges"},
 		"rendering fails": {steps: []Step{
 			{Version: apilifecycle.Version{Major: 1, Minor: 25}, Chart: "1", Digest: "1", Failure: "nil pointer"}},
 			want: "v1.25 RenderingFails todo"},

@@ -15,6 +15,8 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -206,6 +208,57 @@ func TestUpgradeCheckVerifies(t *testing.T) {
 	got := b.check("--to", b.step(1), "old", "strict")
 	if !errors.Is(got.err, kube.ErrResultFailed) || !strings.Contains(got.out, "no-keys: not found") {
 		t.Errorf("got %v\n%s", got.err, got.out)
+	}
+}
+
+// TestUpgradeCheckAhead expects that a chart that HelmOp uses before the upgrade is checked for the running version.
+func TestUpgradeCheckAhead(t *testing.T) {
+	t.Parallel()
+	b := newUpgradeBed(t, "upgradeahead")
+	template := map[string]any{"templateRef": map[string]any{"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2",
+		"kind": "Template", "name": "template"}}
+	admin, err := dynamic.NewForConfig(sharedServer.Server(t).RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	classes := admin.Resource(clusterv1.GroupVersion.WithResource("clusterclasses")).Namespace(b.namespace)
+	class := &unstructured.Unstructured{Object: map[string]any{"apiVersion": clusterv1.GroupVersion.String(),
+		"kind": "ClusterClass", "metadata": map[string]any{"name": "class"},
+		"spec": map[string]any{"controlPlane": template, "infrastructure": template}}}
+	if _, err := classes.Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	cluster := apiutil.NewCluster()
+	if err := b.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: "prod-1"}, cluster); err != nil {
+		t.Fatal(err)
+	}
+	if err := unstructured.SetNestedMap(cluster.Object, map[string]any{"classRef": map[string]any{"name": "class"},
+		"version": "v" + b.step(0) + ".0"}, "spec", "topology"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	b.push("3.0.0", map[string]string{"Chart.yaml": "apiVersion: v2\nname: addon\nversion: 3.0.0\nkubeVersion: \">=" +
+		b.step(1) + "-0\"\n", "templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config}\n"})
+	b.push("3.1.0", map[string]string{"Chart.yaml": "apiVersion: v2\nname: addon\nversion: 3.1.0\n",
+		"templates/role.yaml": "apiVersion: rbac.authorization.k8s.io/v1alpha1\nkind: Role\nmetadata: {name: role}\n"})
+	for tag, want := range map[string]string{
+		"3.0.0": "! v1.NOW KubeVersionExcluded: chart 3.0.0 excludes v1.NOW",
+		"3.1.0": "! v1.NOW APINotServed: Role of rbac.authorization.k8s.io/v1alpha1 is not served by the running version " +
+			"v1.NOW: chart 3.1.0 renders role"} {
+		name := "ahead-" + strings.ReplaceAll(tag, ".", "-")
+		b.addon(name, []addonsv1.KubernetesVersionReference{{KubernetesVersion: ">=" + b.step(1),
+			Ref: addonsv1.ArtifactReference{Tag: tag}}})
+		helmOp := b.helmOp(name)
+		helmOp.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
+		if err := b.Update(t.Context(), helmOp); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.check("--to", b.step(1), name, "--cluster", "prod-1"); !errors.Is(got.err, kube.ErrDiffers) ||
+			!strings.Contains(got.out, want) {
+			t.Errorf("%s: got %v\n%s%s", tag, got.err, got.out, got.errOut)
+		}
 	}
 }
 
