@@ -22,6 +22,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -90,6 +91,9 @@ type Previewer struct {
 	resolved once[reference, *addonsv1.ArtifactStatus]
 	signed   once[string, Signed]
 	charts   once[string, *bundle.Chart]
+
+	// silent are the errors of Clusters that did not answer the check of an upgrade, by their keys.
+	silent *sync.Map
 }
 
 // reference is a reference of a HelmOp.
@@ -103,7 +107,7 @@ func New(options Options) *Previewer {
 	reads := newReadOnce(options.Client)
 	options.Client = reads
 	refs := references.NewReader(reads, reads)
-	return &Previewer{Options: options, reads: reads, references: refs,
+	return &Previewer{Options: options, reads: reads, silent: &sync.Map{}, references: refs,
 		renderer: render.New(refs, clusterview.NewReader(options.Client))}
 }
 

@@ -128,8 +128,7 @@ func (p *Previewer) upgrade(ctx context.Context, helmOp *addonsv1.HelmOp, cluste
 	if u.target, err = p.target(ctx, u.release); err != nil {
 		return UpgradeOutcome{}, err
 	}
-	name := u.release.HelmOpRelease.Spec.Release
-	if u.present, err = p.Engine.Present(ctx, u.target, name.Namespace, name.Name); err != nil {
+	if err := u.read(ctx); err != nil {
 		return UpgradeOutcome{}, err
 	}
 	from, err := apilifecycle.ParseVersion(u.present.KubeVersion)
@@ -152,6 +151,31 @@ func (p *Previewer) upgrade(ctx context.Context, helmOp *addonsv1.HelmOp, cluste
 		outcome.State = StateToDo
 	}
 	return outcome, nil
+}
+
+// Another returns a Previewer for another HelmOp. It shares what was read, and which Clusters did not answer the check
+// of an upgrade.
+func (p *Previewer) Another() *Previewer {
+	other := New(p.Options)
+	other.silent = p.silent
+	return other
+}
+
+// read reads what the cluster has now. A Cluster that did not answer is not asked for the next HelmOps.
+func (u *upgrade) read(ctx context.Context) error {
+	if silent, ok := u.silent.Load(u.target.Key); ok {
+		return silent.(error)
+	}
+	bounded, cancel := context.WithTimeout(ctx, planTimeout)
+	defer cancel()
+	name := u.release.HelmOpRelease.Spec.Release
+	var err error
+	u.present, err = u.Engine.Present(bounded, u.target, name.Namespace, name.Name)
+	if ctx.Err() == nil && (errors.Is(err, helmerr.ErrUnreachable) || errors.Is(err, helmerr.ErrRequestDeadline) ||
+		bounded.Err() != nil) {
+		u.silent.Store(u.target.Key, err)
+	}
+	return err
 }
 
 // upgrade is the check of one release.
@@ -363,6 +387,8 @@ func (u *upgrade) definitions(ctx context.Context, objects []*unstructured.Unstr
 	if len(kinds) == 0 {
 		return definitions, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, planTimeout)
+	defer cancel()
 	target := u.target
 	target.Impersonate = ""
 	found, err := u.Engine.Definitions(ctx, target, u.release.HelmOpRelease.Spec.Release.Namespace,

@@ -149,9 +149,10 @@ func (u *upgradeChecking) run(ctx context.Context, args []string) (err error) {
 	u.absent = slices.Clone(u.clusters)
 	report := &UpgradeCheck{To: u.to, Namespace: c.Namespace}
 	for _, helmOp := range helmOps {
-		// A Previewer is for one HelmOp: another one may verify the same chart in another way. The reads are shared.
-		if err := u.check(ctx, preview.New(previewer.Options), helmOp, report); err != nil {
-			return kube.Explain(err)
+		// A Previewer is for one HelmOp: another one may verify the same chart in another way.
+		if err := u.check(ctx, previewer.Another(), helmOp, report); err != nil {
+			report.HelmOps = append(report.HelmOps, UpgradeOfHelmOp{HelmOp: helmOp.Name, Error: kube.Explain(err).Error()})
+			report.FailedHelmOps++
 		}
 	}
 	return u.print(report)
@@ -220,6 +221,9 @@ type UpgradeCheck struct {
 	NotReady int `json:"notReady"`
 	Failed   int `json:"failed"`
 
+	// FailedHelmOps is the number of HelmOps that could not be checked in any Cluster.
+	FailedHelmOps int `json:"failedHelmOps"`
+
 	HelmOps []UpgradeOfHelmOp `json:"helmOps"`
 
 	// steps is the number of releases whose Cluster would be upgraded, and newer of those whose Cluster runs a newer
@@ -231,11 +235,14 @@ type UpgradeCheck struct {
 type UpgradeOfHelmOp struct {
 	HelmOp string                 `json:"helmOp"`
 	Groups []preview.UpgradeGroup `json:"groups"`
+
+	// Error is why the HelmOp could not be checked in any Cluster.
+	Error string `json:"error,omitempty"`
 }
 
 // add adds the groups of a HelmOp.
 func (c *UpgradeCheck) add(helmOp string, groups []preview.UpgradeGroup) {
-	c.HelmOps = append(c.HelmOps, UpgradeOfHelmOp{helmOp, groups})
+	c.HelmOps = append(c.HelmOps, UpgradeOfHelmOp{HelmOp: helmOp, Groups: groups})
 	for i := range groups {
 		n := len(groups[i].Clusters)
 		c.Releases += n
@@ -271,6 +278,8 @@ func (c *UpgradeCheck) countSteps(group *preview.UpgradeGroup) {
 // unchecked returns an error if the command did not check what the user asked for; nil otherwise.
 func (u *upgradeChecking) unchecked(report *UpgradeCheck) error {
 	switch {
+	case report.FailedHelmOps > 0:
+		return fmt.Errorf("%s could not be checked; see above", plural.Count(report.FailedHelmOps, "HelmOp", "HelmOps"))
 	case len(u.absent) > 0:
 		return fmt.Errorf("no HelmOp selects the %s %s: check --cluster, and the selectors of the HelmOps",
 			plural.Word(len(u.absent), "Cluster", "Clusters"), strings.Join(u.absent, ", "))
@@ -318,10 +327,13 @@ func (c *UpgradeCheck) text() string {
 		for i := range one.Groups {
 			clusters += len(one.Groups[i].Clusters)
 		}
-		if clusters == 0 {
+		if clusters == 0 && one.Error == "" {
 			continue
 		}
 		fmt.Fprintf(&out, "\nHelmOp %q\n", one.HelmOp)
+		if one.Error != "" {
+			fmt.Fprintf(&out, "  not checked: %s\n", strings.Join(strings.Fields(one.Error), " "))
+		}
 		for i := range one.Groups {
 			writeUpgrade(&out, &one.Groups[i], clusters)
 		}
@@ -331,7 +343,7 @@ func (c *UpgradeCheck) text() string {
 
 // counts returns the numbers of releases.
 func (c *UpgradeCheck) counts() string {
-	return countsOf("no HelmOp selects a Cluster", []count{{c.ToDo, "with something to do"},
+	return countsOf("no release was checked", []count{{c.ToDo, "with something to do"},
 		{c.Clear, "with nothing to do"}, {c.NotReady, "not ready"}, {c.Failed, "failed"}})
 }
 

@@ -8,8 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -208,6 +213,51 @@ func TestUpgradeCheckVerifies(t *testing.T) {
 	got := b.check("--to", b.step(1), "old", "strict")
 	if !errors.Is(got.err, kube.ErrResultFailed) || !strings.Contains(got.out, "no-keys: not found") {
 		t.Errorf("got %v\n%s", got.err, got.out)
+	}
+}
+
+// TestUpgradeCheckGoesOn expects that a HelmOp that cannot be read, and a Cluster that does not answer, do not stop the
+// others, and that the Cluster is asked once.
+func TestUpgradeCheckGoesOn(t *testing.T) {
+	t.Parallel()
+	b := newUpgradeBed(t, "upgradegoeson")
+	var asked atomic.Int32
+	dead := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(dead.Close)
+	config, err := clientcmd.Write(clientcmdapi.Config{CurrentContext: "c",
+		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: dead.URL}},
+		Contexts: map[string]*clientcmdapi.Context{"c": {Cluster: "c"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.secret("prod-3-kubeconfig", clusterv1.ClusterSecretType, "value", string(config))
+	for _, name := range []string{"a", "b", "z"} {
+		b.addon(name, nil)
+		helmOp := b.helmOp(name)
+		if helmOp.Spec.ClusterSelector.MatchLabels = map[string]string{"region": "us"}; name == "b" {
+			helmOp.Spec.ClusterSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: "region", Operator: "Near"}}}
+		}
+		if err := b.Update(t.Context(), helmOp); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := b.check("--to", b.step(1), "a", "--cluster", "prod-3")
+	once := asked.Load()
+	if once == 0 || !strings.Contains(got.out, "1 failed") {
+		t.Fatalf("a dead Cluster: got %d requests, %v\n%s", once, got.err, got.out)
+	}
+	asked.Store(0)
+	got = b.check("--to", b.step(1), "a", "b", "old", "z")
+	if !errors.Is(got.err, kube.ErrResultFailed) || strings.Count(got.out, "prod-3: ") != 2 ||
+		!strings.Contains(got.out, "HelmOp \"b\"\n  not checked: ") || !strings.Contains(got.out, "HelmOp \"old\"\n  2 of 2") {
+		t.Errorf("got %v\n%s", got.err, got.out)
+	}
+	if asked.Load() > once {
+		t.Errorf("got %d requests, want %d", asked.Load(), once)
 	}
 }
 
