@@ -81,6 +81,8 @@ func hasRendering(steps []Step, version apilifecycle.Version) bool {
 func describe(one problem, known apilifecycle.Lifecycle) string {
 	var text string
 	switch {
+	case one.stage == apilifecycle.Unknown && known.IsUndated:
+		text = "is an alpha or beta version, and k8s.io/api does not say where it is served"
 	case one.stage == apilifecycle.Unknown:
 		text = "is not known to k8s.io/api: it is new, or was removed long ago"
 	case one.stage == apilifecycle.Removed && known.Removed.IsZero():

@@ -132,6 +132,9 @@ func TestTexts(t *testing.T) {
 		"HorizontalPodAutoscaler of autoscaling/v2beta2 is not known to k8s.io/api: it is new, or was removed long ago, " +
 			"use autoscaling/v2: chart 1 renders web|look the API up in " +
 			deprecationGuide: stepOf(37, "1", objectsOf(oldScaling)),
+		"Role of rbac.authorization.k8s.io/v1alpha1 is an alpha or beta version, and k8s.io/api does not say where it is " +
+			"served, use rbac.authorization.k8s.io/v1: chart 1 renders web|look the API up": stepOf(37, "1",
+			objectsOf("rbac.authorization.k8s.io/v1alpha1 Role web")),
 		"is deprecated since v1.21 and not served from v1.25, use policy/v1: the release has web, and chart 1 renders it " +
 			"again|nothing before this upgrade": stepOf(24, "1", objectsOf(oldBudget)),
 	} {
