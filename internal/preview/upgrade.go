@@ -218,7 +218,7 @@ func (u *upgrade) check(ctx context.Context, versions []apilifecycle.Version, ke
 	artifact := &u.release.HelmOpRelease.Spec.Artifact
 	release := &upgradecheck.Release{Chart: versionOf(artifact), Digest: apiutil.ArtifactIdentity(artifact),
 		Present: upgradecheck.Objects{Objects: u.present.Objects, Hooks: u.present.Hooks}, IsAhead: u.release.isAhead,
-		Kept: kept}
+		Kept: kept, RunsTests: u.runsTests()}
 	steps := make([]upgradecheck.Step, len(versions))
 	all := slices.Concat(u.present.Objects, u.present.Hooks)
 	files := make([][]*unstructured.Unstructured, len(versions))
@@ -254,6 +254,11 @@ func (u *upgrade) check(ctx context.Context, versions []apilifecycle.Version, ke
 		}
 	}
 	return upgradecheck.Check(release, steps), nil
+}
+
+// runsTests reports whether HelmOp runs the tests of the chart.
+func (u *upgrade) runsTests() bool {
+	return releasespec.PolicyOf(&u.release.HelmOpRelease.Spec).Test.Enabled
 }
 
 // versionOf returns the version of an artifact for messages.
@@ -308,7 +313,8 @@ func (u *upgrade) ahead(ctx context.Context) (*upgradecheck.Ahead, error) {
 	}
 	for _, object := range slices.Concat(ahead.Rendered.Objects, ahead.Rendered.Hooks) {
 		kind := object.GroupVersionKind()
-		if apilifecycle.IsOfKubernetes(kind.Group) && !u.present.Serves(kind) {
+		isIdle := slices.Contains(ahead.Rendered.Hooks, object) && upgradecheck.IsTest(object) && !u.runsTests()
+		if apilifecycle.IsOfKubernetes(kind.Group) && !u.present.Serves(kind) && !isIdle {
 			ahead.NotServed = append(ahead.NotServed, object)
 		}
 	}

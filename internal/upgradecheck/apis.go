@@ -23,6 +23,7 @@ type problem struct {
 	stage              apilifecycle.Stage
 	first              apilifecycle.Version
 	hook               bool
+	isIdle             bool // The hook is a test that HelmOp does not run.
 	inRelease, inChart bool
 }
 
@@ -37,7 +38,8 @@ func apis(release *Release, steps []Step, all map[use]*uses) []Finding {
 			if !ok {
 				continue
 			}
-			one := problem{kind: key.kind, stage: stage, first: first, hook: key.hook, inRelease: found.inRelease[stage],
+			one := problem{kind: key.kind, stage: stage, first: first, hook: key.hook,
+				isIdle: key.isTest && !release.RunsTests, inRelease: found.inRelease[stage],
 				inChart: found.inChart[stage]}
 			objects[one] = append(objects[one], key.name)
 			lifecycles[one] = found.known[stage]
@@ -57,7 +59,7 @@ func apis(release *Release, steps []Step, all map[use]*uses) []Finding {
 }
 
 func newFinding(release *Release, steps []Step, one problem, known apilifecycle.Lifecycle, names []string) Finding {
-	isToDo := one.stage != apilifecycle.Deprecated &&
+	isToDo := one.stage != apilifecycle.Deprecated && !one.isIdle &&
 		(one.inChart || release.Kept != "" || !hasRendering(steps, one.first))
 	finding := Finding{Step: one.first.String(), Reason: reasons[one.stage], ToDo: isToDo,
 		APIVersion: one.kind.GroupVersion().String(), Kind: one.kind.Kind, Objects: names, Hook: one.hook,
@@ -157,6 +159,8 @@ func wayOut(release *Release, one problem, known apilifecycle.Lifecycle, isToDo 
 		other = "a version of the chart that uses " + replacement
 	}
 	switch {
+	case one.isIdle && one.stage != apilifecycle.Deprecated:
+		return "nothing: HelmOp does not run the tests of the release (spec.test.mode)"
 	case release.Kept != "":
 		return release.Kept
 	case one.stage == apilifecycle.Deprecated && !one.inChart:

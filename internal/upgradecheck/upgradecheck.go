@@ -10,6 +10,7 @@
 //   - Each problem is reported once, at the first step in which it matters, with the way out.
 //   - A removed or unknown API is to do if a chart renders it, or if no chart replaces the release. An object that only
 //     the present release has in a removed API is a remark: the engine finds it in a version that the cluster serves.
+//   - A hook that is only a test is a remark, unless HelmOp runs the tests.
 //   - A deprecation is a remark: the upgrade breaks nothing.
 package upgradecheck
 
@@ -19,6 +20,7 @@ import (
 	"slices"
 	"strings"
 
+	helmrelease "helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -103,6 +105,9 @@ type Release struct {
 	// is the present chart.
 	Ahead *Ahead
 
+	// RunsTests means that HelmOp runs the tests of the chart. Without it, hooks that are only tests are remarks.
+	RunsTests bool
+
 	// Kept is why no chart replaces the release, for example because the Cluster is pinned, with the way out; empty if
 	// the steps have renderings.
 	Kept string
@@ -123,6 +128,8 @@ type use struct {
 	kind schema.GroupVersionKind
 	name string
 	hook bool
+	// isTest means that the hook runs only as a test.
+	isTest bool
 }
 
 // uses are the stages of an object in the steps: the first step with each stage, and who has the object then.
@@ -189,7 +196,7 @@ func note(all map[use]*uses, objects Objects, version apilifecycle.Version, isCh
 		hook    bool
 	}{{objects.Objects, false}, {objects.Hooks, true}} {
 		for _, object := range list.objects {
-			key := use{object.GroupVersionKind(), title(object), list.hook}
+			key := use{object.GroupVersionKind(), title(object), list.hook, list.hook && IsTest(object)}
 			stage, known := objects.Definitions.At(key.kind, version)
 			if stage == apilifecycle.Current {
 				continue
@@ -208,6 +215,17 @@ func note(all map[use]*uses, objects Objects, version apilifecycle.Version, isCh
 			found.inRelease[stage] = found.inRelease[stage] || !isChart
 		}
 	}
+}
+
+// testEvents are the events of hooks that run as tests.
+var testEvents = []string{helmrelease.HookTest.String(), "test-success"}
+
+// IsTest reports whether a hook runs only as a test.
+func IsTest(hook *unstructured.Unstructured) bool {
+	events := strings.Split(hook.GetAnnotations()[helmrelease.HookAnnotation], ",")
+	return !slices.ContainsFunc(events, func(event string) bool {
+		return !slices.Contains(testEvents, strings.ToLower(strings.TrimSpace(event)))
+	})
 }
 
 func title(object *unstructured.Unstructured) string {
@@ -232,8 +250,8 @@ func ahead(release *Release) []Finding {
 	if a == nil || release.Kept != "" {
 		return nil
 	}
-	wayOut := fmt.Sprintf("HelmOp upgrades the release before Kubernetes (spec.beforeClusterUpgrade): choose a version of "+
-		"the chart for \">=%s\" that also works with %s, or remove spec.beforeClusterUpgrade",
+	wayOut := fmt.Sprintf("HelmOp upgrades the release before Kubernetes (spec.beforeClusterUpgrade): choose a version "+
+		"of the chart for \">=%s\" that also works with %s, or remove spec.beforeClusterUpgrade",
 		strings.TrimPrefix(a.To.String(), "v"), a.Version)
 	if a.Constraint != "" || a.Failure != "" {
 		finding := excluded(&a.Step)

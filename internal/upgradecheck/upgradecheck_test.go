@@ -13,7 +13,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
 )
 
-// objectsOf returns objects from "apiVersion Kind name"; those with a fourth word are hooks.
+// objectsOf returns objects from "apiVersion Kind name"; those with a fourth word are hooks of this event.
 func objectsOf(texts ...string) Objects {
 	var all Objects
 	for _, text := range texts {
@@ -23,6 +23,7 @@ func objectsOf(texts ...string) Objects {
 		object.SetKind(words[1])
 		object.SetName(words[2])
 		if len(words) > 3 {
+			object.SetAnnotations(map[string]string{"helm.sh/hook": words[3]})
 			all.Hooks = append(all.Hooks, object)
 		} else {
 			all.Objects = append(all.Objects, object)
@@ -63,9 +64,15 @@ func TestCheck(t *testing.T) {
 		"the chart uses the new API": {release: Release{Present: objectsOf(oldBudget)},
 			steps: []Step{stepOf(25, "1", objectsOf(newBudget))}, want: "v1.25 APIRemoved release"},
 		"not installed": {steps: []Step{stepOf(25, "1", objectsOf(oldBudget))}, want: "v1.25 APIRemoved chart todo"},
-		"hooks": {release: Release{Present: objectsOf(oldBudget + " hook")},
-			steps: []Step{stepOf(25, "1", objectsOf(oldBudget+" hook", oldBudget))},
+		"hooks": {release: Release{Present: objectsOf(oldBudget + " pre-upgrade")},
+			steps: []Step{stepOf(25, "1", objectsOf(oldBudget+" pre-upgrade", oldBudget))},
 			want:  "v1.25 APIRemoved release chart hook todo, v1.25 APIRemoved chart todo"},
+		"a test that is not run": {release: Release{Present: objectsOf(oldBudget + " test")},
+			steps: []Step{stepOf(25, "1", objectsOf(oldBudget+" test"))}, want: "v1.25 APIRemoved release chart hook"},
+		"a test that is run": {release: Release{Present: objectsOf(oldBudget + " test"), RunsTests: true},
+			steps: []Step{stepOf(25, "1", objectsOf(oldBudget+" test"))}, want: "v1.25 APIRemoved release chart hook todo"},
+		"a test that is another hook, too": {steps: []Step{stepOf(25, "1", objectsOf(oldBudget+" test,post-upgrade"))},
+			want: "v1.25 APIRemoved chart hook todo"},
 		"pinned": {release: Release{Present: objectsOf(oldBudget), Kept: "unpin"}, steps: []Step{stepOf(25, "", Objects{})},
 			want: "v1.25 APIRemoved release todo"},
 		"unknown": {steps: []Step{stepOf(37, "1", objectsOf(oldScaling))}, want: "v1.37 APIUnknown chart todo"},

@@ -54,15 +54,18 @@ that the release has now, and the objects that its chart renders for that versio
 - charts whose kubeVersion excludes the version, or that cannot be rendered for it,
 - the version of the add-on that spec.refsByKubernetesVersion chooses for it, if that is another one.
 
-Hooks are checked, too. Each line says what to do. A "!" marks what must be done before the upgrade; the other lines are
-remarks. Cluster API upgrades one minor version at a time, so each minor version in between is checked, and each line
-has the first version in which it matters. Without a HelmOp, all HelmOps of the namespace are checked. Clusters with
+Hooks are checked, too; tests are remarks unless spec.test.mode is Enabled. Each line says what to do. A "!" marks what
+must be done before the upgrade; the other lines are remarks. Cluster API upgrades one minor version at a time, so each
+minor version in between is checked, and each line has the first version in which it matters. With
+spec.beforeClusterUpgrade, the chart for the new version is also checked for the running version. Without a HelmOp, all
+HelmOps of the namespace are checked; run the command for each namespace with HelmOps. Clusters with
 the same result are shown once.
 
 The APIs of Kubernetes are those that this program was built with, k8s.io/api. The APIs of CustomResourceDefinitions are
 those of the Cluster and of the chart. Nothing is written in any cluster, and nothing is sent as a dry run.
 
-The command needs the rights of "render", and the right to list the HelmOps, the HelmOpReleases and the Clusters.
+The command needs the rights of "render", and the right to list the HelmOps, the HelmOpReleases and the Clusters. For
+the management cluster as a target, it also gets customresourcedefinitions.
 
 The exit code is 0 if there is nothing to do, 1 if there is something to do, and higher if a release could not be
 checked, if a name of --cluster or the labels of -l match no Cluster, or if all Clusters run a newer version. A Cluster

@@ -82,7 +82,7 @@ func newUpgradeBed(t *testing.T, name string) *upgradeBed {
 		"templates/gadget.yaml": "apiVersion: upgrade.example.com/v1alpha1\nkind: Gadget\nmetadata: {name: gadget-{{ " +
 			".Release.Name }}}\n",
 		"templates/test.yaml": "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata:\n  name: test\n" +
-			"  annotations: {helm.sh/hook: test}\n",
+			"  annotations: {helm.sh/hook: pre-rollback}\n",
 		// The cluster would refuse these objects now.
 		"templates/later.yaml": "{{ if ne .Capabilities.KubeVersion.Minor \"" + fmt.Sprint(b.now.Minor) + "\" }}\n" +
 			"apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: budget, namespace: apps}\n---\n" +
