@@ -29,6 +29,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -130,6 +131,8 @@ type Release struct {
 	unresolved error
 	// kubernetesVersion is the version that the Cluster object has; empty if it has none.
 	kubernetesVersion string
+	// cluster is the Cluster object.
+	cluster *clusterv1.Cluster
 	// clusterAnnotations are those of the Cluster.
 	clusterAnnotations map[string]string
 	// refAt returns the reference to the artifact for a version of Kubernetes.
@@ -167,7 +170,7 @@ func (p *Previewer) Release(ctx context.Context, helmOp *addonsv1.HelmOp, key cl
 	}
 	release := &Release{HelmOp: helmOp, IsSelected: isSelected, IsReady: apiutil.IsInitialized(cluster),
 		Values: values.Values, SecretValues: secretValues, kubernetesVersion: chosen.Version,
-		clusterAnnotations: object.GetAnnotations(),
+		cluster: cluster, clusterAnnotations: object.GetAnnotations(),
 		refAt: func(version string) (addonsv1.ArtifactReference, error) {
 			variant, err := program.Variants.Of(cluster.Labels, version)
 			return variant.Ref, err

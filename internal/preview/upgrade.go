@@ -125,6 +125,7 @@ func (p *Previewer) upgrade(ctx context.Context, helmOp *addonsv1.HelmOp, cluste
 		return UpgradeOutcome{}, errNotReady
 	}
 	kept := u.keep(child)
+	u.paused = pausedOf(u.release, child)
 	if u.target, err = p.target(ctx, u.release); err != nil {
 		return UpgradeOutcome{}, err
 	}
@@ -187,6 +188,22 @@ type upgrade struct {
 	release *Release
 	target  model.Target
 	present helmclient.Present
+	// paused is why HelmOp does not upgrade the release now, with the way out; empty if it does.
+	paused string
+}
+
+// pausedOf returns why HelmOp does not upgrade a release now, with the way out; empty if it does. child is nil if there
+// is no release.
+func pausedOf(release *Release, child *addonsv1.HelmOpRelease) string {
+	if child == nil {
+		return ""
+	}
+	why := apiutil.PauseReason(release.cluster, release.HelmOp, child)
+	if why == "" {
+		return ""
+	}
+	return why + ", so HelmOp does not upgrade the release, and objects in an API that is not served stay: end the " +
+		"pause before the Kubernetes upgrade, and check again"
 }
 
 // keep returns why HelmOp keeps the release as it is, with the way out; empty if HelmOp upgrades the release.
@@ -218,7 +235,7 @@ func (u *upgrade) check(ctx context.Context, versions []apilifecycle.Version, ke
 	artifact := &u.release.HelmOpRelease.Spec.Artifact
 	release := &upgradecheck.Release{Chart: versionOf(artifact), Digest: apiutil.ArtifactIdentity(artifact),
 		Present: upgradecheck.Objects{Objects: u.present.Objects, Hooks: u.present.Hooks}, IsAhead: u.release.isAhead,
-		Kept: kept, RunsTests: u.runsTests()}
+		Kept: kept, Paused: u.paused, RunsTests: u.runsTests()}
 	steps := make([]upgradecheck.Step, len(versions))
 	all := slices.Concat(u.present.Objects, u.present.Hooks)
 	files := make([][]*unstructured.Unstructured, len(versions))

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
@@ -137,6 +139,31 @@ func TestUnchecked(t *testing.T) {
 	} {
 		if got := unchecked(tc.err, tc.child); got.State != tc.want || got.Message == "" {
 			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+}
+
+// TestPausedOf expects the reason of a pause of the Cluster, the HelmOp or the release.
+func TestPausedOf(t *testing.T) {
+	t.Parallel()
+	pausedChild := &addonsv1.HelmOpRelease{}
+	pausedChild.Annotations = map[string]string{clusterv1.PausedAnnotation: "true"}
+	for want, tc := range map[string]struct {
+		clusterIs, helmOpIs bool
+		child               *addonsv1.HelmOpRelease
+	}{
+		"":                             {child: &addonsv1.HelmOpRelease{}},
+		"The Cluster is paused, so":    {clusterIs: true, child: &addonsv1.HelmOpRelease{}},
+		"The HelmOp is paused":         {helmOpIs: true, child: &addonsv1.HelmOpRelease{}},
+		"This HelmOpRelease has the p": {child: pausedChild},
+	} {
+		release := &Release{HelmOp: &addonsv1.HelmOp{}, cluster: &clusterv1.Cluster{}}
+		release.HelmOp.Spec.Paused, release.cluster.Spec.Paused = tc.helmOpIs, ptr.To(tc.clusterIs)
+		if got := pausedOf(release, tc.child); !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if got := pausedOf(release, nil); got != "" {
+			t.Errorf("without a release: got %q", got)
 		}
 	}
 }

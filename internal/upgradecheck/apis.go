@@ -60,7 +60,7 @@ func apis(release *Release, steps []Step, all map[use]*uses) []Finding {
 
 func newFinding(release *Release, steps []Step, one problem, known apilifecycle.Lifecycle, names []string) Finding {
 	isToDo := one.stage != apilifecycle.Deprecated && !one.isIdle &&
-		(one.inChart || release.Kept != "" || !hasRendering(steps, one.first))
+		(one.inChart || release.Kept != "" || release.Paused != "" || !hasRendering(steps, one.first))
 	finding := Finding{Step: one.first.String(), Reason: reasons[one.stage], ToDo: isToDo,
 		APIVersion: one.kind.GroupVersion().String(), Kind: one.kind.Kind, Objects: names, Hook: one.hook,
 		InRelease: one.inRelease, InChart: one.inChart}
@@ -152,6 +152,9 @@ func who(release *Release, steps []Step, one problem, names []string) string {
 	}
 }
 
+// noRollback is the remark about a release with objects that a version does not serve.
+const noRollback = "After the Kubernetes upgrade, a rollback to the present Helm revision is not possible"
+
 // wayOut says what to do.
 func wayOut(release *Release, one problem, known apilifecycle.Lifecycle, isToDo bool) string {
 	other := "a version of the chart that does not use this API"
@@ -163,15 +166,18 @@ func wayOut(release *Release, one problem, known apilifecycle.Lifecycle, isToDo 
 		return "nothing: HelmOp does not run the tests of the release (spec.test.mode)"
 	case release.Kept != "":
 		return release.Kept
+	case one.stage != apilifecycle.Deprecated && !one.inChart && release.Paused != "":
+		return release.Paused
 	case one.stage == apilifecycle.Deprecated && !one.inChart:
 		return "nothing: the chart does not use the API any more"
 	case one.stage == apilifecycle.Deprecated:
 		return "nothing before this upgrade; later, set spec.source.ref to " + other
 	case !isToDo && one.hook:
-		return "nothing before this upgrade: HelmOp's next upgrade of the release replaces the hook"
+		return "nothing before this upgrade: HelmOp's next upgrade of the release replaces the hook. " + noRollback
 	case !isToDo:
 		return "nothing before this upgrade: the chart does not use the API any more. HelmOp's next upgrade of the " +
-			"release finds the objects in the version that the cluster serves; until then, drift detection cannot check them"
+			"release finds the objects in the version that the cluster serves; until then, drift detection cannot check them. " +
+			noRollback
 	case one.stage == apilifecycle.Unknown:
 		return "look the API up in " + deprecationGuide + "; if it is removed, " + raise(other, one.first)
 	default:

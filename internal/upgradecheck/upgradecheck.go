@@ -10,6 +10,7 @@
 //   - Each problem is reported once, at the first step in which it matters, with the way out.
 //   - A removed or unknown API is to do if a chart renders it, or if no chart replaces the release. An object that only
 //     the present release has in a removed API is a remark: the engine finds it in a version that the cluster serves.
+//     While the release is paused, it is to do, because no upgrade replaces the object.
 //   - A hook that is only a test is a remark, unless HelmOp runs the tests.
 //   - A deprecation is a remark: the upgrade breaks nothing.
 package upgradecheck
@@ -111,6 +112,10 @@ type Release struct {
 	// Kept is why no chart replaces the release, for example because the Cluster is pinned, with the way out; empty if
 	// the steps have renderings.
 	Kept string
+
+	// Paused is why HelmOp does not upgrade the release now, with the way out; empty if it does. The steps have
+	// renderings, because the pause ends.
+	Paused string
 }
 
 // Ahead is the use of a chart before an upgrade of Kubernetes.

@@ -75,6 +75,11 @@ func TestCheck(t *testing.T) {
 			want: "v1.25 APIRemoved chart hook todo"},
 		"pinned": {release: Release{Present: objectsOf(oldBudget), Kept: "unpin"}, steps: []Step{stepOf(25, "", Objects{})},
 			want: "v1.25 APIRemoved release todo"},
+		"paused, the chart uses the new API": {release: Release{Present: objectsOf(oldBudget), Paused: "resume"},
+			steps: []Step{stepOf(25, "1", objectsOf(newBudget))}, want: "v1.25 APIRemoved release todo"},
+		"paused, the chart excludes the version": {release: Release{Paused: "resume"}, steps: []Step{
+			{Version: apilifecycle.Version{Major: 1, Minor: 25}, Chart: "1", Digest: "1", Constraint: "<1.25"}},
+			want: "v1.25 KubeVersionExcluded todo"},
 		"unknown": {steps: []Step{stepOf(37, "1", objectsOf(oldScaling))}, want: "v1.37 APIUnknown chart todo"},
 		"another version solves it": {release: Release{Present: objectsOf(oldBudget)},
 			steps: []Step{stepOf(24, "2", objectsOf(newBudget)), stepOf(25, "2", objectsOf(newBudget))},
@@ -119,6 +124,23 @@ func TestCheck(t *testing.T) {
 		}
 		if strings.Join(got, ", ") != tc.want {
 			t.Errorf("%s: got %q, want %q", name, strings.Join(got, ", "), tc.want)
+		}
+	}
+}
+
+// TestRollback expects that a remark about an object that only the release has names the lost rollback.
+func TestRollback(t *testing.T) {
+	t.Parallel()
+	for _, present := range []Objects{objectsOf(oldBudget), objectsOf(oldBudget + " pre-upgrade")} {
+		release := Release{Chart: "1", Digest: "1", Present: present}
+		got := Check(&release, []Step{stepOf(25, "1", objectsOf(newBudget))})
+		if len(got) != 1 || got[0].ToDo || !strings.Contains(got[0].WayOut, "a rollback to the present Helm revision") {
+			t.Errorf("got %+v", got)
+		}
+		release.Paused = "the HelmOp is paused"
+		got = Check(&release, []Step{stepOf(25, "1", objectsOf(newBudget))})
+		if len(got) != 1 || got[0].WayOut != release.Paused {
+			t.Errorf("paused: got %+v", got)
 		}
 	}
 }
