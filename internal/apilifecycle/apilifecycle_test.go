@@ -5,7 +5,10 @@ package apilifecycle
 
 import (
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -57,6 +60,9 @@ func TestAt(t *testing.T) {
 		{"policy/v1beta1", "PodSecurityPolicy", "v1.37", Unknown, ""},
 		{"autoscaling/v2beta2", "HorizontalPodAutoscaler", "v1.37", Unknown, "autoscaling/v2"},
 		{"batch/v2alpha1", "CronJob", "v1.37", Unknown, "batch/v1"},
+		// The modules have these types without a lifecycle.
+		{"rbac.authorization.k8s.io/v1alpha1", "Role", "v1.37", Unknown, "rbac.authorization.k8s.io/v1"},
+		{"node.k8s.io/v1alpha1", "RuntimeClass", "v1.37", Unknown, "node.k8s.io/v1"},
 		{"example.com/v1", "Widget", "v1.37", Current, ""},
 		{"example.com/v1alpha1", "Widget", "v1.37", Removed, "example.com/v1"},
 		{"example.com/v9", "Widget", "v1.37", Removed, "example.com/v1"},
@@ -87,6 +93,24 @@ func TestAt(t *testing.T) {
 	}
 }
 
+// TestUndated lists the kinds of the modules whose versions are not known. Name new ones in the documentation of the
+// package.
+func TestUndated(t *testing.T) {
+	t.Parallel()
+	got := map[string]bool{}
+	for kind := range types.AllKnownTypes() {
+		isMeta := strings.HasSuffix(kind.Kind, "Options") || kind.Kind == "WatchEvent"
+		if known, ok := OfKubernetes(kind); ok && known.IsUndated && !isMeta {
+			got[kind.GroupVersion().String()] = true
+		}
+	}
+	want := []string{"internal.apiserver.k8s.io/v1alpha1", "node.k8s.io/v1alpha1", "rbac.authorization.k8s.io/v1alpha1",
+		"scheduling.k8s.io/v1alpha3"}
+	if got := slices.Sorted(maps.Keys(got)); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{"v1.37": "v1.37", "1.37.2": "v1.37", "v1.34.1+k3s1": "v1.34",
@@ -110,6 +134,17 @@ func TestVersions(t *testing.T) {
 		}
 		if got := fmt.Sprint(from.StepsTo(to)); got != tc.want {
 			t.Errorf("%s to %s: got %s, want %s", tc.from, tc.to, got, tc.want)
+		}
+	}
+}
+
+func TestSuffixOf(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]string{"v1.35.1-eks-1234567": "-eks-1234567", "v1.34.1+k3s1": "+k3s1",
+		"v1.36.2-gke.100+a": "-gke.100+a", "v1.36.2": "", "v1.37.0-rc.1": "", "v1.37.0-alpha.0.1+abc": "+abc", "1.37": "",
+		"new": ""} {
+		if got := SuffixOf(version); got != want {
+			t.Errorf("%s: got %q, want %q", version, got, want)
 		}
 	}
 }

@@ -19,13 +19,16 @@
 // types any more for autoscaling/v2beta1 and v2beta2 (not served since v1.25 and v1.26), PodSecurityPolicy of
 // policy/v1beta1 and extensions/v1beta1 (v1.25 and v1.16), and batch/v2alpha1 (v1.21): see
 // https://kubernetes.io/docs/reference/using-api/deprecation-guide/ for these removals. For such an API, in a group
-// that the modules have, the stage is [Unknown]. Groups that are gone as a whole (settings.k8s.io), or are in other
+// that the modules have, the stage is [Unknown]. It is also Unknown for alpha and beta versions whose types have no
+// lifecycle: v0.37 has v1alpha1 of rbac.authorization.k8s.io and of node.k8s.io (not served since v1.22 and v1.25),
+// v1alpha1 of internal.apiserver.k8s.io, and v1alpha3 of scheduling.k8s.io. Groups that are gone as a whole (settings.k8s.io), or are in other
 // modules (apiregistration.k8s.io), look like groups of other projects. Deprecations without a removal are comments in
 // the modules (Endpoints and ComponentStatus of v1), and are not reported.
 package apilifecycle
 
 import (
 	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
@@ -57,6 +60,10 @@ type Lifecycle struct {
 	// Replacement is the API to use instead; empty if none is known.
 	Replacement schema.GroupVersionKind
 
+	// IsUndated means that the modules have the kind in an alpha or beta version, and do not say in which versions of
+	// Kubernetes the API is served.
+	IsUndated bool
+
 	// Warning is the text of the CustomResourceDefinition about the deprecation; empty if it has none.
 	Warning string
 }
@@ -68,6 +75,9 @@ func OfKubernetes(kind schema.GroupVersionKind) (Lifecycle, bool) {
 		return Lifecycle{}, false
 	}
 	var known Lifecycle
+	if _, isDated := object.(interface{ APILifecycleIntroduced() (major, minor int) }); !isDated {
+		known.IsUndated = isPrerelease(kind.Version)
+	}
 	if with, ok := object.(interface{ APILifecycleDeprecated() (major, minor int) }); ok {
 		known.Deprecated = versionOf(with.APILifecycleDeprecated())
 	}
@@ -82,6 +92,11 @@ func OfKubernetes(kind schema.GroupVersionKind) (Lifecycle, bool) {
 	return known, true
 }
 
+// isPrerelease reports whether a version of an API is an alpha or beta version.
+func isPrerelease(apiVersion string) bool {
+	return strings.Contains(apiVersion, "alpha") || strings.Contains(apiVersion, "beta")
+}
+
 // IsOfKubernetes reports whether a group has APIs of Kubernetes.
 func IsOfKubernetes(group string) bool { return types.IsGroupRegistered(group) }
 
@@ -93,7 +108,7 @@ func newestOf(kind schema.GroupKind) schema.GroupVersionKind {
 		return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
 	})
 	for _, candidate := range versions {
-		if known, ok := OfKubernetes(kind.WithVersion(candidate.Version)); ok && known.Removed.IsZero() {
+		if known, ok := OfKubernetes(kind.WithVersion(candidate.Version)); ok && known.Removed.IsZero() && !known.IsUndated {
 			return kind.WithVersion(candidate.Version)
 		}
 	}

@@ -22,8 +22,8 @@ const (
 	Deprecated Stage = "Deprecated"
 	// Removed means that the API is not served.
 	Removed Stage = "Removed"
-	// Unknown means that the group is one of Kubernetes, and that the modules do not know the kind in this version. The
-	// replacement is the newest version of the kind that the modules know.
+	// Unknown means that the group is one of Kubernetes, and that the modules do not know the kind in this version, or do
+	// not know in which versions of Kubernetes it is served. The replacement is the newest version of the kind that the modules know.
 	Unknown Stage = "Unknown"
 )
 
@@ -86,6 +86,9 @@ func (d Definitions) At(kind schema.GroupVersionKind, target Version) (Stage, Li
 	switch {
 	case !ok && IsOfKubernetes(kind.Group):
 		return Unknown, Lifecycle{Replacement: newestOf(kind.GroupKind())}
+	case known.IsUndated:
+		known.Replacement = newestOf(kind.GroupKind())
+		return Unknown, known
 	case !known.Removed.IsZero() && target.Compare(known.Removed) >= 0:
 		return Removed, known
 	case !known.Deprecated.IsZero() && target.Compare(known.Deprecated) >= 0:

@@ -6,6 +6,7 @@ package apilifecycle
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"runtime/debug"
 
 	utilversion "k8s.io/apimachinery/pkg/util/version"
@@ -23,6 +24,26 @@ func ParseVersion(text string) (Version, error) {
 		return Version{}, fmt.Errorf("%q is not a version of Kubernetes; want a version such as v1.37", text)
 	}
 	return Version{int(parsed.Major()), int(parsed.Minor())}, nil
+}
+
+// ofKubernetes matches the prereleases of Kubernetes itself.
+var ofKubernetes = regexp.MustCompile(`^(alpha|beta|rc)\.`)
+
+// SuffixOf returns what a vendor appends to a version of Kubernetes: "-eks-1234567" of v1.35.1-eks-1234567, and "+k3s1"
+// of v1.34.1+k3s1. It is empty if there is nothing, and for a prerelease of Kubernetes itself.
+func SuffixOf(version string) string {
+	parsed, err := utilversion.ParseSemantic(version)
+	if err != nil {
+		return ""
+	}
+	var suffix string
+	if prerelease := parsed.PreRelease(); prerelease != "" && !ofKubernetes.MatchString(prerelease) {
+		suffix = "-" + prerelease
+	}
+	if build := parsed.BuildMetadata(); build != "" {
+		suffix += "+" + build
+	}
+	return suffix
 }
 
 // String returns the version in the form v1.37.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
@@ -48,6 +49,9 @@ func (u *Upgraded) of(capabilities *chartutil.Capabilities) error {
 	version, err := chartutil.ParseKubeVersion(u.KubeVersion)
 	if err != nil {
 		return fmt.Errorf("the version of Kubernetes: %w", err)
+	}
+	if full, err := utilversion.ParseSemantic(u.KubeVersion); err == nil {
+		version.Version = "v" + full.String() // ParseKubeVersion drops what vendors append.
 	}
 	capabilities.KubeVersion = *version
 	isKept, hasKinds := map[string]bool{}, map[string]bool{}
@@ -97,6 +101,8 @@ func kindIn(served string) (schema.GroupVersionKind, bool) {
 type Present struct {
 	// KubeVersion is the version of Kubernetes.
 	KubeVersion string
+	// Serves reports whether the cluster serves an API.
+	Serves func(schema.GroupVersionKind) bool
 
 	// Revision is the Helm revision that the next upgrade starts from; 0 if the cluster does not have the release.
 	Revision int
@@ -123,7 +129,14 @@ func (c *Client) Present(ctx context.Context, target model.Target, namespace, na
 }
 
 func (s *session) present(name string) (Present, error) {
-	present := Present{KubeVersion: s.config.Capabilities.KubeVersion.Version}
+	served := map[schema.GroupVersionKind]bool{}
+	for _, one := range s.config.Capabilities.APIVersions {
+		if kind, ok := kindIn(one); ok {
+			served[kind] = true
+		}
+	}
+	present := Present{KubeVersion: s.config.Capabilities.KubeVersion.Version,
+		Serves: func(kind schema.GroupVersionKind) bool { return served[kind] }}
 	record, err := s.previous(name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return present, nil

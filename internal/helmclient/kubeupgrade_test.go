@@ -38,6 +38,10 @@ func TestUpgradedCapabilities(t *testing.T) {
 	if v := capabilities.KubeVersion; v.Version != "v1.25.3" || v.Major != "1" || v.Minor != "25" {
 		t.Errorf("got %+v", v)
 	}
+	upgraded.KubeVersion = "v1.37.0-eks-1234567"
+	if err := upgraded.of(capabilities); err != nil || capabilities.KubeVersion.Version != upgraded.KubeVersion {
+		t.Errorf("a version of a vendor: got %+v, %v", capabilities.KubeVersion, err)
+	}
 	upgraded.KubeVersion = "new"
 	if err := upgraded.of(capabilities); err == nil {
 		t.Error("a malformed version is accepted")
@@ -50,6 +54,12 @@ func TestExcludingConstraint(t *testing.T) {
 		chrt := &chart.Chart{Metadata: &chart.Metadata{KubeVersion: constraint}}
 		if got := ExcludingConstraint(chrt, "v1.37.0"); got != want {
 			t.Errorf("%q: got %q", constraint, got)
+		}
+	}
+	for constraint, want := range map[string]string{">=1.30": ">=1.30", ">=1.30-0": "", ">=1.38-0": ">=1.38-0"} {
+		chrt := &chart.Chart{Metadata: &chart.Metadata{KubeVersion: constraint}}
+		if got := ExcludingConstraint(chrt, "v1.37.0-eks-1234567"); got != want {
+			t.Errorf("%q, of a vendor: got %q", constraint, got)
 		}
 	}
 }

@@ -22,12 +22,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -90,6 +92,9 @@ type Previewer struct {
 	resolved once[reference, *addonsv1.ArtifactStatus]
 	signed   once[string, Signed]
 	charts   once[string, *bundle.Chart]
+
+	// silent are the errors of Clusters that did not answer the check of an upgrade, by their keys.
+	silent *sync.Map
 }
 
 // reference is a reference of a HelmOp.
@@ -103,7 +108,7 @@ func New(options Options) *Previewer {
 	reads := newReadOnce(options.Client)
 	options.Client = reads
 	refs := references.NewReader(reads, reads)
-	return &Previewer{Options: options, reads: reads, references: refs,
+	return &Previewer{Options: options, reads: reads, silent: &sync.Map{}, references: refs,
 		renderer: render.New(refs, clusterview.NewReader(options.Client))}
 }
 
@@ -126,6 +131,8 @@ type Release struct {
 	unresolved error
 	// kubernetesVersion is the version that the Cluster object has; empty if it has none.
 	kubernetesVersion string
+	// cluster is the Cluster object.
+	cluster *clusterv1.Cluster
 	// clusterAnnotations are those of the Cluster.
 	clusterAnnotations map[string]string
 	// refAt returns the reference to the artifact for a version of Kubernetes.
@@ -163,7 +170,7 @@ func (p *Previewer) Release(ctx context.Context, helmOp *addonsv1.HelmOp, key cl
 	}
 	release := &Release{HelmOp: helmOp, IsSelected: isSelected, IsReady: apiutil.IsInitialized(cluster),
 		Values: values.Values, SecretValues: secretValues, kubernetesVersion: chosen.Version,
-		clusterAnnotations: object.GetAnnotations(),
+		cluster: cluster, clusterAnnotations: object.GetAnnotations(),
 		refAt: func(version string) (addonsv1.ArtifactReference, error) {
 			variant, err := program.Variants.Of(cluster.Labels, version)
 			return variant.Ref, err

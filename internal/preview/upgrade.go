@@ -21,6 +21,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -90,11 +91,22 @@ func (p *Previewer) UpgradeClusters(ctx context.Context, helmOp *addonsv1.HelmOp
 		results[i] = UpgradeResult{Cluster: title, Release: apiutil.ChildName(helmOp.Name, title)}
 		outcome, err := p.upgrade(ctx, helmOp, cluster, children[results[i].Release], version)
 		if err != nil {
-			outcome = UpgradeOutcome{State: stateOf(err), Message: err.Error()}
+			outcome = unchecked(err, children[results[i].Release])
 		}
 		results[i].UpgradeOutcome = outcome
 	})
 	return results, nil
+}
+
+// unchecked returns the outcome of a release that could not be checked. A Cluster that is not ready is a failure if it
+// has the release, because the upgrade can break that release.
+func unchecked(err error, child *addonsv1.HelmOpRelease) UpgradeOutcome {
+	outcome := UpgradeOutcome{State: stateOf(err), Message: err.Error()}
+	if outcome.State == StateNotReady && child != nil {
+		outcome.State = StateFailed
+		outcome.Message += "; the Cluster has a release that is not checked"
+	}
+	return outcome
 }
 
 // upgrade checks one Cluster. child is the existing HelmOpRelease; nil if there is none.
@@ -113,11 +125,11 @@ func (p *Previewer) upgrade(ctx context.Context, helmOp *addonsv1.HelmOp, cluste
 		return UpgradeOutcome{}, errNotReady
 	}
 	kept := u.keep(child)
+	u.paused = pausedOf(u.release, child)
 	if u.target, err = p.target(ctx, u.release); err != nil {
 		return UpgradeOutcome{}, err
 	}
-	name := u.release.HelmOpRelease.Spec.Release
-	if u.present, err = p.Engine.Present(ctx, u.target, name.Namespace, name.Name); err != nil {
+	if err := u.read(ctx); err != nil {
 		return UpgradeOutcome{}, err
 	}
 	from, err := apilifecycle.ParseVersion(u.present.KubeVersion)
@@ -142,6 +154,31 @@ func (p *Previewer) upgrade(ctx context.Context, helmOp *addonsv1.HelmOp, cluste
 	return outcome, nil
 }
 
+// Another returns a Previewer for another HelmOp. It shares what was read, and which Clusters did not answer the check
+// of an upgrade.
+func (p *Previewer) Another() *Previewer {
+	other := New(p.Options)
+	other.silent = p.silent
+	return other
+}
+
+// read reads what the cluster has now. A Cluster that did not answer is not asked for the next HelmOps.
+func (u *upgrade) read(ctx context.Context) error {
+	if silent, ok := u.silent.Load(u.target.Key); ok {
+		return silent.(error)
+	}
+	bounded, cancel := context.WithTimeout(ctx, planTimeout)
+	defer cancel()
+	name := u.release.HelmOpRelease.Spec.Release
+	var err error
+	u.present, err = u.Engine.Present(bounded, u.target, name.Namespace, name.Name)
+	if ctx.Err() == nil && (errors.Is(err, helmerr.ErrUnreachable) || errors.Is(err, helmerr.ErrRequestDeadline) ||
+		bounded.Err() != nil) {
+		u.silent.Store(u.target.Key, err)
+	}
+	return err
+}
+
 // upgrade is the check of one release.
 type upgrade struct {
 	*Previewer
@@ -151,6 +188,22 @@ type upgrade struct {
 	release *Release
 	target  model.Target
 	present helmclient.Present
+	// paused is why HelmOp does not upgrade the release now, with the way out; empty if it does.
+	paused string
+}
+
+// pausedOf returns why HelmOp does not upgrade a release now, with the way out; empty if it does. child is nil if there
+// is no release.
+func pausedOf(release *Release, child *addonsv1.HelmOpRelease) string {
+	if child == nil {
+		return ""
+	}
+	why := apiutil.PauseReason(release.cluster, release.HelmOp, child)
+	if why == "" {
+		return ""
+	}
+	return why + ", so HelmOp does not upgrade the release, and objects in an API that is not served stay: end the " +
+		"pause before the Kubernetes upgrade, and check again"
 }
 
 // keep returns why HelmOp keeps the release as it is, with the way out; empty if HelmOp upgrades the release.
@@ -182,7 +235,7 @@ func (u *upgrade) check(ctx context.Context, versions []apilifecycle.Version, ke
 	artifact := &u.release.HelmOpRelease.Spec.Artifact
 	release := &upgradecheck.Release{Chart: versionOf(artifact), Digest: apiutil.ArtifactIdentity(artifact),
 		Present: upgradecheck.Objects{Objects: u.present.Objects, Hooks: u.present.Hooks}, IsAhead: u.release.isAhead,
-		Kept: kept}
+		Kept: kept, Paused: u.paused, RunsTests: u.runsTests()}
 	steps := make([]upgradecheck.Step, len(versions))
 	all := slices.Concat(u.present.Objects, u.present.Hooks)
 	files := make([][]*unstructured.Unstructured, len(versions))
@@ -197,6 +250,13 @@ func (u *upgrade) check(ctx context.Context, versions []apilifecycle.Version, ke
 		}
 		all = append(all, steps[i].Rendered.Objects...)
 		all = append(all, steps[i].Rendered.Hooks...)
+	}
+	last := len(steps) - 1
+	if u.release.isAhead && kept == "" && steps[last].Digest != release.Digest {
+		var err error
+		if release.Ahead, err = u.ahead(ctx); err != nil {
+			return nil, fmt.Errorf("the check for the running version: %w", err)
+		}
 	}
 	definitions, err := u.definitions(ctx, all)
 	if err != nil {
@@ -213,18 +273,29 @@ func (u *upgrade) check(ctx context.Context, versions []apilifecycle.Version, ke
 	return upgradecheck.Check(release, steps), nil
 }
 
+// runsTests reports whether HelmOp runs the tests of the chart.
+func (u *upgrade) runsTests() bool {
+	return releasespec.PolicyOf(&u.release.HelmOpRelease.Spec).Test.Enabled
+}
+
 // versionOf returns the version of an artifact for messages.
 func versionOf(artifact *addonsv1.ResolvedArtifact) string {
 	return cmp.Or(artifact.Version, artifact.Tag, artifact.Digest)
 }
 
 // exact returns the exact version of Kubernetes for a step: the named version for the last step, otherwise the first
-// patch version.
+// patch version. It has the suffix of the running version, because a vendor appends one to each version: a kubeVersion
+// without a prerelease excludes them. A suffix that the user names takes precedence.
 func (u *upgrade) exact(step apilifecycle.Version) string {
-	if named, err := utilversion.ParseGeneric(u.version); err == nil && step == u.to {
-		return fmt.Sprintf("%s.%d", step, named.Patch())
+	suffix := apilifecycle.SuffixOf(u.present.KubeVersion)
+	named, err := utilversion.ParseGeneric(u.version)
+	if err != nil || step != u.to {
+		return step.String() + ".0" + suffix
 	}
-	return step.String() + ".0"
+	if full, err := utilversion.ParseSemantic(u.version); err == nil && full.PreRelease()+full.BuildMetadata() != "" {
+		return "v" + full.String()
+	}
+	return fmt.Sprintf("%s.%d%s", step, named.Patch(), suffix)
 }
 
 // at returns the release with the artifact for a step. If HelmOp upgrades the release ahead, it is the artifact for the
@@ -247,8 +318,48 @@ func (u *upgrade) at(ctx context.Context, step apilifecycle.Version) (*Release, 
 	return &changed, nil
 }
 
+// ahead renders the chart of the last step for the running version: HelmOp upgrades the release before Kubernetes.
+func (u *upgrade) ahead(ctx context.Context) (*upgradecheck.Ahead, error) {
+	running, err := apilifecycle.ParseVersion(u.present.KubeVersion)
+	if err != nil {
+		return nil, err
+	}
+	ahead := &upgradecheck.Ahead{Step: upgradecheck.Step{Version: running}, To: u.to}
+	if _, err := u.renderFor(ctx, &ahead.Step, u.present.KubeVersion, u.Engine.Render); err != nil {
+		return nil, err
+	}
+	for _, object := range slices.Concat(ahead.Rendered.Objects, ahead.Rendered.Hooks) {
+		kind := object.GroupVersionKind()
+		isIdle := slices.Contains(ahead.Rendered.Hooks, object) && upgradecheck.IsTest(object) && !u.runsTests()
+		if apilifecycle.IsOfKubernetes(kind.Group) && !u.present.Serves(kind) && !isIdle {
+			ahead.NotServed = append(ahead.NotServed, object)
+		}
+	}
+	return ahead, nil
+}
+
 // render sets the chart and the objects of a step, and returns the objects in the folders crds that would be applied.
 func (u *upgrade) render(ctx context.Context, step *upgradecheck.Step) ([]*unstructured.Unstructured, error) {
+	version := u.exact(step.Version)
+	upgraded := helmclient.Upgraded{KubeVersion: version, Serves: func(kind schema.GroupVersionKind) bool {
+		stage, _ := apilifecycle.Definitions{}.At(kind, step.Version)
+		return stage != apilifecycle.Removed
+	}}
+	return u.renderFor(ctx, step, version, func(ctx context.Context, target model.Target, desired model.Desired,
+		options model.Options, chart *bundle.Chart, values map[string]any,
+	) (helmclient.DryRun, error) {
+		return u.Engine.RenderUpgraded(ctx, target, desired, options, chart, values, upgraded)
+	})
+}
+
+// renderWith renders a chart for a cluster.
+type renderWith func(context.Context, model.Target, model.Desired, model.Options, *bundle.Chart, map[string]any) (
+	helmclient.DryRun, error)
+
+// renderFor is render for an exact version of Kubernetes.
+func (u *upgrade) renderFor(ctx context.Context, step *upgradecheck.Step, version string, with renderWith) (
+	[]*unstructured.Unstructured, error,
+) {
 	release, err := u.at(ctx, step.Version)
 	if err != nil {
 		return nil, err
@@ -259,18 +370,13 @@ func (u *upgrade) render(ctx context.Context, step *upgradecheck.Step) ([]*unstr
 	if err != nil {
 		return nil, err
 	}
-	version := u.exact(step.Version)
 	if step.Constraint = helmclient.ExcludingConstraint(chart, version); step.Constraint != "" {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 	desired, options := u.desired(ctx, release)
-	rendered, err := u.Engine.RenderUpgraded(ctx, u.target, desired, options, chart, release.Values,
-		helmclient.Upgraded{KubeVersion: version, Serves: func(kind schema.GroupVersionKind) bool {
-			stage, _ := apilifecycle.Definitions{}.At(kind, step.Version)
-			return stage != apilifecycle.Removed
-		}})
+	rendered, err := with(ctx, u.target, desired, options, chart, release.Values)
 	if isOfChart(err) {
 		step.Failure = err.Error()
 		return nil, nil
@@ -304,6 +410,8 @@ func (u *upgrade) definitions(ctx context.Context, objects []*unstructured.Unstr
 	if len(kinds) == 0 {
 		return definitions, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, planTimeout)
+	defer cancel()
 	target := u.target
 	target.Impersonate = ""
 	found, err := u.Engine.Definitions(ctx, target, u.release.HelmOpRelease.Spec.Release.Namespace,

@@ -4,15 +4,19 @@
 package preview
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradecheck"
 )
 
@@ -71,10 +75,18 @@ func TestDefinitionsAfter(t *testing.T) {
 // TestExact checks the exact version of Kubernetes of each step.
 func TestExact(t *testing.T) {
 	t.Parallel()
-	for version, want := range map[string]string{"v1.37": "v1.36.0 v1.37.0", "1.37.4": "v1.36.0 v1.37.4"} {
-		u := &upgrade{version: version, to: apilifecycle.Version{Major: 1, Minor: 37}}
-		if got := u.exact(apilifecycle.Version{Major: 1, Minor: 36}) + " " + u.exact(u.to); got != want {
-			t.Errorf("%s: got %s, want %s", version, got, want)
+	for _, tc := range []struct{ running, version, want string }{
+		{"v1.35.1", "v1.37", "v1.36.0 v1.37.0"},
+		{"v1.35.1", "1.37.4", "v1.36.0 v1.37.4"},
+		{"v1.35.1-eks-1234567", "v1.37", "v1.36.0-eks-1234567 v1.37.0-eks-1234567"},
+		{"v1.35.1-eks-1234567", "v1.37.2-eks-9", "v1.36.0-eks-1234567 v1.37.2-eks-9"},
+		{"v1.35.1+k3s1", "v1.37.2", "v1.36.0+k3s1 v1.37.2+k3s1"},
+		{"v1.35.0-rc.1", "v1.37.0-rc.1", "v1.36.0 v1.37.0-rc.1"},
+	} {
+		u := &upgrade{version: tc.version, to: apilifecycle.Version{Major: 1, Minor: 37}}
+		u.present.KubeVersion = tc.running
+		if got := u.exact(apilifecycle.Version{Major: 1, Minor: 36}) + " " + u.exact(u.to); got != tc.want {
+			t.Errorf("%s to %s: got %s, want %s", tc.running, tc.version, got, tc.want)
 		}
 	}
 }
@@ -107,6 +119,51 @@ func TestArtifactOfStep(t *testing.T) {
 			if u.release.HelmOpRelease.Spec.Artifact.Version != "" {
 				t.Error("the present release changed")
 			}
+		}
+	}
+}
+
+// TestUnchecked expects a failure for a Cluster that is not ready and has a release.
+func TestUnchecked(t *testing.T) {
+	t.Parallel()
+	child := &addonsv1.HelmOpRelease{}
+	for name, tc := range map[string]struct {
+		err   error
+		child *addonsv1.HelmOpRelease
+		want  State
+	}{
+		"no kubeconfig, no release":  {fmt.Errorf("the Cluster %w", ErrNoKubeconfig), nil, StateNotReady},
+		"no kubeconfig, a release":   {fmt.Errorf("the Cluster %w", ErrNoKubeconfig), child, StateFailed},
+		"not initialized, a release": {errNotReady, child, StateFailed},
+		"unreachable":                {helmerr.ErrUnreachable, nil, StateFailed},
+	} {
+		if got := unchecked(tc.err, tc.child); got.State != tc.want || got.Message == "" {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+}
+
+// TestPausedOf expects the reason of a pause of the Cluster, the HelmOp or the release.
+func TestPausedOf(t *testing.T) {
+	t.Parallel()
+	pausedChild := &addonsv1.HelmOpRelease{}
+	pausedChild.Annotations = map[string]string{clusterv1.PausedAnnotation: "true"}
+	for want, tc := range map[string]struct {
+		clusterIs, helmOpIs bool
+		child               *addonsv1.HelmOpRelease
+	}{
+		"":                             {child: &addonsv1.HelmOpRelease{}},
+		"The Cluster is paused, so":    {clusterIs: true, child: &addonsv1.HelmOpRelease{}},
+		"The HelmOp is paused":         {helmOpIs: true, child: &addonsv1.HelmOpRelease{}},
+		"This HelmOpRelease has the p": {child: pausedChild},
+	} {
+		release := &Release{HelmOp: &addonsv1.HelmOp{}, cluster: &clusterv1.Cluster{}}
+		release.HelmOp.Spec.Paused, release.cluster.Spec.Paused = tc.helmOpIs, ptr.To(tc.clusterIs)
+		if got := pausedOf(release, tc.child); !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if got := pausedOf(release, nil); got != "" {
+			t.Errorf("without a release: got %q", got)
 		}
 	}
 }

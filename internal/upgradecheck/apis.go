@@ -23,6 +23,7 @@ type problem struct {
 	stage              apilifecycle.Stage
 	first              apilifecycle.Version
 	hook               bool
+	isIdle             bool // The hook is a test that HelmOp does not run.
 	inRelease, inChart bool
 }
 
@@ -37,7 +38,8 @@ func apis(release *Release, steps []Step, all map[use]*uses) []Finding {
 			if !ok {
 				continue
 			}
-			one := problem{kind: key.kind, stage: stage, first: first, hook: key.hook, inRelease: found.inRelease[stage],
+			one := problem{kind: key.kind, stage: stage, first: first, hook: key.hook,
+				isIdle: key.isTest && !release.RunsTests, inRelease: found.inRelease[stage],
 				inChart: found.inChart[stage]}
 			objects[one] = append(objects[one], key.name)
 			lifecycles[one] = found.known[stage]
@@ -57,8 +59,8 @@ func apis(release *Release, steps []Step, all map[use]*uses) []Finding {
 }
 
 func newFinding(release *Release, steps []Step, one problem, known apilifecycle.Lifecycle, names []string) Finding {
-	isToDo := one.stage != apilifecycle.Deprecated &&
-		(one.inChart || release.Kept != "" || !hasRendering(steps, one.first))
+	isToDo := one.stage != apilifecycle.Deprecated && !one.isIdle &&
+		(one.inChart || release.Kept != "" || release.Paused != "" || !hasRendering(steps, one.first))
 	finding := Finding{Step: one.first.String(), Reason: reasons[one.stage], ToDo: isToDo,
 		APIVersion: one.kind.GroupVersion().String(), Kind: one.kind.Kind, Objects: names, Hook: one.hook,
 		InRelease: one.inRelease, InChart: one.inChart}
@@ -81,6 +83,8 @@ func hasRendering(steps []Step, version apilifecycle.Version) bool {
 func describe(one problem, known apilifecycle.Lifecycle) string {
 	var text string
 	switch {
+	case one.stage == apilifecycle.Unknown && known.IsUndated:
+		text = "is an alpha or beta version, and k8s.io/api does not say where it is served"
 	case one.stage == apilifecycle.Unknown:
 		text = "is not known to k8s.io/api: it is new, or was removed long ago"
 	case one.stage == apilifecycle.Removed && known.Removed.IsZero():
@@ -119,12 +123,18 @@ func nameOf(replacement, replaced schema.GroupVersionKind) string {
 // mostNames bounds the objects that a message names.
 const mostNames = 3
 
-// who says who uses the API.
-func who(release *Release, steps []Step, one problem, names []string) string {
+// listed names some objects.
+func listed(names []string) string {
 	what := strings.Join(names[:min(len(names), mostNames)], ", ")
 	if more := len(names) - mostNames; more > 0 {
 		what += fmt.Sprintf(" and %d more", more)
 	}
+	return what
+}
+
+// who says who uses the API.
+func who(release *Release, steps []Step, one problem, names []string) string {
+	what := listed(names)
 	if one.hook {
 		what = "the hook " + what
 	}
@@ -142,6 +152,9 @@ func who(release *Release, steps []Step, one problem, names []string) string {
 	}
 }
 
+// noRollback is the remark about a release with objects that a version does not serve.
+const noRollback = "After the Kubernetes upgrade, a rollback to the present Helm revision is not possible"
+
 // wayOut says what to do.
 func wayOut(release *Release, one problem, known apilifecycle.Lifecycle, isToDo bool) string {
 	other := "a version of the chart that does not use this API"
@@ -149,17 +162,22 @@ func wayOut(release *Release, one problem, known apilifecycle.Lifecycle, isToDo 
 		other = "a version of the chart that uses " + replacement
 	}
 	switch {
+	case one.isIdle && one.stage != apilifecycle.Deprecated:
+		return "nothing: HelmOp does not run the tests of the release (spec.test.mode)"
 	case release.Kept != "":
 		return release.Kept
+	case one.stage != apilifecycle.Deprecated && !one.inChart && release.Paused != "":
+		return release.Paused
 	case one.stage == apilifecycle.Deprecated && !one.inChart:
 		return "nothing: the chart does not use the API any more"
 	case one.stage == apilifecycle.Deprecated:
 		return "nothing before this upgrade; later, set spec.source.ref to " + other
 	case !isToDo && one.hook:
-		return "nothing before this upgrade: HelmOp's next upgrade of the release replaces the hook"
+		return "nothing before this upgrade: HelmOp's next upgrade of the release replaces the hook. " + noRollback
 	case !isToDo:
 		return "nothing before this upgrade: the chart does not use the API any more. HelmOp's next upgrade of the " +
-			"release finds the objects in the version that the cluster serves; until then, drift detection cannot check them"
+			"release finds the objects in the version that the cluster serves; until then, drift detection cannot check them. " +
+			noRollback
 	case one.stage == apilifecycle.Unknown:
 		return "look the API up in " + deprecationGuide + "; if it is removed, " + raise(other, one.first)
 	default:

@@ -10,6 +10,8 @@
 //   - Each problem is reported once, at the first step in which it matters, with the way out.
 //   - A removed or unknown API is to do if a chart renders it, or if no chart replaces the release. An object that only
 //     the present release has in a removed API is a remark: the engine finds it in a version that the cluster serves.
+//     While the release is paused, it is to do, because no upgrade replaces the object.
+//   - A hook that is only a test is a remark, unless HelmOp runs the tests.
 //   - A deprecation is a remark: the upgrade breaks nothing.
 package upgradecheck
 
@@ -19,6 +21,7 @@ import (
 	"slices"
 	"strings"
 
+	helmrelease "helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -40,6 +43,8 @@ const (
 	APIRemoved    Reason = "APIRemoved"
 	APIUnknown    Reason = "APIUnknown"
 	APIDeprecated Reason = "APIDeprecated"
+	// APINotServed means that the chart is used before the upgrade, and the running version does not serve an API.
+	APINotServed Reason = "APINotServed"
 )
 
 // Finding is something that matters in an upgrade.
@@ -97,10 +102,30 @@ type Release struct {
 
 	// IsAhead means that spec.beforeClusterUpgrade upgrades the release before Kubernetes.
 	IsAhead bool
+	// Ahead is the rendering for the running version of the chart that HelmOp upgrades to before Kubernetes; nil if that
+	// is the present chart.
+	Ahead *Ahead
+
+	// RunsTests means that HelmOp runs the tests of the chart. Without it, hooks that are only tests are remarks.
+	RunsTests bool
 
 	// Kept is why no chart replaces the release, for example because the Cluster is pinned, with the way out; empty if
 	// the steps have renderings.
 	Kept string
+
+	// Paused is why HelmOp does not upgrade the release now, with the way out; empty if it does. The steps have
+	// renderings, because the pause ends.
+	Paused string
+}
+
+// Ahead is the use of a chart before an upgrade of Kubernetes.
+type Ahead struct {
+	// Step has the running version.
+	Step
+	// NotServed are the objects of the rendering with an API of Kubernetes that the cluster does not serve.
+	NotServed []*unstructured.Unstructured
+	// To is the version of the upgrade.
+	To apilifecycle.Version
 }
 
 // use is how one object uses an API.
@@ -108,6 +133,8 @@ type use struct {
 	kind schema.GroupVersionKind
 	name string
 	hook bool
+	// isTest means that the hook runs only as a test.
+	isTest bool
 }
 
 // uses are the stages of an object in the steps: the first step with each stage, and who has the object then.
@@ -119,7 +146,7 @@ type uses struct {
 
 // Check returns the findings of an upgrade in the order of its steps, those to do first.
 func Check(release *Release, steps []Step) []Finding {
-	var findings []Finding
+	findings := ahead(release)
 	all := map[use]*uses{}
 	present, chart, digest := release.Present, release.Chart, release.Digest
 	told := map[string]bool{}
@@ -174,7 +201,7 @@ func note(all map[use]*uses, objects Objects, version apilifecycle.Version, isCh
 		hook    bool
 	}{{objects.Objects, false}, {objects.Hooks, true}} {
 		for _, object := range list.objects {
-			key := use{object.GroupVersionKind(), title(object), list.hook}
+			key := use{object.GroupVersionKind(), title(object), list.hook, list.hook && IsTest(object)}
 			stage, known := objects.Definitions.At(key.kind, version)
 			if stage == apilifecycle.Current {
 				continue
@@ -195,6 +222,17 @@ func note(all map[use]*uses, objects Objects, version apilifecycle.Version, isCh
 	}
 }
 
+// testEvents are the events of hooks that run as tests.
+var testEvents = []string{helmrelease.HookTest.String(), "test-success"}
+
+// IsTest reports whether a hook runs only as a test.
+func IsTest(hook *unstructured.Unstructured) bool {
+	events := strings.Split(hook.GetAnnotations()[helmrelease.HookAnnotation], ",")
+	return !slices.ContainsFunc(events, func(event string) bool {
+		return !slices.Contains(testEvents, strings.ToLower(strings.TrimSpace(event)))
+	})
+}
+
 func title(object *unstructured.Unstructured) string {
 	return strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/")
 }
@@ -209,6 +247,37 @@ func changes(release *Release, step *Step, before string) Finding {
 	return Finding{Step: step.Version.String(), Reason: VersionChanges, WayOut: wayOut,
 		Message: fmt.Sprintf("spec.refsByKubernetesVersion chooses version %s of the add-on instead of %s", step.Chart,
 			before)}
+}
+
+// ahead returns the findings about the chart that is used before the upgrade.
+func ahead(release *Release) []Finding {
+	a := release.Ahead
+	if a == nil || release.Kept != "" {
+		return nil
+	}
+	wayOut := fmt.Sprintf("HelmOp upgrades the release before Kubernetes (spec.beforeClusterUpgrade): choose a version "+
+		"of the chart for \">=%s\" that also works with %s, or remove spec.beforeClusterUpgrade",
+		strings.TrimPrefix(a.To.String(), "v"), a.Version)
+	if a.Constraint != "" || a.Failure != "" {
+		finding := excluded(&a.Step)
+		finding.WayOut = wayOut
+		return []Finding{finding}
+	}
+	objects := map[schema.GroupVersionKind][]string{}
+	for _, object := range a.NotServed {
+		kind := object.GroupVersionKind()
+		objects[kind] = append(objects[kind], title(object))
+	}
+	findings := make([]Finding, 0, len(objects))
+	for kind, names := range objects {
+		slices.Sort(names)
+		findings = append(findings, Finding{Step: a.Version.String(), Reason: APINotServed, ToDo: true, InChart: true,
+			APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Objects: names, WayOut: wayOut,
+			Message: fmt.Sprintf("%s of %s is not served by the running version %s: chart %s renders %s", kind.Kind,
+				kind.GroupVersion(), a.Version, a.Chart, listed(names))})
+	}
+	slices.SortFunc(findings, func(x, y Finding) int { return strings.Compare(x.Message, y.Message) })
+	return findings
 }
 
 // excluded returns the finding about a chart that cannot be used in a step.

@@ -21,7 +21,7 @@ func (s *scenario) checksAnUpgrade() {
 			"Chart.yaml":            "apiVersion: v2\nname: budget\nversion: " + version + "\n",
 			"templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: budget}\n",
 			"templates/test.yaml": "apiVersion: " + api + "\nkind: PodDisruptionBudget\nmetadata:\n  name: budget\n" +
-				"  annotations: {helm.sh/hook: test}\n",
+				"  annotations: {helm.sh/hook: pre-rollback}\n",
 		}))
 		s.must(err)
 	}

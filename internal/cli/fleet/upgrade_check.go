@@ -34,8 +34,10 @@ type upgradeChecking struct {
 	clusters      []string
 	labelSelector string
 	selector      labels.Selector
-	output        kube.Output
-	timeout       time.Duration
+	// absent are the names of --cluster that no HelmOp selects.
+	absent  []string
+	output  kube.Output
+	timeout time.Duration
 }
 
 func newUpgradeCheck(o kube.Options) *cobra.Command {
@@ -52,18 +54,22 @@ that the release has now, and the objects that its chart renders for that versio
 - charts whose kubeVersion excludes the version, or that cannot be rendered for it,
 - the version of the add-on that spec.refsByKubernetesVersion chooses for it, if that is another one.
 
-Hooks are checked, too. Each line says what to do. A "!" marks what must be done before the upgrade; the other lines are
-remarks. Cluster API upgrades one minor version at a time, so each minor version in between is checked, and each line
-has the first version in which it matters. Without a HelmOp, all HelmOps of the namespace are checked. Clusters with
+Hooks are checked, too; tests are remarks unless spec.test.mode is Enabled. Each line says what to do. A "!" marks what
+must be done before the upgrade; the other lines are remarks. Cluster API upgrades one minor version at a time, so each
+minor version in between is checked, and each line has the first version in which it matters. With
+spec.beforeClusterUpgrade, the chart for the new version is also checked for the running version. Without a HelmOp, all
+HelmOps of the namespace are checked; run the command for each namespace with HelmOps. Clusters with
 the same result are shown once.
 
 The APIs of Kubernetes are those that this program was built with, k8s.io/api. The APIs of CustomResourceDefinitions are
 those of the Cluster and of the chart. Nothing is written in any cluster, and nothing is sent as a dry run.
 
-The command needs the rights of "render", and the right to list the HelmOps, the HelmOpReleases and the Clusters.
+The command needs the rights of "render", and the right to list the HelmOps, the HelmOpReleases and the Clusters. For
+the management cluster as a target, it also gets customresourcedefinitions.
 
-The exit code is 0 if there is nothing to do, 1 if there is something to do, and higher if a Cluster could not be
-checked.`,
+The exit code is 0 if there is nothing to do, 1 if there is something to do, and higher if a release could not be
+checked, if a name of --cluster or the labels of -l match no Cluster, or if all Clusters run a newer version. A Cluster
+without the release that is not ready yet changes nothing.`,
 		Example: `  # May the Clusters go to Kubernetes 1.37?
   kubectl helmop upgrade-check --to v1.37
 
@@ -143,15 +149,14 @@ func (u *upgradeChecking) run(ctx context.Context, args []string) (err error) {
 		u.Note("note: this program knows the APIs of Kubernetes %s. Of later versions, it knows the planned removals only",
 			known)
 	}
+	u.absent = slices.Clone(u.clusters)
 	report := &UpgradeCheck{To: u.to, Namespace: c.Namespace}
 	for _, helmOp := range helmOps {
-		if err := u.check(ctx, previewer, helmOp, report); err != nil {
-			return kube.Explain(err)
+		// A Previewer is for one HelmOp: another one may verify the same chart in another way.
+		if err := u.check(ctx, previewer.Another(), helmOp, report); err != nil {
+			report.HelmOps = append(report.HelmOps, UpgradeOfHelmOp{HelmOp: helmOp.Name, Error: kube.Explain(err).Error()})
+			report.FailedHelmOps++
 		}
-	}
-	if len(u.clusters) > 0 && report.Releases == 0 {
-		return fmt.Errorf("no HelmOp selects the Cluster %s: check --cluster, and the selectors of the HelmOps",
-			strings.Join(u.clusters, ", "))
 	}
 	return u.print(report)
 }
@@ -191,6 +196,9 @@ func (u *upgradeChecking) check(ctx context.Context, previewer *preview.Previewe
 			return clusterNamed(helmOp, name) == key
 		})
 	})
+	u.absent = slices.DeleteFunc(u.absent, func(name string) bool {
+		return slices.Contains(keys, clusterNamed(helmOp, name))
+	})
 	results, err := previewer.UpgradeClusters(ctx, helmOp, keys, u.to)
 	if err != nil {
 		return err
@@ -216,18 +224,28 @@ type UpgradeCheck struct {
 	NotReady int `json:"notReady"`
 	Failed   int `json:"failed"`
 
+	// FailedHelmOps is the number of HelmOps that could not be checked in any Cluster.
+	FailedHelmOps int `json:"failedHelmOps"`
+
 	HelmOps []UpgradeOfHelmOp `json:"helmOps"`
+
+	// steps is the number of releases whose Cluster would be upgraded, and newer of those whose Cluster runs a newer
+	// version.
+	steps, newer int
 }
 
 // UpgradeOfHelmOp is the result of one HelmOp.
 type UpgradeOfHelmOp struct {
 	HelmOp string                 `json:"helmOp"`
 	Groups []preview.UpgradeGroup `json:"groups"`
+
+	// Error is why the HelmOp could not be checked in any Cluster.
+	Error string `json:"error,omitempty"`
 }
 
 // add adds the groups of a HelmOp.
 func (c *UpgradeCheck) add(helmOp string, groups []preview.UpgradeGroup) {
-	c.HelmOps = append(c.HelmOps, UpgradeOfHelmOp{helmOp, groups})
+	c.HelmOps = append(c.HelmOps, UpgradeOfHelmOp{HelmOp: helmOp, Groups: groups})
 	for i := range groups {
 		n := len(groups[i].Clusters)
 		c.Releases += n
@@ -236,11 +254,50 @@ func (c *UpgradeCheck) add(helmOp string, groups []preview.UpgradeGroup) {
 			c.ToDo += n
 		case preview.StateClear:
 			c.Clear += n
+			c.countSteps(&groups[i])
 		case preview.StateNotReady:
 			c.NotReady += n
 		default:
 			c.Failed += n
 		}
+	}
+}
+
+// countSteps counts the releases without findings by the version that their Clusters run.
+func (c *UpgradeCheck) countSteps(group *preview.UpgradeGroup) {
+	to, err := apilifecycle.ParseVersion(c.To)
+	if err != nil {
+		return
+	}
+	from, err := apilifecycle.ParseVersion(group.From)
+	switch {
+	case len(group.Steps) > 0:
+		c.steps += len(group.Clusters)
+	case err == nil && from.Compare(to) > 0:
+		c.newer += len(group.Clusters)
+	}
+}
+
+// unchecked returns an error if the command did not check what the user asked for; nil otherwise.
+func (u *upgradeChecking) unchecked(report *UpgradeCheck) error {
+	switch {
+	case report.FailedHelmOps > 0:
+		return fmt.Errorf("%s could not be checked; see above", plural.Count(report.FailedHelmOps, "HelmOp", "HelmOps"))
+	case len(u.absent) > 0:
+		return fmt.Errorf("no HelmOp selects the %s %s: check --cluster, and the selectors of the HelmOps",
+			plural.Word(len(u.absent), "Cluster", "Clusters"), strings.Join(u.absent, ", "))
+	case report.Failed > 0:
+		return fmt.Errorf("%s could not be checked; see above", plural.Count(report.Failed, "release", "releases"))
+	case report.Releases == 0 && u.labelSelector != "":
+		return fmt.Errorf("nothing was checked: no HelmOp selects a Cluster with the labels %q; check --selector",
+			u.labelSelector)
+	case report.Releases == 0:
+		return fmt.Errorf("nothing was checked: no HelmOp of namespace %q selects a Cluster; check --namespace",
+			report.Namespace)
+	case report.newer == report.Releases:
+		return fmt.Errorf("nothing was checked: all Clusters run a newer version than %s; check --to", u.version)
+	default:
+		return nil
 	}
 }
 
@@ -252,14 +309,16 @@ func (u *upgradeChecking) print(report *UpgradeCheck) error {
 	}); err != nil {
 		return err
 	}
+	err := u.unchecked(report)
 	switch {
-	case report.Failed > 0:
-		return fmt.Errorf("%s could not be checked; see above", plural.Count(report.Failed, "release", "releases"))
+	case err != nil:
+		return err
 	case report.ToDo > 0:
 		return kube.ErrDiffers
-	default:
-		return nil
+	case report.Clear == report.Releases && report.steps == 0:
+		u.Note("note: nothing was checked: all Clusters run %s or a newer version already", u.version)
 	}
+	return nil
 }
 
 // text returns the report for people: a summary, and for each HelmOp the groups of Clusters with their findings.
@@ -271,10 +330,13 @@ func (c *UpgradeCheck) text() string {
 		for i := range one.Groups {
 			clusters += len(one.Groups[i].Clusters)
 		}
-		if clusters == 0 {
+		if clusters == 0 && one.Error == "" {
 			continue
 		}
 		fmt.Fprintf(&out, "\nHelmOp %q\n", one.HelmOp)
+		if one.Error != "" {
+			fmt.Fprintf(&out, "  not checked: %s\n", strings.Join(strings.Fields(one.Error), " "))
+		}
 		for i := range one.Groups {
 			writeUpgrade(&out, &one.Groups[i], clusters)
 		}
@@ -284,7 +346,7 @@ func (c *UpgradeCheck) text() string {
 
 // counts returns the numbers of releases.
 func (c *UpgradeCheck) counts() string {
-	return countsOf("no HelmOp selects a Cluster", []count{{c.ToDo, "with something to do"},
+	return countsOf("no release was checked", []count{{c.ToDo, "with something to do"},
 		{c.Clear, "with nothing to do"}, {c.NotReady, "not ready"}, {c.Failed, "failed"}})
 }
 

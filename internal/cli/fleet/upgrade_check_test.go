@@ -8,13 +8,20 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -75,7 +82,7 @@ func newUpgradeBed(t *testing.T, name string) *upgradeBed {
 		"templates/gadget.yaml": "apiVersion: upgrade.example.com/v1alpha1\nkind: Gadget\nmetadata: {name: gadget-{{ " +
 			".Release.Name }}}\n",
 		"templates/test.yaml": "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata:\n  name: test\n" +
-			"  annotations: {helm.sh/hook: test}\n",
+			"  annotations: {helm.sh/hook: pre-rollback}\n",
 		// The cluster would refuse these objects now.
 		"templates/later.yaml": "{{ if ne .Capabilities.KubeVersion.Minor \"" + fmt.Sprint(b.now.Minor) + "\" }}\n" +
 			"apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: budget, namespace: apps}\n---\n" +
@@ -150,6 +157,161 @@ func TestUpgradeCheck(t *testing.T) {
 	}
 }
 
+// TestUpgradeCheckOfNothing expects an error, after the report, if the Clusters run a newer version, and a note if they
+// run the version already. A Cluster that lost its kubeconfig and has the release is a failure.
+func TestUpgradeCheckOfNothing(t *testing.T) {
+	t.Parallel()
+	b := newUpgradeBed(t, "upgradenothing")
+	got := b.check("--to", fmt.Sprintf("v%d.%d", b.now.Major, b.now.Minor-1), "web")
+	if !errors.Is(got.err, kube.ErrResultFailed) || !strings.Contains(got.out, "runs v1.NOW already") {
+		t.Errorf("an older version: got %v\n%s", got.err, got.out)
+	}
+	got = b.check("--to", b.step(0), "web")
+	if got.err != nil || !strings.Contains(got.errOut, "note: nothing was checked") {
+		t.Errorf("the same version: got %v\n%s%s", got.err, got.out, got.errOut)
+	}
+	got = b.check("--to", b.step(1), "web", "--cluster", "prod-2,prdo-1")
+	if !errors.Is(got.err, kube.ErrResultFailed) || !strings.Contains(got.err.Error(), "prdo-1") ||
+		!strings.Contains(got.out, "prod-2") {
+		t.Errorf("a wrong name: got %v\n%s", got.err, got.out)
+	}
+	b.release(b.helmOp("web"), "prod-2", 1, ready("1.0.0", time.Hour))
+	secrets := b.admin().CoreV1().Secrets(b.namespace)
+	if err := secrets.Delete(t.Context(), "prod-2-kubeconfig", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	got = b.check("--to", b.step(1), "web", "--cluster", "prod-2")
+	if !errors.Is(got.err, kube.ErrResultFailed) || !strings.Contains(got.out, "has a release that is not checked") {
+		t.Errorf("a lost kubeconfig: got %v\n%s", got.err, got.out)
+	}
+}
+
+// TestUpgradeCheckVerifies expects that the signatures of a chart are checked for each HelmOp, although another HelmOp
+// without verification uses the same chart.
+func TestUpgradeCheckVerifies(t *testing.T) {
+	t.Parallel()
+	b := newUpgradeBed(t, "upgradeverifies")
+	b.addon("strict", nil)
+	strict := b.helmOp("strict")
+	strict.Spec.Source.Verify = &addonsv1.Verification{Provider: addonsv1.VerificationProviderCosign,
+		SecretRef: &addonsv1.SecretReference{Name: "no-keys"}}
+	// The artifact is resolved already, so only the load of the chart verifies it.
+	known, err := b.previewer().Release(t.Context(), b.helmOp("old"), client.ObjectKey{Namespace: b.namespace,
+		Name: "prod-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict.Status.Artifact = &addonsv1.ArtifactStatus{ResolvedArtifact: known.HelmOpRelease.Spec.Artifact}
+	if strict.Status.Artifact.SourceDigest, err = apiutil.SourceDigest(&strict.Spec.Source); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Delete(t.Context(), b.helmOp("strict")); err != nil {
+		t.Fatal(err)
+	}
+	strict.ResourceVersion = ""
+	b.create(strict)
+	got := b.check("--to", b.step(1), "old", "strict")
+	if !errors.Is(got.err, kube.ErrResultFailed) || !strings.Contains(got.out, "no-keys: not found") {
+		t.Errorf("got %v\n%s", got.err, got.out)
+	}
+}
+
+// TestUpgradeCheckGoesOn expects that a HelmOp that cannot be read, and a Cluster that does not answer, do not stop the
+// others, and that the Cluster is asked once.
+func TestUpgradeCheckGoesOn(t *testing.T) {
+	t.Parallel()
+	b := newUpgradeBed(t, "upgradegoeson")
+	var asked atomic.Int32
+	dead := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(dead.Close)
+	config, err := clientcmd.Write(clientcmdapi.Config{CurrentContext: "c",
+		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: dead.URL}},
+		Contexts: map[string]*clientcmdapi.Context{"c": {Cluster: "c"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.secret("prod-3-kubeconfig", clusterv1.ClusterSecretType, "value", string(config))
+	for _, name := range []string{"a", "b", "z"} {
+		b.addon(name, nil)
+		helmOp := b.helmOp(name)
+		if helmOp.Spec.ClusterSelector.MatchLabels = map[string]string{"region": "us"}; name == "b" {
+			helmOp.Spec.ClusterSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: "region", Operator: "Near"}}}
+		}
+		if err := b.Update(t.Context(), helmOp); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := b.check("--to", b.step(1), "a", "--cluster", "prod-3")
+	once := asked.Load()
+	if once == 0 || !strings.Contains(got.out, "1 failed") {
+		t.Fatalf("a dead Cluster: got %d requests, %v\n%s", once, got.err, got.out)
+	}
+	asked.Store(0)
+	got = b.check("--to", b.step(1), "a", "b", "old", "z")
+	if !errors.Is(got.err, kube.ErrResultFailed) || strings.Count(got.out, "prod-3: ") != 2 ||
+		!strings.Contains(got.out, "HelmOp \"b\"\n  not checked: ") || !strings.Contains(got.out, "HelmOp \"old\"\n  2 of 2") {
+		t.Errorf("got %v\n%s", got.err, got.out)
+	}
+	if asked.Load() > once {
+		t.Errorf("got %d requests, want %d", asked.Load(), once)
+	}
+}
+
+// TestUpgradeCheckAhead expects that a chart that HelmOp uses before the upgrade is checked for the running version.
+func TestUpgradeCheckAhead(t *testing.T) {
+	t.Parallel()
+	b := newUpgradeBed(t, "upgradeahead")
+	template := map[string]any{"templateRef": map[string]any{"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2",
+		"kind": "Template", "name": "template"}}
+	admin, err := dynamic.NewForConfig(sharedServer.Server(t).RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	classes := admin.Resource(clusterv1.GroupVersion.WithResource("clusterclasses")).Namespace(b.namespace)
+	class := &unstructured.Unstructured{Object: map[string]any{"apiVersion": clusterv1.GroupVersion.String(),
+		"kind": "ClusterClass", "metadata": map[string]any{"name": "class"},
+		"spec": map[string]any{"controlPlane": template, "infrastructure": template}}}
+	if _, err := classes.Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	cluster := apiutil.NewCluster()
+	if err := b.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: "prod-1"}, cluster); err != nil {
+		t.Fatal(err)
+	}
+	if err := unstructured.SetNestedMap(cluster.Object, map[string]any{"classRef": map[string]any{"name": "class"},
+		"version": "v" + b.step(0) + ".0"}, "spec", "topology"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	b.push("3.0.0", map[string]string{"Chart.yaml": "apiVersion: v2\nname: addon\nversion: 3.0.0\nkubeVersion: \">=" +
+		b.step(1) + "-0\"\n", "templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config}\n"})
+	b.push("3.1.0", map[string]string{"Chart.yaml": "apiVersion: v2\nname: addon\nversion: 3.1.0\n",
+		"templates/role.yaml": "apiVersion: rbac.authorization.k8s.io/v1alpha1\nkind: Role\nmetadata: {name: role}\n"})
+	for tag, want := range map[string]string{
+		"3.0.0": "! v1.NOW KubeVersionExcluded: chart 3.0.0 excludes v1.NOW",
+		"3.1.0": "! v1.NOW APINotServed: Role of rbac.authorization.k8s.io/v1alpha1 is not served by the running version " +
+			"v1.NOW: chart 3.1.0 renders role"} {
+		name := "ahead-" + strings.ReplaceAll(tag, ".", "-")
+		b.addon(name, []addonsv1.KubernetesVersionReference{{KubernetesVersion: ">=" + b.step(1),
+			Ref: addonsv1.ArtifactReference{Tag: tag}}})
+		helmOp := b.helmOp(name)
+		helmOp.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
+		if err := b.Update(t.Context(), helmOp); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.check("--to", b.step(1), name, "--cluster", "prod-1"); !errors.Is(got.err, kube.ErrDiffers) ||
+			!strings.Contains(got.out, want) {
+			t.Errorf("%s: got %v\n%s%s", tag, got.err, got.out, got.errOut)
+		}
+	}
+}
+
 // TestUpgradeCheckJSON checks the machine-readable output for a Cluster that is pinned, and for others.
 func TestUpgradeCheckJSON(t *testing.T) {
 	t.Parallel()
@@ -214,13 +376,15 @@ func TestUpgradeCheckFailures(t *testing.T) {
 		t.Errorf("got %v", got.err)
 	}
 	for text, args := range map[string][]string{
-		"set --to":                              {},
-		`"new" is not a version of Kubernetes`:  {"--to", "new"},
-		"--cluster and --selector":              {"--to", "v1.99", "--cluster", "a", "-l", "b"},
-		`--output "table" is unknown`:           {"--to", "v1.99", "-o", "table"},
-		`--selector "=": `:                      {"--to", "v1.99", "-l", "="},
-		`there is no HelmOp "absent"`:           {"--to", "v1.99", "absent"},
-		"no HelmOp selects the Cluster nowhere": {"--to", "v1.99", "old", "--cluster", "nowhere"},
+		"set --to":                               {},
+		`"new" is not a version of Kubernetes`:   {"--to", "new"},
+		"--cluster and --selector":               {"--to", "v1.99", "--cluster", "a", "-l", "b"},
+		`--output "table" is unknown`:            {"--to", "v1.99", "-o", "table"},
+		`--selector "=": `:                       {"--to", "v1.99", "-l", "="},
+		`there is no HelmOp "absent"`:            {"--to", "v1.99", "absent"},
+		"no HelmOp selects the Cluster nowhere":  {"--to", "v1.99", "old", "--cluster", "nowhere"},
+		"no HelmOp selects the Clusters a, b":    {"--to", "v1.99", "old", "--cluster", "a,prod-4,b"},
+		`a Cluster with the labels "region=uss"`: {"--to", "v1.99", "old", "-l", "region=uss"},
 	} {
 		b.fails(text, append([]string{"upgrade-check"}, args...)...)
 	}
