@@ -21,7 +21,6 @@ import (
 	"slices"
 	"strings"
 
-	helmrelease "helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -222,12 +221,15 @@ func note(all map[use]*uses, objects Objects, version apilifecycle.Version, isCh
 	}
 }
 
+// hookAnnotation has the events of a hook of Helm.
+const hookAnnotation = "helm.sh/hook"
+
 // testEvents are the events of hooks that run as tests.
-var testEvents = []string{helmrelease.HookTest.String(), "test-success"}
+var testEvents = []string{"test", "test-success"}
 
 // IsTest reports whether a hook runs only as a test.
 func IsTest(hook *unstructured.Unstructured) bool {
-	events := strings.Split(hook.GetAnnotations()[helmrelease.HookAnnotation], ",")
+	events := strings.Split(hook.GetAnnotations()[hookAnnotation], ",")
 	return !slices.ContainsFunc(events, func(event string) bool {
 		return !slices.Contains(testEvents, strings.ToLower(strings.TrimSpace(event)))
 	})
