@@ -21,9 +21,9 @@
 // https://kubernetes.io/docs/reference/using-api/deprecation-guide/ for these removals. For such an API, in a group
 // that the modules have, the stage is [Unknown]. It is also Unknown for alpha and beta versions whose types have no
 // lifecycle: v0.37 has v1alpha1 of rbac.authorization.k8s.io and of node.k8s.io (not served since v1.22 and v1.25),
-// v1alpha1 of internal.apiserver.k8s.io, and v1alpha3 of scheduling.k8s.io. Groups that are gone as a whole (settings.k8s.io), or are in other
-// modules (apiregistration.k8s.io), look like groups of other projects. Deprecations without a removal are comments in
-// the modules (Endpoints and ComponentStatus of v1), and are not reported.
+// v1alpha1 of internal.apiserver.k8s.io, and v1alpha3 of scheduling.k8s.io. Groups that are gone as a whole
+// (settings.k8s.io), or are in other modules (apiregistration.k8s.io), look like groups of other projects. Deprecations
+// without a removal are comments in the modules (Endpoints and ComponentStatus of v1), and are not reported.
 package apilifecycle
 
 import (

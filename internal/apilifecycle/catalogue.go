@@ -23,7 +23,8 @@ const (
 	// Removed means that the API is not served.
 	Removed Stage = "Removed"
 	// Unknown means that the group is one of Kubernetes, and that the modules do not know the kind in this version, or do
-	// not know in which versions of Kubernetes it is served. The replacement is the newest version of the kind that the modules know.
+	// not know in which versions of Kubernetes it is served. The replacement is the newest version of the kind that the
+	// modules know.
 	Unknown Stage = "Unknown"
 )
 
