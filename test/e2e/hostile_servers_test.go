@@ -5,10 +5,12 @@ package e2e
 
 import (
 	"compress/gzip"
+	"context"
 	"crypto/tls"
 	"encoding/pem"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -134,10 +136,14 @@ func (w *workload) startHostileFront(misbehave misbehaviour) *hostileFront {
 		misbehave.answer(rw, req)
 	}))
 	front.server.Config.ErrorLog = proxy.ErrorLog
+	// Close waits for running requests. The manager, which still runs, may have begun another watch.
+	requests, end := context.WithCancel(context.WithoutCancel(s.Context()))
+	front.server.Config.BaseContext = func(net.Listener) context.Context { return requests }
 	front.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	front.server.EnableHTTP2 = true
 	front.server.StartTLS()
 	s.Cleanup(func() {
+		end()
 		front.server.CloseClientConnections()
 		front.server.Close()
 	})
