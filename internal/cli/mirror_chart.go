@@ -1,0 +1,113 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/pack"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
+)
+
+// copyChart copies a chart from a chart repository. The archive stays the same, and gets a manifest as "helm push"
+// writes it.
+func (m *mirroring) copyChart(ctx context.Context, source string, locked mirror.Entry) (mirror.Entry, error) {
+	entry := mirror.Entry{Source: source}
+	chart, wanted, err := splitChart(source)
+	if err != nil {
+		return entry, err
+	}
+	site, err := url.Parse(chart)
+	if err != nil {
+		return entry, usageError{fmt.Errorf("%q is not a URL", source)}
+	}
+	target, err := mirror.Target(m.prefix, site.Host, site.Path)
+	if err != nil {
+		return entry, err
+	}
+	packed, found, err := m.pullChart(ctx, chart, wanted, locked)
+	if err != nil {
+		return entry, err
+	}
+	to, err := m.repository(location{target})
+	if err != nil {
+		return entry, err
+	}
+	if err := transfer(ctx, m.streams, to, packed); err != nil {
+		return entry, err
+	}
+	entry.Version, entry.ArchiveDigest = found.Version, found.Digest
+	entry.Target, entry.Tag = location{target}.name(), strings.ReplaceAll(found.Version, "+", "_")
+	entry.Digest = packed.Manifest.Digest.String()
+	return entry, to.PushReference(ctx, packed.Manifest.Descriptor, bytes.NewReader(packed.Manifest.Content), entry.Tag)
+}
+
+// splitChart splits https://host/path/chart:version.
+func splitChart(source string) (chart, wanted string, err error) {
+	end := strings.LastIndex(source, ":")
+	if end < strings.LastIndex(source, "/") || end == len(source)-1 {
+		return "", "", usageError{fmt.Errorf("%q has no version; add :VERSION", source)}
+	}
+	return source[:end], source[end+1:], nil
+}
+
+// pullChart pulls a version of a chart and packs it as an artifact. If the lock file has the chart, its archive must be
+// the same.
+func (m *mirroring) pullChart(ctx context.Context, chart, wanted string,
+	locked mirror.Entry,
+) (*pack.Artifact, oci.Artifact, error) {
+	access := oci.Access{Insecure: m.plainHTTP}
+	charts, err := m.chartClient()
+	if err != nil {
+		return nil, oci.Artifact{}, err
+	}
+	found, err := charts.Resolve(ctx, oci.Source{URL: chart, Ref: oci.Reference{Tag: wanted}, Access: access})
+	if err != nil {
+		return nil, found, err
+	}
+	if locked.ArchiveDigest != "" && locked.ArchiveDigest != found.Digest {
+		return nil, found, fmt.Errorf("the chart repository replaced this version: the archive was %s and is %s; find out "+
+			"why, and use --update to copy the new archive", locked.ArchiveDigest, found.Digest)
+	}
+	content, err := charts.Fetch(ctx, chart, found.Digest, access)
+	if err != nil {
+		return nil, found, err
+	}
+	archive, err := content.ReadLayer(ctx, content.Layers[0])
+	if err != nil {
+		return nil, found, err
+	}
+	file := filepath.Join(m.folder, "chart.tgz")
+	if err := os.WriteFile(file, archive, 0o600); err != nil {
+		return nil, found, err
+	}
+	packed, err := pack.Pack(file, pack.Options{Format: bundle.FormatHelmChart})
+	return packed, found, err
+}
+
+// chartClient returns the client for chart repositories.
+func (m *mirroring) chartClient() (*chartrepo.Client, error) {
+	if m.charts != nil {
+		return m.charts, nil
+	}
+	registries, err := oci.New(oci.Options{Dir: filepath.Join(m.folder, "artifacts"), CAFile: m.caFile,
+		UserAgent: "kubectl-helmop/" + version.Version, CredentialsFile: cmp.Or(m.config, fleet.DockerConfig())})
+	if err != nil {
+		return nil, err
+	}
+	m.charts = chartrepo.New(registries)
+	return m.charts, nil
+}
