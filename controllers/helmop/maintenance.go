@@ -54,14 +54,14 @@ func deferredCondition(scope *helmOpScope, s fleetSummary) (reason, message stri
 			first = c
 		}
 	}
-	switch {
-	case first == nil:
+	if first == nil {
 		return addonsv1.WaitingForMaintenanceReason, message
-	case first.limits.Invalid:
-		return addonsv1.InvalidMaintenanceReason, message + "; " + first.name + ": " + first.limits.Why
-	default:
-		return addonsv1.WaitingForMaintenanceReason, message + "; " + first.name + ": " + first.limits.Why
 	}
+	reason = addonsv1.WaitingForMaintenanceReason
+	if first.limits.Invalid {
+		reason = addonsv1.InvalidMaintenanceReason
+	}
+	return reason, message + "; " + first.name + ": " + first.limits.Why
 }
 
 // deferredDeletions is the number of releases of Clusters that are no longer selected whose deletion waits for

@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -193,13 +194,10 @@ func TestPlanMaintenance(t *testing.T) {
 func wantDeferred(names ...string) func(*testing.T, Result) {
 	return func(t *testing.T, result Result) {
 		t.Helper()
-		waiting := map[string]bool{}
-		for _, name := range names {
-			waiting[name] = true
-		}
 		for _, s := range result.Steps {
-			if s.Deferred != waiting[s.Cluster] {
-				t.Errorf("%s waits for maintenance: %v", s.Cluster, s.Deferred)
+			if isWanted := slices.Contains(names, s.Cluster); s.Deferred != isWanted ||
+				s.Deferred && s.Action != ActionNone {
+				t.Errorf("%s waits for maintenance: %t, want %t: %+v", s.Cluster, s.Deferred, isWanted, s)
 			}
 		}
 	}

@@ -148,7 +148,7 @@ func Check(release *Release, steps []Step) []Finding {
 	findings := ahead(release)
 	all := map[use]*uses{}
 	present, chart, digest := release.Present, release.Chart, release.Digest
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for i := range steps {
 		step := &steps[i]
 		note(all, present, step.Version, false)
@@ -164,8 +164,8 @@ func Check(release *Release, steps []Step) []Finding {
 			if step.Digest != digest {
 				present = step.Rendered // The release is upgraded before the next step.
 			}
-		case !told[problem]:
-			told[problem] = true
+		case !reported[problem]:
+			reported[problem] = true
 			findings = append(findings, excluded(step))
 		}
 		chart, digest = step.Chart, step.Digest
