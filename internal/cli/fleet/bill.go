@@ -12,10 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"oras.land/oras-go/v2/registry"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/bill"
@@ -35,8 +32,7 @@ type billing struct {
 	kube.Base
 	chartSource
 	proposal
-	clusters      []string
-	labelSelector string
+	choice
 	allNamespaces bool
 	offline       bool
 	noLookup      bool
@@ -46,7 +42,6 @@ type billing struct {
 	output        kube.Output
 	timeout       time.Duration
 
-	selector labels.Selector
 	// target is the value of --missing-in.
 	target registry.Reference
 }
@@ -119,9 +114,7 @@ func (b *billing) addFlags(cmd *cobra.Command) {
 	b.proposal.add(cmd)
 	flags := cmd.Flags()
 	flags.BoolVarP(&b.allNamespaces, "all-namespaces", "A", false, "List the HelmOps of all namespaces.")
-	flags.StringSliceVar(&b.clusters, "cluster", nil,
-		"List these Clusters only: NAME, or NAMESPACE/NAME for a Cluster of another namespace.")
-	flags.StringVarP(&b.labelSelector, "selector", "l", "", "List the selected Clusters with these labels only.")
+	b.choice.add(flags, "List")
 	flags.BoolVar(&b.offline, "offline", false,
 		"Connect to no workload cluster, and render for the Kubernetes versions in the Cluster objects.")
 	flags.BoolVar(&b.noLookup, "no-lookup", false,
@@ -151,15 +144,13 @@ func (b *billing) validate(args []string) (err error) {
 		return kube.Usagef("-f cannot be used with names of HelmOps and with --all-namespaces")
 	case isChanged && b.file == "" && len(args) != 1:
 		return kube.Usagef("--set-version and --values need the name of one HelmOp, or -f")
-	case len(b.clusters) > 0 && b.labelSelector != "":
-		return kube.Usagef("--cluster and --selector cannot be used together")
 	case b.allNamespaces && len(args) > 0:
 		return kube.Usagef("names of HelmOps and --all-namespaces cannot be used together")
 	case b.missingIn != "" && (b.output.Format == formatSPDX || b.output.Format == formatCycloneDX):
 		return kube.Usagef("--missing-in cannot be used with -o %s", b.output.Format)
 	}
-	if b.selector, err = labels.Parse(b.labelSelector); err != nil {
-		return kube.Usagef("--selector %q: %v", b.labelSelector, err)
+	if err := b.choice.validate(); err != nil {
+		return err
 	}
 	if b.missingIn == "" {
 		return nil
@@ -253,19 +244,7 @@ func (b *billing) helmOps(ctx context.Context, c *kube.Client, args []string) ([
 		helmOp, err := b.proposal.helmOp(ctx, &b.Base, c, args)
 		return []*addonsv1.HelmOp{helmOp}, err
 	}
-	if len(args) == 0 {
-		helmOps, _, err := kube.ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, client.InNamespace(c.Namespace))
-		return slices.DeleteFunc(helmOps, func(h *addonsv1.HelmOp) bool { return h.DeletionTimestamp != nil }), err
-	}
-	var helmOps []*addonsv1.HelmOp
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(args))) {
-		helmOp, err := c.HelmOp(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		helmOps = append(helmOps, helmOp)
-	}
-	return helmOps, nil
+	return namedHelmOps(ctx, c, args)
 }
 
 // subjects returns the HelmOps with their Clusters.
@@ -274,18 +253,10 @@ func (b *billing) subjects(ctx context.Context, previewer *preview.Previewer,
 ) ([]bill.Subject, error) {
 	var subjects []bill.Subject
 	for _, helmOp := range helmOps {
-		// What the first Previewer reads is not read again.
-		own := preview.New(previewer.Options)
-		keys, err := own.Selected(ctx, helmOp, func(cluster *unstructured.Unstructured) bool {
-			return b.selector.Matches(labels.Set(cluster.GetLabels()))
-		})
+		own := previewer.Another()
+		keys, err := b.choice.of(ctx, own, helmOp)
 		if err != nil {
 			return nil, err
-		}
-		if len(b.clusters) > 0 {
-			keys = slices.DeleteFunc(keys, func(key client.ObjectKey) bool {
-				return !slices.ContainsFunc(b.clusters, func(name string) bool { return clusterNamed(helmOp, name) == key })
-			})
 		}
 		subjects = append(subjects, bill.Subject{HelmOp: helmOp, Clusters: keys, Previewer: own})
 	}

@@ -13,14 +13,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
 )
@@ -29,11 +25,9 @@ import (
 type upgradeChecking struct {
 	kube.Base
 	chartSource
-	to            string
-	version       apilifecycle.Version
-	clusters      []string
-	labelSelector string
-	selector      labels.Selector
+	choice
+	to      string
+	version apilifecycle.Version
 	// absent are the names of --cluster that no HelmOp selects.
 	absent  []string
 	output  kube.Output
@@ -58,8 +52,8 @@ Hooks are checked, too; tests are remarks unless spec.test.mode is Enabled. Each
 must be done before the upgrade; the other lines are remarks. Cluster API upgrades one minor version at a time, so each
 minor version in between is checked, and each line has the first version in which it matters. With
 spec.beforeClusterUpgrade, the chart for the new version is also checked for the running version. Without a HelmOp, all
-HelmOps of the namespace are checked; run the command for each namespace with HelmOps. Clusters with
-the same result are shown once.
+HelmOps of the namespace are checked; run the command for each namespace with HelmOps. Clusters with the same result are
+shown once.
 
 The APIs of Kubernetes are those that this program was built with, k8s.io/api. The APIs of CustomResourceDefinitions are
 those of the Cluster and of the chart. Nothing is written in any cluster, and nothing is sent as a dry run.
@@ -91,9 +85,7 @@ without the release that is not ready yet changes nothing.`,
 	u.Add(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&u.to, "to", "", "The version of Kubernetes to check, such as v1.37 (required).")
-	flags.StringSliceVar(&u.clusters, "cluster", nil,
-		"Check these Clusters only: NAME, or NAMESPACE/NAME for a Cluster of another namespace.")
-	flags.StringVarP(&u.labelSelector, "selector", "l", "", "Check the selected Clusters with these labels only.")
+	u.choice.add(flags, "Check")
 	u.output.Add(cmd, "text", "json", "yaml")
 	flags.DurationVar(&u.timeout, "timeout", 5*time.Minute, "How long the command may take; 0 is without a limit.")
 	u.registryFlags.add(cmd)
@@ -106,19 +98,13 @@ func (u *upgradeChecking) validate() (err error) {
 	if err := u.output.Validate(); err != nil {
 		return err
 	}
-	switch {
-	case u.to == "":
+	if u.to == "" {
 		return kube.Usagef("the version of Kubernetes is missing: set --to")
-	case len(u.clusters) > 0 && u.labelSelector != "":
-		return kube.Usagef("--cluster and --selector cannot be used together")
 	}
 	if u.version, err = apilifecycle.ParseVersion(u.to); err != nil {
 		return kube.Usagef("--to: %v", err)
 	}
-	if u.selector, err = labels.Parse(u.labelSelector); err != nil {
-		return kube.Usagef("--selector %q: %v", u.labelSelector, err)
-	}
-	return nil
+	return u.choice.validate()
 }
 
 func (u *upgradeChecking) run(ctx context.Context, args []string) (err error) {
@@ -161,41 +147,14 @@ func (u *upgradeChecking) run(ctx context.Context, args []string) (err error) {
 	return u.print(report)
 }
 
-// namedHelmOps reads HelmOps by their names, or all of the namespace.
-func namedHelmOps(ctx context.Context, c *kube.Client, names []string) ([]*addonsv1.HelmOp, error) {
-	if len(names) == 0 {
-		helmOps, _, err := kube.ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, client.InNamespace(c.Namespace))
-		return helmOps, kube.Explain(err)
-	}
-	helmOps := make([]*addonsv1.HelmOp, 0, len(names))
-	for _, name := range names {
-		helmOp, err := c.HelmOp(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		helmOps = append(helmOps, helmOp)
-	}
-	return helmOps, nil
-}
-
 // check adds the result of one HelmOp to a report.
 func (u *upgradeChecking) check(ctx context.Context, previewer *preview.Previewer, helmOp *addonsv1.HelmOp,
 	report *UpgradeCheck,
 ) error {
-	keys, err := previewer.Selected(ctx, helmOp, func(cluster *unstructured.Unstructured) bool {
-		return u.selector.Matches(labels.Set(cluster.GetLabels()))
-	})
+	keys, err := u.choice.of(ctx, previewer, helmOp)
 	if err != nil {
 		return err
 	}
-	keys = slices.DeleteFunc(keys, func(key client.ObjectKey) bool {
-		if key == clusterlink.Management && !u.selector.Empty() {
-			return true // The management cluster has no labels.
-		}
-		return len(u.clusters) > 0 && !slices.ContainsFunc(u.clusters, func(name string) bool {
-			return clusterNamed(helmOp, name) == key
-		})
-	})
 	u.absent = slices.DeleteFunc(u.absent, func(name string) bool {
 		return slices.Contains(keys, clusterNamed(helmOp, name))
 	})
