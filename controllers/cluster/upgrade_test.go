@@ -364,3 +364,88 @@ func TestUpgradeHoldNamesExcludeForeign(t *testing.T) {
 		}
 	}
 }
+
+// TestChainIsHeldOnlyAtItsBeginning follows an upgrade over three minor versions. It is held until the release is ready
+// for the first step. In the middle of the upgrade, the annotation is not set again, and no Event is recorded, even if
+// the release is never ready for a later step.
+func TestChainIsHeldOnlyAtItsBeginning(t *testing.T) {
+	t.Parallel()
+	const target = "v1.37.0"
+	plan := []string{"v1.35.0", "v1.36.0", target}
+	hold := clusterlife.UpgradeHoldName(client.ObjectKey{Namespace: "ns", Name: "h"})
+	released := clusterlife.UpgradeReleasedName(hold)
+	held := map[string]string{hold: target + " since 2026-11-21T22:30:00Z"}
+	for name, tc := range map[string]struct {
+		// readyFor is the only version that the release becomes ready for; "" is none.
+		readyFor string
+		warning  bool
+		says     []string
+	}{
+		"ready for the first step": {readyFor: "v1.35.0",
+			says: []string{"has not published the steps", "with the next step v1.35.0, can continue"}},
+		"ready for the last step only": {readyFor: target, warning: true,
+			says: []string{"has not published the steps", "with the next step v1.35.0, was held for 30m0s"}},
+	} {
+		cluster := upgradingCluster(nil)
+		cluster.Spec.Topology.Version = "v1.34.0"
+		annotations, now := map[string]string{}, time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
+		var said []string
+		warned := false
+		observe := func(about, specified, running string, want map[string]string) {
+			t.Helper()
+			state := clusterlife.UpgradeState{Active: true, Running: running, Specified: specified, Now: now,
+				Timeout: 30 * time.Minute, Released: annotations[released],
+				Unready: func(version string) string {
+					if version == tc.readyFor {
+						return ""
+					}
+					return "not ready for " + version
+				}}
+			state.Value, state.Held = annotations[hold]
+			decision := clusterlife.DecideUpgrade(cluster, state)
+			if decision.Event != "" {
+				said, warned = append(said, decision.Message), warned || decision.Warning
+			}
+			setUpgradeAnnotations(annotations, hold, decision)
+			if !maps.Equal(annotations, want) {
+				t.Errorf("%s: %s: %v, want %v", name, about, annotations, want)
+			}
+		}
+		publish := func(steps []string) {
+			cluster.Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{}
+			for _, step := range steps {
+				cluster.Status.ControlPlane.UpgradePlan = append(cluster.Status.ControlPlane.UpgradePlan,
+					clusterv1.StatusUpgradePlanVersion{Version: step})
+			}
+		}
+		observe("before", "v1.34.0", "v1.34.0", map[string]string{hold: "v1.34.0"})
+		cluster.Spec.Topology.Version = target
+		observe("requested", "v1.34.0", "v1.34.0", held)
+		publish(plan)
+		if tc.warning {
+			observe("the plan is published", "v1.34.0", "v1.34.0", held)
+			now = now.Add(time.Hour)
+		}
+		going := map[string]string{released: target}
+		observe("the first step is known", "v1.34.0", "v1.34.0", going)
+		for i, step := range plan {
+			before := append([]string{"v1.34.0"}, plan...)[i]
+			publish(plan[i:])
+			observe("a step begins", step, before, going)
+			publish(plan[i+1:])
+			observe("a step runs", step, before, going)
+			if step != target {
+				observe("a step is done", step, step, going)
+			}
+		}
+		observe("done", target, target, map[string]string{hold: target})
+		if warned != tc.warning || len(said) != len(tc.says) {
+			t.Fatalf("%s: warned %t: %q", name, warned, said)
+		}
+		for i, want := range tc.says {
+			if !strings.Contains(said[i], want) {
+				t.Errorf("%s: %q, want %q", name, said[i], want)
+			}
+		}
+	}
+}

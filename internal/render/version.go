@@ -4,6 +4,7 @@
 package render
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -13,19 +14,23 @@ import (
 
 // kubernetesVersion returns the Kubernetes version that selects the variant for a Cluster: the
 // version that its control plane runs. With ahead (spec.beforeClusterUpgrade), the release must be
-// ready before an upgrade, so it is the version of a pending upgrade. It stays that version from
-// the request until the control plane runs it, even if the upgrade is no longer held. Otherwise,
-// the release would return to the old variant during the upgrade. Empty if the version is unknown.
-func kubernetesVersion(cluster *clusterv1.Cluster, controlPlane map[string]any, ahead bool) string {
-	if ahead {
-		if upcoming := upcomingVersion(cluster, controlPlane); upcoming != "" {
-			return upcoming
-		}
+// ready before an upgrade, so it is the version of the next step of a pending upgrade. It stays that
+// version until the control plane runs it, even if the upgrade is no longer held. Otherwise, the
+// release would return to the old variant during the upgrade. While the next step is not known, the
+// assigned version of the release stays. Empty if the version is unknown.
+func kubernetesVersion(cluster *clusterv1.Cluster, controlPlane map[string]any, ahead bool, assigned string) string {
+	running := RunningVersion(controlPlane)
+	target := NewerVersion(cluster.Spec.Topology.Version, running)
+	if !ahead || target == "" {
+		return cmp.Or(running, cluster.Spec.Topology.Version)
 	}
-	if running := RunningVersion(controlPlane); running != "" {
-		return running
+	if step := NextStep(cluster, SpecifiedVersion(controlPlane), running); step != "" {
+		return step
 	}
-	return cluster.Spec.Topology.Version
+	if NewerVersion(assigned, running) != "" && NewerVersion(assigned, target) == "" {
+		return assigned
+	}
+	return running
 }
 
 // RunningVersion returns the version that a control plane runs, or the version in its spec if its
@@ -39,11 +44,60 @@ func RunningVersion(controlPlane map[string]any) string {
 	return ""
 }
 
-// upcomingVersion returns the version that a Cluster of a ClusterClass is about to be upgraded to:
-// its topology has a newer version than its control plane runs. Empty if there is no upgrade. An
-// older version in the topology is not an upgrade; Cluster API refuses it.
-func upcomingVersion(cluster *clusterv1.Cluster, controlPlane map[string]any) string {
-	return NewerVersion(cluster.Spec.Topology.Version, RunningVersion(controlPlane))
+// SpecifiedVersion returns the version in the spec of a control plane, which it runs or is being
+// upgraded to. Empty if it is unknown.
+func SpecifiedVersion(controlPlane map[string]any) string {
+	version, _, _ := unstructured.NestedString(controlPlane, "spec", "version")
+	return version
+}
+
+// NextStep returns the version that the control plane of a Cluster is upgraded to next, or now. An
+// upgrade over several minor versions has several steps, which Cluster API publishes in the status of
+// the Cluster. The arguments are the versions in the spec and in the status of the control plane.
+// Empty if no upgrade is requested, or if the next step is not published yet. An older version in the
+// topology is not an upgrade; Cluster API refuses it.
+func NextStep(cluster *clusterv1.Cluster, specified, running string) string {
+	target := NewerVersion(cluster.Spec.Topology.Version, running)
+	if target == "" {
+		return ""
+	}
+	if step := NewerVersion(specified, running); step != "" && NewerVersion(step, target) == "" {
+		return step
+	}
+	for _, step := range upgradePlan(cluster) {
+		if NewerVersion(step.Version, running) != "" {
+			// A step farther away belongs to a plan of a later state of the control plane: the plan and the
+			// control plane are different objects, and may be observed in any order.
+			return oneMinorAhead(step.Version, running)
+		}
+	}
+	return oneMinorAhead(target, running)
+}
+
+// upgradePlan returns the steps of the control plane that Cluster API has published for the requested
+// version. Older versions of Cluster API publish none.
+func upgradePlan(cluster *clusterv1.Cluster) []clusterv1.StatusUpgradePlanVersion {
+	if cluster.Status.ControlPlane == nil {
+		return nil
+	}
+	plan := cluster.Status.ControlPlane.UpgradePlan
+	if len(plan) == 0 || !isSameVersion(plan[len(plan)-1].Version, cluster.Spec.Topology.Version) {
+		return nil
+	}
+	return plan
+}
+
+// isSameVersion compares versions with their build parts. Cluster API reads versions without "v", too.
+func isSameVersion(a, b string) bool { return strings.TrimPrefix(a, "v") == strings.TrimPrefix(b, "v") }
+
+// oneMinorAhead returns a newer version if a control plane may be upgraded to it in one step, and
+// otherwise "".
+func oneMinorAhead(version, running string) string {
+	to, from := ParseExactVersion(version), ParseExactVersion(running)
+	if to.Major() != from.Major() || to.Minor() > from.Minor()+1 {
+		return ""
+	}
+	return version
 }
 
 // NewerVersion returns the desired version if it is newer than the running one, and otherwise "".
