@@ -279,6 +279,9 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 			state.Running = versionToBegin(scope.cluster, state)
 			state.Timeout = clusterlife.UpgradeTimeout(holder.before)
 			deferUpgrade(&state, holder.helmOp, scope.object)
+			if holder.release != nil {
+				state.Assigned = holder.release.Spec.KubernetesVersion
+			}
 			state.Unready = func(version string) string { return clusterlife.UnreadyFor(holder.release, version) }
 		case scope.foreign && !state.Held:
 			continue

@@ -331,6 +331,7 @@ func TestUnreadyFor(t *testing.T) {
 		"ready for another version":             {release("v1.35.0", 2, metav1.ConditionTrue), false},
 		"ready before the version was assigned": {release("v1.36.0", 1, metav1.ConditionTrue), false},
 		"not ready":                             {release("v1.36.0", 2, metav1.ConditionFalse), false},
+		"ready for another build":               {release("v1.36.0+rke2r1", 2, metav1.ConditionTrue), true},
 		"without a version":                     {release("", 2, metav1.ConditionTrue), false},
 		"without the condition Ready": {&addonsv1.HelmOpRelease{
 			Spec: addonsv1.HelmOpReleaseSpec{KubernetesVersion: "v1.36.0"}}, false},
@@ -365,6 +366,54 @@ func TestUpgradeHoldNamesExcludeForeign(t *testing.T) {
 	}
 }
 
+// topologyObserved sets what Cluster API reports when it has processed the topology of a Cluster.
+func topologyObserved(cluster *clusterv1.Cluster) {
+	conditions.Set(cluster, metav1.Condition{Type: clusterv1.ClusterTopologyReconciledCondition,
+		Status: metav1.ConditionFalse, Reason: clusterv1.ClusterTopologyReconciledClusterUpgradingReason})
+}
+
+// TestUpgradeToAnotherBuild expects that an upgrade ends its hold in which only the build part of the version changes.
+func TestUpgradeToAnotherBuild(t *testing.T) {
+	t.Parallel()
+	cluster := upgradingCluster(nil)
+	cluster.Spec.Topology.Version = "v1.36.1+rke2r2"
+	state := clusterlife.UpgradeState{Active: true, Running: "v1.36.1+rke2r1", Specified: "v1.36.1+rke2r1", Held: true,
+		Value: "v1.36.1+rke2r1", Unready: func(string) string { return "" }}
+	if got := clusterlife.DecideUpgrade(cluster, state); got.Held || got.Released != "v1.36.1+rke2r2" {
+		t.Errorf("before the upgrade: %+v", got)
+	}
+	state.Held, state.Value, state.Released = false, "", "v1.36.1+rke2r2"
+	if got := clusterlife.DecideUpgrade(cluster, state); got.Held || got.Event != "" {
+		t.Errorf("before Cluster API begins: %+v", got)
+	}
+	state.Specified = "v1.36.1+rke2r2"
+	if got := clusterlife.DecideUpgrade(cluster, state); !got.Held || got.Value != "v1.36.1+rke2r1" || got.Event != "" {
+		t.Errorf("during the upgrade: %+v", got)
+	}
+}
+
+// TestChangedTargetOfAChain expects no Event before the plan for the new target is known.
+func TestChangedTargetOfAChain(t *testing.T) {
+	t.Parallel()
+	cluster := upgradingCluster(nil)
+	cluster.Spec.Topology.Version = "v1.37.0"
+	topologyObserved(cluster)
+	cluster.Spec.Topology.Version = "v1.38.0"
+	cluster.Generation++
+	state := clusterlife.UpgradeState{Active: true, Running: "v1.35.0", Specified: "v1.35.0", Released: "v1.37.0",
+		Assigned: "v1.36.0", Unready: func(version string) string { return "not ready for " + version }}
+	if got := clusterlife.DecideUpgrade(cluster, state); got != (clusterlife.UpgradeDecision{Released: "v1.37.0"}) {
+		t.Errorf("before the plan: %+v", got)
+	}
+	topologyObserved(cluster)
+	cluster.Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{UpgradePlan: []clusterv1.StatusUpgradePlanVersion{
+		{Version: "v1.36.0"}, {Version: "v1.37.0"}, {Version: "v1.38.0"}}}
+	got := clusterlife.DecideUpgrade(cluster, state)
+	if got.Released != "v1.38.0" || !got.Warning || !strings.Contains(got.Message, "not ready for v1.36.0") {
+		t.Errorf("with the plan: %+v", got)
+	}
+}
+
 // TestChainIsHeldOnlyAtItsBeginning follows an upgrade over three minor versions. It is held until the release is ready
 // for the first step. In the middle of the upgrade, the annotation is not set again, and no Event is recorded, even if
 // the release is never ready for a later step.
@@ -382,12 +431,13 @@ func TestChainIsHeldOnlyAtItsBeginning(t *testing.T) {
 		says     []string
 	}{
 		"ready for the first step": {readyFor: "v1.35.0",
-			says: []string{"has not published the steps", "with the next step v1.35.0, can continue"}},
+			says: []string{"has not planned the steps", "with the next step v1.35.0, can continue"}},
 		"ready for the last step only": {readyFor: target, warning: true,
-			says: []string{"has not published the steps", "with the next step v1.35.0, was held for 30m0s"}},
+			says: []string{"has not planned the steps", "with the next step v1.35.0, was held for 30m0s"}},
 	} {
 		cluster := upgradingCluster(nil)
 		cluster.Spec.Topology.Version = "v1.34.0"
+		topologyObserved(cluster)
 		annotations, now := map[string]string{}, time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
 		var said []string
 		warned := false
@@ -412,6 +462,7 @@ func TestChainIsHeldOnlyAtItsBeginning(t *testing.T) {
 			}
 		}
 		publish := func(steps []string) {
+			topologyObserved(cluster)
 			cluster.Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{}
 			for _, step := range steps {
 				cluster.Status.ControlPlane.UpgradePlan = append(cluster.Status.ControlPlane.UpgradePlan,
@@ -420,6 +471,7 @@ func TestChainIsHeldOnlyAtItsBeginning(t *testing.T) {
 		}
 		observe("before", "v1.34.0", "v1.34.0", map[string]string{hold: "v1.34.0"})
 		cluster.Spec.Topology.Version = target
+		cluster.Generation++
 		observe("requested", "v1.34.0", "v1.34.0", held)
 		publish(plan)
 		if tc.warning {

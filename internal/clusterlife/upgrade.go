@@ -128,6 +128,9 @@ type UpgradeState struct {
 	// empty if the version is not known.
 	Specified string
 
+	// Assigned is the version for which the release is rendered; empty if there is no release.
+	Assigned string
+
 	// Held is true if the annotation exists, and Value is its value.
 	Value string
 	Held  bool
@@ -189,8 +192,13 @@ func DecideUpgrade(cluster *clusterv1.Cluster, s UpgradeState) UpgradeDecision {
 		p.to = cluster.Spec.Topology.Version
 	}
 	p.step = p.to
-	if s.Running != "" {
-		p.step = render.NextStep(cluster, s.Specified, s.Running)
+	switch {
+	case s.Running == "":
+	case p.to == "":
+		p.to = render.RebuiltVersion(cluster, s.Specified)
+		p.step = p.to
+	default:
+		p.step = render.NextStep(cluster, s.Specified, s.Running, s.Assigned)
 	}
 	switch {
 	case p.to == "" && running == "":
@@ -215,8 +223,7 @@ type pendingUpgrade struct {
 // unready returns why the release is not ready for the next step; empty if it is ready.
 func (p pendingUpgrade) unready(s UpgradeState) string {
 	if p.step == "" {
-		return "Cluster API has not published the steps of the upgrade in status.controlPlane.upgradePlan of the Cluster: " +
-			"see its condition TopologyReconciled"
+		return "Cluster API has not planned the steps of the upgrade yet: see the condition TopologyReconciled of the Cluster"
 	}
 	return s.Unready(p.step)
 }
@@ -257,6 +264,9 @@ func decideWithoutUpgrade(cluster *clusterv1.Cluster, s UpgradeState, running st
 // of an upgrade with several steps, the requested version is recorded as released since its beginning, so the steps
 // cause no Events.
 func decideUnheld(s UpgradeState, p pendingUpgrade) UpgradeDecision {
+	if p.step == "" {
+		return UpgradeDecision{Released: s.Released} // The target was just changed: decide when the next step is known.
+	}
 	decision := UpgradeDecision{Released: p.to}
 	if s.Released == p.to {
 		return decision
@@ -341,7 +351,7 @@ func UnreadyFor(release *addonsv1.HelmOpRelease, version string) string {
 	}
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
 	switch {
-	case release.Spec.KubernetesVersion != version:
+	case !render.IsSameRelease(release.Spec.KubernetesVersion, version):
 		return "the release is not rendered for that version yet"
 	case ready == nil || ready.ObservedGeneration != release.Generation:
 		return "the release was rendered for that version just now"
