@@ -138,6 +138,12 @@ type UpgradeState struct {
 	// Unready returns why the release is not ready for a version; empty if it is ready.
 	Unready func(version string) string
 
+	// UnreadyWorkers returns the same for workers of a version that the control plane runs.
+	UnreadyWorkers func(version string) string
+
+	// HoldsSteps is true if the Runtime Extension of HelmOp holds each step of an upgrade.
+	HoldsSteps bool
+
 	// Resumed is when the last pause of the Cluster ended; zero if the time is not known.
 	Resumed time.Time
 
@@ -258,7 +264,7 @@ func decideWithoutUpgrade(cluster *clusterv1.Cluster, s UpgradeState, running st
 // cause no Events.
 func decideUnheld(s UpgradeState, p pendingUpgrade) UpgradeDecision {
 	decision := UpgradeDecision{Released: p.to}
-	if s.Released == p.to {
+	if s.Released == p.to || s.HoldsSteps && !s.stepBegan() {
 		return decision
 	}
 	if why := p.unready(s); why != "" {
