@@ -17,10 +17,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
-// waitsForExtension reports whether Cluster API waits for the Runtime Extension before it deletes a Cluster. Cluster API
-// calls hooks only for Clusters of a ClusterClass. It does not wait if no ExtensionConfig is registered and discovered:
-// then it marks the Cluster as ready for the deletion at once. It does not wait either if its feature gate RuntimeSDK is
-// off: then its condition Deleting has another reason.
+// waitsForExtension reports whether Cluster API waits for the Runtime Extension before it deletes a Cluster. Cluster
+// API calls hooks only for Clusters of a ClusterClass. It does not wait if no ExtensionConfig is registered and
+// discovered: then it marks the Cluster as ready for the deletion at once. It does not wait either if its feature gate
+// RuntimeSDK is off: then its condition Deleting has another reason.
 func (r *Reconciler) waitsForExtension(cluster *clusterv1.Cluster) bool {
 	if !r.extension || !cluster.Spec.Topology.IsDefined() {
 		return false
@@ -35,7 +35,8 @@ func (r *Reconciler) waitsForExtension(cluster *clusterv1.Cluster) bool {
 
 // pauseUnlessWaiting pauses a Cluster whose deletion is held, if Cluster API does not wait for the Runtime Extension.
 func (r *Reconciler) pauseUnlessWaiting(ctx context.Context, scope *lifeScope) error {
-	if ptr.Deref(scope.cluster.Spec.Paused, false) || r.waitsForExtension(scope.cluster) {
+	begunWithoutPause := r.extension && scope.cluster.Spec.Topology.IsDefined()
+	if !begunWithoutPause || ptr.Deref(scope.cluster.Spec.Paused, false) || r.waitsForExtension(scope.cluster) {
 		return nil
 	}
 	changed, err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {

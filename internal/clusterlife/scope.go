@@ -88,8 +88,8 @@ type UpgradeHolder struct {
 }
 
 // UpgradeHolders returns the HelmOps that hold upgrades of a Cluster, by the names of their annotations. If there is a
-// release, the options in its spec apply, not newer options of the HelmOp. A release that is deleted by hand or replaced
-// does not end the hold.
+// release, the options in its spec apply, not newer options of the HelmOp. A release that is deleted by hand or
+// replaced does not end the hold.
 func UpgradeHolders(cluster metav1.Object, releases []addonsv1.HelmOpRelease,
 	helmOps []addonsv1.HelmOp,
 ) map[string]UpgradeHolder {

@@ -9,10 +9,9 @@ import (
 	"time"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	runtimecatalog "sigs.k8s.io/cluster-api/api/runtime/catalog"
 	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
-
-	runtimecatalog "sigs.k8s.io/cluster-api/api/runtime/catalog"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
@@ -85,10 +84,10 @@ func (d *StepsDecision) add(value string, wait UpgradeDecision) string {
 // stepBegan reports whether the control plane is being upgraded.
 func (s *UpgradeState) stepBegan() bool { return render.NewerVersion(s.Specified, s.Running) != "" }
 
-// DecideWait decides whether a step of an upgrade waits for a HelmOp, by the rules of the hold of a whole upgrade. value
-// is the value of the annotation that records the wait, and version the version that the release must be ready for. The
-// first result is the new value: a version without a time means that nothing waits for this version any more. Nothing is
-// recorded if the release is ready without a wait.
+// DecideWait decides whether a step of an upgrade waits for a HelmOp, by the rules of the hold of a whole upgrade.
+// value is the value of the annotation that records the wait, and version the version that the release must be ready
+// for. The first result is the new value: a version without a time means that nothing waits for this version any more.
+// Nothing is recorded if the release is ready without a wait.
 func DecideWait(s UpgradeState, value, version string, unready func(version string) string) (string, UpgradeDecision) {
 	known := parseUpgradeHold(value)
 	if known.version == version && known.since.IsZero() {
@@ -118,8 +117,8 @@ func hasPendingHook(cluster *clusterv1.Cluster, hook runtimecatalog.Hook) bool {
 	return slices.Contains(pending, runtimecatalog.HookName(hook))
 }
 
-// UnreadyForWorkers returns why a release is not ready for workers of a version that the control plane runs; empty if the
-// release is ready. In the middle of an upgrade, the release may be prepared for the next step already.
+// UnreadyForWorkers returns why a release is not ready for workers of a version that the control plane runs; empty if
+// the release is ready. In the middle of an upgrade, the release may be prepared for the next step already.
 func UnreadyForWorkers(release *addonsv1.HelmOpRelease, version string) string {
 	if release != nil && render.NewerVersion(release.Spec.KubernetesVersion, version) != "" {
 		version = release.Spec.KubernetesVersion

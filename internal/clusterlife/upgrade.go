@@ -259,9 +259,9 @@ func decideWithoutUpgrade(cluster *clusterv1.Cluster, s UpgradeState, running st
 }
 
 // decideUnheld decides while an upgrade is pending and the annotation is not set. It does not set the annotation,
-// because Cluster API may have started the upgrade, or a user removed the annotation to start the upgrade. In the middle
-// of an upgrade with several steps, the requested version is recorded as released since its beginning, so the steps
-// cause no Events.
+// because Cluster API may have started the upgrade, or a user removed the annotation to start the upgrade. In the
+// middle of an upgrade with several steps, the requested version is recorded as released since its beginning, so the
+// steps cause no Events.
 func decideUnheld(s UpgradeState, p pendingUpgrade) UpgradeDecision {
 	decision := UpgradeDecision{Released: p.to}
 	if s.Released == p.to || s.HoldsSteps && !s.stepBegan() {

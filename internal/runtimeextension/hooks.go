@@ -58,11 +58,6 @@ func newHooks(reader client.Reader, options Options) *hooks {
 		unrecorded: unrecorded}
 }
 
-// retryResponse is the response of a hook that can make Cluster API wait.
-type retryResponse interface {
-	runtimehooksv1.RetryResponseObject
-}
-
 // beforeClusterDelete makes Cluster API wait until the releases with beforeClusterDelete are uninstalled.
 func (h *hooks) beforeClusterDelete(ctx context.Context, request *runtimehooksv1.BeforeClusterDeleteRequest,
 	response *runtimehooksv1.BeforeClusterDeleteResponse,
@@ -98,8 +93,8 @@ func (h *hooks) beforeControlPlaneUpgrade(ctx context.Context, request *runtimeh
 	})
 }
 
-// beforeWorkersUpgrade makes Cluster API wait until the releases with beforeClusterUpgrade are ready for the version that
-// the control plane runs.
+// beforeWorkersUpgrade makes Cluster API wait until the releases with beforeClusterUpgrade are ready for the version
+// that the control plane runs.
 func (h *hooks) beforeWorkersUpgrade(ctx context.Context, request *runtimehooksv1.BeforeWorkersUpgradeRequest,
 	response *runtimehooksv1.BeforeWorkersUpgradeResponse,
 ) {
@@ -110,8 +105,8 @@ func (h *hooks) beforeWorkersUpgrade(ctx context.Context, request *runtimehooksv
 	})
 }
 
-// waitForUpgrade returns why an upgrade to a version waits; empty if it does not wait. An empty version is no upgrade for
-// HelmOp: the versions differ in their build parts only.
+// waitForUpgrade returns why an upgrade to a version waits; empty if it does not wait. An empty version is no upgrade
+// for HelmOp: the versions differ in their build parts only.
 func (h *hooks) waitForUpgrade(scope *clusterlife.Scope, version string, annotation func(hold string) string,
 	unready func(*clusterlife.UpgradeState) func(string) string,
 ) string {
@@ -166,7 +161,7 @@ func waitMessage(helmOps []string, what string) string {
 }
 
 // answer fills a response. A Cluster that the manager does not serve never waits.
-func (h *hooks) answer(ctx context.Context, cluster *clusterv1.Cluster, response retryResponse,
+func (h *hooks) answer(ctx context.Context, cluster *clusterv1.Cluster, response runtimehooksv1.RetryResponseObject,
 	why func(*clusterlife.Scope) string,
 ) {
 	key := client.ObjectKeyFromObject(cluster)

@@ -182,8 +182,8 @@ func testExtensionHoldsSteps(s *scenario) {
 	})
 	s.Expect(s.workersVersion(s.Context(), s, "stepped")).To(gomega.Equal(kubernetes134))
 	s.must(s.env.Management.Upgrade(s.Context(), s.key("stepped"), kubernetes137))
-	note := s.eventuallyEventText("Cluster", "stepped", corev1.EventTypeNormal, addonsv1.ClusterUpgradeHeldEvent)
-	s.Expect(note).To(gomega.ContainSubstring("The upgrade to %s waits for at most 30m0s", kubernetes136))
+	s.eventuallyEventText("Cluster", "stepped", corev1.EventTypeNormal, addonsv1.ClusterUpgradeHeldEvent,
+		"The upgrade to "+kubernetes136+" waits for at most 30m0s")
 	s.eventuallyCluster("stepped", func(g gomega.Gomega, cluster *clusterv1.Cluster) {
 		g.Expect(conditions.GetMessage(cluster, clusterv1.ClusterTopologyReconciledCondition)).To(
 			gomega.ContainSubstring("BeforeControlPlaneUpgrade"))

@@ -106,13 +106,16 @@ var (
 		Kind: "LocalMachineTemplate"}
 )
 
-// workerCRDs returns the CustomResourceDefinitions of the templates of workers.
+// workerCRDs returns the CustomResourceDefinitions of workers and their templates.
 func workerCRDs() []*apiextensionsv1.CustomResourceDefinition {
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, kind := range []schema.GroupVersionKind{workerBootstrapKind, workerMachineKind} {
-		crd := anyCRD(kind, strings.ToLower(kind.Kind)+"s", strings.ToLower(kind.Kind))
-		crd.Labels = map[string]string{clusterv1.GroupVersion.String(): kind.Version}
-		crds = append(crds, crd)
+		// Cluster API also lists the objects that it would create from a template.
+		for _, name := range []string{kind.Kind, strings.TrimSuffix(kind.Kind, "Template")} {
+			crd := anyCRD(kind.GroupVersion().WithKind(name), strings.ToLower(name)+"s", strings.ToLower(name))
+			crd.Labels = map[string]string{clusterv1.GroupVersion.String(): kind.Version}
+			crds = append(crds, crd)
+		}
 	}
 	return crds
 }
