@@ -252,21 +252,9 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 	delete(annotations, addonsv1.DeletionHoldAnnotation)
 	for _, name := range upgradeHoldNames(holders, annotations) {
 		holder, active := holders[name]
-		state := clusterlife.UpgradeState{Running: render.RunningVersion(controlPlane),
-			Specified: render.SpecifiedVersion(controlPlane), Now: r.now(), HoldsSteps: r.extension,
-			Resumed: clusterlife.ResumedAt(scope.cluster, r.now())}
-		state.Value, state.Held = annotations[name]
-		state.Released = annotations[clusterlife.UpgradeReleasedName(name)]
-		switch {
-		case active && (!apiutil.IsWatched(holder.HelmOp, r.watchFilter) || !mayBeginHold(scope.cluster, holder, state.Held)):
+		state, decides := r.upgradeState(scope, controlPlane, annotations, name, holder)
+		if !decides {
 			continue
-		case active:
-			state.Running = versionToBegin(scope.cluster, state)
-			holder.Apply(&state, scope.object)
-		case scope.foreign && !state.Held:
-			continue
-		case scope.foreign:
-			foreignHold(&state)
 		}
 		decision := clusterlife.DecideUpgrade(scope.cluster, state)
 		var steps clusterlife.StepsDecision
@@ -274,9 +262,7 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 			steps = clusterlife.DecideSteps(scope.cluster, state, decision, annotations[clusterlife.StepHoldName(name)],
 				annotations[clusterlife.WorkersHoldName(name)])
 		}
-		for _, after := range []time.Duration{decision.RequeueAfter, steps.RequeueAfter} {
-			result.RequeueAfter = requeue.Sooner(result.RequeueAfter, after)
-		}
+		result.RequeueAfter = requeue.Sooner(requeue.Sooner(result.RequeueAfter, decision.RequeueAfter), steps.RequeueAfter)
 		if !setUpgradeAnnotations(annotations, name, decision, steps) {
 			continue
 		}
@@ -302,6 +288,27 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 		record()
 	}
 	return result, nil
+}
+
+// upgradeState returns the state for the decision about an annotation. The holder is the zero value if no HelmOp
+// requests the annotation. The second result is false if the annotations must stay as they are.
+func (r *Reconciler) upgradeState(scope *lifeScope, controlPlane map[string]any, annotations map[string]string,
+	name string, holder clusterlife.UpgradeHolder,
+) (clusterlife.UpgradeState, bool) {
+	state := clusterlife.UpgradeState{Running: render.RunningVersion(controlPlane),
+		Specified: render.SpecifiedVersion(controlPlane), Now: r.now(), HoldsSteps: r.extension,
+		Resumed: clusterlife.ResumedAt(scope.cluster, r.now())}
+	state.Value, state.Held = annotations[name]
+	state.Released = annotations[clusterlife.UpgradeReleasedName(name)]
+	switch {
+	case holder.HelmOp != nil:
+		state.Running = versionToBegin(scope.cluster, state)
+		holder.Apply(&state, scope.object)
+		return state, apiutil.IsWatched(holder.HelmOp, r.watchFilter) && mayBeginHold(scope.cluster, holder, state.Held)
+	case scope.foreign && state.Held:
+		foreignHold(&state)
+	}
+	return state, !scope.foreign || state.Held
 }
 
 func eventType(isWarning bool) string {
