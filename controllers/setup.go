@@ -98,6 +98,9 @@ type Options struct {
 	// the label.
 	Shard string
 
+	// RuntimeExtension is true if the manager serves the Runtime Extension, see internal/runtimeextension.
+	RuntimeExtension bool
+
 	// HelmOpConcurrency is the number of HelmOps that are reconciled at the same time. Default: 5.
 	HelmOpConcurrency int
 
@@ -172,7 +175,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	err = cluster.SetupWithManager(mgr, cluster.Options{
 		Objects: objects, Budgets: budgets, Kinds: kinds, Concurrency: options.HelmOpConcurrency,
-		WatchFilter: options.WatchFilterValue, Shard: options.Shard,
+		RuntimeExtension: options.RuntimeExtension, WatchFilter: options.WatchFilterValue, Shard: options.Shard,
 		Forget:      forgetting(options.Engine, options.Watcher, reads),
 		ForgetReads: func(cluster client.ObjectKey) { reads.Forget(cluster.String()) },
 	})

@@ -60,13 +60,20 @@ const (
 	// DeletionHoldAnnotation on a Cluster that is being deleted means that its deletion waits until releases are
 	// uninstalled, see spec.beforeClusterDelete. Its value is the time since when, in RFC 3339; "over"; or "paused"
 	// while a user pauses the Cluster by the paused annotation. While the deletion waits, HelmOp has set spec.paused of
-	// the Cluster.
+	// the Cluster, unless Cluster API waits for the Runtime Extension of HelmOp.
 	DeletionHoldAnnotation = "addons.cluster.x-k8s.io/deletion-hold"
 
 	// UpgradeReleasedAnnotationPrefix begins the names of annotations on a Cluster. Each has the Kubernetes version
 	// whose upgrade is no longer held, see spec.beforeClusterUpgrade. After a slash follows the name of the annotation
 	// that held the upgrade.
 	UpgradeReleasedAnnotationPrefix = "upgrade-released.addons.cluster.x-k8s.io"
+
+	// UpgradeStepAnnotationPrefix and UpgradeWorkersAnnotationPrefix begin the names of annotations on a Cluster, with
+	// which the Runtime Extension of HelmOp holds the steps of an upgrade. The value is the Kubernetes version of a step
+	// and the time since when the step waits, or only a version for which nothing waits any more. After a slash follows
+	// the name of the annotation that holds the whole upgrade.
+	UpgradeStepAnnotationPrefix    = "upgrade-step.addons.cluster.x-k8s.io"
+	UpgradeWorkersAnnotationPrefix = "upgrade-workers.addons.cluster.x-k8s.io"
 
 	// ReplacedByRevisionAnnotation on a HelmOpRelease under deletion has the number of the HelmOp revision in which the
 	// release has another name or namespace in the Cluster. The HelmOp sets it. If a HelmOpRelease without it is

@@ -18,7 +18,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
 const (
@@ -111,8 +110,7 @@ func unreadyReason(release *addonsv1.HelmOpRelease) string {
 
 // selects reports whether a HelmOp selects a Cluster of its own namespace. A malformed selector selects nothing.
 func selects(helmOp *addonsv1.HelmOp, cluster metav1.Object) bool {
-	selector, err := selection.SelectorOf(helmOp)
-	return err == nil && selector.Matches(cluster)
+	return clusterlife.Selects(helmOp, cluster)
 }
 
 // changedConditions returns the conditions to apply to a Cluster, and whether one of them differs from the observed

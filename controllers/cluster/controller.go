@@ -49,6 +49,9 @@ type Reconciler struct {
 	kinds    *kindcache.Watcher
 	now      func() time.Time
 
+	// extension is Options.RuntimeExtension.
+	extension bool
+
 	// watchFilter and shard are Options.WatchFilter and Options.Shard.
 	watchFilter, shard string
 
@@ -122,29 +125,16 @@ func endPass(result ctrl.Result, err error) (ctrl.Result, error) {
 
 // gather reads the objects that a pass needs. The result is nil if the Cluster does not exist.
 func (r *Reconciler) gather(ctx context.Context, key client.ObjectKey) (*lifeScope, error) {
-	object := apiutil.NewCluster()
-	if err := r.client.Get(ctx, key, object); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	cluster, err := apiutil.TypedCluster(object)
-	if err != nil {
+	read, err := clusterlife.ReadScope(ctx, r.client, key)
+	if read == nil {
 		return nil, err
 	}
-	releases := &addonsv1.HelmOpReleaseList{}
-	err = r.client.List(ctx, releases, client.MatchingFields{apiutil.ClusterIndex: key.String()},
-		client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return nil, fmt.Errorf("listing the releases of Cluster %s: %w", key, err)
-	}
-	helmOps := &addonsv1.HelmOpList{}
-	if err := r.client.List(ctx, helmOps, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the HelmOps of namespace %s: %w", key.Namespace, err)
-	}
-	scope := &lifeScope{object: object, cluster: cluster, helmOps: helmOps.Items, unknownHelmOps: sets.Set[string]{}}
-	for i := range releases.Items {
-		release := &releases.Items[i]
+	scope := &lifeScope{object: read.Object, cluster: read.Cluster, helmOps: read.HelmOps,
+		unknownHelmOps: sets.Set[string]{}}
+	for i := range read.Releases {
+		release := &read.Releases[i]
 		helmOp := scope.helmOpOf(release)
-		scope.isRead = scope.isRead || r.mayRead(cluster, release, helmOp)
+		scope.isRead = scope.isRead || r.mayRead(scope.cluster, release, helmOp)
 		switch {
 		case helmOp != nil:
 			scope.releases = append(scope.releases, *release)
@@ -166,12 +156,7 @@ func (r *Reconciler) mayRead(cluster *clusterv1.Cluster, release *addonsv1.HelmO
 
 // helmOpOf returns the HelmOp of a release; nil if the HelmOp does not exist or does not control the release.
 func (s *lifeScope) helmOpOf(release *addonsv1.HelmOpRelease) *addonsv1.HelmOp {
-	for i := range s.helmOps {
-		if clusterlife.MayAffectCluster(release, &s.helmOps[i]) {
-			return &s.helmOps[i]
-		}
-	}
-	return nil
+	return clusterlife.HelmOpOf(release, s.helmOps)
 }
 
 // watches reports whether this manager serves a release of the Cluster, or a HelmOp with a condition of the Cluster.
@@ -267,40 +252,27 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 	delete(annotations, addonsv1.DeletionHoldAnnotation)
 	for _, name := range upgradeHoldNames(holders, annotations) {
 		holder, active := holders[name]
-		state := clusterlife.UpgradeState{Active: active, Running: render.RunningVersion(controlPlane),
-			Specified: render.SpecifiedVersion(controlPlane), Now: r.now(),
-			Resumed: clusterlife.ResumedAt(scope.cluster, r.now())}
-		state.Value, state.Held = annotations[name]
-		state.Released = annotations[clusterlife.UpgradeReleasedName(name)]
-		switch {
-		case active && (!apiutil.IsWatched(holder.helmOp, r.watchFilter) || !mayBeginHold(scope.cluster, holder, state.Held)):
+		state, decides := r.upgradeState(scope, controlPlane, annotations, name, holder)
+		if !decides {
 			continue
-		case active:
-			state.Running = versionToBegin(scope.cluster, state)
-			state.Timeout = clusterlife.UpgradeTimeout(holder.before)
-			deferUpgrade(&state, holder.helmOp, scope.object)
-			if holder.release != nil {
-				state.Assigned = holder.release.Spec.KubernetesVersion
-			}
-			state.Unready = func(version string) string { return clusterlife.UnreadyFor(holder.release, version) }
-		case scope.foreign && !state.Held:
-			continue
-		case scope.foreign:
-			foreignHold(&state)
 		}
 		decision := clusterlife.DecideUpgrade(scope.cluster, state)
-		if decision.RequeueAfter > 0 && (result.RequeueAfter == 0 || decision.RequeueAfter < result.RequeueAfter) {
-			result.RequeueAfter = decision.RequeueAfter
+		var steps clusterlife.StepsDecision
+		if r.extension && active {
+			steps = clusterlife.DecideSteps(scope.cluster, state, decision, annotations[clusterlife.StepHoldName(name)],
+				annotations[clusterlife.WorkersHoldName(name)])
 		}
-		if decision.Held == state.Held && decision.Value == state.Value && decision.Released == state.Released {
+		result.RequeueAfter = requeue.Sooner(requeue.Sooner(result.RequeueAfter, decision.RequeueAfter), steps.RequeueAfter)
+		if !setUpgradeAnnotations(annotations, name, decision, steps) {
 			continue
 		}
 		changed = true
-		setUpgradeAnnotations(annotations, name, decision)
-		if decision.Event != "" {
-			holdEvents = append(holdEvents, func() {
-				r.eventAt(scope, holder.release, eventType(decision.Warning), decision.Event, "HoldUpgrade", decision.Message)
-			})
+		for _, one := range append([]clusterlife.UpgradeDecision{decision}, steps.Decisions...) {
+			if one.Event != "" {
+				holdEvents = append(holdEvents, func() {
+					r.eventAt(scope, holder.Release, eventType(one.Warning), one.Event, "HoldUpgrade", one.Message)
+				})
+			}
 		}
 	}
 	if !changed {
@@ -316,6 +288,27 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 		record()
 	}
 	return result, nil
+}
+
+// upgradeState returns the state for the decision about an annotation. The holder is the zero value if no HelmOp
+// requests the annotation. The second result is false if the annotations must stay as they are.
+func (r *Reconciler) upgradeState(scope *lifeScope, controlPlane map[string]any, annotations map[string]string,
+	name string, holder clusterlife.UpgradeHolder,
+) (clusterlife.UpgradeState, bool) {
+	state := clusterlife.UpgradeState{Running: render.RunningVersion(controlPlane),
+		Specified: render.SpecifiedVersion(controlPlane), Now: r.now(), HoldsSteps: r.extension,
+		Resumed: clusterlife.ResumedAt(scope.cluster, r.now())}
+	state.Value, state.Held = annotations[name]
+	state.Released = annotations[clusterlife.UpgradeReleasedName(name)]
+	switch {
+	case holder.HelmOp != nil:
+		state.Running = versionToBegin(scope.cluster, state)
+		holder.Apply(&state, scope.object)
+		return state, apiutil.IsWatched(holder.HelmOp, r.watchFilter) && mayBeginHold(scope.cluster, holder, state.Held)
+	case scope.foreign && state.Held:
+		foreignHold(&state)
+	}
+	return state, !scope.foreign || state.Held
 }
 
 func eventType(isWarning bool) string {
@@ -380,6 +373,7 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, scope *lifeScope) (c
 		}
 	}
 	if rest > 0 {
+		errs = append(errs, r.pauseUnlessWaiting(ctx, scope))
 		return ctrl.Result{RequeueAfter: rest}, kerrors.NewAggregate(errs)
 	}
 	return ctrl.Result{}, r.endHold(ctx, scope, late)
@@ -387,12 +381,5 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, scope *lifeScope) (c
 
 // releasesToUninstall returns copies of the releases that must be uninstalled before the Cluster is deleted.
 func releasesToUninstall(scope *lifeScope) []*addonsv1.HelmOpRelease {
-	var found []*addonsv1.HelmOpRelease
-	for i := range scope.releases {
-		release := &scope.releases[i]
-		if !report.IsBeingMoved(release) && clusterlife.RequiresUninstall(release, scope.helmOpOf(release)) {
-			found = append(found, release.DeepCopy())
-		}
-	}
-	return found
+	return clusterlife.ReleasesToUninstall(scope.releases, scope.helmOps)
 }

@@ -6,11 +6,11 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/retry"
@@ -20,14 +20,15 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/maintenance"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
-// beginHold pauses a Cluster under deletion. It sets spec.paused, which stops all controllers of the Cluster; the
-// paused annotation would stop only the controller of the Cluster object. Cluster API observes the deletion at the same
-// time, so the control plane may be under deletion already.
+// beginHold begins to hold the deletion of a Cluster. It pauses the Cluster, unless Cluster API waits for the Runtime
+// Extension. It sets spec.paused, which stops all controllers of the Cluster; the paused annotation would stop only the
+// controller of the Cluster object. Cluster API observes the deletion at the same time, so the control plane may be
+// under deletion already.
 func (r *Reconciler) beginHold(ctx context.Context, scope *lifeScope, releases int) error {
+	pauses := !r.waitsForExtension(scope.cluster)
 	began, err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {
 		cluster, err := apiutil.TypedCluster(object)
 		if err != nil {
@@ -38,14 +39,21 @@ func (r *Reconciler) beginHold(ctx context.Context, scope *lifeScope, releases i
 			return false, nil
 		}
 		setAnnotation(object, addonsv1.DeletionHoldAnnotation, r.now().UTC().Format(time.RFC3339))
+		if !pauses {
+			return true, nil
+		}
 		return true, unstructured.SetNestedField(object.Object, true, "spec", "paused")
 	})
 	if err != nil {
 		return fmt.Errorf("holding the deletion of the Cluster: %w", err)
 	}
 	if began {
+		held := "The deletion of the Cluster waits"
+		if pauses {
+			held = "The Cluster is paused"
+		}
 		r.eventAt(scope, nil, eventType(false), addonsv1.ClusterDeletionHeldEvent, "HoldDeletion",
-			fmt.Sprintf("The Cluster is paused until %s uninstalled",
+			fmt.Sprintf("%s until %s uninstalled", held,
 				plural.Count(releases, "release with beforeClusterDelete is", "releases with beforeClusterDelete are")))
 	}
 	return nil
@@ -117,45 +125,14 @@ func setAnnotation(object client.Object, key, value string) {
 	object.SetAnnotations(annotations)
 }
 
-// upgradeHolder is a HelmOp that holds upgrades of a Cluster.
-type upgradeHolder struct {
-	helmOp *addonsv1.HelmOp
-	before *addonsv1.BeforeClusterUpgrade
-
-	// release is the release that the upgrade waits for; nil if no release exists, or if it is under deletion.
-	release *addonsv1.HelmOpRelease
-}
-
-// upgradeHolders returns the HelmOps that hold upgrades of the Cluster, by the names of their annotations. If there is
-// a release, the options in its spec apply, not newer options of the HelmOp. A release that is deleted by hand or
-// replaced does not end the hold.
-func upgradeHolders(scope *lifeScope) map[string]upgradeHolder {
-	holders := map[string]upgradeHolder{}
-	for i := range scope.helmOps {
-		helmOp := &scope.helmOps[i]
-		if !helmOp.DeletionTimestamp.IsZero() {
-			continue
-		}
-		holder := upgradeHolder{helmOp: helmOp}
-		if selects(helmOp, scope.cluster) {
-			holder.before = helmOp.Spec.BeforeClusterUpgrade
-		}
-		for j := range scope.releases {
-			release := &scope.releases[j]
-			if release.DeletionTimestamp.IsZero() && clusterlife.MayAffectCluster(release, helmOp) {
-				holder.release, holder.before = release, release.Spec.BeforeClusterUpgrade
-			}
-		}
-		if holder.before != nil {
-			holders[clusterlife.UpgradeHoldName(client.ObjectKeyFromObject(helmOp))] = holder
-		}
-	}
-	return holders
+// upgradeHolders returns the HelmOps that hold upgrades of the Cluster, by the names of their annotations.
+func upgradeHolders(scope *lifeScope) map[string]clusterlife.UpgradeHolder {
+	return clusterlife.UpgradeHolders(scope.cluster, scope.releases, scope.helmOps)
 }
 
 // upgradeHoldNames returns the names of the annotations of upgrade holders, and of annotations of this controller that
 // exist, in order.
-func upgradeHoldNames(holders map[string]upgradeHolder, annotations map[string]string) []string {
+func upgradeHoldNames(holders map[string]clusterlife.UpgradeHolder, annotations map[string]string) []string {
 	names := sets.KeySet(holders)
 	for name, value := range annotations {
 		if clusterlife.IsUpgradeHold(name, value) {
@@ -175,8 +152,8 @@ func upgradeHoldNames(holders map[string]upgradeHolder, annotations map[string]s
 // mayBeginHold reports whether a hold exists or may be set. Before the control plane is initialized, it may be set even
 // without a release, so that the Cluster always has an annotation of HelmOp: see UpgradeReleasedName. Later, a hold
 // without a release would protect nothing.
-func mayBeginHold(cluster *clusterv1.Cluster, holder upgradeHolder, held bool) bool {
-	return held || holder.release != nil || !apiutil.IsInitialized(cluster)
+func mayBeginHold(cluster *clusterv1.Cluster, holder clusterlife.UpgradeHolder, held bool) bool {
+	return held || holder.Release != nil || !apiutil.IsInitialized(cluster)
 }
 
 // versionToBegin returns the version that the control plane runs. If the control plane does not exist yet, it returns
@@ -189,22 +166,19 @@ func versionToBegin(cluster *clusterv1.Cluster, s clusterlife.UpgradeState) stri
 	return s.Running
 }
 
-// setUpgradeAnnotations writes a decision into annotations.
-func setUpgradeAnnotations(annotations map[string]string, name string, decision clusterlife.UpgradeDecision) {
-	released := clusterlife.UpgradeReleasedName(name)
-	delete(annotations, name)
-	delete(annotations, released)
-	if decision.Held {
-		annotations[name] = decision.Value
+// setUpgradeAnnotations writes decisions into annotations, and reports whether it changed them.
+func setUpgradeAnnotations(annotations map[string]string, name string, decision clusterlife.UpgradeDecision,
+	steps clusterlife.StepsDecision,
+) bool {
+	before := maps.Clone(annotations)
+	for key, value := range map[string]string{
+		name: decision.Value, clusterlife.UpgradeReleasedName(name): decision.Released,
+		clusterlife.StepHoldName(name): steps.Step, clusterlife.WorkersHoldName(name): steps.Workers,
+	} {
+		delete(annotations, key)
+		if value != "" {
+			annotations[key] = value
+		}
 	}
-	if decision.Released != "" {
-		annotations[released] = decision.Released
-	}
-}
-
-// deferUpgrade sets what the limits for maintenance mean for the hold of an upgrade: while the release must not be
-// changed, it cannot become ready.
-func deferUpgrade(state *clusterlife.UpgradeState, helmOp *addonsv1.HelmOp, cluster metav1.Object) {
-	limits := maintenance.PolicyOf(helmOp.Spec.Maintenance).For(cluster.GetAnnotations()).At(state.Now)
-	state.Deferred, state.Opens = limits.Why, limits.Opens
+	return !maps.Equal(before, annotations)
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
 
-// Options are the dependencies and settings of the controller of Clusters. All fields except WatchFilter and Shard are
-// required.
+// Options are the dependencies and settings of the controller of Clusters. All fields except
+// RuntimeExtension, WatchFilter and Shard are required.
 type Options struct {
 	Objects *clusterview.Reader
 	Budgets *report.EventBudgets
@@ -36,6 +36,9 @@ type Options struct {
 
 	// Concurrency is the number of Clusters that are reconciled at the same time.
 	Concurrency int
+
+	// RuntimeExtension is true if the manager serves the Runtime Extension, see internal/runtimeextension.
+	RuntimeExtension bool
 
 	// WatchFilter and Shard are WatchFilterValue and Shard of controllers.Options.
 	WatchFilter, Shard string
@@ -53,6 +56,7 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 		watchFilter: options.WatchFilter,
 		shard:       options.Shard,
 		forgetReads: options.ForgetReads,
+		extension:   options.RuntimeExtension,
 	}
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("helmop-cluster").

@@ -233,7 +233,7 @@ func TestClusterAlwaysHasUpgradeAnnotation(t *testing.T) {
 			Now:      now.Add(step.after),
 			Released: annotations[released], Unready: func(string) string { return step.unready }}
 		state.Value, state.Held = annotations[hold]
-		setUpgradeAnnotations(annotations, hold, clusterlife.DecideUpgrade(cluster, state))
+		setUpgradeAnnotations(annotations, hold, clusterlife.DecideUpgrade(cluster, state), clusterlife.StepsDecision{})
 		if !maps.Equal(annotations, step.want) {
 			t.Fatalf("%s: %v, want %v", step.about, annotations, step.want)
 		}
@@ -456,7 +456,7 @@ func TestChainIsHeldOnlyAtItsBeginning(t *testing.T) {
 			if decision.Event != "" {
 				said, warned = append(said, decision.Message), warned || decision.Warning
 			}
-			setUpgradeAnnotations(annotations, hold, decision)
+			setUpgradeAnnotations(annotations, hold, decision, clusterlife.StepsDecision{})
 			if !maps.Equal(annotations, want) {
 				t.Errorf("%s: %s: %v, want %v", name, about, annotations, want)
 			}

@@ -141,6 +141,12 @@ type UpgradeState struct {
 	// Unready returns why the release is not ready for a version; empty if it is ready.
 	Unready func(version string) string
 
+	// UnreadyWorkers returns the same for workers of a version that the control plane runs.
+	UnreadyWorkers func(version string) string
+
+	// HoldsSteps is true if the Runtime Extension of HelmOp holds each step of an upgrade.
+	HoldsSteps bool
+
 	// Resumed is when the last pause of the Cluster ended; zero if the time is not known.
 	Resumed time.Time
 
@@ -260,15 +266,15 @@ func decideWithoutUpgrade(cluster *clusterv1.Cluster, s UpgradeState, running st
 }
 
 // decideUnheld decides while an upgrade is pending and the annotation is not set. It does not set the annotation,
-// because Cluster API may have started the upgrade, or a user removed the annotation to start the upgrade. In the middle
-// of an upgrade with several steps, the requested version is recorded as released since its beginning, so the steps
-// cause no Events.
+// because Cluster API may have started the upgrade, or a user removed the annotation to start the upgrade. In the
+// middle of an upgrade with several steps, the requested version is recorded as released since its beginning, so the
+// steps cause no Events.
 func decideUnheld(s UpgradeState, p pendingUpgrade) UpgradeDecision {
 	if p.step == "" {
 		return UpgradeDecision{Released: s.Released} // The target was just changed: decide when the next step is known.
 	}
 	decision := UpgradeDecision{Released: p.to}
-	if s.Released == p.to {
+	if s.Released == p.to || s.HoldsSteps && !s.stepBegan() {
 		return decision
 	}
 	if why := p.unready(s); why != "" {

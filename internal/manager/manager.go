@@ -47,6 +47,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	payloadregistry "github.com/helmop/cluster-api-addon-provider-helmop/internal/payload/registry"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordstorage"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/runtimeextension"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sources"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
@@ -72,6 +73,9 @@ func Run(ctx context.Context, options *Options) error {
 	}
 	if err := setupControllers(ctx, mgr, options, memory); err != nil {
 		return err
+	}
+	if err := setupExtension(ctx, mgr, options); err != nil {
+		return fmt.Errorf("setting up the Runtime Extension: %w", err)
 	}
 	if err := setupShards(mgr, options); err != nil {
 		return fmt.Errorf("setting up the shards: %w", err)
@@ -210,6 +214,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, m
 		Shard:            options.shard,
 
 		ManagementClusterNamespaces: options.managementCluster,
+		RuntimeExtension:            options.extensionPort != 0,
 
 		HelmOpConcurrency:  options.helmOpConcurrency,
 		ReleaseConcurrency: options.releaseConcurrency,
@@ -217,6 +222,17 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, m
 		ResyncPeriod:       options.syncPeriod,
 		MinSourceInterval:  options.registry.minInterval,
 		Tracer:             tracer,
+	})
+}
+
+// setupExtension serves the Runtime Extension, if it is enabled.
+func setupExtension(ctx context.Context, mgr ctrl.Manager, options *Options) error {
+	if options.extensionPort == 0 {
+		return nil
+	}
+	return runtimeextension.SetupWithManager(ctx, mgr, runtimeextension.Options{
+		Port: options.extensionPort, CertDir: options.extensionCertDir, Namespace: options.namespace,
+		WatchFilter: options.watchFilter,
 	})
 }
 

@@ -49,6 +49,9 @@ type Options struct {
 	allowLocal           bool
 	page                 bool
 
+	extensionPort    int
+	extensionCertDir string
+
 	artifactDir      string
 	artifactMaxBytes int64
 	registry         registryOptions
@@ -127,6 +130,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Writable directory in which pulled artifacts are cached. Its content may be lost.")
 	fs.Int64Var(&o.artifactMaxBytes, "artifact-max-bytes", 1<<30,
 		"Maximum size of the cache of pulled artifacts, in bytes. Least recently used artifacts are removed first.")
+	o.addExtensionFlags(fs)
 	o.registry.addFlags(fs)
 	o.records.addFlags(fs)
 	o.rendering.addFlags(fs)
@@ -147,6 +151,16 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 			"rendering charts. The environment variable GOMEMLIMIT takes precedence for the heap. "+
 			"Without a limit, data that is read concurrently may use 512 MiB.",
 	)
+}
+
+// addExtensionFlags adds the flags of the Runtime Extension.
+func (o *Options) addExtensionFlags(fs *pflag.FlagSet) {
+	fs.IntVar(&o.extensionPort, "runtime-extension-port", 0,
+		"Port on which the Runtime Extension for Cluster API is served, with TLS. "+
+			"0 does not serve it. It needs an ExtensionConfig, and the feature gate RuntimeSDK of Cluster API.")
+	fs.StringVar(&o.extensionCertDir, "runtime-extension-cert-dir", "/etc/helmop/runtime-extension",
+		"Directory with the certificate tls.crt and the key tls.key of the Runtime Extension. They are reloaded when they "+
+			"change.")
 }
 
 // addDiagnosticFlags adds the flags for what the manager serves at --diagnostics-address.
@@ -244,6 +258,8 @@ func (o *Options) Validate() error {
 		return errors.New("--registry-max-requests must be at least 1")
 	case o.leaderElectLeaseDuration < time.Second:
 		return errors.New("--leader-elect-lease-duration must be at least 1s")
+	case o.extensionPort < 0 || o.extensionPort > 65535:
+		return errors.New("--runtime-extension-port must be a port, or 0")
 	case o.shard != "" && len(validation.IsDNS1123Label(o.shard)) > 0:
 		return errors.New(
 			"--shard must consist of at most 63 lower-case letters, digits and '-', and start and end with a letter or a digit")

@@ -25,16 +25,19 @@ const (
 	kubernetes137 = "v1.37.1"
 )
 
+// chainWorkers is the class of the workers in the class "chain".
+const chainWorkers = "workers"
+
 // chainClass creates a ClusterClass whose Clusters are upgraded through several minor versions.
 func (s *scenario) chainClass() {
 	s.Helper()
 	s.must(s.env.Management.CreateClass(s.Context(), testbed.ClassOptions{Namespace: s.namespace, Name: "chain",
-		KubernetesVersions: []string{kubernetes134, kubernetes135, kubernetes136, kubernetes137}}))
+		Workers: chainWorkers, KubernetesVersions: []string{kubernetes134, kubernetes135, kubernetes136, kubernetes137}}))
 }
 
-// chainCluster creates a Cluster of the class "chain", and a HelmOp with another version of the add-on for each step. It
-// waits until both are ready for an upgrade.
-func (s *scenario) chainCluster(name string, change ...func(*addonsv1.HelmOp)) (*workload, *addonsv1.HelmOp) {
+// chainCluster creates a Cluster of the class "chain", with workers of a class unless it is empty, and a HelmOp with
+// another version of the add-on for each step. It waits until both are ready for an upgrade.
+func (s *scenario) chainCluster(name, workers string, change ...func(*addonsv1.HelmOp)) (*workload, *addonsv1.HelmOp) {
 	s.Helper()
 	helmOp := s.newHelmOp(name, append([]func(*addonsv1.HelmOp){func(h *addonsv1.HelmOp) {
 		h.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{
@@ -48,7 +51,7 @@ func (s *scenario) chainCluster(name string, change ...func(*addonsv1.HelmOp)) (
 	s.create(helmOp)
 	_, err := s.env.Management.CreateClassCluster(s.Context(), "chain", testbed.ClusterOptions{
 		Namespace: s.namespace, Name: name, Version: kubernetes134, Labels: map[string]string{addonsLabel: name},
-		PodCIDRs: []string{"10.1.0.0/16"},
+		PodCIDRs: []string{"10.1.0.0/16"}, Workers: workers,
 	})
 	s.must(err)
 	w := s.workload(name)
@@ -85,7 +88,7 @@ func (s *scenario) expectNoWarnings(name string) {
 func TestClusterUpgradeStepByStep(t *testing.T) {
 	s := newScenario(t)
 	s.chainClass()
-	w, helmOp := s.chainCluster("chained")
+	w, helmOp := s.chainCluster("chained", "")
 	key := s.key("chained")
 	atStep := func(g gomega.Gomega, ctx context.Context, specified, running string) {
 		controlPlane, err := s.env.Management.ControlPlane(ctx, key)

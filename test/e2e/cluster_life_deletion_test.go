@@ -6,6 +6,8 @@ package e2e
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,8 +54,8 @@ func deletionHeld(g gomega.Gomega, cluster *clusterv1.Cluster) {
 	g.Expect(cluster.Spec.Paused).To(gomega.HaveValue(gomega.BeTrue()))
 }
 
-// eventuallyEventText waits for an Event about an object, and returns its message.
-func (s *scenario) eventuallyEventText(kind, name, eventType, reason string) string {
+// eventuallyEventText waits for an Event about an object whose message has some texts, and returns the message.
+func (s *scenario) eventuallyEventText(kind, name, eventType, reason string, texts ...string) string {
 	s.Helper()
 	var note string
 	s.Eventually(func(g gomega.Gomega, ctx context.Context) {
@@ -62,7 +64,8 @@ func (s *scenario) eventuallyEventText(kind, name, eventType, reason string) str
 		note = ""
 		for i := range list.Items {
 			e := &list.Items[i]
-			if e.Regarding.Kind == kind && e.Regarding.Name == name && e.Type == eventType && e.Reason == reason {
+			if e.Regarding.Kind == kind && e.Regarding.Name == name && e.Type == eventType && e.Reason == reason &&
+				!slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(e.Note, text) }) {
 				note = e.Note
 			}
 		}

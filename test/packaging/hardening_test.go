@@ -19,28 +19,7 @@ import (
 // TestHardeningComponents checks that the optional components match the objects of config/default.
 func TestHardeningComponents(t *testing.T) {
 	t.Parallel()
-	overlay, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder, err := filepath.Abs(filepath.Join(root, "config"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	// kustomize accepts no absolute paths.
-	config, err := filepath.Rel(overlay, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := fmt.Sprintf("resources: [%[1]s/default]\ncomponents: [%[1]s/network-policy, %[1]s/high-availability]\n", config)
-	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	built, err := command("go", "tool", "-modfile=hack/tools/codegen/go.mod", "kustomize", "build", overlay)
-	if err != nil {
-		t.Fatal(err)
-	}
-	objs := parse(t, variable.ReplaceAllString(built, "$2"))
+	objs := parse(t, variable.ReplaceAllString(buildWith(t, "network-policy", "high-availability"), "$2"))
 	policies, budgets, deployments := ofKind(objs, "NetworkPolicy"), ofKind(objs, "PodDisruptionBudget"),
 		ofKind(objs, "Deployment")
 	if len(policies) != 1 || len(budgets) != 1 || len(deployments) != 1 {
@@ -69,6 +48,36 @@ func TestHardeningComponents(t *testing.T) {
 	if len(open) != len(d.Spec.Template.Spec.Containers[0].Ports) {
 		t.Errorf("ports %v are open", open)
 	}
+}
+
+// buildWith returns the output of config/default with components.
+func buildWith(t *testing.T, components ...string) string {
+	t.Helper()
+	overlay, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := filepath.Abs(filepath.Join(root, "config"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// kustomize accepts no absolute paths.
+	config, err := filepath.Rel(overlay, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("resources: [%s/default]\ncomponents:\n", config)
+	for _, component := range components {
+		text += fmt.Sprintf("- %s/%s\n", config, component)
+	}
+	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	built, err := command("go", "tool", "-modfile=hack/tools/codegen/go.mod", "kustomize", "build", overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return built
 }
 
 // TestMemoryIsLimited checks that the container has a memory limit, which the manager reads and divides.

@@ -6,9 +6,14 @@ package testbed
 import (
 	"context"
 	"fmt"
+	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,6 +30,8 @@ type ClassOptions struct {
 	// KubernetesVersions are the versions through which Clusters may be upgraded, in order. Default: upgrades of at most
 	// one minor version, to any version.
 	KubernetesVersions []string
+	// Workers adds a class of MachineDeployments with this name. Default: none.
+	Workers string
 	// Controllers and KwokNodes are set for each control plane of the class.
 	Controllers bool
 	KwokNodes   int32
@@ -48,12 +55,69 @@ func (m *Management) CreateClass(ctx context.Context, opts ClassOptions) error {
 	controlPlane.Spec.Template.Spec = controlplanev1.LocalControlPlaneTemplateResourceSpec{
 		Controllers: opts.Controllers, KwokNodes: opts.KwokNodes,
 	}
-	for _, obj := range []client.Object{&infrav1.LocalClusterTemplate{ObjectMeta: *own.DeepCopy()}, controlPlane, class} {
+	objects := []client.Object{&infrav1.LocalClusterTemplate{ObjectMeta: *own.DeepCopy()}, controlPlane, class}
+	if opts.Workers != "" {
+		objects = append(workerTemplates(class, opts.Workers), objects...)
+	}
+	for _, obj := range objects {
 		if err := m.Client.Create(ctx, obj); err != nil {
 			return fmt.Errorf("create the %T %s/%s: %w", obj, opts.Namespace, opts.Name, err)
 		}
 	}
 	return nil
+}
+
+// workerTemplates adds a class of MachineDeployments to a ClusterClass, and returns its templates.
+func workerTemplates(class *clusterv1.ClusterClass, name string) []client.Object {
+	workers := clusterv1.MachineDeploymentClass{Class: name}
+	// The defaults of Cluster API's webhooks, which are not registered.
+	one, zero := intstr.FromInt32(1), intstr.FromInt32(0)
+	workers.Rollout.Strategy = clusterv1.MachineDeploymentClassRolloutStrategy{
+		Type: clusterv1.RollingUpdateMachineDeploymentStrategyType,
+		RollingUpdate: clusterv1.MachineDeploymentClassRolloutStrategyRollingUpdate{
+			MaxSurge: &one, MaxUnavailable: &zero},
+	}
+	var templates []client.Object
+	for _, one := range []struct {
+		kind schema.GroupVersionKind
+		ref  *clusterv1.ClusterClassTemplateReference
+	}{
+		{workerBootstrapKind, &workers.Bootstrap.TemplateRef},
+		{workerMachineKind, &workers.Infrastructure.TemplateRef},
+	} {
+		template := &unstructured.Unstructured{Object: map[string]any{
+			"spec": map[string]any{"template": map[string]any{"spec": map[string]any{}}}}}
+		template.SetGroupVersionKind(one.kind)
+		template.SetNamespace(class.Namespace)
+		template.SetName(class.Name)
+		*one.ref = clusterv1.ClusterClassTemplateReference{
+			APIVersion: one.kind.GroupVersion().String(), Kind: one.kind.Kind, Name: class.Name}
+		templates = append(templates, template)
+	}
+	class.Spec.Workers.MachineDeployments = append(class.Spec.Workers.MachineDeployments, workers)
+	return templates
+}
+
+// The kinds of the templates of workers. No provider serves them, because the workers of the test bed have no replicas.
+var (
+	workerBootstrapKind = schema.GroupVersionKind{Group: "bootstrap.cluster.x-k8s.io", Version: "v1alpha1",
+		Kind: "LocalConfigTemplate"}
+	workerMachineKind = schema.GroupVersionKind{Group: infrav1.GroupVersion.Group, Version: "v1alpha1",
+		Kind: "LocalMachineTemplate"}
+)
+
+// workerCRDs returns the CustomResourceDefinitions of workers and their templates.
+func workerCRDs() []*apiextensionsv1.CustomResourceDefinition {
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	for _, kind := range []schema.GroupVersionKind{workerBootstrapKind, workerMachineKind} {
+		// Cluster API also lists the objects that it would create from a template.
+		for _, name := range []string{kind.Kind, strings.TrimSuffix(kind.Kind, "Template")} {
+			crd := anyCRD(kind.GroupVersion().WithKind(name), strings.ToLower(name)+"s", strings.ToLower(name))
+			crd.Labels = map[string]string{clusterv1.GroupVersion.String(): kind.Version}
+			crds = append(crds, crd)
+		}
+	}
+	return crds
 }
 
 // CreateClassCluster creates a Cluster of a ClusterClass and returns at once. It ignores Region, Settings, Controllers,
@@ -66,6 +130,11 @@ func (m *Management) CreateClassCluster(ctx context.Context, class string,
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{}
 	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{}
 	cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: class}, Version: opts.Version}
+	if opts.Workers != "" {
+		cluster.Spec.Topology.Workers.MachineDeployments = []clusterv1.MachineDeploymentTopology{
+			{Class: opts.Workers, Name: "workers", Replicas: new(int32)},
+		}
+	}
 	if err := m.Client.Create(ctx, cluster); err != nil {
 		return nil, fmt.Errorf("create the Cluster %s/%s: %w", opts.Namespace, opts.Name, err)
 	}

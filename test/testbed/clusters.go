@@ -44,6 +44,8 @@ type ClusterOptions struct {
 	Host string
 	// Version is the version of Kubernetes in the control plane's status. Default: the version that runs.
 	Version string
+	// Workers is the class of a MachineDeployment without replicas, for CreateClassCluster. Default: no workers.
+	Workers string
 	// HoldBack keeps the control plane from becoming initialized until Release.
 	HoldBack bool
 }

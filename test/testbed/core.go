@@ -14,6 +14,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/pki"
@@ -116,25 +117,30 @@ func probe(ctx context.Context, url string) error {
 // certManagerCRDs returns the part of cert-manager that clusterctl checks. clusterctl takes cert-manager as installed
 // if an Issuer and a Certificate can be created.
 func certManagerCRDs() []*apiextensionsv1.CustomResourceDefinition {
-	keep := true
 	crd := func(kind, plural, singular string) *apiextensionsv1.CustomResourceDefinition {
-		return &apiextensionsv1.CustomResourceDefinition{
-			ObjectMeta: metav1.ObjectMeta{Name: plural + ".cert-manager.io"},
-			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-				Group: "cert-manager.io",
-				Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural,
-					Singular: singular},
-				Scope: apiextensionsv1.NamespaceScoped,
-				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-					Name: "v1", Served: true, Storage: true,
-					Schema: &apiextensionsv1.CustomResourceValidation{
-						OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &keep},
-					},
-				}},
-			},
-		}
+		return anyCRD(schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: kind}, plural, singular)
 	}
 	return []*apiextensionsv1.CustomResourceDefinition{
 		crd("Issuer", "issuers", "issuer"), crd("Certificate", "certificates", "certificate"),
+	}
+}
+
+// anyCRD returns the CustomResourceDefinition of a kind that may have any fields.
+func anyCRD(kind schema.GroupVersionKind, plural, singular string) *apiextensionsv1.CustomResourceDefinition {
+	keep := true
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + kind.Group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: kind.Group,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind.Kind, ListKind: kind.Kind + "List",
+				Plural: plural, Singular: singular},
+			Scope: apiextensionsv1.NamespaceScoped,
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: kind.Version, Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{
+					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &keep},
+				},
+			}},
+		},
 	}
 }

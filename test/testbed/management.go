@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
@@ -135,7 +136,8 @@ func (m *Management) start(ctx context.Context) error {
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, local.AddToScheme,
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, runtimev1.AddToScheme,
+		local.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			// Two types with one kind are a mistake in this package, whatever the input.
@@ -174,7 +176,7 @@ func (m *Management) installCRDs() error {
 		crd.Labels["clusterctl.cluster.x-k8s.io"] = ""
 		crd.Labels[clusterv1.ProviderNameLabel] = "infrastructure-local"
 	}
-	crds := append(append(core, provider...), certManagerCRDs()...)
+	crds := slices.Concat(core, provider, certManagerCRDs(), workerCRDs())
 	_, err = envtest.InstallCRDs(m.Server.RESTConfig(), envtest.CRDInstallOptions{
 		CRDs: crds, MaxTime: crdTimeout, PollInterval: 50 * time.Millisecond,
 	})

@@ -1,0 +1,76 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package runtimeextension
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+
+	"k8s.io/utils/ptr"
+	runtimecatalog "sigs.k8s.io/cluster-api/api/runtime/catalog"
+	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+	"sigs.k8s.io/cluster-api/exp/runtime/server"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+)
+
+// answerTimeoutSeconds is the time after which Cluster API gives up a call. The hooks read only caches.
+const answerTimeoutSeconds = 5
+
+// Options are the settings of the Runtime Extension.
+type Options struct {
+	// Port is the port to listen on. Required.
+	Port int
+
+	// CertDir is the folder with the certificate tls.crt and its key tls.key. Both are read again when they change.
+	// Required.
+	CertDir string
+
+	// Namespace is the namespace that the manager serves. Empty is all namespaces.
+	Namespace string
+
+	// WatchFilter is WatchFilterValue of controllers.Options.
+	WatchFilter string
+}
+
+// SetupWithManager adds the Runtime Extension to a manager. It runs in each replica.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	catalog := runtimecatalog.New()
+	if err := runtimehooksv1.AddToCatalog(catalog); err != nil {
+		return err
+	}
+	s, err := server.New(server.Options{
+		Catalog: catalog, Port: options.Port, CertDir: options.CertDir,
+		TLSOpts: []func(*tls.Config){func(config *tls.Config) { config.MinVersion = tls.VersionTLS12 }},
+	})
+	if err != nil {
+		return err
+	}
+	// Replicas that wait for the lead have no controllers, which would fill the cache with Clusters.
+	if _, err := mgr.GetCache().GetInformer(ctx, apiutil.NewCluster(), cache.BlockUntilSynced(false)); err != nil {
+		return fmt.Errorf("watching Clusters: %w", err)
+	}
+	h := newHooks(mgr.GetClient(), options)
+	for _, handler := range []server.ExtensionHandler{
+		{Name: "before-cluster-delete", Hook: runtimehooksv1.BeforeClusterDelete, HandlerFunc: h.beforeClusterDelete},
+		{Name: "before-control-plane-upgrade", Hook: runtimehooksv1.BeforeControlPlaneUpgrade,
+			HandlerFunc: h.beforeControlPlaneUpgrade},
+		{Name: "before-workers-upgrade", Hook: runtimehooksv1.BeforeWorkersUpgrade, HandlerFunc: h.beforeWorkersUpgrade},
+	} {
+		handler.TimeoutSeconds = ptr.To[int32](answerTimeoutSeconds)
+		handler.FailurePolicy = ptr.To(runtimehooksv1.FailurePolicyFail)
+		if err := s.AddExtensionHandler(handler); err != nil {
+			return fmt.Errorf("adding the hook %s: %w", handler.Name, err)
+		}
+	}
+	started := s.StartedChecker()
+	if err := mgr.AddReadyzCheck("runtime-extension", func(req *http.Request) error { return started(req) }); err != nil {
+		return err
+	}
+	return mgr.Add(s)
+}
