@@ -128,16 +128,16 @@ const (
 	ShardLabel = "addons.cluster.x-k8s.io/shard"
 )
 
-// SecretReference names a Secret in the namespace of the object that refers to it.
+// SecretReference names a Secret in the same namespace as the object.
 type SecretReference struct {
-	// name of the Secret.
+	// name of the Secret. The Secret must be in the same namespace as this object.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 }
 
-// DeletionPolicy is what happens to a release that HelmOp no longer manages.
+// DeletionPolicy sets what happens to a release that HelmOp no longer manages.
 // +kubebuilder:validation:Enum=Uninstall;Orphan
 type DeletionPolicy string
 
@@ -145,6 +145,6 @@ const (
 	// DeletionPolicyUninstall uninstalls the release.
 	DeletionPolicyUninstall DeletionPolicy = "Uninstall"
 
-	// DeletionPolicyOrphan leaves the release in the workload cluster as it is.
+	// DeletionPolicyOrphan leaves the release installed in the workload cluster.
 	DeletionPolicyOrphan DeletionPolicy = "Orphan"
 )
