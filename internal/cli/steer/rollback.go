@@ -147,7 +147,7 @@ func rollbackTo(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, revisi
 	case len(have) == 0:
 		return 0, refuse(helmOp, "there are no HelmOp revisions yet")
 	case wanted == 0:
-		return 0, refuse(helmOp, "there is no good HelmOp revision before %d, which the release has; choose one of %s with "+
+		return 0, refuse(helmOp, "there is no good HelmOp revision before HelmOp revision %d of the release; choose one of %s with "+
 			"--to", own, strings.Join(have, ", "))
 	default:
 		return 0, refuse(helmOp, "there is no HelmOp revision %d; the existing ones are %s", wanted,
