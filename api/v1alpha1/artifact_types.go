@@ -5,7 +5,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ArtifactSource is a chart, or manifests, in an OCI registry, or a chart in a Helm chart repository.
+// ArtifactSource is a chart, or manifests, in an OCI registry, or a chart in a
+// Helm chart repository.
 // +kubebuilder:validation:XValidation:rule="self.url.startsWith('oci://') || has(self.chart)",message="a chart repository (https://) needs the name of the chart: set chart"
 // +kubebuilder:validation:XValidation:rule="!self.url.startsWith('oci://') || !has(self.chart)",message="chart is for chart repositories (https://): with oci://, remove chart and write the name of the chart at the end of url"
 // +kubebuilder:validation:XValidation:rule="!self.url.startsWith('http://') || has(self.insecure) && self.insecure",message="a url with http:// needs insecure: true: set insecure, or use https://"
@@ -33,21 +34,24 @@ type ArtifactSource struct {
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('oci://') || self.substring(6).matches('^[A-Za-z0-9.:_\\\\[\\\\]-]+/[a-z0-9]+([._/-]+[a-z0-9]+)*$')",message="url must be oci://<host>[:<port>]/<path>, with the path in lower case and without credentials, tag, digest or trailing slash"
 	URL string `json:"url"`
 
-	// chart is the name of the chart in a Helm chart repository. It is required with https://. It is not allowed with
-	// oci://, where url contains the name of the chart.
+	// chart is the name of the chart in a Helm chart repository. It is required
+	// with https://. It is not allowed with oci://, where url contains the name of
+	// the chart.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9][A-Za-z0-9._-]*$')",message="chart must consist of letters, digits, '.', '_' and '-'"
 	Chart string `json:"chart,omitempty"`
 
-	// ref selects one artifact of the repository: by tag, digest, version range or tag filter. In a Helm chart
-	// repository, a tag is a version of the chart, and the digest is the SHA-256 of the chart archive.
+	// ref selects one artifact of the repository: by tag, digest, version range or
+	// tag filter. In a Helm chart repository, a tag is a version of the chart, and
+	// the digest is the SHA-256 of the chart archive.
 	// +required
 	Ref ArtifactReference `json:"ref"`
 
-	// interval is the time between two lookups of a tag, version range or tag filter in the registry. HelmOp does not
-	// look up a digest again. Example: 10m or 1h. Default: 10m. If interval is shorter than the manager's flag
+	// interval is the time between two lookups of a tag, version range or tag
+	// filter in the registry. HelmOp does not look up a digest again. Example: 10m
+	// or 1h. Default: 10m. If interval is shorter than the manager's flag
 	// --min-source-interval (default 30s), HelmOp uses the value of the flag.
 	// +optional
 	// +kubebuilder:default="10m"
@@ -55,27 +59,30 @@ type ArtifactSource struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="interval must be at least 1s and at most 720h, for example 10m"
 	Interval metav1.Duration `json:"interval,omitempty,omitzero"`
 
-	// secretRef names a Secret with credentials for the registry. The type of the Secret is
-	// kubernetes.io/dockerconfigjson. HelmOp reads only "auths" in it and ignores credential helpers, because
-	// credential helpers run programs. For a Helm chart repository, the Secret may have the keys username and password
+	// secretRef names a Secret with credentials for the registry. The type of the
+	// Secret is kubernetes.io/dockerconfigjson. HelmOp reads only "auths" in it
+	// and ignores credential helpers, because credential helpers run programs. For
+	// a Helm chart repository, the Secret may have the keys username and password
 	// instead.
 	//
-	// HelmOp uses the first credential that it finds for the repository, in this order: secretRef,
-	// imagePullServiceAccountName, provider, the credentials file of the manager. Credentials stay in the management
-	// cluster.
+	// HelmOp uses the first credential that it finds for the repository, in this
+	// order: secretRef, imagePullServiceAccountName, provider, the credentials
+	// file of the manager. Credentials stay in the management cluster.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 
-	// imagePullServiceAccountName is the name of a ServiceAccount in the namespace of the HelmOp. HelmOp uses the
-	// credentials in the imagePullSecrets of this ServiceAccount.
+	// imagePullServiceAccountName is the name of a ServiceAccount in the namespace
+	// of the HelmOp. HelmOp uses the credentials in the imagePullSecrets of this
+	// ServiceAccount.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ImagePullServiceAccountName string `json:"imagePullServiceAccountName,omitempty"`
 
-	// provider is the cloud of the registry. The manager logs in to the registry with its own cloud identity. The
-	// manager does not log in if the Secret in certSecretRef has a ca.crt. provider cannot be set together with
-	// insecure. Default: generic.
+	// provider is the cloud of the registry. The manager logs in to the registry
+	// with its own cloud identity. The manager does not log in if the Secret in
+	// certSecretRef has a ca.crt. provider cannot be set together with insecure.
+	// Default: generic.
 	// - generic: no login to a cloud.
 	// - aws: Amazon ECR.
 	// - azure: Azure Container Registry.
@@ -84,57 +91,68 @@ type ArtifactSource struct {
 	// +kubebuilder:default=generic
 	Provider RegistryProvider `json:"provider,omitempty"`
 
-	// certSecretRef names a Secret with TLS files in PEM format. ca.crt contains certificates of additional certificate
-	// authorities to trust. tls.crt and tls.key are the client certificate and its key. The Secret must have ca.crt, or
-	// tls.crt with tls.key, or both.
+	// certSecretRef names a Secret with TLS files in PEM format. ca.crt contains
+	// certificates of additional certificate authorities to trust. tls.crt and
+	// tls.key are the client certificate and its key. The Secret must have ca.crt,
+	// or tls.crt with tls.key, or both.
 	// +optional
 	CertSecretRef *SecretReference `json:"certSecretRef,omitempty"`
 
-	// proxySecretRef names a Secret with the proxy for requests to the registry. Its key address is the URL of the
-	// proxy, for example http://proxy.example.com:3128. The schemes http, https and socks5 are possible. The keys
-	// username and password are optional. Default: the proxy in the environment variables of the manager.
+	// proxySecretRef names a Secret with the proxy for requests to the registry.
+	// Its key address is the URL of the proxy, for example
+	// http://proxy.example.com:3128. The schemes http, https and socks5 are
+	// possible. The keys username and password are optional. Default: the proxy in
+	// the environment variables of the manager.
 	// +optional
 	ProxySecretRef *SecretReference `json:"proxySecretRef,omitempty"`
 
-	// insecure uses HTTP without TLS for requests to the registry, and allows http:// in url. Default: false.
+	// insecure uses HTTP without TLS for requests to the registry, and allows
+	// http:// in url. Default: false.
 	// +optional
 	Insecure bool `json:"insecure,omitempty"`
 
-	// format is the format of the artifact. Default: HelmOp detects the format by the media types of the artifact.
+	// format is the format of the artifact. Default: HelmOp detects the format by
+	// the media types of the artifact.
 	// - HelmChart: a Helm chart.
 	// - Flux: a folder, packed by "flux push artifact".
-	// - Plain: an image with manifests in its folder /manifests (plain+v0 of rukpak).
+	// - Plain: an image with manifests in its folder /manifests (plain+v0 of
+	//   rukpak).
 	// - Files: manifests or folders, stored by "oras push".
 	// - Fleet: a list of files, stored by Rancher Fleet.
 	//
-	// For all formats except HelmChart, HelmOp installs the objects in the YAML and JSON files as a Helm release.
+	// For all formats except HelmChart, HelmOp installs the objects in the YAML
+	// and JSON files as a Helm release.
 	// +optional
 	Format ArtifactFormat `json:"format,omitempty"`
 
-	// path is the folder in the artifact that contains the manifests. HelmOp installs the manifests in this folder and
-	// in all folders below it. If the folder has a kustomization.yaml, HelmOp builds it as kustomize does. A
-	// kustomization may use only files of the artifact. Not allowed for the formats HelmChart and Plain. Example:
-	// "deploy/production". Default: the whole artifact.
+	// path is the folder in the artifact that contains the manifests. HelmOp
+	// installs the manifests in this folder and in all folders below it. If the
+	// folder has a kustomization.yaml, HelmOp builds it as kustomize does. A
+	// kustomization may use only files of the artifact. Not allowed for the
+	// formats HelmChart and Plain. Example: "deploy/production". Default: the
+	// whole artifact.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.matches('(^|/)[.][.](/|$)')",message="path must be a folder of the artifact: without a leading / and without .., for example deploy/production"
 	Path string `json:"path,omitempty"`
 
-	// templating sets how HelmOp reads the files of an artifact that is not a Helm chart. Default: None.
+	// templating sets how HelmOp reads the files of an artifact that is not a Helm
+	// chart. Default: None.
 	// - None: HelmOp installs the objects without changes and ignores values.
-	// - Helm: HelmOp renders the files as templates of a Helm chart, with .Values, .Release and .Capabilities.
+	// - Helm: HelmOp renders the files as templates of a Helm chart, with .Values,
+	//   .Release and .Capabilities.
 	// +optional
 	Templating ArtifactTemplating `json:"templating,omitempty"`
 
-	// layerSelector selects the layer of the artifact that contains the chart. Default: the layer with the media type
-	// of Helm charts.
+	// layerSelector selects the layer of the artifact that contains the chart.
+	// Default: the layer with the media type of Helm charts.
 	// +optional
 	LayerSelector *LayerSelector `json:"layerSelector,omitempty"`
 
-	// verify sets which signature the artifact must have. HelmOp does not install an artifact without a valid
-	// signature. A missing signature does not change releases that are already installed. Default: no signature is
-	// required.
+	// verify sets which signature the artifact must have. HelmOp does not install
+	// an artifact without a valid signature. A missing signature does not change
+	// releases that are already installed. Default: no signature is required.
 	// +optional
 	Verify *Verification `json:"verify,omitempty"`
 }
@@ -158,7 +176,8 @@ const (
 	TemplatingHelm ArtifactTemplating = "Helm"
 )
 
-// RegistryProvider is the cloud of a registry. The manager logs in to the registry with its own cloud identity.
+// RegistryProvider is the cloud of a registry. The manager logs in to the
+// registry with its own cloud identity.
 // +kubebuilder:validation:Enum=generic;aws;azure;gcp
 type RegistryProvider string
 
@@ -167,8 +186,9 @@ const RegistryProviderGeneric RegistryProvider = "generic"
 
 // LayerSelector selects a layer of an artifact.
 type LayerSelector struct {
-	// mediaType is the media type of the layer. HelmOp uses the first layer with this media type. The layer must
-	// contain a chart archive (.tgz), unless format is set to another format than HelmChart.
+	// mediaType is the media type of the layer. HelmOp uses the first layer with
+	// this media type. The layer must contain a chart archive (.tgz), unless
+	// format is set to another format than HelmChart.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
@@ -184,8 +204,10 @@ type LayerSelector struct {
 type Verification struct {
 	// provider is the kind of signature. Default: cosign.
 	// - cosign: a signature of Sigstore's cosign, for OCI registries.
-	// - notation: a signature of the Notary Project's notation, for OCI registries.
-	// - HelmProvenance: the provenance file (.prov) next to the chart archive, for Helm chart repositories.
+	// - notation: a signature of the Notary Project's notation, for OCI
+	//   registries.
+	// - HelmProvenance: the provenance file (.prov) next to the chart archive, for
+	//   Helm chart repositories.
 	// +optional
 	// +kubebuilder:default=cosign
 	Provider VerificationProvider `json:"provider,omitempty"`
@@ -199,15 +221,18 @@ type Verification struct {
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 
-	// identities are the signers to trust, for cosign signatures without a key. One matching signer is enough.
+	// identities are the signers to trust, for cosign signatures without a key.
+	// One matching signer is enough.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	Identities []SignerIdentity `json:"identities,omitempty"`
 
-	// trustedRootSecretRef names a Secret with the root of trust of a private Sigstore, in the key trusted_root.json.
-	// Default: the public Sigstore. The manager then must be able to download the root of trust of the public Sigstore.
+	// trustedRootSecretRef names a Secret with the root of trust of a private
+	// Sigstore, in the key trusted_root.json. Default: the public Sigstore. The
+	// manager then must be able to download the root of trust of the public
+	// Sigstore.
 	// +optional
 	TrustedRootSecretRef *SecretReference `json:"trustedRootSecretRef,omitempty"`
 }
@@ -227,33 +252,38 @@ const (
 	VerificationProviderHelmProvenance VerificationProvider = "HelmProvenance"
 )
 
-// SignerIdentity is an identity that must have signed the artifact, and the OIDC issuer that confirms the identity.
+// SignerIdentity is an identity that must have signed the artifact, and the
+// OIDC issuer that confirms the identity.
 // +kubebuilder:validation:XValidation:rule="has(self.issuer) != has(self.issuerRegExp)",message="exactly one of issuer and issuerRegExp must be set"
 // +kubebuilder:validation:XValidation:rule="has(self.subject) != has(self.subjectRegExp)",message="exactly one of subject and subjectRegExp must be set"
 type SignerIdentity struct {
-	// issuer is the exact URL of the OIDC issuer. Example: https://token.actions.githubusercontent.com. Set exactly one
-	// of issuer and issuerRegExp.
+	// issuer is the exact URL of the OIDC issuer. Example:
+	// https://token.actions.githubusercontent.com. Set exactly one of issuer and
+	// issuerRegExp.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Issuer string `json:"issuer,omitempty"`
 
-	// issuerRegExp is a regular expression (RE2) that must match the whole URL of the OIDC issuer.
+	// issuerRegExp is a regular expression (RE2) that must match the whole URL of
+	// the OIDC issuer.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="'x'.matches(self) in [true, false]",message="issuerRegExp is not a valid regular expression (RE2)"
 	IssuerRegExp string `json:"issuerRegExp,omitempty"`
 
-	// subject is the exact identity of the signer: an e-mail address, or the URI of a workflow. Example:
-	// https://github.com/example/charts/.github/workflows/release.yml@refs/heads/main. Set exactly one of subject and
-	// subjectRegExp.
+	// subject is the exact identity of the signer: an e-mail address, or the URI
+	// of a workflow. Example:
+	// https://github.com/example/charts/.github/workflows/release.yml@refs/heads/main.
+	// Set exactly one of subject and subjectRegExp.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Subject string `json:"subject,omitempty"`
 
-	// subjectRegExp is a regular expression (RE2) that must match the whole identity of the signer.
+	// subjectRegExp is a regular expression (RE2) that must match the whole
+	// identity of the signer.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -261,29 +291,32 @@ type SignerIdentity struct {
 	SubjectRegExp string `json:"subjectRegExp,omitempty"`
 }
 
-// ArtifactReference selects one artifact of a repository: by exactly one of tag, digest and semver, or by tagFilter.
-// tagFilter may also be set together with semver.
+// ArtifactReference selects one artifact of a repository: by exactly one of
+// tag, digest and semver, or by tagFilter. tagFilter may also be set together
+// with semver.
 // +kubebuilder:validation:XValidation:rule="[has(self.tag), has(self.digest), has(self.semver)].filter(x, x).size() == (has(self.tagFilter) && !has(self.semver) ? 0 : 1)",message="exactly one of tag, digest and semver must be set; tagFilter may be set alone or with semver"
 // +kubebuilder:validation:XValidation:rule="!has(self.allowDowngrade) || !self.allowDowngrade || has(self.semver) || has(self.tagFilter)",message="allowDowngrade has no effect with tag or digest: remove it, or use semver or tagFilter"
 type ArtifactReference struct {
-	// tag is the tag of the artifact, for example "1.17.2". HelmOp looks it up again at every interval. If the tag
-	// moves to another artifact, HelmOp upgrades the releases. The build metadata of a version may be written with "+",
-	// or with "_" as registries store it.
+	// tag is the tag of the artifact, for example "1.17.2". HelmOp looks it up
+	// again at every interval. If the tag moves to another artifact, HelmOp
+	// upgrades the releases. The build metadata of a version may be written with
+	// "+", or with "_" as registries store it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_][A-Za-z0-9._+-]*$')",message="tag must consist of letters, digits, '.', '_', '-' and '+'"
 	Tag string `json:"tag,omitempty"`
 
-	// digest is the digest of the manifest: "sha256:" and 64 hexadecimal digits. HelmOp always installs exactly this
-	// artifact.
+	// digest is the digest of the manifest: "sha256:" and 64 hexadecimal digits.
+	// HelmOp always installs exactly this artifact.
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	// +kubebuilder:validation:XValidation:rule="self.matches('^sha256:[a-f0-9]{64}$')",message="digest must be sha256: followed by 64 hexadecimal digits in lower case"
 	Digest string `json:"digest,omitempty"`
 
-	// semver is a range of versions. HelmOp uses the highest version in the range. Examples: "~3.30" or ">=1.2 <2". A
-	// range includes pre-releases only if the range contains a pre-release, for example ">=1.2.0-0".
+	// semver is a range of versions. HelmOp uses the highest version in the range.
+	// Examples: "~3.30" or ">=1.2 <2". A range includes pre-releases only if the
+	// range contains a pre-release, for example ">=1.2.0-0".
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -300,14 +333,17 @@ type ArtifactReference struct {
 	// +kubebuilder:validation:XValidation:rule="'x'.matches(self) in [true, false]",message="tagFilter is not a valid regular expression (RE2)"
 	TagFilter string `json:"tagFilter,omitempty"`
 
-	// allowDowngrade allows an older version than the current version, if semver or tagFilter selects an older version.
-	// This happens, for example, if the current tag is deleted in the registry. With false, the current version stays
-	// until the registry has a newer version or until spec.source changes. Default: false.
+	// allowDowngrade allows an older version than the current version, if semver
+	// or tagFilter selects an older version. This happens, for example, if the
+	// current tag is deleted in the registry. With false, the current version
+	// stays until the registry has a newer version or until spec.source changes.
+	// Default: false.
 	// +optional
 	AllowDowngrade bool `json:"allowDowngrade,omitempty"`
 
-	// allowMovedVersion allows a new archive for the version in use, if the Helm chart repository replaces the archive.
-	// With false, the current archive stays until another version is selected or until spec.source changes. Default:
+	// allowMovedVersion allows a new archive for the version in use, if the Helm
+	// chart repository replaces the archive. With false, the current archive stays
+	// until another version is selected or until spec.source changes. Default:
 	// false.
 	// +optional
 	AllowMovedVersion bool `json:"allowMovedVersion,omitempty"`
@@ -315,19 +351,22 @@ type ArtifactReference struct {
 
 // ResolvedArtifact is the artifact that HelmOp found for a reference.
 type ResolvedArtifact struct {
-	// url is the URL of the repository. For a Helm chart repository, a slash and the name of the chart follow.
+	// url is the URL of the repository. For a Helm chart repository, a slash and
+	// the name of the chart follow.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=768
 	URL string `json:"url"`
 
-	// digest is the digest of the manifest or, for a Helm chart repository, of the chart archive.
+	// digest is the digest of the manifest or, for a Helm chart repository, of the
+	// chart archive.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=71
 	Digest string `json:"digest"`
 
-	// tag is the tag that HelmOp looked up. It is empty if the reference is a digest.
+	// tag is the tag that HelmOp looked up. It is empty if the reference is a
+	// digest.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Tag string `json:"tag,omitempty"`
@@ -337,8 +376,8 @@ type ResolvedArtifact struct {
 	// +kubebuilder:validation:MaxLength=256
 	Version string `json:"version,omitempty"`
 
-	// layerMediaType is the media type of the layer that contains the chart. It is empty unless
-	// spec.source.layerSelector is set.
+	// layerMediaType is the media type of the layer that contains the chart. It is
+	// empty unless spec.source.layerSelector is set.
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	LayerMediaType string `json:"layerMediaType,omitempty"`
@@ -347,13 +386,14 @@ type ResolvedArtifact struct {
 	// +optional
 	Format ArtifactFormat `json:"format,omitempty"`
 
-	// path is the folder of the artifact that HelmOp installs. It is empty for the whole artifact.
+	// path is the folder of the artifact that HelmOp installs. It is empty for the
+	// whole artifact.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Path string `json:"path,omitempty"`
 
-	// templating sets whether HelmOp renders the files of the artifact as templates, see spec.source.templating of
-	// HelmOp. It is empty for None.
+	// templating sets whether HelmOp renders the files of the artifact as
+	// templates, see spec.source.templating of HelmOp. It is empty for None.
 	// +optional
 	Templating ArtifactTemplating `json:"templating,omitempty"`
 }
@@ -362,23 +402,24 @@ type ResolvedArtifact struct {
 type ArtifactStatus struct {
 	ResolvedArtifact `json:",inline"`
 
-	// resolvedAt is the time of the first lookup that found this artifact. Later lookups with the same result do not
-	// change resolvedAt.
+	// resolvedAt is the time of the first lookup that found this artifact. Later
+	// lookups with the same result do not change resolvedAt.
 	// +optional
 	ResolvedAt metav1.Time `json:"resolvedAt,omitempty,omitzero"`
 
-	// mediaType is the artifactType of the manifest. If the manifest has no artifactType, mediaType is the media type
-	// of its config.
+	// mediaType is the artifactType of the manifest. If the manifest has no
+	// artifactType, mediaType is the media type of its config.
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	MediaType string `json:"mediaType,omitempty"`
 
-	// provenance contains the annotations of the artifact about its origin. They are proven only if the artifact is
-	// signed.
+	// provenance contains the annotations of the artifact about its origin. They
+	// are proven only if the artifact is signed.
 	// +optional
 	Provenance *Provenance `json:"provenance,omitempty"`
 
-	// verification is the result of the signature check. It is absent unless spec.source.verify is set.
+	// verification is the result of the signature check. It is absent unless
+	// spec.source.verify is set.
 	// +optional
 	Verification *VerificationStatus `json:"verification,omitempty"`
 
@@ -388,20 +429,23 @@ type ArtifactStatus struct {
 	SourceDigest string `json:"sourceDigest,omitempty"`
 }
 
-// Provenance contains the annotations of an artifact about its origin. HelmOp truncates a value that is longer than its
-// field allows.
+// Provenance contains the annotations of an artifact about its origin. HelmOp
+// truncates a value that is longer than its field allows.
 type Provenance struct {
-	// source is the URL of the source code, from the annotation org.opencontainers.image.source.
+	// source is the URL of the source code, from the annotation
+	// org.opencontainers.image.source.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Source string `json:"source,omitempty"`
 
-	// revision is the source revision, for example a Git commit, from the annotation org.opencontainers.image.revision.
+	// revision is the source revision, for example a Git commit, from the
+	// annotation org.opencontainers.image.revision.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Revision string `json:"revision,omitempty"`
 
-	// created is the time when the artifact was built, from the annotation org.opencontainers.image.created.
+	// created is the time when the artifact was built, from the annotation
+	// org.opencontainers.image.created.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Created string `json:"created,omitempty"`
@@ -409,7 +453,8 @@ type Provenance struct {
 
 // VerificationStatus is the result of a signature check.
 type VerificationStatus struct {
-	// provider is the kind of the valid signatures: cosign, notation or HelmProvenance.
+	// provider is the kind of the valid signatures: cosign, notation or
+	// HelmProvenance.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Provider VerificationProvider `json:"provider,omitempty"`
@@ -421,7 +466,8 @@ type VerificationStatus struct {
 	// +kubebuilder:validation:items:MaxLength=512
 	Signers []string `json:"signers,omitempty"`
 
-	// policyDigest is the digest of spec.source.verify and its keys at the time of the signature check.
+	// policyDigest is the digest of spec.source.verify and its keys at the time of
+	// the signature check.
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	PolicyDigest string `json:"policyDigest,omitempty"`

@@ -21,7 +21,8 @@ type ClusterReference struct {
 	// +optional
 	Kind ClusterKind `json:"kind,omitempty"`
 
-	// namespace of the Cluster. Default: the namespace of the object that contains this reference.
+	// namespace of the Cluster. Default: the namespace of the object that contains
+	// this reference.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`

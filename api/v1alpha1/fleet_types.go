@@ -10,10 +10,12 @@ import (
 
 // ManagementCluster installs a release in the management cluster.
 type ManagementCluster struct {
-	// impersonateServiceAccountName is the name of a ServiceAccount in the namespace of the HelmOp. HelmOp impersonates
-	// this ServiceAccount for all requests to the management cluster. The manager must have the right to impersonate
-	// the ServiceAccount. The ServiceAccount must have the right to read and write Secrets in the namespace of the
-	// release, because Helm stores its records there.
+	// impersonateServiceAccountName is the name of a ServiceAccount in the
+	// namespace of the HelmOp. HelmOp impersonates this ServiceAccount for all
+	// requests to the management cluster. The manager must have the right to
+	// impersonate the ServiceAccount. The ServiceAccount must have the right to
+	// read and write Secrets in the namespace of the release, because Helm stores
+	// its records there.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -28,18 +30,22 @@ type Dependency struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// readyExpr is an additional condition for the dependency, as a CEL expression. Its variable "release" is the
-	// HelmOpRelease of the dependency in the same Cluster. The dependency is ready if the HelmOpRelease is Ready for
-	// its current spec and the expression is true. Example: "release.status.release.version.startsWith('1.')". Default:
-	// the HelmOpRelease must be Ready.
+	// readyExpr is an additional condition for the dependency, as a CEL
+	// expression. Its variable "release" is the HelmOpRelease of the dependency in
+	// the same Cluster. The dependency is ready if the HelmOpRelease is Ready for
+	// its current spec and the expression is true. Example:
+	// "release.status.release.version.startsWith('1.')". Default: the
+	// HelmOpRelease must be Ready.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	ReadyExpr string `json:"readyExpr,omitempty"`
 }
 
-// Override changes the configuration for some of the Clusters. A field that is set here wins over the same field of the
-// HelmOp. If a field is not set, or is an empty list, the value of the HelmOp applies. Lists are replaced, not merged.
+// Override changes the configuration for some of the Clusters. A field that is
+// set here wins over the same field of the HelmOp. If a field is not set, or
+// is an empty list, the value of the HelmOp applies. Lists are replaced, not
+// merged.
 type Override struct {
 	// name of the override. It must be unique in the HelmOp.
 	// +required
@@ -47,50 +53,58 @@ type Override struct {
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 
-	// clusterSelector selects the Clusters of the override by their labels, among the Clusters that the HelmOp selects.
+	// clusterSelector selects the Clusters of the override by their labels, among
+	// the Clusters that the HelmOp selects.
 	// +required
 	ClusterSelector metav1.LabelSelector `json:"clusterSelector"`
 
-	// ref selects another artifact of the same repository for these Clusters, for example another version of the chart.
-	// It wins over refsByKubernetesVersion and source.ref.
+	// ref selects another artifact of the same repository for these Clusters, for
+	// example another version of the chart. It wins over refsByKubernetesVersion
+	// and source.ref.
 	// +optional
 	Ref *ArtifactReference `json:"ref,omitempty"`
 
-	// valuesFrom lists ConfigMaps and Secrets with values for these Clusters, in the same form as spec.valuesFrom.
-	// These values win over all values of the HelmOp, also over spec.valuesTemplate.
+	// valuesFrom lists ConfigMaps and Secrets with values for these Clusters, in
+	// the same form as spec.valuesFrom. These values win over all values of the
+	// HelmOp, also over spec.valuesTemplate.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	ValuesFrom []ValuesReference `json:"valuesFrom,omitempty"`
 
-	// values are values for these Clusters, in the same form as spec.values, with templates. They win over all values
-	// of the HelmOp and over valuesFrom of the override. Maps are merged, and lists are replaced. The value null
-	// removes a key, also if the key is a default of the chart.
+	// values are values for these Clusters, in the same form as spec.values, with
+	// templates. They win over all values of the HelmOp and over valuesFrom of the
+	// override. Maps are merged, and lists are replaced. The value null removes a
+	// key, also if the key is a default of the chart.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Values *apiextensionsv1.JSON `json:"values,omitempty"`
 
-	// valuesTemplate is one template that renders values as YAML, in the same form as spec.valuesTemplate. It wins over
-	// values and valuesFrom of the override.
+	// valuesTemplate is one template that renders values as YAML, in the same form
+	// as spec.valuesTemplate. It wins over values and valuesFrom of the override.
 	// +optional
 	// +kubebuilder:validation:MaxLength=262144
 	ValuesTemplate string `json:"valuesTemplate,omitempty"`
 
-	// postRender is added to spec.postRender. HelmOp applies the patches and images of the HelmOp first, then the
-	// patches and images of the override. Labels and annotations of the override win. HelmOp and overrides together may
-	// have at most 64 patches, 64 images, 64 labels and 64 annotations for a Cluster.
+	// postRender is added to spec.postRender. HelmOp applies the patches and
+	// images of the HelmOp first, then the patches and images of the override.
+	// Labels and annotations of the override win. HelmOp and overrides together
+	// may have at most 64 patches, 64 images, 64 labels and 64 annotations for a
+	// Cluster.
 	// +optional
 	PostRender *PostRender `json:"postRender,omitempty"`
 
 	ReleaseOptions `json:",inline"`
 }
 
-// KubernetesVersionReference selects an artifact for Clusters with some Kubernetes versions.
+// KubernetesVersionReference selects an artifact for Clusters with some
+// Kubernetes versions.
 type KubernetesVersionReference struct {
-	// kubernetesVersion is a range of Kubernetes versions. Examples: ">=1.35" or ">=1.33 <1.35". HelmOp ignores the
-	// pre-release and build parts of the version of a Cluster. A Cluster without a known Kubernetes version does not
+	// kubernetesVersion is a range of Kubernetes versions. Examples: ">=1.35" or
+	// ">=1.33 <1.35". HelmOp ignores the pre-release and build parts of the
+	// version of a Cluster. A Cluster without a known Kubernetes version does not
 	// match any range.
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -104,24 +118,28 @@ type KubernetesVersionReference struct {
 
 // ClusterNamespaces lets a HelmOp select Clusters in other namespaces.
 type ClusterNamespaces struct {
-	// namespaceSelector selects the other namespaces by their labels. An empty selector selects all namespaces. The
-	// namespace of the HelmOp is always included.
+	// namespaceSelector selects the other namespaces by their labels. An empty
+	// selector selects all namespaces. The namespace of the HelmOp is always
+	// included.
 	// +required
 	NamespaceSelector metav1.LabelSelector `json:"namespaceSelector"`
 
-	// authorizationServiceAccountName is the name of a ServiceAccount in the namespace of the HelmOp. HelmOp selects a
-	// Cluster in another namespace only if this ServiceAccount may get the Secret <cluster>-kubeconfig in the namespace
-	// of the Cluster.
+	// authorizationServiceAccountName is the name of a ServiceAccount in the
+	// namespace of the HelmOp. HelmOp selects a Cluster in another namespace only
+	// if this ServiceAccount may get the Secret <cluster>-kubeconfig in the
+	// namespace of the Cluster.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	AuthorizationServiceAccountName string `json:"authorizationServiceAccountName"`
 }
 
-// BeforeClusterUpgrade holds a Kubernetes upgrade of a Cluster until the release is ready for the new version.
+// BeforeClusterUpgrade holds a Kubernetes upgrade of a Cluster until the
+// release is ready for the new version.
 type BeforeClusterUpgrade struct {
-	// timeout is the longest time that HelmOp holds an upgrade. After this time the upgrade continues, also if the
-	// release is not ready. Example: 1h. Default: 30m.
+	// timeout is the longest time that HelmOp holds an upgrade. After this time
+	// the upgrade continues, also if the release is not ready. Example: 1h.
+	// Default: 30m.
 	// +optional
 	// +kubebuilder:default="30m"
 	// +kubebuilder:validation:Type=string
@@ -129,10 +147,12 @@ type BeforeClusterUpgrade struct {
 	Timeout metav1.Duration `json:"timeout,omitempty,omitzero"`
 }
 
-// BeforeClusterDelete uninstalls the release of a Cluster before the Cluster is deleted.
+// BeforeClusterDelete uninstalls the release of a Cluster before the Cluster
+// is deleted.
 type BeforeClusterDelete struct {
-	// timeout is the longest time that HelmOp holds the deletion of a Cluster. After this time the deletion continues,
-	// also if the API server of the Cluster does not answer. Example: 1h. Default: 10m.
+	// timeout is the longest time that HelmOp holds the deletion of a Cluster.
+	// After this time the deletion continues, also if the API server of the
+	// Cluster does not answer. Example: 1h. Default: 10m.
 	// +optional
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Type=string
@@ -140,39 +160,48 @@ type BeforeClusterDelete struct {
 	Timeout metav1.Duration `json:"timeout,omitempty,omitzero"`
 }
 
-// ClusterOptions connect a release with the lifecycle of its Cluster and with other releases.
+// ClusterOptions connect a release with the lifecycle of its Cluster and with
+// other releases.
 type ClusterOptions struct {
-	// dependsOn lists HelmOps whose releases must be Ready first. In each Cluster, HelmOp installs or changes the
-	// release only when the releases of these HelmOps are Ready. While the release waits, HelmOp does not change it.
-	// HelmOp uninstalls the releases of these HelmOps only after this release. Default: no dependencies.
+	// dependsOn lists HelmOps whose releases must be Ready first. In each Cluster,
+	// HelmOp installs or changes the release only when the releases of these
+	// HelmOps are Ready. While the release waits, HelmOp does not change it.
+	// HelmOp uninstalls the releases of these HelmOps only after this release.
+	// Default: no dependencies.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	DependsOn []Dependency `json:"dependsOn,omitempty"`
 
-	// clusterCondition is the type of a condition that HelmOp sets on each selected Cluster, for example HelmOpReady.
-	// The condition is True while the releases of all HelmOps with this clusterCondition are Ready in the Cluster. To
-	// make a Cluster Available only with these releases, add the type to spec.availabilityGates of the Cluster. HelmOp
-	// does not set the condition on Clusters in other namespaces than the HelmOp. Default: no condition.
+	// clusterCondition is the type of a condition that HelmOp sets on each
+	// selected Cluster, for example HelmOpReady. The condition is True while the
+	// releases of all HelmOps with this clusterCondition are Ready in the Cluster.
+	// To make a Cluster Available only with these releases, add the type to
+	// spec.availabilityGates of the Cluster. HelmOp does not set the condition on
+	// Clusters in other namespaces than the HelmOp. Default: no condition.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9][-A-Za-z0-9_.]*/)?[A-Za-z][A-Za-z0-9_]*Ready$')",message="clusterCondition must be a condition type that ends with Ready, for example HelmOpReady"
 	// +kubebuilder:validation:XValidation:rule="!(self in ['Ready', 'InfrastructureReady', 'ControlPlaneReady', 'ClusterClassReady', 'WorkerMachinesReady', 'ControlPlaneMachinesReady'])",message="clusterCondition must not be a condition type of Cluster API: choose another type, for example HelmOpReady"
 	ClusterCondition string `json:"clusterCondition,omitempty"`
 
-	// beforeClusterUpgrade holds Kubernetes upgrades of Clusters with a ClusterClass until the release is ready for the
-	// new version, see refsByKubernetesVersion. HelmOp uses the before-upgrade annotation of Cluster API. HelmOp does
-	// not hold upgrades of Clusters in other namespaces than the HelmOp. Default: upgrades are not held.
+	// beforeClusterUpgrade holds Kubernetes upgrades of Clusters with a
+	// ClusterClass until the release is ready for the new version, see
+	// refsByKubernetesVersion. HelmOp uses the before-upgrade annotation of
+	// Cluster API. HelmOp does not hold upgrades of Clusters in other namespaces
+	// than the HelmOp. Default: upgrades are not held.
 	// +optional
 	BeforeClusterUpgrade *BeforeClusterUpgrade `json:"beforeClusterUpgrade,omitempty"`
 
-	// beforeClusterDelete uninstalls the release before its Cluster is deleted. This also deletes load balancers and
-	// volumes that the release created. HelmOp pauses the Cluster until the release is uninstalled, because Cluster API
-	// has no other way to hold the deletion of every Cluster.
+	// beforeClusterDelete uninstalls the release before its Cluster is deleted.
+	// This also deletes load balancers and volumes that the release created.
+	// HelmOp pauses the Cluster until the release is uninstalled, because Cluster
+	// API has no other way to hold the deletion of every Cluster.
 	//
-	// Default: HelmOp deletes the HelmOpRelease of a deleted Cluster and sends no request to the workload cluster. This
-	// is always so for Clusters in other namespaces than the HelmOp.
+	// Default: HelmOp deletes the HelmOpRelease of a deleted Cluster and sends no
+	// request to the workload cluster. This is always so for Clusters in other
+	// namespaces than the HelmOp.
 	// +optional
 	BeforeClusterDelete *BeforeClusterDelete `json:"beforeClusterDelete,omitempty"`
 }

@@ -9,152 +9,176 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// HelmOpSpec is the desired state of a HelmOp: which chart, with which values, in which clusters.
+// HelmOpSpec is the desired state of a HelmOp: which chart, with which values,
+// in which clusters.
 type HelmOpSpec struct {
-	// clusterSelector selects Clusters by their labels. HelmOp installs the release in each selected Cluster. The
-	// Clusters must be in the namespace of the HelmOp, unless clusterNamespaces is set. An empty selector selects all
-	// Clusters. If a Cluster is no longer selected, HelmOp deletes its release, see deletionPolicy and maxDeletions.
-	// Set exactly one of clusterSelector and managementCluster.
+	// clusterSelector selects Clusters by their labels. HelmOp installs the
+	// release in each selected Cluster. The Clusters must be in the namespace of
+	// the HelmOp, unless clusterNamespaces is set. An empty selector selects all
+	// Clusters. If a Cluster is no longer selected, HelmOp deletes its release,
+	// see deletionPolicy and maxDeletions. Set exactly one of clusterSelector and
+	// managementCluster.
 	// +optional
 	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`
 
-	// managementCluster installs the release in the management cluster, and in no Cluster. The flag
-	// --management-cluster-namespaces of the manager must list the namespace of the HelmOp. Templates cannot use
-	// .Cluster then. Set exactly one of clusterSelector and managementCluster.
+	// managementCluster installs the release in the management cluster, and in no
+	// Cluster. The flag --management-cluster-namespaces of the manager must list
+	// the namespace of the HelmOp. Templates cannot use .Cluster then. Set exactly
+	// one of clusterSelector and managementCluster.
 	// +optional
 	ManagementCluster *ManagementCluster `json:"managementCluster,omitempty"`
 
-	// paused stops all actions of HelmOp for this object. While paused is true, HelmOp does not resolve the source and
-	// does not install, upgrade, correct or uninstall any release. Default: false.
+	// paused stops all actions of HelmOp for this object. While paused is true,
+	// HelmOp does not resolve the source and does not install, upgrade, correct or
+	// uninstall any release. Default: false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// source is the registry or chart repository of the chart, and the version to install.
+	// source is the registry or chart repository of the chart, and the version to
+	// install.
 	// +required
 	Source ArtifactSource `json:"source"`
 
-	// release is the name and namespace of the Helm release. Default: the name of the HelmOp as the name, and "default"
-	// as the namespace.
+	// release is the name and namespace of the Helm release. Default: the name of
+	// the HelmOp as the name, and "default" as the namespace.
 	// +optional
 	Release ReleaseTemplate `json:"release,omitempty,omitzero"`
 
-	// values are the values of the chart, the same as a values.yaml file. Do not write secrets here: use valuesFrom.
+	// values are the values of the chart, the same as a values.yaml file. Do not
+	// write secrets here: use valuesFrom.
 	//
-	// Each string may contain templates over the Cluster, for example "{{ .Cluster.metadata.name }}". If the string is
-	// exactly one template action, the result keeps its type: a number stays a number. Otherwise the result is a
-	// string. Keys are not templates.
+	// Each string may contain templates over the Cluster, for example "{{
+	// .Cluster.metadata.name }}". If the string is exactly one template action,
+	// the result keeps its type: a number stays a number. Otherwise the result is
+	// a string. Keys are not templates.
 	//
-	// HelmOp merges all values in this order: valuesFrom, values, valuesTemplate, overrides. Later values win. Maps are
-	// merged, and lists are replaced.
+	// HelmOp merges all values in this order: valuesFrom, values, valuesTemplate,
+	// overrides. Later values win. Maps are merged, and lists are replaced.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Values *apiextensionsv1.JSON `json:"values,omitempty"`
 
-	// valuesTemplate is one template that renders values as YAML. Use it where values needs loops or conditions. It
-	// wins over values and valuesFrom.
+	// valuesTemplate is one template that renders values as YAML. Use it where
+	// values needs loops or conditions. It wins over values and valuesFrom.
 	// +optional
 	// +kubebuilder:validation:MaxLength=262144
 	ValuesTemplate string `json:"valuesTemplate,omitempty"`
 
-	// valuesFrom lists ConfigMaps and Secrets that contain values. They must be in the namespace of the HelmOp. A later
-	// entry wins over an earlier entry. HelmOp does not render their contents as templates. The name of an object may
-	// be the same for all Clusters, or a template with a different result for each Cluster.
+	// valuesFrom lists ConfigMaps and Secrets that contain values. They must be in
+	// the namespace of the HelmOp. A later entry wins over an earlier entry.
+	// HelmOp does not render their contents as templates. The name of an object
+	// may be the same for all Clusters, or a template with a different result for
+	// each Cluster.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	ValuesFrom []ValuesReference `json:"valuesFrom,omitempty"`
 
-	// templateDelimiters are the delimiters of all templates: in release, values, valuesTemplate, the names in
-	// valuesFrom, postRender and overrides. Default: Curly.
+	// templateDelimiters are the delimiters of all templates: in release, values,
+	// valuesTemplate, the names in valuesFrom, postRender and overrides. Default:
+	// Curly.
 	// - Curly: "{{" and "}}".
-	// - Dollar: a dollar sign and braces, as in shell variables. Use it if the values contain "{{" for another tool.
+	// - Dollar: a dollar sign and braces, as in shell variables. Use it if the
+	//   values contain "{{" for another tool.
 	// +optional
 	// +kubebuilder:default=Curly
 	TemplateDelimiters TemplateDelimiters `json:"templateDelimiters,omitempty"`
 
-	// postRender changes the objects that the chart rendered, before HelmOp installs them. Use it for changes that the
-	// values of the chart do not offer.
+	// postRender changes the objects that the chart rendered, before HelmOp
+	// installs them. Use it for changes that the values of the chart do not offer.
 	// +optional
 	PostRender *PostRender `json:"postRender,omitempty"`
 
 	ReleaseOptions `json:",inline"`
 
-	// storage sets where HelmOp stores Helm's records of new installations and upgrades. A change does not move
-	// existing records and does not create a HelmOp revision. Default: the registry in the manager's flag
-	// --record-storage-url or, without this flag, Secrets in the workload clusters.
+	// storage sets where HelmOp stores Helm's records of new installations and
+	// upgrades. A change does not move existing records and does not create a
+	// HelmOp revision. Default: the registry in the manager's flag
+	// --record-storage-url or, without this flag, Secrets in the workload
+	// clusters.
 	// +optional
 	Storage *RecordStorage `json:"storage,omitempty"`
 
-	// overrides change values, options or the version of the chart for some of the Clusters. HelmOp merges all
-	// overrides that select a Cluster, field by field. A later override wins over an earlier override.
+	// overrides change values, options or the version of the chart for some of the
+	// Clusters. HelmOp merges all overrides that select a Cluster, field by field.
+	// A later override wins over an earlier override.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Overrides []Override `json:"overrides,omitempty"`
 
-	// refsByKubernetesVersion selects the version of the chart by the Kubernetes version of the control plane of a
-	// Cluster. HelmOp uses the first entry whose range contains the Kubernetes version. If no entry matches, HelmOp
-	// uses source.ref.
+	// refsByKubernetesVersion selects the version of the chart by the Kubernetes
+	// version of the control plane of a Cluster. HelmOp uses the first entry whose
+	// range contains the Kubernetes version. If no entry matches, HelmOp uses
+	// source.ref.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	RefsByKubernetesVersion []KubernetesVersionReference `json:"refsByKubernetesVersion,omitempty"`
 
-	// rollout limits how many Clusters change at the same time, and in which order. Default: all Clusters get a new
-	// HelmOp revision at once.
+	// rollout limits how many Clusters change at the same time, and in which
+	// order. Default: all Clusters get a new HelmOp revision at once.
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
 
-	// maintenance limits the times at which HelmOp changes releases. Default: only the maintenance annotations of the
-	// Clusters limit the times.
+	// maintenance limits the times at which HelmOp changes releases. Default: only
+	// the maintenance annotations of the Clusters limit the times.
 	// +optional
 	Maintenance *Maintenance `json:"maintenance,omitempty"`
 
-	// preflight sets checks that must pass before HelmOp installs or upgrades a release. A change does not create a
-	// HelmOp revision. Default: no checks.
+	// preflight sets checks that must pass before HelmOp installs or upgrades a
+	// release. A change does not create a HelmOp revision. Default: no checks.
 	// +optional
 	Preflight *Preflight `json:"preflight,omitempty"`
 
-	// revisionHistoryLimit is the number of unused HelmOpRevisions to keep. HelmOp keeps fewer if all HelmOpRevisions
-	// of the HelmOp together are larger than 4 MiB. Default: 10.
+	// revisionHistoryLimit is the number of unused HelmOpRevisions to keep. HelmOp
+	// keeps fewer if all HelmOpRevisions of the HelmOp together are larger than 4
+	// MiB. Default: 10.
 	// +optional
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// clusterNamespaces lets clusterSelector select Clusters in other namespaces, too. Default: clusterSelector selects
-	// only Clusters in the namespace of the HelmOp.
+	// clusterNamespaces lets clusterSelector select Clusters in other namespaces,
+	// too. Default: clusterSelector selects only Clusters in the namespace of the
+	// HelmOp.
 	// +optional
 	ClusterNamespaces *ClusterNamespaces `json:"clusterNamespaces,omitempty"`
 
 	ClusterOptions `json:",inline"`
 
-	// deletionPolicy sets what HelmOp does with a release when its Cluster is no longer selected, when the HelmOp is
-	// deleted, or when the name or namespace of the release changes. Default: Uninstall.
+	// deletionPolicy sets what HelmOp does with a release when its Cluster is no
+	// longer selected, when the HelmOp is deleted, or when the name or namespace
+	// of the release changes. Default: Uninstall.
 	// - Uninstall: HelmOp uninstalls the release.
 	// - Orphan: HelmOp leaves the release installed.
 	//
-	// When a Cluster is deleted, HelmOp deletes only the HelmOpRelease and sends no request to the workload cluster.
-	// Set beforeClusterDelete to uninstall the release first.
+	// When a Cluster is deleted, HelmOp deletes only the HelmOpRelease and sends
+	// no request to the workload cluster. Set beforeClusterDelete to uninstall the
+	// release first.
 	// +optional
 	// +kubebuilder:default=Uninstall
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// maxDeletions is the number of releases that HelmOp may delete at once because their Clusters are no longer
-	// selected. It is a number, or a percentage of the existing releases, rounded down and at least 1. Example: 10 or
-	// "25%". Default: the larger of 25% and 3. With 0, every deletion waits for a confirmation. With "100%", no
-	// deletion waits.
+	// maxDeletions is the number of releases that HelmOp may delete at once
+	// because their Clusters are no longer selected. It is a number, or a
+	// percentage of the existing releases, rounded down and at least 1. Example:
+	// 10 or "25%". Default: the larger of 25% and 3. With 0, every deletion waits
+	// for a confirmation. With "100%", no deletion waits.
 	//
-	// If more deletions are due, all of them wait until a user confirms them with the annotation
-	// addons.cluster.x-k8s.io/confirm-deletions. HelmOp counts deletions less than 10 minutes apart together. HelmOp
-	// does not count Clusters that are deleted or under deletion, and does not count the deletion of the HelmOp itself.
+	// If more deletions are due, all of them wait until a user confirms them with
+	// the annotation addons.cluster.x-k8s.io/confirm-deletions. HelmOp counts
+	// deletions less than 10 minutes apart together. HelmOp does not count
+	// Clusters that are deleted or under deletion, and does not count the deletion
+	// of the HelmOp itself.
 	//
-	// With managementCluster, maxDeletions limits the objects that an upgrade deletes. An upgrade that deletes a
-	// Cluster of Cluster API then always waits, unless maxDeletions is "100%".
+	// With managementCluster, maxDeletions limits the objects that an upgrade
+	// deletes. An upgrade that deletes a Cluster of Cluster API then always waits,
+	// unless maxDeletions is "100%".
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=4
@@ -175,121 +199,140 @@ const (
 	TemplateDelimitersDollar TemplateDelimiters = "Dollar"
 )
 
-// ReleaseTemplate is the name and namespace of the Helm release in each cluster.
+// ReleaseTemplate is the name and namespace of the Helm release in each
+// cluster.
 type ReleaseTemplate struct {
-	// name is the name of the release. It may contain templates over the Cluster, for example "cni-{{
-	// .Cluster.metadata.name }}". If the result changes, HelmOp deletes the old release, see deletionPolicy, and
-	// installs a new release. Default: the name of the HelmOp.
+	// name is the name of the release. It may contain templates over the Cluster,
+	// for example "cni-{{ .Cluster.metadata.name }}". If the result changes,
+	// HelmOp deletes the old release, see deletionPolicy, and installs a new
+	// release. Default: the name of the HelmOp.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Name string `json:"name,omitempty"`
 
-	// namespace is the namespace of the release in the workload cluster. It may contain templates over the Cluster. If
-	// the result changes, HelmOp deletes the old release, see deletionPolicy, and installs a new release. Default:
+	// namespace is the namespace of the release in the workload cluster. It may
+	// contain templates over the Cluster. If the result changes, HelmOp deletes
+	// the old release, see deletionPolicy, and installs a new release. Default:
 	// "default".
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// ValuesReference names a ConfigMap or Secret that contains values, in the namespace of the HelmOp.
+// ValuesReference names a ConfigMap or Secret that contains values, in the
+// namespace of the HelmOp.
 type ValuesReference struct {
 	// kind of the object: ConfigMap or Secret.
 	// +required
 	// +kubebuilder:validation:Enum=ConfigMap;Secret
 	Kind string `json:"kind"`
 
-	// name of the object. HelmOp reads the object in the namespace of the HelmOp, also for Clusters in other
-	// namespaces.
+	// name of the object. HelmOp reads the object in the namespace of the HelmOp,
+	// also for Clusters in other namespaces.
 	//
-	// The name may be a template over the Cluster. Example: "{{ .Cluster.metadata.name }}-cloud-config" is a different
-	// Secret for each Cluster.
+	// The name may be a template over the Cluster. Example: "{{
+	// .Cluster.metadata.name }}-cloud-config" is a different Secret for each
+	// Cluster.
 	//
-	// If an object with a fixed name changes, HelmOp creates a HelmOp revision. If an object with a templated name
-	// changes, HelmOp updates only the release of that Cluster, at once. If an object with a templated name does not
-	// exist, only the release of that Cluster fails.
+	// If an object with a fixed name changes, HelmOp creates a HelmOp revision. If
+	// an object with a templated name changes, HelmOp updates only the release of
+	// that Cluster, at once. If an object with a templated name does not exist,
+	// only the release of that Cluster fails.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self.contains('{{') || self.contains('$') || size(self) <= 253 && self.matches('^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$')",message="must be the name of an object (lower case letters, digits, '-' and '.', at most 253 characters) or a template"
 	Name string `json:"name"`
 
-	// key is the key in the object. Without targetPath, the data of the key must be values in YAML. Default:
-	// values.yaml.
+	// key is the key in the object. Without targetPath, the data of the key must
+	// be values in YAML. Default: values.yaml.
 	// +optional
 	// +kubebuilder:default=values.yaml
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Key string `json:"key,omitempty"`
 
-	// targetPath is the place in the values where HelmOp sets the data of the key, as a string and without changes. The
-	// syntax is the syntax of "helm install --set". Examples: "cloud.password" or "servers[0].token". To use a dot in
-	// the name of a key, write a backslash before the dot: "annotations.example\\.com/token".
+	// targetPath is the place in the values where HelmOp sets the data of the key,
+	// as a string and without changes. The syntax is the syntax of "helm install
+	// --set". Examples: "cloud.password" or "servers[0].token". To use a dot in
+	// the name of a key, write a backslash before the dot:
+	// "annotations.example\\.com/token".
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^([^.\[\]\\,=]|\\.)+(\[[0-9]{1,3}\])*(\.([^.\[\]\\,=]|\\.)+(\[[0-9]{1,3}\])*)*$`
 	TargetPath string `json:"targetPath,omitempty"`
 
-	// optional sets that the object or the key may be missing. If it is missing, HelmOp renders the values without it.
-	// Default: false.
+	// optional sets that the object or the key may be missing. If it is missing,
+	// HelmOp renders the values without it. Default: false.
 	// +optional
 	Optional bool `json:"optional,omitempty"`
 }
 
 // ClusterCounts counts the selected Clusters by their state.
 type ClusterCounts struct {
-	// selected is the number of Clusters that clusterSelector selects, without Clusters under deletion.
+	// selected is the number of Clusters that clusterSelector selects, without
+	// Clusters under deletion.
 	Selected int32 `json:"selected"`
 
-	// upToDate is the number of selected Clusters whose release has the current HelmOp revision.
+	// upToDate is the number of selected Clusters whose release has the current
+	// HelmOp revision.
 	UpToDate int32 `json:"upToDate"`
 
-	// ready is the number of selected Clusters whose release is Ready with its current spec.
+	// ready is the number of selected Clusters whose release is Ready with its
+	// current spec.
 	Ready int32 `json:"ready"`
 
-	// failed is the number of selected Clusters whose release failed to render, install or upgrade.
+	// failed is the number of selected Clusters whose release failed to render,
+	// install or upgrade.
 	Failed int32 `json:"failed"`
 
-	// waiting is the number of selected Clusters whose control plane is not initialized yet.
+	// waiting is the number of selected Clusters whose control plane is not
+	// initialized yet.
 	Waiting int32 `json:"waiting"`
 
-	// unreachable is the number of selected Clusters whose API server does not answer.
+	// unreachable is the number of selected Clusters whose API server does not
+	// answer.
 	Unreachable int32 `json:"unreachable"`
 
 	// paused is the number of selected Clusters that are paused.
 	Paused int32 `json:"paused"`
 
-	// stalled is the number of failed Clusters whose release HelmOp does not retry any more.
+	// stalled is the number of failed Clusters whose release HelmOp does not retry
+	// any more.
 	Stalled int32 `json:"stalled"`
 
-	// drifted is the number of selected Clusters where objects differ from the release.
+	// drifted is the number of selected Clusters where objects differ from the
+	// release.
 	Drifted int32 `json:"drifted"`
 
-	// blocked is the number of selected Clusters whose release waits for another HelmOp, see spec.dependsOn, or for
-	// images, see spec.preflight.
+	// blocked is the number of selected Clusters whose release waits for another
+	// HelmOp, see spec.dependsOn, or for images, see spec.preflight.
 	Blocked int32 `json:"blocked"`
 
-	// deferred is the number of selected Clusters where a new HelmOp revision, or a change of the Cluster, waits for
-	// maintenance, see spec.maintenance. Waiting corrections of drift and waiting retries are not counted.
+	// deferred is the number of selected Clusters where a new HelmOp revision, or
+	// a change of the Cluster, waits for maintenance, see spec.maintenance.
+	// Waiting corrections of drift and waiting retries are not counted.
 	// +optional
 	Deferred int32 `json:"deferred,omitempty"`
 
-	// pinned is the number of selected Clusters whose release is Ready with another HelmOp revision than the current
-	// one, because the annotation addons.cluster.x-k8s.io/pinned-revision pins the release.
+	// pinned is the number of selected Clusters whose release is Ready with
+	// another HelmOp revision than the current one, because the annotation
+	// addons.cluster.x-k8s.io/pinned-revision pins the release.
 	// +optional
 	Pinned int32 `json:"pinned,omitempty"`
 }
 
 // ClusterFailure is the failure of a release in one Cluster.
 type ClusterFailure struct {
-	// cluster is the name of the Cluster. For a Cluster in another namespace than the HelmOp, it is <namespace>/<name>.
+	// cluster is the name of the Cluster. For a Cluster in another namespace than
+	// the HelmOp, it is <namespace>/<name>.
 	// +required
 	// +kubebuilder:validation:MaxLength=317
 	Cluster string `json:"cluster"`
 
-	// reason is the reason of the failure in CamelCase, for example UpgradeFailed. It is a reason of the conditions of
-	// HelmOpRelease.
+	// reason is the reason of the failure in CamelCase, for example UpgradeFailed.
+	// It is a reason of the conditions of HelmOpRelease.
 	// +required
 	// +kubebuilder:validation:MaxLength=128
 	Reason string `json:"reason"`
@@ -300,10 +343,12 @@ type ClusterFailure struct {
 	Message string `json:"message,omitempty"`
 }
 
-// HelmOpStatus is the observed state of a HelmOp. Its size does not grow with the number of Clusters.
+// HelmOpStatus is the observed state of a HelmOp. Its size does not grow with
+// the number of Clusters.
 type HelmOpStatus struct {
-	// observedGeneration is the metadata.generation of the HelmOp that the manager last reconciled. If it is lower than
-	// metadata.generation, the status is outdated.
+	// observedGeneration is the metadata.generation of the HelmOp that the manager
+	// last reconciled. If it is lower than metadata.generation, the status is
+	// outdated.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -321,25 +366,28 @@ type HelmOpStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// shard is the shard of the manager that reconciles the HelmOp. It is empty if the manager runs without the flag
-	// --shard. To change the shard, pause the HelmOp and change its label addons.cluster.x-k8s.io/shard.
+	// shard is the shard of the manager that reconciles the HelmOp. It is empty if
+	// the manager runs without the flag --shard. To change the shard, pause the
+	// HelmOp and change its label addons.cluster.x-k8s.io/shard.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Shard *string `json:"shard,omitempty"`
 
-	// artifact is the artifact that HelmOp found for spec.source. It stays while the registry is unreachable.
+	// artifact is the artifact that HelmOp found for spec.source. It stays while
+	// the registry is unreachable.
 	// +optional
 	Artifact *ArtifactStatus `json:"artifact,omitempty"`
 
-	// artifacts are the artifacts that HelmOp found for the references in spec.overrides and
-	// spec.refsByKubernetesVersion.
+	// artifacts are the artifacts that HelmOp found for the references in
+	// spec.overrides and spec.refsByKubernetesVersion.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=48
 	Artifacts []ReferencedArtifact `json:"artifacts,omitempty"`
 
-	// lastResolveRequest is the last handled value of the annotation addons.cluster.x-k8s.io/resolve-requested-at. If
-	// the value is longer than 64 characters, lastResolveRequest is its digest.
+	// lastResolveRequest is the last handled value of the annotation
+	// addons.cluster.x-k8s.io/resolve-requested-at. If the value is longer than 64
+	// characters, lastResolveRequest is its digest.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LastResolveRequest string `json:"lastResolveRequest,omitempty"`
@@ -352,7 +400,8 @@ type HelmOpStatus struct {
 	// +optional
 	Clusters *ClusterCounts `json:"clusters,omitempty"`
 
-	// deletions counts the releases that HelmOp will delete because their Clusters are no longer selected.
+	// deletions counts the releases that HelmOp will delete because their Clusters
+	// are no longer selected.
 	// +optional
 	Deletions *DeletionStatus `json:"deletions,omitempty"`
 
@@ -363,8 +412,8 @@ type HelmOpStatus struct {
 	Failures []ClusterFailure `json:"failures,omitempty"`
 }
 
-// HelmOp installs a Helm chart in the Clusters that clusterSelector selects, and keeps the releases in their desired
-// state.
+// HelmOp installs a Helm chart in the Clusters that clusterSelector selects,
+// and keeps the releases in their desired state.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=helmops,shortName=hop,scope=Namespaced,categories=cluster-api
 // +kubebuilder:subresource:status

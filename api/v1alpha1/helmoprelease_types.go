@@ -5,15 +5,18 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// HelmOpReleaseSpec is the desired state of one release in one Cluster. Only HelmOp writes it. It contains a digest of
-// the values, not the values, because values may contain secrets. HelmOp renders the values again when it needs them.
+// HelmOpReleaseSpec is the desired state of one release in one Cluster. Only
+// HelmOp writes it. It contains a digest of the values, not the values,
+// because values may contain secrets. HelmOp renders the values again when it
+// needs them.
 type HelmOpReleaseSpec struct {
 	// clusterRef names the Cluster of the release. It cannot be changed.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="clusterRef cannot be changed"
 	ClusterRef ClusterReference `json:"clusterRef"`
 
-	// release is the name and namespace of the release in the workload cluster. It cannot be changed.
+	// release is the name and namespace of the release in the workload cluster. It
+	// cannot be changed.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="release cannot be changed: another name or namespace is another release"
 	Release ReleaseIdentity `json:"release"`
@@ -28,7 +31,8 @@ type HelmOpReleaseSpec struct {
 	// +kubebuilder:validation:MaxLength=71
 	ValuesDigest string `json:"valuesDigest"`
 
-	// postRenderDigest is the digest of the rendered postRender. It is empty without postRender.
+	// postRenderDigest is the digest of the rendered postRender. It is empty
+	// without postRender.
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	PostRenderDigest string `json:"postRenderDigest,omitempty"`
@@ -37,27 +41,31 @@ type HelmOpReleaseSpec struct {
 
 	ClusterOptions `json:",inline"`
 
-	// storage sets where Helm's records of the release are stored. HelmOp needs it here when the HelmOp no longer
-	// exists.
+	// storage sets where Helm's records of the release are stored. HelmOp needs it
+	// here when the HelmOp no longer exists.
 	// +optional
 	Storage *RecordStorage `json:"storage,omitempty"`
 
-	// rollout is the HelmOp revision of this release, and why the release has this HelmOp revision.
+	// rollout is the HelmOp revision of this release, and why the release has this
+	// HelmOp revision.
 	// +optional
 	Rollout *ReleaseRollout `json:"rollout,omitempty"`
 
-	// kubernetesVersion is the Kubernetes version for which HelmOp selected the artifact. Before a Kubernetes upgrade,
-	// it is the version after the upgrade. It is empty unless beforeClusterUpgrade is set.
+	// kubernetesVersion is the Kubernetes version for which HelmOp selected the
+	// artifact. Before a Kubernetes upgrade, it is the version after the upgrade.
+	// It is empty unless beforeClusterUpgrade is set.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 
-	// deletionPolicy sets what HelmOp does with the release when this object is deleted: Uninstall or Orphan.
+	// deletionPolicy sets what HelmOp does with the release when this object is
+	// deleted: Uninstall or Orphan.
 	// +required
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy"`
 }
 
-// ReleaseIdentity is the name of a Helm release and its namespace in the workload cluster.
+// ReleaseIdentity is the name of a Helm release and its namespace in the
+// workload cluster.
 type ReleaseIdentity struct {
 	// name of the release.
 	// +required
@@ -74,7 +82,8 @@ type ReleaseIdentity struct {
 
 // ReleaseAction is an action that HelmOp performed on a release.
 type ReleaseAction struct {
-	// action is Install, Upgrade, Adopt, Rollback, Test, CorrectDrift or Uninstall.
+	// action is Install, Upgrade, Adopt, Rollback, Test, CorrectDrift or
+	// Uninstall.
 	// +required
 	// +kubebuilder:validation:MaxLength=32
 	Action string `json:"action"`
@@ -84,12 +93,13 @@ type ReleaseAction struct {
 	// +kubebuilder:validation:MaxLength=128
 	Reason string `json:"reason,omitempty"`
 
-	// fromRevision is the number of the Helm revision before the action. It is 0 if there was no Helm revision.
+	// fromRevision is the number of the Helm revision before the action. It is 0
+	// if there was no Helm revision.
 	// +optional
 	FromRevision int64 `json:"fromRevision,omitempty"`
 
-	// revision is the number of the Helm revision that the action created. It is 0 if the action created no Helm
-	// revision.
+	// revision is the number of the Helm revision that the action created. It is 0
+	// if the action created no Helm revision.
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
 
@@ -116,13 +126,15 @@ type ReleaseAction struct {
 	Time metav1.Time `json:"time,omitempty,omitzero"`
 }
 
-// ReleaseObservation is the observed state of the Helm release in the workload cluster.
+// ReleaseObservation is the observed state of the Helm release in the workload
+// cluster.
 type ReleaseObservation struct {
 	// revision is the number of the Helm revision, as "helm history" shows it.
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
 
-	// status is the status of the Helm release, for example deployed, failed or pending-upgrade.
+	// status is the status of the Helm release, for example deployed, failed or
+	// pending-upgrade.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Status string `json:"status,omitempty"`
@@ -190,35 +202,41 @@ type InventoryKind struct {
 	// +kubebuilder:validation:MaxLength=253
 	Kind string `json:"kind"`
 
-	// objects are the names of the objects: <namespace>/<name>, or <name> for an object without a namespace.
+	// objects are the names of the objects: <namespace>/<name>, or <name> for an
+	// object without a namespace.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=2000
 	// +kubebuilder:validation:items:MaxLength=317
 	Objects []string `json:"objects"`
 }
 
-// HealthStatus is what HelmOp stores about the health of a Helm revision. The condition Healthy reports the health.
+// HealthStatus is what HelmOp stores about the health of a Helm revision. The
+// condition Healthy reports the health.
 type HealthStatus struct {
 	// revision is the number of the Helm revision.
 	Revision int64 `json:"revision"`
 
-	// since is the time when the health timeout of the Helm revision began: the time of its deployment or, if the
-	// manager did not observe the deployment, the time of the first observation.
+	// since is the time when the health timeout of the Helm revision began: the
+	// time of its deployment or, if the manager did not observe the deployment,
+	// the time of the first observation.
 	// +optional
 	Since metav1.Time `json:"since,omitempty,omitzero"`
 
-	// deployed is true if the manager has observed the Helm revision since its deployment. If it is false, an unhealthy
-	// Helm revision does not start remediation, because the Helm revision may have been healthy before.
+	// deployed is true if the manager has observed the Helm revision since its
+	// deployment. If it is false, an unhealthy Helm revision does not start
+	// remediation, because the Helm revision may have been healthy before.
 	// +optional
 	Deployed bool `json:"deployed,omitempty"`
 
-	// failed is true if the manager has observed the Helm revision since its deployment, and the Helm revision became
-	// unhealthy without having been healthy.
+	// failed is true if the manager has observed the Helm revision since its
+	// deployment, and the Helm revision became unhealthy without having been
+	// healthy.
 	// +optional
 	Failed bool `json:"failed,omitempty"`
 
-	// missed is true if the manager observed the deployment of the Helm revision, but then not its health for a long
-	// time. The Helm revision may have been healthy in this time. HelmOp rolls back neither from nor to this Helm
+	// missed is true if the manager observed the deployment of the Helm revision,
+	// but then not its health for a long time. The Helm revision may have been
+	// healthy in this time. HelmOp rolls back neither from nor to this Helm
 	// revision.
 	// +optional
 	Missed bool `json:"missed,omitempty"`
@@ -231,7 +249,8 @@ type HealthStatus struct {
 	// +optional
 	Lost bool `json:"lost,omitempty"`
 
-	// progressingSince is the time when a healthy Helm revision began to be in progress again.
+	// progressingSince is the time when a healthy Helm revision began to be in
+	// progress again.
 	// +optional
 	ProgressingSince metav1.Time `json:"progressingSince,omitempty,omitzero"`
 }
@@ -259,12 +278,14 @@ type TestResult struct {
 
 // DriftStatus lists the objects in the cluster that differ from the release.
 type DriftStatus struct {
-	// lastCheckedAt is the time when HelmOp last compared all objects of the release.
+	// lastCheckedAt is the time when HelmOp last compared all objects of the
+	// release.
 	// +optional
 	LastCheckedAt metav1.Time `json:"lastCheckedAt,omitempty,omitzero"`
 
-	// fingerprint is a digest of the objects at the last comparison without a difference. With it, a restarted manager
-	// does not compare the same objects again.
+	// fingerprint is a digest of the objects at the last comparison without a
+	// difference. With it, a restarted manager does not compare the same objects
+	// again.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Fingerprint string `json:"fingerprint,omitempty"`
@@ -306,21 +327,23 @@ type DriftedObject struct {
 	// +optional
 	Missing bool `json:"missing,omitempty"`
 
-	// paths lists at most 10 fields of the object that differ, as JSON pointers. Example: "/spec/replicas". HelmOp does
-	// not report the values of the fields, because they may be secret.
+	// paths lists at most 10 fields of the object that differ, as JSON pointers.
+	// Example: "/spec/replicas". HelmOp does not report the values of the fields,
+	// because they may be secret.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	// +kubebuilder:validation:items:MaxLength=512
 	Paths []string `json:"paths,omitempty"`
 
-	// manager is the name of the field manager that changed the object last, for example kubectl-edit.
+	// manager is the name of the field manager that changed the object last, for
+	// example kubectl-edit.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Manager string `json:"manager,omitempty"`
 
-	// heldUntil is the time of the next correction of the object. It is set while another client reverts the
-	// corrections of HelmOp again and again.
+	// heldUntil is the time of the next correction of the object. It is set while
+	// another client reverts the corrections of HelmOp again and again.
 	// +optional
 	HeldUntil metav1.Time `json:"heldUntil,omitempty,omitzero"`
 }
@@ -341,20 +364,22 @@ type ReadyPeriod struct {
 	Until metav1.Time `json:"until"`
 }
 
-// ReleaseBookkeeping is the state that the manager needs after a restart. Do not use these fields: they may change in
-// any version.
+// ReleaseBookkeeping is the state that the manager needs after a restart. Do
+// not use these fields: they may change in any version.
 type ReleaseBookkeeping struct {
-	// health is the health state of a Helm revision. The condition Healthy reports the health.
+	// health is the health state of a Helm revision. The condition Healthy reports
+	// the health.
 	// +optional
 	Health *HealthStatus `json:"health,omitempty"`
 
-	// clusterUID is the UID of the Cluster of this status. A Cluster that is re-created has another UID.
+	// clusterUID is the UID of the Cluster of this status. A Cluster that is
+	// re-created has another UID.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ClusterUID string `json:"clusterUID,omitempty"`
 
-	// wasReady is the last period during which the release was Ready. It is set while the Cluster is unreachable.
-	// Rollouts use it.
+	// wasReady is the last period during which the release was Ready. It is set
+	// while the Cluster is unreachable. Rollouts use it.
 	// +optional
 	WasReady *ReadyPeriod `json:"wasReady,omitempty"`
 
@@ -363,16 +388,18 @@ type ReleaseBookkeeping struct {
 	// +kubebuilder:validation:MaxLength=64
 	LastAttemptedDigest string `json:"lastAttemptedDigest,omitempty"`
 
-	// lastAttemptedGeneration is the metadata.generation of the HelmOpRelease at the last attempt. If the generation
-	// changes, HelmOp sets the count of failed attempts to 0.
+	// lastAttemptedGeneration is the metadata.generation of the HelmOpRelease at
+	// the last attempt. If the generation changes, HelmOp sets the count of failed
+	// attempts to 0.
 	// +optional
 	LastAttemptedGeneration int64 `json:"lastAttemptedGeneration,omitempty"`
 }
 
 // HelmOpReleaseStatus is the observed state of a release in a Cluster.
 type HelmOpReleaseStatus struct {
-	// observedGeneration is the metadata.generation of the HelmOpRelease that the manager last reconciled. If it is
-	// lower than metadata.generation, the status is outdated.
+	// observedGeneration is the metadata.generation of the HelmOpRelease that the
+	// manager last reconciled. If it is lower than metadata.generation, the status
+	// is outdated.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -389,8 +416,9 @@ type HelmOpReleaseStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// state compares the Helm release with its desired state. It is Absent, InSync, OutOfSync, Failed, RolledBack,
-	// Pending, Uninstalling, Uninstalled, Unmanaged, Foreign, Untested, Drifted or Unreachable.
+	// state compares the Helm release with its desired state. It is Absent,
+	// InSync, OutOfSync, Failed, RolledBack, Pending, Uninstalling, Uninstalled,
+	// Unmanaged, Foreign, Untested, Drifted or Unreachable.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	State string `json:"state,omitempty"`
@@ -399,13 +427,14 @@ type HelmOpReleaseStatus struct {
 	// +optional
 	Release *ReleaseObservation `json:"release,omitempty"`
 
-	// inventory lists the objects of the release that HelmOp watches. HelmOp does not watch objects of kinds without a
-	// health rule, unless driftDetection is set: HelmOp lists them at intervals.
+	// inventory lists the objects of the release that HelmOp watches. HelmOp does
+	// not watch objects of kinds without a health rule, unless driftDetection is
+	// set: HelmOp lists them at intervals.
 	// +optional
 	Inventory *Inventory `json:"inventory,omitempty"`
 
-	// internal is the state that the manager needs after a restart. Do not use its fields: they may change in any
-	// version.
+	// internal is the state that the manager needs after a restart. Do not use its
+	// fields: they may change in any version.
 	// +optional
 	ReleaseBookkeeping `json:"internal,omitempty,omitzero"`
 
@@ -415,12 +444,14 @@ type HelmOpReleaseStatus struct {
 	// +kubebuilder:validation:MaxItems=20
 	Tests []TestResult `json:"tests,omitempty"`
 
-	// drift lists the objects in the cluster that differ from the release. It is absent without driftDetection.
+	// drift lists the objects in the cluster that differ from the release. It is
+	// absent without driftDetection.
 	// +optional
 	Drift *DriftStatus `json:"drift,omitempty"`
 
-	// lastRetryRequest is the last handled value of the annotation addons.cluster.x-k8s.io/retry-requested-at. If the
-	// value is longer than 64 characters, lastRetryRequest is its digest.
+	// lastRetryRequest is the last handled value of the annotation
+	// addons.cluster.x-k8s.io/retry-requested-at. If the value is longer than 64
+	// characters, lastRetryRequest is its digest.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LastRetryRequest string `json:"lastRetryRequest,omitempty"`
@@ -431,8 +462,9 @@ type HelmOpReleaseStatus struct {
 	// +kubebuilder:validation:MaxItems=5
 	History []ReleaseAction `json:"history,omitempty"`
 
-	// failures is the number of failed attempts since the last success or the last change of the desired state. HelmOp
-	// counts only attempts that changed something in the cluster.
+	// failures is the number of failed attempts since the last success or the last
+	// change of the desired state. HelmOp counts only attempts that changed
+	// something in the cluster.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Failures int32 `json:"failures,omitempty"`
@@ -441,19 +473,22 @@ type HelmOpReleaseStatus struct {
 	// +optional
 	LastAttemptedAt metav1.Time `json:"lastAttemptedAt,omitempty,omitzero"`
 
-	// nextTryAt is the time of the next retry after a failed attempt. It is absent if no retry is scheduled: the
-	// release is in its desired state, the retries are exhausted, or the release waits for something else. A failed
-	// attempt that changed nothing in the cluster does not set nextTryAt.
+	// nextTryAt is the time of the next retry after a failed attempt. It is absent
+	// if no retry is scheduled: the release is in its desired state, the retries
+	// are exhausted, or the release waits for something else. A failed attempt
+	// that changed nothing in the cluster does not set nextTryAt.
 	// +optional
 	NextTryAt metav1.Time `json:"nextTryAt,omitempty,omitzero"`
 
-	// lastError is the error message of the last failed attempt. It is empty after a success.
+	// lastError is the error message of the last failed attempt. It is empty after
+	// a success.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	LastError string `json:"lastError,omitempty"`
 }
 
-// HelmOpRelease is the release of a HelmOp in one Cluster. HelmOp creates, changes and deletes it.
+// HelmOpRelease is the release of a HelmOp in one Cluster. HelmOp creates,
+// changes and deletes it.
 //
 // +kubebuilder:metadata:labels="visualizer.cluster.x-k8s.io="
 // +kubebuilder:object:root=true

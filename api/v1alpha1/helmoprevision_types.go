@@ -5,70 +5,79 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// HelmOpRevisionSpec is the spec of a HelmOp at one time. It cannot be changed.
+// HelmOpRevisionSpec is the spec of a HelmOp at one time. It cannot be
+// changed.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the spec of a HelmOpRevision cannot be changed: change the HelmOp instead"
 type HelmOpRevisionSpec struct {
 	// number of the HelmOp revision. The first HelmOp revision is 1.
 	// +kubebuilder:validation:Minimum=1
 	Number int64 `json:"number"`
 
-	// digest is the digest of all inputs that are the same for all Clusters: artifacts, values before rendering,
-	// contents of the objects in valuesFrom, options and overrides.
+	// digest is the digest of all inputs that are the same for all Clusters:
+	// artifacts, values before rendering, contents of the objects in valuesFrom,
+	// options and overrides.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Digest string `json:"digest"`
 
-	// artifact is the artifact that HelmOp found for spec.source. It is absent if no Cluster used spec.source.ref, or
-	// if the lookup failed.
+	// artifact is the artifact that HelmOp found for spec.source. It is absent if
+	// no Cluster used spec.source.ref, or if the lookup failed.
 	// +optional
 	Artifact *ResolvedArtifact `json:"artifact,omitempty"`
 
-	// artifacts are the artifacts that HelmOp found for the references in overrides and refsByKubernetesVersion.
+	// artifacts are the artifacts that HelmOp found for the references in
+	// overrides and refsByKubernetesVersion.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=48
 	Artifacts []ReferencedArtifact `json:"artifacts,omitempty"`
 
-	// helmOp is the spec of the HelmOp when HelmOp created this HelmOp revision. The fields in contentFrom are left
-	// out.
+	// helmOp is the spec of the HelmOp when HelmOp created this HelmOp revision.
+	// The fields in contentFrom are left out.
 	// +required
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	HelmOp HelmOpSpec `json:"helmOp"`
 
-	// contentFrom lists large fields of helmOp that have not changed. For each field, it has the number of the earlier
-	// HelmOp revision that contains the field.
+	// contentFrom lists large fields of helmOp that have not changed. For each
+	// field, it has the number of the earlier HelmOp revision that contains the
+	// field.
 	// +optional
 	ContentFrom RevisionContent `json:"contentFrom,omitempty,omitzero"`
 }
 
-// RevisionContent has, for each large field of the spec of a HelmOp, the number of the earlier HelmOp revision that
-// contains the field. If a number is absent, this HelmOp revision contains the field.
+// RevisionContent has, for each large field of the spec of a HelmOp, the
+// number of the earlier HelmOp revision that contains the field. If a number
+// is absent, this HelmOp revision contains the field.
 type RevisionContent struct {
 	// values is the number of the HelmOp revision that contains helmOp.values.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Values int64 `json:"values,omitempty"`
 
-	// valuesTemplate is the number of the HelmOp revision that contains helmOp.valuesTemplate.
+	// valuesTemplate is the number of the HelmOp revision that contains
+	// helmOp.valuesTemplate.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ValuesTemplate int64 `json:"valuesTemplate,omitempty"`
 
-	// postRender is the number of the HelmOp revision that contains helmOp.postRender.
+	// postRender is the number of the HelmOp revision that contains
+	// helmOp.postRender.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	PostRender int64 `json:"postRender,omitempty"`
 
-	// overrides is the number of the HelmOp revision that contains helmOp.overrides.
+	// overrides is the number of the HelmOp revision that contains
+	// helmOp.overrides.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Overrides int64 `json:"overrides,omitempty"`
 }
 
-// ReferencedArtifact is the artifact that HelmOp found for a reference in overrides or refsByKubernetesVersion.
+// ReferencedArtifact is the artifact that HelmOp found for a reference in
+// overrides or refsByKubernetesVersion.
 type ReferencedArtifact struct {
 	ArtifactStatus `json:",inline"`
 
@@ -77,8 +86,9 @@ type ReferencedArtifact struct {
 	Reference ArtifactReference `json:"reference"`
 }
 
-// HelmOpRevisionStatus is the result of a HelmOp revision. It is not a subresource: clusterctl move does not keep
-// subresources, and a moved rollout must neither restart nor lose its last known good revision.
+// HelmOpRevisionStatus is the result of a HelmOp revision. It is not a
+// subresource: clusterctl move does not keep subresources, and a moved rollout
+// must neither restart nor lose its last known good revision.
 type HelmOpRevisionStatus struct {
 	// phase of the rollout of the HelmOp revision.
 	// +optional
@@ -97,28 +107,30 @@ type HelmOpRevisionStatus struct {
 	// +optional
 	EndedAt metav1.Time `json:"endedAt,omitempty,omitzero"`
 
-	// good is true if the rollout of the HelmOp revision was complete once. A rollback may return Clusters to this
-	// HelmOp revision.
+	// good is true if the rollout of the HelmOp revision was complete once. A
+	// rollback may return Clusters to this HelmOp revision.
 	// +optional
 	Good bool `json:"good,omitempty"`
 
-	// passedWave is the name of the last wave that is complete. If Clusters of this wave fail later, the next waves
-	// continue.
+	// passedWave is the name of the last wave that is complete. If Clusters of
+	// this wave fail later, the next waves continue.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	PassedWave string `json:"passedWave,omitempty"`
 
-	// acknowledgedFailures is the number of failures at the time when a user continued the rollout. These failures no
-	// longer count for maxFailures.
+	// acknowledgedFailures is the number of failures at the time when a user
+	// continued the rollout. These failures no longer count for maxFailures.
 	// +optional
 	AcknowledgedFailures int32 `json:"acknowledgedFailures,omitempty"`
 
-	// lastContinueRequest is the last handled value of the annotation addons.cluster.x-k8s.io/rollout-continue.
+	// lastContinueRequest is the last handled value of the annotation
+	// addons.cluster.x-k8s.io/rollout-continue.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	LastContinueRequest string `json:"lastContinueRequest,omitempty"`
 
-	// approval is the last approval of the HelmOp revision, see spec.rollout.approval of HelmOp.
+	// approval is the last approval of the HelmOp revision, see
+	// spec.rollout.approval of HelmOp.
 	// +optional
 	Approval *RevisionApproval `json:"approval,omitempty"`
 }
@@ -135,8 +147,9 @@ type RevisionApproval struct {
 	// +optional
 	ApprovedAt metav1.Time `json:"approvedAt,omitempty,omitzero"`
 
-	// releases lists a short digest for each approved release. The digest covers the Cluster and the inputs of the
-	// release. releases contains no names and no values.
+	// releases lists a short digest for each approved release. The digest covers
+	// the Cluster and the inputs of the release. releases contains no names and no
+	// values.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=30000
@@ -144,8 +157,8 @@ type RevisionApproval struct {
 	Releases []string `json:"releases,omitempty"`
 }
 
-// HelmOpRevision is the spec of a HelmOp at one time, and the result of its rollout. Only HelmOp creates and deletes
-// it.
+// HelmOpRevision is the spec of a HelmOp at one time, and the result of its
+// rollout. Only HelmOp creates and deletes it.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=helmoprevisions,shortName=hoprv,scope=Namespaced,categories=cluster-api
 // +kubebuilder:printcolumn:name="HelmOp",type=string,JSONPath=`.metadata.ownerReferences[0].name`,description="HelmOp of the HelmOp revision"

@@ -23,28 +23,34 @@ const (
 	MaintenanceVetoAnnotation = "addons.cluster.x-k8s.io/maintenance-veto"
 )
 
-// Maintenance limits the times at which HelmOp changes releases. These changes wait: rollouts of HelmOp revisions,
-// upgrades after a change of a Cluster, adoptions, corrections of drift, retries, and deletions because a Cluster is no
-// longer selected. The deletion of the HelmOp or of a Cluster does not wait.
+// Maintenance limits the times at which HelmOp changes releases. These changes
+// wait: rollouts of HelmOp revisions, upgrades after a change of a Cluster,
+// adoptions, corrections of drift, retries, and deletions because a Cluster is
+// no longer selected. The deletion of the HelmOp or of a Cluster does not
+// wait.
 //
-// Clusters can have their own limits, in the annotations addons.cluster.x-k8s.io/maintenance-windows,
-// maintenance-freezes and maintenance-veto. HelmOp changes a release only when the limits of the HelmOp and the limits
-// of the Cluster allow it. A change of this field or of the annotations does not create a HelmOp revision.
+// Clusters can have their own limits, in the annotations
+// addons.cluster.x-k8s.io/maintenance-windows, maintenance-freezes and
+// maintenance-veto. HelmOp changes a release only when the limits of the
+// HelmOp and the limits of the Cluster allow it. A change of this field or of
+// the annotations does not create a HelmOp revision.
 type Maintenance struct {
-	// windows are the times at which HelmOp may change releases. Default: any time.
+	// windows are the times at which HelmOp may change releases. Default: any
+	// time.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Windows []MaintenanceWindow `json:"windows,omitempty"`
 
-	// freezes are periods in which HelmOp does not change releases, also if a window is open. Default: no freezes.
+	// freezes are periods in which HelmOp does not change releases, also if a
+	// window is open. Default: no freezes.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Freezes []MaintenanceFreeze `json:"freezes,omitempty"`
 
-	// veto stops all changes of releases while the field is set. The text is the reason, which messages show. Example:
-	// "incident 4711". Default: no veto.
+	// veto stops all changes of releases while the field is set. The text is the
+	// reason, which messages show. Example: "incident 4711". Default: no veto.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Veto string `json:"veto,omitempty"`
@@ -58,20 +64,24 @@ type Maintenance struct {
 	// +kubebuilder:validation:MaxItems=2
 	Includes []MaintenanceScope `json:"includes,omitempty"`
 
-	// clusterLimits sets whether the maintenance annotations of Clusters count. Default: Respected.
+	// clusterLimits sets whether the maintenance annotations of Clusters count.
+	// Default: Respected.
 	// - Respected: HelmOp waits for the limits in the annotations, too.
-	// - Ignored: HelmOp ignores the annotations, for example for an urgent correction.
+	// - Ignored: HelmOp ignores the annotations, for example for an urgent
+	//   correction.
 	// +optional
 	ClusterLimits ClusterLimits `json:"clusterLimits,omitempty"`
 }
 
-// MaintenanceWindow is a repeated period in which HelmOp may change releases. An action that begins in a window may end
-// after the window.
+// MaintenanceWindow is a repeated period in which HelmOp may change releases.
+// An action that begins in a window may end after the window.
 type MaintenanceWindow struct {
-	// schedule is when the window opens, as a cron expression: minute, hour, day of month, month, day of week. Example:
-	// "0 22 * * 1-5" is at 22:00 from Monday to Friday. If both day of month and day of week are set, the window opens
-	// on days that match either of them. In day of month, "L" is the last day of the month. In day of week, "5#2" is
-	// the second Friday of the month, and "5#L" is the last Friday.
+	// schedule is when the window opens, as a cron expression: minute, hour, day
+	// of month, month, day of week. Example: "0 22 * * 1-5" is at 22:00 from
+	// Monday to Friday. If both day of month and day of week are set, the window
+	// opens on days that match either of them. In day of month, "L" is the last
+	// day of the month. In day of week, "5#2" is the second Friday of the month,
+	// and "5#L" is the last Friday.
 	// +required
 	// +kubebuilder:validation:MinLength=9
 	// +kubebuilder:validation:MaxLength=128
@@ -82,8 +92,9 @@ type MaintenanceWindow struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('168h')",message="duration must be at least 1m and at most 168h, for example 4h"
 	Duration metav1.Duration `json:"duration"`
 
-	// timeZone is the time zone of the schedule, for example Europe/Berlin. Default: UTC. When daylight saving time
-	// begins, a window that opens in the skipped hour opens an hour later. When daylight saving time ends, a window
+	// timeZone is the time zone of the schedule, for example Europe/Berlin.
+	// Default: UTC. When daylight saving time begins, a window that opens in the
+	// skipped hour opens an hour later. When daylight saving time ends, a window
 	// that opens in the repeated hour opens twice.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
@@ -93,12 +104,13 @@ type MaintenanceWindow struct {
 // MaintenanceFreeze is a period in which HelmOp does not change releases.
 // +kubebuilder:validation:XValidation:rule="self.from < self.until",message="until must be later than from"
 type MaintenanceFreeze struct {
-	// from is the start of the freeze, in RFC 3339. Example: "2026-12-20T00:00:00Z".
+	// from is the start of the freeze, in RFC 3339. Example:
+	// "2026-12-20T00:00:00Z".
 	// +required
 	From metav1.Time `json:"from"`
 
-	// until is the end of the freeze, in RFC 3339. From this time on, HelmOp changes releases again. Example:
-	// "2027-01-03T00:00:00Z".
+	// until is the end of the freeze, in RFC 3339. From this time on, HelmOp
+	// changes releases again. Example: "2027-01-03T00:00:00Z".
 	// +required
 	Until metav1.Time `json:"until"`
 
@@ -108,7 +120,8 @@ type MaintenanceFreeze struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// MaintenanceScope is a kind of change that waits for maintenance only if spec.maintenance.includes lists it.
+// MaintenanceScope is a kind of change that waits for maintenance only if
+// spec.maintenance.includes lists it.
 // +kubebuilder:validation:Enum=Installation;Rollback
 type MaintenanceScope string
 
@@ -121,7 +134,8 @@ const (
 	MaintenanceRollback MaintenanceScope = "Rollback"
 )
 
-// ClusterLimits sets whether the maintenance annotations of Clusters count. The zero value is the same as Respected.
+// ClusterLimits sets whether the maintenance annotations of Clusters count.
+// The zero value is the same as Respected.
 // +kubebuilder:validation:Enum=Respected;Ignored
 type ClusterLimits string
 

@@ -3,7 +3,8 @@
 
 package v1alpha1
 
-// Preflight sets checks that must pass before HelmOp installs or upgrades a release.
+// Preflight sets checks that must pass before HelmOp installs or upgrades a
+// release.
 type Preflight struct {
 	// images sets whether all images of a release must exist in their registries before HelmOp installs or upgrades the
 	// release. Default: Ignored.
@@ -26,8 +27,8 @@ type Preflight struct {
 	Images ImagesPreflight `json:"images,omitempty"`
 }
 
-// ImagesPreflight sets whether HelmOp looks up the images of a release before it changes the release. The zero value is
-// the same as Ignored.
+// ImagesPreflight sets whether HelmOp looks up the images of a release before
+// it changes the release. The zero value is the same as Ignored.
 // +kubebuilder:validation:Enum=Ignored;Required
 type ImagesPreflight string
 

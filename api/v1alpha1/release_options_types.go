@@ -5,8 +5,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ReleaseOptions are the options for the installation, upgrade, rollback, tests, health and uninstallation of a
-// release.
+// ReleaseOptions are the options for the installation, upgrade, rollback,
+// tests, health and uninstallation of a release.
 type ReleaseOptions struct {
 	// reconcileStrategy sets how long HelmOp manages a release. Default: Continuous.
 	// - Continuous: HelmOp keeps the release in its desired state.
@@ -16,25 +16,30 @@ type ReleaseOptions struct {
 	// +optional
 	ReconcileStrategy ReconcileStrategy `json:"reconcileStrategy,omitempty"`
 
-	// install contains the options of the first installation in a Cluster. Default: the defaults of its fields.
+	// install contains the options of the first installation in a Cluster.
+	// Default: the defaults of its fields.
 	// +optional
 	Install *InstallOptions `json:"install,omitempty"`
 
-	// upgrade contains the options of all changes after the first installation. Default: the defaults of its fields.
+	// upgrade contains the options of all changes after the first installation.
+	// Default: the defaults of its fields.
 	// +optional
 	Upgrade *UpgradeOptions `json:"upgrade,omitempty"`
 
-	// rollback contains the options of a rollback, see upgrade.remediation. A change of rollback alone does not upgrade
-	// releases. Default: the defaults of its fields.
+	// rollback contains the options of a rollback, see upgrade.remediation. A
+	// change of rollback alone does not upgrade releases. Default: the defaults of
+	// its fields.
 	// +optional
 	Rollback *RollbackOptions `json:"rollback,omitempty"`
 
-	// uninstall contains the options of an uninstallation. HelmOp reads them when it uninstalls a release. A change of
-	// uninstall alone does not upgrade releases. Default: the defaults of its fields.
+	// uninstall contains the options of an uninstallation. HelmOp reads them when
+	// it uninstalls a release. A change of uninstall alone does not upgrade
+	// releases. Default: the defaults of its fields.
 	// +optional
 	Uninstall *UninstallOptions `json:"uninstall,omitempty"`
 
-	// test runs the tests of the chart after each installation and upgrade. Default: HelmOp does not run the tests.
+	// test runs the tests of the chart after each installation and upgrade.
+	// Default: HelmOp does not run the tests.
 	// +optional
 	Test *TestOptions `json:"test,omitempty"`
 
@@ -42,18 +47,20 @@ type ReleaseOptions struct {
 	// +optional
 	Health *HealthOptions `json:"health,omitempty"`
 
-	// driftDetection compares the release with the objects in the workload cluster. Default: HelmOp does not compare
-	// them.
+	// driftDetection compares the release with the objects in the workload
+	// cluster. Default: HelmOp does not compare them.
 	// +optional
 	DriftDetection *DriftDetectionOptions `json:"driftDetection,omitempty"`
 
-	// impersonateServiceAccountName is the name of a ServiceAccount in the workload cluster, in the namespace of the
-	// release. HelmOp impersonates this ServiceAccount for all requests to the workload cluster. The ServiceAccount
-	// must exist. It must have the right to read and write Secrets in its namespace, because Helm stores its records
-	// there. Default: the identity in the kubeconfig that Cluster API generates.
+	// impersonateServiceAccountName is the name of a ServiceAccount in the
+	// workload cluster, in the namespace of the release. HelmOp impersonates this
+	// ServiceAccount for all requests to the workload cluster. The ServiceAccount
+	// must exist. It must have the right to read and write Secrets in its
+	// namespace, because Helm stores its records there. Default: the identity in
+	// the kubeconfig that Cluster API generates.
 	//
-	// In a HelmOpRelease of the management cluster, it is a ServiceAccount in the namespace of the HelmOpRelease, see
-	// spec.managementCluster of HelmOp.
+	// In a HelmOpRelease of the management cluster, it is a ServiceAccount in the
+	// namespace of the HelmOpRelease, see spec.managementCluster of HelmOp.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -72,7 +79,8 @@ const (
 	ReconcileStrategyInstallOnce ReconcileStrategy = "InstallOnce"
 )
 
-// CRDPolicy sets what HelmOp does with the CustomResourceDefinitions in the crds folder of a chart.
+// CRDPolicy sets what HelmOp does with the CustomResourceDefinitions in the
+// crds folder of a chart.
 // +kubebuilder:validation:Enum=Skip;Create;CreateReplace
 type CRDPolicy string
 
@@ -115,21 +123,24 @@ type ObjectMetadata struct {
 
 // InstallOptions are the options of an installation.
 type InstallOptions struct {
-	// timeout is the longest time for the installation, with its hooks. It does not include the time until Pods are
-	// ready, see health.timeout. A change of timeout alone does not upgrade releases. Example: 10m. Default: 5m.
+	// timeout is the longest time for the installation, with its hooks. It does
+	// not include the time until Pods are ready, see health.timeout. A change of
+	// timeout alone does not upgrade releases. Example: 10m. Default: 5m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('1h')",message="timeout must be more than 0s and at most 1h, for example 5m"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// createNamespace creates the namespace of the release if the namespace does not exist. HelmOp never deletes the
-	// namespace. Default: true, or false if impersonateServiceAccountName is set.
+	// createNamespace creates the namespace of the release if the namespace does
+	// not exist. HelmOp never deletes the namespace. Default: true, or false if
+	// impersonateServiceAccountName is set.
 	// +optional
 	CreateNamespace *bool `json:"createNamespace,omitempty"`
 
-	// namespaceMetadata sets labels and annotations on the namespace of the release, for example labels for Pod
-	// Security. HelmOp sets them at each installation and upgrade, also if another client created the namespace. HelmOp
-	// does not change other labels and annotations of the namespace.
+	// namespaceMetadata sets labels and annotations on the namespace of the
+	// release, for example labels for Pod Security. HelmOp sets them at each
+	// installation and upgrade, also if another client created the namespace.
+	// HelmOp does not change other labels and annotations of the namespace.
 	// +optional
 	NamespaceMetadata *ObjectMetadata `json:"namespaceMetadata,omitempty"`
 
@@ -137,20 +148,25 @@ type InstallOptions struct {
 	// +optional
 	DisableHooks *bool `json:"disableHooks,omitempty"`
 
-	// crds sets what HelmOp does with CustomResourceDefinitions at the installation: the CustomResourceDefinitions in
-	// the crds folder of a chart, or all CustomResourceDefinitions of an artifact that is not a chart.
+	// crds sets what HelmOp does with CustomResourceDefinitions at the
+	// installation: the CustomResourceDefinitions in the crds folder of a chart,
+	// or all CustomResourceDefinitions of an artifact that is not a chart.
 	// - Skip: HelmOp does not install them.
-	// - Create: HelmOp creates missing CustomResourceDefinitions and does not change existing ones.
-	// - CreateReplace: HelmOp creates missing CustomResourceDefinitions and replaces existing ones.
+	// - Create: HelmOp creates missing CustomResourceDefinitions and does not
+	//   change existing ones.
+	// - CreateReplace: HelmOp creates missing CustomResourceDefinitions and
+	//   replaces existing ones.
 	//
-	// Default: Create for a chart. For other artifacts, CreateReplace if neither install.crds nor upgrade.crds is set.
+	// Default: Create for a chart. For other artifacts, CreateReplace if neither
+	// install.crds nor upgrade.crds is set.
 	// +optional
 	CRDs CRDPolicy `json:"crds,omitempty"`
 
-	// takeOwnership adopts an existing release with the same name, and existing objects with the same names as objects
-	// of the chart, if they have no owner or another owner. With false, HelmOp does not change them, and the release
-	// fails with the reason ReleaseConflict. The waves and limits of spec.rollout apply to the adoption of releases.
-	// Default: false.
+	// takeOwnership adopts an existing release with the same name, and existing
+	// objects with the same names as objects of the chart, if they have no owner
+	// or another owner. With false, HelmOp does not change them, and the release
+	// fails with the reason ReleaseConflict. The waves and limits of spec.rollout
+	// apply to the adoption of releases. Default: false.
 	// +optional
 	TakeOwnership *bool `json:"takeOwnership,omitempty"`
 
@@ -164,23 +180,26 @@ type InstallOptions struct {
 	// +optional
 	Adoption AdoptionPolicy `json:"adoption,omitempty"`
 
-	// disableOpenAPIValidation skips Helm's validation of the rendered objects. It has no effect in clusters with
-	// Kubernetes 1.25 or later, which validate the objects themselves. Default: false.
+	// disableOpenAPIValidation skips Helm's validation of the rendered objects. It
+	// has no effect in clusters with Kubernetes 1.25 or later, which validate the
+	// objects themselves. Default: false.
 	// +optional
 	DisableOpenAPIValidation *bool `json:"disableOpenAPIValidation,omitempty"`
 
-	// disableSchemaValidation skips the validation of the values with the values.schema.json of the chart. Default:
-	// false.
+	// disableSchemaValidation skips the validation of the values with the
+	// values.schema.json of the chart. Default: false.
 	// +optional
 	DisableSchemaValidation *bool `json:"disableSchemaValidation,omitempty"`
 
-	// remediation sets what HelmOp does after a failed installation. A change of remediation alone does not upgrade
-	// releases. Default: the defaults of its fields.
+	// remediation sets what HelmOp does after a failed installation. A change of
+	// remediation alone does not upgrade releases. Default: the defaults of its
+	// fields.
 	// +optional
 	Remediation *InstallRemediation `json:"remediation,omitempty"`
 }
 
-// InstallRemediationStrategy sets what HelmOp does after a failed installation, before it retries.
+// InstallRemediationStrategy sets what HelmOp does after a failed
+// installation, before it retries.
 // +kubebuilder:validation:Enum=Retry;Uninstall
 type InstallRemediationStrategy string
 
@@ -195,10 +214,11 @@ const (
 
 // InstallRemediation sets what HelmOp does after a failed installation.
 type InstallRemediation struct {
-	// retries is the number of retries after a failed installation. HelmOp waits 10s before the first retry and doubles
-	// the time for each further retry, up to 10m. After the last retry, the release is Stalled. HelmOp counts only
-	// attempts that changed something in the cluster. With 0, HelmOp does not retry. With -1, HelmOp retries without a
-	// limit. Default: 10.
+	// retries is the number of retries after a failed installation. HelmOp waits
+	// 10s before the first retry and doubles the time for each further retry, up
+	// to 10m. After the last retry, the release is Stalled. HelmOp counts only
+	// attempts that changed something in the cluster. With 0, HelmOp does not
+	// retry. With -1, HelmOp retries without a limit. Default: 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=-1
 	// +kubebuilder:validation:Maximum=1000
@@ -212,7 +232,8 @@ type InstallRemediation struct {
 	Strategy InstallRemediationStrategy `json:"strategy,omitempty"`
 }
 
-// UpgradeRemediationStrategy sets what HelmOp does after a failed upgrade, before it retries.
+// UpgradeRemediationStrategy sets what HelmOp does after a failed upgrade,
+// before it retries.
 // +kubebuilder:validation:Enum=Retry;Rollback
 type UpgradeRemediationStrategy string
 
@@ -225,13 +246,14 @@ const (
 	UpgradeRemediationRollback UpgradeRemediationStrategy = "Rollback"
 )
 
-// UpgradeRemediation sets what HelmOp does after a failed upgrade. HelmOp never uninstalls a release because of a
-// failed upgrade.
+// UpgradeRemediation sets what HelmOp does after a failed upgrade. HelmOp
+// never uninstalls a release because of a failed upgrade.
 type UpgradeRemediation struct {
-	// retries is the number of retries after a failed upgrade. HelmOp waits 10s before the first retry and doubles the
-	// time for each further retry, up to 10m. After the last retry, the release is Stalled. HelmOp counts only attempts
-	// that changed something in the cluster. With 0, HelmOp does not retry. With -1, HelmOp retries without a limit.
-	// Default: 10.
+	// retries is the number of retries after a failed upgrade. HelmOp waits 10s
+	// before the first retry and doubles the time for each further retry, up to
+	// 10m. After the last retry, the release is Stalled. HelmOp counts only
+	// attempts that changed something in the cluster. With 0, HelmOp does not
+	// retry. With -1, HelmOp retries without a limit. Default: 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=-1
 	// +kubebuilder:validation:Maximum=1000
@@ -245,7 +267,8 @@ type UpgradeRemediation struct {
 	Strategy UpgradeRemediationStrategy `json:"strategy,omitempty"`
 }
 
-// ValuesPolicy sets what HelmOp does with the values of the previous Helm revision.
+// ValuesPolicy sets what HelmOp does with the values of the previous Helm
+// revision.
 // +kubebuilder:validation:Enum=Reset;Reuse;ResetThenReuse
 type ValuesPolicy string
 
@@ -264,8 +287,9 @@ const (
 
 // UpgradeOptions are the options of an upgrade.
 type UpgradeOptions struct {
-	// timeout is the longest time for the upgrade, with its hooks. It does not include the time until Pods are ready,
-	// see health.timeout. A change of timeout alone does not upgrade releases. Example: 10m. Default: 5m.
+	// timeout is the longest time for the upgrade, with its hooks. It does not
+	// include the time until Pods are ready, see health.timeout. A change of
+	// timeout alone does not upgrade releases. Example: 10m. Default: 5m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('1h')",message="timeout must be more than 0s and at most 1h, for example 5m"
@@ -275,28 +299,34 @@ type UpgradeOptions struct {
 	// +optional
 	DisableHooks *bool `json:"disableHooks,omitempty"`
 
-	// force deletes and re-creates an object if the upgrade changes an immutable field of the object. Use it with care:
-	// the object does not exist for a short time. Default: false.
+	// force deletes and re-creates an object if the upgrade changes an immutable
+	// field of the object. Use it with care: the object does not exist for a short
+	// time. Default: false.
 	//
-	// HelmOp deletes only objects of these kinds: ConfigMap, Secret, Service, ReplicationController, DaemonSet,
-	// Deployment, ReplicaSet, StatefulSet, Job, RuntimeClass, IngressClass, PodDisruptionBudget, ClusterRoleBinding,
+	// HelmOp deletes only objects of these kinds: ConfigMap, Secret, Service,
+	// ReplicationController, DaemonSet, Deployment, ReplicaSet, StatefulSet, Job,
+	// RuntimeClass, IngressClass, PodDisruptionBudget, ClusterRoleBinding,
 	// RoleBinding, PriorityClass and StorageClass.
 	//
 	// HelmOp never deletes:
-	// - a StatefulSet that has persistentVolumeClaimRetentionPolicy.whenDeleted: Delete in the cluster.
+	// - a StatefulSet that has persistentVolumeClaimRetentionPolicy.whenDeleted:
+	//   Delete in the cluster.
 	// - an object with the annotation helm.sh/resource-policy: keep.
 	// - an object of another release.
 	//
-	// If an object that HelmOp does not delete must be re-created, the upgrade fails.
+	// If an object that HelmOp does not delete must be re-created, the upgrade
+	// fails.
 	// +optional
 	Force *bool `json:"force,omitempty"`
 
-	// cleanupOnFail deletes the objects that a failed upgrade created. Default: false.
+	// cleanupOnFail deletes the objects that a failed upgrade created. Default:
+	// false.
 	// +optional
 	CleanupOnFail *bool `json:"cleanupOnFail,omitempty"`
 
-	// maxHistory is the number of Helm revisions to keep. With 0, HelmOp keeps all. With the remediation strategy
-	// Rollback, HelmOp also keeps the last known good Helm revision. Default: 10.
+	// maxHistory is the number of Helm revisions to keep. With 0, HelmOp keeps
+	// all. With the remediation strategy Rollback, HelmOp also keeps the last
+	// known good Helm revision. Default: 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
@@ -314,35 +344,42 @@ type UpgradeOptions struct {
 	// +optional
 	ValuesPolicy ValuesPolicy `json:"valuesPolicy,omitempty"`
 
-	// crds sets what HelmOp does with CustomResourceDefinitions at each upgrade: the CustomResourceDefinitions in the
-	// crds folder of a chart, or all CustomResourceDefinitions of an artifact that is not a chart.
+	// crds sets what HelmOp does with CustomResourceDefinitions at each upgrade:
+	// the CustomResourceDefinitions in the crds folder of a chart, or all
+	// CustomResourceDefinitions of an artifact that is not a chart.
 	// - Skip: HelmOp does not install them.
-	// - Create: HelmOp creates missing CustomResourceDefinitions and does not change existing ones.
-	// - CreateReplace: HelmOp creates missing CustomResourceDefinitions and replaces existing ones.
+	// - Create: HelmOp creates missing CustomResourceDefinitions and does not
+	//   change existing ones.
+	// - CreateReplace: HelmOp creates missing CustomResourceDefinitions and
+	//   replaces existing ones.
 	//
-	// Default: Create for a chart. For other artifacts, CreateReplace if neither install.crds nor upgrade.crds is set.
+	// Default: Create for a chart. For other artifacts, CreateReplace if neither
+	// install.crds nor upgrade.crds is set.
 	// +optional
 	CRDs CRDPolicy `json:"crds,omitempty"`
 
-	// disableOpenAPIValidation skips Helm's validation of the rendered objects. It has no effect in clusters with
-	// Kubernetes 1.25 or later, which validate the objects themselves. Default: false.
+	// disableOpenAPIValidation skips Helm's validation of the rendered objects. It
+	// has no effect in clusters with Kubernetes 1.25 or later, which validate the
+	// objects themselves. Default: false.
 	// +optional
 	DisableOpenAPIValidation *bool `json:"disableOpenAPIValidation,omitempty"`
 
-	// disableSchemaValidation skips the validation of the values with the values.schema.json of the chart. Default:
-	// false.
+	// disableSchemaValidation skips the validation of the values with the
+	// values.schema.json of the chart. Default: false.
 	// +optional
 	DisableSchemaValidation *bool `json:"disableSchemaValidation,omitempty"`
 
-	// remediation sets what HelmOp does after a failed upgrade. A change of remediation alone does not upgrade
-	// releases. Default: the defaults of its fields.
+	// remediation sets what HelmOp does after a failed upgrade. A change of
+	// remediation alone does not upgrade releases. Default: the defaults of its
+	// fields.
 	// +optional
 	Remediation *UpgradeRemediation `json:"remediation,omitempty"`
 }
 
 // RollbackOptions are the options of a rollback.
 type RollbackOptions struct {
-	// timeout is the longest time for the rollback, with its hooks. Example: 10m. Default: 5m.
+	// timeout is the longest time for the rollback, with its hooks. Example: 10m.
+	// Default: 5m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('1h')",message="timeout must be more than 0s and at most 1h, for example 5m"
@@ -352,12 +389,14 @@ type RollbackOptions struct {
 	// +optional
 	DisableHooks *bool `json:"disableHooks,omitempty"`
 
-	// force deletes and re-creates an object if the rollback changes an immutable field of the object. The kinds,
-	// exceptions and risks are the same as for upgrade.force. Default: false.
+	// force deletes and re-creates an object if the rollback changes an immutable
+	// field of the object. The kinds, exceptions and risks are the same as for
+	// upgrade.force. Default: false.
 	// +optional
 	Force *bool `json:"force,omitempty"`
 
-	// cleanupOnFail deletes the objects that a failed rollback created. Default: false.
+	// cleanupOnFail deletes the objects that a failed rollback created. Default:
+	// false.
 	// +optional
 	CleanupOnFail *bool `json:"cleanupOnFail,omitempty"`
 }
@@ -379,7 +418,8 @@ const (
 
 // UninstallOptions are the options of an uninstallation.
 type UninstallOptions struct {
-	// timeout is the longest time for the uninstallation, with its hooks. Example: 10m. Default: 5m.
+	// timeout is the longest time for the uninstallation, with its hooks. Example:
+	// 10m. Default: 5m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('1h')",message="timeout must be more than 0s and at most 1h, for example 5m"
@@ -389,13 +429,13 @@ type UninstallOptions struct {
 	// +optional
 	DisableHooks *bool `json:"disableHooks,omitempty"`
 
-	// keepHistory keeps Helm's records of the release after the uninstallation, with the status uninstalled. Default:
-	// false.
+	// keepHistory keeps Helm's records of the release after the uninstallation,
+	// with the status uninstalled. Default: false.
 	// +optional
 	KeepHistory *bool `json:"keepHistory,omitempty"`
 
-	// deletionPropagation sets what happens to the dependents of the deleted objects, for example to the Pods of a
-	// Deployment. Default: Background.
+	// deletionPropagation sets what happens to the dependents of the deleted
+	// objects, for example to the Pods of a Deployment. Default: Background.
 	// - Background: the dependents are deleted after the object.
 	// - Foreground: the dependents are deleted before the object.
 	// - Orphan: the dependents stay.

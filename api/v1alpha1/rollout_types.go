@@ -8,39 +8,47 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Rollout limits how many Clusters get a new HelmOp revision at the same time, and in which order. A new Cluster gets
-// its release at once: with the new HelmOp revision if its wave has begun, otherwise with the last known good revision.
-// An unreachable Cluster does not stop the rollout: it gets the HelmOp revision when it is reachable again. A change of
-// this field does not create a HelmOp revision.
+// Rollout limits how many Clusters get a new HelmOp revision at the same time,
+// and in which order. A new Cluster gets its release at once: with the new
+// HelmOp revision if its wave has begun, otherwise with the last known good
+// revision. An unreachable Cluster does not stop the rollout: it gets the
+// HelmOp revision when it is reachable again. A change of this field does not
+// create a HelmOp revision.
 type Rollout struct {
-	// paused stops the rollout. While it is true, no other Cluster gets the new HelmOp revision, and HelmOp does not
-	// delete releases of Clusters that are no longer selected. Default: false.
+	// paused stops the rollout. While it is true, no other Cluster gets the new
+	// HelmOp revision, and HelmOp does not delete releases of Clusters that are no
+	// longer selected. Default: false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// maxUnavailable is the number of Clusters that may update at the same time. It is a number, or a percentage of the
-	// selected Clusters, rounded down and at least 1. Example: 5 or "10%". Default: all Clusters.
+	// maxUnavailable is the number of Clusters that may update at the same time.
+	// It is a number, or a percentage of the selected Clusters, rounded down and
+	// at least 1. Example: 5 or "10%". Default: all Clusters.
 	//
-	// The update of a Cluster begins when the Cluster gets the new HelmOp revision. The update ends when the release
-	// has been healthy for minReadySeconds. A failed Cluster counts for maxFailures, not for maxUnavailable.
+	// The update of a Cluster begins when the Cluster gets the new HelmOp
+	// revision. The update ends when the release has been healthy for
+	// minReadySeconds. A failed Cluster counts for maxFailures, not for
+	// maxUnavailable.
 	//
-	// The same limit applies to the deletion of releases when their Clusters are no longer selected or the HelmOp is
-	// deleted.
+	// The same limit applies to the deletion of releases when their Clusters are
+	// no longer selected or the HelmOp is deleted.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=4
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : self.matches('^(100|[1-9][0-9]?)%$')",message="must be a number of at least 1 or a percentage from 1% to 100%, for example 3 or 25%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// minReadySeconds is the soak time in seconds. A Cluster is done when its release has been Ready with the new
-	// HelmOp revision for this time. A wave can set another time. Default: 0.
+	// minReadySeconds is the soak time in seconds. A Cluster is done when its
+	// release has been Ready with the new HelmOp revision for this time. A wave
+	// can set another time. Default: 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
-	// waves are groups of Clusters that HelmOp updates one after the other. A wave begins when the previous wave is
-	// done. A Cluster belongs to the first wave that selects it. Clusters without a wave are updated last. Default: no
+	// waves are groups of Clusters that HelmOp updates one after the other. A wave
+	// begins when the previous wave is done. A Cluster belongs to the first wave
+	// that selects it. Clusters without a wave are updated last. Default: no
 	// waves.
 	// +optional
 	// +listType=map
@@ -48,11 +56,13 @@ type Rollout struct {
 	// +kubebuilder:validation:MaxItems=16
 	Waves []Wave `json:"waves,omitempty"`
 
-	// maxFailures is the number of failed Clusters at which the rollout stops, see onFailure. It is a number, or a
-	// percentage of the selected Clusters, rounded down and at least 1. Example: 3 or "5%". Default: 1.
+	// maxFailures is the number of failed Clusters at which the rollout stops, see
+	// onFailure. It is a number, or a percentage of the selected Clusters, rounded
+	// down and at least 1. Example: 3 or "5%". Default: 1.
 	//
-	// A Cluster fails if its release cannot be rendered, installed or upgraded, does not become healthy in time, or
-	// fails its tests. A Cluster that had failed before the rollout does not count. A failure that a retry corrected
+	// A Cluster fails if its release cannot be rendered, installed or upgraded,
+	// does not become healthy in time, or fails its tests. A Cluster that had
+	// failed before the rollout does not count. A failure that a retry corrected
 	// does not count.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
@@ -83,8 +93,8 @@ type Rollout struct {
 	Approval ApprovalPolicy `json:"approval,omitempty"`
 }
 
-// ApprovalPolicy sets whether a user must approve a HelmOp revision before its rollout. The zero value is the same as
-// None.
+// ApprovalPolicy sets whether a user must approve a HelmOp revision before its
+// rollout. The zero value is the same as None.
 // +kubebuilder:validation:Enum=None;Required
 type ApprovalPolicy string
 
@@ -117,19 +127,23 @@ type Wave struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="name must consist of lower case letters, digits and '-'"
 	Name string `json:"name"`
 
-	// clusterSelector selects the Clusters of the wave by their labels, among the Clusters that the HelmOp selects.
+	// clusterSelector selects the Clusters of the wave by their labels, among the
+	// Clusters that the HelmOp selects.
 	// +required
 	ClusterSelector metav1.LabelSelector `json:"clusterSelector"`
 
-	// maxUnavailable is an additional limit for this wave, see rollout.maxUnavailable. It is a number, or a percentage
-	// of the Clusters of the wave, rounded down and at least 1. Default: only rollout.maxUnavailable applies.
+	// maxUnavailable is an additional limit for this wave, see
+	// rollout.maxUnavailable. It is a number, or a percentage of the Clusters of
+	// the wave, rounded down and at least 1. Default: only rollout.maxUnavailable
+	// applies.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=4
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : self.matches('^(100|[1-9][0-9]?)%$')",message="must be a number of at least 1 or a percentage from 1% to 100%, for example 3 or 25%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// minReadySeconds is the soak time of the Clusters of this wave, in seconds. Default: rollout.minReadySeconds.
+	// minReadySeconds is the soak time of the Clusters of this wave, in seconds.
+	// Default: rollout.minReadySeconds.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
@@ -156,7 +170,8 @@ const (
 	WavePromotionManual WavePromotion = "Manual"
 )
 
-// RolloutPhase is the phase of a rollout. The zero value is the same as Progressing.
+// RolloutPhase is the phase of a rollout. The zero value is the same as
+// Progressing.
 // +kubebuilder:validation:Enum=Progressing;Complete;Paused;RolledBack;Aborted;Superseded
 type RolloutPhase string
 
@@ -181,23 +196,25 @@ const (
 	RolloutPhaseSuperseded RolloutPhase = "Superseded"
 )
 
-// RolloutStatus is the progress of the rollout of a HelmOp revision. Its size does not depend on the number of
-// Clusters.
+// RolloutStatus is the progress of the rollout of a HelmOp revision. Its size
+// does not depend on the number of Clusters.
 type RolloutStatus struct {
 	// revision is the number of the current HelmOp revision.
 	Revision int64 `json:"revision"`
 
-	// lastGoodRevision is the number of the last known good HelmOp revision: the last HelmOp revision whose rollout was
-	// complete. It is 0 if no rollout was complete.
+	// lastGoodRevision is the number of the last known good HelmOp revision: the
+	// last HelmOp revision whose rollout was complete. It is 0 if no rollout was
+	// complete.
 	// +optional
 	LastGoodRevision int64 `json:"lastGoodRevision,omitempty"`
 
-	// phase of the rollout: Progressing, Complete, Paused, RolledBack, Aborted or Superseded.
+	// phase of the rollout: Progressing, Complete, Paused, RolledBack, Aborted or
+	// Superseded.
 	// +optional
 	Phase RolloutPhase `json:"phase,omitempty"`
 
-	// wave is the name of the current wave. It is empty while HelmOp updates Clusters without a wave, and when all
-	// Clusters are done.
+	// wave is the name of the current wave. It is empty while HelmOp updates
+	// Clusters without a wave, and when all Clusters are done.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Wave string `json:"wave,omitempty"`
@@ -209,7 +226,8 @@ type RolloutStatus struct {
 	// updated is the number of selected Clusters that got the HelmOp revision.
 	Updated int32 `json:"updated"`
 
-	// done is the number of updated Clusters that have been Ready for their soak time.
+	// done is the number of updated Clusters that have been Ready for their soak
+	// time.
 	Done int32 `json:"done"`
 
 	// inFlight is the number of Clusters that are being updated now.
@@ -223,26 +241,29 @@ type RolloutStatus struct {
 	// +kubebuilder:validation:MaxLength=512
 	WaitingFor string `json:"waitingFor,omitempty"`
 
-	// nextMaintenance is the earliest time at which a Cluster that waits for maintenance may change. It is absent if no
-	// Cluster waits, or if the time is not known.
+	// nextMaintenance is the earliest time at which a Cluster that waits for
+	// maintenance may change. It is absent if no Cluster waits, or if the time is
+	// not known.
 	// +optional
 	NextMaintenance metav1.Time `json:"nextMaintenance,omitempty,omitzero"`
 
-	// approval is the state of the approval. It is absent unless spec.rollout.approval is Required.
+	// approval is the state of the approval. It is absent unless
+	// spec.rollout.approval is Required.
 	// +optional
 	Approval *RolloutApproval `json:"approval,omitempty"`
 }
 
-// RolloutApproval is the state of the approval of a HelmOp revision. Its size does not depend on the number of
-// Clusters.
+// RolloutApproval is the state of the approval of a HelmOp revision. Its size
+// does not depend on the number of Clusters.
 type RolloutApproval struct {
-	// revision is the number of the HelmOp revision of the digest. It is the current HelmOp revision or, after a
-	// rollback or abort, the last known good HelmOp revision.
+	// revision is the number of the HelmOp revision of the digest. It is the
+	// current HelmOp revision or, after a rollback or abort, the last known good
+	// HelmOp revision.
 	Revision int64 `json:"revision"`
 
-	// digest is the digest to approve. If nothing waits for an approval, digest is the approved digest. The digest
-	// covers the inputs of the releases of all selected Clusters. The progress of the rollout does not change the
-	// digest.
+	// digest is the digest to approve. If nothing waits for an approval, digest is
+	// the approved digest. The digest covers the inputs of the releases of all
+	// selected Clusters. The progress of the rollout does not change the digest.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Digest string `json:"digest,omitempty"`
@@ -250,7 +271,8 @@ type RolloutApproval struct {
 	// approved is true if no release waits for an approval.
 	Approved bool `json:"approved"`
 
-	// waiting is the number of Clusters whose release will change after the approval of the digest.
+	// waiting is the number of Clusters whose release will change after the
+	// approval of the digest.
 	// +optional
 	Waiting int32 `json:"waiting,omitempty"`
 
@@ -259,30 +281,34 @@ type RolloutApproval struct {
 	ApprovedAt metav1.Time `json:"approvedAt,omitempty,omitzero"`
 }
 
-// ReleaseRollout is the HelmOp revision of a release, and why the release has this HelmOp revision.
+// ReleaseRollout is the HelmOp revision of a release, and why the release has
+// this HelmOp revision.
 type ReleaseRollout struct {
 	// revision is the number of the HelmOp revision.
 	Revision int64 `json:"revision"`
 
 	// reason says why the release has this HelmOp revision.
 	// - Joined: the Cluster is new.
-	// - Updated: the release had another HelmOp revision before, or HelmOp adopted the release from another owner.
-	// - Returned: the rollout of a newer HelmOp revision was rolled back or aborted.
+	// - Updated: the release had another HelmOp revision before, or HelmOp adopted
+	//   the release from another owner.
+	// - Returned: the rollout of a newer HelmOp revision was rolled back or
+	//   aborted.
 	// - Pinned: a user pinned the release to this HelmOp revision.
 	// +required
 	Reason ReleaseRolloutReason `json:"reason"`
 
-	// at is the time when a HelmOp revision last changed the desired state of the release. The soak time begins at this
-	// time or later.
+	// at is the time when a HelmOp revision last changed the desired state of the
+	// release. The soak time begins at this time or later.
 	// +optional
 	At metav1.Time `json:"at,omitempty,omitzero"`
 
-	// failedBefore is true if the release had failed before the rollout. The failure of this release does not count for
-	// maxFailures.
+	// failedBefore is true if the release had failed before the rollout. The
+	// failure of this release does not count for maxFailures.
 	// +optional
 	FailedBefore bool `json:"failedBefore,omitempty"`
 
-	// previous is the desired state of the release in the last known good revision.
+	// previous is the desired state of the release in the last known good
+	// revision.
 	// +optional
 	Previous *PreviousRevision `json:"previous,omitempty"`
 }
@@ -306,8 +332,8 @@ const (
 	ReleaseRolloutPinned ReleaseRolloutReason = "Pinned"
 )
 
-// PreviousRevision is the desired state of a release in another HelmOp revision. The HelmOpRevision contains the rest
-// of this state.
+// PreviousRevision is the desired state of a release in another HelmOp
+// revision. The HelmOpRevision contains the rest of this state.
 type PreviousRevision struct {
 	// revision is the number of the HelmOp revision.
 	Revision int64 `json:"revision"`
@@ -321,7 +347,8 @@ type PreviousRevision struct {
 	// +kubebuilder:validation:MaxLength=71
 	ValuesDigest string `json:"valuesDigest"`
 
-	// postRenderDigest is the digest of the rendered postRender. It is empty if there was no postRender.
+	// postRenderDigest is the digest of the rendered postRender. It is empty if
+	// there was no postRender.
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	PostRenderDigest string `json:"postRenderDigest,omitempty"`

@@ -16,8 +16,9 @@ const (
 	StorageTypeRegistry StorageType = "Registry"
 )
 
-// RecordStorage sets where HelmOp stores Helm's records of releases: the chart, values and manifest of each Helm
-// revision. It applies to new records. HelmOp does not move existing records: each record names its own place.
+// RecordStorage sets where HelmOp stores Helm's records of releases: the
+// chart, values and manifest of each Helm revision. It applies to new records.
+// HelmOp does not move existing records: each record names its own place.
 // +kubebuilder:validation:XValidation:rule="!has(self.formerURLs) || has(self.registry)",message="formerURLs needs registry: set registry, because HelmOp reads the former repositories with its credentials"
 type RecordStorage struct {
 	// type is the place of new records. Default: Registry if registry is set or the manager has a registry for records.
@@ -28,14 +29,16 @@ type RecordStorage struct {
 	// +optional
 	Type StorageType `json:"type,omitempty"`
 
-	// registry is the OCI registry for records of the type Registry. Default: the registry in the manager's flag
-	// --record-storage-url.
+	// registry is the OCI registry for records of the type Registry. Default: the
+	// registry in the manager's flag --record-storage-url.
 	// +optional
 	Registry *RecordRegistry `json:"registry,omitempty"`
 
-	// formerURLs are repositories that stored records before, in the same form as registry.url. HelmOp reads their
-	// records, and deletes records that are no longer needed, with the credentials of registry. HelmOp never sends
-	// requests to other repositories, even if a record in a workload cluster names another repository.
+	// formerURLs are repositories that stored records before, in the same form as
+	// registry.url. HelmOp reads their records, and deletes records that are no
+	// longer needed, with the credentials of registry. HelmOp never sends requests
+	// to other repositories, even if a record in a workload cluster names another
+	// repository.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
@@ -45,11 +48,13 @@ type RecordStorage struct {
 	FormerURLs []string `json:"formerURLs,omitempty"`
 }
 
-// RecordRegistry is a repository in an OCI registry that stores records of releases. Its credentials must allow pull
-// and push. If they do not allow delete, old records stay in the repository.
+// RecordRegistry is a repository in an OCI registry that stores records of
+// releases. Its credentials must allow pull and push. If they do not allow
+// delete, old records stay in the repository.
 // +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider == 'generic' || !has(self.insecure) || !self.insecure",message="provider and insecure cannot be set together: remove one of them, because HelmOp does not send the manager's identity without TLS"
 type RecordRegistry struct {
-	// url is the address of the repository, without tag and digest: oci://<host>[:<port>]/<path>. Example:
+	// url is the address of the repository, without tag and digest:
+	// oci://<host>[:<port>]/<path>. Example:
 	// oci://registry.example.com/helmop/records.
 	// +required
 	// +kubebuilder:validation:MinLength=8
@@ -58,22 +63,25 @@ type RecordRegistry struct {
 	// +kubebuilder:validation:XValidation:rule="self.substring(6).matches('^[A-Za-z0-9.:_\\\\[\\\\]-]+/[a-z0-9]+([._/-]+[a-z0-9]+)*$')",message="url must be oci://<host>[:<port>]/<path>, with the path in lower case and without credentials, tag, digest or trailing slash"
 	URL string `json:"url"`
 
-	// secretRef names a Secret of type kubernetes.io/dockerconfigjson with credentials for the registry, as in
-	// spec.source.secretRef. The credentials stay in the management cluster.
+	// secretRef names a Secret of type kubernetes.io/dockerconfigjson with
+	// credentials for the registry, as in spec.source.secretRef. The credentials
+	// stay in the management cluster.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 
-	// provider is the cloud of the registry, as in spec.source.provider. Default: generic.
+	// provider is the cloud of the registry, as in spec.source.provider. Default:
+	// generic.
 	// +optional
 	// +kubebuilder:default=generic
 	Provider RegistryProvider `json:"provider,omitempty"`
 
-	// certSecretRef names a Secret with certificates of certificate authorities and a client certificate, as in
-	// spec.source.certSecretRef.
+	// certSecretRef names a Secret with certificates of certificate authorities
+	// and a client certificate, as in spec.source.certSecretRef.
 	// +optional
 	CertSecretRef *SecretReference `json:"certSecretRef,omitempty"`
 
-	// proxySecretRef names a Secret with the proxy for requests to the registry, as in spec.source.proxySecretRef.
+	// proxySecretRef names a Secret with the proxy for requests to the registry,
+	// as in spec.source.proxySecretRef.
 	// +optional
 	ProxySecretRef *SecretReference `json:"proxySecretRef,omitempty"`
 
