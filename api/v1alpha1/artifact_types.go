@@ -22,10 +22,10 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider == 'generic' || !has(self.insecure) || !self.insecure",message="provider and insecure cannot be set together: remove one of them, because HelmOp does not send the manager's identity without TLS"
 type ArtifactSource struct {
 	// url is the address of the repository:
-	// - oci://<host>[:<port>]/<path> is a repository of an OCI registry, without tag and digest. Example:
-	//   oci://registry.example.com/charts/cni.
-	// - https://<host>[:<port>]/<path> is a Helm chart repository, as in "helm repo add". Set chart, too. http:// is
-	//   possible only with insecure.
+	// - oci://<host>[:<port>]/<path> is a repository of an OCI registry, without
+	//   tag and digest. Example: oci://registry.example.com/charts/cni.
+	// - https://<host>[:<port>]/<path> is a Helm chart repository, as in "helm
+	//   repo add". Set chart, too. http:// is possible only with insecure.
 	// +required
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=512
@@ -213,11 +213,12 @@ type Verification struct {
 	Provider VerificationProvider `json:"provider,omitempty"`
 
 	// secretRef names a Secret with the keys or certificates to trust.
-	// - cosign: public keys (PEM) in keys that end with .pub. One valid signature by any of these public keys is
-	//   enough.
-	// - notation: the trust policy in the key trustpolicy.json, and certificates (PEM) in keys that end with .crt or
-	//   .pem.
-	// - HelmProvenance: OpenPGP public keys, binary or armored, in keys that end with .gpg, .pgp or .asc.
+	// - cosign: public keys (PEM) in keys that end with .pub. One valid signature
+	//   by any of these public keys is enough.
+	// - notation: the trust policy in the key trustpolicy.json, and certificates
+	//   (PEM) in keys that end with .crt or .pem.
+	// - HelmProvenance: OpenPGP public keys, binary or armored, in keys that end
+	//   with .gpg, .pgp or .asc.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 
@@ -322,11 +323,14 @@ type ArtifactReference struct {
 	// +kubebuilder:validation:MaxLength=256
 	Semver string `json:"semver,omitempty"`
 
-	// tagFilter is a regular expression (RE2). HelmOp ignores tags that do not match. The expression may match any part
-	// of a tag: use ^ and $ to match the whole tag. Example: "^main-[0-9]+$".
-	// - With semver: HelmOp uses the highest version in the range, among the matching tags.
-	// - Without semver: HelmOp uses the highest version among the matching tags. If no matching tag is a version,
-	//   HelmOp uses the last tag in natural order: main-10 comes after main-9.
+	// tagFilter is a regular expression (RE2). HelmOp ignores tags that do not
+	// match. The expression may match any part of a tag: use ^ and $ to match the
+	// whole tag. Example: "^main-[0-9]+$".
+	// - With semver: HelmOp uses the highest version in the range, among the
+	//   matching tags.
+	// - Without semver: HelmOp uses the highest version among the matching tags.
+	//   If no matching tag is a version, HelmOp uses the last tag in natural
+	//   order: main-10 comes after main-9.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -430,7 +434,7 @@ type ArtifactStatus struct {
 }
 
 // Provenance contains the annotations of an artifact about its origin. HelmOp
-// truncates a value that is longer than its field allows.
+// truncates a value that is too long for its field.
 type Provenance struct {
 	// source is the URL of the source code, from the annotation
 	// org.opencontainers.image.source.

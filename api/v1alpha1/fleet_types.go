@@ -198,10 +198,11 @@ type ClusterOptions struct {
 	// This also deletes load balancers and volumes that the release created.
 	// HelmOp pauses the Cluster until the release is uninstalled, because Cluster
 	// API has no other way to hold the deletion of every Cluster.
+	// beforeClusterDelete has no effect for Clusters in other namespaces than the
+	// HelmOp.
 	//
-	// Default: HelmOp deletes the HelmOpRelease of a deleted Cluster and sends no
-	// request to the workload cluster. This is always so for Clusters in other
-	// namespaces than the HelmOp.
+	// Default: HelmOp deletes the HelmOpRelease and sends no request to the
+	// workload cluster.
 	// +optional
 	BeforeClusterDelete *BeforeClusterDelete `json:"beforeClusterDelete,omitempty"`
 }

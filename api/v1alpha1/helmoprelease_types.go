@@ -228,9 +228,9 @@ type HealthStatus struct {
 	// +optional
 	Deployed bool `json:"deployed,omitempty"`
 
-	// failed is true if the manager has observed the Helm revision since its
-	// deployment, and the Helm revision became unhealthy without having been
-	// healthy.
+	// failed is true if the Helm revision became unhealthy and had never been
+	// healthy before. It is set only if the manager has observed the Helm revision
+	// since its deployment.
 	// +optional
 	Failed bool `json:"failed,omitempty"`
 

@@ -55,10 +55,11 @@ type Maintenance struct {
 	// +kubebuilder:validation:MaxLength=256
 	Veto string `json:"veto,omitempty"`
 
-	// includes lists more kinds of changes that wait. Default: these changes do not wait.
+	// includes lists more kinds of changes that wait. Default: these changes do
+	// not wait.
 	// - Installation: the first installation in a new Cluster.
-	// - Rollback: the return to the last known good HelmOp revision, the pin of a release by a user, and the
-	//   remediation of a failed upgrade.
+	// - Rollback: the return to the last known good HelmOp revision, the pin of a
+	//   release by a user, and the remediation of a failed upgrade.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=2

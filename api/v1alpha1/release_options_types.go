@@ -8,10 +8,12 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // ReleaseOptions are the options for the installation, upgrade, rollback,
 // tests, health and uninstallation of a release.
 type ReleaseOptions struct {
-	// reconcileStrategy sets how long HelmOp manages a release. Default: Continuous.
+	// reconcileStrategy sets how long HelmOp manages a release. Default:
+	// Continuous.
 	// - Continuous: HelmOp keeps the release in its desired state.
-	// - InstallOnce: HelmOp installs the release once in each Cluster, until the release is Ready. After that, HelmOp
-	//   does not upgrade, check, correct or roll back the release. If a Cluster is re-created, HelmOp installs the
+	// - InstallOnce: HelmOp installs the release once in each Cluster, until the
+	//   release is Ready. After that, HelmOp does not upgrade, check, correct or
+	//   roll back the release. If a Cluster is re-created, HelmOp installs the
 	//   release again. For deletions, deletionPolicy applies.
 	// +optional
 	ReconcileStrategy ReconcileStrategy `json:"reconcileStrategy,omitempty"`
@@ -170,11 +172,13 @@ type InstallOptions struct {
 	// +optional
 	TakeOwnership *bool `json:"takeOwnership,omitempty"`
 
-	// adoption sets how takeOwnership adopts a release of another owner. If the chart, the values and the options are
-	// the same as in the existing release, HelmOp always adopts the release without a new Helm revision. Otherwise:
+	// adoption sets how takeOwnership adopts a release of another owner. If the
+	// chart, the values and the options are the same as in the existing release,
+	// HelmOp always adopts the release without a new Helm revision. Otherwise:
 	// - Upgrade: HelmOp adopts and upgrades the release.
-	// - WhenUnchanged: HelmOp does not change the release. The message of the reason AdoptionWouldChange lists the
-	//   differences. HelmOp adopts the release when there are no differences any more.
+	// - WhenUnchanged: HelmOp does not change the release. The message of the
+	//   reason AdoptionWouldChange lists the differences. HelmOp adopts the
+	//   release when there are no differences any more.
 	//
 	// Default: Upgrade. A change of adoption alone does not upgrade releases.
 	// +optional
@@ -224,10 +228,12 @@ type InstallRemediation struct {
 	// +kubebuilder:validation:Maximum=1000
 	Retries *int32 `json:"retries,omitempty"`
 
-	// strategy sets what HelmOp does after a failed installation, before it retries. Default: Retry.
-	// - Retry: HelmOp keeps the installed objects. The next attempt installs the missing objects.
-	// - Uninstall: HelmOp uninstalls the failed installation first. After the last attempt, HelmOp keeps the failed
-	//   installation for inspection.
+	// strategy sets what HelmOp does after a failed installation, before it
+	// retries. Default: Retry.
+	// - Retry: HelmOp keeps the installed objects. The next attempt installs the
+	//   missing objects.
+	// - Uninstall: HelmOp uninstalls the failed installation first. After the last
+	//   attempt, HelmOp keeps the failed installation for inspection.
 	// +optional
 	Strategy InstallRemediationStrategy `json:"strategy,omitempty"`
 }
@@ -259,10 +265,13 @@ type UpgradeRemediation struct {
 	// +kubebuilder:validation:Maximum=1000
 	Retries *int32 `json:"retries,omitempty"`
 
-	// strategy sets what HelmOp does after a failed upgrade, before it retries. Default: Retry.
-	// - Retry: HelmOp keeps the upgraded objects. The next attempt upgrades the other objects.
-	// - Rollback: HelmOp rolls back to the last known good Helm revision after each failed attempt. An upgrade also
-	//   fails if the release does not become healthy or its tests fail. This is the same as "helm upgrade --atomic".
+	// strategy sets what HelmOp does after a failed upgrade, before it retries.
+	// Default: Retry.
+	// - Retry: HelmOp keeps the upgraded objects. The next attempt upgrades the
+	//   other objects.
+	// - Rollback: HelmOp rolls back to the last known good Helm revision after
+	//   each failed attempt. An upgrade also fails if the release does not become
+	//   healthy or its tests fail. This is the same as "helm upgrade --atomic".
 	// +optional
 	Strategy UpgradeRemediationStrategy `json:"strategy,omitempty"`
 }
@@ -332,15 +341,17 @@ type UpgradeOptions struct {
 	// +kubebuilder:validation:Maximum=1000
 	MaxHistory *int32 `json:"maxHistory,omitempty"`
 
-	// valuesPolicy sets what HelmOp does with the values of the previous Helm revision. Default: Reset.
+	// valuesPolicy sets what HelmOp does with the values of the previous Helm
+	// revision. Default: Reset.
 	// - Reset: HelmOp uses only the desired values.
-	// - Reuse: HelmOp merges the desired values over all values of the previous Helm revision, also over the defaults
-	//   of its chart.
-	// - ResetThenReuse: HelmOp merges the desired values over the user-supplied values of the previous Helm revision,
-	//   and the result over the defaults of the new chart.
+	// - Reuse: HelmOp merges the desired values over all values of the previous
+	//   Helm revision, also over the defaults of its chart.
+	// - ResetThenReuse: HelmOp merges the desired values over the user-supplied
+	//   values of the previous Helm revision, and the result over the defaults of
+	//   the new chart.
 	//
-	// Reuse and ResetThenReuse help to adopt a release that was installed by hand. The result depends on the history of
-	// the release in each Cluster.
+	// Reuse and ResetThenReuse help to adopt a release that was installed by hand.
+	// The result depends on the history of the release in each Cluster.
 	// +optional
 	ValuesPolicy ValuesPolicy `json:"valuesPolicy,omitempty"`
 

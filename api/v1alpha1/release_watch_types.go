@@ -21,8 +21,9 @@ const (
 // also runs.
 type TestOptions struct {
 	// mode sets whether HelmOp runs the tests. Default: Disabled.
-	// - Enabled: HelmOp runs the tests after each installation and upgrade, when the release is healthy or after
-	//   health.timeout. With health.mode Disabled, HelmOp runs the tests at once.
+	// - Enabled: HelmOp runs the tests after each installation and upgrade, when
+	//   the release is healthy or after health.timeout. With health.mode Disabled,
+	//   HelmOp runs the tests at once.
 	// - Disabled: HelmOp does not run the tests.
 	// +optional
 	Mode TestMode `json:"mode,omitempty"`

@@ -71,23 +71,29 @@ type Rollout struct {
 	MaxFailures *intstr.IntOrString `json:"maxFailures,omitempty"`
 
 	// onFailure sets what HelmOp does when maxFailures is reached. Default: Pause.
-	// - Pause: HelmOp stops the rollout and does not change any Cluster. The rollout continues when the spec changes or
-	//   the annotation addons.cluster.x-k8s.io/rollout-continue is set.
-	// - Rollback: HelmOp returns every Cluster with the new HelmOp revision to the last known good revision. The
-	//   Clusters stay there until the spec changes.
+	// - Pause: HelmOp stops the rollout and does not change any Cluster. The
+	//   rollout continues when the spec changes or the annotation
+	//   addons.cluster.x-k8s.io/rollout-continue is set.
+	// - Rollback: HelmOp returns every Cluster with the new HelmOp revision to the
+	//   last known good revision. The Clusters stay there until the spec changes.
 	// +optional
 	// +kubebuilder:default=Pause
 	OnFailure RolloutFailureAction `json:"onFailure,omitempty"`
 
-	// approval sets whether a user must approve a HelmOp revision before its rollout. Default: None.
-	// - None: no approval is needed. If something waits for an approval, it continues.
-	// - Required: no Cluster gets a new HelmOp revision until a user approves the digest in status.rollout.approval. To
-	//   approve, use "kubectl helmop approve" or the annotation addons.cluster.x-k8s.io/rollout-approve.
+	// approval sets whether a user must approve a HelmOp revision before its
+	// rollout. Default: None.
+	// - None: no approval is needed. If something waits for an approval, it
+	//   continues.
+	// - Required: no Cluster gets a new HelmOp revision until a user approves the
+	//   digest in status.rollout.approval. To approve, use "kubectl helmop
+	//   approve" or the annotation addons.cluster.x-k8s.io/rollout-approve.
 	//
-	// The digest covers the inputs of the release of every selected Cluster: the chart, the rendered values and
-	// postRender, the options, the name and the namespace. If the inputs of a release change later, only this release
-	// waits for an approval of the new digest. A Cluster without a release gets the approved HelmOp revision without
-	// another approval. A return to the last known good revision, a retry, a correction of drift and a deletion need no
+	// The digest covers the inputs of the release of every selected Cluster: the
+	// chart, the rendered values and postRender, the options, the name and the
+	// namespace. If the inputs of a release change later, only this release waits
+	// for an approval of the new digest. A Cluster without a release gets the
+	// approved HelmOp revision without another approval. A return to the last
+	// known good revision, a retry, a correction of drift and a deletion need no
 	// approval.
 	// +optional
 	Approval ApprovalPolicy `json:"approval,omitempty"`
@@ -149,10 +155,12 @@ type Wave struct {
 	// +kubebuilder:validation:Maximum=2592000
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 
-	// promotion sets how the next wave begins after this wave is done. Default: Automatic.
+	// promotion sets how the next wave begins after this wave is done. Default:
+	// Automatic.
 	// - Automatic: the next wave begins at once.
-	// - Manual: the next wave begins when a user sets the annotation addons.cluster.x-k8s.io/rollout-promote to <HelmOp
-	//   revision>/<name of this wave>. Example: "7/canary".
+	// - Manual: the next wave begins when a user sets the annotation
+	//   addons.cluster.x-k8s.io/rollout-promote to <HelmOp revision>/<name of this
+	//   wave>. Example: "7/canary".
 	// +optional
 	// +kubebuilder:default=Automatic
 	Promotion WavePromotion `json:"promotion,omitempty"`

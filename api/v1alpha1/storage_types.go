@@ -21,10 +21,10 @@ const (
 // HelmOp does not move existing records: each record names its own place.
 // +kubebuilder:validation:XValidation:rule="!has(self.formerURLs) || has(self.registry)",message="formerURLs needs registry: set registry, because HelmOp reads the former repositories with its credentials"
 type RecordStorage struct {
-	// type is the place of new records. Default: Registry if registry is set or the manager has a registry for records.
-	// Otherwise Cluster.
-	// - Cluster: Secrets of the workload cluster. HelmOp then uses registry only to read records that are already in
-	//   the registry.
+	// type is the place of new records. Default: Registry if registry is set or
+	// the manager has a registry for records. Otherwise Cluster.
+	// - Cluster: Secrets of the workload cluster. HelmOp then uses registry only
+	//   to read records that are already in the registry.
 	// - Registry: an OCI registry, encrypted.
 	// +optional
 	Type StorageType `json:"type,omitempty"`
