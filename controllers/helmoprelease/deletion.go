@@ -94,7 +94,8 @@ func (r *Reconciler) orphanIfConfigured(_ context.Context, p *releasePass) (*ctr
 func (r *Reconciler) orphan(scope *releaseScope, eventType, cause string) ctrl.Result {
 	release := scope.release
 	r.event(scope, eventType, addonsv1.OrphanedEvent, "Orphan", fmt.Sprintf(
-		"Orphaned release %s in Cluster %s: %s. The release stays installed", describe(release), apiutil.ClusterTitle(release), cause))
+		"Orphaned release %s in Cluster %s: %s. The release stays installed", describe(release),
+		apiutil.ClusterTitle(release), cause))
 	return removeFinalizer(release)
 }
 

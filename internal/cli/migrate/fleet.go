@@ -375,8 +375,8 @@ func (fleetTool) checkGone(ctx context.Context, c *kube.Client, item *migrate.It
 		return nil
 	}
 	return fmt.Errorf("%s exists again: HelmOp and Fleet would both change the releases, so the HelmOp stays "+
-		"paused; stop the client that creates the object, set spec.keepResources in %s, wait until Fleet is ready, delete it, and "+
-		"repeat the command", found, ref)
+		"paused; stop the client that creates the object, set spec.keepResources in %s, wait until Fleet is ready, "+
+		"delete it, and repeat the command", found, ref)
 }
 
 // awaitForgotten waits until the agents of Fleet have deleted their records. HelmOp could install the chart before, but
