@@ -189,8 +189,10 @@ type ClusterOptions struct {
 	// beforeClusterUpgrade holds Kubernetes upgrades of Clusters with a
 	// ClusterClass until the release is ready for the new version, see
 	// refsByKubernetesVersion. HelmOp uses the before-upgrade annotation of
-	// Cluster API. HelmOp does not hold upgrades of Clusters in other namespaces
-	// than the HelmOp. Default: upgrades are not held.
+	// Cluster API. In an upgrade over several minor versions, HelmOp prepares the
+	// release for one step after the other. HelmOp does not hold upgrades of
+	// Clusters in other namespaces than the HelmOp. Default: upgrades are not
+	// held.
 	// +optional
 	BeforeClusterUpgrade *BeforeClusterUpgrade `json:"beforeClusterUpgrade,omitempty"`
 

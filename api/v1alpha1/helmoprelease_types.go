@@ -52,8 +52,9 @@ type HelmOpReleaseSpec struct {
 	Rollout *ReleaseRollout `json:"rollout,omitempty"`
 
 	// kubernetesVersion is the Kubernetes version for which HelmOp selected the
-	// artifact. Before a Kubernetes upgrade, it is the version after the upgrade.
-	// It is empty unless beforeClusterUpgrade is set.
+	// artifact. Before a Kubernetes upgrade, it is the version after the upgrade
+	// or, in an upgrade over several minor versions, after the next step. It is
+	// empty unless beforeClusterUpgrade is set.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
