@@ -11,7 +11,7 @@ const (
 	// ClusterKindCluster is a Cluster of Cluster API.
 	ClusterKindCluster ClusterKind = "Cluster"
 
-	// ClusterKindManagementCluster is the cluster that the object itself is in.
+	// ClusterKindManagementCluster is the cluster that contains the object itself.
 	ClusterKindManagementCluster ClusterKind = "ManagementCluster"
 )
 
@@ -21,12 +21,13 @@ type ClusterReference struct {
 	// +optional
 	Kind ClusterKind `json:"kind,omitempty"`
 
-	// namespace of the Cluster. Default: that of this object.
+	// namespace of the Cluster. Default: the namespace of the object that contains
+	// this reference.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
 
-	// name of the Cluster; "management-cluster" for the management cluster.
+	// name of the Cluster. For the management cluster, it is "management-cluster".
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

@@ -10,57 +10,60 @@ const (
 	// HelmOpReleaseFinalizer keeps a HelmOpRelease until its release is uninstalled or orphaned.
 	HelmOpReleaseFinalizer = "addons.cluster.x-k8s.io/helmoprelease"
 
-	// ResolveRequestedAtAnnotation on a HelmOp asks to resolve its source now, whenever its value changes. Any value will
-	// do, a time is customary.
+	// ResolveRequestedAtAnnotation on a HelmOp requests a lookup of its source. HelmOp looks up the source whenever the
+	// value changes. The value can be any text, usually a time.
 	ResolveRequestedAtAnnotation = "addons.cluster.x-k8s.io/resolve-requested-at"
 
-	// RetryRequestedAtAnnotation on a HelmOp, or on one of its HelmOpReleases, asks to try failed and stalled releases
-	// again now, with a fresh budget, whenever its value changes. Any value will do, a time is customary.
+	// RetryRequestedAtAnnotation on a HelmOp, or on one of its HelmOpReleases, requests a retry of failed and stalled
+	// releases. HelmOp retries whenever the value changes, and counts failed attempts from 0 again. The value can be any
+	// text, usually a time.
 	RetryRequestedAtAnnotation = "addons.cluster.x-k8s.io/retry-requested-at"
 
-	// RolloutPromoteAnnotation on a HelmOp lets the wave after the one that it names begin: "<HelmOp revision>/<wave>",
-	// for example "7/canary". It holds for this HelmOp revision only, and also for the waves before this wave.
+	// RolloutPromoteAnnotation on a HelmOp promotes a wave, so that the next wave begins. The value is "<HelmOp
+	// revision>/<wave>", for example "7/canary". It applies only to this HelmOp revision, and also promotes all earlier
+	// waves.
 	RolloutPromoteAnnotation = "addons.cluster.x-k8s.io/rollout-promote"
 
-	// RolloutContinueAnnotation on a HelmOp lets a rollout go on that its failure budget has paused: the number of the
-	// revision, for example "7". The failures so far are not counted any more. To continue once more, give it another
-	// value that begins with the number and a slash: "7/2".
+	// RolloutContinueAnnotation on a HelmOp continues a rollout that maxFailures has paused. The value is the number of
+	// the HelmOp revision, for example "7". The failures so far no longer count. To continue the rollout again, add a
+	// slash and another text: "7/2".
 	RolloutContinueAnnotation = "addons.cluster.x-k8s.io/rollout-continue"
 
-	// RolloutAbortAnnotation on a HelmOp ends the rollout of the HelmOp revision whose number it has, for example "7":
-	// every Cluster that took it returns to the last good revision, and stays there until the spec changes.
+	// RolloutAbortAnnotation on a HelmOp aborts the rollout of a HelmOp revision. The value is the number of the HelmOp
+	// revision, for example "7". Every Cluster with this HelmOp revision returns to the last known good revision and stays
+	// there until the spec changes.
 	RolloutAbortAnnotation = "addons.cluster.x-k8s.io/rollout-abort"
 
-	// RolloutApproveAnnotation on a HelmOp approves what waits for an approval, see spec.rollout.approval:
-	// "<HelmOp revision>/<digest>", for example "7/5e8d1f0a9b3c4d2e8f7061a2b3c4d5e6". Both are in
-	// status.rollout.approval. If the digest is not the present one, nothing is approved.
+	// RolloutApproveAnnotation on a HelmOp approves a digest, see spec.rollout.approval. The value is "<HelmOp
+	// revision>/<digest>", for example "7/5e8d1f0a9b3c4d2e8f7061a2b3c4d5e6". Both parts are in status.rollout.approval. If
+	// the digest is not the present digest, the annotation approves nothing.
 	RolloutApproveAnnotation = "addons.cluster.x-k8s.io/rollout-approve"
 
-	// PinnedRevisionAnnotation on a HelmOpRelease pins the release to the HelmOp revision whose number it has, for example
-	// "6". The Cluster leaves the rollouts of the HelmOp and stays with this HelmOp revision until the annotation is
-	// removed. The HelmOp revision must still exist, and must have the same release name and namespace in the Cluster. If
-	// spec.rollout.approval is Required, it must have been rolled out completely before or be approved for this release.
-	// Otherwise, the release keeps the HelmOp revision that it has, and status.failures of the HelmOp has the cause.
+	// PinnedRevisionAnnotation on a HelmOpRelease pins the release to a HelmOp revision. The value is the number of the
+	// HelmOp revision, for example "6". The Cluster takes no part in rollouts until the annotation is removed. The HelmOp
+	// revision must exist, and must have the same release name and namespace in the Cluster. If spec.rollout.approval is
+	// Required, the rollout of the HelmOp revision must have been complete, or the HelmOp revision must be approved for
+	// this release. Otherwise, the release keeps its HelmOp revision, and status.failures of the HelmOp has the cause.
 	PinnedRevisionAnnotation = "addons.cluster.x-k8s.io/pinned-revision"
 
-	// ConfirmDeletionsAnnotation on a HelmOp confirms deletions that wait for it, see spec.maxDeletions. Its value is that
-	// of status.deletions.confirmation and, for the objects of a release in the management cluster, the value that the
-	// condition Ready of its HelmOpRelease names. A value that is not, or no longer, the expected one confirms nothing.
+	// ConfirmDeletionsAnnotation on a HelmOp confirms waiting deletions, see spec.maxDeletions. The value is
+	// status.deletions.confirmation or, for the objects of a release in the management cluster, the value in the condition
+	// Ready of its HelmOpRelease. Another value confirms nothing.
 	ConfirmDeletionsAnnotation = "addons.cluster.x-k8s.io/confirm-deletions"
 
-	// OrphanAnnotation on a HelmOpRelease leaves the release in its cluster as it is when the HelmOpRelease is deleted,
-	// whatever the deletionPolicy. The HelmOp sets it to "true" when it is deleted with the propagation policy Orphan.
+	// OrphanAnnotation with the value "true", on a HelmOpRelease, leaves the release installed when the HelmOpRelease is
+	// deleted, with every deletionPolicy. A HelmOp that is deleted with the propagation policy Orphan sets the annotation.
 	OrphanAnnotation = "addons.cluster.x-k8s.io/orphan"
 
-	// DeletionAdmittedAnnotation on a HelmOpRelease that is being deleted means that its release may be uninstalled. A
-	// HelmOp that is being deleted sets it to "true" within the limits of spec.rollout, also if another client deleted the
-	// HelmOpRelease. Without limits it is not needed.
+	// DeletionAdmittedAnnotation with the value "true", on a HelmOpRelease under deletion, allows the uninstallation of
+	// its release. A HelmOp under deletion sets the annotation within the limits of spec.rollout, also if another client
+	// deleted the HelmOpRelease. Without limits, HelmOp does not need the annotation.
 	DeletionAdmittedAnnotation = "addons.cluster.x-k8s.io/deletion-admitted"
 
-	// DeletionHoldAnnotation on a Cluster that is being deleted means that its deletion waits until releases are
-	// uninstalled, see spec.beforeClusterDelete. Its value is the time since when, in RFC 3339; "over"; or "paused"
-	// while a user pauses the Cluster by the paused annotation. While the deletion waits, HelmOp has set spec.paused of
-	// the Cluster, unless Cluster API waits for the Runtime Extension of HelmOp.
+	// DeletionHoldAnnotation on a Cluster under deletion holds the deletion until releases are uninstalled, see
+	// spec.beforeClusterDelete. The value is the start of the hold in RFC 3339, "over", or "paused" while the paused
+	// annotation of a user pauses the Cluster. While HelmOp holds the deletion, HelmOp sets spec.paused of the Cluster.
+	// With the Runtime Extension of HelmOp, Cluster API waits without the pause.
 	DeletionHoldAnnotation = "addons.cluster.x-k8s.io/deletion-hold"
 
 	// UpgradeReleasedAnnotationPrefix begins the names of annotations on a Cluster. Each has the Kubernetes version
@@ -75,19 +78,21 @@ const (
 	UpgradeStepAnnotationPrefix    = "upgrade-step.addons.cluster.x-k8s.io"
 	UpgradeWorkersAnnotationPrefix = "upgrade-workers.addons.cluster.x-k8s.io"
 
-	// ReplacedByRevisionAnnotation on a HelmOpRelease under deletion has the number of the HelmOp revision in which the
-	// release has another name or namespace in the Cluster. The HelmOp sets it. If a HelmOpRelease without it is
-	// deleted while the HelmOp selects the Cluster, the HelmOp creates the HelmOpRelease again and does not touch the
-	// release.
+	// ReplacedByRevisionAnnotation on a HelmOpRelease under deletion has the number of the HelmOp revision that gives the
+	// release another name or namespace in the Cluster. HelmOp sets the annotation. If a HelmOpRelease without the
+	// annotation is deleted while the HelmOp selects the Cluster, HelmOp creates the HelmOpRelease again and does not
+	// change the release.
 	ReplacedByRevisionAnnotation = "addons.cluster.x-k8s.io/replaced-by-revision"
 
-	// ManagementClusterAnnotation on a HelmOpRelease has the UID of the namespace kube-system of the management cluster
-	// whose manager serves it. Where it names another one, the object was moved or restored from there: the manager takes
-	// over the records of the release in the workload cluster that name that one, and then writes its own.
+	// ManagementClusterAnnotation on a HelmOpRelease identifies its management cluster: the value is the UID of the
+	// namespace kube-system. Another UID means that the object was moved or restored from another management cluster. The
+	// manager then takes over the records of the release in the workload cluster that have this other UID. After that, the
+	// manager writes its own UID into the annotation.
 	ManagementClusterAnnotation = "addons.cluster.x-k8s.io/management-cluster"
 
 	// InstalledOnceAnnotation with the value "true", on a HelmOpRelease with the reconcileStrategy InstallOnce, means that
-	// the release was installed and Ready once. The manager writes it, and then does nothing for the release any more.
+	// the release was installed and Ready once. The manager writes the annotation. After that, the manager does not change
+	// the release.
 	InstalledOnceAnnotation = "addons.cluster.x-k8s.io/installed-once"
 
 	// ReleaseNameAnnotationPrefix begins the names of annotations on a Cluster. After a slash follows the name of a
@@ -104,47 +109,46 @@ const (
 	// from: "<kind>/<namespace>/<name>".
 	MigratedFromAnnotation = "addons.cluster.x-k8s.io/migrated-from"
 
-	// MigrationAnnotation on an object of another tool has the step of its migration and the name of its HelmOp: "Paused
-	// calico" until its releases are adopted, then "Detaching calico". With --undo it is "Returning calico". A HelmOp that
-	// replaces one of Fleet has "Installing calico" until its releases are installed. The command "kubectl helmop migrate"
-	// sets the annotation.
+	// MigrationAnnotation on an object of another tool has the step of its migration and the name of its HelmOp. The value
+	// is "Paused calico" until HelmOp has adopted the releases, then "Detaching calico". With --undo, the value is
+	// "Returning calico". A HelmOp that replaces a HelmOp of Fleet has the value "Installing calico" until its releases
+	// are installed. The command "kubectl helmop migrate" sets the annotation.
 	MigrationAnnotation = "addons.cluster.x-k8s.io/migration"
 
 	// MigrationKeptAnnotation with the value "true", on a HelmOp of Fleet, means that "kubectl helmop migrate" has set its
 	// spec.keepResources. With --undo, the command removes both.
 	MigrationKeptAnnotation = "addons.cluster.x-k8s.io/migration-kept"
 
-	// MigrationSourceAnnotation on a HelmOp that replaces one of Fleet has what the HelmOp was made from:
-	// "<generation>/<Clusters>" with the metadata.generation of Fleet's HelmOp during the migration, and the number of
-	// Clusters with a release. The command "kubectl helmop migrate" sets and checks the annotation.
+	// MigrationSourceAnnotation on a HelmOp that replaces a HelmOp of Fleet has the state of the HelmOp of Fleet at the
+	// migration: "<generation>/<Clusters>". The parts are its metadata.generation and the number of Clusters with a
+	// release. The command "kubectl helmop migrate" sets and checks the annotation.
 	MigrationSourceAnnotation = "addons.cluster.x-k8s.io/migration-source"
 
-	// DriftDetectionAnnotation with the value "Disabled", on an object in a workload cluster or on the object in its
-	// chart, leaves that object out of drift detection.
+	// DriftDetectionAnnotation with the value "Disabled" excludes an object from drift detection. A user sets the
+	// annotation on the object in the workload cluster, or on the object in the chart.
 	DriftDetectionAnnotation = "addons.cluster.x-k8s.io/drift-detection"
 
 	// HelmOpNameLabel is set on a HelmOpRelease and names the HelmOp that it belongs to. A name of more than
 	// 63 characters is shortened and ends with a hash.
 	HelmOpNameLabel = "addons.cluster.x-k8s.io/helmop-name"
 
-	// ShardLabel on a HelmOp and on a Cluster names the shard that they are of. The manager that is started with --shard
-	// and this name serves them; what has no such label is served by the manager without the flag. A HelmOp has releases
-	// in Clusters of its own shard only. HelmOpReleases and HelmOpRevisions have the label of their HelmOp. A release
-	// whose Cluster is of another shard than its HelmOp is left alone until both are of the same, so what is relabelled
-	// first does not matter.
+	// ShardLabel on a HelmOp and on a Cluster names their shard. The manager with this name in its flag --shard serves
+	// them. The manager without the flag serves objects without the label. A HelmOp installs releases only in Clusters of
+	// its shard. HelmOpReleases and HelmOpRevisions have the label of their HelmOp. While a HelmOp and a Cluster have
+	// different shards, HelmOp does not change the release. So a user can change the labels in any order.
 	ShardLabel = "addons.cluster.x-k8s.io/shard"
 )
 
-// SecretReference names a Secret in the namespace of the object that refers to it.
+// SecretReference names a Secret in the same namespace as the object.
 type SecretReference struct {
-	// name of the Secret.
+	// name of the Secret. The Secret must be in the same namespace as this object.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 }
 
-// DeletionPolicy is what happens to a release that HelmOp no longer manages.
+// DeletionPolicy sets what happens to a release that HelmOp no longer manages.
 // +kubebuilder:validation:Enum=Uninstall;Orphan
 type DeletionPolicy string
 
@@ -152,6 +156,6 @@ const (
 	// DeletionPolicyUninstall uninstalls the release.
 	DeletionPolicyUninstall DeletionPolicy = "Uninstall"
 
-	// DeletionPolicyOrphan leaves the release in the workload cluster as it is.
+	// DeletionPolicyOrphan leaves the release installed in the workload cluster.
 	DeletionPolicyOrphan DeletionPolicy = "Orphan"
 )

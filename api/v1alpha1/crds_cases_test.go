@@ -65,12 +65,13 @@ const (
 
 // Messages of rules that several cases break.
 const (
-	oneTarget   = "exactly one of clusterSelector and managementCluster must be set"
-	exactlyOne  = "exactly one of tag, digest and semver must be set"
-	urlScheme   = "url must start with oci://"
-	urlForm     = "url must name a repository, oci://<host>[:<port>]/<path>, without tag, digest or trailing slash"
+	oneTarget  = "exactly one of clusterSelector and managementCluster must be set"
+	exactlyOne = "exactly one of tag, digest and semver must be set"
+	urlScheme  = "url must start with oci://"
+	urlForm    = "url must be oci://<host>[:<port>]/<path>, with the path in lower case and without credentials, tag, " +
+		"digest or trailing slash"
 	tagForm     = "tag must consist of letters, digits, '.', '_', '-' and '+'"
-	digestForm  = "digest must be sha256: and 64 hexadecimal digits"
+	digestForm  = "digest must be sha256: followed by 64 hexadecimal digits"
 	intervalMsg = "interval must be at least 1s and at most 720h"
 	objectName  = "must be the name of an object"
 	timeoutMsg  = "timeout must be more than 0s and at most 1h"
@@ -89,17 +90,17 @@ var (
 		{name: "an empty service account", path: "spec.managementCluster.impersonateServiceAccountName", value: "",
 			message: "at least 1 chars long"},
 		{name: "two service accounts", path: "spec.impersonateServiceAccountName", value: "b", field: "spec",
-			message: "managementCluster has an impersonateServiceAccountName of its own"},
+			message: "set managementCluster.impersonateServiceAccountName instead"},
 		{name: "other namespaces", path: "spec.clusterNamespaces",
 			value: map[string]any{"namespaceSelector": map[string]any{}, "authorizationServiceAccountName": "a"}, field: "spec",
-			message: "are about Clusters"},
+			message: "are for Clusters: remove them"},
 		{name: "overrides", path: "spec.overrides",
 			value: []any{map[string]any{"name": "a", "clusterSelector": map[string]any{}}}, field: "spec",
-			message: "are about Clusters"},
+			message: "are for Clusters: remove them"},
 		{name: "a condition of Clusters", path: "spec.clusterCondition", value: "HelmOpReady", field: "spec",
-			message: "are about Clusters"},
+			message: "are for Clusters: remove them"},
 		{name: "before the deletion of Clusters", path: "spec.beforeClusterDelete", value: map[string]any{},
-			field: "spec", message: "are about Clusters"},
+			field: "spec", message: "are for Clusters: remove them"},
 		{name: "dependencies", path: "spec.dependsOn", value: []any{map[string]any{"name": "a"}}},
 	}
 	releaseCases = []validationCase{
@@ -154,7 +155,7 @@ var (
 		{name: "an IPv6 address", path: "spec.source.url", value: "oci://[::1]:5000/hello"},
 		{name: "separators in the path", path: "spec.source.url", value: "oci://registry.example/a__b/c-d.e"},
 		{name: "HTTPS", path: "spec.source.url", value: "https://registry.example/charts/hello", field: "spec.source",
-			message: "needs chart"},
+			message: "set chart"},
 		{name: "FTP", path: "spec.source.url", value: "ftp://registry.example/charts/hello", message: urlScheme},
 		{name: "a chart repository", path: "spec.source", value: chartSource()},
 		{name: "a chart repository at the root of a host", path: "spec.source",
@@ -175,15 +176,15 @@ var (
 		{name: "a chart in a registry", path: "spec.source.chart", value: "hello", field: "spec.source",
 			message: "chart is for chart repositories"},
 		{name: "a layer in a chart repository", path: "spec.source",
-			value: chartSource("layerSelector", map[string]any{"mediaType": "a/b"}), message: "are for OCI registries"},
+			value: chartSource("layerSelector", map[string]any{"mediaType": "a/b"}), message: "has Helm charts only"},
 		{name: "another format in a chart repository", path: "spec.source", value: chartSource("format", "Flux"),
-			message: "are for OCI registries"},
+			message: "has Helm charts only"},
 		{name: "the format of a chart repository", path: "spec.source", value: chartSource("format", "HelmChart")},
 		{name: "a cloud with a chart repository", path: "spec.source", value: chartSource("provider", "aws"),
 			message: "provider is for OCI registries"},
 		{name: "cosign with a chart repository", path: "spec.source",
 			value:   chartSource("verify", map[string]any{"secretRef": referenceTo("keys")}),
-			message: "use the provider HelmProvenance"},
+			message: "set verify.provider to HelmProvenance"},
 		{name: "provenance files", path: "spec.source",
 			value: chartSource("verify", map[string]any{"provider": "HelmProvenance", "secretRef": referenceTo("keys")})},
 		{name: "provenance files without keys", path: "spec.source",
@@ -221,7 +222,7 @@ var (
 			value: map[string]any{"semver": "1", "allowDowngrade": true}},
 		{name: "a tag that may go back", path: "spec.source.ref",
 			value:   map[string]any{"tag": "1", "allowDowngrade": true},
-			message: "allowDowngrade goes with semver or tagFilter"},
+			message: "allowDowngrade has no effect with tag or digest"},
 		{name: "no deletion without a confirmation", path: "spec.maxDeletions", value: int64(0)},
 		{name: "all deletions without one", path: "spec.maxDeletions", value: "100%"},
 		{name: "a negative number of deletions", path: "spec.maxDeletions", value: int64(-1),
@@ -233,10 +234,10 @@ var (
 			"includes": []any{"Installation", "Rollback"}, "clusterLimits": "Ignored", "veto": "not now"}},
 		{name: "a window that is too short", path: "spec.maintenance", value: map[string]any{"windows": []any{
 			map[string]any{"schedule": "0 22 * * 1-5", "duration": "30s"}}},
-			field: "spec.maintenance.windows[0].duration", message: "must be from 1m to 168h"},
+			field: "spec.maintenance.windows[0].duration", message: "duration must be at least 1m and at most 168h"},
 		{name: "a freeze that ends before it begins", path: "spec.maintenance", value: map[string]any{"freezes": []any{
 			map[string]any{"from": "2026-12-20T00:00:00Z", "until": "2026-12-19T00:00:00Z"}}},
-			field: "spec.maintenance.freezes[0]", message: "until must be after from"},
+			field: "spec.maintenance.freezes[0]", message: "until must be later than from"},
 		{name: "an unknown change that waits", path: "spec.maintenance", value: map[string]any{
 			"includes": []any{"Everything"}}, field: "spec.maintenance.includes[0]", message: unsupported},
 		{name: "a filter alone", path: "spec.source.ref", value: map[string]any{"tagFilter": "^main-[0-9]+$"}},
@@ -254,7 +255,7 @@ var (
 		{name: "a cloud without TLS", path: "spec.source",
 			value: map[string]any{"url": "oci://registry.example/x", "ref": map[string]any{"tag": "1"},
 				"provider": "aws", "insecure": true},
-			message: "provider and insecure exclude each other"},
+			message: "provider and insecure cannot be set together"},
 		{name: "plain HTTP", path: "spec.source.insecure", value: true},
 		{name: "records by default", path: "spec.storage", value: map[string]any{}},
 		{name: "records in the cluster", path: "spec.storage", value: map[string]any{"type": "Cluster"}},
@@ -265,23 +266,23 @@ var (
 			field: "spec.storage.type", message: "Unsupported value"},
 		{name: "records under a tag", path: "spec.storage",
 			value: map[string]any{"registry": map[string]any{"url": "oci://r/a:1"}},
-			field: "spec.storage.registry.url", message: "url must name a repository"},
+			field: "spec.storage.registry.url", message: "url must be oci://"},
 		{name: "former records without a registry", path: "spec.storage",
-			value: map[string]any{"formerURLs": []any{"oci://r/b"}}, message: "formerURLs requires registry"},
+			value: map[string]any{"formerURLs": []any{"oci://r/b"}}, message: "formerURLs needs registry"},
 		{name: "former records in another registry", path: "spec.storage", value: map[string]any{
 			"registry": map[string]any{"url": "oci://r/a"}, "formerURLs": []any{"https://r/b"}},
 			field: "spec.storage.formerURLs[0]", message: "must start with oci://"},
 		{name: "records with an identity in plain text", path: "spec.storage.registry",
 			value:   map[string]any{"url": "oci://r/a", "provider": "aws", "insecure": true},
-			message: "provider and insecure exclude each other"},
+			message: "provider and insecure cannot be set together"},
 		{name: "an unknown cloud", path: "spec.source.provider", value: "cumulus", message: unsupported},
 		{name: "a service account", path: "spec.source.imagePullServiceAccountName", value: "puller"},
 		{name: "a proxy without a name", path: "spec.source.proxySecretRef", value: referenceTo(""),
 			field: "spec.source.proxySecretRef.name", message: "at least 1 chars long"},
 		{name: "a folder of an artifact", path: "spec.source.path", value: "./clusters/production/"},
 		{name: "a folder outside of the artifact", path: "spec.source.path", value: "a/../../b",
-			message: "path must be relative"},
-		{name: "an absolute folder", path: "spec.source.path", value: "/a", message: "path must be relative"},
+			message: "path must be a folder of the artifact"},
+		{name: "an absolute folder", path: "spec.source.path", value: "/a", message: "path must be a folder of the artifact"},
 		{name: "an unknown format", path: "spec.source.format", value: "Zip", message: unsupported},
 		{name: "an unknown templating", path: "spec.source.templating", value: "Jinja", message: unsupported},
 		{name: "a folder of a chart", path: "spec.source", value: formatSource("HelmChart", "path", "a"),
@@ -307,11 +308,11 @@ var (
 		{name: "cosign with patterns", path: "spec.source.verify",
 			value: signedBy(map[string]any{"issuerRegExp": "https://.*", "subjectRegExp": ".*@example"})},
 		{name: "cosign with neither", path: "spec.source.verify", value: map[string]any{},
-			message: "cosign needs either secretRef"},
+			message: "cosign needs exactly one of secretRef"},
 		{name: "cosign with both", path: "spec.source.verify",
 			value: map[string]any{"secretRef": referenceTo("keys"),
 				"identities": []any{map[string]any{"issuer": "i", "subject": "s"}}},
-			message: "cosign needs either secretRef"},
+			message: "cosign needs exactly one of secretRef"},
 		{name: "a private root", path: "spec.source.verify",
 			value: map[string]any{"trustedRootSecretRef": referenceTo("root"),
 				"identities": []any{map[string]any{"issuer": "i", "subject": "s"}}}},
@@ -339,7 +340,7 @@ var (
 		{name: "notation with identities", path: "spec.source.verify",
 			value: map[string]any{"provider": "notation", "secretRef": referenceTo("policy"),
 				"identities": []any{map[string]any{"issuer": "i", "subject": "s"}}},
-			message: "identities and trustedRootSecretRef are for cosign only"},
+			message: "identities and trustedRootSecretRef are for the provider cosign"},
 		{name: "provenance files in a registry", path: "spec.source.verify",
 			value: map[string]any{"provider": "HelmProvenance", "secretRef": referenceTo("keys")}, field: "spec.source",
 			message: "HelmProvenance is for chart repositories"},

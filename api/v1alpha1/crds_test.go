@@ -119,10 +119,10 @@ func testImmutability(t *testing.T, c client.Client) {
 	if err := c.Create(t.Context(), obj); err != nil {
 		t.Fatal(err)
 	}
-	const immutableRelease = "release is immutable: another name or namespace is another release"
+	const immutableRelease = "release cannot be changed: another name or namespace is another release"
 	for _, tc := range []validationCase{
 		{name: "Cluster", path: "spec.clusterRef.name", value: "two",
-			field: "spec.clusterRef", message: "clusterRef is immutable"},
+			field: "spec.clusterRef", message: "clusterRef cannot be changed"},
 		{name: "release name", path: "spec.release.name", value: "other",
 			field: "spec.release", message: immutableRelease},
 		{name: "release namespace", path: "spec.release.namespace", value: "other",

@@ -8,165 +8,203 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ManagementCluster installs a release in the management cluster itself.
+// ManagementCluster installs a release in the management cluster.
 type ManagementCluster struct {
-	// impersonateServiceAccountName names the ServiceAccount, in the namespace of the HelmOp, that HelmOp impersonates
-	// for all requests in the management cluster. The manager must have the right to impersonate it. The ServiceAccount
-	// must have the right to read and write Secrets in the namespace of the release, where Helm stores its records.
+	// impersonateServiceAccountName is the name of a ServiceAccount in the
+	// namespace of the HelmOp. HelmOp impersonates this ServiceAccount for all
+	// requests to the management cluster. The manager must have the right to
+	// impersonate the ServiceAccount. The ServiceAccount must have the right to
+	// read and write Secrets in the namespace of the release, because Helm stores
+	// its records there.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ImpersonateServiceAccountName string `json:"impersonateServiceAccountName"`
 }
 
-// Dependency is a HelmOp whose releases are installed first.
+// Dependency is a HelmOp whose release must be Ready first.
 type Dependency struct {
-	// name of the HelmOp, in the same namespace.
+	// name of the HelmOp. It must be in the same namespace.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// readyExpr is a CEL expression over "release", the HelmOpRelease of the dependency in the same Cluster as the API
-	// server returns it. The dependency is ready if the expression is true and its condition Ready is true for its
-	// current spec. Example: "release.status.release.version.startsWith('1.')".
+	// readyExpr is an additional condition for the dependency, as a CEL
+	// expression. Its variable "release" is the HelmOpRelease of the dependency in
+	// the same Cluster. The dependency is ready if the HelmOpRelease is Ready for
+	// its current spec and the expression is true. Example:
+	// "release.status.release.version.startsWith('1.')". Default: the
+	// HelmOpRelease must be Ready.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	ReadyExpr string `json:"readyExpr,omitempty"`
 }
 
-// Override is what is different for some of the Clusters. Its options (install, upgrade and so on) win over those of
-// the HelmOp, field by field: an option that is not set here, or an empty list, leaves the HelmOp's; lists replace.
+// Override changes the configuration for some of the Clusters. A field that is
+// set here wins over the same field of the HelmOp. If a field is not set, or
+// is an empty list, the value of the HelmOp applies. Lists are replaced, not
+// merged.
 type Override struct {
-	// name of the override.
+	// name of the override. It must be unique in the HelmOp.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 
-	// clusterSelector chooses its Clusters among those that the HelmOp selects.
+	// clusterSelector selects the Clusters of the override by their labels, among
+	// the Clusters that the HelmOp selects.
 	// +required
 	ClusterSelector metav1.LabelSelector `json:"clusterSelector"`
 
-	// ref selects the artifact of the repository for these Clusters. It wins over refsByKubernetesVersion and over
-	// source.ref.
+	// ref selects another artifact of the same repository for these Clusters, for
+	// example another version of the chart. It wins over refsByKubernetesVersion
+	// and source.ref.
 	// +optional
 	Ref *ArtifactReference `json:"ref,omitempty"`
 
-	// valuesFrom are ConfigMaps and Secrets that hold values for these Clusters, as in spec.valuesFrom. They win over all
-	// values of the HelmOp, valuesTemplate included.
+	// valuesFrom lists ConfigMaps and Secrets with values for these Clusters, in
+	// the same form as spec.valuesFrom. These values win over all values of the
+	// HelmOp, also over spec.valuesTemplate.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	ValuesFrom []ValuesReference `json:"valuesFrom,omitempty"`
 
-	// values win over all values of the HelmOp and over valuesFrom of the override. Maps merge, lists replace, and null
-	// removes a key, the chart's default included. Strings are templates, as in spec.values.
+	// values are values for these Clusters, in the same form as spec.values, with
+	// templates. They win over all values of the HelmOp and over valuesFrom of the
+	// override. Maps are merged, and lists are replaced. The value null removes a
+	// key, also if the key is a default of the chart.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Values *apiextensionsv1.JSON `json:"values,omitempty"`
 
-	// valuesTemplate is one template that yields values as YAML, as spec.valuesTemplate. It wins over values and
-	// valuesFrom of the override.
+	// valuesTemplate is one template that renders values as YAML, in the same form
+	// as spec.valuesTemplate. It wins over values and valuesFrom of the override.
 	// +optional
 	// +kubebuilder:validation:MaxLength=262144
 	ValuesTemplate string `json:"valuesTemplate,omitempty"`
 
-	// postRender is added to that of the HelmOp: its patches and images follow those of the HelmOp, its labels and
-	// annotations win over those of the HelmOp. Together there are at most 64 of each.
+	// postRender is added to spec.postRender. HelmOp applies the patches and
+	// images of the HelmOp first, then the patches and images of the override.
+	// Labels and annotations of the override win. HelmOp and overrides together
+	// may have at most 64 patches, 64 images, 64 labels and 64 annotations for a
+	// Cluster.
 	// +optional
 	PostRender *PostRender `json:"postRender,omitempty"`
 
 	ReleaseOptions `json:",inline"`
 }
 
-// KubernetesVersionReference selects the artifact for Clusters with some Kubernetes versions.
+// KubernetesVersionReference selects an artifact for Clusters with some
+// Kubernetes versions.
 type KubernetesVersionReference struct {
-	// kubernetesVersion is a range of versions, for example ">=1.35" or ">=1.33 <1.35". The pre-release and build parts
-	// of a Cluster's version are ignored. A Cluster without a known version is in no range.
+	// kubernetesVersion is a range of Kubernetes versions. Examples: ">=1.35" or
+	// ">=1.33 <1.35". HelmOp ignores the pre-release and build parts of the
+	// version of a Cluster. A Cluster without a known Kubernetes version does not
+	// match any range.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	KubernetesVersion string `json:"kubernetesVersion"`
 
-	// ref selects the artifact of the repository.
+	// ref selects an artifact of the same repository for these Clusters.
 	// +required
 	Ref ArtifactReference `json:"ref"`
 }
 
-// ClusterNamespaces lets a HelmOp select Clusters of other namespaces than its own.
+// ClusterNamespaces lets a HelmOp select Clusters in other namespaces.
 type ClusterNamespaces struct {
-	// namespaceSelector selects the other namespaces by their labels; an empty selector selects all. The HelmOp's own
-	// namespace is always included.
+	// namespaceSelector selects the other namespaces by their labels. An empty
+	// selector selects all namespaces. The namespace of the HelmOp is always
+	// included.
 	// +required
 	NamespaceSelector metav1.LabelSelector `json:"namespaceSelector"`
 
-	// authorizationServiceAccountName names the ServiceAccount, in the namespace of the HelmOp, whose rights are
-	// checked. A Cluster of another namespace is selected only if this ServiceAccount may get the Secret
-	// <cluster>-kubeconfig in the namespace of the Cluster.
+	// authorizationServiceAccountName is the name of a ServiceAccount in the
+	// namespace of the HelmOp. HelmOp selects a Cluster in another namespace only
+	// if this ServiceAccount may get the Secret <cluster>-kubeconfig in the
+	// namespace of the Cluster.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	AuthorizationServiceAccountName string `json:"authorizationServiceAccountName"`
 }
 
-// BeforeClusterUpgrade holds a Kubernetes upgrade of a Cluster until the release is ready for the new version.
+// BeforeClusterUpgrade holds a Kubernetes upgrade of a Cluster until the
+// release is ready for the new version.
 type BeforeClusterUpgrade struct {
-	// timeout is how long an upgrade is held at most. After that it continues, even if the release is not ready.
+	// timeout is the longest time that HelmOp holds an upgrade. After this time
+	// the upgrade continues, also if the release is not ready. Example: 1h.
 	// Default: 30m.
 	// +optional
 	// +kubebuilder:default="30m"
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be at least 1s and at most 24h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be at least 1s and at most 24h, for example 30m"
 	Timeout metav1.Duration `json:"timeout,omitempty,omitzero"`
 }
 
-// BeforeClusterDelete uninstalls the release of a Cluster before the Cluster is deleted.
+// BeforeClusterDelete uninstalls the release of a Cluster before the Cluster
+// is deleted.
 type BeforeClusterDelete struct {
-	// timeout is how long the deletion of a Cluster is held at most, even if its API server does not answer. Default:
-	// 10m.
+	// timeout is the longest time that HelmOp holds the deletion of a Cluster.
+	// After this time the deletion continues, also if the API server of the
+	// Cluster does not answer. Example: 1h. Default: 10m.
 	// +optional
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be at least 1s and at most 24h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be at least 1s and at most 24h, for example 30m"
 	Timeout metav1.Duration `json:"timeout,omitempty,omitzero"`
 }
 
-// ClusterOptions are how a release takes part in the lifecycle of its Cluster.
+// ClusterOptions connect a release with the lifecycle of its Cluster and with
+// other releases.
 type ClusterOptions struct {
-	// dependsOn are HelmOps whose releases are installed first. In each Cluster, the release is installed or changed
-	// only when their releases are Ready, and their releases are uninstalled only after it. An installed release is not
-	// touched while it waits.
+	// dependsOn lists HelmOps whose releases must be Ready first. In each Cluster,
+	// HelmOp installs or changes the release only when the releases of these
+	// HelmOps are Ready. While the release waits, HelmOp does not change it.
+	// HelmOp uninstalls the releases of these HelmOps only after this release.
+	// Default: no dependencies.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	DependsOn []Dependency `json:"dependsOn,omitempty"`
 
-	// clusterCondition is the type of a condition that HelmOp sets on each selected Cluster, for example HelmOpReady.
-	// It is true while the releases of all HelmOps that name the type are Ready in the Cluster. With the type in
-	// spec.availabilityGates of a Cluster, the Cluster is Available only with these releases. Clusters of other
-	// namespaces than the HelmOp's do not get the condition.
+	// clusterCondition is the type of a condition that HelmOp sets on each
+	// selected Cluster, for example HelmOpReady. The condition is True while the
+	// releases of all HelmOps with this clusterCondition are Ready in the Cluster.
+	// To make a Cluster Available only with these releases, add the type to
+	// spec.availabilityGates of the Cluster. HelmOp does not set the condition on
+	// Clusters in other namespaces than the HelmOp. Default: no condition.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9][-A-Za-z0-9_.]*/)?[A-Za-z][A-Za-z0-9_]*Ready$')",message="clusterCondition must be a condition type that ends with Ready, for example HelmOpReady"
-	// +kubebuilder:validation:XValidation:rule="!(self in ['Ready', 'InfrastructureReady', 'ControlPlaneReady', 'ClusterClassReady', 'WorkerMachinesReady', 'ControlPlaneMachinesReady'])",message="clusterCondition must not be a condition of Cluster API's own"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['Ready', 'InfrastructureReady', 'ControlPlaneReady', 'ClusterClassReady', 'WorkerMachinesReady', 'ControlPlaneMachinesReady'])",message="clusterCondition must not be a condition type of Cluster API: choose another type, for example HelmOpReady"
 	ClusterCondition string `json:"clusterCondition,omitempty"`
 
-	// beforeClusterUpgrade holds Kubernetes upgrades of Clusters with a ClusterClass, by Cluster API's before-upgrade
-	// annotation, until the release is ready for the new version, see refsByKubernetesVersion. In an upgrade over several
-	// minor versions, the release is prepared for one step after the other. Default: upgrades are not held. Upgrades of
-	// Clusters of other namespaces than the HelmOp's are never held.
+	// beforeClusterUpgrade holds Kubernetes upgrades of Clusters with a
+	// ClusterClass until the release is ready for the new version, see
+	// refsByKubernetesVersion. HelmOp uses the before-upgrade annotation of
+	// Cluster API. In an upgrade over several minor versions, HelmOp prepares the
+	// release for one step after the other. HelmOp does not hold upgrades of
+	// Clusters in other namespaces than the HelmOp. Default: upgrades are not
+	// held.
 	// +optional
 	BeforeClusterUpgrade *BeforeClusterUpgrade `json:"beforeClusterUpgrade,omitempty"`
 
-	// beforeClusterDelete uninstalls the release of a Cluster that is being deleted before the Cluster is deleted, so
-	// that load balancers and volumes that the release created are deleted, too. HelmOp pauses the Cluster meanwhile,
-	// because Cluster API has no other hold for the deletion of any Cluster. Without it, and in Clusters of other
-	// namespaces than the HelmOp's, the releases of a deleted Cluster are dropped without a request to the Cluster.
+	// beforeClusterDelete uninstalls the release before its Cluster is deleted.
+	// This also deletes load balancers and volumes that the release created.
+	// HelmOp pauses the Cluster until the release is uninstalled, because Cluster
+	// API has no other way to hold the deletion of every Cluster.
+	// beforeClusterDelete has no effect for Clusters in other namespaces than the
+	// HelmOp.
+	//
+	// Default: HelmOp deletes the HelmOpRelease and sends no request to the
+	// workload cluster.
 	// +optional
 	BeforeClusterDelete *BeforeClusterDelete `json:"beforeClusterDelete,omitempty"`
 }

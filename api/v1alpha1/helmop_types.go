@@ -9,140 +9,180 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// HelmOpSpec is the desired state of a HelmOp: which chart, with which values, in which clusters.
+// HelmOpSpec is the desired state of a HelmOp: which chart, with which values,
+// in which clusters.
 type HelmOpSpec struct {
-	// clusterSelector selects the Clusters in the namespace of the HelmOp that get the release. An empty selector
-	// selects all. A Cluster that is no longer selected loses the release, see deletionPolicy. Exactly one of
-	// clusterSelector and managementCluster must be set.
+	// clusterSelector selects Clusters by their labels. HelmOp installs the
+	// release in each selected Cluster. The Clusters must be in the namespace of
+	// the HelmOp, unless clusterNamespaces is set. An empty selector selects all
+	// Clusters. If a Cluster is no longer selected, HelmOp deletes its release,
+	// see deletionPolicy and maxDeletions. Set exactly one of clusterSelector and
+	// managementCluster.
 	// +optional
 	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`
 
-	// managementCluster installs the release in the management cluster itself, and in no Cluster. The manager must
-	// allow this for the namespace of the HelmOp with its flag --management-cluster-namespaces. Templates then have no
-	// Cluster.
+	// managementCluster installs the release in the management cluster, and in no
+	// Cluster. The flag --management-cluster-namespaces of the manager must list
+	// the namespace of the HelmOp. Templates cannot use .Cluster then. Set exactly
+	// one of clusterSelector and managementCluster.
 	// +optional
 	ManagementCluster *ManagementCluster `json:"managementCluster,omitempty"`
 
-	// paused stops everything that HelmOp does for this object: it does not resolve, install, upgrade or uninstall
-	// anything while paused is true. Default: false.
+	// paused stops all actions of HelmOp for this object. While paused is true,
+	// HelmOp does not resolve the source and does not install, upgrade, correct or
+	// uninstall any release. Default: false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// source is where the chart comes from.
+	// source is the registry or chart repository of the chart, and the version to
+	// install.
 	// +required
 	Source ArtifactSource `json:"source"`
 
-	// release is the name and namespace of the Helm release. Default: the name of the HelmOp, in the namespace
-	// "default".
+	// release is the name and namespace of the Helm release. Default: the name of
+	// the HelmOp as the name, and "default" as the namespace.
 	// +optional
 	Release ReleaseTemplate `json:"release,omitempty,omitzero"`
 
-	// values of the chart. Every string in it is a template over the Cluster. A string that is one template action
-	// and nothing else takes the type of what the action yields; other strings stay strings. Keys are not
-	// templates. Precedence: valuesFrom, values, valuesTemplate, overrides; later wins, maps merge, lists replace.
-	// Write no secret here: use valuesFrom.
+	// values are the values of the chart, the same as a values.yaml file. Do not
+	// write secrets here: use valuesFrom.
+	//
+	// Each string may contain templates over the Cluster, for example "{{
+	// .Cluster.metadata.name }}". If the string is exactly one template action,
+	// the result keeps its type: a number stays a number. Otherwise the result is
+	// a string. Keys are not templates.
+	//
+	// HelmOp merges all values in this order: valuesFrom, values, valuesTemplate,
+	// overrides. Later values win. Maps are merged, and lists are replaced.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Values *apiextensionsv1.JSON `json:"values,omitempty"`
 
-	// valuesTemplate is one template that yields values as YAML, for what values cannot say (loops, conditions).
-	// It wins over values and valuesFrom.
+	// valuesTemplate is one template that renders values as YAML. Use it where
+	// values needs loops or conditions. It wins over values and valuesFrom.
 	// +optional
 	// +kubebuilder:validation:MaxLength=262144
 	ValuesTemplate string `json:"valuesTemplate,omitempty"`
 
-	// valuesFrom are ConfigMaps and Secrets, in the namespace of the HelmOp, that hold values. A later one wins over an
-	// earlier one. Their contents are not templates. An object may have the same name for all Clusters, or one name for
+	// valuesFrom lists ConfigMaps and Secrets that contain values. They must be in
+	// the namespace of the HelmOp. A later entry wins over an earlier entry.
+	// HelmOp does not render their contents as templates. The name of an object
+	// may be the same for all Clusters, or a template with a different result for
 	// each Cluster.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	ValuesFrom []ValuesReference `json:"valuesFrom,omitempty"`
 
-	// templateDelimiters are the delimiters of all templates: in release, values, valuesTemplate, the names in valuesFrom,
-	// postRender and overrides. Curly is "{{ }}". Dollar is a dollar sign and braces, as in shell variables. Default:
+	// templateDelimiters are the delimiters of all templates: in release, values,
+	// valuesTemplate, the names in valuesFrom, postRender and overrides. Default:
 	// Curly.
+	// - Curly: "{{" and "}}".
+	// - Dollar: a dollar sign and braces, as in shell variables. Use it if the
+	//   values contain "{{" for another tool.
 	// +optional
 	// +kubebuilder:default=Curly
 	TemplateDelimiters TemplateDelimiters `json:"templateDelimiters,omitempty"`
 
-	// postRender changes what the chart rendered before it is installed.
+	// postRender changes the objects that the chart rendered, before HelmOp
+	// installs them. Use it for changes that the values of the chart do not offer.
 	// +optional
 	PostRender *PostRender `json:"postRender,omitempty"`
 
 	ReleaseOptions `json:",inline"`
 
-	// storage is where the records of the releases are stored. A change does not create a HelmOp revision and does not
-	// move records: it applies to new records. Default: the manager's --record-storage-url or, without that flag,
-	// Secrets in the workload clusters.
+	// storage sets where HelmOp stores Helm's records of new installations and
+	// upgrades. A change does not move existing records and does not create a
+	// HelmOp revision. Default: the registry in the manager's flag
+	// --record-storage-url or, without this flag, Secrets in the workload
+	// clusters.
 	// +optional
 	Storage *RecordStorage `json:"storage,omitempty"`
 
-	// overrides are differences for some of the Clusters. All overrides that select a Cluster are merged in their
-	// order: a later one wins over an earlier one, field by field.
+	// overrides change values, options or the version of the chart for some of the
+	// Clusters. HelmOp merges all overrides that select a Cluster, field by field.
+	// A later override wins over an earlier override.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Overrides []Override `json:"overrides,omitempty"`
 
-	// refsByKubernetesVersion selects the artifact by the Kubernetes version of the control plane of a Cluster. The
-	// first entry whose range contains the version is used instead of source.ref.
+	// refsByKubernetesVersion selects the version of the chart by the Kubernetes
+	// version of the control plane of a Cluster. HelmOp uses the first entry whose
+	// range contains the Kubernetes version. If no entry matches, HelmOp uses
+	// source.ref.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	RefsByKubernetesVersion []KubernetesVersionReference `json:"refsByKubernetesVersion,omitempty"`
 
-	// rollout is how a new HelmOp revision is assigned to the Clusters. Without it, all Clusters get the HelmOp revision
-	// at once.
+	// rollout limits how many Clusters change at the same time, and in which
+	// order. Default: all Clusters get a new HelmOp revision at once.
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
 
-	// maintenance is when releases may be changed. Without it, only the limits in the annotations of Clusters count.
+	// maintenance limits the times at which HelmOp changes releases. Default: only
+	// the maintenance annotations of the Clusters limit the times.
 	// +optional
 	Maintenance *Maintenance `json:"maintenance,omitempty"`
 
-	// preflight are checks before a release is installed or upgraded. A change does not create a HelmOp revision. Default:
-	// none.
+	// preflight sets checks that must pass before HelmOp installs or upgrades a
+	// release. A change does not create a HelmOp revision. Default: no checks.
 	// +optional
 	Preflight *Preflight `json:"preflight,omitempty"`
 
-	// revisionHistoryLimit is how many HelmOpRevisions that are not in use are kept. Fewer are kept if all
-	// HelmOpRevisions together have more than 4 MiB. Default: 10.
+	// revisionHistoryLimit is the number of unused HelmOpRevisions to keep. HelmOp
+	// keeps fewer if all HelmOpRevisions of the HelmOp together are larger than 4
+	// MiB. Default: 10.
 	// +optional
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// clusterNamespaces lets clusterSelector select Clusters of other namespaces, too. Without it, only Clusters in the
-	// namespace of the HelmOp are selected.
+	// clusterNamespaces lets clusterSelector select Clusters in other namespaces,
+	// too. Default: clusterSelector selects only Clusters in the namespace of the
+	// HelmOp.
 	// +optional
 	ClusterNamespaces *ClusterNamespaces `json:"clusterNamespaces,omitempty"`
 
 	ClusterOptions `json:",inline"`
 
-	// deletionPolicy is what happens to a release when its Cluster is no longer selected, when the HelmOp is deleted,
-	// or when the name or namespace of the release changes. Uninstall uninstalls it, Orphan leaves it installed. The
-	// releases of a Cluster that is deleted are dropped without a request to the Cluster, unless beforeClusterDelete is
-	// set. Default: Uninstall.
+	// deletionPolicy sets what HelmOp does with a release when its Cluster is no
+	// longer selected, when the HelmOp is deleted, or when the name or namespace
+	// of the release changes. Default: Uninstall.
+	// - Uninstall: HelmOp uninstalls the release.
+	// - Orphan: HelmOp leaves the release installed.
+	//
+	// When a Cluster is deleted, HelmOp deletes only the HelmOpRelease and sends
+	// no request to the workload cluster. Set beforeClusterDelete to uninstall the
+	// release first.
 	// +optional
 	// +kubebuilder:default=Uninstall
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// maxDeletions is how many releases may be deleted at once because their Clusters are no longer selected: a number,
-	// or a percentage of the existing releases, rounded down and at least 1. If more are due, all of them wait until
-	// the annotation addons.cluster.x-k8s.io/confirm-deletions confirms them. Deletions less than 10 minutes apart
-	// count together. Clusters that are gone or under deletion do not count, and neither does the deletion of the
-	// HelmOp itself. With 0 every deletion waits, with 100% none does. With managementCluster it counts the objects
-	// that an upgrade deletes; the deletion of a Cluster of Cluster API then always waits, unless maxDeletions is 100%.
-	// Default: the larger of 25% and 3.
+	// maxDeletions is the number of releases that HelmOp may delete at once
+	// because their Clusters are no longer selected. It is a number, or a
+	// percentage of the existing releases, rounded down and at least 1. Example:
+	// 10 or "25%". Default: the larger of 25% and 3. With 0, every deletion waits
+	// for a confirmation. With "100%", no deletion waits.
+	//
+	// If more deletions are due, all of them wait until a user confirms them with
+	// the annotation addons.cluster.x-k8s.io/confirm-deletions. HelmOp counts
+	// deletions less than 10 minutes apart together. HelmOp does not count
+	// Clusters that are deleted or under deletion, and does not count the deletion
+	// of the HelmOp itself.
+	//
+	// With managementCluster, maxDeletions limits the objects that an upgrade
+	// deletes. An upgrade that deletes a Cluster of Cluster API then always waits,
+	// unless maxDeletions is "100%".
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=4
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^(100|[1-9][0-9]?)%$')",message="must be a number of at least 0 or a percentage from 1% to 100%"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^(100|[1-9][0-9]?)%$')",message="must be a number of at least 0 or a percentage from 1% to 100%, for example 3 or 25%"
 	MaxDeletions *intstr.IntOrString `json:"maxDeletions,omitempty"`
 }
 
@@ -159,48 +199,63 @@ const (
 	TemplateDelimitersDollar TemplateDelimiters = "Dollar"
 )
 
-// ReleaseTemplate is the name and namespace of the Helm release in each cluster.
+// ReleaseTemplate is the name and namespace of the Helm release in each
+// cluster.
 type ReleaseTemplate struct {
-	// name of the release, a template over the Cluster. Default: the name of the HelmOp. If the result changes, the old
-	// release is deleted, see deletionPolicy, and a new one is installed.
+	// name is the name of the release. It may contain templates over the Cluster,
+	// for example "cni-{{ .Cluster.metadata.name }}". If the result changes,
+	// HelmOp deletes the old release, see deletionPolicy, and installs a new
+	// release. Default: the name of the HelmOp.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Name string `json:"name,omitempty"`
 
-	// namespace of the release in the workload cluster, a template over the Cluster. Default: "default". If the result
-	// changes, the old release is deleted, see deletionPolicy, and a new one is installed.
+	// namespace is the namespace of the release in the workload cluster. It may
+	// contain templates over the Cluster. If the result changes, HelmOp deletes
+	// the old release, see deletionPolicy, and installs a new release. Default:
+	// "default".
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// ValuesReference names a ConfigMap or Secret, in the namespace of the HelmOp, that holds values.
+// ValuesReference names a ConfigMap or Secret that contains values, in the
+// namespace of the HelmOp.
 type ValuesReference struct {
-	// kind of the object.
+	// kind of the object: ConfigMap or Secret.
 	// +required
 	// +kubebuilder:validation:Enum=ConfigMap;Secret
 	Kind string `json:"kind"`
 
-	// name of the object. It may be a template over the Cluster, as in values: "{{ .Cluster.metadata.name }}-cloud-config"
-	// is another Secret for each Cluster. The object is always read in the namespace of the HelmOp, also for a Cluster of
-	// another namespace. A change of an object with a fixed name makes a new HelmOp revision. A change of an object with a
-	// templated name updates its Cluster at once, and no other. A missing object with a templated name fails its Cluster
-	// only.
+	// name of the object. HelmOp reads the object in the namespace of the HelmOp,
+	// also for Clusters in other namespaces.
+	//
+	// The name may be a template over the Cluster. Example: "{{
+	// .Cluster.metadata.name }}-cloud-config" is a different Secret for each
+	// Cluster.
+	//
+	// If an object with a fixed name changes, HelmOp creates a HelmOp revision. If
+	// an object with a templated name changes, HelmOp updates only the release of
+	// that Cluster, at once. If an object with a templated name does not exist,
+	// only the release of that Cluster fails.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self.contains('{{') || self.contains('$') || size(self) <= 253 && self.matches('^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$')",message="must be the name of an object (lower case letters, digits, '-' and '.', at most 253 characters) or a template"
 	Name string `json:"name"`
 
-	// key of the object. Without targetPath its value is a map of values as YAML. Default: values.yaml.
+	// key is the key in the object. Without targetPath, the data of the key must
+	// be values in YAML. Default: values.yaml.
 	// +optional
 	// +kubebuilder:default=values.yaml
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Key string `json:"key,omitempty"`
 
-	// targetPath puts the value of the key at one place in the values, always as a string and exactly as it is. The syntax
-	// is that of "helm install --set": "cloud.password", "servers[0].token"; a backslash makes a dot part of a key:
+	// targetPath is the place in the values where HelmOp sets the data of the key,
+	// as a string and without changes. The syntax is the syntax of "helm install
+	// --set". Examples: "cloud.password" or "servers[0].token". To use a dot in
+	// the name of a key, write a backslash before the dot:
 	// "annotations.example\\.com/token".
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -208,112 +263,136 @@ type ValuesReference struct {
 	// +kubebuilder:validation:Pattern=`^([^.\[\]\\,=]|\\.)+(\[[0-9]{1,3}\])*(\.([^.\[\]\\,=]|\\.)+(\[[0-9]{1,3}\])*)*$`
 	TargetPath string `json:"targetPath,omitempty"`
 
-	// optional: if the object or key does not exist, HelmOp renders without it. Default: false.
+	// optional sets that the object or the key may be missing. If it is missing,
+	// HelmOp renders the values without it. Default: false.
 	// +optional
 	Optional bool `json:"optional,omitempty"`
 }
 
-// ClusterCounts count the Clusters that a HelmOp selects.
+// ClusterCounts counts the selected Clusters by their state.
 type ClusterCounts struct {
-	// selected is the number of Clusters that clusterSelector selects, without Clusters under deletion.
+	// selected is the number of Clusters that clusterSelector selects, without
+	// Clusters under deletion.
 	Selected int32 `json:"selected"`
 
-	// upToDate is the number of selected Clusters whose release has the current HelmOp revision.
+	// upToDate is the number of selected Clusters whose release has the current
+	// HelmOp revision.
 	UpToDate int32 `json:"upToDate"`
 
-	// ready is the number of selected Clusters whose release is Ready with the spec that was assigned last.
+	// ready is the number of selected Clusters whose release is Ready with its
+	// current spec.
 	Ready int32 `json:"ready"`
 
-	// failed is the number of selected Clusters whose release cannot be rendered, installed or upgraded.
+	// failed is the number of selected Clusters whose release failed to render,
+	// install or upgrade.
 	Failed int32 `json:"failed"`
 
-	// waiting is the number of selected Clusters whose control plane is not initialized yet.
+	// waiting is the number of selected Clusters whose control plane is not
+	// initialized yet.
 	Waiting int32 `json:"waiting"`
 
-	// unreachable is the number of selected Clusters whose API server does not answer.
+	// unreachable is the number of selected Clusters whose API server does not
+	// answer.
 	Unreachable int32 `json:"unreachable"`
 
 	// paused is the number of selected Clusters that are paused.
 	Paused int32 `json:"paused"`
 
-	// stalled is the number of failed Clusters whose release is not retried.
+	// stalled is the number of failed Clusters whose release HelmOp does not retry
+	// any more.
 	Stalled int32 `json:"stalled"`
 
-	// drifted is the number of selected Clusters in which objects differ from the release.
+	// drifted is the number of selected Clusters where objects differ from the
+	// release.
 	Drifted int32 `json:"drifted"`
 
-	// blocked is the number of selected Clusters whose release waits for a HelmOp in dependsOn, or for images, see
-	// spec.preflight.
+	// blocked is the number of selected Clusters whose release waits for another
+	// HelmOp, see spec.dependsOn, or for images, see spec.preflight.
 	Blocked int32 `json:"blocked"`
 
-	// deferred is the number of selected Clusters in which a HelmOp revision, or a change of the Cluster, waits for
-	// maintenance, see spec.maintenance. Corrections of drift and retries of failed releases are not counted.
+	// deferred is the number of selected Clusters where a new HelmOp revision, or
+	// a change of the Cluster, waits for maintenance, see spec.maintenance.
+	// Waiting corrections of drift and waiting retries are not counted.
 	// +optional
 	Deferred int32 `json:"deferred,omitempty"`
 
-	// pinned is the number of selected Clusters whose release is Ready with another HelmOp revision than the current one,
-	// because the annotation addons.cluster.x-k8s.io/pinned-revision pins it.
+	// pinned is the number of selected Clusters whose release is Ready with
+	// another HelmOp revision than the current one, because the annotation
+	// addons.cluster.x-k8s.io/pinned-revision pins the release.
 	// +optional
 	Pinned int32 `json:"pinned,omitempty"`
 }
 
-// ClusterFailure is a failure in one Cluster.
+// ClusterFailure is the failure of a release in one Cluster.
 type ClusterFailure struct {
-	// cluster is the name of the Cluster, or namespace/name where it is of another namespace than the HelmOp.
+	// cluster is the name of the Cluster. For a Cluster in another namespace than
+	// the HelmOp, it is <namespace>/<name>.
 	// +required
 	// +kubebuilder:validation:MaxLength=317
 	Cluster string `json:"cluster"`
 
-	// reason is the reason of the failure, see the reasons of the conditions of HelmOpRelease.
+	// reason is the reason of the failure in CamelCase, for example UpgradeFailed.
+	// It is a reason of the conditions of HelmOpRelease.
 	// +required
 	// +kubebuilder:validation:MaxLength=128
 	Reason string `json:"reason"`
 
-	// message describes the failure and what to do.
+	// message says what failed, why, and what to do.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 }
 
-// HelmOpStatus is the observed state of a HelmOp. Its size does not grow with the number of Clusters.
+// HelmOpStatus is the observed state of a HelmOp. Its size does not grow with
+// the number of Clusters.
 type HelmOpStatus struct {
-	// observedGeneration is the generation of the spec that this status was computed for.
+	// observedGeneration is the metadata.generation of the HelmOp that the manager
+	// last reconciled. If it is lower than metadata.generation, the status is
+	// outdated.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Resolved, RollingOut and Paused; with spec.source.verify, Verified; with references,
-	// Movable; while deletions wait for a confirmation, DeletionsHeld; Stalled while nothing changes until a user does
-	// something; and Deleting.
+	// conditions are the conditions of the HelmOp.
+	// - Always: Ready, Resolved, RollingOut and Paused.
+	// - With spec.source.verify: Verified.
+	// - With spec.rollout.approval Required: Approved.
+	// - If the spec refers to Secrets or other objects: Movable.
+	// - While deletions wait for a confirmation: DeletionsHeld.
+	// - While the HelmOp waits for a user: Stalled.
+	// - While the HelmOp is under deletion: Deleting.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// shard is the shard whose manager reconciles the HelmOp; empty for the manager without --shard. A change of the label
-	// addons.cluster.x-k8s.io/shard takes effect while the HelmOp is paused.
+	// shard is the shard of the manager that reconciles the HelmOp. It is empty if
+	// the manager runs without the flag --shard. To change the shard, pause the
+	// HelmOp and change its label addons.cluster.x-k8s.io/shard.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Shard *string `json:"shard,omitempty"`
 
-	// artifact is the artifact that spec.source was resolved to. It is kept while the registry is unreachable.
+	// artifact is the artifact that HelmOp found for spec.source. It stays while
+	// the registry is unreachable.
 	// +optional
 	Artifact *ArtifactStatus `json:"artifact,omitempty"`
 
-	// artifacts are the artifacts that the references in spec.overrides and spec.refsByKubernetesVersion were resolved
-	// to.
+	// artifacts are the artifacts that HelmOp found for the references in
+	// spec.overrides and spec.refsByKubernetesVersion.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=48
 	Artifacts []ReferencedArtifact `json:"artifacts,omitempty"`
 
-	// lastResolveRequest is the last handled value of the annotation addons.cluster.x-k8s.io/resolve-requested-at, or
-	// its digest if it is longer than 64 characters.
+	// lastResolveRequest is the last handled value of the annotation
+	// addons.cluster.x-k8s.io/resolve-requested-at. If the value is longer than 64
+	// characters, lastResolveRequest is its digest.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LastResolveRequest string `json:"lastResolveRequest,omitempty"`
 
-	// rollout is the progress of the current HelmOp revision.
+	// rollout is the progress of the rollout of the current HelmOp revision.
 	// +optional
 	Rollout *RolloutStatus `json:"rollout,omitempty"`
 
@@ -321,18 +400,20 @@ type HelmOpStatus struct {
 	// +optional
 	Clusters *ClusterCounts `json:"clusters,omitempty"`
 
-	// deletions counts the releases that will be deleted because their Clusters are no longer selected.
+	// deletions counts the releases that HelmOp will delete because their Clusters
+	// are no longer selected.
 	// +optional
 	Deletions *DeletionStatus `json:"deletions,omitempty"`
 
-	// failures are at most 10 of the Clusters with a failure.
+	// failures lists at most 10 Clusters whose release failed, with the cause.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	Failures []ClusterFailure `json:"failures,omitempty"`
 }
 
-// HelmOp installs a chart from an OCI registry in the Clusters that clusterSelector selects.
+// HelmOp installs a Helm chart in the Clusters that clusterSelector selects,
+// and keeps the releases in their desired state.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=helmops,shortName=hop,scope=Namespaced,categories=cluster-api
 // +kubebuilder:subresource:status
@@ -356,9 +437,9 @@ type HelmOp struct {
 	// spec is the desired state of the HelmOp.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="has(self.clusterSelector) != has(self.managementCluster)",message="exactly one of clusterSelector and managementCluster must be set"
-	// +kubebuilder:validation:XValidation:rule="!has(self.managementCluster) || !(has(self.clusterNamespaces) || has(self.overrides) || has(self.refsByKubernetesVersion))",message="clusterNamespaces, overrides and refsByKubernetesVersion are about Clusters and cannot be set beside managementCluster"
-	// +kubebuilder:validation:XValidation:rule="!has(self.managementCluster) || !(has(self.clusterCondition) || has(self.beforeClusterUpgrade) || has(self.beforeClusterDelete))",message="clusterCondition, beforeClusterUpgrade and beforeClusterDelete are about Clusters and cannot be set beside managementCluster"
-	// +kubebuilder:validation:XValidation:rule="!has(self.managementCluster) || !has(self.impersonateServiceAccountName)",message="managementCluster has an impersonateServiceAccountName of its own"
+	// +kubebuilder:validation:XValidation:rule="!has(self.managementCluster) || !(has(self.clusterNamespaces) || has(self.overrides) || has(self.refsByKubernetesVersion))",message="clusterNamespaces, overrides and refsByKubernetesVersion are for Clusters: remove them, or use clusterSelector instead of managementCluster"
+	// +kubebuilder:validation:XValidation:rule="!has(self.managementCluster) || !(has(self.clusterCondition) || has(self.beforeClusterUpgrade) || has(self.beforeClusterDelete))",message="clusterCondition, beforeClusterUpgrade and beforeClusterDelete are for Clusters: remove them, or use clusterSelector instead of managementCluster"
+	// +kubebuilder:validation:XValidation:rule="!has(self.managementCluster) || !has(self.impersonateServiceAccountName)",message="impersonateServiceAccountName is for workload clusters: set managementCluster.impersonateServiceAccountName instead"
 	Spec HelmOpSpec `json:"spec"`
 
 	// status is the observed state of the HelmOp.

@@ -5,20 +5,23 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// HelmOpReleaseSpec is the desired state of one release in one Cluster. Only the HelmOp writes it. It has the digest of
-// the values instead of the values, because they may contain secrets; the values are rendered when they are needed.
+// HelmOpReleaseSpec is the desired state of one release in one Cluster. Only
+// HelmOp writes it. It contains a digest of the values, not the values,
+// because values may contain secrets. HelmOp renders the values again when it
+// needs them.
 type HelmOpReleaseSpec struct {
-	// clusterRef names the Cluster.
+	// clusterRef names the Cluster of the release. It cannot be changed.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="clusterRef is immutable"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="clusterRef cannot be changed"
 	ClusterRef ClusterReference `json:"clusterRef"`
 
-	// release is the identity of the release in the workload cluster.
+	// release is the name and namespace of the release in the workload cluster. It
+	// cannot be changed.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="release is immutable: another name or namespace is another release"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="release cannot be changed: another name or namespace is another release"
 	Release ReleaseIdentity `json:"release"`
 
-	// artifact is the chart.
+	// artifact is the chart to install.
 	// +required
 	Artifact ResolvedArtifact `json:"artifact"`
 
@@ -28,7 +31,8 @@ type HelmOpReleaseSpec struct {
 	// +kubebuilder:validation:MaxLength=71
 	ValuesDigest string `json:"valuesDigest"`
 
-	// postRenderDigest is the digest of the rendered postRender; empty if there is none.
+	// postRenderDigest is the digest of the rendered postRender. It is empty
+	// without postRender.
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	PostRenderDigest string `json:"postRenderDigest,omitempty"`
@@ -37,26 +41,32 @@ type HelmOpReleaseSpec struct {
 
 	ClusterOptions `json:",inline"`
 
-	// storage is where the records of the release are stored. It is used when the HelmOp no longer exists.
+	// storage sets where Helm's records of the release are stored. HelmOp needs it
+	// here when the HelmOp no longer exists.
 	// +optional
 	Storage *RecordStorage `json:"storage,omitempty"`
 
-	// rollout is the HelmOp revision of this release, and how the release got it.
+	// rollout is the HelmOp revision of this release, and why the release has this
+	// HelmOp revision.
 	// +optional
 	Rollout *ReleaseRollout `json:"rollout,omitempty"`
 
-	// kubernetesVersion is the Kubernetes version for which the artifact was selected; set with beforeClusterUpgrade
-	// only. Before an upgrade it is the version after the upgrade, or after the next of its steps.
+	// kubernetesVersion is the Kubernetes version for which HelmOp selected the
+	// artifact. Before a Kubernetes upgrade, it is the version after the upgrade
+	// or, in an upgrade over several minor versions, after the next step. It is
+	// empty unless beforeClusterUpgrade is set.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 
-	// deletionPolicy is whether the release is uninstalled when this object is deleted.
+	// deletionPolicy sets what HelmOp does with the release when this object is
+	// deleted: Uninstall or Orphan.
 	// +required
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy"`
 }
 
-// ReleaseIdentity is the name of a Helm release and its namespace in the workload cluster.
+// ReleaseIdentity is the name of a Helm release and its namespace in the
+// workload cluster.
 type ReleaseIdentity struct {
 	// name of the release.
 	// +required
@@ -71,23 +81,26 @@ type ReleaseIdentity struct {
 	Namespace string `json:"namespace"`
 }
 
-// ReleaseAction is an action that was performed on a release.
+// ReleaseAction is an action that HelmOp performed on a release.
 type ReleaseAction struct {
-	// action is Install, Upgrade, Adopt, Rollback, Test, CorrectDrift or Uninstall.
+	// action is Install, Upgrade, Adopt, Rollback, Test, CorrectDrift or
+	// Uninstall.
 	// +required
 	// +kubebuilder:validation:MaxLength=32
 	Action string `json:"action"`
 
-	// reason is why the action was performed.
+	// reason is the cause of the action.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Reason string `json:"reason,omitempty"`
 
-	// fromRevision is the Helm revision before the action; 0 is none.
+	// fromRevision is the number of the Helm revision before the action. It is 0
+	// if there was no Helm revision.
 	// +optional
 	FromRevision int64 `json:"fromRevision,omitempty"`
 
-	// revision is the Helm revision that the action created; 0 is none.
+	// revision is the number of the Helm revision that the action created. It is 0
+	// if the action created no Helm revision.
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
 
@@ -109,18 +122,20 @@ type ReleaseAction struct {
 	// +kubebuilder:validation:MaxLength=71
 	ValuesDigest string `json:"valuesDigest,omitempty"`
 
-	// time is when the action ended.
+	// time is the time when the action ended.
 	// +optional
 	Time metav1.Time `json:"time,omitempty,omitzero"`
 }
 
-// ReleaseObservation is the observed state of the Helm release in the workload cluster.
+// ReleaseObservation is the observed state of the Helm release in the workload
+// cluster.
 type ReleaseObservation struct {
-	// revision is the number of the Helm revision.
+	// revision is the number of the Helm revision, as "helm history" shows it.
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
 
-	// status is the status of the Helm release, for example deployed or failed.
+	// status is the status of the Helm release, for example deployed, failed or
+	// pending-upgrade.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Status string `json:"status,omitempty"`
@@ -150,33 +165,33 @@ type ReleaseObservation struct {
 	// +kubebuilder:validation:MaxLength=71
 	ValuesDigest string `json:"valuesDigest,omitempty"`
 
-	// lastDeployed is when the release was last installed or upgraded.
+	// lastDeployed is the time of the last installation or upgrade.
 	// +optional
 	LastDeployed metav1.Time `json:"lastDeployed,omitempty,omitzero"`
 }
 
-// Inventory names objects of a release in the workload cluster.
+// Inventory lists objects of a release in the workload cluster.
 type Inventory struct {
-	// revision is the number of the Helm revision whose objects these are.
+	// revision is the number of the Helm revision that contains these objects.
 	Revision int64 `json:"revision"`
 
-	// selection is a digest of the rules by which these objects were selected.
+	// selection is the digest of the rules that selected these objects.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Selection string `json:"selection,omitempty"`
 
-	// truncated is true if the release has more objects than are watched.
+	// truncated is true if the release has more objects than HelmOp watches.
 	// +optional
 	Truncated bool `json:"truncated,omitempty"`
 
-	// kinds group the objects.
+	// kinds lists the objects, grouped by kind.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=500
 	Kinds []InventoryKind `json:"kinds,omitempty"`
 }
 
-// InventoryKind names the objects of one kind.
+// InventoryKind lists the objects of one kind.
 type InventoryKind struct {
 	// apiVersion of the kind.
 	// +required
@@ -188,54 +203,62 @@ type InventoryKind struct {
 	// +kubebuilder:validation:MaxLength=253
 	Kind string `json:"kind"`
 
-	// objects are written as namespace/name, or name if they have no namespace.
+	// objects are the names of the objects: <namespace>/<name>, or <name> for an
+	// object without a namespace.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=2000
 	// +kubebuilder:validation:items:MaxLength=317
 	Objects []string `json:"objects"`
 }
 
-// HealthStatus is the health record of a Helm revision. The condition Healthy reports the health.
+// HealthStatus is what HelmOp stores about the health of a Helm revision. The
+// condition Healthy reports the health.
 type HealthStatus struct {
 	// revision is the number of the Helm revision.
 	Revision int64 `json:"revision"`
 
-	// since is when the health timeout of the Helm revision began: when it was deployed or, if its deployment was not
-	// observed, for example because the status was lost in a move, when it was first observed.
+	// since is the time when the health timeout of the Helm revision began: the
+	// time of its deployment or, if the manager did not observe the deployment,
+	// the time of the first observation.
 	// +optional
 	Since metav1.Time `json:"since,omitempty,omitzero"`
 
-	// deployed is true if the Helm revision was observed since its deployment. Only then does an unhealthy revision count
-	// as a failure that remediation handles: another Helm revision may have been healthy before.
+	// deployed is true if the manager has observed the Helm revision since its
+	// deployment. If it is false, an unhealthy Helm revision does not start
+	// remediation, because the Helm revision may have been healthy before.
 	// +optional
 	Deployed bool `json:"deployed,omitempty"`
 
-	// failed is true if the Helm revision was observed since its deployment and became unhealthy without having been
-	// healthy.
+	// failed is true if the Helm revision became unhealthy and had never been
+	// healthy before. It is set only if the manager has observed the Helm revision
+	// since its deployment.
 	// +optional
 	Failed bool `json:"failed,omitempty"`
 
-	// missed is true if the Helm revision was observed since its deployment, but not for a long time before it was
-	// healthy. It may have been healthy meanwhile, so there is no rollback from it and no rollback to it.
+	// missed is true if the manager observed the deployment of the Helm revision,
+	// but then not its health for a long time. The Helm revision may have been
+	// healthy in this time. HelmOp rolls back neither from nor to this Helm
+	// revision.
 	// +optional
 	Missed bool `json:"missed,omitempty"`
 
-	// wasHealthy is true if the Helm revision has been healthy.
+	// wasHealthy is true if the Helm revision has been healthy once.
 	// +optional
 	WasHealthy bool `json:"wasHealthy,omitempty"`
 
-	// lost is true if the Helm revision was healthy and is not any more.
+	// lost is true if the Helm revision was healthy and is now unhealthy.
 	// +optional
 	Lost bool `json:"lost,omitempty"`
 
-	// progressingSince is since when a Helm revision that was healthy is in progress.
+	// progressingSince is the time when a healthy Helm revision began to be in
+	// progress again.
 	// +optional
 	ProgressingSince metav1.Time `json:"progressingSince,omitempty,omitzero"`
 }
 
-// TestResult is the result of one of the chart's tests.
+// TestResult is the result of one test of the chart.
 type TestResult struct {
-	// name of the test's object.
+	// name of the object that runs the test, usually a Pod.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
@@ -245,22 +268,24 @@ type TestResult struct {
 	// +kubebuilder:validation:MaxLength=32
 	Phase string `json:"phase"`
 
-	// startedAt is when it began.
+	// startedAt is the time when the test began.
 	// +optional
 	StartedAt metav1.Time `json:"startedAt,omitempty,omitzero"`
 
-	// completedAt is when it ended.
+	// completedAt is the time when the test ended.
 	// +optional
 	CompletedAt metav1.Time `json:"completedAt,omitempty,omitzero"`
 }
 
-// DriftStatus is the difference between the release and the objects in the cluster.
+// DriftStatus lists the objects in the cluster that differ from the release.
 type DriftStatus struct {
-	// lastCheckedAt is when all objects of the release were last compared.
+	// lastCheckedAt is the time when HelmOp last compared all objects of the
+	// release.
 	// +optional
 	LastCheckedAt metav1.Time `json:"lastCheckedAt,omitempty,omitzero"`
 
-	// fingerprint is a digest of the objects when nothing differed. With it, a restarted manager need not compare them
+	// fingerprint is a digest of the objects at the last comparison without a
+	// difference. With it, a restarted manager does not compare the same objects
 	// again.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
@@ -270,14 +295,14 @@ type DriftStatus struct {
 	// +optional
 	Differing int32 `json:"differing,omitempty"`
 
-	// objects are at most 10 of those that differ.
+	// objects lists at most 10 of the objects that differ.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	Objects []DriftedObject `json:"objects,omitempty"`
 }
 
-// DriftedObject is an object that differs from what the release installed.
+// DriftedObject is an object that differs from the release.
 type DriftedObject struct {
 	// apiVersion of the object.
 	// +required
@@ -289,7 +314,7 @@ type DriftedObject struct {
 	// +kubebuilder:validation:MaxLength=253
 	Kind string `json:"kind"`
 
-	// namespace of the object.
+	// namespace of the object. It is empty for an object without a namespace.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Namespace string `json:"namespace,omitempty"`
@@ -299,24 +324,27 @@ type DriftedObject struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// missing is true if the object does not exist.
+	// missing is true if the object does not exist in the cluster.
 	// +optional
 	Missing bool `json:"missing,omitempty"`
 
-	// paths are JSON pointers of at most 10 fields that differ. Their values are not reported, because they may be
-	// secret.
+	// paths lists at most 10 fields of the object that differ, as JSON pointers.
+	// Example: "/spec/replicas". HelmOp does not report the values of the fields,
+	// because they may be secret.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	// +kubebuilder:validation:items:MaxLength=512
 	Paths []string `json:"paths,omitempty"`
 
-	// manager is the field manager that changed the object last.
+	// manager is the name of the field manager that changed the object last, for
+	// example kubectl-edit.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Manager string `json:"manager,omitempty"`
 
-	// heldUntil is when the object is corrected next; set while another client keeps reverting the corrections.
+	// heldUntil is the time of the next correction of the object. It is set while
+	// another client reverts the corrections of HelmOp again and again.
 	// +optional
 	HeldUntil metav1.Time `json:"heldUntil,omitempty,omitzero"`
 }
@@ -332,54 +360,66 @@ type ReadyPeriod struct {
 	// +required
 	Since metav1.Time `json:"since"`
 
-	// until is when the Cluster was found unreachable.
+	// until is the time when the manager first failed to reach the Cluster.
 	// +required
 	Until metav1.Time `json:"until"`
 }
 
-// ReleaseBookkeeping is what the manager stores to continue after a restart. Do not rely on its fields: they may change
-// in any version.
+// ReleaseBookkeeping is the state that the manager needs after a restart. Do
+// not use these fields: they may change in any version.
 type ReleaseBookkeeping struct {
-	// health is the health record of a Helm revision. The condition Healthy reports the health.
+	// health is the health state of a Helm revision. The condition Healthy reports
+	// the health.
 	// +optional
 	Health *HealthStatus `json:"health,omitempty"`
 
-	// clusterUID is the UID of the Cluster that this status is about. A Cluster that is re-created has another UID.
+	// clusterUID is the UID of the Cluster of this status. A Cluster that is
+	// re-created has another UID.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ClusterUID string `json:"clusterUID,omitempty"`
 
-	// wasReady is the last period during which the release was Ready, while its Cluster is unreachable. Rollouts use it.
+	// wasReady is the last period during which the release was Ready. It is set
+	// while the Cluster is unreachable. Rollouts use it.
 	// +optional
 	WasReady *ReadyPeriod `json:"wasReady,omitempty"`
 
-	// lastAttemptedDigest is the digest of the desired state that was attempted last.
+	// lastAttemptedDigest is the digest of the desired state of the last attempt.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LastAttemptedDigest string `json:"lastAttemptedDigest,omitempty"`
 
-	// lastAttemptedGeneration is the generation of the spec that was attempted last. Another generation resets the count
-	// of failed attempts.
+	// lastAttemptedGeneration is the metadata.generation of the HelmOpRelease at
+	// the last attempt. If the generation changes, HelmOp sets the count of failed
+	// attempts to 0.
 	// +optional
 	LastAttemptedGeneration int64 `json:"lastAttemptedGeneration,omitempty"`
 }
 
 // HelmOpReleaseStatus is the observed state of a release in a Cluster.
 type HelmOpReleaseStatus struct {
-	// observedGeneration is the generation of the spec that this status is about.
+	// observedGeneration is the metadata.generation of the HelmOpRelease that the
+	// manager last reconciled. If it is lower than metadata.generation, the status
+	// is outdated.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, ClusterReachable, Released and Paused; with health, Healthy; with test, Tested; with
-	// driftDetection, Drifted; Stalled while the release is not retried; and Deleting.
+	// conditions are the conditions of the release.
+	// - Always: Ready, ClusterReachable, Released and Paused.
+	// - Unless health.mode is Disabled: Healthy.
+	// - With test.mode Enabled: Tested.
+	// - With driftDetection: Drifted.
+	// - While HelmOp does not retry the release: Stalled.
+	// - While the HelmOpRelease is under deletion: Deleting.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// state compares the release with its desired state: Absent, InSync, OutOfSync, Failed, RolledBack, Pending,
-	// Uninstalling, Uninstalled, Unmanaged, Foreign, Untested, Drifted or Unreachable.
+	// state compares the Helm release with its desired state. It is Absent,
+	// InSync, OutOfSync, Failed, RolledBack, Pending, Uninstalling, Uninstalled,
+	// Unmanaged, Foreign, Untested, Drifted or Unreachable.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	State string `json:"state,omitempty"`
@@ -388,60 +428,68 @@ type HelmOpReleaseStatus struct {
 	// +optional
 	Release *ReleaseObservation `json:"release,omitempty"`
 
-	// inventory are the objects of the release that are watched. Objects of kinds without a health rule are listed
-	// periodically instead, unless driftDetection watches them.
+	// inventory lists the objects of the release that HelmOp watches. HelmOp does
+	// not watch objects of kinds without a health rule, unless driftDetection is
+	// set: HelmOp lists them at intervals.
 	// +optional
 	Inventory *Inventory `json:"inventory,omitempty"`
 
-	// internal is the bookkeeping of the manager.
+	// internal is the state that the manager needs after a restart. Do not use its
+	// fields: they may change in any version.
 	// +optional
 	ReleaseBookkeeping `json:"internal,omitempty,omitzero"`
 
-	// tests are the results of the chart's tests, at most 20.
+	// tests are the results of at most 20 tests of the chart.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
 	Tests []TestResult `json:"tests,omitempty"`
 
-	// drift is the difference between the release and the objects in the cluster.
+	// drift lists the objects in the cluster that differ from the release. It is
+	// absent without driftDetection.
 	// +optional
 	Drift *DriftStatus `json:"drift,omitempty"`
 
-	// lastRetryRequest is the last handled value of the annotation addons.cluster.x-k8s.io/retry-requested-at, or its
-	// digest if it is longer than 64 characters.
+	// lastRetryRequest is the last handled value of the annotation
+	// addons.cluster.x-k8s.io/retry-requested-at. If the value is longer than 64
+	// characters, lastRetryRequest is its digest.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LastRetryRequest string `json:"lastRetryRequest,omitempty"`
 
-	// history has the last actions, the newest first, at most 5.
+	// history lists the last 5 actions, the newest first.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=5
 	History []ReleaseAction `json:"history,omitempty"`
 
-	// failures is the number of failed attempts since the last success or the last change of the desired state.
-	// Attempts that changed nothing in the cluster, for example because it was unreachable, do not count.
+	// failures is the number of failed attempts since the last success or the last
+	// change of the desired state. HelmOp counts only attempts that changed
+	// something in the cluster.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Failures int32 `json:"failures,omitempty"`
 
-	// lastAttemptedAt is when the last attempt ended.
+	// lastAttemptedAt is the time when the last attempt ended.
 	// +optional
 	LastAttemptedAt metav1.Time `json:"lastAttemptedAt,omitempty,omitzero"`
 
-	// nextTryAt is when a failed attempt is repeated. It is absent if no retry is scheduled: the release is in its
-	// desired state, the retries are exhausted, or the release waits for something else. Attempts that changed nothing
-	// in the cluster do not set it.
+	// nextTryAt is the time of the next retry after a failed attempt. It is absent
+	// if no retry is scheduled: the release is in its desired state, the retries
+	// are exhausted, or the release waits for something else. A failed attempt
+	// that changed nothing in the cluster does not set nextTryAt.
 	// +optional
 	NextTryAt metav1.Time `json:"nextTryAt,omitempty,omitzero"`
 
-	// lastError is the message of the last failed attempt; empty after a success.
+	// lastError is the error message of the last failed attempt. It is empty after
+	// a success.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	LastError string `json:"lastError,omitempty"`
 }
 
-// HelmOpRelease is the release of a HelmOp in one Cluster.
+// HelmOpRelease is the release of a HelmOp in one Cluster. HelmOp creates,
+// changes and deletes it.
 //
 // +kubebuilder:metadata:labels="visualizer.cluster.x-k8s.io="
 // +kubebuilder:object:root=true

@@ -5,69 +5,79 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// HelmOpRevisionSpec is the spec of a HelmOp at a time. It is immutable.
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a HelmOp revision is immutable"
+// HelmOpRevisionSpec is the spec of a HelmOp at one time. It cannot be
+// changed.
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the spec of a HelmOpRevision cannot be changed: change the HelmOp instead"
 type HelmOpRevisionSpec struct {
-	// number of the HelmOp revision, counted from 1.
+	// number of the HelmOp revision. The first HelmOp revision is 1.
 	// +kubebuilder:validation:Minimum=1
 	Number int64 `json:"number"`
 
-	// digest of everything that shapes a release and is the same for all Clusters: artifacts, values before rendering,
-	// with the content of the objects in valuesFrom, options, overrides.
+	// digest is the digest of all inputs that are the same for all Clusters:
+	// artifacts, values before rendering, contents of the objects in valuesFrom,
+	// options and overrides.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Digest string `json:"digest"`
 
-	// artifact is the artifact that spec.source was resolved to; absent if no Cluster needed it or it could not be
-	// resolved.
+	// artifact is the artifact that HelmOp found for spec.source. It is absent if
+	// no Cluster used spec.source.ref, or if the lookup failed.
 	// +optional
 	Artifact *ResolvedArtifact `json:"artifact,omitempty"`
 
-	// artifacts are the artifacts that the references in overrides and refsByKubernetesVersion were resolved to.
+	// artifacts are the artifacts that HelmOp found for the references in
+	// overrides and refsByKubernetesVersion.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=48
 	Artifacts []ReferencedArtifact `json:"artifacts,omitempty"`
 
-	// helmOp is the spec of the HelmOp at that time, without the fields that contentFrom names.
+	// helmOp is the spec of the HelmOp when HelmOp created this HelmOp revision.
+	// The fields in contentFrom are left out.
 	// +required
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	HelmOp HelmOpSpec `json:"helmOp"`
 
-	// contentFrom names the earlier HelmOp revisions that hold large fields of helmOp. A field that did not change
-	// is not stored again.
+	// contentFrom lists large fields of helmOp that have not changed. For each
+	// field, it has the number of the earlier HelmOp revision that contains the
+	// field.
 	// +optional
 	ContentFrom RevisionContent `json:"contentFrom,omitempty,omitzero"`
 }
 
-// RevisionContent names, for each large field of the spec of a HelmOp, the earlier HelmOp revision that has its
-// content. A field without a number is stored in the HelmOp revision itself.
+// RevisionContent has, for each large field of the spec of a HelmOp, the
+// number of the earlier HelmOp revision that contains the field. If a number
+// is absent, this HelmOp revision contains the field.
 type RevisionContent struct {
-	// values is the number of the HelmOp revision that holds helmOp.values.
+	// values is the number of the HelmOp revision that contains helmOp.values.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Values int64 `json:"values,omitempty"`
 
-	// valuesTemplate is the number of the HelmOp revision that holds helmOp.valuesTemplate.
+	// valuesTemplate is the number of the HelmOp revision that contains
+	// helmOp.valuesTemplate.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ValuesTemplate int64 `json:"valuesTemplate,omitempty"`
 
-	// postRender is the number of the HelmOp revision that holds helmOp.postRender.
+	// postRender is the number of the HelmOp revision that contains
+	// helmOp.postRender.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	PostRender int64 `json:"postRender,omitempty"`
 
-	// overrides is the number of the HelmOp revision that holds helmOp.overrides.
+	// overrides is the number of the HelmOp revision that contains
+	// helmOp.overrides.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Overrides int64 `json:"overrides,omitempty"`
 }
 
-// ReferencedArtifact is the artifact that a reference in overrides or refsByKubernetesVersion was resolved to.
+// ReferencedArtifact is the artifact that HelmOp found for a reference in
+// overrides or refsByKubernetesVersion.
 type ReferencedArtifact struct {
 	ArtifactStatus `json:",inline"`
 
@@ -76,46 +86,51 @@ type ReferencedArtifact struct {
 	Reference ArtifactReference `json:"reference"`
 }
 
-// HelmOpRevisionStatus is the result of a HelmOp revision. It is not a subresource: clusterctl move does not keep
-// subresources, and a moved rollout must neither restart nor lose its last known good revision.
+// HelmOpRevisionStatus is the result of a HelmOp revision. It is not a
+// subresource: clusterctl move does not keep subresources, and a moved rollout
+// must neither restart nor lose its last known good revision.
 type HelmOpRevisionStatus struct {
-	// phase of its rollout.
+	// phase of the rollout of the HelmOp revision.
 	// +optional
 	Phase RolloutPhase `json:"phase,omitempty"`
 
-	// reason is why the rollout ended.
+	// reason says why the rollout ended.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Reason string `json:"reason,omitempty"`
 
-	// startedAt is when its rollout began.
+	// startedAt is the time when the rollout began.
 	// +optional
 	StartedAt metav1.Time `json:"startedAt,omitempty,omitzero"`
 
-	// endedAt is when its rollout ended.
+	// endedAt is the time when the rollout ended.
 	// +optional
 	EndedAt metav1.Time `json:"endedAt,omitempty,omitzero"`
 
-	// good is true if the rollout of the HelmOp revision was complete once: Clusters may return to it.
+	// good is true if the rollout of the HelmOp revision was complete once. A
+	// rollback may return Clusters to this HelmOp revision.
 	// +optional
 	Good bool `json:"good,omitempty"`
 
-	// passedWave is the name of the last wave that the rollout completed. Later failures of its Clusters do not hold
-	// later waves.
+	// passedWave is the name of the last wave that is complete. If Clusters of
+	// this wave fail later, the next waves continue.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	PassedWave string `json:"passedWave,omitempty"`
 
-	// acknowledgedFailures is the number of failures when a user continued the rollout. They no longer count.
+	// acknowledgedFailures is the number of failures at the time when a user
+	// continued the rollout. These failures no longer count for maxFailures.
 	// +optional
 	AcknowledgedFailures int32 `json:"acknowledgedFailures,omitempty"`
 
-	// lastContinueRequest is the last handled value of the annotation addons.cluster.x-k8s.io/rollout-continue.
+	// lastContinueRequest is the last handled value of the annotation
+	// addons.cluster.x-k8s.io/rollout-continue.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	LastContinueRequest string `json:"lastContinueRequest,omitempty"`
 
-	// approval is what was last approved of the HelmOp revision, see spec.rollout.approval of the HelmOp.
+	// approval is the last approval of the HelmOp revision, see
+	// spec.rollout.approval of HelmOp.
 	// +optional
 	Approval *RevisionApproval `json:"approval,omitempty"`
 }
@@ -128,12 +143,13 @@ type RevisionApproval struct {
 	// +kubebuilder:validation:MaxLength=64
 	Digest string `json:"digest"`
 
-	// approvedAt is when it was approved.
+	// approvedAt is the time of the approval.
 	// +optional
 	ApprovedAt metav1.Time `json:"approvedAt,omitempty,omitzero"`
 
-	// releases are short digests of the approved releases, each of a Cluster and the inputs of its release. They contain
-	// no names and no values.
+	// releases lists a short digest for each approved release. The digest covers
+	// the Cluster and the inputs of the release. releases contains no names and no
+	// values.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=30000
@@ -141,8 +157,8 @@ type RevisionApproval struct {
 	Releases []string `json:"releases,omitempty"`
 }
 
-// HelmOpRevision is the spec of a HelmOp at a time, and the result of its rollout. Only the HelmOp creates and deletes
-// it.
+// HelmOpRevision is the spec of a HelmOp at one time, and the result of its
+// rollout. Only HelmOp creates and deletes it.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=helmoprevisions,shortName=hoprv,scope=Namespaced,categories=cluster-api
 // +kubebuilder:printcolumn:name="HelmOp",type=string,JSONPath=`.metadata.ownerReferences[0].name`,description="HelmOp of the HelmOp revision"
@@ -156,11 +172,11 @@ type HelmOpRevision struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the recorded spec.
+	// spec is the spec of the HelmOp at the time of this HelmOp revision.
 	// +required
 	Spec HelmOpRevisionSpec `json:"spec"`
 
-	// status is the result of the rollout.
+	// status is the result of the rollout of this HelmOp revision.
 	// +optional
 	Status HelmOpRevisionStatus `json:"status,omitempty,omitzero"`
 }

@@ -23,87 +23,106 @@ const (
 	MaintenanceVetoAnnotation = "addons.cluster.x-k8s.io/maintenance-veto"
 )
 
-// Maintenance is when releases may be changed. It applies to the rollout of HelmOp revisions, to upgrades because of a
-// change of a Cluster, to adoptions, corrections of drift, retries, and deletions because a Cluster is no longer
-// selected. The deletion of the HelmOp or of a Cluster does not wait.
+// Maintenance limits the times at which HelmOp changes releases. These changes
+// wait: rollouts of HelmOp revisions, upgrades after a change of a Cluster,
+// adoptions, corrections of drift, retries, and deletions because a Cluster is
+// no longer selected. The deletion of the HelmOp or of a Cluster does not
+// wait.
 //
-// Clusters have limits of their own, in the annotations addons.cluster.x-k8s.io/maintenance-windows,
-// maintenance-freezes and maintenance-veto. A release is changed only when the limits of the HelmOp and those of the
-// Cluster permit it. A change of this field or of the annotations does not create a HelmOp revision.
+// Clusters can have their own limits, in the annotations
+// addons.cluster.x-k8s.io/maintenance-windows, maintenance-freezes and
+// maintenance-veto. HelmOp changes a release only when the limits of the
+// HelmOp and the limits of the Cluster allow it. A change of this field or of
+// the annotations does not create a HelmOp revision.
 type Maintenance struct {
-	// windows are the times at which releases may be changed. Default: any time.
+	// windows are the times at which HelmOp may change releases. Default: any
+	// time.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Windows []MaintenanceWindow `json:"windows,omitempty"`
 
-	// freezes are times in which releases are not changed, not even in a window.
+	// freezes are periods in which HelmOp does not change releases, also if a
+	// window is open. Default: no freezes.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Freezes []MaintenanceFreeze `json:"freezes,omitempty"`
 
-	// veto keeps all releases as they are until it is removed. Its value is the reason.
+	// veto stops all changes of releases while the field is set. The text is the
+	// reason, which messages show. Example: "incident 4711". Default: no veto.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Veto string `json:"veto,omitempty"`
 
-	// includes lists what else waits. Installation is the first installation in a new Cluster. Rollback is the return to
-	// the last known good HelmOp revision, a pin by a user, and the remediation of a failed upgrade. Default: neither
-	// waits.
+	// includes lists more kinds of changes that wait. Default: these changes do
+	// not wait.
+	// - Installation: the first installation in a new Cluster.
+	// - Rollback: the return to the last known good HelmOp revision, the pin of a
+	//   release by a user, and the remediation of a failed upgrade.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=2
 	Includes []MaintenanceScope `json:"includes,omitempty"`
 
-	// clusterLimits is whether the annotations of Clusters count. With Ignored, only this field counts, for example for
-	// an urgent correction. Default: Respected.
+	// clusterLimits sets whether the maintenance annotations of Clusters count.
+	// Default: Respected.
+	// - Respected: HelmOp waits for the limits in the annotations, too.
+	// - Ignored: HelmOp ignores the annotations, for example for an urgent
+	//   correction.
 	// +optional
 	ClusterLimits ClusterLimits `json:"clusterLimits,omitempty"`
 }
 
-// MaintenanceWindow is a repeated time at which releases may be changed. An action that began in a window may end after
-// it.
+// MaintenanceWindow is a repeated period in which HelmOp may change releases.
+// An action that begins in a window may end after the window.
 type MaintenanceWindow struct {
-	// schedule is when the window opens: a cron expression of five fields. If the fields day of month and day of week
-	// are both restricted, one of them must match. The day of week can also be "5#2", the second Friday of a month, or
-	// "5#L", the last Friday; "L" is the last day of a month. Example: "0 22 * * 1-5".
+	// schedule is when the window opens, as a cron expression: minute, hour, day
+	// of month, month, day of week. Example: "0 22 * * 1-5" is at 22:00 from
+	// Monday to Friday. If both day of month and day of week are set, the window
+	// opens on days that match either of them. In day of month, "L" is the last
+	// day of the month. In day of week, "5#2" is the second Friday of the month,
+	// and "5#L" is the last Friday.
 	// +required
 	// +kubebuilder:validation:MinLength=9
 	// +kubebuilder:validation:MaxLength=128
 	Schedule string `json:"schedule"`
 
-	// duration is how long the window is open: from 1m to 168h. Example: 4h.
+	// duration is how long the window is open, from 1m to 168h. Example: 4h.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('168h')",message="must be from 1m to 168h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('168h')",message="duration must be at least 1m and at most 168h, for example 4h"
 	Duration metav1.Duration `json:"duration"`
 
-	// timeZone is the time zone of the schedule, for example Europe/Berlin. An opening in the hour that is skipped when
-	// daylight saving time begins takes place an hour later. In the hour that is repeated when it ends, the window opens
-	// twice. Default: UTC.
+	// timeZone is the time zone of the schedule, for example Europe/Berlin.
+	// Default: UTC. When daylight saving time begins, a window that opens in the
+	// skipped hour opens an hour later. When daylight saving time ends, a window
+	// that opens in the repeated hour opens twice.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	TimeZone string `json:"timeZone,omitempty"`
 }
 
-// MaintenanceFreeze is a time in which releases are not changed.
-// +kubebuilder:validation:XValidation:rule="self.from < self.until",message="until must be after from"
+// MaintenanceFreeze is a period in which HelmOp does not change releases.
+// +kubebuilder:validation:XValidation:rule="self.from < self.until",message="until must be later than from"
 type MaintenanceFreeze struct {
-	// from is the start, in RFC 3339. Example: 2026-12-20T00:00:00Z.
+	// from is the start of the freeze, in RFC 3339. Example:
+	// "2026-12-20T00:00:00Z".
 	// +required
 	From metav1.Time `json:"from"`
 
-	// until is the end, in RFC 3339. Releases are changed again from then on.
+	// until is the end of the freeze, in RFC 3339. From this time on, HelmOp
+	// changes releases again. Example: "2027-01-03T00:00:00Z".
 	// +required
 	Until metav1.Time `json:"until"`
 
-	// reason is shown in messages.
+	// reason is a text that messages show, for example "end of year".
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Reason string `json:"reason,omitempty"`
 }
 
-// MaintenanceScope is something that waits for maintenance only if a HelmOp asks for it.
+// MaintenanceScope is a kind of change that waits for maintenance only if
+// spec.maintenance.includes lists it.
 // +kubebuilder:validation:Enum=Installation;Rollback
 type MaintenanceScope string
 
@@ -116,14 +135,15 @@ const (
 	MaintenanceRollback MaintenanceScope = "Rollback"
 )
 
-// ClusterLimits is whether the limits that Clusters set count. The zero value is the same as Respected.
+// ClusterLimits sets whether the maintenance annotations of Clusters count.
+// The zero value is the same as Respected.
 // +kubebuilder:validation:Enum=Respected;Ignored
 type ClusterLimits string
 
 const (
-	// ClusterLimitsRespected respects the limits of Clusters.
+	// ClusterLimitsRespected waits for the limits in the annotations of Clusters.
 	ClusterLimitsRespected ClusterLimits = "Respected"
 
-	// ClusterLimitsIgnored ignores them.
+	// ClusterLimitsIgnored ignores the annotations of Clusters.
 	ClusterLimitsIgnored ClusterLimits = "Ignored"
 )

@@ -3,59 +3,69 @@
 
 package v1alpha1
 
-// PostRender changes what the chart rendered before it is installed; hooks and the folder crds are not changed. Every
-// string in it is a template over the Cluster, as in values.
+// PostRender changes the objects that the chart rendered, before HelmOp
+// installs them. It does not change hooks and the crds folder of the chart.
+// Each string may contain templates over the Cluster, as in values.
 type PostRender struct {
-	// patches are applied in their order, like patches of kustomize. A patch that matches no object is an error.
+	// patches change single objects, as patches of kustomize do. HelmOp applies
+	// them in their order. A patch that matches no object is an error.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Patches []Patch `json:"patches,omitempty"`
 
-	// images replace names, tags and digests of the images of containers and initContainers, like images of kustomize.
-	// An entry that matches no image is ignored.
+	// images replace the names, tags and digests of images, as images of kustomize
+	// do. They apply to containers and initContainers. HelmOp ignores an entry
+	// that matches no image.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Images []ImageOverride `json:"images,omitempty"`
 
-	// commonMetadata are labels and annotations for all objects. Selectors are not changed.
+	// commonMetadata sets labels and annotations on all objects. It does not
+	// change selectors.
 	// +optional
 	CommonMetadata *ObjectMetadata `json:"commonMetadata,omitempty"`
 }
 
-// Patch changes objects.
+// Patch changes the objects that its target selects.
 type Patch struct {
-	// patch is a strategic merge patch or a JSON patch (RFC 6902), as YAML or JSON.
+	// patch is a strategic merge patch or a JSON patch (RFC 6902), in YAML or
+	// JSON. Example of a JSON patch: '[{"op": "replace", "path": "/spec/replicas",
+	// "value": 3}]'.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=65536
 	Patch string `json:"patch"`
 
-	// target chooses the objects. Without it, the patch must name its object, by apiVersion, kind and metadata.name.
+	// target selects the objects to patch. Without target, the patch must have the
+	// apiVersion, kind and metadata.name of the object.
 	// +optional
 	Target *ObjectSelector `json:"target,omitempty"`
 }
 
-// ImageOverride replaces parts of an image's reference.
+// ImageOverride replaces parts of the reference of an image.
 type ImageOverride struct {
-	// name is the image as the chart names it, without tag and digest.
+	// name is the name of the image in the chart, without tag and digest. Example:
+	// "quay.io/cilium/cilium".
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Name string `json:"name"`
 
-	// newName replaces the name.
+	// newName is the new name of the image. Example:
+	// "registry.example.com/cilium/cilium". Default: the name does not change.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	NewName string `json:"newName,omitempty"`
 
-	// newTag replaces the tag.
+	// newTag is the new tag of the image. Default: the tag does not change.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	NewTag string `json:"newTag,omitempty"`
 
-	// digest replaces tag and digest.
+	// digest replaces the tag and the digest of the image. Example: "sha256:" and
+	// 64 hexadecimal digits.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Digest string `json:"digest,omitempty"`

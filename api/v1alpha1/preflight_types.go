@@ -3,31 +3,42 @@
 
 package v1alpha1
 
-// Preflight are checks before a release is installed or upgraded.
+// Preflight sets checks that must pass before HelmOp installs or upgrades a
+// release.
 type Preflight struct {
-	// images is whether the images of a release must be in their registries before the release is installed or
-	// upgraded. With Required, the chart is rendered for the Cluster, and each image of its containers and image
-	// volumes, hooks included, is looked up. On the host of the chart, the credentials of source and of the manager
-	// are used; on other hosts, only those that the Secrets of source have for the host. While an image is missing or
-	// cannot be looked up, the release is not changed, its condition Released is False with the reason ImagesMissing
-	// or ImagesUnknown, and the images are looked up again, at least every 5 minutes. This does not count as a
-	// failure. A release with more than 500 images, or with images on more than 50 hosts, waits as ImagesUnknown. A
-	// return to the last known good revision, the remediation of a failure and the correction of drift are not
-	// checked. The lookups come from the manager: mirrors that only the nodes of a Cluster use are not known to it.
-	// Ignored checks nothing. Default: Ignored.
+	// images sets whether all images of a release must exist in their registries
+	// before HelmOp installs or upgrades the release. Default: Ignored.
+	// - Required: HelmOp renders the chart for the Cluster and looks up all images
+	//   of its containers and image volumes, also of hooks.
+	// - Ignored: HelmOp does not look up images.
+	//
+	// If an image is missing or cannot be looked up, HelmOp does not change the
+	// release. The condition Released is False, with the reason ImagesMissing or
+	// ImagesUnknown. HelmOp repeats the lookup at least every 5 minutes. A missing
+	// image is not a failure and needs no retry.
+	//
+	// For the registry of the chart, HelmOp uses the credentials of spec.source
+	// and of the manager. For other registries, HelmOp uses only the Secrets of
+	// spec.source.
+	//
+	// HelmOp does not look up images before a return to the last known good
+	// revision, the remediation of a failure, or a correction of drift. A release
+	// with more than 500 images, or with images on more than 50 hosts, waits with
+	// the reason ImagesUnknown. The manager makes the lookups: they do not use
+	// mirrors that only the nodes of a Cluster know.
 	// +optional
 	Images ImagesPreflight `json:"images,omitempty"`
 }
 
-// ImagesPreflight is whether the images of a release are looked up before the release is changed. The zero value is the
-// same as Ignored.
+// ImagesPreflight sets whether HelmOp looks up the images of a release before
+// it changes the release. The zero value is the same as Ignored.
 // +kubebuilder:validation:Enum=Ignored;Required
 type ImagesPreflight string
 
 const (
-	// ImagesPreflightIgnored checks nothing.
+	// ImagesPreflightIgnored does not look up images.
 	ImagesPreflightIgnored ImagesPreflight = "Ignored"
 
-	// ImagesPreflightRequired waits until the registries have all images.
+	// ImagesPreflightRequired does not change the release until the registries have all images.
 	ImagesPreflightRequired ImagesPreflight = "Required"
 )

@@ -5,57 +5,71 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ReleaseOptions are how a release is installed, upgraded, rolled back, tested, watched and uninstalled.
+// ReleaseOptions are the options for the installation, upgrade, rollback,
+// tests, health and uninstallation of a release.
 type ReleaseOptions struct {
-	// reconcileStrategy is for how long HelmOp reconciles a release. Continuous keeps the release in its desired state.
-	// InstallOnce installs the release in each Cluster once, until it is Ready, and then leaves it alone: no upgrade, no
-	// drift detection, no health, no rollback. A Cluster that is re-created gets the release again. What a deletion does
-	// is up to deletionPolicy. Default: Continuous.
+	// reconcileStrategy sets how long HelmOp manages a release. Default:
+	// Continuous.
+	// - Continuous: HelmOp keeps the release in its desired state.
+	// - InstallOnce: HelmOp installs the release once in each Cluster, until the
+	//   release is Ready. After that, HelmOp does not upgrade, check, correct or
+	//   roll back the release. If a Cluster is re-created, HelmOp installs the
+	//   release again. For deletions, deletionPolicy applies.
 	// +optional
 	ReconcileStrategy ReconcileStrategy `json:"reconcileStrategy,omitempty"`
 
-	// install are the options of the first installation in a cluster. Without it, the defaults of its fields apply.
+	// install contains the options of the first installation in a Cluster.
+	// Default: the defaults of its fields.
 	// +optional
 	Install *InstallOptions `json:"install,omitempty"`
 
-	// upgrade are the options of all later changes of a release. Without it, the defaults of its fields apply.
+	// upgrade contains the options of all changes after the first installation.
+	// Default: the defaults of its fields.
 	// +optional
 	Upgrade *UpgradeOptions `json:"upgrade,omitempty"`
 
-	// rollback are the options of a rollback, see upgrade.remediation. Without it, the defaults of its fields apply. A
-	// change of rollback alone does not upgrade releases.
+	// rollback contains the options of a rollback, see upgrade.remediation. A
+	// change of rollback alone does not upgrade releases. Default: the defaults of
+	// its fields.
 	// +optional
 	Rollback *RollbackOptions `json:"rollback,omitempty"`
 
-	// uninstall are the options of an uninstallation. Without it, the defaults of its fields apply. They are read when
-	// a release is uninstalled: a change of uninstall alone does not upgrade releases.
+	// uninstall contains the options of an uninstallation. HelmOp reads them when
+	// it uninstalls a release. A change of uninstall alone does not upgrade
+	// releases. Default: the defaults of its fields.
 	// +optional
 	Uninstall *UninstallOptions `json:"uninstall,omitempty"`
 
-	// test runs the chart's tests after each installation and upgrade. Without it, they do not run.
+	// test runs the tests of the chart after each installation and upgrade.
+	// Default: HelmOp does not run the tests.
 	// +optional
 	Test *TestOptions `json:"test,omitempty"`
 
-	// health is when a release counts as healthy. Without it, the defaults of its fields apply.
+	// health sets when a release is healthy. Default: the defaults of its fields.
 	// +optional
 	Health *HealthOptions `json:"health,omitempty"`
 
-	// driftDetection compares the release with the objects in the cluster. Without it, nothing is compared.
+	// driftDetection compares the release with the objects in the workload
+	// cluster. Default: HelmOp does not compare them.
 	// +optional
 	DriftDetection *DriftDetectionOptions `json:"driftDetection,omitempty"`
 
-	// impersonateServiceAccountName is a ServiceAccount of the workload cluster, in the namespace of the release, that
-	// HelmOp impersonates for all requests there. It must exist, and must have the right to read and write Secrets in
-	// that namespace, where Helm stores its records. Default: the identity of the kubeconfig that Cluster API
-	// generated. In a HelmOpRelease of the management cluster it is a ServiceAccount in the namespace of the
-	// HelmOpRelease, see spec.managementCluster of HelmOp.
+	// impersonateServiceAccountName is the name of a ServiceAccount in the
+	// workload cluster, in the namespace of the release. HelmOp impersonates this
+	// ServiceAccount for all requests to the workload cluster. The ServiceAccount
+	// must exist. It must have the right to read and write Secrets in its
+	// namespace, because Helm stores its records there. Default: the identity in
+	// the kubeconfig that Cluster API generates.
+	//
+	// In a HelmOpRelease of the management cluster, it is a ServiceAccount in the
+	// namespace of the HelmOpRelease, see spec.managementCluster of HelmOp.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ImpersonateServiceAccountName string `json:"impersonateServiceAccountName,omitempty"`
 }
 
-// ReconcileStrategy is for how long a release is reconciled.
+// ReconcileStrategy sets how long HelmOp manages a release.
 // +kubebuilder:validation:Enum=Continuous;InstallOnce
 type ReconcileStrategy string
 
@@ -63,26 +77,28 @@ const (
 	// ReconcileStrategyContinuous keeps a release in its desired state.
 	ReconcileStrategyContinuous ReconcileStrategy = "Continuous"
 
-	// ReconcileStrategyInstallOnce installs a release once and then leaves it alone.
+	// ReconcileStrategyInstallOnce installs a release once and does not change it afterwards.
 	ReconcileStrategyInstallOnce ReconcileStrategy = "InstallOnce"
 )
 
-// CRDPolicy is what happens to the CustomResourceDefinitions in the crds folder of a chart.
+// CRDPolicy sets what HelmOp does with the CustomResourceDefinitions in the
+// crds folder of a chart.
 // +kubebuilder:validation:Enum=Skip;Create;CreateReplace
 type CRDPolicy string
 
 const (
-	// CRDPolicySkip leaves the folder out.
+	// CRDPolicySkip does not install CustomResourceDefinitions.
 	CRDPolicySkip CRDPolicy = "Skip"
 
-	// CRDPolicyCreate creates those that do not exist and leaves the others as they are.
+	// CRDPolicyCreate creates CustomResourceDefinitions that do not exist. It does not change existing ones.
 	CRDPolicyCreate CRDPolicy = "Create"
 
-	// CRDPolicyCreateReplace creates those that do not exist and replaces the others. None is ever deleted.
+	// CRDPolicyCreateReplace creates CustomResourceDefinitions that do not exist, and replaces existing ones. HelmOp
+	// never deletes a CustomResourceDefinition of the crds folder.
 	CRDPolicyCreateReplace CRDPolicy = "CreateReplace"
 )
 
-// AdoptionPolicy is how a release of another owner is adopted.
+// AdoptionPolicy sets how HelmOp adopts a release of another owner.
 // +kubebuilder:validation:Enum=Upgrade;WhenUnchanged
 type AdoptionPolicy string
 
@@ -90,18 +106,18 @@ const (
 	// AdoptionPolicyUpgrade upgrades a release that differs from the desired state.
 	AdoptionPolicyUpgrade AdoptionPolicy = "Upgrade"
 
-	// AdoptionPolicyWhenUnchanged leaves a release alone as long as it differs from the desired state.
+	// AdoptionPolicyWhenUnchanged does not change a release that differs from the desired state.
 	AdoptionPolicyWhenUnchanged AdoptionPolicy = "WhenUnchanged"
 )
 
-// ObjectMetadata are labels and annotations.
+// ObjectMetadata contains labels and annotations.
 type ObjectMetadata struct {
-	// labels to set.
+	// labels are the labels to set.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// annotations to set.
+	// annotations are the annotations to set.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Annotations map[string]string `json:"annotations,omitempty"`
@@ -109,254 +125,331 @@ type ObjectMetadata struct {
 
 // InstallOptions are the options of an installation.
 type InstallOptions struct {
-	// timeout bounds the installation, its hooks included. It does not wait for pods to become ready. Default: 5m.
-	// A change of timeout alone does not upgrade releases.
+	// timeout is the longest time for the installation, with its hooks. It does
+	// not include the time until Pods are ready, see health.timeout. A change of
+	// timeout alone does not upgrade releases. Example: 10m. Default: 5m.
 	// +optional
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('1h')",message="timeout must be more than 0s and at most 1h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('1h')",message="timeout must be more than 0s and at most 1h, for example 5m"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// createNamespace creates the namespace of the release if it does not exist. It is never deleted.
-	// Default: true; false with impersonateServiceAccountName.
+	// createNamespace creates the namespace of the release if the namespace does
+	// not exist. HelmOp never deletes the namespace. Default: true, or false if
+	// impersonateServiceAccountName is set.
 	// +optional
 	CreateNamespace *bool `json:"createNamespace,omitempty"`
 
-	// namespaceMetadata are labels and annotations for the namespace of the release, for example for pod security. Each
-	// installation and upgrade sets them, also if another client created the namespace. Other labels and annotations
-	// are not changed.
+	// namespaceMetadata sets labels and annotations on the namespace of the
+	// release, for example labels for Pod Security. HelmOp sets them at each
+	// installation and upgrade, also if another client created the namespace.
+	// HelmOp does not change other labels and annotations of the namespace.
 	// +optional
 	NamespaceMetadata *ObjectMetadata `json:"namespaceMetadata,omitempty"`
 
-	// disableHooks leaves out the chart's install hooks. Default: false.
+	// disableHooks skips the install hooks of the chart. Default: false.
 	// +optional
 	DisableHooks *bool `json:"disableHooks,omitempty"`
 
-	// crds is what happens to the chart's crds folder, and to the CustomResourceDefinitions of an artifact that is not
-	// a chart. Default: Create for Helm charts; CreateReplace for other artifacts if neither install.crds nor
-	// upgrade.crds is set.
+	// crds sets what HelmOp does with CustomResourceDefinitions at the
+	// installation: the CustomResourceDefinitions in the crds folder of a chart,
+	// or all CustomResourceDefinitions of an artifact that is not a chart.
+	// - Skip: HelmOp does not install them.
+	// - Create: HelmOp creates missing CustomResourceDefinitions and does not
+	//   change existing ones.
+	// - CreateReplace: HelmOp creates missing CustomResourceDefinitions and
+	//   replaces existing ones.
+	//
+	// Default: Create for a chart. For other artifacts, CreateReplace if neither
+	// install.crds nor upgrade.crds is set.
 	// +optional
 	CRDs CRDPolicy `json:"crds,omitempty"`
 
-	// takeOwnership adopts an existing release of the same name, and existing objects of the chart, that have no owner
-	// or another owner. Without it, they are not changed, and the release fails with the reason ReleaseConflict. The
-	// waves and limits of rollout apply to the adoption of releases. Default: false.
+	// takeOwnership adopts an existing release with the same name, and existing
+	// objects with the same names as objects of the chart, if they have no owner
+	// or another owner. With false, HelmOp does not change them, and the release
+	// fails with the reason ReleaseConflict. The waves and limits of spec.rollout
+	// apply to the adoption of releases. Default: false.
 	// +optional
 	TakeOwnership *bool `json:"takeOwnership,omitempty"`
 
-	// adoption is how takeOwnership adopts a release of another owner. If the chart, its values and the other options
-	// would change nothing, the release is always adopted without a new Helm revision. If something would change,
-	// Upgrade upgrades the release, and WhenUnchanged leaves it alone: the reason AdoptionWouldChange names what would
-	// change, and the release is adopted when nothing differs any more. A change of adoption alone does not upgrade
-	// releases. Default: Upgrade.
+	// adoption sets how takeOwnership adopts a release of another owner. If the
+	// chart, the values and the options are the same as in the existing release,
+	// HelmOp always adopts the release without a new Helm revision. Otherwise:
+	// - Upgrade: HelmOp adopts and upgrades the release.
+	// - WhenUnchanged: HelmOp does not change the release. The message of the
+	//   reason AdoptionWouldChange lists the differences. HelmOp adopts the
+	//   release when there are no differences any more.
+	//
+	// Default: Upgrade. A change of adoption alone does not upgrade releases.
 	// +optional
 	Adoption AdoptionPolicy `json:"adoption,omitempty"`
 
-	// disableOpenAPIValidation leaves out the validation of the rendered objects by Helm. Clusters since Kubernetes
-	// 1.25 validate by themselves: there it changes nothing. Default: false.
+	// disableOpenAPIValidation skips Helm's validation of the rendered objects. It
+	// has no effect in clusters with Kubernetes 1.25 or later, which validate the
+	// objects themselves. Default: false.
 	// +optional
 	DisableOpenAPIValidation *bool `json:"disableOpenAPIValidation,omitempty"`
 
-	// disableSchemaValidation leaves out the comparison of the values with the chart's values.schema.json. Default: false.
+	// disableSchemaValidation skips the validation of the values with the
+	// values.schema.json of the chart. Default: false.
 	// +optional
 	DisableSchemaValidation *bool `json:"disableSchemaValidation,omitempty"`
 
-	// remediation is what happens after a failed installation. Without it, the defaults of its fields apply. A change
-	// of remediation alone does not upgrade releases.
+	// remediation sets what HelmOp does after a failed installation. A change of
+	// remediation alone does not upgrade releases. Default: the defaults of its
+	// fields.
 	// +optional
 	Remediation *InstallRemediation `json:"remediation,omitempty"`
 }
 
-// InstallRemediationStrategy is what happens to a failed installation before it is retried.
+// InstallRemediationStrategy sets what HelmOp does after a failed
+// installation, before it retries.
 // +kubebuilder:validation:Enum=Retry;Uninstall
 type InstallRemediationStrategy string
 
 const (
-	// InstallRemediationRetry keeps the objects that were installed; the next attempt completes them.
+	// InstallRemediationRetry keeps the installed objects. The next attempt installs the missing objects.
 	InstallRemediationRetry InstallRemediationStrategy = "Retry"
 
-	// InstallRemediationUninstall uninstalls the failed installation before it is retried. The result of the last
-	// attempt is kept, so that it can be inspected.
+	// InstallRemediationUninstall uninstalls the failed installation before the next attempt. After the last attempt,
+	// HelmOp keeps the failed installation for inspection.
 	InstallRemediationUninstall InstallRemediationStrategy = "Uninstall"
 )
 
-// InstallRemediation is what happens after a failed installation.
+// InstallRemediation sets what HelmOp does after a failed installation.
 type InstallRemediation struct {
-	// retries is how often a failed installation is retried, after 10s, 20s and so on up to 10m, before the release is
-	// Stalled. Only attempts that changed something in the cluster count. 0 is never, -1 is without limit. Default: 10.
+	// retries is the number of retries after a failed installation. HelmOp waits
+	// 10s before the first retry and doubles the time for each further retry, up
+	// to 10m. After the last retry, the release is Stalled. HelmOp counts only
+	// attempts that changed something in the cluster. With 0, HelmOp does not
+	// retry. With -1, HelmOp retries without a limit. Default: 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=-1
 	// +kubebuilder:validation:Maximum=1000
 	Retries *int32 `json:"retries,omitempty"`
 
-	// strategy is what happens to a failed installation before it is retried: Retry or Uninstall. Default: Retry.
+	// strategy sets what HelmOp does after a failed installation, before it
+	// retries. Default: Retry.
+	// - Retry: HelmOp keeps the installed objects. The next attempt installs the
+	//   missing objects.
+	// - Uninstall: HelmOp uninstalls the failed installation first. After the last
+	//   attempt, HelmOp keeps the failed installation for inspection.
 	// +optional
 	Strategy InstallRemediationStrategy `json:"strategy,omitempty"`
 }
 
-// UpgradeRemediationStrategy is what happens to a failed upgrade before it is retried.
+// UpgradeRemediationStrategy sets what HelmOp does after a failed upgrade,
+// before it retries.
 // +kubebuilder:validation:Enum=Retry;Rollback
 type UpgradeRemediationStrategy string
 
 const (
-	// UpgradeRemediationRetry keeps the objects that were upgraded; the next attempt completes them.
+	// UpgradeRemediationRetry keeps the upgraded objects. The next attempt upgrades the other objects.
 	UpgradeRemediationRetry UpgradeRemediationStrategy = "Retry"
 
-	// UpgradeRemediationRollback rolls back to the last known good Helm revision after each failed attempt, including
-	// the last one.
+	// UpgradeRemediationRollback rolls back to the last known good Helm revision after each failed attempt, also after
+	// the last attempt.
 	UpgradeRemediationRollback UpgradeRemediationStrategy = "Rollback"
 )
 
-// UpgradeRemediation is what happens after a failed upgrade. It never uninstalls a release.
+// UpgradeRemediation sets what HelmOp does after a failed upgrade. HelmOp
+// never uninstalls a release because of a failed upgrade.
 type UpgradeRemediation struct {
-	// retries is how often a failed upgrade is retried, after 10s, 20s and so on up to 10m, before the release is
-	// Stalled. Only attempts that changed something in the cluster count. 0 is never, -1 is without limit. Default: 10.
+	// retries is the number of retries after a failed upgrade. HelmOp waits 10s
+	// before the first retry and doubles the time for each further retry, up to
+	// 10m. After the last retry, the release is Stalled. HelmOp counts only
+	// attempts that changed something in the cluster. With 0, HelmOp does not
+	// retry. With -1, HelmOp retries without a limit. Default: 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=-1
 	// +kubebuilder:validation:Maximum=1000
 	Retries *int32 `json:"retries,omitempty"`
 
-	// strategy is what happens to a failed upgrade before it is retried: Retry or Rollback. With Rollback, an upgrade
-	// that does not become healthy, or whose tests fail, has failed, too: Helm calls this atomic. Default: Retry.
+	// strategy sets what HelmOp does after a failed upgrade, before it retries.
+	// Default: Retry.
+	// - Retry: HelmOp keeps the upgraded objects. The next attempt upgrades the
+	//   other objects.
+	// - Rollback: HelmOp rolls back to the last known good Helm revision after
+	//   each failed attempt. An upgrade also fails if the release does not become
+	//   healthy or its tests fail. This is the same as "helm upgrade --atomic".
 	// +optional
 	Strategy UpgradeRemediationStrategy `json:"strategy,omitempty"`
 }
 
-// ValuesPolicy is what happens to the values of the previous Helm revision.
+// ValuesPolicy sets what HelmOp does with the values of the previous Helm
+// revision.
 // +kubebuilder:validation:Enum=Reset;Reuse;ResetThenReuse
 type ValuesPolicy string
 
 const (
-	// ValuesPolicyReset uses the desired values only.
+	// ValuesPolicyReset uses only the desired values.
 	ValuesPolicyReset ValuesPolicy = "Reset"
 
-	// ValuesPolicyReuse merges the desired values over all values of the previous Helm revision, including the defaults
+	// ValuesPolicyReuse merges the desired values over all values of the previous Helm revision, also over the defaults
 	// of its chart.
 	ValuesPolicyReuse ValuesPolicy = "Reuse"
 
 	// ValuesPolicyResetThenReuse merges the desired values over the user-supplied values of the previous Helm revision,
-	// and these over the defaults of the new chart.
+	// and the result over the defaults of the new chart.
 	ValuesPolicyResetThenReuse ValuesPolicy = "ResetThenReuse"
 )
 
 // UpgradeOptions are the options of an upgrade.
 type UpgradeOptions struct {
-	// timeout bounds the upgrade, its hooks included. It does not wait for pods to become ready. Default: 5m.
-	// A change of timeout alone does not upgrade releases.
+	// timeout is the longest time for the upgrade, with its hooks. It does not
+	// include the time until Pods are ready, see health.timeout. A change of
+	// timeout alone does not upgrade releases. Example: 10m. Default: 5m.
 	// +optional
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('1h')",message="timeout must be more than 0s and at most 1h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('1h')",message="timeout must be more than 0s and at most 1h, for example 5m"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// disableHooks leaves out the chart's upgrade hooks. Default: false.
+	// disableHooks skips the upgrade hooks of the chart. Default: false.
 	// +optional
 	DisableHooks *bool `json:"disableHooks,omitempty"`
 
-	// force deletes and re-creates objects whose immutable fields change: use it with care. Only objects of these
-	// built-in kinds are deleted: ConfigMap, Secret, Service, ReplicationController, DaemonSet, Deployment, ReplicaSet,
-	// StatefulSet, Job, RuntimeClass, IngressClass, PodDisruptionBudget, ClusterRoleBinding, RoleBinding, PriorityClass
-	// and StorageClass. Not deleted are a StatefulSet whose persistentVolumeClaimRetentionPolicy.whenDeleted is Delete
-	// in the cluster, objects with the annotation helm.sh/resource-policy: keep, and objects of another release. If one
-	// of these, or an object of another kind, must be re-created, the action fails. Default: false.
+	// force deletes and re-creates an object if the upgrade changes an immutable
+	// field of the object. Use it with care: the object does not exist for a short
+	// time. Default: false.
+	//
+	// HelmOp deletes only objects of these kinds: ConfigMap, Secret, Service,
+	// ReplicationController, DaemonSet, Deployment, ReplicaSet, StatefulSet, Job,
+	// RuntimeClass, IngressClass, PodDisruptionBudget, ClusterRoleBinding,
+	// RoleBinding, PriorityClass and StorageClass.
+	//
+	// HelmOp never deletes:
+	// - a StatefulSet that has persistentVolumeClaimRetentionPolicy.whenDeleted:
+	//   Delete in the cluster.
+	// - an object with the annotation helm.sh/resource-policy: keep.
+	// - an object of another release.
+	//
+	// If an object that HelmOp does not delete must be re-created, the upgrade
+	// fails.
 	// +optional
 	Force *bool `json:"force,omitempty"`
 
-	// cleanupOnFail deletes the objects that a failed upgrade created. Default: false.
+	// cleanupOnFail deletes the objects that a failed upgrade created. Default:
+	// false.
 	// +optional
 	CleanupOnFail *bool `json:"cleanupOnFail,omitempty"`
 
-	// maxHistory is the number of Helm revisions that are kept. 0 is no limit. With remediation by a rollback, the last
-	// known good revision is kept in addition. Default: 10.
+	// maxHistory is the number of Helm revisions to keep. With 0, HelmOp keeps
+	// all. With the remediation strategy Rollback, HelmOp also keeps the last
+	// known good Helm revision. Default: 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	MaxHistory *int32 `json:"maxHistory,omitempty"`
 
-	// valuesPolicy is what happens to the values of the previous Helm revision. With Reuse and ResetThenReuse the
-	// result depends on the history of each cluster; they help to adopt a release that was installed by hand. Default:
-	// Reset.
+	// valuesPolicy sets what HelmOp does with the values of the previous Helm
+	// revision. Default: Reset.
+	// - Reset: HelmOp uses only the desired values.
+	// - Reuse: HelmOp merges the desired values over all values of the previous
+	//   Helm revision, also over the defaults of its chart.
+	// - ResetThenReuse: HelmOp merges the desired values over the user-supplied
+	//   values of the previous Helm revision, and the result over the defaults of
+	//   the new chart.
+	//
+	// Reuse and ResetThenReuse help to adopt a release that was installed by hand.
+	// The result depends on the history of the release in each Cluster.
 	// +optional
 	ValuesPolicy ValuesPolicy `json:"valuesPolicy,omitempty"`
 
-	// crds is what happens to the chart's crds folder, and to the CustomResourceDefinitions of an artifact that is not
-	// a chart. Default: Create for Helm charts; CreateReplace for other artifacts if neither install.crds nor
-	// upgrade.crds is set.
+	// crds sets what HelmOp does with CustomResourceDefinitions at each upgrade:
+	// the CustomResourceDefinitions in the crds folder of a chart, or all
+	// CustomResourceDefinitions of an artifact that is not a chart.
+	// - Skip: HelmOp does not install them.
+	// - Create: HelmOp creates missing CustomResourceDefinitions and does not
+	//   change existing ones.
+	// - CreateReplace: HelmOp creates missing CustomResourceDefinitions and
+	//   replaces existing ones.
+	//
+	// Default: Create for a chart. For other artifacts, CreateReplace if neither
+	// install.crds nor upgrade.crds is set.
 	// +optional
 	CRDs CRDPolicy `json:"crds,omitempty"`
 
-	// disableOpenAPIValidation leaves out the validation of the rendered objects by Helm. Clusters since Kubernetes
-	// 1.25 validate by themselves: there it changes nothing. Default: false.
+	// disableOpenAPIValidation skips Helm's validation of the rendered objects. It
+	// has no effect in clusters with Kubernetes 1.25 or later, which validate the
+	// objects themselves. Default: false.
 	// +optional
 	DisableOpenAPIValidation *bool `json:"disableOpenAPIValidation,omitempty"`
 
-	// disableSchemaValidation leaves out the comparison of the values with the chart's values.schema.json. Default: false.
+	// disableSchemaValidation skips the validation of the values with the
+	// values.schema.json of the chart. Default: false.
 	// +optional
 	DisableSchemaValidation *bool `json:"disableSchemaValidation,omitempty"`
 
-	// remediation is what happens after a failed upgrade. Without it, the defaults of its fields apply. A change of
-	// remediation alone does not upgrade releases.
+	// remediation sets what HelmOp does after a failed upgrade. A change of
+	// remediation alone does not upgrade releases. Default: the defaults of its
+	// fields.
 	// +optional
 	Remediation *UpgradeRemediation `json:"remediation,omitempty"`
 }
 
 // RollbackOptions are the options of a rollback.
 type RollbackOptions struct {
-	// timeout bounds the rollback, its hooks included. Default: 5m.
+	// timeout is the longest time for the rollback, with its hooks. Example: 10m.
+	// Default: 5m.
 	// +optional
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('1h')",message="timeout must be more than 0s and at most 1h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('1h')",message="timeout must be more than 0s and at most 1h, for example 5m"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// disableHooks leaves out the chart's rollback hooks. Default: false.
+	// disableHooks skips the rollback hooks of the chart. Default: false.
 	// +optional
 	DisableHooks *bool `json:"disableHooks,omitempty"`
 
-	// force deletes and re-creates objects whose immutable fields change: use it with care. Only objects of these
-	// built-in kinds are deleted: ConfigMap, Secret, Service, ReplicationController, DaemonSet, Deployment, ReplicaSet,
-	// StatefulSet, Job, RuntimeClass, IngressClass, PodDisruptionBudget, ClusterRoleBinding, RoleBinding, PriorityClass
-	// and StorageClass. Not deleted are a StatefulSet whose persistentVolumeClaimRetentionPolicy.whenDeleted is Delete
-	// in the cluster, objects with the annotation helm.sh/resource-policy: keep, and objects of another release. If one
-	// of these, or an object of another kind, must be re-created, the action fails. Default: false.
+	// force deletes and re-creates an object if the rollback changes an immutable
+	// field of the object. The kinds, exceptions and risks are the same as for
+	// upgrade.force. Default: false.
 	// +optional
 	Force *bool `json:"force,omitempty"`
 
-	// cleanupOnFail deletes the objects that a failed rollback created. Default: false.
+	// cleanupOnFail deletes the objects that a failed rollback created. Default:
+	// false.
 	// +optional
 	CleanupOnFail *bool `json:"cleanupOnFail,omitempty"`
 }
 
-// DeletionPropagation is what happens to the dependents of objects that are deleted.
+// DeletionPropagation sets what happens to the dependents of deleted objects.
 // +kubebuilder:validation:Enum=Background;Foreground;Orphan
 type DeletionPropagation string
 
 const (
-	// DeletionPropagationBackground deletes dependents afterwards.
+	// DeletionPropagationBackground deletes the dependents after the object.
 	DeletionPropagationBackground DeletionPropagation = "Background"
 
-	// DeletionPropagationForeground deletes dependents before.
+	// DeletionPropagationForeground deletes the dependents before the object.
 	DeletionPropagationForeground DeletionPropagation = "Foreground"
 
-	// DeletionPropagationOrphan leaves dependents in place.
+	// DeletionPropagationOrphan does not delete the dependents.
 	DeletionPropagationOrphan DeletionPropagation = "Orphan"
 )
 
 // UninstallOptions are the options of an uninstallation.
 type UninstallOptions struct {
-	// timeout bounds the uninstallation, its hooks included. Default: 5m.
+	// timeout is the longest time for the uninstallation, with its hooks. Example:
+	// 10m. Default: 5m.
 	// +optional
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('1h')",message="timeout must be more than 0s and at most 1h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('1h')",message="timeout must be more than 0s and at most 1h, for example 5m"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// disableHooks leaves out the chart's delete hooks. Default: false.
+	// disableHooks skips the delete hooks of the chart. Default: false.
 	// +optional
 	DisableHooks *bool `json:"disableHooks,omitempty"`
 
-	// keepHistory keeps the history of the release in the cluster, marked as uninstalled. Default: false.
+	// keepHistory keeps Helm's records of the release after the uninstallation,
+	// with the status uninstalled. Default: false.
 	// +optional
 	KeepHistory *bool `json:"keepHistory,omitempty"`
 
-	// deletionPropagation is what happens to the dependents of the release's objects, for example the pods of a
-	// Deployment. Default: Background.
+	// deletionPropagation sets what happens to the dependents of the deleted
+	// objects, for example to the Pods of a Deployment. Default: Background.
+	// - Background: the dependents are deleted after the object.
+	// - Foreground: the dependents are deleted before the object.
+	// - Orphan: the dependents stay.
 	// +optional
 	DeletionPropagation DeletionPropagation `json:"deletionPropagation,omitempty"`
 }

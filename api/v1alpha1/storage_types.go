@@ -3,35 +3,42 @@
 
 package v1alpha1
 
-// StorageType is where the records of releases are stored.
+// StorageType is the place where Helm's records of releases are stored.
 // +kubebuilder:validation:Enum=Cluster;Registry
 type StorageType string
 
 const (
-	// StorageTypeCluster stores them in Secrets of the workload cluster.
+	// StorageTypeCluster stores the records in Secrets of the workload cluster.
 	StorageTypeCluster StorageType = "Cluster"
 
-	// StorageTypeRegistry stores all but a small part of them in an OCI registry, encrypted.
+	// StorageTypeRegistry stores the records in an OCI registry, encrypted. A small part of each record stays in the
+	// workload cluster.
 	StorageTypeRegistry StorageType = "Registry"
 )
 
-// RecordStorage is where Helm's records of releases are stored: chart, values and manifest of each Helm revision. It
-// applies to new records. Existing records name their own place and are not moved.
-// +kubebuilder:validation:XValidation:rule="!has(self.formerURLs) || has(self.registry)",message="formerURLs requires registry: HelmOp reads the former repositories with its credentials"
+// RecordStorage sets where HelmOp stores Helm's records of releases: the
+// chart, values and manifest of each Helm revision. It applies to new records.
+// HelmOp does not move existing records: each record names its own place.
+// +kubebuilder:validation:XValidation:rule="!has(self.formerURLs) || has(self.registry)",message="formerURLs needs registry: set registry, because HelmOp reads the former repositories with its credentials"
 type RecordStorage struct {
-	// type is Cluster, for Secrets of the workload cluster, or Registry. With Cluster, registry is only read from, for
-	// records that are there. Default: Registry if registry is set or the manager has a registry for records, and Cluster
-	// otherwise.
+	// type is the place of new records. Default: Registry if registry is set or
+	// the manager has a registry for records. Otherwise Cluster.
+	// - Cluster: Secrets of the workload cluster. HelmOp then uses registry only
+	//   to read records that are already in the registry.
+	// - Registry: an OCI registry, encrypted.
 	// +optional
 	Type StorageType `json:"type,omitempty"`
 
-	// registry keeps the records of the type Registry. Default: that of the manager, see its --record-storage-url.
+	// registry is the OCI registry for records of the type Registry. Default: the
+	// registry in the manager's flag --record-storage-url.
 	// +optional
 	Registry *RecordRegistry `json:"registry,omitempty"`
 
-	// formerURLs are repositories in which records were stored before, as in registry.url. They are read and cleaned up
-	// with the credentials of registry. The manager requests no other repositories, even if a record in a workload
-	// cluster names one.
+	// formerURLs are repositories that stored records before, in the same form as
+	// registry.url. HelmOp reads their records, and deletes records that are no
+	// longer needed, with the credentials of registry. HelmOp never sends requests
+	// to other repositories, even if a record in a workload cluster names another
+	// repository.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
@@ -41,37 +48,44 @@ type RecordStorage struct {
 	FormerURLs []string `json:"formerURLs,omitempty"`
 }
 
-// RecordRegistry is a repository of an OCI registry that keeps records of releases, and how to reach it. Its
-// credentials must allow to pull and to push; without the right to delete, old records stay.
-// +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider == 'generic' || !has(self.insecure) || !self.insecure",message="provider and insecure exclude each other: the manager's identity is not sent in plain text"
+// RecordRegistry is a repository in an OCI registry that stores records of
+// releases. Its credentials must allow pull and push. If they do not allow
+// delete, old records stay in the repository.
+// +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider == 'generic' || !has(self.insecure) || !self.insecure",message="provider and insecure cannot be set together: remove one of them, because HelmOp does not send the manager's identity without TLS"
 type RecordRegistry struct {
-	// url of the repository, without a tag or digest: oci://<host>[:<port>]/<path>.
+	// url is the address of the repository, without tag and digest:
+	// oci://<host>[:<port>]/<path>. Example:
+	// oci://registry.example.com/helmop/records.
 	// +required
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('oci://')",message="url must start with oci://"
-	// +kubebuilder:validation:XValidation:rule="self.substring(6).matches('^[A-Za-z0-9.:_\\\\[\\\\]-]+/[a-z0-9]+([._/-]+[a-z0-9]+)*$')",message="url must name a repository, oci://<host>[:<port>]/<path>, without tag, digest or trailing slash"
+	// +kubebuilder:validation:XValidation:rule="self.substring(6).matches('^[A-Za-z0-9.:_\\\\[\\\\]-]+/[a-z0-9]+([._/-]+[a-z0-9]+)*$')",message="url must be oci://<host>[:<port>]/<path>, with the path in lower case and without credentials, tag, digest or trailing slash"
 	URL string `json:"url"`
 
-	// secretRef names a Secret of type kubernetes.io/dockerconfigjson with the credentials of the registry, as in
-	// spec.source.secretRef. They never leave the management cluster.
+	// secretRef names a Secret of type kubernetes.io/dockerconfigjson with
+	// credentials for the registry, as in spec.source.secretRef. The credentials
+	// stay in the management cluster.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 
-	// provider is the cloud whose registry this is, as in spec.source.provider. Default: generic.
+	// provider is the cloud of the registry, as in spec.source.provider. Default:
+	// generic.
 	// +optional
 	// +kubebuilder:default=generic
 	Provider RegistryProvider `json:"provider,omitempty"`
 
-	// certSecretRef names a Secret with authorities and a client certificate, as in spec.source.certSecretRef.
+	// certSecretRef names a Secret with certificates of certificate authorities
+	// and a client certificate, as in spec.source.certSecretRef.
 	// +optional
 	CertSecretRef *SecretReference `json:"certSecretRef,omitempty"`
 
-	// proxySecretRef names a Secret with the proxy to reach the registry through, as in spec.source.proxySecretRef.
+	// proxySecretRef names a Secret with the proxy for requests to the registry,
+	// as in spec.source.proxySecretRef.
 	// +optional
 	ProxySecretRef *SecretReference `json:"proxySecretRef,omitempty"`
 
-	// insecure speaks plain HTTP to the registry. Default: false.
+	// insecure uses HTTP without TLS for requests to the registry. Default: false.
 	// +optional
 	Insecure bool `json:"insecure,omitempty"`
 }

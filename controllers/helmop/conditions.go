@@ -92,14 +92,15 @@ func isRollingOut(scope *helmOpScope, s fleetSummary) bool {
 func leftOut(scope *helmOpScope) string {
 	message := ""
 	if n := scope.denied; n > 0 {
-		message += fmt.Sprintf("; %s: service account %s may not get %s",
-			plural.Count(n, "Cluster is left out, in another namespace", "Clusters are left out, in other namespaces"),
+		message += fmt.Sprintf("; %s: ServiceAccount %s may not get %s; grant the right to get the Secret",
+			plural.Count(n, "Cluster in another namespace is not selected", "Clusters in other namespaces are not selected"),
 			scope.helmOp.Spec.ClusterNamespaces.AuthorizationServiceAccountName,
 			plural.Word(n, "its kubeconfig", "their kubeconfigs"))
 	}
 	if n := scope.unknownAccess; n > 0 {
 		message += fmt.Sprintf("; %s: the API server did not answer whether the HelmOp may access %s",
-			plural.Count(n, "Cluster is left out for now", "Clusters are left out for now"),
+			plural.Count(n, "Cluster in another namespace is not selected yet",
+				"Clusters in other namespaces are not selected yet"),
 			plural.Word(n, "it", "them"))
 	}
 	return message

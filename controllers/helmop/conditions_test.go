@@ -93,16 +93,17 @@ func TestRollingOutCondition(t *testing.T) {
 		"cannot be resolved": {inPhase("", unresolved(addonsv1.RegistryUnreachableReason), has), unknown,
 			addonsv1.RegistryUnreachableReason, "no HelmOp revision"},
 		"first Clusters are left out": {inPhase("", func(s *helmOpScope) { s.revisions = nil; leaves(1, 0)(s) }), no,
-			addonsv1.NotRollingOutReason, "no Cluster is selected; 1 Cluster is left out, in another namespace"},
+			addonsv1.NotRollingOutReason, "no Cluster is selected; 1 Cluster in another namespace is not selected"},
 		"cannot be rendered for the first Cluster": {inPhase("", func(s *helmOpScope) { s.revisions = nil }, has), unknown,
 			addonsv1.ProgressingReason, "no HelmOp revision"},
 		"invalid selector": {inPhase(complete, func(s *helmOpScope) { s.selectorErr = errors.New("bad") }), unknown,
 			addonsv1.InvalidSelectorReason, "bad"},
 		"one is left out": {inPhase(complete, leaves(1, 0), has), no, addonsv1.NotRollingOutReason,
-			"; 1 Cluster is left out, in another namespace: service account sa may not get its kubeconfig"},
+			"; 1 Cluster in another namespace is not selected: ServiceAccount sa may not get its kubeconfig"},
 		"several are left out": {inPhase(complete, leaves(2, 3), has), no, addonsv1.NotRollingOutReason,
-			"; 2 Clusters are left out, in other namespaces: service account sa may not get their kubeconfigs" +
-				"; 3 Clusters are left out for now: the API server did not answer whether the HelmOp may access them"},
+			"; 2 Clusters in other namespaces are not selected: ServiceAccount sa may not get their kubeconfigs; grant " +
+				"the right to get the Secret; 3 Clusters in other namespaces are not selected yet: the API server " +
+				"did not answer whether the HelmOp may access them"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -263,7 +263,7 @@ func endingMessage(scope *helmOpScope, s fleetSummary) string {
 		return message
 	case scope.strategy.Paused:
 		return message + "; " + plural.Count(waiting, "deletion waits", "deletions wait") +
-			" for the end of the pause of the rollout"
+			" until spec.rollout.paused is false"
 	default:
 		return message + deletionsWait(waiting)
 	}
@@ -272,7 +272,7 @@ func endingMessage(scope *helmOpScope, s fleetSummary) string {
 // deletionsWait says, for the end of a message, how many deletions wait for others.
 func deletionsWait(waiting int) string {
 	return "; " + plural.Count(waiting, "deletion waits", "deletions wait") +
-		" until others have finished (spec.rollout.maxUnavailable)"
+		" until other deletions have finished (spec.rollout.maxUnavailable)"
 }
 
 // reportDeletion reports how far the deletion of a HelmOp is, and what it waits for.
@@ -305,7 +305,7 @@ func whyEnding(child *addonsv1.HelmOpRelease) string {
 		return fmt.Sprintf("; Cluster %s: %s", apiutil.ClusterTitle(child),
 			conditions.GetMessage(child, addonsv1.PausedCondition))
 	case conditions.IsTrue(child, addonsv1.PausedCondition):
-		return fmt.Sprintf("; Cluster %s: it is paused; its release is deleted when it is resumed",
+		return fmt.Sprintf("; Cluster %s: the release is paused; HelmOp deletes the release when the pause ends",
 			apiutil.ClusterTitle(child))
 	case ready != nil && ready.Status == metav1.ConditionFalse && ready.Message != "":
 		return fmt.Sprintf("; Cluster %s: %s", apiutil.ClusterTitle(child), ready.Message)
@@ -314,7 +314,7 @@ func whyEnding(child *addonsv1.HelmOpRelease) string {
 	}
 }
 
-// reportMovable sets the condition Movable: whether clusterctl move takes along everything that the HelmOp refers to.
+// reportMovable sets the condition Movable: whether clusterctl move moves all objects that the HelmOp refers to.
 // The manager has no right to write Secrets and ConfigMaps, which belong to users who may share them. So the condition
 // has the command that labels them.
 func (r *Reconciler) reportMovable(ctx context.Context, scope *helmOpScope) error {
@@ -332,7 +332,7 @@ func (r *Reconciler) reportMovable(ctx context.Context, scope *helmOpScope) erro
 		report.SetCondition(helmOp, addonsv1.MovableCondition, metav1.ConditionFalse, addonsv1.ReferencesNotMovedReason, why)
 	default:
 		report.SetCondition(helmOp, addonsv1.MovableCondition, metav1.ConditionTrue, addonsv1.MovableReason,
-			"clusterctl move takes along everything that the HelmOp refers to")
+			"clusterctl move moves all objects that the HelmOp refers to")
 	}
 	return nil
 }

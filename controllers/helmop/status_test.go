@@ -433,7 +433,7 @@ func TestMovableNamesFirstUnlabelledObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	movable := conditions.Get(helmOp, addonsv1.MovableCondition)
-	for _, want := range []string{"leave behind 25 objects without its label; label the first 10 of them: kubectl",
+	for _, want := range []string{"does not move 25 objects without its label; label the first 10 of them: kubectl",
 		"secret/cloud-00 ", "secret/cloud-09 clusterctl"} {
 		if movable.Status != metav1.ConditionFalse || !strings.Contains(movable.Message, want) {
 			t.Errorf("%q is not in %s: %s", want, movable.Status, movable.Message)

@@ -172,7 +172,8 @@ func (r *Reconciler) gatherInputs(ctx context.Context,
 	release := p.release
 	if p.helmOp == nil {
 		report.SetNotReady(release, addonsv1.UpdatingReason,
-			"The HelmOp of this release does not exist: the values cannot be rendered without it")
+			"The HelmOp of this release does not exist: the values cannot be rendered without it. Create the HelmOp again, "+
+				"or delete this HelmOpRelease")
 		return inputs, ctrl.Result{RequeueAfter: requeue.OutdatedRetry}, nil, false
 	}
 	began := r.traceNow()
@@ -411,7 +412,8 @@ func (r *Reconciler) countAttempt(ctx context.Context, p *releasePass, decision 
 	// One second ago: times in records have whole seconds, and a record of the attempt must be later to replace the count.
 	p.subject().Write(&counted.Status, decision.Failures+1, metav1.NewTime(r.now().Add(-time.Second)))
 	counted.Status.LastError = fmt.Sprintf("the rendering of the chart has not ended: it still runs, or the manager "+
-		"stopped meanwhile, because artifact %s may need more memory than the manager has", digest)
+		"stopped. If the manager restarts again and again, artifact %s may need more memory: raise the memory limit of "+
+		"the manager", digest)
 	err := r.client.Status().Patch(ctx, counted,
 		client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{}))
 	if err != nil {

@@ -63,8 +63,8 @@ func (r *Reconciler) removeWithCluster(ctx context.Context, p *releasePass) (*ct
 		"Cluster", apiutil.ClusterKey(release))
 	if p.cluster != nil && apiutil.HoldOf(p.cluster).IsOn() && clusterlife.RequiresUninstall(release, p.helmOp) {
 		r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.OrphanedEvent, attempts.VerbUninstall, fmt.Sprintf(
-			"Release %s was not uninstalled in time: the deletion of Cluster %s continues", describe(release),
-			apiutil.ClusterTitle(release)))
+			"Release %s was not uninstalled in time: the deletion of Cluster %s continues. Delete by hand the "+
+				"load balancers and volumes that the release created", describe(release), apiutil.ClusterTitle(release)))
 	}
 	return end(removeFinalizer(release), nil)
 }
@@ -74,7 +74,7 @@ func (r *Reconciler) removeWithCluster(ctx context.Context, p *releasePass) (*ct
 func (r *Reconciler) waitForHold(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	if p.isClusterDeleting() && !apiutil.HoldOf(p.cluster).IsOn() {
 		report.SetNotReady(p.release, addonsv1.DeletingReason,
-			"The release is uninstalled as soon as the deletion of the Cluster is held")
+			"The uninstallation waits until HelmOp holds the deletion of the Cluster")
 		return after(requeue.OutdatedRetry), nil
 	}
 	// The watches must not report the objects that the uninstallation deletes.
@@ -94,7 +94,8 @@ func (r *Reconciler) orphanIfConfigured(_ context.Context, p *releasePass) (*ctr
 func (r *Reconciler) orphan(scope *releaseScope, eventType, cause string) ctrl.Result {
 	release := scope.release
 	r.event(scope, eventType, addonsv1.OrphanedEvent, "Orphan", fmt.Sprintf(
-		"Left release %s in Cluster %s: %s", describe(release), apiutil.ClusterTitle(release), cause))
+		"Orphaned release %s in Cluster %s: %s. The release stays installed", describe(release),
+		apiutil.ClusterTitle(release), cause))
 	return removeFinalizer(release)
 }
 
@@ -131,7 +132,7 @@ func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Res
 	switch {
 	case err != nil:
 		report.SetNotReady(p.release, addonsv1.DeletingReason,
-			"Cannot find out whether the HelmOp still selects the release: "+err.Error())
+			"Cannot check whether the HelmOp still needs the release: "+err.Error())
 		return nil, err
 	case p.intent == deletionintent.Keep:
 		ctrl.LoggerFrom(ctx).Info("Leaving the release installed, because it is in the desired state of its HelmOp",

@@ -38,7 +38,7 @@ func (r *Reconciler) stopsForMove(ctx context.Context, p *releasePass) bool {
 	if len(moved) == 0 {
 		return false
 	}
-	why := fmt.Sprintf("clusterctl move took %s to another management cluster", apiutil.ListObjects(moved, ", "))
+	why := fmt.Sprintf("clusterctl move moved %s to another management cluster", apiutil.ListObjects(moved, ", "))
 	message := fmt.Sprintf("Paused release %s: %s. Manage the objects there. Here, delete the HelmOp, or remove the "+
 		"moved objects from its artifact and then the annotation %s from this HelmOpRelease", describe(p.release), why,
 		clusterv1.PausedAnnotation)

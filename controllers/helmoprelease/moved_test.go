@@ -42,7 +42,7 @@ func TestMovedObjectsPauseRelease(t *testing.T) {
 	if !b.r.stopsForMove(t.Context(), b.p) {
 		t.Fatal("not paused")
 	}
-	why := "clusterctl move took Cluster z/one, Secret a/kept to another management cluster"
+	why := "clusterctl move moved Cluster z/one, Secret a/kept to another management cluster"
 	if got := b.p.release.Annotations[clusterv1.PausedAnnotation]; got != why {
 		t.Errorf("annotated with %q", got)
 	}

@@ -16,7 +16,8 @@ import (
 )
 
 // installedOnce is the message of a release that was installed once.
-const installedOnce = "The release was installed once (reconcileStrategy InstallOnce), and has been left alone since"
+const installedOnce = "The release was installed once (reconcileStrategy InstallOnce). HelmOp does not change it " +
+	"any more"
 
 // checkInstalledOnce ends the pass if the release was installed once and must be left alone. The annotation says so,
 // because it survives a restart and clusterctl move. With another strategy, the annotation does not count any more.

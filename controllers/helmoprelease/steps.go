@@ -163,7 +163,7 @@ func (r *Reconciler) checkCluster(_ context.Context, p *releasePass) (*ctrl.Resu
 			"The Cluster does not exist: its HelmOpRelease is removed")
 	case !p.cluster.DeletionTimestamp.IsZero():
 		report.SetNotReady(p.release, addonsv1.ClusterDeletingReason,
-			"The Cluster is being deleted: its release is left as it is")
+			"The Cluster is being deleted: HelmOp does not change its release")
 	default:
 		return nil, nil
 	}
@@ -196,7 +196,7 @@ func (r *Reconciler) checkOwner(_ context.Context, p *releasePass) (*ctrl.Result
 		return nil, nil
 	}
 	report.SetNotReady(p.release, addonsv1.DeletingReason,
-		"The HelmOp is being deleted: no other action than the uninstallation is started for its release")
+		"The HelmOp is being deleted: HelmOp only uninstalls the release")
 	return after(0), nil
 }
 

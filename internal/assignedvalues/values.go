@@ -109,6 +109,6 @@ func outdatedError(release *addonsv1.HelmOpRelease, helmOp, revision *addonsv1.H
 	if number == 0 || rollout == nil || rollout.Revision == number || !references.HasFixedValues(revision) {
 		return ErrOutdated
 	}
-	return fmt.Errorf("HelmOp revision %d cannot be rendered: an object in spec.valuesFrom may have changed since; the "+
-		"release stays as it is until another revision is assigned, unless %w", number, ErrOutdated)
+	return fmt.Errorf("%w, or HelmOp revision %d cannot be rendered any more, because an object in spec.valuesFrom "+
+		"has changed; HelmOp then changes the release only after another HelmOp revision is assigned", ErrOutdated, number)
 }

@@ -56,7 +56,7 @@ func (l ObjectLoss) Why() string {
 	case len(l.Objects) == 0 || isOff:
 		return ""
 	case len(clusters) > 0:
-		return fmt.Sprintf("would delete %d of %d objects, and with them %s: %s", len(l.Objects), l.Total,
+		return fmt.Sprintf("would delete %d of %d objects, among them %s: %s", len(l.Objects), l.Total,
 			plural.Count(len(clusters), "Cluster", "Clusters"), named(clusters))
 	case len(l.Objects) > limit:
 		return fmt.Sprintf("would delete %d of %d objects, and spec.maxDeletions allows %d: %s", len(l.Objects), l.Total,

@@ -40,9 +40,9 @@ func TestObjectLoss(t *testing.T) {
 		"many, with another limit": {objects: configMaps(11), max: &hundred},
 		"many, without a limit":    {objects: configMaps(40), max: &all},
 		"a Cluster": {objects: []inventory.Ref{cluster},
-			want: "would delete 1 of 40 objects, and with them 1 Cluster: Cluster fleet/one"},
+			want: "would delete 1 of 40 objects, among them 1 Cluster: Cluster fleet/one"},
 		"a Cluster, with a high limit": {objects: []inventory.Ref{cluster}, max: &hundred,
-			want: "would delete 1 of 40 objects, and with them 1 Cluster: Cluster fleet/one"},
+			want: "would delete 1 of 40 objects, among them 1 Cluster: Cluster fleet/one"},
 		"a Cluster, without a limit": {objects: []inventory.Ref{cluster}, max: &all},
 		"another kind of that name":  {objects: []inventory.Ref{other}},
 	} {

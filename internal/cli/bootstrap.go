@@ -404,7 +404,7 @@ func (b *bootstrapOCI) install(ctx context.Context, plan *bootstrapPlan, result 
 	if err := applier.Apply(ctx, objects); err != nil {
 		return err
 	}
-	b.say("waiting until HelmOp manages both")
+	b.say("waiting until HelmOp manages the components and the cluster")
 	for _, waits := range []struct{ helmOp, condition string }{
 		{bootstrap.ProviderHelmOp, addonsv1.ReadyCondition},
 		// The HelmOp of the state may take hours to become ready, because it creates Clusters.

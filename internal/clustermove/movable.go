@@ -55,7 +55,7 @@ func whyNotMovable(namespace string, unlabelled, accounts []string) string {
 			first = fmt.Sprintf(" the first %d of", maxShownUnlabelled)
 			unlabelled = unlabelled[:maxShownUnlabelled]
 		}
-		message := fmt.Sprintf("clusterctl move would leave behind %s without its label; label%s %s: kubectl -n %s "+
+		message := fmt.Sprintf("clusterctl move does not move %s without its label; label%s %s: kubectl -n %s "+
 			"label %s %s=", plural.Count(total, "object", "objects"), first, plural.Word(total, "it", "them"), namespace,
 			strings.Join(unlabelled, " "), clusterctlv1.ClusterctlMoveLabel)
 		why = append(why, message)

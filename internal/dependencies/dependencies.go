@@ -280,7 +280,7 @@ func CycleMessage(path []string) string {
 		shown = append(slices.Clone(path[:maxCyclePath-1]), "…", path[len(path)-1])
 	}
 	return "the HelmOps have a dependency cycle: " + strings.Join(shown, " → ") +
-		"; take one of them out of dependsOn"
+		"; remove one of them from dependsOn"
 }
 
 // ListUnmet joins what is waited for.

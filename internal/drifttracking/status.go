@@ -134,9 +134,9 @@ func (p *Pass) describe(differences []drift.Difference,
 	for _, d := range differences {
 		if until, held := p.Memory.Corrections.HeldUntil(d.Ref, p.Now()); held {
 			reason = addonsv1.DriftContestedReason
-			message = fmt.Sprintf("%s. %s changes %s back again and again: HelmOp does not correct the object until %s; stop "+
-				"the other program, or add a rule to spec.driftDetection.ignore", message, managerTitle(d.Manager), d.Ref,
-				until.UTC().Format(time.RFC3339))
+			message = fmt.Sprintf("%s. %s reverts the corrections of %s again and again: HelmOp does not correct the object "+
+				"until %s; stop the other client, or add a rule to spec.driftDetection.ignore", message,
+				managerTitle(d.Manager), d.Ref, until.UTC().Format(time.RFC3339))
 			break
 		}
 	}

@@ -64,8 +64,8 @@ func (c *Client) Plan(ctx context.Context, target model.Target, desired model.De
 
 // Messages of plans in which HelmOp leaves the release as it is.
 const (
-	installedOnce = "The release was installed before, and reconcileStrategy is InstallOnce: HelmOp leaves the release " +
-		"as it is, unless you request a retry."
+	installedOnce = "The release was installed before, and reconcileStrategy is InstallOnce: HelmOp does not change " +
+		"the release, unless you request a retry."
 	adoptionHeld = "AdoptionWouldChange: HelmOp does not adopt the release while the adoption would change it. Change " +
 		"the values or the chart until nothing differs, or set install.adoption to Upgrade."
 )

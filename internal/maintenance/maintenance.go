@@ -87,7 +87,7 @@ func (l Limits) At(now time.Time) State {
 		return state
 	}
 	if state.Opens = l.opening(now, first.until); state.Opens.IsZero() {
-		state.Why += ", and no time was found that all limits permit"
+		state.Why += ", and HelmOp found no time that all limits allow"
 		return state
 	}
 	state.Why += " until " + state.Opens.UTC().Format(time.RFC3339)

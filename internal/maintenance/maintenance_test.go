@@ -136,7 +136,8 @@ func TestBothAuthors(t *testing.T) {
 	}
 	spec.Windows[0].Schedule = "0 10 * * 1"
 	never := PolicyOf(spec).For(cluster).At(thursday)
-	if !never.Closed || !never.Opens.IsZero() || !strings.Contains(never.Why, "no time was found that all limits permit") {
+	if !never.Closed || !never.Opens.IsZero() ||
+		!strings.Contains(never.Why, "HelmOp found no time that all limits allow") {
 		t.Errorf("got %+v", never)
 	}
 	spec.ClusterLimits = addonsv1.ClusterLimitsIgnored

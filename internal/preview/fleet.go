@@ -149,7 +149,8 @@ func (p *Previewer) preview(ctx context.Context, helmOp *addonsv1.HelmOp, cluste
 var errNotReady = errors.New("the control plane of the Cluster is not initialized")
 
 // installedOnce is the message about a release that was installed once.
-const installedOnce = "The release was installed once (reconcileStrategy InstallOnce), and HelmOp leaves it as it is"
+const installedOnce = "The release was installed once (reconcileStrategy InstallOnce). HelmOp does not change it " +
+	"any more"
 
 func (p *Previewer) outcome(ctx context.Context, release *Release, child *addonsv1.HelmOpRelease, key []byte) (
 	Outcome, error,

@@ -385,8 +385,8 @@ func (r *Resolver) raisedInterval(helmOp *addonsv1.HelmOp) string {
 	if own >= r.options.MinInterval || helmOp.Spec.Source.Ref.Digest != "" {
 		return ""
 	}
-	return fmt.Sprintf("; resolved again every %s, which is the minimum of the manager, instead of every %s, which is "+
-		"spec.source.interval", r.options.MinInterval, own)
+	return fmt.Sprintf("; HelmOp looks up the source every %s (--min-source-interval of the manager), not every %s "+
+		"(spec.source.interval)", r.options.MinInterval, own)
 }
 
 // resolveRequest returns the value of the annotation that requests a lookup, in the form that the status keeps.

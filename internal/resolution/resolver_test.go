@@ -238,8 +238,8 @@ func TestResolveIntervalHasMinimum(t *testing.T) {
 	if requests := r.registry.requests.Load(); requests != 1 {
 		t.Errorf("%d requests in half a minute, want 1", requests)
 	}
-	const note = "; resolved again every 30s, which is the minimum of the manager, instead of every 1s, which is " +
-		"spec.source.interval"
+	const note = "; HelmOp looks up the source every 30s (--min-source-interval of the manager), not every 1s " +
+		"(spec.source.interval)"
 	if message := conditions.GetMessage(helmOp, addonsv1.ResolvedCondition); strings.Count(message, note) != 1 {
 		t.Errorf("Resolved says %q", message)
 	}

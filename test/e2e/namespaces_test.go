@@ -56,8 +56,8 @@ func TestClustersOfOtherNamespaces(t *testing.T) {
 
 	platform.eventually(refused, ready(0), func(g gomega.Gomega, h *addonsv1.HelmOp) {
 		g.Expect(conditions.GetMessage(h,
-			addonsv1.RollingOutCondition)).To(gomega.ContainSubstring("1 Cluster is left out, in another namespace: service " +
-			"account another may not get its kubeconfig"))
+			addonsv1.RollingOutCondition)).To(gomega.ContainSubstring("1 Cluster in another namespace is not selected: " +
+			"ServiceAccount another may not get its kubeconfig"))
 	})
 	platform.eventually(without, ready(0))
 	for _, name := range []string{"refused", "without"} {

@@ -46,7 +46,7 @@ Used by: {{ range $i, $type := . }}{{ if $i }}, {{ end }}{{ markdownRenderTypeLi
 {{- if eq .Name "metadata" -}}
 Metadata of the object.
 {{- else -}}
-{{ markdownRenderFieldDoc (.Doc | replace "<" "\\<" | replace "\n" " ") }}
+{{ markdownRenderFieldDoc (.Doc | replace "<" "\\<" | replace "\n\n" "<br />" | replace "\n- " "<br />- " | replace "\n" " ") }}
 {{- if .Default }}<br />Default of the API: `{{ .Default }}`.{{ end }}
 {{- template "rules" .Validation }}
 {{- end -}}

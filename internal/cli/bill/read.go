@@ -104,14 +104,14 @@ func (i *Image) validate() error {
 		i.Message = err.Error() // the bill must not count as complete
 	}
 	if i.Repository != want.Repository || i.Tag != want.Tag {
-		return fmt.Errorf("its repository %q and its tag %q are not those of its name: want %q and %q", i.Repository, i.Tag,
+		return fmt.Errorf("its repository %q and its tag %q do not match its name, which has %q and %q", i.Repository, i.Tag,
 			want.Repository, want.Tag)
 	}
 	switch {
 	case err != nil && i.Digest != "":
-		return errors.New("its name is not that of an image, and it has a digest")
+		return errors.New("its name is not the name of an image, but it has a digest; remove the digest, or correct the name")
 	case want.Digest != "" && i.Digest != want.Digest:
-		return fmt.Errorf("its digest %q is not that of its name", i.Digest)
+		return fmt.Errorf("its digest %q is not the digest in its name", i.Digest)
 	case i.Digest == "":
 		return nil
 	default:

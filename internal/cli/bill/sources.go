@@ -68,8 +68,8 @@ func (b *Bill) tagOf(i int) (string, error) {
 	for j := range b.Charts[:i] {
 		other := &b.Charts[j]
 		if other.URL == chart.URL && other.Tag == chart.Tag && !other.IsEarlier {
-			return "", fmt.Errorf("the list has two charts with the tag %s:%s, %s and %s, but a tag of the copy refers to one "+
-				"chart: the tag has moved, and not all HelmOps have resolved it since; let them do it with \"kubectl helmop "+
+			return "", fmt.Errorf("the list has two charts with the tag %s:%s, %s and %s, but a tag of the copy can refer to "+
+				"only one of them: the tag has moved, and some HelmOps have not looked it up again; run \"kubectl helmop "+
 				"reconcile\", and make the list again", chart.URL, chart.Tag, other.Digest, chart.Digest)
 		}
 	}

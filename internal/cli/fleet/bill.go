@@ -69,16 +69,16 @@ has no control plane yet is rendered for the Kubernetes version in its object; -
 
 The registries of the images are asked for their digests, and for the signatures, attestations and other artifacts that
 refer to charts and images, with the credentials of the HelmOp or of your Docker configuration. For charts, the list
-also has what spec.source.verify requires, and who signed the chart. Images that programs get by arguments, variables
-or fields of custom resources are not found.
+also has what spec.source.verify requires, and who signed the chart. The command does not find images that
+programs get by arguments, variables or fields of custom resources.
 
-With -f, --set-version or --values, the list is that of a HelmOp that is not stored yet, as in "preview".
+With -f, --set-version or --values, the command lists what a new or changed HelmOp would install, as in "preview".
 
 --missing-in lists what a registry of an air gap does not have, under the names that "mirror" gives to copies. Artifacts
 are compared by their digests where these are known. The exit code is 1 if something is missing. "mirror --from-bill"
 copies what is missing. --from reads a list that -o json or -o yaml has written, and needs no management cluster.
 
-The exit code is greater than 1 if the contents of a Cluster cannot be found out, or if a registry does not answer or
+The exit code is greater than 1 if the contents of a Cluster cannot be read, or if a registry does not answer or
 does not have an artifact of the list. A warning says why.`,
 		Example: `  # What do the HelmOps of this namespace install?
   kubectl helmop bill

@@ -104,7 +104,7 @@ func (d *describe) finish(p *kube.Page, events []event, next []fleetview.Step) e
 	if err := p.Section("Events", t); err != nil {
 		return err
 	}
-	lines := []string{"Nothing: no one has to act."}
+	lines := []string{"Nothing: no user action is needed."}
 	if len(next) > 0 {
 		lines = nil
 	}

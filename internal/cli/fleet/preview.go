@@ -55,11 +55,12 @@ func newPreview(o kube.Options) *cobra.Command {
 		Short: "Show what a HelmOp would change in its Clusters, before it changes anything",
 		Long: `Show what a HelmOp would change in its Clusters, before it changes anything.
 
-The HelmOp is the one in the management cluster, with another version or values if you set them, or the one in a file,
-which need not exist. In each Cluster the chart is rendered with the code of the manager: with the values for the
-Cluster, its Kubernetes version and its API groups. Each object that is new or changes is then sent to the API server
-of the Cluster as a dry run, with the identity of the release. The API server checks the object, runs its admission
-webhooks, and stores nothing. The difference between the object in the Cluster and the result is shown.
+The command uses the HelmOp in the management cluster, with another version or other values if you set them. With -f, it
+uses the HelmOp in a file, which need not exist in the management cluster. The command renders the chart for each
+Cluster with the code of the manager: with the values for the Cluster, its Kubernetes version and its API groups. It
+then sends each new or changed object to the API server of the Cluster as a dry run, with the identity of the release.
+The API server checks the object, runs its admission webhooks, and stores nothing. The command shows the difference
+between the object in the Cluster and the result.
 
 Clusters with the same result are shown once. Names of the Cluster are then shown as <cluster>. Changes that the Cluster
 would refuse are marked with "!": immutable fields, kinds that the Cluster does not serve, objects of other releases,
@@ -67,7 +68,7 @@ missing rights. Data of Secrets, and values that come from Secrets, are shown as
 secrets.
 
 The preview is what the next action would do now in all Clusters. It ignores waves, pauses and dependencies. A release
-that already has the desired chart, values and options is the same.
+that already has the desired chart, values and options has no changes.
 
 If the HelmOp requires approvals, and all selected Clusters are previewed, the command also prints the digest of these
 releases. An approval of this digest applies exactly these charts, values and options.

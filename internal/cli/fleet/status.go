@@ -54,9 +54,9 @@ func newStatus(o kube.Options) *cobra.Command {
 		Short: "Show the state of HelmOps in their Clusters, unhealthy first",
 		Long: `Show the state of HelmOps in their Clusters, unhealthy first.
 
-The first lines summarize each HelmOp: the phase of its rollout, its progress, what it waits for, and the command for
-that. The table has a row for each HelmOp and Cluster. Rows with the same state, version and message are put together;
---no-fold shows each of them.
+The first lines summarize each HelmOp: the phase of its rollout, its progress, what it waits for, and the command that
+continues it. The table has a row for each HelmOp and Cluster. Rows with the same state, version and message are put
+together; --no-fold shows each of them.
 
 States, the most urgent first: ` + fleetview.StateNames() + `.
 Stalled, Failed, Unreachable and Drifted are unhealthy.`,

@@ -57,9 +57,8 @@ func newTree(o kube.Options) *cobra.Command {
 		Short: "Show a HelmOp, its releases and their objects as a tree",
 		Long: `Show a HelmOp, its releases and their objects as a tree.
 
-The objects are those of status.inventory: what HelmOp watches in the Cluster. Objects that are not healthy, differ from
-the release or are missing are marked as far as the status of the release names them. No request goes to a workload
-cluster.`,
+The objects are those of status.inventory: what HelmOp watches in the Cluster. The command marks objects
+that the status of the release names as unhealthy, different or missing. It sends no request to a workload cluster.`,
 		Example: `  kubectl helmop tree calico
   kubectl helmop tree calico --cluster prod-1
   kubectl helmop tree calico -o json`,

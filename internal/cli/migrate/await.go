@@ -297,7 +297,7 @@ func (w *awaited) unassigned() (reason, why string) {
 	}
 	if counts := helmOp.Status.Clusters; counts != nil && counts.Paused > 0 {
 		return addonsv1.PausedReason,
-			plural.Count(counts.Paused, "Cluster is paused; end its pause", "Clusters are paused; end their pauses")
+			plural.Count(counts.Paused, "Cluster is paused; resume it", "Clusters are paused; resume them")
 	}
 	return "", ""
 }

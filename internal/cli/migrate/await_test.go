@@ -54,7 +54,7 @@ func TestHeldReleases(t *testing.T) {
 		"paused": {child: []metav1.Condition{yes(addonsv1.PausedCondition, addonsv1.PausedReason)}, revision: 1,
 			problem: "calico: Cluster two: Paused: message", end: timedOut},
 		"not assigned":     {revision: 1, end: timedOut},
-		"a paused Cluster": {revision: 1, paused: 1, problem: "calico: 1 Cluster is paused; end its pause", end: timedOut},
+		"a paused Cluster": {revision: 1, paused: 1, problem: "calico: 1 Cluster is paused; resume it", end: timedOut},
 		"not rendered": {revision: 1, failures: []addonsv1.ClusterFailure{{Cluster: "two",
 			Reason: addonsv1.TemplateFailedReason, Message: "message"}},
 			problem: "calico: Cluster two: TemplateFailed: message", end: timedOut},

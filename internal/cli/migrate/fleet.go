@@ -249,8 +249,8 @@ func deleteKept(ctx context.Context, c *kube.Client, item *migrate.Item, ref mig
 	return deleteChecked(ctx, c, ref, func(object *unstructured.Unstructured) error {
 		switch {
 		case !isKept(object):
-			return errors.New("has no spec.keepResources any more, so that its deletion would uninstall its releases; end " +
-				"what changes it, and repeat the command")
+			return errors.New("has no spec.keepResources any more, so that its deletion would uninstall its releases; stop " +
+				"the client that changes it, and repeat the command")
 		// A deletion changes the generation, too.
 		case object.GetDeletionTimestamp() == nil && !migrate.IsFleetSource(item.HelmOp, object):
 			return errors.New("has changed since the HelmOp was made from it; " + makeAgain)
@@ -374,9 +374,9 @@ func (fleetTool) checkGone(ctx context.Context, c *kube.Client, item *migrate.It
 	if found == "" {
 		return nil
 	}
-	return fmt.Errorf("%s exists again, so that HelmOp and Fleet would both change the releases, and the HelmOp stays "+
-		"paused; end what creates the object, set spec.keepResources in %s, wait until Fleet is ready, delete it, and "+
-		"repeat the command", found, ref)
+	return fmt.Errorf("%s exists again: HelmOp and Fleet would both change the releases, so the HelmOp stays "+
+		"paused; stop the client that creates the object, set spec.keepResources in %s, wait until Fleet is ready, "+
+		"delete it, and repeat the command", found, ref)
 }
 
 // awaitForgotten waits until the agents of Fleet have deleted their records. HelmOp could install the chart before, but

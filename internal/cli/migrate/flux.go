@@ -136,8 +136,8 @@ func deleteSuspended(ctx context.Context, c *kube.Client, ref migrate.Object) er
 		if isSuspended(object) {
 			return nil
 		}
-		return errors.New("is not suspended any more, so that its deletion would uninstall its release; end what resumes " +
-			"it, and repeat the command")
+		return errors.New("is not suspended any more, so that its deletion would uninstall its release; stop the client " +
+			"that resumes it, and repeat the command")
 	})
 	if err != nil {
 		return err

@@ -37,8 +37,8 @@ func (m *migration) checkSource(item *migrate.Item, helmOp *addonsv1.HelmOp) err
 		return nil
 	}
 	if stepOf(helmOp) != migrate.StepInstalling {
-		return fmt.Errorf("HelmOp %s/%s does not have the annotation %s: %s %s, by which the command continues when the "+
-			"objects of the tool are gone; delete the HelmOp with --cascade=orphan, or let the command create it",
+		return fmt.Errorf("HelmOp %s/%s does not have the annotation %s: %s %s, which the command needs after the "+
+			"objects of the tool are deleted; delete the HelmOp with --cascade=orphan, or let the command create it",
 			helmOp.Namespace, helmOp.Name, addonsv1.MigrationAnnotation, migrate.StepInstalling, helmOp.Name)
 	}
 	if !migrate.HasSameSource(helmOp, item.HelmOp) {

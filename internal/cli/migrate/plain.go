@@ -81,10 +81,10 @@ func (p plain) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) 
 	for i, record := range records {
 		switch {
 		case errs[i] != nil:
-			c.Note("warning: Cluster %s is left out: %v", clusters[i].Name, errs[i])
+			c.Note("warning: Cluster %s is skipped: %v", clusters[i].Name, errs[i])
 		case record == nil:
 		case record.IsUninstalled():
-			c.Note("Cluster %s is left out: its release is %s, and HelmOp would install it again", clusters[i].Name,
+			c.Note("Cluster %s is skipped: its release is %s, and HelmOp would install it again", clusters[i].Name,
 				record.Status)
 		default:
 			found = append(found, record)

@@ -45,7 +45,7 @@ func TestSilentCluster(t *testing.T) {
 	if err != nil || len(plan.Items) > 0 {
 		t.Fatalf("%v, %v", plan, err)
 	}
-	if len(notes) != 1 || !strings.Contains(notes[0], "Cluster one is left out") ||
+	if len(notes) != 1 || !strings.Contains(notes[0], "Cluster one is skipped") ||
 		!strings.Contains(notes[0], "context deadline exceeded") {
 		t.Errorf("notes: %v", notes)
 	}

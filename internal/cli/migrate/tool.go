@@ -29,7 +29,7 @@ const fieldManager = "kubectl-helmop"
 var (
 	errDetaching = errors.New("its deletion has begun, so that the migration cannot be undone; complete it with --apply")
 	errReturning = errors.New("it is being returned to its tool; repeat the command with --undo first")
-	errNotPaused = errors.New("it is not paused any more; end what resumes it, and repeat the command")
+	errNotPaused = errors.New("it is not paused any more; stop the client that resumes it, and repeat the command")
 )
 
 // tool is another tool whose releases HelmOp adopts. All methods can be repeated.

@@ -30,8 +30,8 @@ func newRetry(o kube.Options) *cobra.Command {
 addons.cluster.x-k8s.io/retry-requested-at on the HelmOp or, with --cluster, on one HelmOpRelease.
 
 With --wait, the command waits for the releases that are Failed or Stalled when it starts, and fails if one of them
-fails again. A failure before Helm acts, because a chart cannot be pulled or values cannot be rendered, ends the wait
-only at --timeout: the status does not say that such a release was tried again.`,
+fails again. If a release fails before Helm acts, for example because the chart cannot be pulled, the command waits
+until --timeout, because the status does not show that HelmOp tried again.`,
 		`  # All failed releases of a HelmOp
   kubectl helmop retry calico
 

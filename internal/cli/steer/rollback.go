@@ -27,8 +27,9 @@ func newRollback(o kube.Options) *cobra.Command {
 	cmd := s.command("rollback HELMOP --cluster CLUSTER",
 		"Return one Cluster to an earlier HelmOp revision and keep it there",
 		`Return one Cluster to an earlier HelmOp revision and keep it there. All other Clusters follow the rollouts as before.
-The command sets the annotation addons.cluster.x-k8s.io/pinned-revision on the HelmOpRelease of the Cluster. It is
-carried out at once, without waves and limits, even if the rollout is paused. To end it, use "unpin".
+The command sets the annotation addons.cluster.x-k8s.io/pinned-revision on the HelmOpRelease of the Cluster. The
+manager returns the Cluster at once, without waves and limits, even if the rollout is paused. To remove the annotation,
+use "unpin".
 
 The HelmOp revision must still exist, and must have the same release name and namespace in the Cluster. To return all
 Clusters, use "rollout abort" while a rollout is in progress, and "rollout undo" later.`,
@@ -147,8 +148,8 @@ func rollbackTo(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, revisi
 	case len(have) == 0:
 		return 0, refuse(helmOp, "there are no HelmOp revisions yet")
 	case wanted == 0:
-		return 0, refuse(helmOp, "there is no good HelmOp revision before %d, which the release has; choose one of %s with "+
-			"--to", own, strings.Join(have, ", "))
+		return 0, refuse(helmOp, "there is no good HelmOp revision before HelmOp revision %d of the release; choose "+
+			"one of %s with --to", own, strings.Join(have, ", "))
 	default:
 		return 0, refuse(helmOp, "there is no HelmOp revision %d; the existing ones are %s", wanted,
 			strings.Join(have, ", "))

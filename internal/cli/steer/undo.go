@@ -29,8 +29,8 @@ func newUndo(o kube.Options) *cobra.Command {
 	var number int64
 	cmd := s.command("undo HELMOP", "Restore the spec of an earlier HelmOp revision",
 		`Restore the spec of an earlier HelmOp revision. Without --to-revision, the command restores the newest good revision
-before the current one. If the present spec made no revision, because it cannot be rendered for example, the command
-restores the newest good revision. The change is rolled out as a new revision, with its waves and limits.
+before the current one. If the present spec has no HelmOp revision, for example because it cannot be rendered, the
+command restores the newest good revision. The change is rolled out as a new HelmOp revision, with waves and limits.
 
 The command writes the fields that shape releases: release, values, options, overrides and, of the source, what is
 installed. All other fields stay as they are: selectors, credentials, required signatures, spec.rollout, dependsOn,

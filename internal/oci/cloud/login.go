@@ -65,8 +65,8 @@ func providerOf(name string) (provider, bool) {
 				"on the registry"}, true
 	case gcp.ProviderName:
 		return provider{gcp.Provider{}, "<location>-docker.pkg.dev or gcr.io",
-			"check that the manager's Pod has a service account by workload identity, or the node's, " +
-				"with the role roles/artifactregistry.reader"}, true
+			"check that the service account of the manager's Pod (workload identity) or of its node has the role " +
+				"roles/artifactregistry.reader"}, true
 	default:
 		return provider{}, false
 	}

@@ -328,7 +328,7 @@ func TestLogin(t *testing.T) {
 				return map[string]string{"GCE_METADATA_HOST": "METADATA"}
 			}},
 		{name: "Google Cloud denies", request: loginRequest{Provider: "gcp", Repository: "gcr.io/project/demo"},
-			kind: "unauthorized", detail: "HTTP 403; check that the manager's Pod has a service account",
+			kind: "unauthorized", detail: "HTTP 403; check that the service account of the manager's Pod",
 			cloud: func(f *fakeCloud) map[string]string {
 				f.on("metadata", answer(http.StatusForbidden, "planted-text"))
 				return map[string]string{"GCE_METADATA_HOST": "METADATA"}

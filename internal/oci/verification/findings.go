@@ -105,14 +105,14 @@ func (f *findings) error(subject string, provider Provider) error {
 	case 1:
 		out.Detail = "its signature does not satisfy the policy"
 	default:
-		out.Detail = fmt.Sprintf("none of %d signatures satisfies the policy; the closest", f.signatures)
+		out.Detail = fmt.Sprintf("none of %d signatures satisfies the policy; the closest signature", f.signatures)
 	}
 	if f.best != nil {
 		out.Detail += ": " + f.best.why
 	}
 	out.Hint = "if you trust that signer, add it to the policy"
 	if f.more {
-		out.Hint = "it has more referrers than are checked; remove those that are not needed"
+		out.Hint = "the artifact has more referrers than HelmOp checks; remove the referrers that are not needed"
 	}
 	return out
 }

@@ -175,7 +175,7 @@ func TestKeyedRefusals(t *testing.T) {
 				envelope.Signatures = append(envelope.Signatures, envelope.Signatures[0])
 				return a.PushBundle(t.Context(), bundle)
 			}},
-		{name: "claim of another type", kind: ErrUntrusted, says: `of the type "atomic container signature"`,
+		{name: "claim of another type", kind: ErrUntrusted, says: `has the type "atomic container signature"`,
 			sign: func(t *testing.T, _ *bed, a signing.Artifact, key *ecdsa.PrivateKey) error {
 				claim := strings.Replace(string(a.Claim()), "cosign container image", "atomic container", 1)
 				return a.PushTag(t.Context(), signing.Legacy([]byte(claim), signing.Signer(key)))
@@ -309,7 +309,7 @@ func TestNumberOfSignaturesIsLimited(t *testing.T) {
 	check(t, artifact.PushTag(t.Context(), append([]signing.Layer{good}, layers...)...))
 	_, err := b.verify(artifact, keyPolicy(key))
 	wantError(t, err, ErrUntrusted, "none of 100 signatures")
-	wantError(t, err, ErrUntrusted, "it has more referrers than are checked")
+	wantError(t, err, ErrUntrusted, "the artifact has more referrers than HelmOp checks")
 
 	// The newest are looked at first.
 	check(t, artifact.PushTag(t.Context(), append(layers, good)...))
@@ -334,7 +334,7 @@ func TestNumberOfReferrersIsLimited(t *testing.T) {
 			}
 			b.asked()
 			_, err := b.verify(artifact, keyPolicy(key))
-			wantError(t, err, ErrUntrusted, "it has more referrers than are checked")
+			wantError(t, err, ErrUntrusted, "the artifact has more referrers than HelmOp checks")
 			if requests := len(b.asked()); requests > 2*maxSignatures+10 {
 				t.Errorf("%d requests", requests)
 			}
@@ -366,7 +366,7 @@ func TestTruncatedReferrersAreNotUnsigned(t *testing.T) {
 		return true
 	})
 	_, err := b.verify(artifact, keyPolicy(newTestKey(t)))
-	wantError(t, err, ErrUntrusted, "it has more referrers than are checked")
+	wantError(t, err, ErrUntrusted, "the artifact has more referrers than HelmOp checks")
 }
 
 // A panic of a library on untrusted data must not end the process.

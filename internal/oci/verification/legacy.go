@@ -70,10 +70,10 @@ func (c *cosignCheck) simpleSigning(ctx context.Context, text []byte,
 func (c *cosignCheck) checkPayload(text []byte) *refusal {
 	var claim payload.SimpleContainerImage
 	if json.Unmarshal(text, &claim) != nil {
-		return refuse(unreadable, "what it signs is not JSON of the right form")
+		return refuse(unreadable, "its signed payload is not JSON of the right form")
 	}
 	if claim.Critical.Type != payload.CosignSignatureType {
-		return refuse(wrongTarget, "what it signs is of the type %q", claim.Critical.Type)
+		return refuse(wrongTarget, "its signed payload has the type %q", claim.Critical.Type)
 	}
 	if claim.Critical.Image.DockerManifestDigest != c.digest {
 		return refuse(wrongTarget, "it signs another artifact, %s", claim.Critical.Image.DockerManifestDigest)

@@ -104,8 +104,8 @@ func parseCertificates(files map[string][]byte) (certificateFiles, error) {
 		if kind := resemblesStore(base); kind != "" {
 			return nil, invalidPolicy(fmt.Sprintf("the name of certificate %q resembles that of a trust store of the type %q",
 				clip(name), kind),
-				fmt.Sprintf("name it %q to use it in the store %q, or remove that word from the name to use it in every store "+
-					"of signers", kind+".acme.pem", kind+":acme"))
+				fmt.Sprintf("name the certificate %q to use it only in the trust store %q; or remove the word %q from the name to "+
+					"use it in every trust store of signers", kind+".acme.pem", kind+":acme", kind))
 		}
 		out[base] = append(out[base], certificates...)
 	}
