@@ -119,8 +119,9 @@ func TestKubernetesVersionOfChainedUpgrade(t *testing.T) {
 }
 
 // TestChainIsWalkedStepByStep walks an upgrade from v1.34 to v1.37 with every order in which the states of the Cluster
-// and of its control plane can be observed: the Cluster any time later, or up to a step earlier. The version of the release must follow the steps: it never returns to an
-// older version, and is never more than one step ahead of the control plane.
+// and of its control plane can be observed: the Cluster any time later, or up to a step earlier. The version of the
+// release must follow the steps: it never returns to an older version, and is never more than one step ahead of the
+// control plane.
 func TestChainIsWalkedStepByStep(t *testing.T) {
 	t.Parallel()
 	const target = "v1.37.0"
