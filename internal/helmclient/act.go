@@ -108,6 +108,7 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	s.reportTo(options.Progress)
 	if s.cluster != nil {
 		s.cluster.Recorded = func() error { return s.checkRecordExists(desired.Name) }
+		s.cluster.Known = c.versions.Get(target.Key, s.cluster.Owner)
 	}
 	if s.cluster != nil && decision.Action != model.ActionUninstall {
 		s.cluster.Stop = options.Stop
@@ -115,6 +116,7 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	}
 	late, err := c.performAndFinish(ctx, s, j)
 	c.manifests.note(target, desired, s.storage)
+	c.noteVersions(target, s, decision.Action == model.ActionUninstall && err == nil)
 	result := s.result(decision.Action)
 	if err != nil {
 		actErr := fail(err, s)
@@ -131,6 +133,17 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 		result.Objects, _ = s.cluster.Objects()
 	}
 	return result, nil
+}
+
+// noteVersions caches the versions of the objects that an action applied. It drops them if the release is gone.
+func (c *Client) noteVersions(target model.Target, s *session, isGone bool) {
+	switch {
+	case s.cluster == nil:
+	case isGone:
+		c.versions.Remove(target.Key, s.cluster.Owner)
+	default:
+		c.versions.Add(target.Key, s.cluster.Owner, s.cluster.AppliedVersions())
+	}
 }
 
 // performAndFinish performs the action and releases its resources, even after a panic. It reports whether the action

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -247,5 +249,59 @@ func TestIntegrationRemediationStopsAfterTakeover(t *testing.T) {
 				t.Error("it was uninstalled")
 			}
 		})
+	}
+}
+
+// TestIntegrationKnownVersionsKeepObjectsOfOthers checks that an action that deletes objects without reading them keeps
+// objects that changed hands since this process applied them, and deletes other changed objects.
+func TestIntegrationKnownVersionsKeepObjectsOfOthers(t *testing.T) {
+	all := map[string]string{}
+	for _, name := range []string{"same", "changed", "given-away", "created-again", "kept"} {
+		all[name+".yaml"] = helmtest.ConfigMap(name, "1")
+	}
+	for name, isUpgrade := range map[string]bool{"upgrade": true, "uninstallation": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			run := b.newRun(helmtest.NewChart("1.0.0", with(all, "value.yaml", helmtest.ValueConfigMap)),
+				map[string]any{"cidr": "1"})
+			run.mustSettle(t)
+			b.patchConfigMap("changed", `{"data":{"key":"2"}}`)
+			b.patchConfigMap("given-away", `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`)
+			b.patchConfigMap("kept", `{"metadata":{"annotations":{"helm.sh/resource-policy":"keep"}}}`)
+			b.recreateForOther("created-again")
+			b.cutter.Take()
+			if isUpgrade {
+				run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
+				run.mustSettle(t)
+			} else if err := run.settleUninstall(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if slices.Contains(b.cutter.Take(), "GET /api/v1/namespaces/"+b.namespace+"/configmaps/same") {
+				t.Error("an unchanged object was read")
+			}
+			b.wantNoConfigMap("same")
+			b.wantNoConfigMap("changed")
+			b.wantConfigMap("given-away", "1")
+			b.wantConfigMap("created-again", "other")
+			// An uninstallation obeys the policy in the manifest only, as Helm does.
+			if _, exists := b.configMapValue("kept"); exists != isUpgrade {
+				t.Errorf("the object with the policy exists: %t", exists)
+			}
+		})
+	}
+}
+
+// recreateForOther deletes a ConfigMap and creates it for another release.
+func (b *bench) recreateForOther(name string) {
+	b.t.Helper()
+	configMaps := b.kube.CoreV1().ConfigMaps(b.namespace)
+	if err := configMaps.Delete(b.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
+		apply.HelmReleaseName: "other", "meta.helm.sh/release-namespace": b.namespace,
+	}}, Data: map[string]string{"key": "other"}}
+	if _, err := configMaps.Create(b.t.Context(), object, metav1.CreateOptions{}); err != nil {
+		b.t.Fatal(err)
 	}
 }

@@ -74,9 +74,10 @@ var (
 		"LIST secrets": 1, "GET record": 1, "POST secrets": 1, "PUT record": 2,
 	})
 	// The observation, the newest record, its mark, the history again, the objects, the three records, and the search for
-	// parts of records.
-	uninstallBudget = nine("GET").and(nine("DELETE")).and(budget{
-		"LIST secrets": 3, "GET record": 1, "PUT record": 1, "DELETE record": 3,
+	// parts of records. Controllers write the status of three objects, so these objects are read.
+	uninstallBudget = nine("DELETE").and(budget{
+		"LIST secrets": 3, "GET record": 1, "PUT record": 1, "DELETE record": 3, "GET daemonsets": 1, "GET deployments": 1,
+		"GET poddisruptionbudgets": 1,
 	})
 )
 

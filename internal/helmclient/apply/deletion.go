@@ -91,9 +91,15 @@ func (k *Client) deleteObject(info *resource.Info, how Deletion, observed *obser
 	return helmerr.IgnoreNotFound(err)
 }
 
-// deleteServed reads an object and deletes it by its UID, unless the object belongs to another release. The revision
-// may have failed before it created the object, and another user may have created an object of the same name since.
+// deleteServed deletes an object in the version in which it is known to belong to the release. Otherwise, it reads the
+// object and deletes it by its UID, unless the object belongs to another release. The revision may have failed before
+// it created the object, and another user may have created an object of the same name since.
 func (k *Client) deleteServed(info *resource.Info, how Deletion, observed *observedState) error {
+	if observed == nil {
+		if done, err := k.deleteKnown(info, how.Policy); done {
+			return err
+		}
+	}
 	for try := 1; ; try++ {
 		if observed == nil {
 			var err error
