@@ -29,10 +29,10 @@ func (s *Store) Create(key string, rls *release.Release) error {
 	if err != nil {
 		return err
 	}
-	defer s.forget()
 	if err := s.beforeCreate(); err != nil {
 		return err
 	}
+	defer s.forget()
 	version, err := write(s.client.Post().Namespace(s.namespace).Resource("secrets").Body(secret))
 	if err == nil {
 		s.noteState(key, stateOf(secret, version))
