@@ -20,6 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
@@ -77,9 +78,27 @@ func (r *Reconciler) waitForHold(_ context.Context, p *releasePass) (*ctrl.Resul
 			"The release is uninstalled as soon as the deletion of the Cluster is held")
 		return after(requeue.OutdatedRetry), nil
 	}
+	r.keepVersions(p.release)
 	// The watches must not report the objects that the uninstallation deletes.
 	r.dropObjectState(client.ObjectKeyFromObject(p.release))
 	return nil, nil
+}
+
+// keepVersions passes the versions of the objects in the watches to the engine. The engine then uninstalls the release
+// without reading these objects.
+func (r *Reconciler) keepVersions(release *addonsv1.HelmOpRelease) {
+	snapshot, ok := r.watcher.Look(client.ObjectKeyFromObject(release))
+	if !ok {
+		return
+	}
+	namespace, name := release.Spec.Release.Namespace, release.Spec.Release.Name
+	versions := map[inventory.Ref]model.ObjectVersion{}
+	for ref, state := range snapshot.Objects {
+		if state.Known && state.Exists && state.DeletedWith == namespace+"/"+name {
+			versions[ref] = model.ObjectVersion{UID: state.UID, Number: state.ResourceVersion}
+		}
+	}
+	r.engine.Saw(apiutil.ClusterKey(release).String(), namespace, name, versions)
 }
 
 // orphanIfConfigured orphans the release if its deletion policy is Orphan or it has the orphan annotation.

@@ -14,6 +14,7 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -133,6 +134,16 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 		result.Objects, _ = s.cluster.Objects()
 	}
 	return result, nil
+}
+
+// Saw adds versions of objects that belong to a release, for example from a watch. An uninstallation then deletes the
+// objects in these versions without reading them. It sends no request; cluster is the Key of a [model.Target].
+func (c *Client) Saw(cluster, namespace, name string, versions map[inventory.Ref]model.ObjectVersion) {
+	seen := apply.Versions{}
+	for ref, version := range versions {
+		seen.Add(ref, version)
+	}
+	c.versions.Add(cluster, apply.ReleaseName{Name: name, Namespace: namespace}, seen)
 }
 
 // noteVersions caches the versions of the objects that an action applied. It drops them if the release is gone.

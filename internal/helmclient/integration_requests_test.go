@@ -15,7 +15,10 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/storage"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/charts"
 )
 
@@ -74,9 +77,13 @@ var (
 		"LIST secrets": 1, "GET record": 1, "POST secrets": 1, "PUT record": 2,
 	})
 	// The observation, the newest record, its mark, the history again, the objects, the three records, and the search for
-	// parts of records. Controllers write the status of three objects, so these objects are read.
+	// parts of records.
 	uninstallBudget = nine("DELETE").and(budget{
-		"LIST secrets": 3, "GET record": 1, "PUT record": 1, "DELETE record": 3, "GET daemonsets": 1, "GET deployments": 1,
+		"LIST secrets": 3, "GET record": 1, "PUT record": 1, "DELETE record": 3,
+	})
+	// Controllers write the status of three objects. If no watch shows their versions, they are read. There is one record.
+	unwatchedUninstallBudget = nine("DELETE").and(budget{
+		"LIST secrets": 3, "GET record": 1, "PUT record": 1, "DELETE record": 1, "GET daemonsets": 1, "GET deployments": 1,
 		"GET poddisruptionbudgets": 1,
 	})
 )
@@ -122,7 +129,9 @@ func TestIntegrationBudgetOfRequests(t *testing.T) {
 	second := b.newRun(run.chart, run.values)
 	second.desired.Name = "second"
 	step("second installation in a namespace", second, secondInstallBudget)
+	b.watched(run, "deployments.apps", "daemonsets.apps", "poddisruptionbudgets.policy")
 	step("uninstallation", run, uninstallBudget)
+	step("uninstallation without watches", second, unwatchedUninstallBudget)
 }
 
 // requestOf returns the verb and the kind of a request "METHOD path".
@@ -147,6 +156,23 @@ func requestOf(request string) string {
 		return method + " record"
 	}
 	return method + " " + parts[0]
+}
+
+// watched passes the versions of objects to the engine, as a controller with watches does. The resources have the
+// version v1, and one object of the chart each.
+func (b *bench) watched(run *releaseRun, resources ...string) {
+	b.t.Helper()
+	versions := map[inventory.Ref]model.ObjectVersion{}
+	for _, text := range resources {
+		resource := schema.ParseGroupResource(text)
+		object := b.get(fmt.Sprintf("/apis/%s/v1/namespaces/%s/%s/%s-demo", resource.Group, run.desired.Namespace,
+			resource.Resource, run.desired.Name))
+		kind := object.GroupVersionKind()
+		ref := inventory.Ref{Group: kind.Group, Version: kind.Version, Kind: kind.Kind, Namespace: object.GetNamespace(),
+			Name: object.GetName()}
+		versions[ref] = model.ObjectVersion{UID: object.GetUID(), Number: inventory.ResourceVersionOf(object)}
+	}
+	b.client.Saw(run.target.Key, run.desired.Namespace, run.desired.Name, versions)
 }
 
 // differences describes by which requests got differs from want.

@@ -17,12 +17,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 // Helm's own labels and annotations on the objects of a release.
 const (
-	HelmReleaseName      = "meta.helm.sh/release-name"
-	helmReleaseNamespace = "meta.helm.sh/release-namespace"
+	HelmReleaseName      = inventory.HelmReleaseName
+	helmReleaseNamespace = inventory.HelmReleaseNamespace
 	helmManagedBy        = "app.kubernetes.io/managed-by"
 	managedByHelm        = "Helm"
 )
@@ -39,6 +40,9 @@ const (
 
 // ReleaseName identifies a release within a cluster. The zero value is for actions without a release.
 type ReleaseName struct{ Name, Namespace string }
+
+// String returns the release as namespace/name.
+func (r ReleaseName) String() string { return r.Namespace + "/" + r.Name }
 
 // owns reports whether annotations name this release.
 func (r ReleaseName) owns(annotations map[string]string) bool {

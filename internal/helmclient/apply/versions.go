@@ -6,31 +6,31 @@ package apply
 import (
 	"hash/maphash"
 	"maps"
+	"strconv"
 
-	"helm.sh/helm/v3/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 // versionBytes is about the memory of one version, in bytes.
 const versionBytes = 160
 
-// version is a version of an object that belonged to a release and did not have the keep policy. Nothing changes this
-// fact, so a version needs no expiry. If the object changed since, a request with the version as its precondition
-// fails.
-type version struct {
-	uid             types.UID
-	resourceVersion string
-}
-
 // Versions holds versions of the objects of one release, by the digests of their references. If two objects had the
 // same digest, the precondition of a request would fail.
-type Versions map[uint64]version
+type Versions map[uint64]model.ObjectVersion
+
+// Add adds the version of an object, unless a newer version is known.
+func (v Versions) Add(ref inventory.Ref, version model.ObjectVersion) {
+	key := versionKey(ref)
+	if version.UID != "" && version.Number > v[key].Number {
+		v[key] = version
+	}
+}
 
 // versionSeed is the seed of the digests.
 var versionSeed = maphash.MakeSeed()
@@ -43,7 +43,7 @@ type versionsKey struct {
 	release ReleaseName
 }
 
-// VersionCache holds the versions of the objects of releases, as this process last applied them. When it is full, it
+// VersionCache holds the newest known versions of the objects of releases. When it is full, it
 // drops the least recently used releases. It is safe for concurrent use.
 type VersionCache struct {
 	entries *bytelru.Cache[versionsKey, Versions]
@@ -60,14 +60,14 @@ func (c *VersionCache) Get(cluster string, release ReleaseName) Versions {
 	return known
 }
 
-// Add adds the versions of objects that an action applied.
+// Add adds the versions of objects of a release. The newer version of an object stays.
 func (c *VersionCache) Add(cluster string, release ReleaseName, applied Versions) {
 	if len(applied) == 0 {
 		return
 	}
 	all := maps.Clone(applied)
 	for key, known := range c.Get(cluster, release) {
-		if _, ok := all[key]; !ok {
+		if known.Number > all[key].Number {
 			all[key] = known
 		}
 	}
@@ -87,12 +87,9 @@ func (c *VersionCache) Forget(cluster string) {
 // noteVersion stores the version of an object that was applied. It ignores kinds with a generation: controllers write
 // the status of their objects all the time, and each write changes the resource version.
 func (k *Client) noteVersion(ref inventory.Ref, object metav1.Object, hasGeneration bool) {
-	annotations := object.GetAnnotations()
-	if hasGeneration || !k.Owner.owns(annotations) || annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
-		delete(k.versions, versionKey(ref))
-		return
+	if !hasGeneration && inventory.DeletedWith(object) == k.Owner.String() {
+		k.versions.Add(ref, model.ObjectVersion{UID: object.GetUID(), Number: inventory.ResourceVersionOf(object)})
 	}
-	k.versions[versionKey(ref)] = version{uid: object.GetUID(), resourceVersion: object.GetResourceVersion()}
 }
 
 // AppliedVersions returns the versions of the objects that this action applied.
@@ -110,7 +107,7 @@ func (k *Client) deleteKnown(info *resource.Info, policy metav1.DeletionPropagat
 		return false, nil
 	}
 	options := &metav1.DeleteOptions{PropagationPolicy: &policy,
-		Preconditions: &metav1.Preconditions{UID: &known.uid, ResourceVersion: &known.resourceVersion}}
+		Preconditions: &metav1.Preconditions{UID: &known.UID, ResourceVersion: new(strconv.FormatInt(known.Number, 10))}}
 	_, err = resource.NewHelper(info.Client, info.Mapping).DeleteWithOptions(info.Namespace, info.Name, options)
 	return !apierrors.IsConflict(err), err
 }
