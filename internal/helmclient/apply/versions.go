@@ -43,8 +43,8 @@ type versionsKey struct {
 	release ReleaseName
 }
 
-// VersionCache holds the newest known versions of the objects of releases. When it is full, it
-// drops the least recently used releases. It is safe for concurrent use.
+// VersionCache holds the newest known versions of the objects of releases. When it is full, it drops the least recently
+// used releases. It is safe for concurrent use.
 type VersionCache struct {
 	entries *bytelru.Cache[versionsKey, Versions]
 }
