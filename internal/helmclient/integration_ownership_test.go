@@ -268,7 +268,11 @@ func TestIntegrationKnownVersionsKeepObjectsOfOthers(t *testing.T) {
 			b.patchConfigMap("changed", `{"data":{"key":"2"}}`)
 			b.patchConfigMap("given-away", `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`)
 			b.patchConfigMap("kept", `{"metadata":{"annotations":{"helm.sh/resource-policy":"keep"}}}`)
-			b.recreateForOther("created-again")
+			if err := b.kube.CoreV1().ConfigMaps(b.namespace).Delete(t.Context(), "created-again",
+				metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			b.createForOther("created-again")
 			b.cutter.Take()
 			if isUpgrade {
 				run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
@@ -291,17 +295,56 @@ func TestIntegrationKnownVersionsKeepObjectsOfOthers(t *testing.T) {
 	}
 }
 
-// recreateForOther deletes a ConfigMap and creates it for another release.
-func (b *bench) recreateForOther(name string) {
+// createForOther creates a ConfigMap that belongs to another release.
+func (b *bench) createForOther(name string) {
 	b.t.Helper()
-	configMaps := b.kube.CoreV1().ConfigMaps(b.namespace)
-	if err := configMaps.Delete(b.t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		b.t.Fatal(err)
-	}
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
 		apply.HelmReleaseName: "other", "meta.helm.sh/release-namespace": b.namespace,
 	}}, Data: map[string]string{"key": "other"}}
-	if _, err := configMaps.Create(b.t.Context(), object, metav1.CreateOptions{}); err != nil {
+	if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(b.t.Context(), object,
+		metav1.CreateOptions{}); err != nil {
 		b.t.Fatal(err)
+	}
+}
+
+// TestIntegrationCutKnownVersions checks that an uninstallation that loses its connection after any of its requests is
+// completed by the same process. This process still knows the versions of objects that no longer exist. It keeps an
+// object that another release created in the meantime.
+func TestIntegrationCutKnownVersions(t *testing.T) {
+	b := newBench(t)
+	b.createNamespace()
+	others := 0
+	for after := 0; ; after++ {
+		run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
+		run.mustSettle(t)
+		b.cutter.Take()
+		b.cutter.After = after
+		err := run.settleUninstall(t.Context())
+		b.cutter.Take()
+		b.cutter.After = -1
+		if err == nil {
+			break
+		}
+		_, exists := b.configMapValue("first")
+		if !exists {
+			others++
+			b.createForOther("first")
+		}
+		if err := run.settleUninstall(t.Context()); err != nil {
+			t.Fatalf("after %d requests: %v", after, err)
+		}
+		b.wantNoConfigMap("demo-value")
+		b.wantRecords(run.desired)
+		if exists {
+			b.wantNoConfigMap("first")
+			continue
+		}
+		b.wantConfigMap("first", "other")
+		if err := b.kube.CoreV1().ConfigMaps(b.namespace).Delete(t.Context(), "first", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if others == 0 {
+		t.Error("no uninstallation was cut after the deletion of the object")
 	}
 }
