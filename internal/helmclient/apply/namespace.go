@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,6 +52,10 @@ var ErrNamespaceExists = errors.New("the namespace may exist already")
 // the assumption. If it fails, the error of the record is ErrNamespaceExists, and the caller repeats the action.
 func (n *Namespacer) AssumeMissing() {
 	if n == nil || n.Name == "" || !n.Create || n.Impersonated || len(n.Labels)+len(n.Annotations) > 0 {
+		return
+	}
+	if n.Name == metav1.NamespaceDefault || strings.HasPrefix(n.Name, "kube-") {
+		// Each cluster has these namespaces.
 		return
 	}
 	n.assumed = n.Clients.AssumeMissing(n.Name)
@@ -113,7 +118,8 @@ func (n *Namespacer) ensure() error {
 	err := n.make()
 	if n.assumed {
 		n.assumed = false
-		if apierrors.IsAlreadyExists(err) {
+		if apierrors.IsAlreadyExists(err) || apierrors.IsForbidden(err) {
+			// The next action in this namespace does not assume again that it is missing.
 			n.Clients.Conn.Namespaces.Add(n.Name)
 		}
 		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
