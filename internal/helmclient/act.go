@@ -109,7 +109,7 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	s.reportTo(options.Progress)
 	if s.cluster != nil {
 		s.cluster.Recorded = func() error { return s.checkRecordExists(desired.Name) }
-		s.cluster.Known = c.versions.Get(target.Key, s.cluster.Owner)
+		s.cluster.Known, s.knownSince = c.versions.Get(target.Key, s.cluster.Owner)
 	}
 	if s.cluster != nil && decision.Action != model.ActionUninstall {
 		s.cluster.Stop = options.Stop
@@ -143,7 +143,9 @@ func (c *Client) Saw(cluster, namespace, name string, versions map[inventory.Ref
 	for ref, version := range versions {
 		seen.Add(ref, version)
 	}
-	c.versions.Add(cluster, apply.ReleaseName{Name: name, Namespace: namespace}, seen)
+	release := apply.ReleaseName{Name: name, Namespace: namespace}
+	_, now := c.versions.Get(cluster, release)
+	c.versions.Add(cluster, release, seen, now)
 }
 
 // noteVersions caches the versions of the objects that an action applied. It drops them if the release is gone.
@@ -153,7 +155,7 @@ func (c *Client) noteVersions(target model.Target, s *session, isGone bool) {
 	case isGone:
 		c.versions.Remove(target.Key, s.cluster.Owner)
 	default:
-		c.versions.Add(target.Key, s.cluster.Owner, s.cluster.AppliedVersions())
+		c.versions.Add(target.Key, s.cluster.Owner, s.cluster.AppliedVersions(), s.knownSince)
 	}
 }
 

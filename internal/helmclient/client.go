@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// maxVersionBytes is the maximum size of all cached versions of objects: enough for some ten thousand releases.
+// maxVersionBytes is the maximum size of all cached versions of objects: enough for about 9,000 releases of 10 objects.
 const maxVersionBytes = 16 << 20
 
 func init() { kube.ManagedFieldsManager = model.FieldManager }
@@ -45,7 +45,8 @@ func New(runner sandbox.Runner) *Client { return NewBounded(runner, nil) }
 func NewBounded(runner sandbox.Runner, bytes *bytebudget.Budget) *Client {
 	c := &Client{
 		connections: connections.NewPool(connections.MaxConnections, bytes), manifests: newManifestCache(maxManifestBytes),
-		versions: apply.NewVersionCache(maxVersionBytes), now: time.Now, running: newRunningActions(), renderer: rendering.NewRenderer(runner),
+		versions: apply.NewVersionCache(maxVersionBytes), now: time.Now, running: newRunningActions(),
+		renderer: rendering.NewRenderer(runner),
 	}
 	c.open = c.openSession
 	return c

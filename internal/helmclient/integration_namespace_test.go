@@ -6,6 +6,7 @@ package helmclient
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,6 +31,7 @@ func TestIntegrationAssumedNamespace(t *testing.T) {
 		"exists":                             {},
 		"exists with records in parts":       {splitAll: true},
 		"has an object of others":            {isForeign: true},
+		"has one with records in parts":      {isForeign: true, splitAll: true},
 		"may not be created":                 {mayNotCreate: true},
 		"may not be created and has objects": {mayNotCreate: true, isForeign: true},
 	} {
@@ -45,15 +47,7 @@ func TestIntegrationAssumedNamespace(t *testing.T) {
 				}
 			}
 			if test.mayNotCreate {
-				b.target.Config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
-					return helmtest.RoundTripperFunc(func(req *http.Request) (*http.Response, error) {
-						if req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/namespaces") {
-							return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Request: req,
-								Body: http.NoBody}, nil
-						}
-						return base.RoundTrip(req)
-					})
-				}
+				b.forbid(func(req *http.Request) bool { return req.Method+" "+req.URL.Path == createNamespaceRequest })
 			}
 			b.target.Storage.SplitAll = test.splitAll
 			run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
@@ -64,6 +58,10 @@ func TestIntegrationAssumedNamespace(t *testing.T) {
 				}
 				b.wantConfigMap("first", "1")
 				b.wantRecords(run.desired, "1 deployed")
+				second := b.newRun(helmtest.NewChart("1.0.0", sharedObjects(1, "1")), map[string]any{"cidr": "1"})
+				second.desired.Name = "second"
+				second.mustSettle(t)
+				b.wantOneAssumption()
 				return
 			}
 			if !errors.Is(err, helmerr.ErrConflict) {
@@ -72,6 +70,44 @@ func TestIntegrationAssumedNamespace(t *testing.T) {
 			b.wantConfigMap("first", "foreign")
 			b.wantNoConfigMap("demo-value")
 			b.wantRecords(run.desired)
+			if _, err := run.actNow(t, model.ActionInstall); !errors.Is(err, helmerr.ErrConflict) {
+				t.Errorf("the second error is %v", err)
+			}
+			for _, request := range b.wantOneAssumption() {
+				if strings.HasPrefix(request, "POST") && strings.HasSuffix(request, "/secrets") {
+					t.Error("a part of a record was written before the search for objects of others")
+				}
+			}
 		})
+	}
+}
+
+// createNamespaceRequest is a request that creates a namespace.
+const createNamespaceRequest = "POST /api/v1/namespaces"
+
+// wantOneAssumption checks that HelmOp tried only once to create the namespace, and returns all requests so far.
+func (b *bench) wantOneAssumption() []string {
+	b.t.Helper()
+	requests := append(b.cutter.Take(), b.refused...)
+	isOther := func(request string) bool { return request != createNamespaceRequest }
+	if tries := len(slices.DeleteFunc(slices.Clone(requests), isOther)); tries != 1 {
+		b.t.Errorf("the namespace was created %d times", tries)
+	}
+	return requests
+}
+
+// TestIntegrationDefaultNamespaceExists checks that an installation does not try to create a namespace that each
+// cluster has.
+func TestIntegrationDefaultNamespaceExists(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"first.yaml": helmtest.ConfigMap("first", "1")}),
+		map[string]any{"cidr": "1"})
+	run.desired.Name, run.desired.Namespace = b.namespace, metav1.NamespaceDefault
+	run.mustSettle(t)
+	if slices.Contains(b.cutter.Take(), createNamespaceRequest) {
+		t.Error("the namespace was assumed to be missing")
+	}
+	if err := run.settleUninstall(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -61,14 +61,16 @@ func (r ReleaseName) other(annotations map[string]string) string {
 
 // observedState is the state of an object in the cluster.
 type observedState struct {
-	uid         types.UID
+	uid types.UID
+	// version is the resource version.
+	version     string
 	annotations map[string]string
 	// isLabelled means that the object has the label of Helm.
 	isLabelled bool
 }
 
 func stateOf(object *metav1.PartialObjectMetadata) *observedState {
-	return &observedState{uid: object.UID, annotations: object.Annotations,
+	return &observedState{uid: object.UID, version: object.ResourceVersion, annotations: object.Annotations,
 		isLabelled: object.Labels[helmManagedBy] == managedByHelm}
 }
 

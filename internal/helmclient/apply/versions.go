@@ -4,9 +4,11 @@
 package apply
 
 import (
+	"errors"
 	"hash/maphash"
 	"maps"
 	"strconv"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,11 +26,11 @@ const versionBytes = 160
 // same digest, the precondition of a request would fail.
 type Versions map[uint64]model.ObjectVersion
 
-// Add adds the version of an object, unless a newer version is known.
+// Add adds the version of an object. It replaces the previous version, even if the number of the previous version is
+// higher: after a restore of the cluster, numbers begin again at a lower one.
 func (v Versions) Add(ref inventory.Ref, version model.ObjectVersion) {
-	key := versionKey(ref)
-	if version.UID != "" && version.Number > v[key].Number {
-		v[key] = version
+	if version.UID != "" && version.Number > 0 {
+		v[versionKey(ref)] = version
 	}
 }
 
@@ -43,35 +45,46 @@ type versionsKey struct {
 	release ReleaseName
 }
 
-// VersionCache holds the newest known versions of the objects of releases. When it is full, it drops the least recently
+// VersionCache holds the last known versions of the objects of releases. When it is full, it drops the least recently
 // used releases. It is safe for concurrent use.
 type VersionCache struct {
+	mu      sync.Mutex
 	entries *bytelru.Cache[versionsKey, Versions]
+	// forgets counts the calls of Forget.
+	forgets int
 }
+
+// Since identifies a point in time in the life of a VersionCache.
+type Since struct{ forgets int }
 
 // NewVersionCache returns an empty cache; limit is its size in bytes.
 func NewVersionCache(limit int64) *VersionCache {
 	return &VersionCache{entries: bytelru.New[versionsKey, Versions](limit)}
 }
 
-// Get returns the versions of the objects of a release. The caller must not change them.
-func (c *VersionCache) Get(cluster string, release ReleaseName) Versions {
+// Get returns the versions of the objects of a release, and the present for a later Add. The caller must not change
+// the versions.
+func (c *VersionCache) Get(cluster string, release ReleaseName) (Versions, Since) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	known, _ := c.entries.Get(versionsKey{cluster: cluster, release: release})
-	return known
+	return known, Since{forgets: c.forgets}
 }
 
-// Add adds the versions of objects of a release. The newer version of an object stays.
-func (c *VersionCache) Add(cluster string, release ReleaseName, applied Versions) {
-	if len(applied) == 0 {
+// Add adds versions of objects of a release that were seen since a call of Get. They replace the previous versions of
+// these objects. If a cluster was forgotten since, Add does nothing: the action may belong to the forgotten cluster.
+func (c *VersionCache) Add(cluster string, release ReleaseName, seen Versions, since Since) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(seen) == 0 || since.forgets != c.forgets {
 		return
 	}
-	all := maps.Clone(applied)
-	for key, known := range c.Get(cluster, release) {
-		if known.Number > all[key].Number {
-			all[key] = known
-		}
-	}
-	c.entries.Put(versionsKey{cluster: cluster, release: release}, all, int64(len(all)*versionBytes))
+	key := versionsKey{cluster: cluster, release: release}
+	all := Versions{}
+	known, _ := c.entries.Get(key)
+	maps.Copy(all, known)
+	maps.Copy(all, seen)
+	c.entries.Put(key, all, int64(len(all)*versionBytes))
 }
 
 // Remove drops the versions of a release.
@@ -81,6 +94,9 @@ func (c *VersionCache) Remove(cluster string, release ReleaseName) {
 
 // Forget drops the versions of all releases of a cluster.
 func (c *VersionCache) Forget(cluster string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forgets++
 	c.entries.RemoveIf(func(key versionsKey) bool { return key.cluster == cluster })
 }
 
@@ -99,15 +115,19 @@ func (k *Client) AppliedVersions() Versions {
 	return maps.Clone(k.versions)
 }
 
-// deleteKnown deletes an object in its known version without reading it. It returns false if no version is known, or if
-// the object is no longer in this version.
+// deleteKnown deletes an object in its known version without reading it. It returns done if the object is gone, or if
+// the request failed without a response. Otherwise, for example if no version is known or the object has changed, the
+// caller must read the object. The API server checks permissions before versions, so a forbidden deletion may be one of
+// an object that is gone or belongs to another release.
 func (k *Client) deleteKnown(info *resource.Info, policy metav1.DeletionPropagation) (done bool, err error) {
 	known, ok := k.Known[versionKey(refOf(info))]
 	if !ok {
 		return false, nil
 	}
-	options := &metav1.DeleteOptions{PropagationPolicy: &policy,
-		Preconditions: &metav1.Preconditions{UID: &known.UID, ResourceVersion: new(strconv.FormatInt(known.Number, 10))}}
-	_, err = resource.NewHelper(info.Client, info.Mapping).DeleteWithOptions(info.Namespace, info.Name, options)
-	return !apierrors.IsConflict(err), err
+	err = deleteIn(info, policy, known.UID, strconv.FormatInt(known.Number, 10))
+	if apierrors.IsNotFound(err) && !isUnserved(err) {
+		return true, nil
+	}
+	status := apierrors.APIStatus(nil)
+	return !errors.As(err, &status), err
 }
