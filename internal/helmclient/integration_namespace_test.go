@@ -111,3 +111,45 @@ func TestIntegrationDefaultNamespaceExists(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestIntegrationObjectInNewNamespaceStays checks that an object stays that another client creates right after HelmOp
+// created the namespace, and whose name the record of the failed installation has. The uninstallation is cut after each
+// number of requests, and repeated.
+func TestIntegrationObjectInNewNamespaceStays(t *testing.T) {
+	for name, remediates := range map[string]bool{"uninstallation": false, "remediation": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.afterwards(func(req *http.Request) bool { return req.Method+" "+req.URL.Path == createNamespaceRequest },
+				func() {
+					foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "first"},
+						Data: map[string]string{"key": "foreign"}}
+					if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(t.Context(), foreign,
+						metav1.CreateOptions{}); err != nil {
+						t.Error(err)
+					}
+				})
+			run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
+			if remediates {
+				run.policy = model.Policy{Install: model.FailurePolicy{Remediate: model.RemediateUninstall}}
+			}
+			run.mustFail(t, run.later(t, 0), model.ActionInstall)
+			b.wantRecords(run.desired, "1 failed")
+			if remediates {
+				run.mustAct(t, run.later(t, 0), model.ActionUninstall)
+			}
+			for after := 0; !remediates; after++ {
+				b.cutter.Take()
+				b.cutter.After = after
+				err := run.settleUninstall(t.Context())
+				b.cutter.After = -1
+				b.wantConfigMap("first", "foreign")
+				if err == nil {
+					break
+				}
+			}
+			b.wantConfigMap("first", "foreign")
+			b.wantNoConfigMap("demo-value")
+			b.wantRecords(run.desired)
+		})
+	}
+}

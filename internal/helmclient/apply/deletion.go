@@ -142,6 +142,9 @@ func (k *Client) whyKept(annotations map[string]string) string {
 	if other := k.Owner.other(annotations); other != "" {
 		return "it belongs to release " + other
 	}
+	if k.OnlyOwned && !k.Owner.owns(annotations) {
+		return "no revision of the release worked, and the object lacks the annotations of the release"
+	}
 	return ""
 }
 

@@ -51,6 +51,8 @@ type Client struct {
 	Progress func(string)
 	// Stop ends waits when it is done; nil if nothing ends them.
 	Stop context.Context
+	// OnlyOwned means that objects without the annotations of the release are never deleted.
+	OnlyOwned bool
 	// Known has versions of objects that belonged to the release; nil if none is known.
 	Known Versions
 	// Recorded returns an error if the record of the action no longer exists; nil if there is no such check.
