@@ -44,6 +44,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, scope *releaseScope) (
 		r.checkAccessOrOrphan,
 		r.waitForDependents,
 		r.connectCluster,
+		r.endWatches,
 		r.uninstallRelease,
 	)
 }
@@ -78,8 +79,13 @@ func (r *Reconciler) waitForHold(_ context.Context, p *releasePass) (*ctrl.Resul
 			"The release is uninstalled as soon as the deletion of the Cluster is held")
 		return after(requeue.OutdatedRetry), nil
 	}
+	return nil, nil
+}
+
+// endWatches ends the watches right before the uninstallation, because they must not report the objects that the
+// uninstallation deletes. The engine gets the versions that the watches show.
+func (r *Reconciler) endWatches(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	r.keepVersions(p.release)
-	// The watches must not report the objects that the uninstallation deletes.
 	r.dropObjectState(client.ObjectKeyFromObject(p.release))
 	return nil, nil
 }
