@@ -154,6 +154,10 @@ func TestReleaseWithoutOwnerIsUninstalledAfterWait(t *testing.T) {
 		if len(b.Release.Finalizers) == 0 {
 			t.Errorf("after %s: the HelmOpRelease is gone before the release", after)
 		}
+		// Until the uninstallation begins, the watches show the versions of the objects.
+		if len(connections.releases) > 0 {
+			t.Errorf("after %s: the watches ended", after)
+		}
 	}
 }
 
