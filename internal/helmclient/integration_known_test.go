@@ -119,7 +119,8 @@ func TestIntegrationGivenAwayAfterRead(t *testing.T) {
 	}
 }
 
-// forbid makes the cluster refuse requests to HelmOp, and adds them to the refused requests. Call it before the first request.
+// forbid makes the cluster refuse requests to HelmOp, and adds them to the refused requests. Call it before the first
+// request.
 func (b *bench) forbid(matches func(*http.Request) bool) {
 	b.intercept(func(req *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
 		if !matches(req) {

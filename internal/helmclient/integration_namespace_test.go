@@ -39,12 +39,7 @@ func TestIntegrationAssumedNamespace(t *testing.T) {
 			b := newBench(t)
 			b.createNamespace()
 			if test.isForeign {
-				foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "first"},
-					Data: map[string]string{"key": "foreign"}}
-				if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(t.Context(), foreign,
-					metav1.CreateOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				b.createForeign()
 			}
 			if test.mayNotCreate {
 				b.forbid(func(req *http.Request) bool { return req.Method+" "+req.URL.Path == createNamespaceRequest })
@@ -79,6 +74,16 @@ func TestIntegrationAssumedNamespace(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// createForeign creates the ConfigMap "first" without annotations of a release.
+func (b *bench) createForeign() {
+	b.t.Helper()
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "first"}, Data: map[string]string{"key": "foreign"}}
+	if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(b.t.Context(), object,
+		metav1.CreateOptions{}); err != nil {
+		b.t.Error(err)
 	}
 }
 
@@ -120,14 +125,7 @@ func TestIntegrationObjectInNewNamespaceStays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			b.afterwards(func(req *http.Request) bool { return req.Method+" "+req.URL.Path == createNamespaceRequest },
-				func() {
-					foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "first"},
-						Data: map[string]string{"key": "foreign"}}
-					if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(t.Context(), foreign,
-						metav1.CreateOptions{}); err != nil {
-						t.Error(err)
-					}
-				})
+				b.createForeign)
 			run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
 			if remediates {
 				run.policy = model.Policy{Install: model.FailurePolicy{Remediate: model.RemediateUninstall}}

@@ -66,8 +66,8 @@ func (k *Client) DeleteAll(resources kube.ResourceList, how Deletion) (*kube.Res
 	return result, errs
 }
 
-// deleteKind deletes objects of one kind and returns an error, or nil, for each. It deletes each object in the version in
-// which it is known to belong to the release. It reads all other objects before it deletes them.
+// deleteKind deletes objects of one kind and returns an error, or nil, for each. It deletes each object in the version
+// in which it is known to belong to the release. It reads all other objects before it deletes them.
 func (k *Client) deleteKind(infos kube.ResourceList, how Deletion, rediscover func()) []error {
 	failed, done := make([]error, len(infos)), make([]bool, len(infos))
 	var known sync.WaitGroup
@@ -112,8 +112,8 @@ func (k *Client) deleteObject(info *resource.Info, how Deletion, observed *obser
 }
 
 // deleteServed reads an object, unless it was just read, and deletes it in the state that was read. It keeps the object
-// if it belongs to another release. The revision may have failed before it created the object, and another user may have
-// created an object of the same name since.
+// if it belongs to another release. The revision may have failed before it created the object, and another user may
+// have created an object of the same name since.
 func (k *Client) deleteServed(info *resource.Info, how Deletion, observed *observedState) error {
 	for try := 1; ; try++ {
 		if observed == nil {
