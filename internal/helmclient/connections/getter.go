@@ -39,8 +39,8 @@ func (g *Getter) IsMissing(namespace string) bool {
 	return ok && reads.isMissing(namespace)
 }
 
-// AssumeMissing makes the action's reads of objects in a namespace return that the objects do not exist, until the action
-// creates the namespace. It returns false, and does nothing, if the namespace is known to exist.
+// AssumeMissing makes the action's reads of objects in a namespace return that the objects do not exist, until the
+// action creates the namespace. It returns false, and does nothing, if the namespace is known to exist.
 func (g *Getter) AssumeMissing(namespace string) bool {
 	reads, ok := g.Config.Transport.(*readCache)
 	return ok && reads.assumeMissing(namespace)
