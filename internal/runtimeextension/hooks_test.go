@@ -40,15 +40,15 @@ func TestBeforeClusterDelete(t *testing.T) {
 		later time.Duration
 		waits bool
 	}{
-		"before the hold":                  {timeout: time.Hour, waits: true},
-		"during the hold":                  {hold: controllertest.HeldSince, timeout: time.Hour, waits: true},
-		"timed out":                        {hold: controllertest.HeldSince, timeout: 5 * time.Minute},
-		"the hold is over":                 {hold: apiutil.DeletionHoldOver, timeout: time.Hour},
-		"a hold that is not recorded":      {timeout: time.Hour, later: 59 * time.Minute, waits: true},
-		"a hold that was never recorded":   {timeout: time.Hour, later: time.Hour},
-		"another namespace is served":      {timeout: time.Hour, options: Options{Namespace: "other"}},
-		"the namespace is served":          {timeout: time.Hour, options: Options{Namespace: "ns"}, waits: true},
-		"a Cluster with another UID":       {timeout: time.Hour, uid: "other"},
+		"before the hold":                {timeout: time.Hour, waits: true},
+		"during the hold":                {hold: controllertest.HeldSince, timeout: time.Hour, waits: true},
+		"timed out":                      {hold: controllertest.HeldSince, timeout: 5 * time.Minute},
+		"the hold is over":               {hold: apiutil.DeletionHoldOver, timeout: time.Hour},
+		"a hold that is not recorded":    {timeout: time.Hour, later: 59 * time.Minute, waits: true},
+		"a hold that was never recorded": {timeout: time.Hour, later: time.Hour},
+		"another namespace is served":    {timeout: time.Hour, options: Options{Namespace: "other"}},
+		"the namespace is served":        {timeout: time.Hour, options: Options{Namespace: "ns"}, waits: true},
+		"a Cluster with another UID":     {timeout: time.Hour, uid: "other"},
 		"a release that need not be there": {timeout: time.Hour,
 			change: func(r *addonsv1.HelmOpRelease) { r.Spec.BeforeClusterDelete = nil }},
 	} {
@@ -87,20 +87,20 @@ func TestBeforeUpgrades(t *testing.T) {
 		options            Options
 		step, workers      bool
 	}{
-		"ready":                     {from: "v1.35.0", to: "v1.36.0", assigned: "v1.36.0"},
-		"not assigned":              {from: "v1.35.0", to: "v1.36.0", assigned: "v1.35.0", step: true, workers: true},
-		"not ready":                 {from: "v1.35.0", to: "v1.36.0", assigned: "v1.36.0", unready: true, step: true,
+		"ready":        {from: "v1.35.0", to: "v1.36.0", assigned: "v1.36.0"},
+		"not assigned": {from: "v1.35.0", to: "v1.36.0", assigned: "v1.35.0", step: true, workers: true},
+		"not ready": {from: "v1.35.0", to: "v1.36.0", assigned: "v1.36.0", unready: true, step: true,
 			workers: true},
 		"prepared for a later step": {from: "v1.35.0", to: "v1.36.0", assigned: "v1.37.0", step: true},
 		"recorded": {from: "v1.35.0", to: "v1.36.0", assigned: "v1.35.0", record: "v1.36.0 since " + since, step: true,
 			workers: true},
 		"timed out": {from: "v1.35.0", to: "v1.36.0", assigned: "v1.35.0", record: "v1.36.0 since " + since,
 			later: 11 * time.Minute},
-		"released":             {from: "v1.35.0", to: "v1.36.0", assigned: "v1.35.0", record: "v1.36.0"},
-		"another step":         {from: "v1.35.0", to: "v1.36.0", assigned: "v1.35.0", record: "v1.35.0", step: true,
+		"released": {from: "v1.35.0", to: "v1.36.0", assigned: "v1.35.0", record: "v1.36.0"},
+		"another step": {from: "v1.35.0", to: "v1.36.0", assigned: "v1.35.0", record: "v1.35.0", step: true,
 			workers: true},
-		"never recorded":       {from: "v1.35.0", to: "v1.36.0", assigned: "v1.35.0", later: 30 * time.Minute},
-		"another build":        {from: "v1.35.0+a", to: "v1.35.0+b", assigned: "v1.35.0+a"},
+		"never recorded": {from: "v1.35.0", to: "v1.36.0", assigned: "v1.35.0", later: 30 * time.Minute},
+		"another build":  {from: "v1.35.0+a", to: "v1.35.0+b", assigned: "v1.35.0+a"},
 		"another watch filter": {from: "v1.35.0", to: "v1.36.0", assigned: "v1.35.0",
 			options: Options{WatchFilter: "blue"}},
 	} {
