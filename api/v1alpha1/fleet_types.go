@@ -122,7 +122,28 @@ type BeforeClusterUpgrade struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be at least 1s and at most 24h"
 	Timeout metav1.Duration `json:"timeout,omitempty,omitzero"`
+
+	// preflight is whether a pending upgrade also waits until a check of the release for the new version has found
+	// nothing that must be done: an API that the new version does not serve, a chart whose kubeVersion excludes it, a
+	// chart that cannot be rendered for it. The condition KubernetesUpgradeReady of the HelmOpRelease has the result.
+	// Like each hold, this one ends after timeout at the latest. Ignored checks nothing, unless the annotation
+	// addons.cluster.x-k8s.io/check-kubernetes-upgrade of the Cluster requests it. Default: Ignored.
+	// +optional
+	Preflight UpgradePreflight `json:"preflight,omitempty"`
 }
+
+// UpgradePreflight is whether a release is checked before an upgrade of Kubernetes. The zero value is the same as
+// Ignored.
+// +kubebuilder:validation:Enum=Ignored;Required
+type UpgradePreflight string
+
+const (
+	// UpgradePreflightIgnored does not wait for a check.
+	UpgradePreflightIgnored UpgradePreflight = "Ignored"
+
+	// UpgradePreflightRequired waits until a check has found nothing that must be done.
+	UpgradePreflightRequired UpgradePreflight = "Required"
+)
 
 // BeforeClusterDelete uninstalls the release of a Cluster before the Cluster is deleted.
 type BeforeClusterDelete struct {
@@ -153,6 +174,7 @@ type ClusterOptions struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9][-A-Za-z0-9_.]*/)?[A-Za-z][A-Za-z0-9_]*Ready$')",message="clusterCondition must be a condition type that ends with Ready, for example HelmOpReady"
+	// +kubebuilder:validation:XValidation:rule="self != 'HelmOpKubernetesUpgradeReady'",message="clusterCondition must not be HelmOpKubernetesUpgradeReady, which has the result of checks"
 	// +kubebuilder:validation:XValidation:rule="!(self in ['Ready', 'InfrastructureReady', 'ControlPlaneReady', 'ClusterClassReady', 'WorkerMachinesReady', 'ControlPlaneMachinesReady'])",message="clusterCondition must not be a condition of Cluster API's own"
 	ClusterCondition string `json:"clusterCondition,omitempty"`
 

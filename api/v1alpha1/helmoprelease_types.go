@@ -362,6 +362,25 @@ type ReleaseBookkeeping struct {
 	// of failed attempts.
 	// +optional
 	LastAttemptedGeneration int64 `json:"lastAttemptedGeneration,omitempty"`
+
+	// upgradeCheck identifies the check that the condition KubernetesUpgradeReady is about.
+	// +optional
+	UpgradeCheck *UpgradeCheck `json:"upgradeCheck,omitempty"`
+}
+
+// UpgradeCheck identifies a check of a release for an upgrade of Kubernetes.
+type UpgradeCheck struct {
+	// version is the version of the upgrade, as it was requested.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version"`
+
+	// inputs is the digest of what the result depends on. It is empty while there is no result. Another digest causes
+	// another check.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Inputs string `json:"inputs,omitempty"`
 }
 
 // HelmOpReleaseStatus is the observed state of a release in a Cluster.
@@ -371,7 +390,8 @@ type HelmOpReleaseStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// conditions are Ready, ClusterReachable, Released and Paused; with health, Healthy; with test, Tested; with
-	// driftDetection, Drifted; Stalled while the release is not retried; and Deleting.
+	// driftDetection, Drifted; Stalled while the release is not retried; Deleting; and KubernetesUpgradeReady while a
+	// check for an upgrade of Kubernetes is requested.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -278,7 +278,9 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 			state.Running = versionToBegin(scope.cluster, state)
 			state.Timeout = clusterlife.UpgradeTimeout(holder.before)
 			deferUpgrade(&state, holder.helmOp, scope.object)
-			state.Unready = func(upcoming string) string { return clusterlife.UnreadyFor(holder.release, upcoming) }
+			state.Unready = func(version string) string {
+				return clusterlife.Unready(scope.cluster, holder.release, version)
+			}
 		case scope.foreign && !state.Held:
 			continue
 		case scope.foreign:

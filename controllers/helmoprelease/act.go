@@ -106,6 +106,7 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 		return ctrl.Result{}, err
 	}
 	started := r.now()
+	p.hasActed = true
 	progress := actionprogress.Start(ctx, r.client, p.release, p.before, decision.Action)
 	defer progress.Stop()
 	p.options.Progress = progress.Set

@@ -30,6 +30,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgraderun"
 )
 
 const (
@@ -49,11 +50,10 @@ const (
 
 // Engine observes releases in workload clusters and carries out decisions.
 type Engine interface {
+	upgraderun.Engine
 	Observe(ctx context.Context, target model.Target, namespace, name string) (model.Observation, error)
 	Act(ctx context.Context, target model.Target, decision decide.Decision, desired model.Desired,
 		options model.Options, chart *bundle.Chart, values map[string]any) (helmclient.Result, error)
-	Render(ctx context.Context, target model.Target, desired model.Desired, options model.Options, chart *bundle.Chart,
-		values map[string]any) (helmclient.DryRun, error)
 	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int) ([]*unstructured.Unstructured,
 		error)
 	Access(target model.Target) (*helmclient.Access, error)

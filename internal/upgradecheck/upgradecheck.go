@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
 )
 
@@ -35,15 +36,15 @@ const (
 	// VersionChanges means that spec.refsByKubernetesVersion chooses another version of the add-on.
 	VersionChanges Reason = "VersionChanges"
 	// KubeVersionExcluded means that the chart does not support the version of Kubernetes.
-	KubeVersionExcluded Reason = "KubeVersionExcluded"
+	KubeVersionExcluded Reason = addonsv1.KubeVersionExcludedReason
 	// RenderingFails means that the chart cannot be rendered for the version of Kubernetes.
-	RenderingFails Reason = "RenderingFails"
+	RenderingFails Reason = addonsv1.RenderingFailsReason
 	// APIRemoved, APIUnknown and APIDeprecated are the stages of an API that objects use.
-	APIRemoved    Reason = "APIRemoved"
-	APIUnknown    Reason = "APIUnknown"
+	APIRemoved    Reason = addonsv1.APIRemovedReason
+	APIUnknown    Reason = addonsv1.APIUnknownReason
 	APIDeprecated Reason = "APIDeprecated"
 	// APINotServed means that the chart is used before the upgrade, and the running version does not serve an API.
-	APINotServed Reason = "APINotServed"
+	APINotServed Reason = addonsv1.APINotServedReason
 )
 
 // Finding is something that matters in an upgrade.

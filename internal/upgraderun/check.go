@@ -92,6 +92,9 @@ type Result struct {
 	From  apilifecycle.Version
 	Steps []apilifecycle.Version
 
+	// Chart is the version of the add-on for the last step; empty if HelmOp keeps the release as it is.
+	Chart string
+
 	Findings []upgradecheck.Finding
 }
 
@@ -150,12 +153,16 @@ func (c *Check) Run(ctx context.Context) (Result, error) {
 	for _, one := range r.steps {
 		result.Steps = append(result.Steps, one.minor)
 	}
-	result.Findings, err = r.check(ctx)
-	return result, err
+	steps, release, err := r.read(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	result.Chart, result.Findings = steps[len(steps)-1].Chart, upgradecheck.Check(release, steps)
+	return result, nil
 }
 
-// check returns the findings for the steps of the upgrade.
-func (r *run) check(ctx context.Context) ([]upgradecheck.Finding, error) {
+// read renders the steps of the upgrade, and reads the definitions of the cluster.
+func (r *run) read(ctx context.Context) ([]upgradecheck.Step, *upgradecheck.Release, error) {
 	artifact := &r.Release.Spec.Artifact
 	release := &upgradecheck.Release{Chart: versionOf(artifact), Digest: apiutil.ArtifactIdentity(artifact),
 		Present: upgradecheck.Objects{Objects: r.present.Objects, Hooks: r.present.Hooks}, IsAhead: r.IsAhead,
@@ -170,7 +177,7 @@ func (r *run) check(ctx context.Context) ([]upgradecheck.Finding, error) {
 		}
 		var err error
 		if files[i], err = r.render(ctx, &steps[i], one); err != nil {
-			return nil, fmt.Errorf("the check for %s: %w", one.minor, err)
+			return nil, nil, fmt.Errorf("the check for %s: %w", one.minor, err)
 		}
 		all = append(all, steps[i].Rendered.Objects...)
 		all = append(all, steps[i].Rendered.Hooks...)
@@ -178,22 +185,22 @@ func (r *run) check(ctx context.Context) ([]upgradecheck.Finding, error) {
 	if r.IsAhead && r.Kept == "" && steps[len(steps)-1].Digest != release.Digest {
 		var err error
 		if release.Ahead, err = r.ahead(ctx); err != nil {
-			return nil, fmt.Errorf("the check for the running version: %w", err)
+			return nil, nil, fmt.Errorf("the check for the running version: %w", err)
 		}
 	}
 	definitions, err := r.definitions(ctx, all)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	release.Present.Definitions = definitions
 	for i := range steps {
 		steps[i].Rendered.Definitions, err = definitionsAfter(definitions, files[i], steps[i].Rendered.Objects,
 			r.replacesCRDs())
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return upgradecheck.Check(release, steps), nil
+	return steps, release, nil
 }
 
 // runsTests reports whether HelmOp runs the tests of the chart.
