@@ -74,7 +74,7 @@ type Check struct {
 	// a plan, each minor version on the way is a step.
 	Plan []string
 
-	// IsAhead means that HelmOp upgrades the release before Kubernetes.
+	// IsAhead means that HelmOp upgrades the release before each step of the upgrade.
 	IsAhead bool
 	// Kept is why HelmOp keeps the release as it is, with the way out; empty if HelmOp upgrades the release. The check is
 	// then about the objects that the release has.
@@ -182,11 +182,9 @@ func (r *run) read(ctx context.Context) ([]upgradecheck.Step, *upgradecheck.Rele
 		all = append(all, steps[i].Rendered.Objects...)
 		all = append(all, steps[i].Rendered.Hooks...)
 	}
-	if r.IsAhead && r.Kept == "" && steps[len(steps)-1].Digest != release.Digest {
-		var err error
-		if release.Ahead, err = r.ahead(ctx); err != nil {
-			return nil, nil, fmt.Errorf("the check for the running version: %w", err)
-		}
+	var err error
+	if release.Ahead, err = r.ahead(ctx, release.Digest, steps); err != nil {
+		return nil, nil, err
 	}
 	definitions, err := r.definitions(ctx, all)
 	if err != nil {
@@ -211,52 +209,88 @@ func versionOf(artifact *addonsv1.ResolvedArtifact) string {
 	return cmp.Or(artifact.Version, artifact.Tag, artifact.Digest)
 }
 
-// ahead renders the chart of the last step for the running version: HelmOp upgrades the release before Kubernetes.
-func (r *run) ahead(ctx context.Context) (*upgradecheck.Ahead, error) {
-	running, err := apilifecycle.ParseVersion(r.present.KubeVersion)
-	if err != nil {
-		return nil, err
+// ahead renders the charts of the steps for the versions before them, if HelmOp upgrades the release before Kubernetes.
+// present identifies the present chart. Steps with the chart of the version before need no other rendering.
+func (r *run) ahead(ctx context.Context, present string, steps []upgradecheck.Step) ([]upgradecheck.Ahead, error) {
+	if !r.IsAhead || r.Kept != "" {
+		return nil, nil
 	}
-	last := r.steps[len(r.steps)-1]
-	ahead := &upgradecheck.Ahead{Step: upgradecheck.Step{Version: running}, To: last.minor}
-	if _, err := r.renderFor(ctx, &ahead.Step, last, r.present.KubeVersion, r.Engine.Render); err != nil {
-		return nil, err
+	var all []upgradecheck.Ahead
+	before := step{exact: r.present.KubeVersion}
+	for i, one := range r.steps {
+		var err error
+		if before.minor, err = apilifecycle.ParseVersion(before.exact); err != nil {
+			return nil, err
+		}
+		if steps[i].Digest != present {
+			ahead := upgradecheck.Ahead{Step: upgradecheck.Step{Version: before.minor}, To: one.minor}
+			with := r.Engine.Render
+			if i > 0 {
+				with = r.upgradedTo(before)
+			}
+			if _, err := r.renderFor(ctx, &ahead.Step, one, before.exact, with); err != nil {
+				return nil, fmt.Errorf("the check for %s, before %s: %w", before.minor, one.minor, err)
+			}
+			ahead.NotServed = r.notServed(&ahead.Rendered, before.minor, i == 0)
+			all = append(all, ahead)
+		}
+		before, present = one, steps[i].Digest
 	}
-	for _, object := range slices.Concat(ahead.Rendered.Objects, ahead.Rendered.Hooks) {
+	return all, nil
+}
+
+// notServed returns the objects of a rendering with an API of Kubernetes that a version does not serve. Hooks that are
+// tests count if HelmOp runs them.
+func (r *run) notServed(rendered *upgradecheck.Objects, version apilifecycle.Version,
+	isRunning bool,
+) []*unstructured.Unstructured {
+	var found []*unstructured.Unstructured
+	for i, object := range slices.Concat(rendered.Objects, rendered.Hooks) {
 		kind := object.GroupVersionKind()
-		isIdle := slices.Contains(ahead.Rendered.Hooks, object) && upgradecheck.IsTest(object) && !r.runsTests()
-		if apilifecycle.IsOfKubernetes(kind.Group) && !r.present.Serves(kind) && !isIdle {
-			ahead.NotServed = append(ahead.NotServed, object)
+		isIdle := i >= len(rendered.Objects) && upgradecheck.IsTest(object) && !r.runsTests()
+		if !apilifecycle.IsOfKubernetes(kind.Group) || isIdle {
+			continue
+		}
+		isServed := r.present.Serves(kind)
+		if !isRunning {
+			known, _ := apilifecycle.OfKubernetes(kind)
+			isIntroduced := !known.Introduced.IsZero() && version.Compare(known.Introduced) >= 0
+			isRemoved := !known.Removed.IsZero() && version.Compare(known.Removed) >= 0
+			isServed = (isServed || isIntroduced) && !isRemoved
+		}
+		if !isServed {
+			found = append(found, object)
 		}
 	}
-	return ahead, nil
+	return found
 }
 
 // render sets the chart and the objects of a step, and returns the objects in the folders crds that would be applied.
 func (r *run) render(ctx context.Context, into *upgradecheck.Step, of step) ([]*unstructured.Unstructured, error) {
-	upgraded := helmclient.Upgraded{KubeVersion: of.exact, Serves: func(kind schema.GroupVersionKind) bool {
-		stage, _ := apilifecycle.Definitions{}.At(kind, of.minor)
+	return r.renderFor(ctx, into, of, of.exact, r.upgradedTo(of))
+}
+
+// upgradedTo returns the function that renders a chart for the cluster after a step.
+func (r *run) upgradedTo(to step) renderWith {
+	upgraded := helmclient.Upgraded{KubeVersion: to.exact, Serves: func(kind schema.GroupVersionKind) bool {
+		stage, _ := apilifecycle.Definitions{}.At(kind, to.minor)
 		return stage != apilifecycle.Removed
 	}}
-	return r.renderFor(ctx, into, of, of.exact, func(ctx context.Context, target model.Target, desired model.Desired,
-		options model.Options, chart *bundle.Chart, values map[string]any,
+	return func(ctx context.Context, target model.Target, desired model.Desired, options model.Options,
+		chart *bundle.Chart, values map[string]any,
 	) (helmclient.DryRun, error) {
 		return r.Engine.RenderUpgraded(ctx, target, desired, options, chart, values, upgraded)
-	})
+	}
 }
 
 // renderWith renders a chart for a cluster.
 type renderWith func(context.Context, model.Target, model.Desired, model.Options, *bundle.Chart, map[string]any) (
 	helmclient.DryRun, error)
 
-// renderFor renders the chart of a step for an exact version of Kubernetes. If HelmOp upgrades the release ahead, it is
-// the chart of the last step, because Cluster API asks once.
+// renderFor renders the chart of a step for an exact version of Kubernetes.
 func (r *run) renderFor(ctx context.Context, into *upgradecheck.Step, of step, version string, with renderWith) (
 	[]*unstructured.Unstructured, error,
 ) {
-	if r.IsAhead {
-		of = r.steps[len(r.steps)-1]
-	}
 	artifact, err := r.Artifact(ctx, of.exact)
 	if err != nil {
 		return nil, err
