@@ -487,7 +487,8 @@ const (
 	InvalidKubernetesVersionReason = "InvalidKubernetesVersion"
 )
 
-// Reasons of the condition of a Cluster that spec.clusterCondition names, and of HelmOpKubernetesUpgradeReady. HelmOp recognizes its conditions by them.
+// Reasons of the condition of a Cluster that spec.clusterCondition names, and of HelmOpKubernetesUpgradeReady. HelmOp
+// recognizes its conditions by them.
 const (
 	// ReleasesReadyReason is the reason when it is true.
 	ReleasesReadyReason = "ReleasesReady"

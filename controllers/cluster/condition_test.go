@@ -173,9 +173,11 @@ func TestUpgradeCondition(t *testing.T) {
 		"no releases":   {},
 		"ready":         {releases: []addonsv1.HelmOpRelease{ready}, want: "1 release is ready for Kubernetes v1.37", reason: addonsv1.ReleasesReadyReason},
 		"one of all": {releases: []addonsv1.HelmOpRelease{removed, ready, stale, failed},
-			want: "1 of 4 releases is not ready for Kubernetes v1.37: HelmOp a: APIRemoved", reason: addonsv1.ReleasesNotReadyReason},
+			want:   "1 of 4 releases is not ready for Kubernetes v1.37: HelmOp a: APIRemoved",
+			reason: addonsv1.ReleasesNotReadyReason},
 		"not checked": {releases: []addonsv1.HelmOpRelease{ready, stale, failed, checked("e", "", "", "")},
-			want:   "3 of 4 releases are not checked for Kubernetes v1.37: HelmOp c: UpgradeCheckPending; HelmOp d: UpgradeCheckFailed; HelmOp e",
+			want: "3 of 4 releases are not checked for Kubernetes v1.37: HelmOp c: UpgradeCheckPending; HelmOp d: " +
+				"UpgradeCheckFailed; HelmOp e",
 			reason: addonsv1.ReleasesNotCheckedReason},
 	} {
 		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}

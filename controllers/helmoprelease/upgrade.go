@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -273,8 +272,8 @@ func settleUpgradeCheck(scope *releaseScope) {
 		return
 	}
 	why := conditions.GetMessage(release, addonsv1.ReadyCondition)
-	if paused := conditions.Get(release, addonsv1.PausedCondition); paused != nil && paused.Status == metav1.ConditionTrue {
-		why = paused.Message
+	if conditions.IsTrue(release, addonsv1.PausedCondition) {
+		why = conditions.GetMessage(release, addonsv1.PausedCondition)
 	}
 	release.Status.UpgradeCheck = &addonsv1.UpgradeCheck{Version: upgrade.Version}
 	report.SetCondition(release, addonsv1.KubernetesUpgradeReadyCondition, metav1Unknown,

@@ -134,7 +134,8 @@ func TestCheckUpgrade(t *testing.T) {
 	b.request("newest")
 	b.want("no version", addonsv1.InvalidKubernetesVersionReason, 5)
 	b.request("v1.38")
-	if reason, reads, p := b.pass(true); reason != addonsv1.UpgradeCheckPendingReason || reads != 5 || p.requeueAfter == 0 {
+	if reason, reads, p := b.pass(true); reason != addonsv1.UpgradeCheckPendingReason || reads != 5 ||
+		p.requeueAfter == 0 {
 		t.Errorf("after an action: %s, %d reads, again in %s", reason, reads, p.requeueAfter)
 	}
 	b.engine.err = &helmerr.Error{Kind: helmerr.ErrUnreachable, Message: "no answer"}

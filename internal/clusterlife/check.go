@@ -75,8 +75,8 @@ func planOf(cluster *clusterv1.Cluster) []string {
 	return plan
 }
 
-// UpgradeTrigger returns a text that changes whenever releases of a Cluster may have to be checked for an upgrade, or no
-// longer: see UpgradeToCheckOf.
+// UpgradeTrigger returns a text that changes whenever the result of UpgradeToCheckOf for a release of a Cluster may
+// change.
 func UpgradeTrigger(cluster *clusterv1.Cluster) string {
 	var parts []string
 	for name, value := range cluster.Annotations {

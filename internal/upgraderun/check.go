@@ -36,8 +36,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradecheck"
 )
 
-// requestTimeout bounds each read of the cluster and each rendering, so that a cluster that does not answer does not use
-// up the time of the caller.
+// requestTimeout bounds each read of the cluster and each rendering, so that a cluster that does not answer does not
+// use up the time of the caller.
 const requestTimeout = time.Minute
 
 // Engine reads releases in their clusters and renders charts for them.
