@@ -179,8 +179,9 @@ type ClusterOptions struct {
 	ClusterCondition string `json:"clusterCondition,omitempty"`
 
 	// beforeClusterUpgrade holds Kubernetes upgrades of Clusters with a ClusterClass, by Cluster API's before-upgrade
-	// annotation, until the release is ready for the new version, see refsByKubernetesVersion. Default: upgrades are
-	// not held. Upgrades of Clusters of other namespaces than the HelmOp's are never held.
+	// annotation, until the release is ready for the new version, see refsByKubernetesVersion. In an upgrade over several
+	// minor versions, the release is prepared for one step after the other. Default: upgrades are not held. Upgrades of
+	// Clusters of other namespaces than the HelmOp's are never held.
 	// +optional
 	BeforeClusterUpgrade *BeforeClusterUpgrade `json:"beforeClusterUpgrade,omitempty"`
 

@@ -46,7 +46,7 @@ type HelmOpReleaseSpec struct {
 	Rollout *ReleaseRollout `json:"rollout,omitempty"`
 
 	// kubernetesVersion is the Kubernetes version for which the artifact was selected; set with beforeClusterUpgrade
-	// only. Before an upgrade it is the version after the upgrade.
+	// only. Before an upgrade it is the version after the upgrade, or after the next of its steps.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`

@@ -250,7 +250,7 @@ func (r *Reconciler) eventAt(scope *lifeScope, release *addonsv1.HelmOpRelease,
 func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ctrl.Result, error) {
 	holders := upgradeHolders(scope)
 	var result ctrl.Result
-	running, err := r.runningVersion(ctx, scope, len(holders) > 0 || scope.foreign)
+	controlPlane, err := r.controlPlane(ctx, scope, len(holders) > 0 || scope.foreign)
 	if err != nil {
 		// A hold must end in time also without the version.
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot read which version of Kubernetes the control plane runs")
@@ -267,7 +267,8 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 	delete(annotations, addonsv1.DeletionHoldAnnotation)
 	for _, name := range upgradeHoldNames(holders, annotations) {
 		holder, active := holders[name]
-		state := clusterlife.UpgradeState{Active: active, Running: running, Now: r.now(),
+		state := clusterlife.UpgradeState{Active: active, Running: render.RunningVersion(controlPlane),
+			Specified: render.SpecifiedVersion(controlPlane), Now: r.now(),
 			Resumed: clusterlife.ResumedAt(scope.cluster, r.now())}
 		state.Value, state.Held = annotations[name]
 		state.Released = annotations[clusterlife.UpgradeReleasedName(name)]
@@ -278,6 +279,9 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 			state.Running = versionToBegin(scope.cluster, state)
 			state.Timeout = clusterlife.UpgradeTimeout(holder.before)
 			deferUpgrade(&state, holder.helmOp, scope.object)
+			if holder.release != nil {
+				state.Assigned = holder.release.Spec.KubernetesVersion
+			}
 			state.Unready = func(version string) string {
 				return clusterlife.Unready(scope.cluster, holder.release, version)
 			}
@@ -323,24 +327,23 @@ func eventType(isWarning bool) string {
 	return corev1.EventTypeNormal
 }
 
-// runningVersion returns the version that the control plane of a Cluster runs; empty if the version is not known or not
-// needed.
-func (r *Reconciler) runningVersion(ctx context.Context, scope *lifeScope, needed bool) (string, error) {
+// controlPlane returns the control-plane object of a Cluster; nil if it does not exist or is not needed.
+func (r *Reconciler) controlPlane(ctx context.Context, scope *lifeScope, needed bool) (map[string]any, error) {
 	if !needed || !scope.cluster.Spec.Topology.IsDefined() {
-		return "", nil
+		return nil, nil
 	}
 	objects := &clusterview.Objects{}
 	controlPlane, err := r.objects.ReadRef(ctx, objects, "control-plane", scope.cluster.Namespace,
 		scope.cluster.Spec.ControlPlaneRef)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	for _, obj := range objects.Watched {
 		if err := r.kinds.Watch(obj.GroupVersionKind()); err != nil {
-			return "", fmt.Errorf("watching control planes: %w", err)
+			return nil, fmt.Errorf("watching control planes: %w", err)
 		}
 	}
-	return render.RunningVersion(controlPlane), nil
+	return controlPlane, nil
 }
 
 // reconcileDeletion holds the deletion of a Cluster until the releases with beforeClusterDelete are uninstalled.

@@ -331,6 +331,7 @@ func TestUnreadyFor(t *testing.T) {
 		"ready for another version":             {release("v1.35.0", 2, metav1.ConditionTrue), false},
 		"ready before the version was assigned": {release("v1.36.0", 1, metav1.ConditionTrue), false},
 		"not ready":                             {release("v1.36.0", 2, metav1.ConditionFalse), false},
+		"ready for another build":               {release("v1.36.0+rke2r1", 2, metav1.ConditionTrue), true},
 		"without a version":                     {release("", 2, metav1.ConditionTrue), false},
 		"without the condition Ready": {&addonsv1.HelmOpRelease{
 			Spec: addonsv1.HelmOpReleaseSpec{KubernetesVersion: "v1.36.0"}}, false},
@@ -361,6 +362,142 @@ func TestUpgradeHoldNamesExcludeForeign(t *testing.T) {
 	} {
 		if got := upgradeHoldNames(nil, tc.annotations); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+// topologyObserved sets what Cluster API reports when it has processed the topology of a Cluster.
+func topologyObserved(cluster *clusterv1.Cluster) {
+	conditions.Set(cluster, metav1.Condition{Type: clusterv1.ClusterTopologyReconciledCondition,
+		Status: metav1.ConditionFalse, Reason: clusterv1.ClusterTopologyReconciledClusterUpgradingReason})
+}
+
+// TestUpgradeToAnotherBuild expects that an upgrade ends its hold in which only the build part of the version changes.
+func TestUpgradeToAnotherBuild(t *testing.T) {
+	t.Parallel()
+	cluster := upgradingCluster(nil)
+	cluster.Spec.Topology.Version = "v1.36.1+rke2r2"
+	state := clusterlife.UpgradeState{Active: true, Running: "v1.36.1+rke2r1", Specified: "v1.36.1+rke2r1", Held: true,
+		Value: "v1.36.1+rke2r1", Unready: func(string) string { return "" }}
+	if got := clusterlife.DecideUpgrade(cluster, state); got.Held || got.Released != "v1.36.1+rke2r2" {
+		t.Errorf("before the upgrade: %+v", got)
+	}
+	state.Held, state.Value, state.Released = false, "", "v1.36.1+rke2r2"
+	if got := clusterlife.DecideUpgrade(cluster, state); got.Held || got.Event != "" {
+		t.Errorf("before Cluster API begins: %+v", got)
+	}
+	state.Specified = "v1.36.1+rke2r2"
+	if got := clusterlife.DecideUpgrade(cluster, state); !got.Held || got.Value != "v1.36.1+rke2r1" || got.Event != "" {
+		t.Errorf("during the upgrade: %+v", got)
+	}
+}
+
+// TestChangedTargetOfAChain expects no Event before the plan for the new target is known.
+func TestChangedTargetOfAChain(t *testing.T) {
+	t.Parallel()
+	cluster := upgradingCluster(nil)
+	cluster.Spec.Topology.Version = "v1.37.0"
+	topologyObserved(cluster)
+	cluster.Spec.Topology.Version = "v1.38.0"
+	cluster.Generation++
+	state := clusterlife.UpgradeState{Active: true, Running: "v1.35.0", Specified: "v1.35.0", Released: "v1.37.0",
+		Assigned: "v1.36.0", Unready: func(version string) string { return "not ready for " + version }}
+	if got := clusterlife.DecideUpgrade(cluster, state); got != (clusterlife.UpgradeDecision{Released: "v1.37.0"}) {
+		t.Errorf("before the plan: %+v", got)
+	}
+	topologyObserved(cluster)
+	cluster.Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{UpgradePlan: []clusterv1.StatusUpgradePlanVersion{
+		{Version: "v1.36.0"}, {Version: "v1.37.0"}, {Version: "v1.38.0"}}}
+	got := clusterlife.DecideUpgrade(cluster, state)
+	if got.Released != "v1.38.0" || !got.Warning || !strings.Contains(got.Message, "not ready for v1.36.0") {
+		t.Errorf("with the plan: %+v", got)
+	}
+}
+
+// TestChainIsHeldOnlyAtItsBeginning follows an upgrade over three minor versions. It is held until the release is ready
+// for the first step. In the middle of the upgrade, the annotation is not set again, and no Event is recorded, even if
+// the release is never ready for a later step.
+func TestChainIsHeldOnlyAtItsBeginning(t *testing.T) {
+	t.Parallel()
+	const target = "v1.37.0"
+	plan := []string{"v1.35.0", "v1.36.0", target}
+	hold := clusterlife.UpgradeHoldName(client.ObjectKey{Namespace: "ns", Name: "h"})
+	released := clusterlife.UpgradeReleasedName(hold)
+	held := map[string]string{hold: target + " since 2026-11-21T22:30:00Z"}
+	for name, tc := range map[string]struct {
+		// readyFor is the only version that the release becomes ready for; "" is none.
+		readyFor string
+		warning  bool
+		says     []string
+	}{
+		"ready for the first step": {readyFor: "v1.35.0",
+			says: []string{"has not planned the steps", "with the next step v1.35.0, can continue"}},
+		"ready for the last step only": {readyFor: target, warning: true,
+			says: []string{"has not planned the steps", "with the next step v1.35.0, was held for 30m0s"}},
+	} {
+		cluster := upgradingCluster(nil)
+		cluster.Spec.Topology.Version = "v1.34.0"
+		topologyObserved(cluster)
+		annotations, now := map[string]string{}, time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
+		var said []string
+		warned := false
+		observe := func(about, specified, running string, want map[string]string) {
+			t.Helper()
+			state := clusterlife.UpgradeState{Active: true, Running: running, Specified: specified, Now: now,
+				Timeout: 30 * time.Minute, Released: annotations[released],
+				Unready: func(version string) string {
+					if version == tc.readyFor {
+						return ""
+					}
+					return "not ready for " + version
+				}}
+			state.Value, state.Held = annotations[hold]
+			decision := clusterlife.DecideUpgrade(cluster, state)
+			if decision.Event != "" {
+				said, warned = append(said, decision.Message), warned || decision.Warning
+			}
+			setUpgradeAnnotations(annotations, hold, decision)
+			if !maps.Equal(annotations, want) {
+				t.Errorf("%s: %s: %v, want %v", name, about, annotations, want)
+			}
+		}
+		publish := func(steps []string) {
+			topologyObserved(cluster)
+			cluster.Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{}
+			for _, step := range steps {
+				cluster.Status.ControlPlane.UpgradePlan = append(cluster.Status.ControlPlane.UpgradePlan,
+					clusterv1.StatusUpgradePlanVersion{Version: step})
+			}
+		}
+		observe("before", "v1.34.0", "v1.34.0", map[string]string{hold: "v1.34.0"})
+		cluster.Spec.Topology.Version = target
+		cluster.Generation++
+		observe("requested", "v1.34.0", "v1.34.0", held)
+		publish(plan)
+		if tc.warning {
+			observe("the plan is published", "v1.34.0", "v1.34.0", held)
+			now = now.Add(time.Hour)
+		}
+		going := map[string]string{released: target}
+		observe("the first step is known", "v1.34.0", "v1.34.0", going)
+		for i, step := range plan {
+			before := append([]string{"v1.34.0"}, plan...)[i]
+			publish(plan[i:])
+			observe("a step begins", step, before, going)
+			publish(plan[i+1:])
+			observe("a step runs", step, before, going)
+			if step != target {
+				observe("a step is done", step, step, going)
+			}
+		}
+		observe("done", target, target, map[string]string{hold: target})
+		if warned != tc.warning || len(said) != len(tc.says) {
+			t.Fatalf("%s: warned %t: %q", name, warned, said)
+		}
+		for i, want := range tc.says {
+			if !strings.Contains(said[i], want) {
+				t.Errorf("%s: %q, want %q", name, said[i], want)
+			}
 		}
 	}
 }

@@ -248,7 +248,11 @@ func (r *Reconciler) tryPast(ctx context.Context, scope *helmOpScope, number int
 func (r *Reconciler) renderFor(ctx context.Context, scope *helmOpScope, w *compiledRevision,
 	c *clusterScope,
 ) (*addonsv1.HelmOpReleaseSpec, error) {
-	rendered, chosen, objects := r.renderer.Outcome(ctx, w.Program, c.object, c.cluster)
+	assigned := ""
+	if c.child != nil {
+		assigned = c.child.Spec.KubernetesVersion
+	}
+	rendered, chosen, objects := r.renderer.Outcome(ctx, w.Program, c.object, c.cluster, assigned)
 	if objects != nil {
 		r.watchKinds(ctx, objects.Watched)
 	}

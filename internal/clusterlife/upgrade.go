@@ -124,6 +124,13 @@ type UpgradeState struct {
 	// Running is the version that the control plane runs; empty if the version is not known.
 	Running string
 
+	// Specified is the version in the spec of the control plane, to which it is being upgraded if it runs an older one;
+	// empty if the version is not known.
+	Specified string
+
+	// Assigned is the version for which the release is rendered; empty if there is no release.
+	Assigned string
+
 	// Held is true if the annotation exists, and Value is its value.
 	Value string
 	Held  bool
@@ -131,8 +138,8 @@ type UpgradeState struct {
 	// Released is the requested version whose upgrade is not held; empty if there is none.
 	Released string
 
-	// Unready returns why the release is not ready for the requested version; empty if it is ready.
-	Unready func(upcoming string) string
+	// Unready returns why the release is not ready for a version; empty if it is ready.
+	Unready func(version string) string
 
 	// Resumed is when the last pause of the Cluster ended; zero if the time is not known.
 	Resumed time.Time
@@ -180,19 +187,53 @@ func DecideUpgrade(cluster *clusterv1.Cluster, s UpgradeState) UpgradeDecision {
 		// The version is not known now: use the last known version.
 		running = known.version
 	}
-	upcoming := render.NewerVersion(cluster.Spec.Topology.Version, running)
+	p := pendingUpgrade{to: render.NewerVersion(cluster.Spec.Topology.Version, running)}
 	if s.Running == "" && s.Held && (!known.since.IsZero() || render.ParseExactVersion(running) == nil) {
-		upcoming = cluster.Spec.Topology.Version
+		p.to = cluster.Spec.Topology.Version
+	}
+	p.step = p.to
+	switch {
+	case s.Running == "":
+	case p.to == "":
+		p.to = render.RebuiltVersion(cluster, s.Specified)
+		p.step = p.to
+	default:
+		p.step = render.NextStep(cluster, s.Specified, s.Running, s.Assigned)
 	}
 	switch {
-	case upcoming == "" && running == "":
+	case p.to == "" && running == "":
 		return UpgradeDecision{Released: s.Released}
-	case upcoming == "":
+	case p.to == "":
 		return decideWithoutUpgrade(cluster, s, running)
 	case !s.Held:
-		return decideUnheld(s, upcoming)
+		return decideUnheld(s, p)
 	}
-	return decidePending(s, known, upcoming)
+	return decidePending(s, known, p)
+}
+
+// pendingUpgrade is an upgrade of a Cluster that the control plane has not finished.
+type pendingUpgrade struct {
+	// to is the requested version, which the annotations name for all steps of the upgrade.
+	to string
+
+	// step is the version of the next step, or of the present one; empty if it is not known yet.
+	step string
+}
+
+// unready returns why the release is not ready for the next step; empty if it is ready.
+func (p pendingUpgrade) unready(s UpgradeState) string {
+	if p.step == "" {
+		return "Cluster API has not planned the steps of the upgrade yet: see the condition TopologyReconciled of the Cluster"
+	}
+	return s.Unready(p.step)
+}
+
+// String describes the upgrade, and its next step if there are several.
+func (p pendingUpgrade) String() string {
+	if p.step == "" || p.step == p.to {
+		return "The upgrade to " + p.to
+	}
+	return fmt.Sprintf("The upgrade to %s, with the next step %s,", p.to, p.step)
 }
 
 // decideWithoutUpgrade decides while no upgrade is requested: the annotation is set for the next upgrade. If a hold
@@ -219,41 +260,45 @@ func decideWithoutUpgrade(cluster *clusterv1.Cluster, s UpgradeState, running st
 }
 
 // decideUnheld decides while an upgrade is pending and the annotation is not set. It does not set the annotation,
-// because Cluster API may have started the upgrade, or a user removed the annotation to start the upgrade.
-func decideUnheld(s UpgradeState, upcoming string) UpgradeDecision {
-	decision := UpgradeDecision{Released: upcoming}
-	if s.Released == upcoming {
+// because Cluster API may have started the upgrade, or a user removed the annotation to start the upgrade. In the middle
+// of an upgrade with several steps, the requested version is recorded as released since its beginning, so the steps
+// cause no Events.
+func decideUnheld(s UpgradeState, p pendingUpgrade) UpgradeDecision {
+	if p.step == "" {
+		return UpgradeDecision{Released: s.Released} // The target was just changed: decide when the next step is known.
+	}
+	decision := UpgradeDecision{Released: p.to}
+	if s.Released == p.to {
 		return decision
 	}
-	if why := s.Unready(upcoming); why != "" {
+	if why := p.unready(s); why != "" {
 		decision.Event, decision.Warning = addonsv1.ClusterUpgradeReleasedEvent, true
-		decision.Message = fmt.Sprintf("The upgrade to %s is not held, although the release is not ready for it: the "+
-			"annotation that holds upgrades "+
-			"was not set when the upgrade was requested, or was removed: %s", upcoming, why)
+		decision.Message = fmt.Sprintf("%s is not held, although the release is not ready for it: the annotation that "+
+			"holds upgrades was not set when the upgrade was requested, or was removed: %s", p, why)
 	}
 	return decision
 }
 
 // decidePending decides while an upgrade is pending and the annotation is set.
-func decidePending(s UpgradeState, known upgradeHold, upcoming string) UpgradeDecision {
-	why := s.Unready(upcoming)
+func decidePending(s UpgradeState, known upgradeHold, p pendingUpgrade) UpgradeDecision {
+	why := p.unready(s)
 	if why == "" {
-		return UpgradeDecision{Released: upcoming, Event: addonsv1.ClusterUpgradeReleasedEvent,
-			Message: fmt.Sprintf("The upgrade to %s can continue: the release is ready for it", upcoming)}
+		return UpgradeDecision{Released: p.to, Event: addonsv1.ClusterUpgradeReleasedEvent,
+			Message: fmt.Sprintf("%s can continue: the release is ready for it", p)}
 	}
-	if known.since.IsZero() || known.version != upcoming || IsAhead(known.since, s.Now) {
-		return beginUpgradeHold(s, upcoming, why)
+	if known.since.IsZero() || known.version != p.to || IsAhead(known.since, s.Now) {
+		return beginUpgradeHold(s, p, why)
 	}
 	hold := known
 	switch used := s.usedTimeout(known); {
 	case s.Deferred != "" && !known.suspended:
-		hold = upgradeHold{version: upcoming, since: s.Now, suspended: true, used: used.Truncate(time.Second)}
+		hold = upgradeHold{version: p.to, since: s.Now, suspended: true, used: used.Truncate(time.Second)}
 	case s.Deferred == "" && known.suspended:
-		hold = upgradeHold{version: upcoming, since: s.Now.Add(-used)}
+		hold = upgradeHold{version: p.to, since: s.Now.Add(-used)}
 	case s.Deferred == "" && used >= s.Timeout:
-		return UpgradeDecision{Released: upcoming, Event: addonsv1.ClusterUpgradeReleasedEvent, Warning: true,
-			Message: fmt.Sprintf("The upgrade to %s was held for %s and continues, although the release is not ready for it: %s",
-				upcoming, s.Timeout, why)}
+		return UpgradeDecision{Released: p.to, Event: addonsv1.ClusterUpgradeReleasedEvent, Warning: true,
+			Message: fmt.Sprintf("%s was held for %s and continues, although the release is not ready for it: %s",
+				p, s.Timeout, why)}
 	}
 	value := s.Value
 	if hold != known {
@@ -263,13 +308,13 @@ func decidePending(s UpgradeState, known upgradeHold, upcoming string) UpgradeDe
 }
 
 // beginUpgradeHold begins to hold a pending upgrade.
-func beginUpgradeHold(s UpgradeState, upcoming, why string) UpgradeDecision {
-	hold := upgradeHold{version: upcoming, since: s.Now, suspended: s.Deferred != ""}
+func beginUpgradeHold(s UpgradeState, p pendingUpgrade, why string) UpgradeDecision {
+	hold := upgradeHold{version: p.to, since: s.Now, suspended: s.Deferred != ""}
 	if s.Deferred != "" {
 		why += "; the time until it may be changed does not count: " + s.Deferred
 	}
 	return UpgradeDecision{Held: true, Value: hold.String(), Event: addonsv1.ClusterUpgradeHeldEvent,
-		Message: fmt.Sprintf("The upgrade to %s waits for at most %s until the release is ready for it: %s", upcoming,
+		Message: fmt.Sprintf("%s waits for at most %s until the release is ready for it: %s", p,
 			s.Timeout, why), RequeueAfter: s.requeueAfter(s.Timeout)}
 }
 
@@ -298,15 +343,15 @@ func (s *UpgradeState) requeueAfter(rest time.Duration) time.Duration {
 	}
 }
 
-// UnreadyFor returns why a release is not ready for the requested version of Kubernetes; empty if the release is ready.
+// UnreadyFor returns why a release is not ready for a version of Kubernetes; empty if the release is ready.
 // The release is nil if it does not exist yet.
-func UnreadyFor(release *addonsv1.HelmOpRelease, upcoming string) string {
+func UnreadyFor(release *addonsv1.HelmOpRelease, version string) string {
 	if release == nil {
 		return "the release does not exist yet"
 	}
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
 	switch {
-	case release.Spec.KubernetesVersion != upcoming:
+	case !render.IsSameRelease(release.Spec.KubernetesVersion, version):
 		return "the release is not rendered for that version yet"
 	case ready == nil || ready.ObservedGeneration != release.Generation:
 		return "the release was rendered for that version just now"

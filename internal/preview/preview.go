@@ -160,7 +160,7 @@ func (p *Previewer) Release(ctx context.Context, helmOp *addonsv1.HelmOp, key cl
 	if err != nil {
 		return nil, err
 	}
-	rendered, chosen, _ := p.renderer.Outcome(ctx, program, object, cluster)
+	rendered, chosen, _ := p.renderer.Outcome(ctx, program, object, cluster, "")
 	if rendered.Err != nil {
 		return nil, rendered.Err
 	}

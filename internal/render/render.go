@@ -168,24 +168,25 @@ func valuesOf(values *apiextensionsv1.JSON, valuesTemplate string,
 
 // choose returns the variant for a Cluster. Ahead applies to Clusters in the HelmOp's namespace
 // only. Upgrades of Clusters in other namespaces are not held, so there is no time to prepare the
-// release before the upgrade.
-func (p *Program) choose(objects *clusterview.Objects, cluster *clusterv1.Cluster) (choice, error) {
-	version := kubernetesVersion(cluster, objects.Data.ControlPlane, p.Ahead && cluster.Namespace == p.namespace)
+// release before the upgrade. assigned is the Kubernetes version of the present release, if any.
+func (p *Program) choose(objects *clusterview.Objects, cluster *clusterv1.Cluster, assigned string) (choice, error) {
+	version := kubernetesVersion(cluster, objects.Data.ControlPlane, p.Ahead && cluster.Namespace == p.namespace,
+		assigned)
 	chosen, err := p.Variants.Of(cluster.Labels, version)
 	return choice{variant: chosen, Version: version}, err
 }
 
 // Outcome renders a release for a Cluster, or returns the cached outcome if nothing that it depends
-// on has changed. It also returns the objects that the rendering depends on; nil if they cannot be
-// read.
+// on has changed. assigned is the Kubernetes version of the present HelmOpRelease, if any. It also
+// returns the objects that the rendering depends on; nil if they cannot be read.
 func (r *Renderer) Outcome(ctx context.Context, p *Program, u *unstructured.Unstructured,
-	cluster *clusterv1.Cluster,
+	cluster *clusterv1.Cluster, assigned string,
 ) (outcome, choice, *clusterview.Objects) {
 	objects, err := r.Objects.Read(ctx, u, cluster)
 	if err != nil {
 		return outcome{Err: fmt.Errorf("%w: %w", ErrObjectRead, err)}, choice{}, nil
 	}
-	chosen, err := p.choose(objects, cluster)
+	chosen, err := p.choose(objects, cluster, assigned)
 	if err != nil {
 		return outcome{Err: err}, chosen, objects
 	}
@@ -223,7 +224,8 @@ func (r *Renderer) Values(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstr
 	if err != nil {
 		return templating.Result{}, nil, fmt.Errorf("%w: %w", ErrObjectRead, err)
 	}
-	chosen, err := p.choose(objects, cluster)
+	// The version chooses the artifact only, not the values.
+	chosen, err := p.choose(objects, cluster, "")
 	if err != nil {
 		return templating.Result{}, nil, err
 	}

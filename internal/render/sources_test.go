@@ -71,7 +71,7 @@ func (b *bed) outcomeOf(helmOp *addonsv1.HelmOp, namespace, name string, labels 
 		b.Fatal(err)
 	}
 	u, cluster := clusterOf(namespace, name, labels)
-	rendered, _, _ := b.Outcome(b.Context(), p, u, cluster)
+	rendered, _, _ := b.Outcome(b.Context(), p, u, cluster, "")
 	return rendered
 }
 

@@ -125,44 +125,6 @@ func TestVariantsDigest(t *testing.T) {
 	}
 }
 
-func TestKubernetesVersion(t *testing.T) {
-	t.Parallel()
-	controlPlane := func(status, spec string) map[string]any {
-		return map[string]any{"status": map[string]any{"version": status}, "spec": map[string]any{"version": spec}}
-	}
-	for name, tc := range map[string]struct {
-		topology     string
-		controlPlane map[string]any
-		want, ahead  string
-	}{
-		"nothing is known":        {"", nil, "", ""},
-		"only the topology":       {"v1.34.0", nil, "v1.34.0", "v1.34.0"},
-		"no topology":             {"", controlPlane("v1.33.0", "v1.34.0"), "v1.33.0", "v1.33.0"},
-		"not running yet":         {"", controlPlane("", "v1.34.0"), "v1.34.0", "v1.34.0"},
-		"as wanted":               {"v1.34.0", controlPlane("v1.34.0", "v1.34.0"), "v1.34.0", "v1.34.0"},
-		"an upgrade is held":      {"v1.35.0", controlPlane("v1.34.0", "v1.34.0"), "v1.34.0", "v1.35.0"},
-		"an upgrade is under way": {"v1.35.0", controlPlane("v1.34.0", "v1.35.0"), "v1.34.0", "v1.35.0"},
-		"from a pre-release":      {"v1.35.0", controlPlane("v1.35.0-rc.1", "v1.35.0-rc.1"), "v1.35.0-rc.1", "v1.35.0"},
-		"back is no upgrade":      {"v1.33.0", controlPlane("v1.34.0", "v1.34.0"), "v1.34.0", "v1.34.0"},
-		"a version that is none":  {"v1.35.0", controlPlane("stable", "stable"), "stable", "stable"},
-		"a status that is no version": {"v1.35.0", map[string]any{"status": map[string]any{"version": int64(1)}}, "v1.35.0",
-			"v1.35.0"},
-		"a status that is no map": {"v1.35.0", map[string]any{"status": "ok"}, "v1.35.0", "v1.35.0"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cluster := &clusterv1.Cluster{}
-			cluster.Spec.Topology.Version = tc.topology
-			if got := kubernetesVersion(cluster, tc.controlPlane, false); got != tc.want {
-				t.Errorf("counts %q, want %q", got, tc.want)
-			}
-			if got := kubernetesVersion(cluster, tc.controlPlane, true); got != tc.ahead {
-				t.Errorf("counts %q ahead of an upgrade, want %q", got, tc.ahead)
-			}
-		})
-	}
-}
-
 // Only upgrades of Clusters of the own namespace are held, so only there a release can be made ready before one.
 func TestUpcomingVersionAppliesToOwnNamespaceOnly(t *testing.T) {
 	t.Parallel()
@@ -176,7 +138,7 @@ func TestUpcomingVersionAppliesToOwnNamespaceOnly(t *testing.T) {
 	for namespace, want := range map[string]string{"n": "v1.35.0", "m": "v1.34.0"} {
 		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one"}}
 		cluster.Spec.Topology.Version = "v1.35.0"
-		if chosen, err := p.choose(objects, cluster); err != nil || chosen.Version != want {
+		if chosen, err := p.choose(objects, cluster, ""); err != nil || chosen.Version != want {
 			t.Errorf("in namespace %s %q counts, %v, want %q", namespace, chosen.Version, err, want)
 		}
 	}

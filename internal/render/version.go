@@ -4,46 +4,154 @@
 package render
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 )
 
 // kubernetesVersion returns the Kubernetes version that selects the variant for a Cluster: the
 // version that its control plane runs. With ahead (spec.beforeClusterUpgrade), the release must be
-// ready before an upgrade, so it is the version of a pending upgrade. It stays that version from
-// the request until the control plane runs it, even if the upgrade is no longer held. Otherwise,
-// the release would return to the old variant during the upgrade. Empty if the version is unknown.
-func kubernetesVersion(cluster *clusterv1.Cluster, controlPlane map[string]any, ahead bool) string {
-	if ahead {
-		if upcoming := upcomingVersion(cluster, controlPlane); upcoming != "" {
-			return upcoming
+// ready before an upgrade, so it is the version of the next step of a pending upgrade. It stays that
+// version until the control plane runs it, even if the upgrade is no longer held. Otherwise, the
+// release would return to the old variant during the upgrade. assigned is the version of the present
+// release, if any. It stays while the next step is not known. Empty if the version is unknown.
+func kubernetesVersion(cluster *clusterv1.Cluster, controlPlane map[string]any, ahead bool, assigned string) string {
+	running := RunningVersion(controlPlane)
+	target := NewerVersion(cluster.Spec.Topology.Version, running)
+	if !ahead || target == "" {
+		if isSameVersion(assigned, running) {
+			return assigned // Managed control planes write "1.37" where the topology has "v1.37.0".
 		}
+		return cmp.Or(running, cluster.Spec.Topology.Version)
 	}
-	if running := RunningVersion(controlPlane); running != "" {
-		return running
-	}
-	return cluster.Spec.Topology.Version
+	return cmp.Or(NextStep(cluster, SpecifiedVersion(controlPlane), running, assigned),
+		between(running, assigned, target), running)
 }
 
-// RunningVersion returns the version that a control plane runs, or the version in its spec if its
-// status has none. Empty if both are unknown.
+// RunningVersion returns the oldest version that a control plane runs, or the version in its spec if
+// its status has none. Empty if both are unknown. The contract of Cluster API for control planes
+// prefers status.versions, oldest first, and deprecates status.version.
 func RunningVersion(controlPlane map[string]any) string {
-	for _, section := range []string{"status", "spec"} {
-		if version, _, _ := unstructured.NestedString(controlPlane, section, "version"); version != "" {
+	versions, _, _ := unstructured.NestedSlice(controlPlane, "status", "versions")
+	if len(versions) > 0 {
+		oldest, _ := versions[0].(map[string]any)
+		if version, _, _ := unstructured.NestedString(oldest, "version"); version != "" {
 			return version
 		}
+	}
+	version, _, _ := unstructured.NestedString(controlPlane, "status", "version")
+	return cmp.Or(version, SpecifiedVersion(controlPlane))
+}
+
+// SpecifiedVersion returns the version in the spec of a control plane, which it runs or is being
+// upgraded to. Empty if it is unknown.
+func SpecifiedVersion(controlPlane map[string]any) string {
+	version, _, _ := unstructured.NestedString(controlPlane, "spec", "version")
+	return version
+}
+
+// NextStep returns the version that the control plane of a Cluster is upgraded to next, or now. An
+// upgrade over several minor versions has several steps, which Cluster API publishes in the status of
+// the Cluster. specified and running are the versions in the spec and in the status of the control
+// plane, and assigned is that of the present release. Empty if no upgrade is requested, or if the next
+// step is not known yet. An older version in the topology is not an upgrade; Cluster API refuses it.
+//
+// Cluster API 1.12 and 1.13 make such upgrades without publishing the steps. Then the release is made
+// ready for the requested version at the beginning, and stays there.
+func NextStep(cluster *clusterv1.Cluster, specified, running, assigned string) string {
+	target := NewerVersion(cluster.Spec.Topology.Version, running)
+	if target == "" {
+		return ""
+	}
+	plan := upgradePlan(cluster)
+	// An upgrade of one step, or its last step, has no plan once the control plane has its version.
+	withoutPlan := len(plan) == 0 && hasObserved(cluster)
+	if withoutPlan && oneMinorAhead(target, running) == "" {
+		return cmp.Or(between(running, assigned, target), target)
+	}
+	if step := between(running, specified, target); step != "" {
+		return step
+	}
+	for _, step := range plan {
+		if NewerVersion(step.Version, running) != "" {
+			// A step farther away belongs to a plan of a later state of the control plane: the plan and the
+			// control plane are different objects, and may be observed in any order.
+			return oneMinorAhead(step.Version, running)
+		}
+	}
+	if withoutPlan {
+		return target
 	}
 	return ""
 }
 
-// upcomingVersion returns the version that a Cluster of a ClusterClass is about to be upgraded to:
-// its topology has a newer version than its control plane runs. Empty if there is no upgrade. An
-// older version in the topology is not an upgrade; Cluster API refuses it.
-func upcomingVersion(cluster *clusterv1.Cluster, controlPlane map[string]any) string {
-	return NewerVersion(cluster.Spec.Topology.Version, RunningVersion(controlPlane))
+// between returns a version that is newer than the running one and not newer than the target, and
+// otherwise "".
+func between(running, version, target string) string {
+	if NewerVersion(version, target) != "" {
+		return ""
+	}
+	return NewerVersion(version, running)
+}
+
+// upgradePlan returns the steps of the control plane that Cluster API has published for the requested
+// version. Cluster API publishes them since v1.14.
+func upgradePlan(cluster *clusterv1.Cluster) []clusterv1.StatusUpgradePlanVersion {
+	if cluster.Status.ControlPlane == nil {
+		return nil
+	}
+	plan := cluster.Status.ControlPlane.UpgradePlan
+	if len(plan) == 0 ||
+		strings.TrimPrefix(plan[len(plan)-1].Version, "v") != strings.TrimPrefix(cluster.Spec.Topology.Version, "v") {
+		return nil
+	}
+	return plan
+}
+
+// hasObserved reports whether Cluster API has processed the present topology of a Cluster, so that the
+// plan of an upgrade would be published.
+func hasObserved(cluster *clusterv1.Cluster) bool {
+	reconciled := conditions.Get(cluster, clusterv1.ClusterTopologyReconciledCondition)
+	return reconciled == nil || reconciled.ObservedGeneration >= cluster.Generation
+}
+
+// isSameVersion reports whether two versions are the same in all parts. Missing parts are 0.
+func isSameVersion(a, b string) bool {
+	first, second := ParseExactVersion(a), ParseExactVersion(b)
+	return first != nil && second != nil && first.Equal(second) && first.Metadata() == second.Metadata()
+}
+
+// IsSameRelease reports whether two versions choose the same entry of refsByKubernetesVersion, which
+// ignores the pre-release and build parts.
+func IsSameRelease(a, b string) bool {
+	first, second := parseVersion(a), parseVersion(b)
+	return a == b || first != nil && second != nil && first.Equal(second)
+}
+
+// oneMinorAhead returns a newer version if a control plane may be upgraded to it in one step, and
+// otherwise "".
+func oneMinorAhead(version, running string) string {
+	to, from := ParseExactVersion(version), ParseExactVersion(running)
+	if to.Major() != from.Major() || to.Minor() > from.Minor()+1 {
+		return ""
+	}
+	return version
+}
+
+// RebuiltVersion returns the version in the topology of a Cluster if only its build part differs from
+// the version in the spec of the control plane, for example v1.36.1+rke2r2 instead of v1.36.1+rke2r1.
+// Otherwise "". Cluster API upgrades to it, too.
+func RebuiltVersion(cluster *clusterv1.Cluster, specified string) string {
+	wanted := cluster.Spec.Topology.Version
+	to, from := ParseExactVersion(wanted), ParseExactVersion(specified)
+	if to == nil || from == nil || !to.Equal(from) || to.Metadata() == from.Metadata() {
+		return ""
+	}
+	return wanted
 }
 
 // NewerVersion returns the desired version if it is newer than the running one, and otherwise "".

@@ -22,6 +22,9 @@ type ClassOptions struct {
 	Namespace string
 	// Name of the ClusterClass, the LocalClusterTemplate and the LocalControlPlaneTemplate. Required.
 	Name string
+	// KubernetesVersions are the versions through which Clusters may be upgraded, in order. Default: upgrades of at most
+	// one minor version, to any version.
+	KubernetesVersions []string
 	// Controllers and KwokNodes are set for each control plane of the class.
 	Controllers bool
 	KwokNodes   int32
@@ -34,6 +37,7 @@ func (m *Management) CreateClass(ctx context.Context, opts ClassOptions) error {
 	}
 	own := metav1.ObjectMeta{Namespace: opts.Namespace, Name: opts.Name}
 	class := &clusterv1.ClusterClass{ObjectMeta: *own.DeepCopy()}
+	class.Spec.KubernetesVersions = opts.KubernetesVersions
 	class.Spec.Infrastructure.TemplateRef = clusterv1.ClusterClassTemplateReference{
 		APIVersion: infrav1.GroupVersion.String(), Kind: "LocalClusterTemplate", Name: opts.Name,
 	}
@@ -101,4 +105,16 @@ func (m *Management) HoldUpgrade(ctx context.Context, cluster types.NamespacedNa
 	before := obj.DeepCopy()
 	obj.Spec.HoldUpgrade = hold
 	return m.Client.Patch(ctx, obj, client.MergeFrom(before))
+}
+
+// FinishStep makes a control plane whose upgrades are held report the version in its spec, as if it had finished the
+// upgrade to it. The next upgrade is held, too.
+func (m *Management) FinishStep(ctx context.Context, cluster types.NamespacedName) error {
+	obj, err := m.ControlPlane(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	before := obj.DeepCopy()
+	obj.Status.Version = obj.Spec.Version
+	return m.Client.Status().Patch(ctx, obj, client.MergeFrom(before))
 }

@@ -25,7 +25,8 @@ type listed struct {
 	TestGoFiles, XTestGoFiles []string
 }
 
-// expect counts the results that a group will report: packages, or tests if there is only one package.
+// expect counts the results that a group will report: packages, or tests if there is only one package. A pattern that
+// matches none of its tests is an error.
 func (r *report) expect(ctx context.Context, g group) error {
 	selected, packages := selection(g.args)
 	cmd := exec.CommandContext(ctx, "go",
@@ -53,6 +54,9 @@ func (r *report) expect(ctx context.Context, g group) error {
 	}
 	r.single[found[0].ImportPath] = true
 	count, err := countTests(found[0], selected)
+	if err == nil && count == 0 && selected != "" {
+		return fmt.Errorf("no test in %s matches -run=%s: go test would pass without a test", found[0].ImportPath, selected)
+	}
 	r.expected += count
 	return err
 }

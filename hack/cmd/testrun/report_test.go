@@ -149,6 +149,10 @@ func TestRun(t *testing.T) {
 		!strings.Contains(out.String(), "[1/1] ok   example.org/m/b TestOther") {
 		t.Errorf("%v:\n%s", err, out.String())
 	}
+	if err := run(t.Context(), []string{"--", "-run=Renamed", "./b"}, &out); err == nil ||
+		!strings.Contains(err.Error(), "no test in example.org/m/b matches -run=Renamed") {
+		t.Errorf("got %v", err)
+	}
 	if err := run(t.Context(), []string{"--", "./missing"}, &out); err == nil ||
 		!strings.Contains(err.Error(), "missing") {
 		t.Errorf("got %v", err)

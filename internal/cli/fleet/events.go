@@ -19,7 +19,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -138,7 +137,7 @@ func (e *events) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	columns := printers.GetNewTabWriter(e.Streams.Out)
+	columns := kube.NewColumns(e.Streams.Out)
 	shown, header := map[string]int32{}, !e.noHeaders
 	show := func(items []*corev1.Event) error {
 		items = slices.DeleteFunc(items, func(item *corev1.Event) bool {
@@ -154,10 +153,7 @@ func (e *events) run(ctx context.Context, name string) error {
 			return nil
 		}
 		header = false
-		if err := t.Write(columns); err != nil {
-			return err
-		}
-		return columns.Flush()
+		return columns.Print(t)
 	}
 	if !e.watch {
 		items, _, err := kube.ListAll[*corev1.Event](ctx, c, &corev1.EventList{}, options...)

@@ -111,7 +111,7 @@ func (s *status) screen(world *fleetview.World, warning string, width, height in
 	var table strings.Builder
 	if len(rows) > 0 {
 		groups := fleetview.Fold(rows, s.noFold)
-		if err := writeGroups(&table, groups, now, s.allNamespaces, s.output.IsWide(), s.noHeaders); err != nil {
+		if err := groupTable(groups, now, s.allNamespaces, s.output.IsWide(), s.noHeaders).Write(&table); err != nil {
 			return nil, err
 		}
 		lines = append(append(lines, ""), strings.Split(strings.TrimRight(table.String(), "\n"), "\n")...)

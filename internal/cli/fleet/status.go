@@ -21,7 +21,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -282,15 +281,15 @@ func (s *status) printText(out io.Writer, summaries []fleetview.Summary, rows []
 type rowWriter func(rows []fleetview.Row, noFold, noHeaders bool) error
 
 func (s *status) rowWriter() rowWriter {
-	columns := printers.GetNewTabWriter(s.Streams.Out)
+	columns := kube.NewColumns(s.Streams.Out)
 	return func(rows []fleetview.Row, noFold, noHeaders bool) error {
-		err := writeGroups(columns, fleetview.Fold(rows, noFold), s.Now(), s.allNamespaces, s.output.IsWide(), noHeaders)
-		return errors.Join(err, columns.Flush())
+		return columns.Print(groupTable(fleetview.Fold(rows, noFold), s.Now(), s.allNamespaces, s.output.IsWide(),
+			noHeaders))
 	}
 }
 
-// writeGroups prints groups as a table.
-func writeGroups(out io.Writer, groups []fleetview.Group, now time.Time, namespaces, wide, noHeaders bool) error {
+// groupTable returns groups as a table.
+func groupTable(groups []fleetview.Group, now time.Time, namespaces, wide, noHeaders bool) *kube.Table {
 	columns := []string{"HELMOP", "CLUSTER", "STATE", "VERSION", "HELM-REVISION", "SINCE", "+HELMOP-REVISION", "+WAVE",
 		"+REASON", "MESSAGE"}
 	if namespaces {
@@ -306,7 +305,7 @@ func writeGroups(out io.Writer, groups []fleetview.Group, now time.Time, namespa
 		}
 		t.Add(cells...)
 	}
-	return t.Write(out)
+	return t
 }
 
 // nonNil makes an empty list "[]" and not "null" in JSON.

@@ -4,6 +4,8 @@
 package kube
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -69,6 +71,33 @@ func (t *Table) Add(cells ...string) {
 // Write prints the table.
 func (t *Table) Write(out io.Writer) error {
 	return printers.NewTablePrinter(t.options).PrintObj(&t.Table, out)
+}
+
+// Columns prints tables that follow each other in columns of the same widths. Each table is one write, so a reader
+// of the output sees a table whole or not at all.
+type Columns struct {
+	lines   bytes.Buffer
+	columns interface {
+		io.Writer
+		Flush() error
+	}
+	out io.Writer
+}
+
+// NewColumns returns columns on an output.
+func NewColumns(out io.Writer) *Columns {
+	c := &Columns{out: out}
+	c.columns = printers.GetNewTabWriter(&c.lines)
+	return c
+}
+
+// Print prints a table.
+func (c *Columns) Print(t *Table) error {
+	if err := errors.Join(t.Write(c.columns), c.columns.Flush()); err != nil {
+		return err
+	}
+	_, err := c.lines.WriteTo(c.out)
+	return err
 }
 
 // Clip shortens a message for a table.

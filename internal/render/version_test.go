@@ -1,0 +1,188 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+)
+
+func TestKubernetesVersion(t *testing.T) {
+	t.Parallel()
+	controlPlane := func(status, spec string) map[string]any { return controlPlaneWith(spec, status) }
+	for name, tc := range map[string]struct {
+		topology     string
+		controlPlane map[string]any
+		want, ahead  string
+	}{
+		"nothing is known":        {"", nil, "", ""},
+		"only the topology":       {"v1.34.0", nil, "v1.34.0", "v1.34.0"},
+		"no topology":             {"", controlPlane("v1.33.0", "v1.34.0"), "v1.33.0", "v1.33.0"},
+		"not running yet":         {"", controlPlane("", "v1.34.0"), "v1.34.0", "v1.34.0"},
+		"as wanted":               {"v1.34.0", controlPlane("v1.34.0", "v1.34.0"), "v1.34.0", "v1.34.0"},
+		"an upgrade is held":      {"v1.35.0", controlPlane("v1.34.0", "v1.34.0"), "v1.34.0", "v1.35.0"},
+		"an upgrade is under way": {"v1.35.0", controlPlane("v1.34.0", "v1.35.0"), "v1.34.0", "v1.35.0"},
+		"from a pre-release":      {"v1.35.0", controlPlane("v1.35.0-rc.1", "v1.35.0-rc.1"), "v1.35.0-rc.1", "v1.35.0"},
+		"back is no upgrade":      {"v1.33.0", controlPlane("v1.34.0", "v1.34.0"), "v1.34.0", "v1.34.0"},
+		"a version that is none":  {"v1.35.0", controlPlane("stable", "stable"), "stable", "stable"},
+		"several versions run": {"v1.35.0", map[string]any{"status": map[string]any{"version": "v1.35.0", "versions": []any{
+			map[string]any{"version": "v1.34.0"}, map[string]any{"version": "v1.35.0"}}}}, "v1.34.0", "v1.35.0"},
+		"versions that are none": {"v1.35.0", map[string]any{"status": map[string]any{"version": "v1.34.0",
+			"versions": []any{"v1.33.0"}}}, "v1.34.0", "v1.35.0"},
+		"a status that is no version": {"v1.35.0", map[string]any{"status": map[string]any{"version": int64(1)}}, "v1.35.0",
+			"v1.35.0"},
+		"a status that is no map": {"v1.35.0", map[string]any{"status": "ok"}, "v1.35.0", "v1.35.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := &clusterv1.Cluster{}
+			cluster.Spec.Topology.Version = tc.topology
+			if got := kubernetesVersion(cluster, tc.controlPlane, false, ""); got != tc.want {
+				t.Errorf("counts %q, want %q", got, tc.want)
+			}
+			if got := kubernetesVersion(cluster, tc.controlPlane, true, ""); got != tc.ahead {
+				t.Errorf("counts %q ahead of an upgrade, want %q", got, tc.ahead)
+			}
+		})
+	}
+}
+
+// planned returns a Cluster with a requested version that Cluster API has observed, and the published plan, if any.
+func planned(topology string, steps ...string) *clusterv1.Cluster {
+	cluster := &clusterv1.Cluster{}
+	cluster.Generation = 2
+	cluster.Spec.Topology.Version = topology
+	conditions.Set(cluster, metav1.Condition{Type: clusterv1.ClusterTopologyReconciledCondition,
+		Status: metav1.ConditionFalse, Reason: clusterv1.ClusterTopologyReconciledClusterUpgradingReason})
+	cluster.Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{}
+	for _, step := range steps {
+		cluster.Status.ControlPlane.UpgradePlan = append(cluster.Status.ControlPlane.UpgradePlan,
+			clusterv1.StatusUpgradePlanVersion{Version: step})
+	}
+	return cluster
+}
+
+// requested returns a Cluster with a version that was requested just now: Cluster API has not observed it.
+func requested(topology string, steps ...string) *clusterv1.Cluster {
+	cluster := planned(topology, steps...)
+	cluster.Generation++
+	return cluster
+}
+
+// controlPlaneWith returns a control plane with versions in its spec and its status.
+func controlPlaneWith(spec, status string) map[string]any {
+	return map[string]any{"status": map[string]any{"version": status}, "spec": map[string]any{"version": spec}}
+}
+
+func TestKubernetesVersionOfChainedUpgrade(t *testing.T) {
+	t.Parallel()
+	all := []string{"v1.35.2", "v1.36.3", "v1.37.1"}
+	for name, tc := range map[string]struct {
+		cluster                        *clusterv1.Cluster
+		specified, running, have, want string
+	}{
+		"the first step":                 {planned("v1.37.1", all...), "v1.34.0", "v1.34.0", "v1.34.0", "v1.35.2"},
+		"no plan yet":                    {requested("v1.37.1"), "v1.34.0", "v1.34.0", "v1.34.0", "v1.34.0"},
+		"no plan yet, one minor version": {requested("v1.35.1"), "v1.34.0", "v1.34.0", "v1.34.0", "v1.34.0"},
+		"no plan, one minor version":     {planned("v1.35.1"), "v1.34.0", "v1.34.0", "v1.34.0", "v1.35.1"},
+		"no plan, one patch version":     {planned("v1.34.1"), "v1.34.0", "v1.34.0", "v1.34.0", "v1.34.1"},
+		"no plan yet, next major":        {requested("v2.0.0"), "v1.34.0", "v1.34.0", "v1.34.0", "v1.34.0"},
+		"a plan for another version":     {requested("v1.37.1", all[:2]...), "v1.34.0", "v1.34.0", "", "v1.34.0"},
+		"a plan for another version, one minor version": {planned("v1.35.1", all[:2]...), "v1.34.0", "v1.34.0", "",
+			"v1.35.1"},
+		"Cluster API 1.13 plans in secret":             {planned("v1.37.1"), "v1.34.0", "v1.34.0", "v1.34.0", "v1.37.1"},
+		"Cluster API 1.13 makes a step":                {planned("v1.37.1"), "v1.35.2", "v1.34.0", "v1.37.1", "v1.37.1"},
+		"Cluster API 1.13 makes the last step":         {planned("v1.37.1"), "v1.37.1", "v1.36.0", "v1.37.1", "v1.37.1"},
+		"the step runs":                                {planned("v1.37.1", all[1:]...), "v1.35.2", "v1.34.0", "v1.35.2", "v1.35.2"},
+		"the step runs, another change of the Cluster": {requested("v1.37.1"), "v1.35.2", "v1.34.0", "", "v1.35.2"},
+		"the next step":                                {planned("v1.37.1", all[1:]...), "v1.35.2", "v1.35.2", "v1.35.2", "v1.36.3"},
+		"the next step, old plan":                      {planned("v1.37.1", all...), "v1.35.2", "v1.35.2", "", "v1.36.3"},
+		"the plan is observed first":                   {planned("v1.37.1", all[1:]...), "v1.34.0", "v1.34.0", "v1.35.2", "v1.35.2"},
+		"a step of the same minor version":             {planned("v1.35.1", "v1.34.9", "v1.35.1"), "v1.34.0", "v1.34.0", "", "v1.34.9"},
+		"versions of a vendor": {planned("v1.36.1+a.1", "v1.35.2+a.1", "1.36.1+a.1"), "v1.34.0+a.1", "v1.34.0+a.1", "",
+			"v1.35.2+a.1"},
+		"a step that is no version": {planned("v1.36.1", "next", "v1.36.1"), "v1.34.0", "v1.34.0", "v1.34.0", "v1.34.0"},
+		"the request was lowered":   {planned("v1.35.1"), "v1.36.0", "v1.34.0", "v1.36.0", "v1.35.1"},
+		"a vendor's build":          {planned("v1.34.0+a.2"), "v1.34.0+a.1", "v1.34.0+a.1", "v1.34.0+a.1", "v1.34.0+a.1"},
+		"a managed control plane":   {planned("v1.37.0"), "v1.37.0", "1.37", "v1.37.0", "v1.37.0"},
+		"done":                      {planned("v1.37.1"), "v1.37.1", "v1.37.1", "v1.37.1", "v1.37.1"},
+	} {
+		if got := kubernetesVersion(tc.cluster, controlPlaneWith(tc.specified, tc.running), true, tc.have); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// TestChainIsWalkedStepByStep walks an upgrade from v1.34 to v1.37 with every order in which the states of the Cluster
+// and of its control plane can be observed: the Cluster any time later, or up to a step earlier. The version of the release must follow the steps: it never returns to an
+// older version, and is never more than one step ahead of the control plane.
+func TestChainIsWalkedStepByStep(t *testing.T) {
+	t.Parallel()
+	const target = "v1.37.0"
+	version := func(minor int) string { return fmt.Sprintf("v1.%d.0", minor) }
+	clusters := []*clusterv1.Cluster{planned(version(34)), requested(target),
+		planned(target, version(35), version(36), target), planned(target, version(36), target), planned(target, target),
+		planned(target)}
+	// published is the state of the control plane at which Cluster API publishes each state of the Cluster.
+	published := []int{0, 0, 0, 1, 3, 5}
+	const stepStates = 2
+	controlPlanes := [][2]int{{34, 34}, {35, 34}, {35, 35}, {36, 35}, {36, 36}, {37, 36}, {37, 37}}
+	walks := 0
+	var walk func(cluster, controlPlane, before int, path string)
+	walk = func(cluster, controlPlane, before int, path string) {
+		at := controlPlanes[controlPlane]
+		path += fmt.Sprintf(" %d/%d", cluster, controlPlane)
+		got := kubernetesVersion(clusters[cluster], controlPlaneWith(version(at[0]), version(at[1])), true,
+			version(before))
+		now := 0
+		if _, err := fmt.Sscanf(got, "v1.%d.0", &now); err != nil {
+			t.Fatalf("%s: %q", path, got)
+		}
+		if now < before || now < at[1] || now > at[1]+1 {
+			t.Fatalf("%s: v1.%d after v1.%d, the control plane runs v1.%d", path, now, before, at[1])
+		}
+		last := true
+		if cluster+1 < len(clusters) && published[cluster+1] <= controlPlane+stepStates {
+			walk(cluster+1, controlPlane, now, path)
+			last = false
+		}
+		if controlPlane+1 < len(controlPlanes) {
+			walk(cluster, controlPlane+1, now, path)
+			last = false
+		}
+		if last {
+			walks++
+			if got != target {
+				t.Errorf("%s: ends with %s", path, got)
+			}
+		}
+	}
+	walk(0, 0, 34, "")
+	if walks != 437 {
+		t.Errorf("%d walks, want 437", walks)
+	}
+}
+
+func TestRebuiltVersion(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ wanted, specified, want string }{
+		"another build":      {"v1.36.1+rke2r2", "v1.36.1+rke2r1", "v1.36.1+rke2r2"},
+		"a build added":      {"v1.36.1+rke2r2", "v1.36.1", "v1.36.1+rke2r2"},
+		"the same build":     {"v1.36.1+rke2r2", "1.36.1+rke2r2", ""},
+		"another version":    {"v1.36.2+rke2r1", "v1.36.1+rke2r1", ""},
+		"no control plane":   {"v1.36.1", "", ""},
+		"not of a class":     {"", "v1.36.1", ""},
+		"another prerelease": {"v1.36.1-eks-2", "v1.36.1-eks-1", ""},
+	} {
+		cluster := &clusterv1.Cluster{}
+		cluster.Spec.Topology.Version = tc.wanted
+		if got := RebuiltVersion(cluster, tc.specified); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
