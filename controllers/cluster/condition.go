@@ -76,7 +76,7 @@ func clusterConditions(cluster *clusterv1.Cluster, helmOps []addonsv1.HelmOp,
 }
 
 // upgradeCondition returns the condition with the results of the checks of releases for an upgrade of Kubernetes; nil
-// if no check is requested. A result for another version does not count.
+// if no check is requested. A result for another version does not count, nor True for an older spec of the release.
 func upgradeCondition(cluster *clusterv1.Cluster, releases []addonsv1.HelmOpRelease) *metav1.Condition {
 	var total int
 	versions, unready, unchecked := sets.Set[string]{}, map[string]string{}, map[string]string{}
@@ -90,8 +90,12 @@ func upgradeCondition(cluster *clusterv1.Cluster, releases []addonsv1.HelmOpRele
 		versions.Insert(upgrade.Version)
 		result, name := conditions.Get(release, addonsv1.KubernetesUpgradeReadyCondition), apiutil.HelmOpOf(release)
 		switch {
-		case result == nil || clusterlife.CheckedVersion(release) != upgrade.Version:
+		case result == nil || clusterlife.CheckedVersion(release) != upgrade.Version,
+			result.Status == metav1.ConditionTrue && result.ObservedGeneration != release.Generation:
 			unchecked[name] = addonsv1.UpgradeCheckPendingReason
+		case result.Status == metav1.ConditionTrue &&
+			conditions.GetReason(release, addonsv1.ReadyCondition) == addonsv1.OtherShardReason:
+			unchecked[name] = addonsv1.OtherShardReason
 		case result.Status == metav1.ConditionFalse:
 			unready[name] = result.Reason
 		case result.Status != metav1.ConditionTrue:
@@ -119,6 +123,18 @@ func upgradeCondition(cluster *clusterv1.Cluster, releases []addonsv1.HelmOpRele
 	}
 	condition.Message = apiutil.Truncate(condition.Message, report.MaxConditionMessage)
 	return condition
+}
+
+// leaveOpen replaces the result of the checks by Unknown if it is True: releases of HelmOps of other shards are not
+// known, and may not be ready.
+func leaveOpen(desired []metav1.Condition) {
+	for i := range desired {
+		if desired[i].Type == addonsv1.ClusterUpgradeReadyType && desired[i].Status == metav1.ConditionTrue {
+			desired[i].Status, desired[i].Reason = metav1.ConditionUnknown, addonsv1.ReleasesNotCheckedReason
+			desired[i].Message = "The Cluster has releases of HelmOps of other shards, which are not checked: give the HelmOps " +
+				"and the Cluster the same label " + addonsv1.ShardLabel
+		}
+	}
 }
 
 // named names the first HelmOps, with the reasons of their releases.

@@ -163,6 +163,11 @@ func TestUpgradeCondition(t *testing.T) {
 	removed := checked("a", "v1.37", metav1.ConditionFalse, addonsv1.APIRemovedReason)
 	ready := checked("b", "v1.37", metav1.ConditionTrue, addonsv1.KubernetesUpgradeReadyReason)
 	stale := checked("c", "v1.36", metav1.ConditionTrue, addonsv1.KubernetesUpgradeReadyReason)
+	older := checked("g", "v1.37", metav1.ConditionTrue, addonsv1.KubernetesUpgradeReadyReason)
+	older.Generation++
+	moving := checked("s", "v1.37", metav1.ConditionTrue, addonsv1.KubernetesUpgradeReadyReason)
+	conditions.Set(&moving, metav1.Condition{Type: addonsv1.ReadyCondition, Status: metav1.ConditionFalse,
+		Reason: addonsv1.OtherShardReason})
 	failed := checked("d", "v1.37", metav1.ConditionUnknown, addonsv1.UpgradeCheckFailedReason)
 	for name, tc := range map[string]struct {
 		releases     []addonsv1.HelmOpRelease
@@ -172,6 +177,12 @@ func TestUpgradeCondition(t *testing.T) {
 		"not requested": {releases: []addonsv1.HelmOpRelease{removed}, isNotAsked: true},
 		"no releases":   {},
 		"ready":         {releases: []addonsv1.HelmOpRelease{ready}, want: "1 release is ready for Kubernetes v1.37", reason: addonsv1.ReleasesReadyReason},
+		"ready with an older spec": {releases: []addonsv1.HelmOpRelease{ready, older},
+			want:   "1 of 2 releases is not checked for Kubernetes v1.37: HelmOp g: UpgradeCheckPending",
+			reason: addonsv1.ReleasesNotCheckedReason},
+		"of another shard": {releases: []addonsv1.HelmOpRelease{ready, moving},
+			want:   "1 of 2 releases is not checked for Kubernetes v1.37: HelmOp s: OtherShard",
+			reason: addonsv1.ReleasesNotCheckedReason},
 		"one of all": {releases: []addonsv1.HelmOpRelease{removed, ready, stale, failed},
 			want:   "1 of 4 releases is not ready for Kubernetes v1.37: HelmOp a: APIRemoved",
 			reason: addonsv1.ReleasesNotReadyReason},

@@ -188,6 +188,9 @@ func (r *Reconciler) watches(scope *lifeScope) bool {
 // Cluster API do not change fields of other managers, and a condition is removed when no HelmOp requests it any more.
 func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) error {
 	all, unsettled := clusterConditions(scope.cluster, scope.helmOps, scope.releases), r.unsettledConditions(scope)
+	if scope.foreign {
+		leaveOpen(all)
+	}
 	own := slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return unsettled.Has(c.Type) })
 	desired := slices.Clone(own)
 	for _, known := range scope.cluster.Status.Conditions {
@@ -282,8 +285,9 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 			if holder.release != nil {
 				state.Assigned = holder.release.Spec.KubernetesVersion
 			}
+			state.Blocked = clusterlife.Blocked(scope.cluster, holder.release, state.Running)
 			state.Unready = func(version string) string {
-				return clusterlife.Unready(scope.cluster, holder.release, version)
+				return clusterlife.Unready(scope.cluster, holder.release, state.Running, version)
 			}
 		case scope.foreign && !state.Held:
 			continue

@@ -4,16 +4,20 @@
 package clusterlife
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 )
 
 // maxCheckVersion is the MaxLength of the version of a check in the status of a HelmOpRelease.
@@ -42,8 +46,8 @@ func UpgradeToCheckOf(cluster *clusterv1.Cluster, release *addonsv1.HelmOpReleas
 	if upgrade.IsPending {
 		upgrade.Version = cluster.Spec.Topology.Version
 	}
-	if upgrade.Plan = planOf(cluster); len(upgrade.Plan) > 0 && upgrade.Plan[len(upgrade.Plan)-1] != upgrade.Version {
-		upgrade.Plan = nil
+	if render.IsSameVersion(upgrade.Version, cluster.Spec.Topology.Version) {
+		upgrade.Plan = render.PlannedVersions(cluster)
 	}
 	return upgrade, upgrade.Version != ""
 }
@@ -63,16 +67,15 @@ func isUpgradePending(cluster *clusterv1.Cluster, release *addonsv1.HelmOpReleas
 		cluster.Annotations[UpgradeReleasedName(name)] != ""
 }
 
-// planOf returns the versions of the steps of an upgrade, as Cluster API published them.
-func planOf(cluster *clusterv1.Cluster) []string {
-	if cluster.Status.ControlPlane == nil {
-		return nil
+// IsNewMinor reports whether an upgrade from a running version has a new minor version. Other upgrades remove no API, so
+// they do not wait for a check. A version that is not known counts as new.
+func IsNewMinor(running, version string) bool {
+	from, err := apilifecycle.ParseVersion(running)
+	if err != nil {
+		return true
 	}
-	var plan []string
-	for _, step := range cluster.Status.ControlPlane.UpgradePlan {
-		plan = append(plan, step.Version)
-	}
-	return plan
+	to, err := apilifecycle.ParseVersion(version)
+	return err != nil || to.Compare(from) > 0
 }
 
 // UpgradeTrigger returns a text that changes whenever the result of UpgradeToCheckOf for a release of a Cluster may
@@ -89,22 +92,43 @@ func UpgradeTrigger(cluster *clusterv1.Cluster) string {
 		return ""
 	}
 	slices.Sort(parts)
-	parts = append(parts, cluster.Spec.Topology.Version)
-	return strings.Join(append(parts, planOf(cluster)...), " ")
+	// The labels choose overrides, and the observed generation says whether a plan may still come.
+	parts = append(parts, cluster.Spec.Topology.Version, labels.FormatLabels(cluster.Labels),
+		fmt.Sprint(render.IsPlanPending(cluster, "v0.0.0")))
+	return strings.Join(append(parts, render.PlannedVersions(cluster)...), " ")
 }
 
-// Unready returns why the upgrade of a Cluster waits for a release; empty if it does not. version is the version of the
-// next step. The result of a required check comes first, because it has the way out. The release is nil if it does not
-// exist yet.
-func Unready(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, version string) string {
-	isRequired := release != nil && requiresCheck(cluster, release)
-	var found *metav1.Condition
-	if isRequired && CheckedVersion(release) == cluster.Spec.Topology.Version {
+// requiredCheck returns the result of the check that the upgrade of a Cluster waits for; nil if there is none. running is
+// the version that the control plane runs; empty if it is not known.
+func requiredCheck(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, running string) (
+	found *metav1.Condition, isRequired bool,
+) {
+	if release == nil || !requiresCheck(cluster, release) || !IsNewMinor(running, cluster.Spec.Topology.Version) {
+		return nil, false
+	}
+	if CheckedVersion(release) == cluster.Spec.Topology.Version {
 		found = conditions.Get(release, addonsv1.KubernetesUpgradeReadyCondition)
 	}
-	if found != nil && found.Status == metav1.ConditionFalse {
+	return found, true
+}
+
+// Blocked returns what a required check has found that must be done before the upgrade of a Cluster; empty if it has
+// found nothing, or has not ended. The arguments are those of Unready.
+func Blocked(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, running string) string {
+	if found, _ := requiredCheck(cluster, release, running); found != nil && found.Status == metav1.ConditionFalse {
 		return found.Reason + ": " + found.Message
 	}
+	return ""
+}
+
+// Unready returns why the upgrade of a Cluster waits for a release; empty if it does not. running is the version that
+// the control plane runs, empty if it is not known, and version is the version of the next step. The result of a
+// required check comes first, because it has the way out. The release is nil if it does not exist yet.
+func Unready(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, running, version string) string {
+	if blocked := Blocked(cluster, release, running); blocked != "" {
+		return blocked
+	}
+	found, isRequired := requiredCheck(cluster, release, running)
 	why := UnreadyFor(release, version)
 	switch {
 	case why != "" || !isRequired:

@@ -60,10 +60,12 @@ func TestUpgradeToCheckOf(t *testing.T) {
 		isPending        bool
 		change           func(*clusterv1.Cluster, *addonsv1.HelmOpRelease)
 	}{
-		"no upgrade":             {held: "v1.36.1"},
-		"no hold":                {},
-		"a pending upgrade":      {held: pending, want: "v1.37.2", isPending: true},
-		"with its plan":          {held: pending, want: "v1.37.2", isPending: true, plan: "v1.36.4 v1.37.2", change: planned("v1.36.4", "v1.37.2")},
+		"no upgrade":        {held: "v1.36.1"},
+		"no hold":           {},
+		"a pending upgrade": {held: pending, want: "v1.37.2", isPending: true},
+		"with its plan":     {held: pending, want: "v1.37.2", isPending: true, plan: "v1.36.4 v1.37.2", change: planned("v1.36.4", "v1.37.2")},
+		"a plan with a version without v": {held: pending, want: "v1.37.2", isPending: true, plan: "1.36.4 1.37.2",
+			change: planned("1.36.4", "1.37.2")},
 		"a plan for another one": {held: pending, want: "v1.37.2", isPending: true, change: planned("v1.36.4")},
 		"the annotation":         {held: "v1.36.1", want: "v1.38", change: annotated("v1.38")},
 		"an upgrade comes first": {held: pending, want: "v1.37.2", isPending: true, change: annotated("v1.38")},
@@ -117,19 +119,30 @@ func TestUnready(t *testing.T) {
 				Type: addonsv1.KubernetesUpgradeReadyCondition, Status: tc.status, ObservedGeneration: tc.generation,
 				Reason: addonsv1.APIRemovedReason, Message: "raise it"})
 		}
-		if got := Unready(cluster, release, "v1.37.2"); got != tc.want {
+		if got := Unready(cluster, release, "v1.36.4", "v1.37.2"); got != tc.want {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
+		for _, running := range []string{"v1.37.1", "v1.37.2+rke2r1", "1.37"} {
+			if got := Unready(cluster, release, running, "v1.37.2"); got != "" || Blocked(cluster, release, running) != "" {
+				t.Errorf("%s, from %s: got %q", name, running, got)
+			}
+		}
+		if got := Unready(cluster, release, "", "v1.37.2"); got != tc.want {
+			t.Errorf("%s, the running version is not known: got %q, want %q", name, got, tc.want)
+		}
+		if got := Blocked(cluster, release, "v1.36.4"); (got != "") != (tc.status == metav1.ConditionFalse) {
+			t.Errorf("%s: blocked by %q", name, got)
+		}
 		release.Spec.BeforeClusterUpgrade.Preflight = addonsv1.UpgradePreflightIgnored
-		if got := Unready(cluster, release, "v1.37.2"); got != "" {
+		if got := Unready(cluster, release, "v1.36.4", "v1.37.2"); got != "" {
 			t.Errorf("%s, ignored: got %q", name, got)
 		}
 	}
 	cluster, release, _ := checkedRelease(pending)
-	if Unready(cluster, nil, "v1.37.2") == "" {
+	if Unready(cluster, nil, "v1.36.4", "v1.37.2") == "" {
 		t.Error("ready without a release")
 	}
-	if got := Unready(cluster, release, "v1.36.4"); !strings.Contains(got, "not rendered for that version") {
+	if got := Unready(cluster, release, "v1.35.1", "v1.36.4"); !strings.Contains(got, "not rendered for that version") {
 		t.Errorf("for another step: got %q", got)
 	}
 }
