@@ -116,6 +116,9 @@ type Release struct {
 	// Paused is why HelmOp does not upgrade the release now, with the way out; empty if it does. The steps have
 	// renderings, because the pause ends.
 	Paused string
+
+	// Unnamed leaves the names of objects out of messages, because they may have values of Secrets.
+	Unnamed bool
 }
 
 // Ahead is the use of the chart of a step before this step.

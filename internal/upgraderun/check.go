@@ -76,11 +76,16 @@ type Check struct {
 
 	// IsAhead means that HelmOp upgrades the release before each step of the upgrade.
 	IsAhead bool
+	// Initial is the version whose artifact the release gets before the first step, if that is not the first step. Steps
+	// that are newer than Initial have the artifact for the last step. Empty if each step has its own artifact.
+	Initial string
 	// Kept is why HelmOp keeps the release as it is, with the way out; empty if HelmOp upgrades the release. The check is
 	// then about the objects that the release has.
 	Kept string
 	// Paused is why HelmOp does not upgrade the release now, with the way out; empty if it does.
 	Paused string
+	// Unnamed leaves the names of objects out of the findings: the values of Secrets that names may have are not known.
+	Unnamed bool
 }
 
 // Result is the result of a check.
@@ -117,8 +122,13 @@ func Kept(release *addonsv1.HelmOpRelease, spec *addonsv1.HelmOpReleaseSpec) str
 			number)
 	}
 	if releasespec.IsDone(spec, release) {
-		return "HelmOp installed the release once (reconcileStrategy InstallOnce) and leaves it as it is: change its " +
+		wayOut := "HelmOp installed the release once (reconcileStrategy InstallOnce) and leaves it as it is: change its " +
 			"objects yourself"
+		if before := spec.BeforeClusterUpgrade; before != nil && before.Preflight == addonsv1.UpgradePreflightRequired {
+			wayOut += ", and set spec.beforeClusterUpgrade.preflight to Ignored, because the check reads Helm's record, which " +
+				"still has them; otherwise the upgrade continues after the timeout"
+		}
+		return wayOut
 	}
 	return ""
 }
@@ -147,7 +157,11 @@ func (c *Check) Run(ctx context.Context) (Result, error) {
 	if result.From, err = apilifecycle.ParseVersion(r.present.KubeVersion); err != nil {
 		return Result{}, err
 	}
-	if r.steps = stepsOf(r.present.KubeVersion, c.Version, result.From.StepsTo(to), c.Plan); len(r.steps) == 0 {
+	minors, err := result.From.StepsTo(to)
+	if err != nil {
+		return Result{}, err
+	}
+	if r.steps = stepsOf(r.present.KubeVersion, c.Version, minors, c.Plan); len(r.steps) == 0 {
 		return result, nil
 	}
 	for _, one := range r.steps {
@@ -166,7 +180,7 @@ func (r *run) read(ctx context.Context) ([]upgradecheck.Step, *upgradecheck.Rele
 	artifact := &r.Release.Spec.Artifact
 	release := &upgradecheck.Release{Chart: versionOf(artifact), Digest: apiutil.ArtifactIdentity(artifact),
 		Present: upgradecheck.Objects{Objects: r.present.Objects, Hooks: r.present.Hooks}, IsAhead: r.IsAhead,
-		Kept: r.Kept, Paused: r.Paused, RunsTests: r.runsTests()}
+		Kept: r.Kept, Paused: r.Paused, RunsTests: r.runsTests(), Unnamed: r.Unnamed}
 	steps := make([]upgradecheck.Step, len(r.steps))
 	all := slices.Concat(r.present.Objects, r.present.Hooks)
 	files := make([][]*unstructured.Unstructured, len(r.steps))
@@ -287,11 +301,22 @@ func (r *run) upgradedTo(to step) renderWith {
 type renderWith func(context.Context, model.Target, model.Desired, model.Options, *bundle.Chart, map[string]any) (
 	helmclient.DryRun, error)
 
+// versionFor returns the version of Kubernetes whose artifact the release has in a step.
+func (r *run) versionFor(of step) string {
+	if r.Initial == "" {
+		return of.exact
+	}
+	if initial, err := apilifecycle.ParseVersion(r.Initial); err == nil && of.minor.Compare(initial) <= 0 {
+		return r.Initial
+	}
+	return r.steps[len(r.steps)-1].exact
+}
+
 // renderFor renders the chart of a step for an exact version of Kubernetes.
 func (r *run) renderFor(ctx context.Context, into *upgradecheck.Step, of step, version string, with renderWith) (
 	[]*unstructured.Unstructured, error,
 ) {
-	artifact, err := r.Artifact(ctx, of.exact)
+	artifact, err := r.Artifact(ctx, r.versionFor(of))
 	if err != nil {
 		return nil, err
 	}

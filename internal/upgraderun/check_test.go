@@ -73,6 +73,15 @@ func TestRun(t *testing.T) {
 			rendered: "v1.24.0 for v1.24.0, v1.25.0 for v1.25.0, v1.24.0 for now, v1.25.0 for v1.24.0"},
 		"the artifact of a step is not known": {check: Check{Version: "v1.25"}, known: []string{"v1.24.0"},
 			fail: "the check for v1.25: no artifact for v1.25.0"},
+		"ahead, without a plan, the artifact for the last step": {
+			check: Check{Version: "v1.25", IsAhead: true, Initial: "v1.25.0"}, known: []string{"v1.25.0"},
+			steps: "v1.24 v1.25", rendered: "v1.25.0 for v1.24.0, v1.25.0 for v1.25.0, v1.25.0 for now"},
+		"ahead, without a plan, from the artifact for an earlier target": {
+			check: Check{Version: "v1.26.1", IsAhead: true, Initial: "v1.24.3"}, known: []string{"v1.24.3", "v1.26.1"},
+			steps: "v1.24 v1.25 v1.26", rendered: "v1.24.3 for v1.24.0, v1.26.1 for v1.25.0, v1.26.1 for v1.26.1, " +
+				"v1.24.3 for now, v1.26.1 for v1.24.0"},
+		"too far":            {check: Check{Version: "v1.200"}, fail: "too many minor versions in one upgrade"},
+		"a huge version":     {check: Check{Version: "v1.99999999999"}, fail: "is not a version of Kubernetes"},
 		"kept":               {check: Check{Version: "v1.25", Kept: "unpin"}, steps: "v1.24 v1.25"},
 		"the same version":   {check: Check{Version: "v1.23.9"}},
 		"an older version":   {check: Check{Version: "v1.20"}},

@@ -5,6 +5,7 @@ package upgraderun
 
 import (
 	"fmt"
+	"strings"
 
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 
@@ -23,8 +24,8 @@ func stepsOf(running, named string, minors []apilifecycle.Version, plan []string
 	if len(minors) == 0 {
 		return nil
 	}
-	if len(plan) > 0 && plan[len(plan)-1] == named {
-		return stepsIn(plan, minors[0])
+	if len(plan) > 0 && strings.TrimPrefix(plan[len(plan)-1], "v") == strings.TrimPrefix(named, "v") {
+		return stepsIn(plan, minors)
 	}
 	steps := make([]step, 0, len(minors))
 	for i, minor := range minors {
@@ -37,14 +38,16 @@ func stepsOf(running, named string, minors []apilifecycle.Version, plan []string
 	return steps
 }
 
-// stepsIn returns the steps of a plan from a minor version on.
-func stepsIn(plan []string, first apilifecycle.Version) []step {
+// stepsIn returns the steps of a plan, at most one for each minor version on the way.
+func stepsIn(plan []string, minors []apilifecycle.Version) []step {
 	var steps []step
+	first, last := minors[0], minors[len(minors)-1]
 	for _, version := range plan {
 		minor, err := apilifecycle.ParseVersion(version)
-		if err != nil || minor.Compare(first) < 0 {
-			continue // The cluster runs this minor version already.
+		if err != nil || minor.Compare(first) < 0 || minor.Compare(last) > 0 {
+			continue // The cluster runs this minor version already, or the plan is malformed.
 		}
+		first = minor
 		if n := len(steps); n > 0 && steps[n-1].minor == minor {
 			steps[n-1].exact = version
 			continue

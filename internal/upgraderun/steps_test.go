@@ -25,6 +25,8 @@ func TestStepsOf(t *testing.T) {
 		{"v1.36.4", "v1.37.2", "v1.36.4 v1.37.2", "v1.37.2"},
 		{"v1.35.1", "v1.37.2", "v1.36.4", "v1.36.0 v1.37.2"}, // The plan is for another upgrade.
 		{"v1.37.1", "v1.37.2", "v1.37.2", ""},
+		{"v1.35.1", "1.37.2", "v1.36.4 v1.37.2", "v1.36.4 v1.37.2"},
+		{"v1.35.1", "v1.37.2", "v1.36.4 v1.39.0 v1.37.1 v1.36.5 v1.37.2", "v1.36.4 v1.37.2"}, // Malformed.
 	} {
 		from, err := apilifecycle.ParseVersion(tc.running)
 		if err != nil {
@@ -35,7 +37,11 @@ func TestStepsOf(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, one := range stepsOf(tc.running, tc.version, from.StepsTo(to), strings.Fields(tc.plan)) {
+		minors, err := from.StepsTo(to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range stepsOf(tc.running, tc.version, minors, strings.Fields(tc.plan)) {
 			got = append(got, one.exact)
 			if !strings.HasPrefix(one.exact, one.minor.String()+".") {
 				t.Errorf("%s is not of %s", one.exact, one.minor)
