@@ -381,6 +381,29 @@ type UpgradeCheck struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Inputs string `json:"inputs,omitempty"`
+
+	// attempt is a check that has begun and has no result yet. If the manager stops during the check, the next manager
+	// waits before it tries again.
+	// +optional
+	Attempt *UpgradeCheckAttempt `json:"attempt,omitempty"`
+}
+
+// UpgradeCheckAttempt is a check of a release that has begun.
+type UpgradeCheckAttempt struct {
+	// inputs is the digest of what the result will depend on.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Inputs string `json:"inputs"`
+
+	// startedAt is when the check began.
+	// +required
+	StartedAt metav1.Time `json:"startedAt"`
+
+	// count is the number of checks with the same inputs that have begun without a result.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Count int64 `json:"count"`
 }
 
 // HelmOpReleaseStatus is the observed state of a release in a Cluster.

@@ -20,11 +20,12 @@ const (
 )
 
 // Summary describes the result of a check for a version in at most a thousand bytes: the version of the add-on, and the
-// first problems with the way out.
-func (r *Result) Summary(version string) string {
+// first problems with the way out. hide removes secrets from a text. It is called before a text is cut off, because the
+// rest of a secret may not be found.
+func (r *Result) Summary(version string, hide func(string) string) string {
 	with := ""
 	if r.Chart != "" {
-		with = fmt.Sprintf(" with version %s of the add-on", apiutil.Truncate(r.Chart, maxFinding))
+		with = fmt.Sprintf(" with version %s of the add-on", apiutil.Truncate(hide(r.Chart), maxFinding))
 	}
 	todo := r.ToDo()
 	switch {
@@ -36,7 +37,7 @@ func (r *Result) Summary(version string) string {
 	var texts []string
 	for i := range todo[:min(len(todo), maxNamedFindings)] {
 		texts = append(texts, fmt.Sprintf("from %s on: %s; what to do: %s", todo[i].Step,
-			apiutil.Truncate(todo[i].Message, maxFinding), todo[i].WayOut))
+			apiutil.Truncate(hide(todo[i].Message), maxFinding), hide(todo[i].WayOut)))
 	}
 	text := fmt.Sprintf("The release is not ready for Kubernetes %s%s: %s", version, with, strings.Join(texts, ". Also "))
 	if more := len(todo) - len(texts); more > 0 {
