@@ -482,8 +482,8 @@ const (
 	// UpgradeCheckFailedReason, with status Unknown: the release cannot be checked.
 	UpgradeCheckFailedReason = "UpgradeCheckFailed"
 
-	// InvalidKubernetesVersionReason, with status Unknown: the annotation of the Cluster has no version, or no newer one
-	// than the Cluster runs.
+	// InvalidKubernetesVersionReason, with status Unknown: the annotation of the Cluster has no version, a version older
+	// than the Cluster runs, or one that is more than ten minor versions newer.
 	InvalidKubernetesVersionReason = "InvalidKubernetesVersion"
 )
 
