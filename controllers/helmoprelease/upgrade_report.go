@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -31,10 +32,12 @@ import (
 func (r *Reconciler) reportUpgradeCheck(p *releasePass, c *upgradeCheck, result *upgraderun.Result) {
 	release := p.release
 	release.Status.UpgradeCheck = &addonsv1.UpgradeCheck{Version: c.Version, Inputs: c.inputs}
+	// The name of an object may have a value from a Secret in its name.
+	message := result.Summary(c.Version, helmerr.NewRedactor(nil, p.options.SecretValues).Hide)
 	if len(result.Steps) == 0 && !clusterlife.IsNewMinor(c.Version, result.Running) {
 		// The upgrade is over. Another result would block what waits for the condition.
 		report.SetCondition(release, addonsv1.KubernetesUpgradeReadyCondition, report.True,
-			addonsv1.KubernetesUpgradeReadyReason, result.Summary(c.Version, unchanged))
+			addonsv1.KubernetesUpgradeReadyReason, message)
 		return
 	}
 	if len(result.Steps) == 0 {
@@ -44,8 +47,6 @@ func (r *Reconciler) reportUpgradeCheck(p *releasePass, c *upgradeCheck, result 
 				c.Version, addonsv1.CheckUpgradeAnnotation))
 		return
 	}
-	// The name of an object may have a value from a Secret in its name.
-	message := result.Summary(c.Version, helmerr.NewRedactor(nil, p.options.SecretValues).Hide)
 	todo := result.ToDo()
 	if len(todo) == 0 {
 		report.SetCondition(release, addonsv1.KubernetesUpgradeReadyCondition, report.True,
@@ -64,8 +65,6 @@ func (r *Reconciler) reportUpgradeCheck(p *releasePass, c *upgradeCheck, result 
 			"CheckUpgrade", "%s", apiutil.Truncate(text, report.MaxEventMessage))
 	}
 }
-
-func unchanged(text string) string { return text }
 
 // reportNoNewMinor reports a pending upgrade to another patch version or build, which needs no check.
 func reportNoNewMinor(release *addonsv1.HelmOpRelease, c *upgradeCheck) {
@@ -90,7 +89,7 @@ func (r *Reconciler) reportUnchecked(ctx context.Context, p *releasePass, c *upg
 		reportCheckPending(p.release, c, message)
 		p.due(clusterview.KindRetry)
 		return nil
-	case errors.Is(err, assignedvalues.ErrOutdated):
+	case errors.Is(err, assignedvalues.ErrOutdated), apierrors.IsConflict(err):
 		reportCheckPending(p.release, c, message)
 		p.due(requeue.OutdatedRetry)
 		return nil

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -343,8 +344,9 @@ func TestUnreadableControlPlaneKeepsTheResult(t *testing.T) {
 func TestUncheckedHidesSecrets(t *testing.T) {
 	t.Parallel()
 	b := newUpgradeBench(t)
+	conflict := fmt.Errorf("hunter2-web: %w", apierrors.NewConflict(schema.GroupResource{}, "one", errors.New("changed")))
 	for name, err := range map[string]error{"failed": errors.New("cannot read hunter2-web"),
-		"pending": fmt.Errorf("hunter2-web: %w", assignedvalues.ErrOutdated)} {
+		"pending": fmt.Errorf("hunter2-web: %w", assignedvalues.ErrOutdated), "written meanwhile": conflict} {
 		p := b.newPass()
 		p.options.SecretValues = []any{"hunter2"}
 		c := &upgradeCheck{UpgradeToCheck: clusterlife.UpgradeToCheck{Version: "v1.37"}, inputs: name}
@@ -354,6 +356,10 @@ func TestUncheckedHidesSecrets(t *testing.T) {
 		if got := conditions.GetMessage(b.Release, addonsv1.KubernetesUpgradeReadyCondition); strings.Contains(got,
 			"hunter2") || !strings.Contains(got, "[redacted]") {
 			t.Errorf("%s: message %q", name, got)
+		}
+		if isPending := conditions.GetReason(b.Release, addonsv1.KubernetesUpgradeReadyCondition) ==
+			addonsv1.UpgradeCheckPendingReason; isPending != (name != "failed") {
+			t.Errorf("%s: pending %t", name, isPending)
 		}
 		conditions.Delete(b.Release, addonsv1.KubernetesUpgradeReadyCondition)
 	}
