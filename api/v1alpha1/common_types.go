@@ -66,6 +66,10 @@ const (
 	// With the Runtime Extension of HelmOp, Cluster API waits without the pause.
 	DeletionHoldAnnotation = "addons.cluster.x-k8s.io/deletion-hold"
 
+	// CheckUpgradeAnnotation on a Cluster requests a check of all its releases for an upgrade of Kubernetes. Its value is
+	// the new version, for example v1.37. The condition KubernetesUpgradeReady of each HelmOpRelease has the result.
+	CheckUpgradeAnnotation = "addons.cluster.x-k8s.io/check-kubernetes-upgrade"
+
 	// UpgradeReleasedAnnotationPrefix begins the names of annotations on a Cluster. Each has the Kubernetes version
 	// whose upgrade is no longer held, see spec.beforeClusterUpgrade. After a slash follows the name of the annotation
 	// that held the upgrade.

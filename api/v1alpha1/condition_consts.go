@@ -450,11 +450,56 @@ const (
 	OwnerNotFoundReason = "OwnerNotFound"
 )
 
-// Reasons of the condition of a Cluster that spec.clusterCondition names. HelmOp recognizes its conditions by them.
+// KubernetesUpgradeReady of a HelmOpRelease is true when a check has found nothing that must be done before an upgrade
+// of Kubernetes. It does not influence Ready. It is absent unless spec.beforeClusterUpgrade.preflight or the annotation
+// addons.cluster.x-k8s.io/check-kubernetes-upgrade of the Cluster requests a check.
+const (
+	// KubernetesUpgradeReadyCondition is the condition.
+	KubernetesUpgradeReadyCondition = "KubernetesUpgradeReady"
+
+	// KubernetesUpgradeReadyReason is the reason when it is true.
+	KubernetesUpgradeReadyReason = "KubernetesUpgradeReady"
+
+	// APIRemovedReason: objects use an API that the new version does not serve.
+	APIRemovedReason = "APIRemoved"
+
+	// APIUnknownReason: objects use an API of Kubernetes that the manager does not know.
+	APIUnknownReason = "APIUnknown"
+
+	// APINotServedReason: the release is upgraded before Kubernetes, and the running version does not serve an API of
+	// its chart.
+	APINotServedReason = "APINotServed"
+
+	// KubeVersionExcludedReason: the kubeVersion of the chart excludes the new version.
+	KubeVersionExcludedReason = "KubeVersionExcluded"
+
+	// RenderingFailsReason: the chart cannot be rendered for the new version.
+	RenderingFailsReason = "RenderingFails"
+
+	// UpgradeCheckPendingReason, with status Unknown: the check has not ended yet.
+	UpgradeCheckPendingReason = "UpgradeCheckPending"
+
+	// UpgradeCheckFailedReason, with status Unknown: the release cannot be checked.
+	UpgradeCheckFailedReason = "UpgradeCheckFailed"
+
+	// InvalidKubernetesVersionReason, with status Unknown: the annotation of the Cluster has no version, a version older
+	// than the Cluster runs, or one that is more than ten minor versions newer.
+	InvalidKubernetesVersionReason = "InvalidKubernetesVersion"
+)
+
+// Reasons of the condition of a Cluster that spec.clusterCondition names, and of HelmOpKubernetesUpgradeReady. HelmOp
+// recognizes its conditions by them.
 const (
 	// ReleasesReadyReason is the reason when it is true.
 	ReleasesReadyReason = "ReleasesReady"
 
 	// ReleasesNotReadyReason is the reason when it is false.
 	ReleasesNotReadyReason = "ReleasesNotReady"
+	// ReleasesNotCheckedReason is the reason of HelmOpKubernetesUpgradeReady, with status Unknown, while releases are not
+	// checked.
+	ReleasesNotCheckedReason = "ReleasesNotChecked"
+
+	// ClusterUpgradeReadyType is the type of the condition of a Cluster that has the results of the checks of its releases
+	// for an upgrade of Kubernetes: see KubernetesUpgradeReadyCondition.
+	ClusterUpgradeReadyType = "HelmOpKubernetesUpgradeReady"
 )

@@ -44,6 +44,9 @@ const (
 	// ClusterUpgradeReleasedEvent: a Kubernetes upgrade is no longer held.
 	ClusterUpgradeReleasedEvent = "ClusterUpgradeReleased"
 
+	// KubernetesUpgradeBlockedEvent: a check of a release has found what must be done before an upgrade of Kubernetes.
+	KubernetesUpgradeBlockedEvent = "KubernetesUpgradeBlocked"
+
 	// ClusterDeletionHeldEvent: the deletion of a Cluster waits for the uninstallation of releases.
 	ClusterDeletionHeldEvent = "ClusterDeletionHeld"
 

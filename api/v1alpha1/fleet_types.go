@@ -145,7 +145,34 @@ type BeforeClusterUpgrade struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be at least 1s and at most 24h, for example 30m"
 	Timeout metav1.Duration `json:"timeout,omitempty,omitzero"`
+
+	// preflight is whether a pending upgrade also waits for a check of the release
+	// for the new version.
+	// - Required: the upgrade waits until the check has found nothing that must be
+	//   done. Findings are an API that the new version does not serve, a chart
+	//   whose kubeVersion excludes the version, and a chart that cannot be rendered
+	//   for it. After timeout, the upgrade continues in any case.
+	// - Ignored: the upgrade does not wait. A check is made only if the annotation
+	//   addons.cluster.x-k8s.io/check-kubernetes-upgrade of the Cluster requests
+	//   it.
+	// The condition KubernetesUpgradeReady of the HelmOpRelease has the result.
+	// Default: Ignored.
+	// +optional
+	Preflight UpgradePreflight `json:"preflight,omitempty"`
 }
+
+// UpgradePreflight is whether a release is checked before an upgrade of Kubernetes. The zero value is the same as
+// Ignored.
+// +kubebuilder:validation:Enum=Ignored;Required
+type UpgradePreflight string
+
+const (
+	// UpgradePreflightIgnored does not wait for a check.
+	UpgradePreflightIgnored UpgradePreflight = "Ignored"
+
+	// UpgradePreflightRequired waits until a check has found nothing that must be done.
+	UpgradePreflightRequired UpgradePreflight = "Required"
+)
 
 // BeforeClusterDelete uninstalls the release of a Cluster before the Cluster
 // is deleted.
@@ -183,6 +210,7 @@ type ClusterOptions struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9][-A-Za-z0-9_.]*/)?[A-Za-z][A-Za-z0-9_]*Ready$')",message="clusterCondition must be a condition type that ends with Ready, for example HelmOpReady"
+	// +kubebuilder:validation:XValidation:rule="self != 'HelmOpKubernetesUpgradeReady'",message="clusterCondition must not be HelmOpKubernetesUpgradeReady, which has the result of checks: choose another type, for example HelmOpReady"
 	// +kubebuilder:validation:XValidation:rule="!(self in ['Ready', 'InfrastructureReady', 'ControlPlaneReady', 'ClusterClassReady', 'WorkerMachinesReady', 'ControlPlaneMachinesReady'])",message="clusterCondition must not be a condition type of Cluster API: choose another type, for example HelmOpReady"
 	ClusterCondition string `json:"clusterCondition,omitempty"`
 

@@ -394,6 +394,50 @@ type ReleaseBookkeeping struct {
 	// attempts to 0.
 	// +optional
 	LastAttemptedGeneration int64 `json:"lastAttemptedGeneration,omitempty"`
+
+	// upgradeCheck identifies the check that the condition KubernetesUpgradeReady
+	// is about.
+	// +optional
+	UpgradeCheck *UpgradeCheck `json:"upgradeCheck,omitempty"`
+}
+
+// UpgradeCheck identifies a check of a release for an upgrade of Kubernetes.
+type UpgradeCheck struct {
+	// version is the version of the upgrade, as it was requested.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version"`
+
+	// inputs is the digest of what the result depends on. Empty while there is no
+	// result. If the digest changes, HelmOp checks the release again.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Inputs string `json:"inputs,omitempty"`
+
+	// attempt is a check that has begun and has no result yet. If the manager
+	// stops during the check, the next manager waits before it tries again.
+	// +optional
+	Attempt *UpgradeCheckAttempt `json:"attempt,omitempty"`
+}
+
+// UpgradeCheckAttempt is a check of a release that has begun.
+type UpgradeCheckAttempt struct {
+	// inputs is the digest of what the result will depend on.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Inputs string `json:"inputs"`
+
+	// startedAt is when the check began.
+	// +required
+	StartedAt metav1.Time `json:"startedAt"`
+
+	// count is the number of checks with the same inputs that have begun without a
+	// result.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Count int64 `json:"count"`
 }
 
 // HelmOpReleaseStatus is the observed state of a release in a Cluster.
@@ -411,6 +455,8 @@ type HelmOpReleaseStatus struct {
 	// - With driftDetection: Drifted.
 	// - While HelmOp does not retry the release: Stalled.
 	// - While the HelmOpRelease is under deletion: Deleting.
+	// - While a check for an upgrade of Kubernetes is requested:
+	//   KubernetesUpgradeReady.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -21,8 +22,8 @@ import (
 )
 
 const (
-	// maxClusterConditions is the number of conditions that HelmOps may add to one Cluster. A Cluster may have 32
-	// conditions in all.
+	// maxClusterConditions is the number of conditions that HelmOps may add to one Cluster, beside the one about upgrades
+	// of Kubernetes. A Cluster may have 32 conditions in all.
 	maxClusterConditions = 8
 
 	// maxNamedReleases is the number of releases that a message about a Cluster names.
@@ -67,7 +68,85 @@ func clusterConditions(cluster *clusterv1.Cluster, helmOps []addonsv1.HelmOp,
 		}
 		desired = append(desired, clusterCondition(conditionType, total[conditionType], unready[conditionType]))
 	}
+	if upgrade := upgradeCondition(cluster, releases); upgrade != nil {
+		desired = append(desired, *upgrade)
+	}
 	return desired
+}
+
+// upgradeCondition returns the condition with the results of the checks of releases for an upgrade of Kubernetes; nil
+// if no check is requested. A result for another version does not count, nor True for an older spec of the release.
+func upgradeCondition(cluster *clusterv1.Cluster, releases []addonsv1.HelmOpRelease) *metav1.Condition {
+	var total int
+	versions, unready, unchecked := sets.Set[string]{}, map[string]string{}, map[string]string{}
+	for i := range releases {
+		release := &releases[i]
+		upgrade, ok := clusterlife.UpgradeToCheckOf(cluster, release)
+		if !ok || !release.DeletionTimestamp.IsZero() {
+			continue
+		}
+		total++
+		versions.Insert(upgrade.Version)
+		result, name := conditions.Get(release, addonsv1.KubernetesUpgradeReadyCondition), apiutil.HelmOpOf(release)
+		switch {
+		case result == nil || clusterlife.CheckedVersion(release) != upgrade.Version,
+			result.Status == metav1.ConditionTrue && result.ObservedGeneration != release.Generation:
+			unchecked[name] = addonsv1.UpgradeCheckPendingReason
+		case result.Status == metav1.ConditionTrue &&
+			conditions.GetReason(release, addonsv1.ReadyCondition) == addonsv1.OtherShardReason:
+			unchecked[name] = addonsv1.OtherShardReason
+		case result.Status == metav1.ConditionFalse:
+			unready[name] = result.Reason
+		case result.Status != metav1.ConditionTrue:
+			unchecked[name] = result.Reason
+		}
+	}
+	if total == 0 {
+		return nil
+	}
+	condition := &metav1.Condition{Type: addonsv1.ClusterUpgradeReadyType}
+	to := "Kubernetes " + strings.Join(sets.List(versions), " and ")
+	of := plural.Count(total, "release", "releases")
+	switch n, m := len(unready), len(unchecked); {
+	case n > 0:
+		condition.Status, condition.Reason = metav1.ConditionFalse, addonsv1.ReleasesNotReadyReason
+		condition.Message = fmt.Sprintf("%d of %s %s not ready for %s: %s. The condition %s of each HelmOpRelease has the "+
+			"way out", n, of, plural.Word(n, "is", "are"), to, named(unready), addonsv1.KubernetesUpgradeReadyCondition)
+	case m > 0:
+		condition.Status, condition.Reason = metav1.ConditionUnknown, addonsv1.ReleasesNotCheckedReason
+		condition.Message = fmt.Sprintf("%d of %s %s not checked for %s: %s", m, of, plural.Word(m, "is", "are"), to,
+			named(unchecked))
+	default:
+		condition.Status, condition.Reason = metav1.ConditionTrue, addonsv1.ReleasesReadyReason
+		condition.Message = fmt.Sprintf("%s ready for %s", plural.Count(total, "release is", "releases are"), to)
+	}
+	condition.Message = apiutil.Truncate(condition.Message, report.MaxConditionMessage)
+	return condition
+}
+
+// leaveOpen replaces the result of the checks by Unknown if it is True: releases of HelmOps of other shards are not
+// known, and may not be ready.
+func leaveOpen(desired []metav1.Condition) {
+	for i := range desired {
+		if desired[i].Type == addonsv1.ClusterUpgradeReadyType && desired[i].Status == metav1.ConditionTrue {
+			desired[i].Status, desired[i].Reason = metav1.ConditionUnknown, addonsv1.ReleasesNotCheckedReason
+			desired[i].Message = "The Cluster has releases of HelmOps of other shards, which are not checked: give the HelmOps " +
+				"and the Cluster the same label " + addonsv1.ShardLabel
+		}
+	}
+}
+
+// named names the first HelmOps, with the reasons of their releases.
+func named(why map[string]string) string {
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(why)) {
+		if len(texts) == maxNamedReleases {
+			texts = append(texts, "…")
+			break
+		}
+		texts = append(texts, "HelmOp "+name+": "+why[name])
+	}
+	return strings.Join(texts, "; ")
 }
 
 // clusterCondition returns the condition for a number of releases. unready has the reasons of the releases that are not
@@ -78,18 +157,10 @@ func clusterCondition(conditionType string, total int, unready map[string]string
 			Message: fmt.Sprintf("The %s of %s Ready", plural.Word(total, "release", "releases"),
 				plural.Count(total, "HelmOp is", "HelmOps are"))}
 	}
-	var named []string
-	for _, name := range slices.Sorted(maps.Keys(unready)) {
-		if len(named) == maxNamedReleases {
-			named = append(named, "…")
-			break
-		}
-		named = append(named, "HelmOp "+name+": "+unready[name])
-	}
 	return metav1.Condition{Type: conditionType, Status: metav1.ConditionFalse, Reason: addonsv1.ReleasesNotReadyReason,
 		Message: apiutil.Truncate(fmt.Sprintf("The %s of %d of %s %s not Ready: %s",
 			plural.Word(len(unready), "release", "releases"), len(unready), plural.Count(total, "HelmOp", "HelmOps"),
-			plural.Word(len(unready), "is", "are"), strings.Join(named, "; ")), report.MaxConditionMessage)}
+			plural.Word(len(unready), "is", "are"), named(unready)), report.MaxConditionMessage)}
 }
 
 // unreadyReason returns why a release is not Ready, in a few words; empty if the release is Ready. The message of the
@@ -138,5 +209,6 @@ func changedConditions(cluster *clusterv1.Cluster, desired []metav1.Condition,
 
 // isOfHelmOp reports whether a condition of a Cluster was published by HelmOps.
 func isOfHelmOp(condition metav1.Condition) bool {
-	return condition.Reason == addonsv1.ReleasesReadyReason || condition.Reason == addonsv1.ReleasesNotReadyReason
+	return condition.Reason == addonsv1.ReleasesReadyReason || condition.Reason == addonsv1.ReleasesNotReadyReason ||
+		condition.Reason == addonsv1.ReleasesNotCheckedReason
 }

@@ -147,3 +147,64 @@ func TestChangedConditions(t *testing.T) {
 		}
 	}
 }
+
+// TestUpgradeCondition checks the condition with the results of the checks of releases for an upgrade of Kubernetes.
+func TestUpgradeCondition(t *testing.T) {
+	t.Parallel()
+	checked := func(helmOp, version string, status metav1.ConditionStatus, reason string) addonsv1.HelmOpRelease {
+		release := gatingRelease("ns", helmOp, metav1.ConditionTrue, "Ready")
+		if version != "" {
+			release.Status.UpgradeCheck = &addonsv1.UpgradeCheck{Version: version}
+			conditions.Set(&release, metav1.Condition{Type: addonsv1.KubernetesUpgradeReadyCondition, Status: status,
+				Reason: reason})
+		}
+		return release
+	}
+	removed := checked("a", "v1.37", metav1.ConditionFalse, addonsv1.APIRemovedReason)
+	ready := checked("b", "v1.37", metav1.ConditionTrue, addonsv1.KubernetesUpgradeReadyReason)
+	stale := checked("c", "v1.36", metav1.ConditionTrue, addonsv1.KubernetesUpgradeReadyReason)
+	older := checked("g", "v1.37", metav1.ConditionTrue, addonsv1.KubernetesUpgradeReadyReason)
+	older.Generation++
+	moving := checked("s", "v1.37", metav1.ConditionTrue, addonsv1.KubernetesUpgradeReadyReason)
+	conditions.Set(&moving, metav1.Condition{Type: addonsv1.ReadyCondition, Status: metav1.ConditionFalse,
+		Reason: addonsv1.OtherShardReason})
+	failed := checked("d", "v1.37", metav1.ConditionUnknown, addonsv1.UpgradeCheckFailedReason)
+	for name, tc := range map[string]struct {
+		releases     []addonsv1.HelmOpRelease
+		isNotAsked   bool
+		want, reason string
+	}{
+		"not requested": {releases: []addonsv1.HelmOpRelease{removed}, isNotAsked: true},
+		"no releases":   {},
+		"ready":         {releases: []addonsv1.HelmOpRelease{ready}, want: "1 release is ready for Kubernetes v1.37", reason: addonsv1.ReleasesReadyReason},
+		"ready with an older spec": {releases: []addonsv1.HelmOpRelease{ready, older},
+			want:   "1 of 2 releases is not checked for Kubernetes v1.37: HelmOp g: UpgradeCheckPending",
+			reason: addonsv1.ReleasesNotCheckedReason},
+		"of another shard": {releases: []addonsv1.HelmOpRelease{ready, moving},
+			want:   "1 of 2 releases is not checked for Kubernetes v1.37: HelmOp s: OtherShard",
+			reason: addonsv1.ReleasesNotCheckedReason},
+		"one of all": {releases: []addonsv1.HelmOpRelease{removed, ready, stale, failed},
+			want:   "1 of 4 releases is not ready for Kubernetes v1.37: HelmOp a: APIRemoved",
+			reason: addonsv1.ReleasesNotReadyReason},
+		"not checked": {releases: []addonsv1.HelmOpRelease{ready, stale, failed, checked("e", "", "", "")},
+			want: "3 of 4 releases are not checked for Kubernetes v1.37: HelmOp c: UpgradeCheckPending; HelmOp d: " +
+				"UpgradeCheckFailed; HelmOp e",
+			reason: addonsv1.ReleasesNotCheckedReason},
+	} {
+		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}
+		if !tc.isNotAsked {
+			cluster.Annotations = map[string]string{addonsv1.CheckUpgradeAnnotation: "v1.37"}
+		}
+		got := clusterConditions(cluster, nil, tc.releases)
+		if tc.want == "" {
+			if len(got) != 0 {
+				t.Errorf("%s: got %+v", name, got)
+			}
+			continue
+		}
+		if len(got) != 1 || got[0].Type != addonsv1.ClusterUpgradeReadyType || got[0].Reason != tc.reason ||
+			!strings.HasPrefix(got[0].Message, tc.want) || !isOfHelmOp(got[0]) {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+}

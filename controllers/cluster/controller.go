@@ -173,6 +173,9 @@ func (r *Reconciler) watches(scope *lifeScope) bool {
 // Cluster API do not change fields of other managers, and a condition is removed when no HelmOp requests it any more.
 func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) error {
 	all, unsettled := clusterConditions(scope.cluster, scope.helmOps, scope.releases), r.unsettledConditions(scope)
+	if scope.foreign {
+		leaveOpen(all)
+	}
 	own := slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return unsettled.Has(c.Type) })
 	desired := slices.Clone(own)
 	for _, known := range scope.cluster.Status.Conditions {
@@ -303,7 +306,7 @@ func (r *Reconciler) upgradeState(scope *lifeScope, controlPlane map[string]any,
 	switch {
 	case holder.HelmOp != nil:
 		state.Running = versionToBegin(scope.cluster, state)
-		holder.Apply(&state, scope.object)
+		holder.Apply(&state, scope.cluster)
 		return state, apiutil.IsWatched(holder.HelmOp, r.watchFilter) && mayBeginHold(scope.cluster, holder, state.Held)
 	case scope.foreign && state.Held:
 		foreignHold(&state)

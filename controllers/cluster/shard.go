@@ -30,7 +30,8 @@ const foreignRetry = 5 * time.Minute
 
 // readForeign sets scope.foreign if a Cluster has releases in other shards, or of HelmOps of other shards. Conditions
 // and holds that no HelmOp of the own shard requests then stay, because they may belong to HelmOps of other shards. It
-// sends requests to the API server only if there are such conditions or holds.
+// sends requests to the API server only if there are such conditions or holds, or if releases are checked for an upgrade
+// of Kubernetes.
 func (r *Reconciler) readForeign(ctx context.Context, scope *lifeScope) error {
 	if !hasUnrequested(scope) {
 		return nil
@@ -61,10 +62,10 @@ func (r *Reconciler) readForeign(ctx context.Context, scope *lifeScope) error {
 }
 
 // hasUnrequested reports whether a Cluster has a condition or an upgrade hold of HelmOp that no HelmOp of the own shard
-// requests.
+// requests, or gets the condition with the checks of all its releases.
 func hasUnrequested(scope *lifeScope) bool {
 	desired := clusterConditions(scope.cluster, scope.helmOps, scope.releases)
-	if slices.ContainsFunc(scope.cluster.Status.Conditions,
+	if hasType(desired, addonsv1.ClusterUpgradeReadyType) || slices.ContainsFunc(scope.cluster.Status.Conditions,
 		func(known metav1.Condition) bool { return isUnrequested(known, desired) }) {
 		return true
 	}
@@ -75,9 +76,14 @@ func hasUnrequested(scope *lifeScope) bool {
 	})
 }
 
+// isUnrequested reports whether HelmOps of other shards may request a condition of a Cluster. Only the manager of the
+// Cluster publishes the checks of its releases.
 func isUnrequested(known metav1.Condition, desired []metav1.Condition) bool {
-	return isOfHelmOp(known) &&
-		!slices.ContainsFunc(desired, func(c metav1.Condition) bool { return c.Type == known.Type })
+	return isOfHelmOp(known) && known.Type != addonsv1.ClusterUpgradeReadyType && !hasType(desired, known.Type)
+}
+
+func hasType(list []metav1.Condition, conditionType string) bool {
+	return slices.ContainsFunc(list, func(c metav1.Condition) bool { return c.Type == conditionType })
 }
 
 // unsettledConditions returns the types of the conditions about releases whose state in this shard is not known yet.

@@ -268,3 +268,28 @@ func TestConditionsStayIfOtherShardsCannotBeListed(t *testing.T) {
 		t.Errorf("conditions were changed to %+v", applied.Status.Conditions)
 	}
 }
+
+// TestUpgradeConditionWithOtherShard checks that the condition about an upgrade is not True while the Cluster has a
+// release of another shard, which this manager does not know.
+func TestUpgradeConditionWithOtherShard(t *testing.T) {
+	t.Parallel()
+	own := controllertest.HoldingRelease(0)
+	own.Status.UpgradeCheck = &addonsv1.UpgradeCheck{Version: "v1.37"}
+	conditions.Set(own, metav1.Condition{Type: addonsv1.KubernetesUpgradeReadyCondition, Status: metav1.ConditionTrue,
+		Reason: addonsv1.KubernetesUpgradeReadyReason})
+	for _, isShared := range []bool{false, true} {
+		cluster := upgradingCluster(map[string]string{addonsv1.CheckUpgradeAnnotation: "v1.37"})
+		objects, want := []client.Object{cluster, own}, metav1.ConditionTrue
+		if isShared {
+			objects = append(objects, foreign(func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease) {})...)
+			want = metav1.ConditionUnknown
+		}
+		r := lifeReconciler(t, objects...)
+		applied := applying(r)
+		r.pass(t)
+		got := conditions.Get(applied, addonsv1.ClusterUpgradeReadyType)
+		if got == nil || got.Status != want {
+			t.Errorf("shared %t: %+v, want %s", isShared, got, want)
+		}
+	}
+}

@@ -501,3 +501,50 @@ func TestChainIsHeldOnlyAtItsBeginning(t *testing.T) {
 		}
 	}
 }
+
+// TestUpgradeWithoutNewMinorNeedsNoCheck expects that a required check does not hold an upgrade to another build or
+// patch version, and holds one to another minor version.
+func TestUpgradeWithoutNewMinorNeedsNoCheck(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		running, target string
+		isHeld          bool
+	}{
+		{"v1.36.1+rke2r1", "v1.36.1+rke2r2", false}, {"v1.36.1+rke2r1", "v1.36.2+rke2r1", false},
+		{"v1.35.1+rke2r1", "v1.36.1+rke2r1", true},
+	} {
+		cluster := upgradingCluster(nil)
+		cluster.Spec.Topology.Version = tc.target
+		topologyObserved(cluster)
+		release := controllertest.OfNamespace("ns", controllertest.HoldingRelease(0))
+		release.Spec.KubernetesVersion = tc.target
+		release.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{Preflight: addonsv1.UpgradePreflightRequired}
+		conditions.Set(release, metav1.Condition{Type: addonsv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready"})
+		state := clusterlife.UpgradeState{Active: true, Running: tc.running, Specified: tc.running, Held: true,
+			Value: tc.running, Assigned: tc.target, Timeout: time.Hour, Now: time.Now(),
+			Unready: func(version string) string { return clusterlife.Unready(cluster, release, tc.running, version) }}
+		got := clusterlife.DecideUpgrade(cluster, state)
+		if got.Held != tc.isHeld || !tc.isHeld && got.Released != tc.target ||
+			tc.isHeld && !strings.Contains(got.Message, "is not checked for "+tc.target) {
+			t.Errorf("%s to %s: %+v", tc.running, tc.target, got)
+		}
+	}
+}
+
+// TestBlockedUpgradeNamesTheCheckFirst expects that a hold names what the check has found, also while the next step is
+// not known.
+func TestBlockedUpgradeNamesTheCheckFirst(t *testing.T) {
+	t.Parallel()
+	cluster := upgradingCluster(nil)
+	topologyObserved(cluster)
+	cluster.Spec.Topology.Version = "v1.37.0"
+	cluster.Generation++
+	state := clusterlife.UpgradeState{Active: true, Running: "v1.35.0", Specified: "v1.35.0", Held: true,
+		Value: "v1.35.0", Timeout: time.Hour, Now: time.Now(), Unready: func(string) string { return "" }}
+	for blocked, want := range map[string]string{"": "has not planned the steps", "APIRemoved: raise it": "APIRemoved: raise it"} {
+		state.Blocked = blocked
+		if got := clusterlife.DecideUpgrade(cluster, state); !got.Held || !strings.Contains(got.Message, want) {
+			t.Errorf("%q: %+v", blocked, got)
+		}
+	}
+}

@@ -19,6 +19,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
 
@@ -82,13 +83,20 @@ func lifeChanged() predicate.Predicate {
 				!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) {
 				return true
 			}
-			was, is := conditions.Get(before, addonsv1.ReadyCondition), conditions.Get(after, addonsv1.ReadyCondition)
-			if was == nil || is == nil {
-				return was != is
-			}
-			return was.Status != is.Status || was.Reason != is.Reason || was.ObservedGeneration != is.ObservedGeneration
+			return clusterlife.CheckedVersion(before) != clusterlife.CheckedVersion(after) ||
+				hasChanged(before, after, addonsv1.ReadyCondition) ||
+				hasChanged(before, after, addonsv1.KubernetesUpgradeReadyCondition)
 		}),
 	}
+}
+
+// hasChanged reports whether the status, the reason or the generation of a condition has changed.
+func hasChanged(before, after *addonsv1.HelmOpRelease, condition string) bool {
+	was, is := conditions.Get(before, condition), conditions.Get(after, condition)
+	if was == nil || is == nil {
+		return was != is
+	}
+	return was.Status != is.Status || was.Reason != is.Reason || was.ObservedGeneration != is.ObservedGeneration
 }
 
 // affectsClusters reports whether a HelmOp publishes a condition of its Clusters, or holds their upgrades or deletions.

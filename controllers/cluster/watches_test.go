@@ -56,3 +56,36 @@ func TestLifeOptionsChanged(t *testing.T) {
 		}
 	}
 }
+
+// TestLifeChanged checks which changes of a release may change the conditions or holds of its Cluster.
+func TestLifeChanged(t *testing.T) {
+	t.Parallel()
+	result := func(status metav1.ConditionStatus, generation int64) func(*addonsv1.HelmOpRelease) {
+		return func(r *addonsv1.HelmOpRelease) {
+			r.Status.Conditions = []metav1.Condition{{Type: addonsv1.KubernetesUpgradeReadyCondition, Status: status,
+				Reason: addonsv1.APIRemovedReason, ObservedGeneration: generation}}
+		}
+	}
+	for name, tc := range map[string]struct {
+		before, after func(*addonsv1.HelmOpRelease)
+		want          bool
+	}{
+		"no change":              {result(metav1.ConditionTrue, 1), result(metav1.ConditionTrue, 1), false},
+		"the first check":        {func(*addonsv1.HelmOpRelease) {}, result(metav1.ConditionTrue, 1), true},
+		"another result":         {result(metav1.ConditionFalse, 1), result(metav1.ConditionTrue, 1), true},
+		"for another generation": {result(metav1.ConditionTrue, 1), result(metav1.ConditionTrue, 2), true},
+		"for another version": {func(*addonsv1.HelmOpRelease) {}, func(r *addonsv1.HelmOpRelease) {
+			r.Status.UpgradeCheck = &addonsv1.UpgradeCheck{Version: "v1.37"}
+		}, true},
+		"inventory": {func(*addonsv1.HelmOpRelease) {}, func(r *addonsv1.HelmOpRelease) {
+			r.Status.Inventory = &addonsv1.Inventory{}
+		}, false},
+	} {
+		before, after := &addonsv1.HelmOpRelease{}, &addonsv1.HelmOpRelease{}
+		tc.before(before)
+		tc.after(after)
+		if got := lifeChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
+			t.Errorf("%s: %t, want %t", name, got, tc.want)
+		}
+	}
+}

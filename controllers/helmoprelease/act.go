@@ -106,6 +106,7 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 		return ctrl.Result{}, err
 	}
 	started := r.now()
+	p.hasActed = true
 	progress := actionprogress.Start(ctx, r.client, p.release, p.before, decision.Action)
 	defer progress.Stop()
 	p.options.Progress = progress.Set
@@ -406,21 +407,30 @@ func (r *Reconciler) countAttempt(ctx context.Context, p *releasePass, decision 
 	if !r.rendered.IsFirst(decision.Action, digest, status) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patchTimeout)
-	defer cancel()
 	counted := p.before.DeepCopy()
 	// One second ago: times in records have whole seconds, and a record of the attempt must be later to replace the count.
 	p.subject().Write(&counted.Status, decision.Failures+1, metav1.NewTime(r.now().Add(-time.Second)))
 	counted.Status.LastError = fmt.Sprintf("the rendering of the chart has not ended: it still runs, or the manager "+
 		"stopped. If the manager restarts again and again, artifact %s may need more memory: raise the memory limit of "+
 		"the manager", digest)
-	err := r.client.Status().Patch(ctx, counted,
-		client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{}))
-	if err != nil {
+	if err := r.patchBefore(ctx, p, counted); err != nil {
 		return fmt.Errorf("counting the attempt before the artifact is rendered for the first time: %w", err)
 	}
-	p.before.ResourceVersion, p.release.ResourceVersion = counted.ResourceVersion, counted.ResourceVersion
-	p.before.Status = *counted.Status.DeepCopy()
+	return nil
+}
+
+// patchBefore writes the status of a changed copy of p.before in the middle of a pass. The write at the end of the pass
+// replaces it.
+func (r *Reconciler) patchBefore(ctx context.Context, p *releasePass, changed *addonsv1.HelmOpRelease) error {
+	ctx, cancel := context.WithTimeout(ctx, patchTimeout)
+	defer cancel()
+	err := r.client.Status().Patch(ctx, changed,
+		client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{}))
+	if err != nil {
+		return err
+	}
+	p.before.ResourceVersion, p.release.ResourceVersion = changed.ResourceVersion, changed.ResourceVersion
+	p.before.Status = *changed.Status.DeepCopy()
 	return nil
 }
 

@@ -31,6 +31,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgraderun"
 )
 
 const (
@@ -50,11 +51,10 @@ const (
 
 // Engine observes releases in workload clusters and carries out decisions.
 type Engine interface {
+	upgraderun.Engine
 	Observe(ctx context.Context, target model.Target, namespace, name string) (model.Observation, error)
 	Act(ctx context.Context, target model.Target, decision decide.Decision, desired model.Desired,
 		options model.Options, chart *bundle.Chart, values map[string]any) (helmclient.Result, error)
-	Render(ctx context.Context, target model.Target, desired model.Desired, options model.Options, chart *bundle.Chart,
-		values map[string]any) (helmclient.DryRun, error)
 	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int) ([]*unstructured.Unstructured,
 		error)
 	Access(target model.Target) (*helmclient.Access, error)
@@ -133,24 +133,31 @@ func initializedSince(cluster *clusterv1.Cluster, helmOp *addonsv1.HelmOp) (time
 // mayAccess reports whether the HelmOp may access the Cluster. If not, it sets the condition Ready of the release to
 // False. It sends no request for a Cluster of the same namespace.
 func (r *Reconciler) mayAccess(ctx context.Context, scope *releaseScope) (bool, error) {
-	release, key := scope.release, apiutil.ClusterKey(scope.release)
-	if key.Namespace == release.Namespace {
-		return true, nil
+	denied, err := r.denied(ctx, scope)
+	if denied == "" {
+		return err == nil, err
 	}
-	denied := fmt.Sprintf("Access denied: %s is in another namespace, and the HelmOp with the right to access it "+
-		"does not exist", apiutil.TitleOf(release.Namespace, key))
-	if scope.helmOp != nil {
-		allowed, err := r.guard.Allows(ctx, scope.helmOp, key)
-		if err != nil || allowed {
-			return allowed, err
-		}
-		denied = selection.DeniedError(scope.helmOp, key).Error()
-	}
-	r.dropObjectState(client.ObjectKeyFromObject(release))
-	if report.SetNotReady(release, addonsv1.ClusterAccessDeniedReason, denied) {
+	r.dropObjectState(client.ObjectKeyFromObject(scope.release))
+	if report.SetNotReady(scope.release, addonsv1.ClusterAccessDeniedReason, denied) {
 		r.event(scope, corev1.EventTypeWarning, addonsv1.ClusterAccessDeniedReason, "Connect", denied)
 	}
 	return false, nil
+}
+
+// denied returns why the HelmOp may not access the Cluster; empty if it may, or if that is not known because of an error.
+func (r *Reconciler) denied(ctx context.Context, scope *releaseScope) (string, error) {
+	release, key := scope.release, apiutil.ClusterKey(scope.release)
+	if key.Namespace == release.Namespace {
+		return "", nil
+	}
+	if scope.helmOp == nil {
+		return fmt.Sprintf("Access denied: %s is in another namespace, and the HelmOp with the right to access it "+
+			"does not exist", apiutil.TitleOf(release.Namespace, key)), nil
+	}
+	if allowed, err := r.guard.Allows(ctx, scope.helmOp, key); err != nil || allowed {
+		return "", err
+	}
+	return selection.DeniedError(scope.helmOp, key).Error(), nil
 }
 
 // remembered returns the result of the first read of a release's records, for the second pass. ok is false if there is

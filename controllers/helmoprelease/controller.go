@@ -184,6 +184,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request,
 		if scope.isOfOtherShard {
 			return
 		}
+		settleUpgradeCheck(scope)
 		report.Outdated(release)
 		report.Deleting(release)
 		r.traceProgress(scope, began)
@@ -268,7 +269,7 @@ func describe(release *addonsv1.HelmOpRelease) string {
 var releaseConditions = []string{
 	addonsv1.ReadyCondition, addonsv1.ClusterReachableCondition, addonsv1.ReleasedCondition, addonsv1.PausedCondition,
 	addonsv1.HealthyCondition, addonsv1.TestedCondition, addonsv1.DriftedCondition, addonsv1.StalledCondition,
-	addonsv1.DeletingCondition,
+	addonsv1.DeletingCondition, addonsv1.KubernetesUpgradeReadyCondition,
 }
 
 // event records an Event at the release and, within a budget, at its HelmOp.

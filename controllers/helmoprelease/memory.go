@@ -15,7 +15,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 )
 
-// releaseMemory is the state of the objects of one release that is only in memory and lost with a restart. It needs no
+// releaseMemory is the state of one release that is only in memory and lost with a restart. It needs no
 // lock, because the queue never gives the same release to two workers.
 type releaseMemory struct {
 	// health is the state of the assessment of the health.
@@ -26,6 +26,9 @@ type releaseMemory struct {
 
 	// drift is the state of drift detection.
 	drift driftmemory.Memory
+
+	// upgrade is the next try of a check for an upgrade of Kubernetes.
+	upgrade upgradeRetry
 
 	// trace is the memory of the trace.
 	trace tracing.Memory

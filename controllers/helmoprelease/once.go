@@ -21,10 +21,11 @@ const installedOnce = "The release was installed once (reconcileStrategy Install
 
 // checkInstalledOnce ends the pass if the release was installed once and must be left alone. The annotation says so,
 // because it survives a restart and clusterctl move. With another strategy, the annotation does not count any more.
-func (r *Reconciler) checkInstalledOnce(_ context.Context, p *releasePass) (*ctrl.Result, error) {
+func (r *Reconciler) checkInstalledOnce(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	if releasespec.IsDone(&p.release.Spec, p.release) {
 		r.reportInstalledOnce(p)
-		return after(0), nil
+		err := r.checkUpgradeOfDone(ctx, p)
+		return after(p.requeueAfter), err
 	}
 	if !releasespec.IsInstalledOnce(&p.release.Spec) {
 		delete(p.release.Annotations, addonsv1.InstalledOnceAnnotation)

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
@@ -73,5 +76,8 @@ func longReleaseStatus(t *testing.T, long string) *addonsv1.HelmOpReleaseStatus 
 	report.SetCondition(release, addonsv1.ReleasedCondition, report.True, addonsv1.ReleasedReason, long)
 	status.LastRetryRequest = attempts.RetryRequest(p.release, p.helmOp)
 	attempts.NoteError(release, long)
+	cluster := &clusterv1.Cluster{}
+	cluster.Annotations = map[string]string{addonsv1.CheckUpgradeAnnotation: long}
+	settleUpgradeCheck(&releaseScope{release: release, cluster: cluster, object: &unstructured.Unstructured{}})
 	return status
 }

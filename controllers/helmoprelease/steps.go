@@ -80,6 +80,9 @@ type releasePass struct {
 	drifted bool
 	drift   *drifttracking.Pass
 
+	// hasActed is true if an action began in this pass. Set by perform.
+	hasActed bool
+
 	// installedOnce is true if the release is done according to its reconcileStrategy. Set by carryOut.
 	installedOnce bool
 
@@ -151,6 +154,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, scope *releaseScope) (
 		r.assess,
 		r.checkDrift,
 		r.carryOut,
+		r.checkUpgrade,
 		r.finishOnce,
 	)
 }

@@ -4,6 +4,7 @@
 package apilifecycle
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"runtime/debug"
@@ -123,6 +124,8 @@ func TestVersions(t *testing.T) {
 	for _, tc := range []struct{ from, to, want string }{
 		{"v1.34", "v1.37", "[v1.35 v1.36 v1.37]"}, {"v1.36", "v1.37", "[v1.37]"}, {"v1.37", "v1.37", "[]"},
 		{"v1.38", "v1.37", "[]"}, {"v1.99", "v2.1", "[v2.1]"}, {"v2.0", "v1.37", "[]"},
+		{"v1.36", "v1.46", "[v1.37 v1.38 v1.39 v1.40 v1.41 v1.42 v1.43 v1.44 v1.45 v1.46]"},
+		{"v1.36", "v1.47", "too many"}, {"v1.36", "v1.200", "too many"}, {"v1.36", "v1.9999", "too many"},
 	} {
 		from, err := ParseVersion(tc.from)
 		if err != nil {
@@ -132,8 +135,20 @@ func TestVersions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprint(from.StepsTo(to)); got != tc.want {
-			t.Errorf("%s to %s: got %s, want %s", tc.from, tc.to, got, tc.want)
+		steps, err := from.StepsTo(to)
+		if got := fmt.Sprint(steps); err == nil && got != tc.want || errors.Is(err, ErrTooManySteps) != (tc.want == "too many") {
+			t.Errorf("%s to %s: got %s, %v, want %s", tc.from, tc.to, got, err, tc.want)
+		}
+	}
+}
+
+// TestParseVersionOfLargeNumbers checks that a version whose numbers no version of Kubernetes has is refused.
+func TestParseVersionOfLargeNumbers(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"v1.10000", "v1.99999999999", "v1.18446744073709551615", "v18446744073709551615.1",
+		"v1.18446744073709551616", "v9223372036854775808.1"} {
+		if got, err := ParseVersion(text); err == nil {
+			t.Errorf("%s: got %s", text, got)
 		}
 	}
 }

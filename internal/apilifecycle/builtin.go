@@ -53,9 +53,9 @@ func newTypes() *runtime.Scheme {
 
 // Lifecycle is what is known about an API.
 type Lifecycle struct {
-	// Deprecated and Removed are the first versions of Kubernetes in which the API is deprecated, and in which it is not
-	// served; zero if there is none, and for CustomResourceDefinitions.
-	Deprecated, Removed Version
+	// Introduced, Deprecated and Removed are the first versions of Kubernetes in which the API exists, in which it is
+	// deprecated, and in which it is not served; zero if there is none, and for CustomResourceDefinitions.
+	Introduced, Deprecated, Removed Version
 
 	// Replacement is the API to use instead; empty if none is known.
 	Replacement schema.GroupVersionKind
@@ -75,7 +75,9 @@ func OfKubernetes(kind schema.GroupVersionKind) (Lifecycle, bool) {
 		return Lifecycle{}, false
 	}
 	var known Lifecycle
-	if _, isDated := object.(interface{ APILifecycleIntroduced() (major, minor int) }); !isDated {
+	if with, isDated := object.(interface{ APILifecycleIntroduced() (major, minor int) }); isDated {
+		known.Introduced = versionOf(with.APILifecycleIntroduced())
+	} else {
 		known.IsUndated = isPrerelease(kind.Version)
 	}
 	if with, ok := object.(interface{ APILifecycleDeprecated() (major, minor int) }); ok {

@@ -5,6 +5,7 @@ package apilifecycle
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
 	"runtime/debug"
@@ -17,10 +18,21 @@ type Version struct{ Major, Minor int }
 
 func versionOf(major, minor int) Version { return Version{major, minor} }
 
+const (
+	// MaxSteps is the number of minor versions that an upgrade may have.
+	MaxSteps = 10
+
+	// maxNumber is the largest major or minor version that ParseVersion accepts. Larger numbers do not fit every type.
+	maxNumber = 9999
+)
+
+// ErrTooManySteps means that an upgrade has more than MaxSteps minor versions.
+var ErrTooManySteps = errors.New("too many minor versions in one upgrade")
+
 // ParseVersion reads a version of Kubernetes, with or without a "v", a patch version, and parts that vendors append.
 func ParseVersion(text string) (Version, error) {
 	parsed, err := utilversion.ParseGeneric(text)
-	if err != nil {
+	if err != nil || parsed.Major() > maxNumber || parsed.Minor() > maxNumber {
 		return Version{}, fmt.Errorf("%q is not a version of Kubernetes; want a version such as v1.37", text)
 	}
 	return Version{int(parsed.Major()), int(parsed.Minor())}, nil
@@ -59,19 +71,22 @@ func (v Version) Compare(other Version) int {
 
 // StepsTo returns the minor versions after this version up to the target, in their order: Cluster API upgrades a
 // control plane by one minor version at a time. A new major version is one step. It is empty if the target is not
-// newer.
-func (v Version) StepsTo(target Version) []Version {
-	if v.Compare(target) >= 0 {
-		return nil
-	}
-	if v.Major != target.Major {
-		return []Version{target}
+// newer. The error is ErrTooManySteps if there are more than MaxSteps.
+func (v Version) StepsTo(target Version) ([]Version, error) {
+	switch {
+	case v.Compare(target) >= 0:
+		return nil, nil
+	case v.Major != target.Major:
+		return []Version{target}, nil
+	case target.Minor-v.Minor > MaxSteps:
+		return nil, fmt.Errorf("%s is more than %d minor versions newer than %s, which the cluster runs: %w", target,
+			MaxSteps, v, ErrTooManySteps)
 	}
 	var steps []Version
 	for minor := v.Minor + 1; minor <= target.Minor; minor++ {
 		steps = append(steps, Version{v.Major, minor})
 	}
-	return steps
+	return steps, nil
 }
 
 // apiModule is the module with the types of the APIs of Kubernetes.

@@ -187,6 +187,19 @@ func KnownArtifacts(status *addonsv1.HelmOpStatus) []*addonsv1.ArtifactStatus {
 	return known
 }
 
+// ReferenceText returns a reference to an artifact in words.
+func ReferenceText(ref *addonsv1.ArtifactReference) string {
+	var parts []string
+	for _, part := range []struct{ name, value string }{
+		{"tag", ref.Tag}, {"digest", ref.Digest}, {"semver", ref.Semver}, {"tagFilter", ref.TagFilter},
+	} {
+		if part.value != "" {
+			parts = append(parts, part.name+" "+part.value)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 // inheritedLabels are the labels that the releases and revisions of a HelmOp inherit, so that the manager that creates
 // them also serves them.
 var inheritedLabels = []string{clusterv1.WatchLabel, addonsv1.ShardLabel}

@@ -89,17 +89,32 @@ func (r *Renderer) staysAtRevision(ctx context.Context, release *addonsv1.HelmOp
 func (r *Renderer) helmOpAtRevision(ctx context.Context, release *addonsv1.HelmOpRelease,
 	helmOp *addonsv1.HelmOp,
 ) (*addonsv1.HelmOp, error) {
+	if apiutil.RevisionOf(release) == 0 {
+		return helmOp, nil
+	}
+	revision, err := r.Revision(ctx, release, helmOp)
+	if err != nil {
+		return nil, err
+	}
+	return revisionstore.WithRevision(helmOp, revision), nil
+}
+
+// Revision returns the HelmOp revision that is assigned to a release. The error wraps [ErrOutdated] if it does not
+// exist.
+func (r *Renderer) Revision(ctx context.Context, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) (
+	*addonsv1.HelmOpRevision, error,
+) {
 	number := apiutil.RevisionOf(release)
-	at, err := revisionstore.HelmOpAt(ctx, r.Client, helmOp, number)
+	revision, err := revisionstore.ReadRevision(ctx, r.Client, helmOp, number)
 	if apierrors.IsNotFound(err) {
 		// A revision may be assigned to the release before the cache has it.
-		at, err = revisionstore.HelmOpAt(ctx, r.Live, helmOp, number)
+		revision, err = revisionstore.ReadRevision(ctx, r.Live, helmOp, number)
 	}
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("HelmOp revision %d, which is assigned to the release, does not exist: %w", number,
 			ErrOutdated)
 	}
-	return at, err
+	return revision, err
 }
 
 // outdatedError returns why the rendered values of a release do not have the assigned digests. A HelmOp revision does

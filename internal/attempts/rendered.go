@@ -25,7 +25,8 @@ type Rendered struct {
 	digests *lru.LRU[string, struct{}]
 }
 
-func (a *Rendered) add(digest string) {
+// Add records an artifact that was rendered.
+func (a *Rendered) Add(digest string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.digests == nil {
@@ -44,8 +45,13 @@ func (a *Rendered) has(digest string) bool {
 // IsFirst reports whether an action renders an artifact that this process has not rendered before. It does not count an
 // artifact from which the release was made, according to its status.
 func (a *Rendered) IsFirst(action model.Action, digest string, status *addonsv1.HelmOpReleaseStatus) bool {
-	return action.RendersChart() && !a.has(digest) &&
-		(status.Release == nil || status.Release.ArtifactDigest != digest)
+	return action.RendersChart() && a.IsNew(digest, status)
+}
+
+// IsNew reports whether this process has not rendered an artifact before. An artifact from which the release was made,
+// according to its status, is not new.
+func (a *Rendered) IsNew(digest string, status *addonsv1.HelmOpReleaseStatus) bool {
+	return !a.has(digest) && (status.Release == nil || status.Release.ArtifactDigest != digest)
 }
 
 // Note records an artifact that was rendered: the action succeeded, or failed after the rendering. An adoption that
@@ -53,6 +59,6 @@ func (a *Rendered) IsFirst(action model.Action, digest string, status *addonsv1.
 func (a *Rendered) Note(action model.Action, digest string, result helmclient.Result, err error) {
 	isRendered := err == nil || result.StorageChanged || errors.Is(err, helmerr.ErrWouldChange)
 	if action.RendersChart() && isRendered && !errors.Is(err, helmerr.ErrRenderLimit) {
-		a.add(digest)
+		a.Add(digest)
 	}
 }

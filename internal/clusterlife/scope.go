@@ -119,14 +119,15 @@ func UpgradeHolders(cluster metav1.Object, releases []addonsv1.HelmOpRelease,
 // Apply sets what a state contains about the HelmOp and its release. The time and what is known of the Cluster must be
 // set before. Limits for maintenance count for the timeout: while the release must not be changed, it cannot become
 // ready.
-func (h *UpgradeHolder) Apply(state *UpgradeState, cluster metav1.Object) {
+func (h *UpgradeHolder) Apply(state *UpgradeState, cluster *clusterv1.Cluster) {
 	state.Active, state.Timeout = true, UpgradeTimeout(h.Before)
 	limits := maintenance.PolicyOf(h.HelmOp.Spec.Maintenance).For(cluster.GetAnnotations()).At(state.Now)
 	state.Deferred, state.Opens = limits.Why, limits.Opens
 	if h.Release != nil {
 		state.Assigned = h.Release.Spec.KubernetesVersion
 	}
-	state.Unready = func(version string) string { return UnreadyFor(h.Release, version) }
+	state.Blocked = Blocked(cluster, h.Release, state.Running)
+	state.Unready = func(version string) string { return Unready(cluster, h.Release, state.Running, version) }
 	state.UnreadyWorkers = func(version string) string { return UnreadyForWorkers(h.Release, version) }
 }
 

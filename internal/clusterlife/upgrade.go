@@ -147,6 +147,9 @@ type UpgradeState struct {
 	// HoldsSteps is true if the Runtime Extension of HelmOp holds each step of an upgrade.
 	HoldsSteps bool
 
+	// Blocked is what a required check of the release has found that must be done; empty if it has found nothing.
+	Blocked string
+
 	// Resumed is when the last pause of the Cluster ended; zero if the time is not known.
 	Resumed time.Time
 
@@ -228,10 +231,14 @@ type pendingUpgrade struct {
 
 // unready returns why the release is not ready for the next step; empty if it is ready.
 func (p pendingUpgrade) unready(s UpgradeState) string {
-	if p.step == "" {
+	switch {
+	case p.step != "":
+		return s.Unready(p.step)
+	case s.Blocked != "":
+		return s.Blocked // This has the way out, which does not depend on the next step.
+	default:
 		return "Cluster API has not planned the steps of the upgrade yet: see the condition TopologyReconciled of the Cluster"
 	}
-	return s.Unready(p.step)
 }
 
 // String describes the upgrade, and its next step if there are several.

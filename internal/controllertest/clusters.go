@@ -124,7 +124,7 @@ func (b *ReleaseBench) Client() client.Client {
 		}
 	}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex,
-		apiutil.ClustersOfRelease).
+		apiutil.ClustersOfRelease).WithStatusSubresource(&addonsv1.HelmOpRelease{}).
 		WithObjects(b.namespace.DeepCopy(), b.Cluster.DeepCopy(), b.Release.DeepCopy())
 	if b.HelmOp != nil {
 		builder.WithObjects(b.HelmOp.DeepCopy())

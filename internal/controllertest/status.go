@@ -33,7 +33,8 @@ var ownWords = []string{
 	"inventory.selection", "lastAttemptedAt", "internal.lastAttemptedDigest", "nextTryAt",
 	"release.artifactDigest", "release.lastDeployed", "release.valuesDigest",
 	"rollout.phase", "rollout.startedAt", "rollout.wave", "shard", "state", "tests[].completedAt", "tests[].startedAt",
-	"internal.wasReady.since", "internal.wasReady.until",
+	"internal.wasReady.since", "internal.wasReady.until", "internal.upgradeCheck.inputs",
+	"internal.upgradeCheck.attempt.inputs", "internal.upgradeCheck.attempt.startedAt",
 }
 
 // longText is the repeated text of LongText.

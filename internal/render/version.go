@@ -23,7 +23,7 @@ func kubernetesVersion(cluster *clusterv1.Cluster, controlPlane map[string]any, 
 	running := RunningVersion(controlPlane)
 	target := NewerVersion(cluster.Spec.Topology.Version, running)
 	if !ahead || target == "" {
-		if isSameVersion(assigned, running) {
+		if IsSameVersion(assigned, running) {
 			return assigned // Managed control planes write "1.37" where the topology has "v1.37.0".
 		}
 		return cmp.Or(running, cluster.Spec.Topology.Version)
@@ -67,26 +67,61 @@ func NextStep(cluster *clusterv1.Cluster, specified, running, assigned string) s
 	if target == "" {
 		return ""
 	}
-	plan := upgradePlan(cluster)
-	// An upgrade of one step, or its last step, has no plan once the control plane has its version.
-	withoutPlan := len(plan) == 0 && hasObserved(cluster)
-	if withoutPlan && oneMinorAhead(target, running) == "" {
-		return cmp.Or(between(running, assigned, target), target)
+	if initial := VersionWithoutPlan(cluster, running, assigned); initial != "" {
+		return initial
 	}
 	if step := between(running, specified, target); step != "" {
 		return step
 	}
-	for _, step := range plan {
-		if NewerVersion(step.Version, running) != "" {
+	for _, step := range PlannedVersions(cluster) {
+		if NewerVersion(step, running) != "" {
 			// A step farther away belongs to a plan of a later state of the control plane: the plan and the
 			// control plane are different objects, and may be observed in any order.
-			return oneMinorAhead(step.Version, running)
+			return oneMinorAhead(step, running)
 		}
 	}
-	if withoutPlan {
+	if hasNoPlan(cluster) {
 		return target
 	}
 	return ""
+}
+
+// VersionWithoutPlan returns the version for which a release is made ready at the beginning of an upgrade
+// over several minor versions whose steps Cluster API does not publish. Empty for other upgrades. The
+// arguments are those of NextStep.
+func VersionWithoutPlan(cluster *clusterv1.Cluster, running, assigned string) string {
+	target := NewerVersion(cluster.Spec.Topology.Version, running)
+	if target == "" || !hasNoPlan(cluster) || oneMinorAhead(target, running) != "" {
+		return ""
+	}
+	return cmp.Or(between(running, assigned, target), target)
+}
+
+// UpgradeSteps returns the steps of an upgrade that has a plan: the present step, which Cluster API removes
+// from the plan when it begins, and those of the plan. Empty if there is no plan. The arguments are those of
+// NextStep.
+func UpgradeSteps(cluster *clusterv1.Cluster, specified, running string) []string {
+	plan := PlannedVersions(cluster)
+	if len(plan) == 0 {
+		return nil
+	}
+	if NewerVersion(specified, running) != "" && NewerVersion(plan[0], specified) != "" {
+		return append([]string{specified}, plan...)
+	}
+	return plan
+}
+
+// IsPlanPending reports whether Cluster API may still publish the steps of a requested upgrade. running is
+// the version that the control plane runs.
+func IsPlanPending(cluster *clusterv1.Cluster, running string) bool {
+	return NewerVersion(cluster.Spec.Topology.Version, running) != "" && len(PlannedVersions(cluster)) == 0 &&
+		!hasObserved(cluster)
+}
+
+// hasNoPlan reports whether Cluster API does not publish steps for the requested version. An upgrade of one
+// step, or its last step, has no plan once the control plane has its version.
+func hasNoPlan(cluster *clusterv1.Cluster) bool {
+	return len(PlannedVersions(cluster)) == 0 && hasObserved(cluster)
 }
 
 // between returns a version that is newer than the running one and not newer than the target, and
@@ -98,9 +133,9 @@ func between(running, version, target string) string {
 	return NewerVersion(version, running)
 }
 
-// upgradePlan returns the steps of the control plane that Cluster API has published for the requested
+// PlannedVersions returns the steps of the control plane that Cluster API has published for the requested
 // version. Cluster API publishes them since v1.14.
-func upgradePlan(cluster *clusterv1.Cluster) []clusterv1.StatusUpgradePlanVersion {
+func PlannedVersions(cluster *clusterv1.Cluster) []string {
 	if cluster.Status.ControlPlane == nil {
 		return nil
 	}
@@ -109,7 +144,11 @@ func upgradePlan(cluster *clusterv1.Cluster) []clusterv1.StatusUpgradePlanVersio
 		strings.TrimPrefix(plan[len(plan)-1].Version, "v") != strings.TrimPrefix(cluster.Spec.Topology.Version, "v") {
 		return nil
 	}
-	return plan
+	versions := make([]string, 0, len(plan))
+	for _, step := range plan {
+		versions = append(versions, step.Version)
+	}
+	return versions
 }
 
 // hasObserved reports whether Cluster API has processed the present topology of a Cluster, so that the
@@ -119,8 +158,8 @@ func hasObserved(cluster *clusterv1.Cluster) bool {
 	return reconciled == nil || reconciled.ObservedGeneration >= cluster.Generation
 }
 
-// isSameVersion reports whether two versions are the same in all parts. Missing parts are 0.
-func isSameVersion(a, b string) bool {
+// IsSameVersion reports whether two versions are the same in all parts. Missing parts are 0.
+func IsSameVersion(a, b string) bool {
 	first, second := ParseExactVersion(a), ParseExactVersion(b)
 	return first != nil && second != nil && first.Equal(second) && first.Metadata() == second.Metadata()
 }

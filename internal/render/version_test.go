@@ -5,6 +5,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -184,6 +185,42 @@ func TestRebuiltVersion(t *testing.T) {
 		cluster.Spec.Topology.Version = tc.wanted
 		if got := RebuiltVersion(cluster, tc.specified); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// TestStepsOfAnUpgrade checks the steps that an upgrade has, whether a plan may still come, and the version for which a
+// release is made ready if there is no plan.
+func TestStepsOfAnUpgrade(t *testing.T) {
+	t.Parallel()
+	all := []string{"v1.35.2", "v1.36.3", "v1.37.1"}
+	for name, tc := range map[string]struct {
+		cluster                      *clusterv1.Cluster
+		specified, running, assigned string
+		steps                        []string
+		isPending                    bool
+		initial                      string
+	}{
+		"a plan":                  {planned("v1.37.1", all...), "v1.34.0", "v1.34.0", "", all, false, ""},
+		"its first step runs":     {planned("v1.37.1", all[1:]...), "v1.35.2", "v1.34.0", "", all, false, ""},
+		"its first step is done":  {planned("v1.37.1", all[1:]...), "v1.35.2", "v1.35.2", "", all[1:], false, ""},
+		"an old plan":             {planned("v1.37.1", all...), "v1.35.2", "v1.34.0", "", all, false, ""},
+		"a plan without v":        {planned("v1.37.1", "1.36.3", "1.37.1"), "v1.35.0", "v1.35.0", "", []string{"1.36.3", "1.37.1"}, false, ""},
+		"another plan":            {requested("v1.38.1", all...), "v1.34.0", "v1.34.0", "", nil, true, ""},
+		"not observed":            {requested("v1.37.1"), "v1.34.0", "v1.34.0", "", nil, true, ""},
+		"no plan":                 {planned("v1.37.1"), "v1.34.0", "v1.34.0", "", nil, false, "v1.37.1"},
+		"no plan, a later target": {planned("v1.37.1"), "v1.34.0", "v1.34.0", "v1.36.0", nil, false, "v1.36.0"},
+		"no plan, one step":       {planned("v1.35.1"), "v1.34.0", "v1.34.0", "", nil, false, ""},
+		"no upgrade":              {requested("v1.34.0"), "v1.34.0", "v1.34.0", "", nil, false, ""},
+	} {
+		if got := UpgradeSteps(tc.cluster, tc.specified, tc.running); !slices.Equal(got, tc.steps) {
+			t.Errorf("%s: steps %v, want %v", name, got, tc.steps)
+		}
+		if got := IsPlanPending(tc.cluster, tc.running); got != tc.isPending {
+			t.Errorf("%s: pending %t", name, got)
+		}
+		if got := VersionWithoutPlan(tc.cluster, tc.running, tc.assigned); got != tc.initial {
+			t.Errorf("%s: %q, want %q", name, got, tc.initial)
 		}
 	}
 }

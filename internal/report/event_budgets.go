@@ -44,10 +44,15 @@ func NewEventBudgets(now func() time.Time) *EventBudgets {
 
 // Take reports whether a HelmOp may have an Event for a reason now, and counts the Event against the budget.
 func (b *EventBudgets) Take(helmOp *addonsv1.HelmOp, reason string) bool {
+	return b.TakeFor(helmOp.UID, reason)
+}
+
+// TakeFor is Take for any object, by its UID.
+func (b *EventBudgets) TakeFor(uid types.UID, reason string) bool {
 	if b == nil {
 		return true
 	}
-	subject := eventSubject{helmOp.UID, reason}
+	subject := eventSubject{uid, reason}
 	limiter, ok := b.limiters.Get(subject)
 	if !ok {
 		limiter = rate.NewLimiter(rate.Every(eventInterval), EventBurst)

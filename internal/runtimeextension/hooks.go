@@ -121,7 +121,7 @@ func (h *hooks) waitForUpgrade(scope *clusterlife.Scope, version string, annotat
 			continue
 		}
 		state := clusterlife.UpgradeState{Now: h.now(), Resumed: clusterlife.ResumedAt(scope.Cluster, h.now())}
-		holder.Apply(&state, scope.Object)
+		holder.Apply(&state, scope.Cluster)
 		_, decision := clusterlife.DecideWait(state, value, version, unready(&state))
 		if !decision.Held {
 			continue

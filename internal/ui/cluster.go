@@ -113,7 +113,7 @@ func upgradeHolds(cluster *clusterv1.Cluster, helmOps map[client.ObjectKey]*addo
 			h.Why = "There is no release yet"
 			for _, release := range releases {
 				if release.Namespace == helmOp.Namespace && apiutil.HelmOpOf(release) == helmOp.Name {
-					h.Why = clusterlife.UnreadyFor(release, version)
+					h.Why = clusterlife.Unready(cluster, release, "", version)
 				}
 			}
 		}

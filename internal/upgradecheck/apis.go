@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
 // deprecationGuide is where the Kubernetes project lists removed APIs.
@@ -135,7 +136,12 @@ func listed(names []string) string {
 // who says who uses the API.
 func who(release *Release, steps []Step, one problem, names []string) string {
 	what := listed(names)
-	if one.hook {
+	switch {
+	case release.Unnamed && one.hook:
+		what = plural.Count(len(names), "hook", "hooks")
+	case release.Unnamed:
+		what = plural.Count(len(names), "object", "objects")
+	case one.hook:
 		what = "the hook " + what
 	}
 	chart := release.Chart

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
 )
 
@@ -35,15 +36,15 @@ const (
 	// VersionChanges means that spec.refsByKubernetesVersion chooses another version of the add-on.
 	VersionChanges Reason = "VersionChanges"
 	// KubeVersionExcluded means that the chart does not support the version of Kubernetes.
-	KubeVersionExcluded Reason = "KubeVersionExcluded"
+	KubeVersionExcluded Reason = addonsv1.KubeVersionExcludedReason
 	// RenderingFails means that the chart cannot be rendered for the version of Kubernetes.
-	RenderingFails Reason = "RenderingFails"
+	RenderingFails Reason = addonsv1.RenderingFailsReason
 	// APIRemoved, APIUnknown and APIDeprecated are the stages of an API that objects use.
-	APIRemoved    Reason = "APIRemoved"
-	APIUnknown    Reason = "APIUnknown"
+	APIRemoved    Reason = addonsv1.APIRemovedReason
+	APIUnknown    Reason = addonsv1.APIUnknownReason
 	APIDeprecated Reason = "APIDeprecated"
 	// APINotServed means that the chart is used before the upgrade, and the running version does not serve an API.
-	APINotServed Reason = "APINotServed"
+	APINotServed Reason = addonsv1.APINotServedReason
 )
 
 // Finding is something that matters in an upgrade.
@@ -99,11 +100,11 @@ type Release struct {
 	// Present is what the release has now; empty if it is not installed.
 	Present Objects
 
-	// IsAhead means that spec.beforeClusterUpgrade upgrades the release before Kubernetes.
+	// IsAhead means that spec.beforeClusterUpgrade upgrades the release before each step of the upgrade.
 	IsAhead bool
-	// Ahead is the rendering for the running version of the chart that HelmOp upgrades to before Kubernetes; nil if that
-	// is the present chart.
-	Ahead *Ahead
+	// Ahead has, for each step with another chart than the version before it, the rendering of this chart for the version
+	// before.
+	Ahead []Ahead
 
 	// RunsTests means that HelmOp runs the tests of the chart. Without it, hooks that are only tests are remarks.
 	RunsTests bool
@@ -115,15 +116,18 @@ type Release struct {
 	// Paused is why HelmOp does not upgrade the release now, with the way out; empty if it does. The steps have
 	// renderings, because the pause ends.
 	Paused string
+
+	// Unnamed leaves the names of objects out of messages, because they may have values of Secrets.
+	Unnamed bool
 }
 
-// Ahead is the use of a chart before an upgrade of Kubernetes.
+// Ahead is the use of the chart of a step before this step.
 type Ahead struct {
-	// Step has the running version.
+	// Step has the version before the step.
 	Step
-	// NotServed are the objects of the rendering with an API of Kubernetes that the cluster does not serve.
+	// NotServed are the objects of the rendering with an API of Kubernetes that the version before does not serve.
 	NotServed []*unstructured.Unstructured
-	// To is the version of the upgrade.
+	// To is the version of the step.
 	To apilifecycle.Version
 }
 
@@ -251,12 +255,19 @@ func changes(release *Release, step *Step, before string) Finding {
 			before)}
 }
 
-// ahead returns the findings about the chart that is used before the upgrade.
+// ahead returns the findings about the charts that are used before their steps.
 func ahead(release *Release) []Finding {
-	a := release.Ahead
-	if a == nil || release.Kept != "" {
+	if release.Kept != "" {
 		return nil
 	}
+	var findings []Finding
+	for i := range release.Ahead {
+		findings = append(findings, aheadOf(&release.Ahead[i])...)
+	}
+	return findings
+}
+
+func aheadOf(a *Ahead) []Finding {
 	wayOut := fmt.Sprintf("HelmOp upgrades the release before Kubernetes (spec.beforeClusterUpgrade): choose a version "+
 		"of the chart for \">=%s\" that also works with %s, or remove spec.beforeClusterUpgrade",
 		strings.TrimPrefix(a.To.String(), "v"), a.Version)
@@ -275,8 +286,8 @@ func ahead(release *Release) []Finding {
 		slices.Sort(names)
 		findings = append(findings, Finding{Step: a.Version.String(), Reason: APINotServed, ToDo: true, InChart: true,
 			APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Objects: names, WayOut: wayOut,
-			Message: fmt.Sprintf("%s of %s is not served by the running version %s: chart %s renders %s", kind.Kind,
-				kind.GroupVersion(), a.Version, a.Chart, listed(names))})
+			Message: fmt.Sprintf("%s of %s is not served by %s, before the upgrade to %s: chart %s renders %s", kind.Kind,
+				kind.GroupVersion(), a.Version, a.To, a.Chart, listed(names))})
 	}
 	slices.SortFunc(findings, func(x, y Finding) int { return strings.Compare(x.Message, y.Message) })
 	return findings

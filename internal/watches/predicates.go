@@ -14,6 +14,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 )
 
 // Updated returns an UpdateFunc of a predicate for one type of objects. It passes an update if passes returns true for
@@ -26,8 +27,8 @@ func Updated[T client.Object](passes func(before, after T) bool) func(event.Upda
 	}
 }
 
-// ServabilityChanged passes events of Clusters that change whether their releases may be changed. Changes of values
-// reach a release through its HelmOp.
+// ServabilityChanged passes events of Clusters that change whether their releases may be changed, or are checked for an
+// upgrade of Kubernetes. Changes of values reach a release through its HelmOp.
 func ServabilityChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: Updated(func(before, after *unstructured.Unstructured) bool {
 		return servabilityOf(before) != servabilityOf(after)
@@ -40,6 +41,9 @@ type servability struct {
 
 	// windows, freezes and veto are the limits for maintenance.
 	windows, freezes, veto string
+
+	// upgrade changes whenever releases may have to be checked for an upgrade of Kubernetes.
+	upgrade string
 }
 
 func servabilityOf(object *unstructured.Unstructured) servability {
@@ -56,6 +60,7 @@ func servabilityOf(object *unstructured.Unstructured) servability {
 		windows: cluster.Annotations[addonsv1.MaintenanceWindowsAnnotation],
 		freezes: cluster.Annotations[addonsv1.MaintenanceFreezesAnnotation],
 		veto:    cluster.Annotations[addonsv1.MaintenanceVetoAnnotation],
+		upgrade: clusterlife.UpgradeTrigger(cluster),
 	}
 }
 

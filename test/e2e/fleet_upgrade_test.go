@@ -10,23 +10,13 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
-	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
 // checksAnUpgrade checks the next minor version of Kubernetes for a release whose hook uses a removed API, and follows
 // the way out.
 func (s *scenario) checksAnUpgrade() {
-	budget := func(version, api string) {
-		_, err := s.env.Registry.PushChart(s.Context(), "charts/budget", version, registry.ChartFiles(map[string]string{
-			"Chart.yaml":            "apiVersion: v2\nname: budget\nversion: " + version + "\n",
-			"templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: budget}\n",
-			"templates/test.yaml": "apiVersion: " + api + "\nkind: PodDisruptionBudget\nmetadata:\n  name: budget\n" +
-				"  annotations: {helm.sh/hook: pre-rollback}\n",
-		}))
-		s.must(err)
-	}
-	budget("1.0.0", "policy/v1beta1")
-	budget("2.0.0", "policy/v1")
+	s.pushBudget("1.0.0", "policy/v1beta1")
+	s.pushBudget("2.0.0", "policy/v1")
 	helmOp := s.newHelmOp("budget", forAll, s.from("charts/budget", addonsv1.ArtifactReference{Tag: "1.0.0"}))
 	helmOp.Spec.Values = nil
 	s.create(helmOp)

@@ -124,7 +124,7 @@ func describeSpec(p *kube.Page, helmOp *addonsv1.HelmOp) {
 	if !helmOp.DeletionTimestamp.IsZero() {
 		p.Field("Deleting", "since "+helmOp.DeletionTimestamp.UTC().Format(time.RFC3339))
 	}
-	p.Field("Source", apiutil.ArtifactURL(&spec.Source)+" "+referenceOf(&spec.Source.Ref))
+	p.Field("Source", apiutil.ArtifactURL(&spec.Source)+" "+apiutil.ReferenceText(&spec.Source.Ref))
 	if artifact := helmOp.Status.Artifact; artifact != nil {
 		p.Field("Resolved to", strings.TrimSpace(artifact.Version+" "+artifact.Digest))
 		if from := artifact.Provenance; from != nil {
@@ -169,19 +169,6 @@ func releaseText(template *addonsv1.ReleaseTemplate, helmOp string) string {
 		namespace = apiutil.DefaultReleaseNamespace
 	}
 	return name + " in namespace " + namespace
-}
-
-// referenceOf returns the reference of a source in words.
-func referenceOf(ref *addonsv1.ArtifactReference) string {
-	var parts []string
-	for _, part := range []struct{ name, value string }{
-		{"tag", ref.Tag}, {"digest", ref.Digest}, {"semver", ref.Semver}, {"tagFilter", ref.TagFilter},
-	} {
-		if part.value != "" {
-			parts = append(parts, part.name+" "+part.value)
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 func countsText(c *addonsv1.ClusterCounts) string {

@@ -295,8 +295,8 @@ func TestUpgradeCheckAhead(t *testing.T) {
 		"templates/role.yaml": "apiVersion: rbac.authorization.k8s.io/v1alpha1\nkind: Role\nmetadata: {name: role}\n"})
 	for tag, want := range map[string]string{
 		"3.0.0": "! v1.NOW KubeVersionExcluded: chart 3.0.0 excludes v1.NOW",
-		"3.1.0": "! v1.NOW APINotServed: Role of rbac.authorization.k8s.io/v1alpha1 is not served by the running version " +
-			"v1.NOW: chart 3.1.0 renders role"} {
+		"3.1.0": "! v1.NOW APINotServed: Role of rbac.authorization.k8s.io/v1alpha1 is not served by v1.NOW, before the " +
+			"upgrade to v1.NEXT: chart 3.1.0 renders role"} {
 		name := "ahead-" + strings.ReplaceAll(tag, ".", "-")
 		b.addon(name, []addonsv1.KubernetesVersionReference{{KubernetesVersion: ">=" + b.step(1),
 			Ref: addonsv1.ArtifactReference{Tag: tag}}})

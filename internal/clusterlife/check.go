@@ -1,0 +1,152 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterlife
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+)
+
+// maxCheckVersion is the MaxLength of the version of a check in the status of a HelmOpRelease.
+const maxCheckVersion = 256
+
+// UpgradeToCheck is an upgrade of Kubernetes that a release is checked for.
+type UpgradeToCheck struct {
+	// Version is the new version, as it was requested. It may be malformed if the upgrade is not pending.
+	Version string
+
+	// Plan are the versions of the steps according to Cluster API; empty if there is no plan for Version.
+	Plan []string
+
+	// IsPending is true if the upgrade of the Cluster is requested. Otherwise, an annotation requests the check.
+	IsPending bool
+}
+
+// UpgradeToCheckOf returns the upgrade that a release is checked for. A pending upgrade takes precedence over the
+// annotation. ok is false if no check is requested.
+func UpgradeToCheckOf(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease) (upgrade UpgradeToCheck, ok bool) {
+	if cluster == nil {
+		return UpgradeToCheck{}, false
+	}
+	upgrade.IsPending = requiresCheck(cluster, release) && isUpgradePending(cluster, release)
+	upgrade.Version = apiutil.Truncate(cluster.Annotations[addonsv1.CheckUpgradeAnnotation], maxCheckVersion)
+	if upgrade.IsPending {
+		upgrade.Version = cluster.Spec.Topology.Version
+	}
+	if render.IsSameVersion(upgrade.Version, cluster.Spec.Topology.Version) {
+		upgrade.Plan = render.PlannedVersions(cluster)
+	}
+	return upgrade, upgrade.Version != ""
+}
+
+// requiresCheck reports whether upgrades of a Cluster wait for the check of a release.
+func requiresCheck(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease) bool {
+	before := release.Spec.BeforeClusterUpgrade
+	return before != nil && before.Preflight == addonsv1.UpgradePreflightRequired &&
+		cluster.Namespace == release.Namespace && cluster.Spec.Topology.IsDefined()
+}
+
+// isUpgradePending reports whether an upgrade is requested that the control plane of a Cluster has not finished. The
+// controller of Clusters records this in the annotations of the HelmOp of a release.
+func isUpgradePending(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease) bool {
+	name := UpgradeHoldName(client.ObjectKey{Namespace: release.Namespace, Name: apiutil.HelmOpOf(release)})
+	return !parseUpgradeHold(cluster.Annotations[name]).since.IsZero() ||
+		cluster.Annotations[UpgradeReleasedName(name)] != ""
+}
+
+// IsNewMinor reports whether an upgrade from a running version has a new minor version. Other upgrades remove no API, so
+// they do not wait for a check. A version that is not known counts as new.
+func IsNewMinor(running, version string) bool {
+	from, err := apilifecycle.ParseVersion(running)
+	if err != nil {
+		return true
+	}
+	to, err := apilifecycle.ParseVersion(version)
+	return err != nil || to.Compare(from) > 0
+}
+
+// UpgradeTrigger returns a text that changes whenever the result of UpgradeToCheckOf for a release of a Cluster may
+// change.
+func UpgradeTrigger(cluster *clusterv1.Cluster) string {
+	var parts []string
+	for name, value := range cluster.Annotations {
+		if name == addonsv1.CheckUpgradeAnnotation || strings.HasPrefix(name, UpgradeHoldPrefix) ||
+			strings.HasPrefix(name, addonsv1.UpgradeReleasedAnnotationPrefix+"/") {
+			parts = append(parts, name+"="+value)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	slices.Sort(parts)
+	// The labels choose overrides, and the observed generation says whether a plan may still come.
+	parts = append(parts, cluster.Spec.Topology.Version, labels.FormatLabels(cluster.Labels),
+		fmt.Sprint(render.IsPlanPending(cluster, "v0.0.0")))
+	return strings.Join(append(parts, render.PlannedVersions(cluster)...), " ")
+}
+
+// requiredCheck returns the result of the check that the upgrade of a Cluster waits for; nil if there is none. running is
+// the version that the control plane runs; empty if it is not known.
+func requiredCheck(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, running string) (
+	found *metav1.Condition, isRequired bool,
+) {
+	if release == nil || !requiresCheck(cluster, release) || !IsNewMinor(running, cluster.Spec.Topology.Version) {
+		return nil, false
+	}
+	if CheckedVersion(release) == cluster.Spec.Topology.Version {
+		found = conditions.Get(release, addonsv1.KubernetesUpgradeReadyCondition)
+	}
+	return found, true
+}
+
+// Blocked returns what a required check has found that must be done before the upgrade of a Cluster; empty if it has
+// found nothing, or has not ended. The arguments are those of Unready.
+func Blocked(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, running string) string {
+	if found, _ := requiredCheck(cluster, release, running); found != nil && found.Status == metav1.ConditionFalse {
+		return found.Reason + ": " + found.Message
+	}
+	return ""
+}
+
+// Unready returns why the upgrade of a Cluster waits for a release; empty if it does not. running is the version that
+// the control plane runs, empty if it is not known, and version is the version of the next step. The result of a
+// required check comes first, because it has the way out. The release is nil if it does not exist yet.
+func Unready(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, running, version string) string {
+	if blocked := Blocked(cluster, release, running); blocked != "" {
+		return blocked
+	}
+	found, isRequired := requiredCheck(cluster, release, running)
+	why := UnreadyFor(release, version)
+	switch {
+	case why != "" || !isRequired:
+		return why
+	case found == nil || found.Status == metav1.ConditionTrue && found.ObservedGeneration != release.Generation:
+		return "the release is not checked for " + cluster.Spec.Topology.Version + " yet"
+	case found.Status != metav1.ConditionTrue:
+		return found.Reason + ": " + found.Message
+	default:
+		return ""
+	}
+}
+
+// CheckedVersion returns the version that the condition KubernetesUpgradeReady of a release is about; empty if the
+// release does not have the condition.
+func CheckedVersion(release *addonsv1.HelmOpRelease) string {
+	if check := release.Status.UpgradeCheck; check != nil {
+		return check.Version
+	}
+	return ""
+}

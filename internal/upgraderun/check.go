@@ -1,0 +1,353 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package upgraderun checks what an upgrade of Kubernetes would break in a release. It reads the release and the
+// CustomResourceDefinitions from its cluster, renders the chart for each step of the upgrade, and leaves the decision
+// to package upgradecheck. The manager and the command upgrade-check use it.
+//
+// # Contract
+//
+//   - It only reads: it neither writes to a cluster nor sends dry runs.
+//   - Callers provide the artifacts and the charts of the steps. An error of them is the result: a step that cannot be
+//     rendered is never left out. A chart that fails because of its templates or its values is a finding.
+//   - Each request to the cluster has a timeout of its own.
+package upgraderun
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradecheck"
+)
+
+// requestTimeout bounds each read of the cluster and each rendering, so that a cluster that does not answer does not
+// use up the time of the caller.
+const requestTimeout = time.Minute
+
+// Engine reads releases in their clusters and renders charts for them.
+type Engine interface {
+	Present(ctx context.Context, target model.Target, namespace, name string) (helmclient.Present, error)
+	Definitions(ctx context.Context, target model.Target, namespace string, kinds []schema.GroupKind) (
+		[]*apiextensionsv1.CustomResourceDefinition, error)
+	Render(ctx context.Context, target model.Target, desired model.Desired, options model.Options, chart *bundle.Chart,
+		values map[string]any) (helmclient.DryRun, error)
+	RenderUpgraded(ctx context.Context, target model.Target, desired model.Desired, options model.Options,
+		chart *bundle.Chart, values map[string]any, upgraded helmclient.Upgraded) (helmclient.DryRun, error)
+}
+
+// Check is the check of one release.
+type Check struct {
+	Engine Engine
+	Target model.Target
+
+	// Release is the desired release, and Values are its values for the chart.
+	Release *addonsv1.HelmOpRelease
+	Values  map[string]any
+
+	// Desired returns the desired state of a release with the artifact of a step, and its options.
+	Desired func(*addonsv1.HelmOpRelease) (model.Desired, model.Options)
+
+	// Artifact returns the artifact for an exact version of Kubernetes, and Chart the chart of an artifact. The chart is
+	// shared: read only.
+	Artifact func(ctx context.Context, version string) (*addonsv1.ResolvedArtifact, error)
+	Chart    func(ctx context.Context, artifact *addonsv1.ResolvedArtifact) (*bundle.Chart, error)
+
+	// Version is the version of the upgrade as the user named it.
+	Version string
+	// Plan are the exact versions of the steps, as Cluster API planned them. It is used if it ends with Version. Without
+	// a plan, each minor version on the way is a step.
+	Plan []string
+
+	// IsAhead means that HelmOp upgrades the release before each step of the upgrade.
+	IsAhead bool
+	// Initial is the version whose artifact the release gets before the first step, if that is not the first step. Steps
+	// that are newer than Initial have the artifact for the last step. Empty if each step has its own artifact.
+	Initial string
+	// Kept is why HelmOp keeps the release as it is, with the way out; empty if HelmOp upgrades the release. The check is
+	// then about the objects that the release has.
+	Kept string
+	// Paused is why HelmOp does not upgrade the release now, with the way out; empty if it does.
+	Paused string
+	// Unnamed leaves the names of objects out of the findings: the values of Secrets that names may have are not known.
+	Unnamed bool
+}
+
+// Result is the result of a check.
+type Result struct {
+	// Running is the version that the cluster runs.
+	Running string
+	// From is the minor version that the cluster runs, and Steps are the versions of the upgrade. There are none if the
+	// cluster runs the version already.
+	From  apilifecycle.Version
+	Steps []apilifecycle.Version
+
+	// Chart is the version of the add-on for the last step; empty if HelmOp keeps the release as it is.
+	Chart string
+
+	Findings []upgradecheck.Finding
+}
+
+// ToDo returns the findings for which something must be done before the upgrade.
+func (r *Result) ToDo() []upgradecheck.Finding {
+	var found []upgradecheck.Finding
+	for i := range r.Findings {
+		if r.Findings[i].ToDo {
+			found = append(found, r.Findings[i])
+		}
+	}
+	return found
+}
+
+// Kept returns why HelmOp keeps a release as it is, with the way out; empty if HelmOp upgrades the release. spec is the
+// desired spec of the release.
+func Kept(release *addonsv1.HelmOpRelease, spec *addonsv1.HelmOpReleaseSpec) string {
+	if number, pinned := apiutil.PinOf(release); pinned {
+		return fmt.Sprintf("the Cluster is pinned to HelmOp revision %d: unpin it (kubectl helmop unpin), and check again",
+			number)
+	}
+	if releasespec.IsDone(spec, release) {
+		wayOut := "HelmOp installed the release once (reconcileStrategy InstallOnce) and leaves it as it is: change its " +
+			"objects yourself"
+		if before := spec.BeforeClusterUpgrade; before != nil && before.Preflight == addonsv1.UpgradePreflightRequired {
+			wayOut += ", and set spec.beforeClusterUpgrade.preflight to Ignored, because the check reads Helm's record, which " +
+				"still has them; otherwise the upgrade continues after the timeout"
+		}
+		return wayOut
+	}
+	return ""
+}
+
+// run is a Check that has read what the cluster has.
+type run struct {
+	*Check
+	present helmclient.Present
+	steps   []step
+}
+
+// Run makes the check.
+func (c *Check) Run(ctx context.Context) (Result, error) {
+	to, err := apilifecycle.ParseVersion(c.Version)
+	if err != nil {
+		return Result{}, err
+	}
+	r := &run{Check: c}
+	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	name := c.Release.Spec.Release
+	if r.present, err = c.Engine.Present(bounded, c.Target, name.Namespace, name.Name); err != nil {
+		return Result{}, err
+	}
+	result := Result{Running: r.present.KubeVersion}
+	if result.From, err = apilifecycle.ParseVersion(r.present.KubeVersion); err != nil {
+		return Result{}, err
+	}
+	minors, err := result.From.StepsTo(to)
+	if err != nil {
+		return Result{}, err
+	}
+	if r.steps = stepsOf(r.present.KubeVersion, c.Version, minors, c.Plan); len(r.steps) == 0 {
+		return result, nil
+	}
+	for _, one := range r.steps {
+		result.Steps = append(result.Steps, one.minor)
+	}
+	steps, release, err := r.read(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	result.Chart, result.Findings = steps[len(steps)-1].Chart, upgradecheck.Check(release, steps)
+	return result, nil
+}
+
+// read renders the steps of the upgrade, and reads the definitions of the cluster.
+func (r *run) read(ctx context.Context) ([]upgradecheck.Step, *upgradecheck.Release, error) {
+	artifact := &r.Release.Spec.Artifact
+	release := &upgradecheck.Release{Chart: versionOf(artifact), Digest: apiutil.ArtifactIdentity(artifact),
+		Present: upgradecheck.Objects{Objects: r.present.Objects, Hooks: r.present.Hooks}, IsAhead: r.IsAhead,
+		Kept: r.Kept, Paused: r.Paused, RunsTests: r.runsTests(), Unnamed: r.Unnamed}
+	steps := make([]upgradecheck.Step, len(r.steps))
+	all := slices.Concat(r.present.Objects, r.present.Hooks)
+	files := make([][]*unstructured.Unstructured, len(r.steps))
+	for i, one := range r.steps {
+		steps[i].Version = one.minor
+		if r.Kept != "" {
+			continue
+		}
+		var err error
+		if files[i], err = r.render(ctx, &steps[i], one); err != nil {
+			return nil, nil, fmt.Errorf("the check for %s: %w", one.minor, err)
+		}
+		all = append(all, steps[i].Rendered.Objects...)
+		all = append(all, steps[i].Rendered.Hooks...)
+	}
+	var err error
+	if release.Ahead, err = r.ahead(ctx, release.Digest, steps); err != nil {
+		return nil, nil, err
+	}
+	definitions, err := r.definitions(ctx, all)
+	if err != nil {
+		return nil, nil, err
+	}
+	release.Present.Definitions = definitions
+	for i := range steps {
+		steps[i].Rendered.Definitions, err = definitionsAfter(definitions, files[i], steps[i].Rendered.Objects,
+			r.replacesCRDs())
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return steps, release, nil
+}
+
+// runsTests reports whether HelmOp runs the tests of the chart.
+func (r *run) runsTests() bool { return releasespec.PolicyOf(&r.Release.Spec).Test.Enabled }
+
+// versionOf returns the version of an artifact for messages.
+func versionOf(artifact *addonsv1.ResolvedArtifact) string {
+	return cmp.Or(artifact.Version, artifact.Tag, artifact.Digest)
+}
+
+// ahead renders the charts of the steps for the versions before them, if HelmOp upgrades the release before Kubernetes.
+// present identifies the present chart. Steps with the chart of the version before need no other rendering.
+func (r *run) ahead(ctx context.Context, present string, steps []upgradecheck.Step) ([]upgradecheck.Ahead, error) {
+	if !r.IsAhead || r.Kept != "" {
+		return nil, nil
+	}
+	var all []upgradecheck.Ahead
+	before := step{exact: r.present.KubeVersion}
+	for i, one := range r.steps {
+		var err error
+		if before.minor, err = apilifecycle.ParseVersion(before.exact); err != nil {
+			return nil, err
+		}
+		if steps[i].Digest != present {
+			ahead := upgradecheck.Ahead{Step: upgradecheck.Step{Version: before.minor}, To: one.minor}
+			with := r.Engine.Render
+			if i > 0 {
+				with = r.upgradedTo(before)
+			}
+			if _, err := r.renderFor(ctx, &ahead.Step, one, before.exact, with); err != nil {
+				return nil, fmt.Errorf("the check for %s, before %s: %w", before.minor, one.minor, err)
+			}
+			ahead.NotServed = r.notServed(&ahead.Rendered, before.minor, i == 0)
+			all = append(all, ahead)
+		}
+		before, present = one, steps[i].Digest
+	}
+	return all, nil
+}
+
+// notServed returns the objects of a rendering with an API of Kubernetes that a version does not serve. Hooks that are
+// tests count if HelmOp runs them.
+func (r *run) notServed(rendered *upgradecheck.Objects, version apilifecycle.Version,
+	isRunning bool,
+) []*unstructured.Unstructured {
+	var found []*unstructured.Unstructured
+	for i, object := range slices.Concat(rendered.Objects, rendered.Hooks) {
+		kind := object.GroupVersionKind()
+		isIdle := i >= len(rendered.Objects) && upgradecheck.IsTest(object) && !r.runsTests()
+		if !apilifecycle.IsOfKubernetes(kind.Group) || isIdle {
+			continue
+		}
+		isServed := r.present.Serves(kind)
+		if !isRunning {
+			known, _ := apilifecycle.OfKubernetes(kind)
+			isIntroduced := !known.Introduced.IsZero() && version.Compare(known.Introduced) >= 0
+			isRemoved := !known.Removed.IsZero() && version.Compare(known.Removed) >= 0
+			isServed = (isServed || isIntroduced) && !isRemoved
+		}
+		if !isServed {
+			found = append(found, object)
+		}
+	}
+	return found
+}
+
+// render sets the chart and the objects of a step, and returns the objects in the folders crds that would be applied.
+func (r *run) render(ctx context.Context, into *upgradecheck.Step, of step) ([]*unstructured.Unstructured, error) {
+	return r.renderFor(ctx, into, of, of.exact, r.upgradedTo(of))
+}
+
+// upgradedTo returns the function that renders a chart for the cluster after a step.
+func (r *run) upgradedTo(to step) renderWith {
+	upgraded := helmclient.Upgraded{KubeVersion: to.exact, Serves: func(kind schema.GroupVersionKind) bool {
+		stage, _ := apilifecycle.Definitions{}.At(kind, to.minor)
+		return stage != apilifecycle.Removed
+	}}
+	return func(ctx context.Context, target model.Target, desired model.Desired, options model.Options,
+		chart *bundle.Chart, values map[string]any,
+	) (helmclient.DryRun, error) {
+		return r.Engine.RenderUpgraded(ctx, target, desired, options, chart, values, upgraded)
+	}
+}
+
+// renderWith renders a chart for a cluster.
+type renderWith func(context.Context, model.Target, model.Desired, model.Options, *bundle.Chart, map[string]any) (
+	helmclient.DryRun, error)
+
+// versionFor returns the version of Kubernetes whose artifact the release has in a step.
+func (r *run) versionFor(of step) string {
+	if r.Initial == "" {
+		return of.exact
+	}
+	if initial, err := apilifecycle.ParseVersion(r.Initial); err == nil && of.minor.Compare(initial) <= 0 {
+		return r.Initial
+	}
+	return r.steps[len(r.steps)-1].exact
+}
+
+// renderFor renders the chart of a step for an exact version of Kubernetes.
+func (r *run) renderFor(ctx context.Context, into *upgradecheck.Step, of step, version string, with renderWith) (
+	[]*unstructured.Unstructured, error,
+) {
+	artifact, err := r.Artifact(ctx, r.versionFor(of))
+	if err != nil {
+		return nil, err
+	}
+	into.Chart, into.Digest = versionOf(artifact), apiutil.ArtifactIdentity(artifact)
+	chart, err := r.Chart(ctx, artifact)
+	if err != nil {
+		return nil, err
+	}
+	if into.Constraint = helmclient.ExcludingConstraint(chart, version); into.Constraint != "" {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	release := r.Release.DeepCopy()
+	release.Spec.Artifact = *artifact
+	desired, options := r.Desired(release)
+	rendered, err := with(ctx, r.Target, desired, options, chart, r.Values)
+	if isOfChart(err) {
+		into.Failure = err.Error()
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	objects, hooks, files, err := rendered.Parts()
+	into.Rendered.Objects, into.Rendered.Hooks = objects, hooks
+	return files, err
+}
+
+// isOfChart reports whether the chart, its values or its postRender are the cause of an error.
+func isOfChart(err error) bool {
+	return slices.ContainsFunc([]error{helmerr.ErrChartFailed, helmerr.ErrInvalidChart, helmerr.ErrInvalidValues,
+		helmerr.ErrPostRender, helmerr.ErrRenderLimit}, func(kind error) bool { return errors.Is(err, kind) })
+}

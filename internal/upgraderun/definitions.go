@@ -1,0 +1,94 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upgraderun
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+)
+
+// definitions returns the CustomResourceDefinitions of the cluster for objects, with the rights of the kubeconfig: the
+// identity of the release need not read them.
+func (r *run) definitions(ctx context.Context, objects []*unstructured.Unstructured) (
+	apilifecycle.Definitions, error,
+) {
+	kinds := map[schema.GroupKind]bool{}
+	for _, object := range objects {
+		if kind := object.GroupVersionKind().GroupKind(); !apilifecycle.IsOfKubernetes(kind.Group) {
+			kinds[kind] = true
+		}
+	}
+	definitions := apilifecycle.Definitions{}
+	if len(kinds) == 0 {
+		return definitions, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	target := r.Target
+	target.Impersonate = ""
+	found, err := r.Engine.Definitions(ctx, target, r.Release.Spec.Release.Namespace,
+		slices.Collect(maps.Keys(kinds)))
+	for _, one := range found {
+		definitions.Add(one)
+	}
+	return definitions, err
+}
+
+// definitionsAfter returns the definitions of a cluster after a rendering is applied: with those in templates, and with
+// those in the folders crds that are missing or, if so, replaced.
+func definitionsAfter(cluster apilifecycle.Definitions, files, rendered []*unstructured.Unstructured,
+	replaces bool,
+) (apilifecycle.Definitions, error) {
+	all := apilifecycle.Definitions{}
+	if replaces {
+		maps.Copy(all, cluster)
+	}
+	for _, object := range files {
+		if err := addDefinition(all, object); err != nil {
+			return nil, err
+		}
+	}
+	if !replaces {
+		maps.Copy(all, cluster)
+	}
+	for _, object := range rendered {
+		if err := addDefinition(all, object); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// replacesCRDs reports whether the next action replaces the objects in the folders crds.
+func (r *run) replacesCRDs() bool {
+	_, options := releasespec.DesiredOf(r.Release)
+	if r.present.Revision > 0 {
+		return options.Upgrade.CRDs == model.CRDsCreateReplace
+	}
+	return options.Install.CRDs == model.CRDsCreateReplace
+}
+
+// addDefinition adds an object if it is a CustomResourceDefinition.
+func addDefinition(definitions apilifecycle.Definitions, object *unstructured.Unstructured) error {
+	if object.GroupVersionKind() != apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition") {
+		return nil
+	}
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, definition); err != nil {
+		return fmt.Errorf("the CustomResourceDefinition %s of the chart: %w", object.GetName(), err)
+	}
+	definitions.Add(definition)
+	return nil
+}

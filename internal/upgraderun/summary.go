@@ -1,0 +1,48 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upgraderun
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
+)
+
+const (
+	// maxNamedFindings is how many findings a summary has.
+	maxNamedFindings = 2
+
+	// maxFinding bounds the message of a finding in a summary, in bytes, so that its way out follows it.
+	maxFinding = 300
+)
+
+// Summary describes the result of a check for a version in at most a thousand bytes: the version of the add-on, and the
+// first problems with the way out. hide removes secrets from a text. It is called before a text is cut off, because the
+// rest of a secret may not be found.
+func (r *Result) Summary(version string, hide func(string) string) string {
+	with := ""
+	if r.Chart != "" {
+		with = fmt.Sprintf(" with version %s of the add-on", apiutil.Truncate(hide(r.Chart), maxFinding))
+	}
+	todo := r.ToDo()
+	switch {
+	case len(r.Steps) == 0:
+		return fmt.Sprintf("The cluster runs %s already, so the upgrade to %s removes no API", r.From, version)
+	case len(todo) == 0:
+		return fmt.Sprintf("The release is ready for Kubernetes %s%s", version, with)
+	}
+	var texts []string
+	for i := range todo[:min(len(todo), maxNamedFindings)] {
+		texts = append(texts, fmt.Sprintf("from %s on: %s; what to do: %s", todo[i].Step,
+			apiutil.Truncate(hide(todo[i].Message), maxFinding), hide(todo[i].WayOut)))
+	}
+	text := fmt.Sprintf("The release is not ready for Kubernetes %s%s: %s", version, with, strings.Join(texts, ". Also "))
+	if more := len(todo) - len(texts); more > 0 {
+		text += fmt.Sprintf(". kubectl helmop upgrade-check --to %s shows %s", version,
+			plural.Count(more, "more problem", "more problems"))
+	}
+	return text
+}
