@@ -72,11 +72,13 @@ const (
 	// that held the upgrade.
 	UpgradeReleasedAnnotationPrefix = "upgrade-released.addons.cluster.x-k8s.io"
 
-	// UpgradeStepAnnotationPrefix and UpgradeWorkersAnnotationPrefix begin the names of annotations on a Cluster, with
-	// which the Runtime Extension of HelmOp holds the steps of an upgrade. The value is the Kubernetes version of a step
-	// and the time since when the step waits, or only a version for which nothing waits any more. After a slash follows
-	// the name of the annotation that holds the whole upgrade.
-	UpgradeStepAnnotationPrefix    = "upgrade-step.addons.cluster.x-k8s.io"
+	// UpgradeStepAnnotationPrefix begins the names of annotations on a Cluster, with which the Runtime Extension of HelmOp
+	// holds the steps of an upgrade. The value is the Kubernetes version of a step and since when the step waits, or only
+	// a version for which nothing waits any more. After a slash follows the name of the annotation that holds the whole
+	// upgrade.
+	UpgradeStepAnnotationPrefix = "upgrade-step.addons.cluster.x-k8s.io"
+
+	// UpgradeWorkersAnnotationPrefix begins the names of the same annotations for the workers.
 	UpgradeWorkersAnnotationPrefix = "upgrade-workers.addons.cluster.x-k8s.io"
 
 	// ReplacedByRevisionAnnotation on a HelmOpRelease under deletion has the number of the HelmOp revision that gives the

@@ -417,9 +417,9 @@ type HelmOpReleaseStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// state compares the Helm release with its desired state. It is Absent,
-	// InSync, OutOfSync, Failed, RolledBack, Pending, Uninstalling, Uninstalled,
-	// Unmanaged, Foreign, Untested, Drifted or Unreachable.
+	// state compares the Helm release with its desired state. It is one of:
+	// Absent, InSync, OutOfSync, Failed, RolledBack, Pending, Uninstalling,
+	// Uninstalled, Unmanaged, Foreign, Untested, Drifted or Unreachable.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	State string `json:"state,omitempty"`

@@ -77,12 +77,12 @@ type Maintenance struct {
 // MaintenanceWindow is a repeated period in which HelmOp may change releases.
 // An action that begins in a window may end after the window.
 type MaintenanceWindow struct {
-	// schedule is when the window opens, as a cron expression: minute, hour, day
-	// of month, month, day of week. Example: "0 22 * * 1-5" is at 22:00 from
-	// Monday to Friday. If both day of month and day of week are set, the window
-	// opens on days that match either of them. In day of month, "L" is the last
-	// day of the month. In day of week, "5#2" is the second Friday of the month,
-	// and "5#L" is the last Friday.
+	// schedule is when the window opens, as a cron expression with five fields:
+	// minute, hour, day (1-31), month, weekday (0-6, 0 is Sunday). Example:
+	// "0 22 * * 1-5" is at 22:00 from Monday to Friday. If both day and weekday
+	// are set, the window opens on days that match either of them. As the day,
+	// "L" is the last day of the month. As the weekday, "5#2" is the second Friday
+	// of the month, and "5#L" is the last Friday.
 	// +required
 	// +kubebuilder:validation:MinLength=9
 	// +kubebuilder:validation:MaxLength=128

@@ -25,6 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
@@ -58,6 +59,7 @@ type Engine interface {
 		error)
 	Access(target model.Target) (*helmclient.Access, error)
 	TakeOver(ctx context.Context, target model.Target, desired model.Desired, observation model.Observation) error
+	Saw(cluster, namespace, name string, versions map[inventory.Ref]model.ObjectVersion)
 	Forget(key string)
 }
 

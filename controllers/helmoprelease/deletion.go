@@ -20,6 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
@@ -43,6 +44,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, scope *releaseScope) (
 		r.checkAccessOrOrphan,
 		r.waitForDependents,
 		r.connectCluster,
+		r.endWatches,
 		r.uninstallRelease,
 	)
 }
@@ -77,9 +79,32 @@ func (r *Reconciler) waitForHold(_ context.Context, p *releasePass) (*ctrl.Resul
 			"The uninstallation waits until HelmOp holds the deletion of the Cluster")
 		return after(requeue.OutdatedRetry), nil
 	}
-	// The watches must not report the objects that the uninstallation deletes.
+	return nil, nil
+}
+
+// endWatches ends the watches right before the uninstallation, because they must not report the objects that the
+// uninstallation deletes. The engine gets the versions that the watches show.
+func (r *Reconciler) endWatches(_ context.Context, p *releasePass) (*ctrl.Result, error) {
+	r.keepVersions(p.release)
 	r.dropObjectState(client.ObjectKeyFromObject(p.release))
 	return nil, nil
+}
+
+// keepVersions passes the versions of the objects in the watches to the engine. The engine then uninstalls the release
+// without reading these objects.
+func (r *Reconciler) keepVersions(release *addonsv1.HelmOpRelease) {
+	snapshot, ok := r.watcher.Look(client.ObjectKeyFromObject(release))
+	if !ok {
+		return
+	}
+	namespace, name := release.Spec.Release.Namespace, release.Spec.Release.Name
+	versions := map[inventory.Ref]model.ObjectVersion{}
+	for ref, state := range snapshot.Objects {
+		if state.Known && state.Exists && state.DeletedWith == namespace+"/"+name {
+			versions[ref] = model.ObjectVersion{UID: state.UID, Number: state.ResourceVersion}
+		}
+	}
+	r.engine.Saw(apiutil.ClusterKey(release).String(), namespace, name, versions)
 }
 
 // orphanIfConfigured orphans the release if its deletion policy is Orphan or it has the orphan annotation.

@@ -5,18 +5,23 @@ package helmoprelease
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -149,5 +154,58 @@ func TestReleaseWithoutOwnerIsUninstalledAfterWait(t *testing.T) {
 		if len(b.Release.Finalizers) == 0 {
 			t.Errorf("after %s: the HelmOpRelease is gone before the release", after)
 		}
+		// Until the uninstallation begins, the watches show the versions of the objects.
+		if len(connections.releases) > 0 {
+			t.Errorf("after %s: the watches ended", after)
+		}
+	}
+}
+
+// seenVersions is an engine that stores the versions that it gets.
+type seenVersions struct {
+	Engine
+	release  string
+	versions map[inventory.Ref]model.ObjectVersion
+}
+
+func (e *seenVersions) Saw(cluster, namespace, name string, versions map[inventory.Ref]model.ObjectVersion) {
+	e.release, e.versions = cluster+": "+namespace+"/"+name, versions
+}
+
+// shownObjects is a watcher that shows the same objects for each release.
+type shownObjects struct {
+	Watcher
+	snapshot objectwatch.Snapshot
+}
+
+func (w *shownObjects) Look(types.NamespacedName) (objectwatch.Snapshot, bool) {
+	return w.snapshot, true
+}
+
+// TestWatchedVersionsAreKept checks that the engine gets the versions of exactly the objects that the uninstallation of
+// the release may delete without reading them.
+func TestWatchedVersionsAreKept(t *testing.T) {
+	t.Parallel()
+	release := controllertest.HoldingRelease(time.Minute)
+	release.Spec.Release = addonsv1.ReleaseIdentity{Namespace: "ns", Name: "r"}
+	own := objectwatch.State{Known: true, Exists: true, UID: "u", ResourceVersion: 7, DeletedWith: "ns/r"}
+	snapshot := objectwatch.Snapshot{Objects: map[inventory.Ref]objectwatch.State{}}
+	for name, change := range map[string]func(*objectwatch.State){
+		"own":     func(*objectwatch.State) {},
+		"unknown": func(s *objectwatch.State) { s.Known = false },
+		"deleted": func(s *objectwatch.State) { s.Exists = false },
+		"other":   func(s *objectwatch.State) { s.DeletedWith = "ns/other" },
+		"kept":    func(s *objectwatch.State) { s.DeletedWith = "" },
+	} {
+		state := own
+		change(&state)
+		snapshot.Objects[inventory.Ref{Kind: "Service", Namespace: "ns", Name: name}] = state
+	}
+	engine := &seenVersions{}
+	r := &Reconciler{engine: engine, watcher: &shownObjects{snapshot: snapshot}}
+	r.keepVersions(release)
+	want := map[inventory.Ref]model.ObjectVersion{{Kind: "Service", Namespace: "ns", Name: "own"}: {UID: "u", Number: 7}}
+	if !maps.Equal(engine.versions, want) || engine.release != apiutil.ClusterKey(release).String()+": ns/r" {
+		t.Errorf("%s has %v, want %v", engine.release, engine.versions, want)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
@@ -38,6 +39,10 @@ func (w forgettingWatcher) Disconnect(cluster string) {
 }
 
 func (w forgettingWatcher) Forget(key types.NamespacedName) { w.releases = append(w.releases, key) }
+
+func (forgettingWatcher) Look(types.NamespacedName) (objectwatch.Snapshot, bool) {
+	return objectwatch.Snapshot{}, false
+}
 
 func TestGatherDetectsOtherShards(t *testing.T) {
 	t.Parallel()

@@ -10,14 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 // These are the labels and annotations with which Helm marks the objects of a release, and the fields of objects.
 const (
 	managedByLabel     = "app.kubernetes.io/managed-by"
 	managedByHelm      = "Helm"
-	releaseNameKey     = "meta.helm.sh/release-name"
-	releaseNamespace   = "meta.helm.sh/release-namespace"
+	releaseNameKey     = inventory.HelmReleaseName
+	releaseNamespace   = inventory.HelmReleaseNamespace
 	labelsField        = "labels"
 	annotationsField   = "annotations"
 	metadataField      = "metadata"

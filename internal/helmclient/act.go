@@ -14,6 +14,7 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -108,6 +109,7 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	s.reportTo(options.Progress)
 	if s.cluster != nil {
 		s.cluster.Recorded = func() error { return s.checkRecordExists(desired.Name) }
+		s.cluster.Known, s.knownSince = c.versions.Get(target.Key, s.cluster.Owner)
 	}
 	if s.cluster != nil && decision.Action != model.ActionUninstall {
 		s.cluster.Stop = options.Stop
@@ -115,6 +117,7 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	}
 	late, err := c.performAndFinish(ctx, s, j)
 	c.manifests.note(target, desired, s.storage)
+	c.noteVersions(target, s, decision.Action == model.ActionUninstall && err == nil)
 	result := s.result(decision.Action)
 	if err != nil {
 		actErr := fail(err, s)
@@ -131,6 +134,29 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 		result.Objects, _ = s.cluster.Objects()
 	}
 	return result, nil
+}
+
+// Saw adds versions of objects that belong to a release, for example from a watch. An uninstallation then deletes the
+// objects in these versions without reading them. It sends no request; cluster is the Key of a [model.Target].
+func (c *Client) Saw(cluster, namespace, name string, versions map[inventory.Ref]model.ObjectVersion) {
+	seen := apply.Versions{}
+	for ref, version := range versions {
+		seen.Add(ref, version)
+	}
+	release := apply.ReleaseName{Name: name, Namespace: namespace}
+	_, now := c.versions.Get(cluster, release)
+	c.versions.Add(cluster, release, seen, now)
+}
+
+// noteVersions caches the versions of the objects that an action applied. It drops them if the release is gone.
+func (c *Client) noteVersions(target model.Target, s *session, isGone bool) {
+	switch {
+	case s.cluster == nil:
+	case isGone:
+		c.versions.Remove(target.Key, s.cluster.Owner)
+	default:
+		c.versions.Add(target.Key, s.cluster.Owner, s.cluster.AppliedVersions(), s.knownSince)
+	}
 }
 
 // performAndFinish performs the action and releases its resources, even after a panic. It reports whether the action

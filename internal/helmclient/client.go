@@ -10,12 +10,16 @@ import (
 	"helm.sh/helm/v3/pkg/kube"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
+
+// maxVersionBytes is the maximum size of all cached versions of objects: enough for about 9,000 releases of 10 objects.
+const maxVersionBytes = 16 << 20
 
 func init() { kube.ManagedFieldsManager = model.FieldManager }
 
@@ -24,6 +28,7 @@ func init() { kube.ManagedFieldsManager = model.FieldManager }
 type Client struct {
 	connections *connections.Pool
 	manifests   *manifestCache
+	versions    *apply.VersionCache
 	now         func() time.Time
 	running     *runningActions
 	renderer    *rendering.Renderer
@@ -40,7 +45,8 @@ func New(runner sandbox.Runner) *Client { return NewBounded(runner, nil) }
 func NewBounded(runner sandbox.Runner, bytes *bytebudget.Budget) *Client {
 	c := &Client{
 		connections: connections.NewPool(connections.MaxConnections, bytes), manifests: newManifestCache(maxManifestBytes),
-		now: time.Now, running: newRunningActions(), renderer: rendering.NewRenderer(runner),
+		versions: apply.NewVersionCache(maxVersionBytes), now: time.Now, running: newRunningActions(),
+		renderer: rendering.NewRenderer(runner),
 	}
 	c.open = c.openSession
 	return c
@@ -51,4 +57,5 @@ func NewBounded(runner sandbox.Runner, bytes *bytebudget.Budget) *Client {
 func (c *Client) Forget(key string) {
 	c.connections.Forget(key)
 	c.manifests.forget(key)
+	c.versions.Forget(key)
 }

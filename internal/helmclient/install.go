@@ -4,9 +4,12 @@
 package helmclient
 
 import (
+	"errors"
+
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
@@ -33,8 +36,14 @@ func (s *session) install(j job) error {
 	if err != nil {
 		return err
 	}
+	if j.decision.State == model.StateAbsent && j.decision.Recovery == decide.RecoverNothing {
+		s.namespace.AssumeMissing()
+	}
 	// Helm changes the values that it receives.
 	_, err = install.Run(rendered, rendering.CopyValues(j.values))
+	if errors.Is(err, apply.ErrNamespaceExists) {
+		_, err = install.Run(rendered, rendering.CopyValues(j.values))
+	}
 	return err
 }
 

@@ -40,9 +40,9 @@ func TestIntegrationRequestsPerAction(t *testing.T) {
 	}{
 		{model.ActionInstall, "1", 2*objects + 3},
 		{model.ActionUpgrade, "2", 2*objects + 5},
-		// Many objects of a kind are listed before they are deleted. The history is read again after the release is marked as
-		// uninstalling. The last request is for parts of records, because no later action would delete them.
-		{model.ActionUninstall, "", objects + 8},
+		// The objects have known versions. The history is read again after the release is marked as uninstalling. The last
+		// request is for parts of records, because no later action would delete them.
+		{model.ActionUninstall, "", objects + 7},
 	} {
 		b.cutter.Take()
 		if _, err := b.act(decide.Decision{Action: step.action}, desired, chrt,

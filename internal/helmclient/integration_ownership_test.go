@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -247,5 +249,102 @@ func TestIntegrationRemediationStopsAfterTakeover(t *testing.T) {
 				t.Error("it was uninstalled")
 			}
 		})
+	}
+}
+
+// TestIntegrationKnownVersionsKeepObjectsOfOthers checks that an action that deletes objects without reading them keeps
+// objects that changed hands since this process applied them, and deletes other changed objects.
+func TestIntegrationKnownVersionsKeepObjectsOfOthers(t *testing.T) {
+	all := map[string]string{}
+	for _, name := range []string{"same", "changed", "given-away", "created-again", "kept"} {
+		all[name+".yaml"] = helmtest.ConfigMap(name, "1")
+	}
+	for name, isUpgrade := range map[string]bool{"upgrade": true, "uninstallation": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			run := b.newRun(helmtest.NewChart("1.0.0", with(all, "value.yaml", helmtest.ValueConfigMap)),
+				map[string]any{"cidr": "1"})
+			run.mustSettle(t)
+			b.patchConfigMap("changed", `{"data":{"key":"2"}}`)
+			b.patchConfigMap("given-away", `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`)
+			b.patchConfigMap("kept", `{"metadata":{"annotations":{"helm.sh/resource-policy":"keep"}}}`)
+			if err := b.kube.CoreV1().ConfigMaps(b.namespace).Delete(t.Context(), "created-again",
+				metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			b.createForOther("created-again")
+			b.cutter.Take()
+			if isUpgrade {
+				run.want("a2", helmtest.NewChart("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}))
+				run.mustSettle(t)
+			} else if err := run.settleUninstall(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if slices.Contains(b.cutter.Take(), "GET /api/v1/namespaces/"+b.namespace+"/configmaps/same") {
+				t.Error("an unchanged object was read")
+			}
+			b.wantNoConfigMap("same")
+			b.wantNoConfigMap("changed")
+			b.wantConfigMap("given-away", "1")
+			b.wantConfigMap("created-again", "other")
+			// An uninstallation obeys the policy in the manifest only, as Helm does.
+			if _, exists := b.configMapValue("kept"); exists != isUpgrade {
+				t.Errorf("the object with the policy exists: %t", exists)
+			}
+		})
+	}
+}
+
+// createForOther creates a ConfigMap that belongs to another release.
+func (b *bench) createForOther(name string) {
+	b.t.Helper()
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
+		apply.HelmReleaseName: "other", "meta.helm.sh/release-namespace": b.namespace,
+	}}, Data: map[string]string{"key": "other"}}
+	if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(b.t.Context(), object,
+		metav1.CreateOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TestIntegrationCutKnownVersions checks that an uninstallation that loses its connection after any of its requests is
+// completed by the same process. This process still knows the versions of objects that no longer exist. It keeps an
+// object that another release created in the meantime.
+func TestIntegrationCutKnownVersions(t *testing.T) {
+	b := newBench(t)
+	b.createNamespace()
+	others := 0
+	for after := 0; ; after++ {
+		run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
+		run.mustSettle(t)
+		b.cutter.Take()
+		b.cutter.After = after
+		err := run.settleUninstall(t.Context())
+		b.cutter.Take()
+		b.cutter.After = -1
+		if err == nil {
+			break
+		}
+		_, exists := b.configMapValue("first")
+		if !exists {
+			others++
+			b.createForOther("first")
+		}
+		if err := run.settleUninstall(t.Context()); err != nil {
+			t.Fatalf("after %d requests: %v", after, err)
+		}
+		b.wantNoConfigMap("demo-value")
+		b.wantRecords(run.desired)
+		if exists {
+			b.wantNoConfigMap("first")
+			continue
+		}
+		b.wantConfigMap("first", "other")
+		if err := b.kube.CoreV1().ConfigMaps(b.namespace).Delete(t.Context(), "first", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if others == 0 {
+		t.Error("no uninstallation was cut after the deletion of the object")
 	}
 }

@@ -55,7 +55,9 @@ type bench struct {
 	client    *Client
 	target    model.Target
 	cutter    *helmtest.Cutter
-	options   model.Options
+	// refused lists the requests that the test refused, see forbid.
+	refused []string
+	options model.Options
 }
 
 func newBench(t *testing.T) *bench {

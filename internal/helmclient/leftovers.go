@@ -32,6 +32,7 @@ func (s *session) findLeftovers(decision decide.Decision, desired model.Desired)
 	if err != nil {
 		return fmt.Errorf("reading the history: %w", err)
 	}
+	s.cluster.OnlyOwned = apply.NeverWorked(history)
 	history = slices.Clone(history)
 	releaseutil.Reverse(history, releaseutil.SortByRevision)
 	found := &apply.Leftovers{}

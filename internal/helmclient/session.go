@@ -36,6 +36,8 @@ type session struct {
 	namespace *apply.Namespacer
 	// cluster is Helm's client of the cluster; nil if a test replaces it.
 	cluster *apply.Client
+	// knownSince is when the versions of the objects were read from the cache.
+	knownSince apply.Since
 	// records stores the records in the cluster; nil if a test replaces it.
 	records *records.Store
 	// stored is where new records are stored.

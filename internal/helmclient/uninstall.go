@@ -73,6 +73,7 @@ func (s *session) markUninstalling(decision decide.Decision, desired model.Desir
 		}
 		s.storage.Mark(false)
 		last.Info = &info
+		delete(last.Labels, model.LabelNeverWorked)
 		if err := s.config.Releases.Update(last); err != nil {
 			return fmt.Errorf("removing the mark that Helm revision %d is being uninstalled: %w", last.Version, err)
 		}
@@ -84,6 +85,10 @@ func (s *session) markUninstalling(decision decide.Decision, desired model.Desir
 	marked.Status, marked.Deleted, marked.Description = release.StatusUninstalling, helmtime.Now(),
 		"Deletion in progress (or silently failed)"
 	last.Info = &marked
+	if s.cluster != nil && s.cluster.OnlyOwned {
+		// The status no longer shows it. The next uninstallation must still find it, if this one is interrupted.
+		last.Labels[model.LabelNeverWorked] = "true"
+	}
 	if err := s.config.Releases.Update(last); err != nil {
 		return nil, fmt.Errorf("marking Helm revision %d as uninstalling: %w", last.Version, err)
 	}

@@ -16,9 +16,14 @@ func NumberOf(obj metav1.Object) (number int64, isVersion bool) {
 	if generation := obj.GetGeneration(); generation > 0 {
 		return generation, false
 	}
+	return ResourceVersionOf(obj), true
+}
+
+// ResourceVersionOf returns the resource version of an object; 0 if it is not a number.
+func ResourceVersionOf(obj metav1.Object) int64 {
 	version, err := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
 	if err != nil || version < 0 {
-		return 0, true
+		return 0
 	}
-	return version, true
+	return version
 }

@@ -57,6 +57,9 @@ type object struct {
 	fingerprint uint64
 	uid         types.UID
 	generation  int64
+	// version is the resource version, and deletedWith is the Helm release with which the object is deleted.
+	version     int64
+	deletedWith unique.Handle[string]
 	message     unique.Handle[string]
 	manager     unique.Handle[string]
 	status      unique.Handle[health.Status]
@@ -76,6 +79,8 @@ type finding struct {
 	uid                   types.UID
 	generation            int64
 	isVersion             bool
+	version               int64
+	deletedWith           string
 	manager               string
 	status                health.Status
 	message               string
@@ -105,7 +110,8 @@ func newRelease(key types.NamespacedName, digest uint64, plan Plan) *release {
 	for i, ref := range refs {
 		healthChecked := r.checksHealth(ref)
 		o := object{healthChecked: healthChecked, listed: !healthChecked && !plan.Drift, ref: unique.Make(ref),
-			status: unique.Make(health.Unknown), message: unique.Make(""), manager: unique.Make("")}
+			status: unique.Make(health.Unknown), message: unique.Make(""), manager: unique.Make(""),
+			deletedWith: unique.Make("")}
 		switch {
 		case healthChecked:
 			r.unknownHealth++
@@ -190,8 +196,11 @@ func (r *release) apply(i int, f finding) bool {
 	// For a deleted object, moved keeps its last observed value.
 	after.moved = f.moved || !f.exists && o.moved
 	after.uid, after.generation = f.uid, f.generation
+	after.version, after.deletedWith = f.version, unique.Make(f.deletedWith)
 	after.manager, after.status, after.message = unique.Make(f.manager), unique.Make(f.status), unique.Make(f.message)
 	before := *o
+	// The fingerprint includes annotations.
+	before.version, before.deletedWith = after.version, after.deletedWith
 	if f.isVersion {
 		// Another change is reported otherwise, or is irrelevant.
 		before.generation = after.generation

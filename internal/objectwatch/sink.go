@@ -156,7 +156,8 @@ func (s *stream) examine(obj metav1.Object, checker *health.Checker) finding {
 	generation, isVersion := inventory.NumberOf(obj)
 	f := finding{
 		exists: true, optOut: optedOut(obj), moved: isMoved(obj), uid: obj.GetUID(), generation: generation,
-		isVersion: isVersion, manager: lastOther(entries),
+		isVersion: isVersion, version: inventory.ResourceVersionOf(obj), deletedWith: inventory.DeletedWith(obj),
+		manager:     lastOther(entries),
 		fingerprint: fingerprint(s.key.kind, obj, entries), status: health.Current,
 	}
 	u, full := obj.(*unstructured.Unstructured)

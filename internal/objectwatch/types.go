@@ -122,6 +122,11 @@ type State struct {
 	// Generation is the generation of the object or, if its kind has none, its resource version; 0 if it does not exist. A
 	// change of the resource version alone causes no request.
 	Generation int64
+	// ResourceVersion is the resource version of the object; 0 if it does not exist, is listed, or the resource version is
+	// not a number. A change of it alone causes no request.
+	ResourceVersion int64
+	// DeletedWith is the Helm release with which the object is deleted, see [inventory.DeletedWith].
+	DeletedWith string
 	// Fingerprint changes when anything but the status of the object changes.
 	Fingerprint uint64
 	// Health and Message are the result of the plan's checker. Objects of kinds without a health rule are current if they

@@ -100,6 +100,10 @@ func TestApplyReportsChanges(t *testing.T) {
 	if got := r.objects[1].generation; got != 7 {
 		t.Errorf("it is remembered as %d", got)
 	}
+	newer.version, newer.deletedWith = 8, "ns/r"
+	if r.apply(1, newer) {
+		t.Error("the version of a whole object alone is no news")
+	}
 	if newer.generation, newer.isVersion = 8, false; !r.apply(1, newer) {
 		t.Error("a generation is news")
 	}

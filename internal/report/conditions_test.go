@@ -52,7 +52,7 @@ func TestStyleOfMessages(t *testing.T) {
 		"north: Unreachable":                "north: Unreachable",
 		"spec.values is not valid":          "spec.values is not valid",
 		"helmops.addons is not served":      "helmops.addons is not served",
-		"clusterctl move took Cluster one":  "clusterctl move took Cluster one",
+		"clusterctl move moved Cluster one": "clusterctl move moved Cluster one",
 		"1 of 3 Clusters is up to date":     "1 of 3 Clusters is up to date",
 		"network-policy objects are absent": "Network-policy objects are absent",
 	} {

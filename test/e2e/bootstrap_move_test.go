@@ -245,12 +245,12 @@ func (s *bootstrapScenario) movesTo(target *bootstrapScenario, one *workload) {
 	system := s.inNamespace(environment.Namespace)
 	// The Event names the object that was missing first: the Cluster, or an object that belongs to the Cluster.
 	s.Expect(system.eventuallyEventText("HelmOp", stateHelmOp, corev1.EventTypeWarning, addonsv1.ObjectsMovedEvent)).To(
-		gomega.MatchRegexp("clusterctl move took .*(Cluster|LocalCluster|LocalControlPlane) " + s.namespace +
+		gomega.MatchRegexp("clusterctl move moved .*(Cluster|LocalCluster|LocalControlPlane) " + s.namespace +
 			"/one.* to another management cluster"))
 	system.child(s.helmOp(stateHelmOp), "management-cluster",
 		childCondition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason),
 		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
-			g.Expect(conditions.GetMessage(child, addonsv1.PausedCondition)).To(gomega.ContainSubstring("clusterctl move took"))
+			g.Expect(conditions.GetMessage(child, addonsv1.PausedCondition)).To(gomega.ContainSubstring("clusterctl move moved"))
 		})
 	s.expectNoCluster()
 	// The Cluster is not created even if the manager restarts with empty caches and a new state was pushed.

@@ -114,7 +114,7 @@ func testPrintedColumns(s *scenario, one *workload) {
 	kubectl("wait", "--for=condition=Ready", "--timeout="+patience.String(), "hop/table")
 	s.Expect(kubectl("get", "cluster-api")).To(gomega.ContainSubstring("helmop.addons.cluster.x-k8s.io/table"))
 	explained := strings.Join(strings.Fields(kubectl("explain", "helmop.spec.source.ref.semver")), " ")
-	s.Expect(explained).To(gomega.ContainSubstring("the highest tag in it is used"))
+	s.Expect(explained).To(gomega.ContainSubstring("HelmOp uses the highest version in the range"))
 }
 
 // fieldsOf splits the lines of a table into their columns.

@@ -200,7 +200,7 @@ func (m *stateMetric) check(schema *apiextensionsv1.JSONSchemaProps) (errs []err
 }
 
 // listed matches the values of a field in its description: the last sentence has them after a colon.
-var listed = regexp.MustCompile(`(?s): ([A-Z]\w+(?:,\s+[A-Z]\w+)*\s+or\s+[A-Z]\w+)\.`)
+var listed = regexp.MustCompile(`(?s):\s([A-Z]\w+(?:,\s+[A-Z]\w+)*\s+or\s+[A-Z]\w+)\.`)
 
 // checkStates compares the states of a state set with those of the field.
 func checkStates(field *apiextensionsv1.JSONSchemaProps, value *stateValue) []error {

@@ -14,13 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
-// maxDeletionTries bounds the attempts to delete an object that is re-created again and again.
-const maxDeletionTries = 3
+// maxDeletionTries bounds the attempts to delete an object that changes again and again after it was read.
+const maxDeletionTries = 5
 
 // Deletion defines how objects are deleted. Objects of another release are never deleted.
 type Deletion struct {
@@ -53,17 +54,7 @@ func (k *Client) DeleteAll(resources kube.ResourceList, how Deletion) (*kube.Res
 		if rediscover[kind] == nil {
 			rediscover[kind] = sync.OnceFunc(k.Clients.Conn.Kinds.Invalidate)
 		}
-		rediscoverKind := rediscover[kind]
-		observed := k.readTogether(resources[:end])
-		failed := make([]error, end)
-		var group sync.WaitGroup
-		for i, info := range resources[:end] {
-			group.Go(func() {
-				failed[i] = k.deleteObject(info, how, observed[observedKey(info.Namespace, info.Name)], rediscoverKind)
-			})
-		}
-		group.Wait()
-		for i, err := range failed {
+		for i, err := range k.deleteKind(resources[:end], how, rediscover[kind]) {
 			if err != nil {
 				errs = append(errs, fmt.Errorf("deleting %s %q: %w", kind.Kind, resources[i].Name, err))
 				continue
@@ -73,6 +64,35 @@ func (k *Client) DeleteAll(resources kube.ResourceList, how Deletion) (*kube.Res
 		resources = resources[end:]
 	}
 	return result, errs
+}
+
+// deleteKind deletes objects of one kind and returns an error, or nil, for each. It deletes each object in the version
+// in which it is known to belong to the release. It reads all other objects before it deletes them.
+func (k *Client) deleteKind(infos kube.ResourceList, how Deletion, rediscover func()) []error {
+	failed, done := make([]error, len(infos)), make([]bool, len(infos))
+	var known sync.WaitGroup
+	for i, info := range infos {
+		known.Go(func() { done[i], failed[i] = k.deleteKnown(info, how.Policy) })
+	}
+	known.Wait()
+	var unknown kube.ResourceList
+	for i, info := range infos {
+		if !done[i] {
+			unknown.Append(info)
+		}
+	}
+	observed := k.readTogether(unknown)
+	var group sync.WaitGroup
+	for i, info := range infos {
+		if done[i] {
+			continue
+		}
+		group.Go(func() {
+			failed[i] = k.deleteObject(info, how, observed[observedKey(info.Namespace, info.Name)], rediscover)
+		})
+	}
+	group.Wait()
+	return failed
 }
 
 // deleteObject deletes an object. The argument observed is the state that was just read; nil if it was not read. An
@@ -91,8 +111,9 @@ func (k *Client) deleteObject(info *resource.Info, how Deletion, observed *obser
 	return helmerr.IgnoreNotFound(err)
 }
 
-// deleteServed reads an object and deletes it by its UID, unless the object belongs to another release. The revision
-// may have failed before it created the object, and another user may have created an object of the same name since.
+// deleteServed reads an object, unless it was just read, and deletes it in the state that was read. It keeps the object
+// if it belongs to another release. The revision may have failed before it created the object, and another user may
+// have created an object of the same name since.
 func (k *Client) deleteServed(info *resource.Info, how Deletion, observed *observedState) error {
 	for try := 1; ; try++ {
 		if observed == nil {
@@ -101,21 +122,41 @@ func (k *Client) deleteServed(info *resource.Info, how Deletion, observed *obser
 				return err
 			}
 		}
-		if other := k.Owner.other(observed.annotations); other != "" {
-			k.Log("not deleting %s %q: it belongs to release %s", info.Mapping.GroupVersionKind.Kind, info.Name, other)
+		if why := k.whyKept(observed.annotations); why != "" {
+			k.Log("not deleting %s %q: %s", info.Mapping.GroupVersionKind.Kind, info.Name, why)
 			return nil
 		}
 		if how.obeysKeepPolicy && observed.annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
 			return nil
 		}
-		options := &metav1.DeleteOptions{PropagationPolicy: &how.Policy,
-			Preconditions: metav1.NewUIDPreconditions(string(observed.uid))}
-		_, err := resource.NewHelper(info.Client, info.Mapping).DeleteWithOptions(info.Namespace, info.Name, options)
+		err := deleteIn(info, how.Policy, observed.uid, observed.version)
 		if !apierrors.IsConflict(err) || try == maxDeletionTries {
 			return err
 		}
 		observed = nil
 	}
+}
+
+// whyKept returns why an object with the annotations does not belong to the release and stays; empty if it is deleted.
+func (k *Client) whyKept(annotations map[string]string) string {
+	if other := k.Owner.other(annotations); other != "" {
+		return "it belongs to release " + other
+	}
+	if k.OnlyOwned && !k.Owner.owns(annotations) {
+		return "no revision of the release worked, and the object lacks the annotations of the release"
+	}
+	return ""
+}
+
+// deleteIn deletes an object if it still has the UID and the resource version.
+func deleteIn(info *resource.Info, policy metav1.DeletionPropagation, uid types.UID, version string) error {
+	only := &metav1.Preconditions{UID: &uid}
+	if version != "" {
+		only.ResourceVersion = &version
+	}
+	_, err := resource.NewHelper(info.Client, info.Mapping).DeleteWithOptions(info.Namespace, info.Name,
+		&metav1.DeleteOptions{PropagationPolicy: &policy, Preconditions: only})
+	return err
 }
 
 // rebuild returns the object in a version that the cluster serves; an empty list if the cluster does not serve its

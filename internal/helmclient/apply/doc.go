@@ -5,7 +5,7 @@
 //
 // It does the following in addition to Helm's own client:
 //
-//   - It does not delete objects that belong to another release (ownership.go).
+//   - It does not delete objects that belong to another release (ownership.go, versions.go).
 //   - It creates the namespace right before the first record (namespace.go).
 //   - With the option force, it replaces objects that the cluster refuses to change (force.go).
 //   - It ends an action whose record no longer exists (stop.go).

@@ -51,6 +51,10 @@ type Client struct {
 	Progress func(string)
 	// Stop ends waits when it is done; nil if nothing ends them.
 	Stop context.Context
+	// OnlyOwned means that objects without the annotations of the release are never deleted.
+	OnlyOwned bool
+	// Known has versions of objects that belonged to the release; nil if none is known.
+	Known Versions
 	// Recorded returns an error if the record of the action no longer exists; nil if there is no such check.
 	Recorded func() error
 
@@ -58,6 +62,8 @@ type Client struct {
 	deletions []error
 	// applied holds the objects of the manifest that were applied, with their generations after that.
 	applied map[inventory.Ref]model.Generation
+	// versions holds the versions of these objects.
+	versions Versions
 }
 
 // NewClient returns a client of the objects in a namespace. ctx bounds all its requests; log receives Helm's log lines.
@@ -69,6 +75,7 @@ func NewClient(ctx context.Context, clients *connections.Getter, namespace strin
 		Seen:     &RecordedManifests{},
 		Progress: func(string) {},
 		applied:  map[inventory.Ref]model.Generation{},
+		versions: Versions{},
 	}
 }
 
@@ -111,7 +118,7 @@ func (k *Client) Create(resources kube.ResourceList) (*kube.Result, error) {
 		k.Progress("creating " + plural.Count(len(resources), "object", "objects"))
 	}
 	result, err := k.Client.Create(resources)
-	k.noteApplied(result)
+	k.noteApplied(result, err == nil)
 	return result, helmerr.Explain(err)
 }
 
@@ -140,7 +147,7 @@ func (k *Client) apply(original, target kube.ResourceList,
 ) (*kube.Result, error) {
 	k.Progress("applying " + plural.Count(len(target), "object", "objects"))
 	result, err := update(original.Intersect(target), target)
-	k.noteApplied(result)
+	k.noteApplied(result, err == nil)
 	if err != nil {
 		return result, helmerr.Explain(err)
 	}
@@ -240,8 +247,9 @@ func (k *Client) remaining(timeout time.Duration) time.Duration {
 }
 
 // noteApplied stores which objects of the manifest were applied, and their generations in the responses of the API
-// server.
-func (k *Client) noteApplied(result *kube.Result) {
+// server. If all succeeded, it also stores their versions. After a failure, an object may still be the one of the
+// manifest, with a version that the author of the chart wrote.
+func (k *Client) noteApplied(result *kube.Result, allSucceeded bool) {
 	if result == nil {
 		return
 	}
@@ -254,7 +262,11 @@ func (k *Client) noteApplied(result *kube.Result) {
 				continue
 			}
 			number, isVersion := inventory.NumberOf(object)
-			k.applied[refOf(info)] = model.Generation{UID: object.GetUID(), Number: number, IsVersion: isVersion}
+			ref := refOf(info)
+			k.applied[ref] = model.Generation{UID: object.GetUID(), Number: number, IsVersion: isVersion}
+			if allSucceeded {
+				k.noteVersion(ref, object, !isVersion)
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ package apply
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/kube"
@@ -57,6 +58,23 @@ func UncheckedRevisions(history []*release.Release, decision decide.Decision) []
 		}
 	}
 	return found
+}
+
+// NeverWorked reports whether HelmOp created all revisions of a history and none of them ever worked. Then HelmOp
+// created each object of the release, with the annotations of Helm, and objects without them belong to others.
+func NeverWorked(history []*release.Release) bool {
+	for _, record := range history {
+		if record.Info == nil || record.Labels[model.LabelRevision] != strconv.Itoa(record.Version) {
+			return false
+		}
+		switch status := record.Info.Status; {
+		case status == release.StatusFailed, status.IsPending():
+		case status == release.StatusUninstalling && record.Labels[model.LabelNeverWorked] == "true":
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // DigestsIn returns all digests of a revision as one text.

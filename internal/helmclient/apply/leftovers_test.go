@@ -5,6 +5,7 @@ package apply
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -59,5 +60,39 @@ func TestUncheckedRevisions(t *testing.T) {
 				t.Errorf("suspects %v, want %s", got, test.want)
 			}
 		})
+	}
+}
+
+// TestNeverWorked checks after which histories HelmOp deletes only objects with the annotations of the release.
+func TestNeverWorked(t *testing.T) {
+	t.Parallel()
+	record := func(version int, status release.Status, labels map[string]string) *release.Release {
+		return &release.Release{Version: version, Info: &release.Info{Status: status}, Labels: labels}
+	}
+	own := func(version int, status release.Status) *release.Release {
+		return record(version, status, map[string]string{model.LabelRevision: strconv.Itoa(version)})
+	}
+	for name, test := range map[string]struct {
+		history []*release.Release
+		want    bool
+	}{
+		"failed":              {[]*release.Release{own(1, release.StatusFailed)}, true},
+		"interrupted":         {[]*release.Release{own(1, release.StatusPendingInstall)}, true},
+		"failed again":        {[]*release.Release{own(1, release.StatusFailed), own(2, release.StatusFailed)}, true},
+		"deployed":            {[]*release.Release{own(1, release.StatusDeployed)}, false},
+		"worked before":       {[]*release.Release{own(1, release.StatusSuperseded), own(2, release.StatusFailed)}, false},
+		"uninstalled before":  {[]*release.Release{own(1, release.StatusUninstalled), own(2, release.StatusFailed)}, false},
+		"of the helm command": {[]*release.Release{record(1, release.StatusFailed, nil)}, false},
+		"after a revision of the helm command": {[]*release.Release{record(1, release.StatusFailed, nil),
+			own(2, release.StatusFailed)}, false},
+		"with copied labels": {[]*release.Release{own(1, release.StatusFailed), record(2, release.StatusFailed,
+			map[string]string{model.LabelRevision: "1"})}, false},
+		"being uninstalled": {[]*release.Release{own(1, release.StatusUninstalling)}, false},
+		"being uninstalled, never worked": {[]*release.Release{record(1, release.StatusUninstalling,
+			map[string]string{model.LabelRevision: "1", model.LabelNeverWorked: "true"})}, true},
+	} {
+		if got := NeverWorked(test.history); got != test.want {
+			t.Errorf("%s: %t, want %t", name, got, test.want)
+		}
 	}
 }

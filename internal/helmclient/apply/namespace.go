@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,9 +23,9 @@ import (
 )
 
 // Namespacer creates the namespace of a release right before its record is created. At that time, the chart is rendered
-// and Helm has found no conflicting object. So a chart that cannot be installed leaves no namespace behind. The search
-// for conflicts, or the rejected record, shows whether the namespace is missing. So an existing namespace needs no
-// request.
+// and Helm has found no conflicting object. So a chart that cannot be installed leaves no namespace behind. An existing
+// namespace needs no request of its own: the search for conflicts, the creation in a first installation (see
+// AssumeMissing) or the rejected record shows whether the namespace is missing.
 type Namespacer struct {
 	Ctx     context.Context
 	Clients *connections.Getter
@@ -39,6 +40,25 @@ type Namespacer struct {
 	Labels, Annotations map[string]string
 	// done means that labels and annotations are set.
 	done bool
+	// assumed means that the namespace is assumed to be missing, see AssumeMissing.
+	assumed bool
+}
+
+// ErrNamespaceExists means that a namespace that was assumed to be missing may exist. No record was created.
+var ErrNamespaceExists = errors.New("the namespace may exist already")
+
+// AssumeMissing makes the search for conflicting objects assume that the namespace is missing, unless it is known to
+// exist. Objects in a missing namespace need no search. The creation of the namespace, right before the record, proves
+// the assumption. If it fails, the error of the record is ErrNamespaceExists, and the caller repeats the action.
+func (n *Namespacer) AssumeMissing() {
+	if n == nil || n.Name == "" || !n.Create || n.Impersonated || len(n.Labels)+len(n.Annotations) > 0 {
+		return
+	}
+	if n.Name == metav1.NamespaceDefault || strings.HasPrefix(n.Name, "kube-") {
+		// Each cluster has these namespaces.
+		return
+	}
+	n.assumed = n.Clients.AssumeMissing(n.Name)
 }
 
 // Check returns an error if the namespace is missing and must not be created. It sends a request. Call it before a
@@ -86,15 +106,27 @@ func (n *Namespacer) Around(makeRecord func() error) error {
 // EnsureKnownMissing creates the namespace if Create is set and the action has just observed that the namespace is
 // missing. Otherwise, the cluster would first reject the record.
 func (n *Namespacer) EnsureKnownMissing() error {
-	if n.Name == "" || !n.Create || !n.Clients.IsMissing(n.Name) {
+	if n.Name == "" || !n.Create || !n.assumed && !n.Clients.IsMissing(n.Name) {
 		return nil
 	}
 	return n.ensure()
 }
 
-// ensure creates the namespace unless it exists.
+// ensure creates the namespace unless it exists. It returns ErrNamespaceExists if the namespace was assumed to be
+// missing and the cluster refuses to create it.
 func (n *Namespacer) ensure() error {
-	if err := n.make(); err != nil && !apierrors.IsAlreadyExists(err) {
+	err := n.make()
+	if n.assumed {
+		n.assumed = false
+		if apierrors.IsAlreadyExists(err) || apierrors.IsForbidden(err) {
+			// The next action in this namespace does not assume again that it is missing.
+			n.Clients.Conn.Namespaces.Add(n.Name)
+		}
+		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+			return ErrNamespaceExists
+		}
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return n.explain(fmt.Errorf("creating the namespace %q: %w", n.Name, err))
 	}
 	return nil

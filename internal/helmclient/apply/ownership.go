@@ -17,12 +17,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 // Helm's own labels and annotations on the objects of a release.
 const (
-	HelmReleaseName      = "meta.helm.sh/release-name"
-	helmReleaseNamespace = "meta.helm.sh/release-namespace"
+	HelmReleaseName      = inventory.HelmReleaseName
+	helmReleaseNamespace = inventory.HelmReleaseNamespace
 	helmManagedBy        = "app.kubernetes.io/managed-by"
 	managedByHelm        = "Helm"
 )
@@ -39,6 +40,9 @@ const (
 
 // ReleaseName identifies a release within a cluster. The zero value is for actions without a release.
 type ReleaseName struct{ Name, Namespace string }
+
+// String returns the release as namespace/name.
+func (r ReleaseName) String() string { return r.Namespace + "/" + r.Name }
 
 // owns reports whether annotations name this release.
 func (r ReleaseName) owns(annotations map[string]string) bool {
@@ -57,14 +61,16 @@ func (r ReleaseName) other(annotations map[string]string) string {
 
 // observedState is the state of an object in the cluster.
 type observedState struct {
-	uid         types.UID
+	uid types.UID
+	// version is the resource version.
+	version     string
 	annotations map[string]string
 	// isLabelled means that the object has the label of Helm.
 	isLabelled bool
 }
 
 func stateOf(object *metav1.PartialObjectMetadata) *observedState {
-	return &observedState{uid: object.UID, annotations: object.Annotations,
+	return &observedState{uid: object.UID, version: object.ResourceVersion, annotations: object.Annotations,
 		isLabelled: object.Labels[helmManagedBy] == managedByHelm}
 }
 

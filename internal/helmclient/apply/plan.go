@@ -371,7 +371,7 @@ func (p *Planner) deletion(info *resource.Info) (*model.Change, error) {
 			return nil, err
 		}
 		annotations := (&unstructured.Unstructured{Object: change.Before}).GetAnnotations()
-		if p.Owner.other(annotations) != "" || annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+		if p.whyKept(annotations) != "" || annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
 			return nil, nil
 		}
 		// A deletion without a body, so that the transport can make it a dry run.

@@ -39,6 +39,13 @@ func (g *Getter) IsMissing(namespace string) bool {
 	return ok && reads.isMissing(namespace)
 }
 
+// AssumeMissing makes the action's reads of objects in a namespace return that the objects do not exist, until the
+// action creates the namespace. It returns false, and does nothing, if the namespace is known to exist.
+func (g *Getter) AssumeMissing(namespace string) bool {
+	reads, ok := g.Config.Transport.(*readCache)
+	return ok && reads.assumeMissing(namespace)
+}
+
 // ToRESTConfig implements resource.RESTClientGetter.
 func (g *Getter) ToRESTConfig() (*rest.Config, error) {
 	config := *g.Config

@@ -32,7 +32,8 @@ const (
 )
 
 // readCache avoids repeated reads within an action. For a GET of a single object, it returns a cached response that is
-// younger than readTTL. It returns that the object does not exist if the namespace was just observed to be missing.
+// younger than readTTL. It returns that the object does not exist if the namespace was just observed to be missing, or
+// is assumed to be missing.
 //
 // The cache adds no new race: even without it, Helm computes patches from an object that may have changed since it was
 // read. Each write of the action drops the responses for the written path, for paths above and below it, and responses
@@ -53,6 +54,8 @@ type readCache struct {
 	existing *records.NameSet
 	// missing holds when namespaces were observed to be missing.
 	missing map[string]time.Time
+	// assumed is a namespace that is assumed to be missing; empty if there is none.
+	assumed string
 }
 
 // cachedRead is a response of the cluster to a read.
@@ -161,16 +164,32 @@ func (c *readCache) drop(path string) {
 	if namespaces := c.root + "/api/v1/namespaces/"; strings.HasPrefix(written, namespaces) ||
 		strings.HasPrefix(namespaces, written) {
 		clear(c.missing)
+		c.assumed = ""
 	}
 }
 
-// isMissing reports whether the namespace was just observed to be missing.
+// assumeMissing makes all reads of objects in a namespace return that the objects do not exist, until the next write to
+// a namespace or its objects. It returns false, and does nothing, if the namespace is known to exist.
+func (c *readCache) assumeMissing(namespace string) bool {
+	if c.existing.Has(namespace) {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.assumed = namespace
+	return true
+}
+
+// isMissing reports whether the namespace was just observed to be missing, or is assumed to be missing.
 func (c *readCache) isMissing(namespace string) bool {
 	if namespace == "" {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.assumed == namespace {
+		return true
+	}
 	return c.now().Sub(c.missing[namespace]) < readTTL
 }
 

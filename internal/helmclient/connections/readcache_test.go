@@ -225,3 +225,32 @@ func TestReadCacheMissingNamespace(t *testing.T) {
 		t.Errorf("three objects in an existing namespace need %d requests", n)
 	}
 }
+
+// TestReadCacheAssumesMissingNamespace checks that objects in a namespace count as missing until the action writes a
+// namespace, and that this is never so for a namespace that is known to exist.
+func TestReadCacheAssumesMissingNamespace(t *testing.T) {
+	t.Parallel()
+	s := newCachedServer(t)
+	if !s.cache.assumeMissing("a") {
+		t.Error("an unknown namespace cannot be assumed to be missing")
+	}
+	for _, path := range []string{cachedObject, otherObject} {
+		if status, _ := s.do(http.MethodGet, path); status != http.StatusNotFound {
+			t.Errorf("%s: %d", path, status)
+		}
+	}
+	if n := s.served.Load(); n != 0 {
+		t.Errorf("%d requests were sent", n)
+	}
+	if status, _ := s.do(http.MethodGet, "/api/v1/namespaces/b/configmaps/c"); status != http.StatusOK {
+		t.Errorf("an object in another namespace: %d", status)
+	}
+	s.do(http.MethodPost, "/api/v1/namespaces")
+	if status, _ := s.do(http.MethodGet, cachedObject); status != http.StatusOK {
+		t.Errorf("after a write: %d", status)
+	}
+	s.cache.existing.Add("a")
+	if s.cache.assumeMissing("a") {
+		t.Error("a namespace that exists is assumed to be missing")
+	}
+}

@@ -66,6 +66,9 @@ const (
 	// LabelUninstalling is "true" on the record of a release that this engine uninstalls; absent if the helm command
 	// uninstalls the release.
 	LabelUninstalling = LabelPrefix + "uninstalling"
+	// LabelNeverWorked is "true" on a record that is being uninstalled if no revision of the release ever worked; absent
+	// on other records.
+	LabelNeverWorked = LabelPrefix + "never-worked"
 	// LabelDeadline holds the latest end of the action that created or changed the record, in seconds since 1970. It
 	// includes a margin to record the outcome. It is absent on records without a running action.
 	LabelDeadline = LabelPrefix + "deadline"

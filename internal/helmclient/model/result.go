@@ -17,3 +17,12 @@ type Generation struct {
 	// IsVersion means that Number is the resource version.
 	IsVersion bool
 }
+
+// ObjectVersion is a version of an object that belonged to a release and did not have the policy to keep it. Nothing
+// changes this fact, so it does not expire. If the object changed since, a request with the version as its precondition
+// fails.
+type ObjectVersion struct {
+	UID types.UID
+	// Number is the resource version; it is positive.
+	Number int64
+}

@@ -69,7 +69,7 @@ type Store struct {
 	codec     *Codec
 	// namespaces holds the namespaces that are known to exist. The Store adds its own after it created a record.
 	namespaces *NameSet
-	// beforeCreate is called right before a record is created, after the size of the record was checked.
+	// beforeCreate is called before a record or its payload is created, after the size of the record was checked.
 	beforeCreate func() error
 	// observed returns the metadata of a release's records if they were observed a moment ago.
 	observed func(name string) ([]metav1.PartialObjectMetadata, bool)
@@ -109,7 +109,7 @@ type StoreOptions struct {
 	Names *NameSet
 	// Observed returns the metadata of the records of a release if they were read a moment ago.
 	Observed func(release string) ([]metav1.PartialObjectMetadata, bool)
-	// BeforeCreate is called before a record is created; nil if there is nothing to do.
+	// BeforeCreate is called before a record or its payload is created; nil if there is nothing to do.
 	BeforeCreate func() error
 }
 

@@ -25,14 +25,11 @@ func (s *Store) Create(key string, rls *release.Release) error {
 	if err := s.Overtaken(); err != nil {
 		return err
 	}
-	secret, record, err := s.newSecret(key, rls, "createdAt")
+	secret, record, err := s.newSecret(key, rls, "createdAt", s.beforeCreate)
 	if err != nil {
 		return err
 	}
 	defer s.forget()
-	if err := s.beforeCreate(); err != nil {
-		return err
-	}
 	version, err := write(s.client.Post().Namespace(s.namespace).Resource("secrets").Body(secret))
 	if err == nil {
 		s.noteState(key, stateOf(secret, version))
@@ -165,7 +162,7 @@ func (s *Store) Replace(key string, rls *release.Release) error {
 	if err != nil {
 		return err
 	}
-	secret, record, err := s.newSecret(key, rls, "modifiedAt")
+	secret, record, err := s.newSecret(key, rls, "modifiedAt", func() error { return nil })
 	if err != nil {
 		return err
 	}
@@ -263,19 +260,25 @@ func (s *Store) forget() {
 	clear(s.read)
 }
 
-// newSecret returns the Secret for a new record. If the record must be split, it first puts the payload.
-func (s *Store) newSecret(key string, rls *release.Release, timeLabel string) (*corev1.Secret, *splitRecord, error) {
+// newSecret returns the Secret for a new record. If the record must be split, it first puts the payload. It calls
+// beforeWrite after all checks of the size and before it puts the payload.
+func (s *Store) newSecret(key string, rls *release.Release, timeLabel string,
+	beforeWrite func() error,
+) (*corev1.Secret, *splitRecord, error) {
 	packed, err := s.Pack(rls)
 	if err != nil {
 		return nil, nil, errEncode(key, err)
 	}
 	if !s.storage.Splits(len(packed)) {
-		return recordSecret(key, rls, timeLabel, encodeBase64(packed)), nil, nil
+		return recordSecret(key, rls, timeLabel, encodeBase64(packed)), nil, beforeWrite()
 	}
 	if err := CheckSize(len(packed), s.storage); err != nil {
 		return nil, nil, err
 	}
 	if err := s.Hold(len(packed)); err != nil {
+		return nil, nil, err
+	}
+	if err := beforeWrite(); err != nil {
 		return nil, nil, err
 	}
 	record, err := s.keepPayload(rls, packed)

@@ -1,0 +1,133 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"errors"
+	"hash/maphash"
+	"maps"
+	"strconv"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+// versionBytes is about the memory of one version, in bytes.
+const versionBytes = 160
+
+// Versions holds versions of the objects of one release, by the digests of their references. If two objects had the
+// same digest, the precondition of a request would fail.
+type Versions map[uint64]model.ObjectVersion
+
+// Add adds the version of an object. It replaces the previous version, even if the number of the previous version is
+// higher: after a restore of the cluster, numbers begin again at a lower one.
+func (v Versions) Add(ref inventory.Ref, version model.ObjectVersion) {
+	if version.UID != "" && version.Number > 0 {
+		v[versionKey(ref)] = version
+	}
+}
+
+// versionSeed is the seed of the digests.
+var versionSeed = maphash.MakeSeed()
+
+func versionKey(ref inventory.Ref) uint64 { return maphash.Comparable(versionSeed, ref) }
+
+// versionsKey identifies a release of a cluster.
+type versionsKey struct {
+	cluster string
+	release ReleaseName
+}
+
+// VersionCache holds the last known versions of the objects of releases. When it is full, it drops the least recently
+// used releases. It is safe for concurrent use.
+type VersionCache struct {
+	mu      sync.Mutex
+	entries *bytelru.Cache[versionsKey, Versions]
+	// forgets counts the calls of Forget.
+	forgets int
+}
+
+// Since identifies a point in time in the life of a VersionCache.
+type Since struct{ forgets int }
+
+// NewVersionCache returns an empty cache; limit is its size in bytes.
+func NewVersionCache(limit int64) *VersionCache {
+	return &VersionCache{entries: bytelru.New[versionsKey, Versions](limit)}
+}
+
+// Get returns the versions of the objects of a release, and the present for a later Add. The caller must not change
+// the versions.
+func (c *VersionCache) Get(cluster string, release ReleaseName) (Versions, Since) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, _ := c.entries.Get(versionsKey{cluster: cluster, release: release})
+	return known, Since{forgets: c.forgets}
+}
+
+// Add adds versions of objects of a release that were seen since a call of Get. They replace the previous versions of
+// these objects. If a cluster was forgotten since, Add does nothing: the action may belong to the forgotten cluster.
+func (c *VersionCache) Add(cluster string, release ReleaseName, seen Versions, since Since) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(seen) == 0 || since.forgets != c.forgets {
+		return
+	}
+	key := versionsKey{cluster: cluster, release: release}
+	all := Versions{}
+	known, _ := c.entries.Get(key)
+	maps.Copy(all, known)
+	maps.Copy(all, seen)
+	c.entries.Put(key, all, int64(len(all)*versionBytes))
+}
+
+// Remove drops the versions of a release.
+func (c *VersionCache) Remove(cluster string, release ReleaseName) {
+	c.entries.Remove(versionsKey{cluster: cluster, release: release})
+}
+
+// Forget drops the versions of all releases of a cluster.
+func (c *VersionCache) Forget(cluster string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forgets++
+	c.entries.RemoveIf(func(key versionsKey) bool { return key.cluster == cluster })
+}
+
+// noteVersion stores the version of an object that was applied. It ignores kinds with a generation: controllers write
+// the status of their objects all the time, and each write changes the resource version.
+func (k *Client) noteVersion(ref inventory.Ref, object metav1.Object, hasGeneration bool) {
+	if !hasGeneration && inventory.DeletedWith(object) == k.Owner.String() {
+		k.versions.Add(ref, model.ObjectVersion{UID: object.GetUID(), Number: inventory.ResourceVersionOf(object)})
+	}
+}
+
+// AppliedVersions returns the versions of the objects that this action applied.
+func (k *Client) AppliedVersions() Versions {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return maps.Clone(k.versions)
+}
+
+// deleteKnown deletes an object in its known version without reading it. It returns done if the object is gone, or if
+// the request failed without a response. Otherwise, for example if no version is known or the object has changed, the
+// caller must read the object. The API server checks permissions before versions, so a forbidden deletion may be one of
+// an object that is gone or belongs to another release.
+func (k *Client) deleteKnown(info *resource.Info, policy metav1.DeletionPropagation) (done bool, err error) {
+	known, ok := k.Known[versionKey(refOf(info))]
+	if !ok {
+		return false, nil
+	}
+	err = deleteIn(info, policy, known.UID, strconv.FormatInt(known.Number, 10))
+	if apierrors.IsNotFound(err) && !isUnserved(err) {
+		return true, nil
+	}
+	status := apierrors.APIStatus(nil)
+	return !errors.As(err, &status), err
+}

@@ -1,0 +1,104 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+// versionOf returns the versions of one object.
+func versionOf(uid types.UID, number int64) Versions {
+	versions := Versions{}
+	versions.Add(inventory.Ref{Kind: "ConfigMap", Name: "a"}, model.ObjectVersion{UID: uid, Number: number})
+	return versions
+}
+
+// TestLastVersionWins checks that the version that was seen last replaces the previous version, whatever its number.
+func TestLastVersionWins(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		uid     types.UID
+		number  int64
+		ignored bool
+	}{
+		"newer":             {uid: "u", number: 8},
+		"other UID, lower":  {uid: "other", number: 3},
+		"same UID, lower":   {uid: "u", number: 3},
+		"without a UID":     {number: 9, ignored: true},
+		"without a version": {uid: "u", ignored: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := model.ObjectVersion{UID: test.uid, Number: test.number}
+			if test.ignored {
+				want = model.ObjectVersion{UID: "u", Number: 7}
+			}
+			ref := inventory.Ref{Kind: "ConfigMap", Name: "a"}
+			versions := versionOf("u", 7)
+			versions.Add(ref, model.ObjectVersion{UID: test.uid, Number: test.number})
+			if got := versions[versionKey(ref)]; got != want {
+				t.Errorf("the version is %v, want %v", got, want)
+			}
+			cache, release := NewVersionCache(1<<20), ReleaseName{Name: "r", Namespace: "ns"}
+			_, now := cache.Get("c", release)
+			cache.Add("c", release, versionOf("u", 7), now)
+			cache.Add("c", release, versionOf(test.uid, test.number), now)
+			if known, _ := cache.Get("c", release); known[versionKey(ref)] != want {
+				t.Errorf("the cached version is %v, want %v", known, want)
+			}
+		})
+	}
+}
+
+// TestVersionCacheForgets checks that a forgotten cluster has no versions, even if an action of it ends later, and that
+// removed releases have none.
+func TestVersionCacheForgets(t *testing.T) {
+	t.Parallel()
+	cache, release := NewVersionCache(1<<20), ReleaseName{Name: "r", Namespace: "ns"}
+	_, begin := cache.Get("c", release)
+	cache.Add("c", release, versionOf("u", 7), begin)
+	cache.Add("other", release, versionOf("u", 7), begin)
+	cache.Forget("c")
+	cache.Add("c", release, versionOf("u", 8), begin)
+	if known, _ := cache.Get("c", release); len(known) > 0 {
+		t.Errorf("the forgotten cluster has %v", known)
+	}
+	if known, _ := cache.Get("other", release); len(known) != 1 {
+		t.Errorf("another cluster has %v", known)
+	}
+	_, begin = cache.Get("c", release)
+	cache.Add("c", release, versionOf("u", 9), begin)
+	if known, _ := cache.Get("c", release); len(known) != 1 {
+		t.Errorf("the cluster of the same name has %v", known)
+	}
+	cache.Remove("c", release)
+	if known, _ := cache.Get("c", release); len(known) > 0 {
+		t.Errorf("the removed release has %v", known)
+	}
+}
+
+// TestVersionCacheIsBounded checks that a full cache drops the releases that were used least recently.
+func TestVersionCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	cache := NewVersionCache(2 * (versionBytes + bytelru.Overhead))
+	for i := range 3 {
+		release := ReleaseName{Name: fmt.Sprint(i), Namespace: "ns"}
+		_, now := cache.Get("c", release)
+		cache.Add("c", release, versionOf("u", 7), now)
+		cache.Get("c", ReleaseName{Name: "0", Namespace: "ns"})
+	}
+	for i, want := range []bool{true, false, true} {
+		known, _ := cache.Get("c", ReleaseName{Name: fmt.Sprint(i), Namespace: "ns"})
+		if (len(known) > 0) != want {
+			t.Errorf("release %d has %v", i, known)
+		}
+	}
+}

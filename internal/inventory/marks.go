@@ -1,0 +1,27 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// The annotations of Helm on the objects of a release.
+const (
+	// HelmReleaseName and HelmReleaseNamespace name the release.
+	HelmReleaseName      = "meta.helm.sh/release-name"
+	HelmReleaseNamespace = "meta.helm.sh/release-namespace"
+	// helmResourcePolicy says whether Helm deletes the object.
+	helmResourcePolicy = "helm.sh/resource-policy"
+	keepPolicy         = "keep"
+)
+
+// DeletedWith returns the Helm release with which an object is deleted, as namespace/name: the release in its
+// annotations. It is empty if they name no release, or if a policy protects the object.
+func DeletedWith(obj metav1.Object) string {
+	annotations := obj.GetAnnotations()
+	name, namespace := annotations[HelmReleaseName], annotations[HelmReleaseNamespace]
+	if name == "" || namespace == "" || annotations[helmResourcePolicy] == keepPolicy {
+		return ""
+	}
+	return namespace + "/" + name
+}
