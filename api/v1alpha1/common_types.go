@@ -63,7 +63,8 @@ const (
 	// DeletionHoldAnnotation on a Cluster under deletion holds the deletion until releases are uninstalled, see
 	// spec.beforeClusterDelete. The value is the start of the hold in RFC 3339, "over", or "paused" while the paused
 	// annotation of a user pauses the Cluster. While HelmOp holds the deletion, HelmOp sets spec.paused of the Cluster.
-	// With the Runtime Extension of HelmOp, Cluster API waits without the pause.
+	// With the Runtime Extension of HelmOp, Cluster API waits without the pause: the time is followed by "unpaused", and
+	// the value is "stopped" while a user pauses the Cluster.
 	DeletionHoldAnnotation = "addons.cluster.x-k8s.io/deletion-hold"
 
 	// CheckUpgradeAnnotation on a Cluster requests a check of all its releases for an upgrade of Kubernetes. Its value is

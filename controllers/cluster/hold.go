@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -38,7 +37,7 @@ func (r *Reconciler) beginHold(ctx context.Context, scope *lifeScope, releases i
 			// Another program paused the Cluster: the hold must not begin before the pause ends.
 			return false, nil
 		}
-		setAnnotation(object, addonsv1.DeletionHoldAnnotation, r.now().UTC().Format(time.RFC3339))
+		setAnnotation(object, addonsv1.DeletionHoldAnnotation, apiutil.DeletionHoldSince(r.now(), pauses))
 		if !pauses {
 			return true, nil
 		}

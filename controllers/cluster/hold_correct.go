@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,12 +20,16 @@ import (
 
 // nextHold returns the corrected value of the annotation of a deletion hold, and an Event message that says why. Both
 // are empty if the annotation needs no correction. If a user pauses the Cluster during its hold with the paused
-// annotation, the hold is paused: spec.paused stays, because it does not show who set it. When the user ends the
-// pause, the hold begins again with its full time.
+// annotation, the hold is paused. If the hold is one with a pause, spec.paused stays, because it does not show who set
+// it. When the user ends the pause, the hold begins again with its full time.
 func nextHold(cluster *clusterv1.Cluster, now time.Time) (value, why string) {
-	hold, begins := apiutil.HoldOf(cluster), now.UTC().Format(time.RFC3339)
-	isOurs := ptr.Deref(cluster.Spec.Paused, false)
+	hold, begins := apiutil.HoldOf(cluster), apiutil.DeletionHoldSince(now, true)
+	isOurs := apiutil.HasPauseOfHold(cluster)
+	isStopped := cluster.Annotations[addonsv1.DeletionHoldAnnotation] == apiutil.DeletionHoldStopped
 	switch hasPaused := annotations.HasPaused(cluster); {
+	case hold.Paused && hold.Unpaused && !isStopped:
+		return apiutil.DeletionHoldStopped, "A user paused the Cluster: its deletion, and the uninstallations before it, " +
+			"continue when the pause ends"
 	case hold.IsOn() && hasPaused:
 		return apiutil.DeletionHoldPaused,
 			fmt.Sprintf("The Cluster has the annotation %s: its deletion, and the uninstallations before it, continue when"+
@@ -36,9 +39,9 @@ func nextHold(cluster *clusterv1.Cluster, now time.Time) (value, why string) {
 			fmt.Sprintf("The annotation %s was removed: the releases are uninstalled, and then the deletion of the Cluster"+
 				" continues", clusterv1.PausedAnnotation)
 	case hold.IsOn() && clusterlife.IsAhead(hold.Since, now):
-		// HelmOp set the pause, so the time is of HelmOp, too. Without a correction, the hold would last until that time.
-		return begins, fmt.Sprintf("The annotation %s had a time in the future: the hold of the deletion of the Cluster "+
-			"begins now", addonsv1.DeletionHoldAnnotation)
+		// The time is of HelmOp. Without a correction, the hold would last until that time.
+		return apiutil.DeletionHoldSince(now, !hold.Unpaused), fmt.Sprintf("The annotation %s had a time in the future: "+
+			"the hold of the deletion of the Cluster begins now", addonsv1.DeletionHoldAnnotation)
 	case hold.Malformed && !hasPaused && isOurs:
 		return begins,
 			fmt.Sprintf("The annotation %s had a value that is not a time: the hold of the deletion of the Cluster begins now",
@@ -81,9 +84,7 @@ const restoredHoldKept = 10 * time.Minute
 // isRestoredHold reports whether a Cluster that is not being deleted is paused by a hold of its deletion. Such a
 // Cluster was restored from a backup that was made during the hold.
 func isRestoredHold(cluster *clusterv1.Cluster) bool {
-	value, held := cluster.Annotations[addonsv1.DeletionHoldAnnotation]
-	return held && value != apiutil.DeletionHoldOver && cluster.DeletionTimestamp.IsZero() &&
-		ptr.Deref(cluster.Spec.Paused, false)
+	return cluster.DeletionTimestamp.IsZero() && apiutil.HasPauseOfHold(cluster)
 }
 
 // endRestoredHold ends the pause of a restored Cluster. No other controller ends this pause.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -33,17 +32,22 @@ func (r *Reconciler) waitsForExtension(cluster *clusterv1.Cluster) bool {
 		deleting.Reason == clusterv1.ClusterNotDeletingReason
 }
 
-// pauseUnlessWaiting pauses a Cluster whose deletion is held, if Cluster API does not wait for the Runtime Extension.
+// pauseUnlessWaiting pauses a Cluster whose deletion is held without a pause, if Cluster API does not wait for the
+// Runtime Extension.
 func (r *Reconciler) pauseUnlessWaiting(ctx context.Context, scope *lifeScope) error {
-	begunWithoutPause := r.extension && scope.cluster.Spec.Topology.IsDefined()
-	if !begunWithoutPause || ptr.Deref(scope.cluster.Spec.Paused, false) || r.waitsForExtension(scope.cluster) {
+	if !apiutil.HoldOf(scope.cluster).Unpaused || r.waitsForExtension(scope.cluster) {
 		return nil
 	}
 	changed, err := r.changeHold(ctx, scope, func(object *unstructured.Unstructured) (bool, error) {
 		cluster, err := apiutil.TypedCluster(object)
-		if err != nil || !apiutil.HoldOf(cluster).IsOn() || ptr.Deref(cluster.Spec.Paused, false) {
+		if err != nil {
 			return false, err
 		}
+		hold := apiutil.HoldOf(cluster)
+		if !hold.IsOn() || !hold.Unpaused {
+			return false, nil
+		}
+		setAnnotation(object, addonsv1.DeletionHoldAnnotation, apiutil.DeletionHoldSince(hold.Since, true))
 		return true, unstructured.SetNestedField(object.Object, true, "spec", "paused")
 	})
 	if err != nil {
@@ -51,8 +55,9 @@ func (r *Reconciler) pauseUnlessWaiting(ctx context.Context, scope *lifeScope) e
 	}
 	if changed {
 		r.eventAt(scope, nil, eventType(true), addonsv1.ClusterDeletionHeldEvent, "HoldDeletion",
-			"The Cluster is paused, because Cluster API does not wait for the hook BeforeClusterDelete: check that the "+
-				"ExtensionConfig of HelmOp is Discovered, and that Cluster API runs with the feature gate RuntimeSDK")
+			"The Cluster is paused, because Cluster API does not wait for the hook BeforeClusterDelete: check that HelmOp "+
+				"serves its Runtime Extension, that its ExtensionConfig is Discovered, and that Cluster API runs with the "+
+				"feature gate RuntimeSDK")
 	}
 	return nil
 }

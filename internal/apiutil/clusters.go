@@ -67,7 +67,7 @@ func IsInitialized(cluster *clusterv1.Cluster) bool {
 }
 
 // IsClusterPaused reports whether a user has paused a Cluster. While the deletion of the Cluster is held, only the
-// annotation counts: the hold itself sets spec.paused.
+// annotation counts, if the hold itself sets spec.paused.
 func IsClusterPaused(cluster *clusterv1.Cluster) bool {
 	if HoldOf(cluster).IsOn() {
 		return annotations.HasPaused(cluster)

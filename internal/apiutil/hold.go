@@ -4,9 +4,12 @@
 package apiutil
 
 import (
+	"strings"
 	"time"
 
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
@@ -17,7 +20,23 @@ const (
 
 	// DeletionHoldPaused is the value while a user pauses the Cluster during the hold, with the paused annotation.
 	DeletionHoldPaused = "paused"
+
+	// DeletionHoldStopped is the same for a hold without a pause of HelmOp. The user may also pause with spec.paused.
+	DeletionHoldStopped = "stopped"
+
+	// deletionHoldUnpaused follows the time of a hold without a pause of HelmOp.
+	deletionHoldUnpaused = " unpaused"
 )
+
+// DeletionHoldSince returns the value of the annotation for a hold that begins. pauses is true if HelmOp pauses the
+// Cluster with it.
+func DeletionHoldSince(since time.Time, pauses bool) string {
+	value := since.UTC().Format(time.RFC3339)
+	if !pauses {
+		value += deletionHoldUnpaused
+	}
+	return value
+}
 
 // DeletionHold is the state of the hold that delays the deletion of a Cluster until releases are uninstalled.
 type DeletionHold struct {
@@ -30,6 +49,9 @@ type DeletionHold struct {
 	// Paused is true while a user pauses the Cluster during the hold. The deletion then does not continue when the
 	// hold would end.
 	Paused bool
+
+	// Unpaused is true if HelmOp has not paused the Cluster, so a pause is that of a user.
+	Unpaused bool
 
 	// Malformed is true if the value of the annotation is not valid.
 	Malformed bool
@@ -48,15 +70,33 @@ func HoldOf(cluster *clusterv1.Cluster) DeletionHold {
 	if !ok || cluster.DeletionTimestamp.IsZero() {
 		return DeletionHold{}
 	}
+	hold := parseHold(value)
+	if hold.IsOn() && hold.Unpaused && annotations.IsPaused(cluster, cluster) {
+		return DeletionHold{Paused: true, Unpaused: true}
+	}
+	return hold
+}
+
+// HasPauseOfHold reports whether spec.paused of a Cluster with the annotation of a hold belongs to the hold.
+func HasPauseOfHold(cluster *clusterv1.Cluster) bool {
+	value, held := cluster.Annotations[addonsv1.DeletionHoldAnnotation]
+	hold := parseHold(value)
+	return held && !hold.Over && !hold.Unpaused && ptr.Deref(cluster.Spec.Paused, false)
+}
+
+func parseHold(value string) DeletionHold {
 	switch value {
 	case DeletionHoldOver:
 		return DeletionHold{Over: true}
 	case DeletionHoldPaused:
 		return DeletionHold{Paused: true}
+	case DeletionHoldStopped:
+		return DeletionHold{Paused: true, Unpaused: true}
 	}
-	since, err := time.Parse(time.RFC3339, value)
+	begin, unpaused := strings.CutSuffix(value, deletionHoldUnpaused)
+	since, err := time.Parse(time.RFC3339, begin)
 	if err != nil {
 		return DeletionHold{Malformed: true}
 	}
-	return DeletionHold{Since: since}
+	return DeletionHold{Since: since, Unpaused: unpaused}
 }

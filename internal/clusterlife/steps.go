@@ -4,6 +4,7 @@
 package clusterlife
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -55,19 +56,74 @@ func DecideSteps(cluster *clusterv1.Cluster, s UpgradeState, hold UpgradeDecisio
 		// The version is not known now.
 		return StepsDecision{Step: step, Workers: workers}
 	}
-	next, begun := render.NextStep(cluster, s.Specified, s.Running, s.Assigned), s.stepBegan()
-	switch {
-	case next == "" || hold.Held:
-	case s.Held || begun:
-		// The first step waited already, by the annotation that holds the upgrade.
-		decision.Step = next
-	default:
-		decision.Step = decision.add(DecideWait(s, step, next, s.Unready))
-	}
-	if !begun && hasPendingHook(cluster, runtimehooksv1.BeforeWorkersUpgrade) {
+	decision.decideStep(cluster, &s, hold, step)
+	switch isPending := hasPendingHook(cluster, runtimehooksv1.BeforeWorkersUpgrade); {
+	case !s.stepBegan() && isPending:
 		decision.Workers = decision.add(DecideWait(s, workers, s.Running, s.UnreadyWorkers))
+	case !isPending && s.isLost(workers, s.UnreadyWorkers):
+		decision.add("", lostWait("The upgrade of the workers", workers))
 	}
 	return decision
+}
+
+// decideStep decides about the annotation of the control plane.
+func (d *StepsDecision) decideStep(cluster *clusterv1.Cluster, s *UpgradeState, hold UpgradeDecision, step string) {
+	wentOn := s.Specified != "" && render.NewerVersion(parseUpgradeHold(step).version, s.Specified) == ""
+	if wentOn && !s.Held && s.Released != "" && s.isLost(step, s.Unready) {
+		d.add("", lostWait("The upgrade of the control plane", step))
+	}
+	next := render.NextStep(cluster, s.Specified, s.Running, s.Assigned)
+	switch {
+	case next == "":
+	case hold.Held:
+		// If a user removes the annotation that holds the upgrade, this one shows that it was held.
+		d.Step = stepOfHold(hold.Value, next)
+	case s.Held || s.stepBegan():
+		// The first step waited already, by the annotation that holds the upgrade.
+		d.Step = next
+	case s.Released == "" && isRecorded(step, next) && s.Unready(next) != "":
+		d.Step = d.add(next, UpgradeDecision{Event: addonsv1.ClusterUpgradeReleasedEvent, Warning: true,
+			Message: fmt.Sprintf("The upgrade to %s is no longer held, although the release is not ready for it: the "+
+				"annotation that holds upgrades was removed: %s", next, s.Unready(next))})
+	default:
+		d.Step = d.add(DecideWait(*s, step, next, s.Unready))
+	}
+}
+
+// isLost reports whether a wait that went on should have lasted longer. value is the value of the annotation that
+// records it. A release that is assigned a newer version may have been ready before.
+func (s *UpgradeState) isLost(value string, unready func(version string) string) bool {
+	known := parseUpgradeHold(value)
+	if known.since.IsZero() || render.NewerVersion(s.Assigned, known.version) != "" {
+		return false
+	}
+	_, decision := DecideWait(*s, value, known.version, unready)
+	return decision.Held
+}
+
+// lostWait returns the Warning about a wait that Cluster API ignored. value is the value of the annotation that records
+// it.
+func lostWait(what, value string) UpgradeDecision {
+	return UpgradeDecision{Event: addonsv1.ClusterUpgradeReleasedEvent, Warning: true,
+		Message: fmt.Sprintf("%s to %s went on although HelmOp held it: check that the ExtensionConfig of HelmOp is "+
+			"Discovered, and that Cluster API runs with the feature gate RuntimeSDK", what, parseUpgradeHold(value).version)}
+}
+
+// stepOfHold returns the record of a step that waits by the annotation that holds the upgrade; empty if it does not
+// wait. value is the value of that annotation.
+func stepOfHold(value, step string) string {
+	hold := parseUpgradeHold(value)
+	if hold.since.IsZero() {
+		return ""
+	}
+	hold.version = step
+	return hold.String()
+}
+
+// isRecorded reports whether the value of an annotation records a wait for a version.
+func isRecorded(value, version string) bool {
+	known := parseUpgradeHold(value)
+	return known.version == version && !known.since.IsZero()
 }
 
 // add adds the decision about a wait, and returns the value of its annotation.
@@ -105,10 +161,19 @@ func DecideWait(s UpgradeState, value, version string, unready func(version stri
 	}
 }
 
-// IsWaitRecorded reports whether the value of an annotation records a wait for a version.
-func IsWaitRecorded(value, version string) bool {
+// UnrecordedLimit returns for how long a wait may last if no controller records it. The second result is true if an
+// annotation records since when it lasts, which bounds it. A wait that was suspended for maintenance does not continue
+// until a controller records it.
+func (s *UpgradeState) UnrecordedLimit(value, version string) (limit time.Duration, isRecorded bool) {
 	known := parseUpgradeHold(value)
-	return known.version == version && !known.since.IsZero()
+	switch {
+	case known.version != version || known.since.IsZero() || IsAhead(known.since, s.Now):
+		return s.Timeout, false
+	case known.suspended:
+		return s.Timeout - known.used, false
+	default:
+		return 0, true
+	}
 }
 
 // hasPendingHook reports whether Cluster API will call a hook for a Cluster.

@@ -232,7 +232,7 @@ func setupExtension(ctx context.Context, mgr ctrl.Manager, options *Options) err
 	}
 	return runtimeextension.SetupWithManager(ctx, mgr, runtimeextension.Options{
 		Port: options.extensionPort, CertDir: options.extensionCertDir, Namespace: options.namespace,
-		WatchFilter: options.watchFilter,
+		ClientCA: options.extensionCA, WatchFilter: options.watchFilter, Shard: options.shard,
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -51,6 +52,7 @@ type Options struct {
 
 	extensionPort    int
 	extensionCertDir string
+	extensionCA      string
 
 	artifactDir      string
 	artifactMaxBytes int64
@@ -161,6 +163,10 @@ func (o *Options) addExtensionFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.extensionCertDir, "runtime-extension-cert-dir", "/etc/helmop/runtime-extension",
 		"Directory with the certificate tls.crt and the key tls.key of the Runtime Extension. They are reloaded when they "+
 			"change.")
+	fs.StringVar(&o.extensionCA, "runtime-extension-client-ca", "",
+		"File in --runtime-extension-cert-dir with the CA of Cluster API's client certificate, see its flag "+
+			"--runtime-extension-client-cert-file. Clients without such a certificate are refused. "+
+			"Empty accepts all clients.")
 }
 
 // addDiagnosticFlags adds the flags for what the manager serves at --diagnostics-address.
@@ -260,6 +266,8 @@ func (o *Options) Validate() error {
 		return errors.New("--leader-elect-lease-duration must be at least 1s")
 	case o.extensionPort < 0 || o.extensionPort > 65535:
 		return errors.New("--runtime-extension-port must be a port, or 0")
+	case o.extensionCA != "" && filepath.Base(o.extensionCA) != o.extensionCA:
+		return errors.New("--runtime-extension-client-ca must be the name of a file, without its folder")
 	case o.shard != "" && len(validation.IsDNS1123Label(o.shard)) > 0:
 		return errors.New(
 			"--shard must consist of at most 63 lower-case letters, digits and '-', and start and end with a letter or a digit")

@@ -11,13 +11,12 @@ import (
 	"strings"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
@@ -29,57 +28,59 @@ const (
 
 	// maxNamed bounds the names in a message.
 	maxNamed = 3
-
-	// maxUnrecorded bounds the waits that the controller of Clusters has not recorded, some 100 bytes each.
-	maxUnrecorded = 4096
 )
 
 // hooks answer the calls of Cluster API.
 type hooks struct {
-	reader                 client.Reader
-	namespace, watchFilter string
-	now                    func() time.Time
+	reader                        client.Reader
+	namespace, watchFilter, shard string
+	now                           func() time.Time
 
-	// unrecorded has since when a Cluster waits although no annotation says so. It bounds a wait that the controller of
-	// Clusters cannot record, for example because it cannot write the Cluster.
-	unrecorded *lru.Cache[wait, time.Time]
-}
-
-// wait identifies a wait of a Cluster for a release.
-type wait struct {
-	cluster    types.UID
-	about, who string
+	// unrecorded bounds the waits that the controller of Clusters has not recorded.
+	unrecorded *clocks
 }
 
 func newHooks(reader client.Reader, options Options) *hooks {
-	// It fails only if the size is not positive.
-	unrecorded, _ := lru.New[wait, time.Time](maxUnrecorded)
-	return &hooks{reader: reader, namespace: options.Namespace, watchFilter: options.WatchFilter, now: time.Now,
-		unrecorded: unrecorded}
+	return &hooks{reader: reader, namespace: options.Namespace, watchFilter: options.WatchFilter, shard: options.Shard,
+		now: time.Now, unrecorded: newClocks()}
 }
 
 // beforeClusterDelete makes Cluster API wait until the releases with beforeClusterDelete are uninstalled.
 func (h *hooks) beforeClusterDelete(ctx context.Context, request *runtimehooksv1.BeforeClusterDeleteRequest,
 	response *runtimehooksv1.BeforeClusterDeleteResponse,
 ) {
-	h.answer(ctx, &request.Cluster, response, func(scope *clusterlife.Scope) string {
-		hold := apiutil.HoldOf(scope.Cluster)
-		if hold.Over {
-			return ""
+	h.answer(ctx, &request.Cluster, response, h.waitForDeletion)
+}
+
+// waitForDeletion returns why the deletion of a Cluster waits; empty if it does not wait.
+func (h *hooks) waitForDeletion(scope *clusterlife.Scope) string {
+	hold := apiutil.HoldOf(scope.Cluster)
+	// While a user pauses the Cluster, no time counts.
+	isPaused := hold.Paused && apiutil.IsClusterPaused(scope.Cluster)
+	if hold.Over || hold.IsOn() || isPaused {
+		h.unrecorded.stop(scope.Cluster.UID, "", "")
+	}
+	if hold.Over {
+		return ""
+	}
+	// After a pause, the hold begins with its full time, so it has another clock.
+	about := "deletion|" + scope.Cluster.Annotations[addonsv1.DeletionHoldAnnotation]
+	var names []string
+	for _, release := range clusterlife.ReleasesToUninstall(scope.Releases, scope.HelmOps) {
+		rest := clusterlife.DeletionTimeout(release)
+		switch {
+		case hold.IsOn():
+			rest = clusterlife.DeletionRest(hold, release, h.now())
+		case isPaused || scope.Cluster.DeletionTimestamp.IsZero():
+			// No clock starts before the deletion is in the cache: a caller could start it for any Cluster.
+		default:
+			rest = h.unrecorded.rest(scope.Cluster.UID, wait{about, string(release.UID)}, rest, h.now())
 		}
-		var names []string
-		for _, release := range clusterlife.ReleasesToUninstall(scope.Releases, scope.HelmOps) {
-			rest := clusterlife.DeletionRest(hold, release, h.now())
-			if !hold.IsOn() {
-				rest = h.restUnrecorded(wait{scope.Cluster.UID, "deletion", string(release.UID)},
-					clusterlife.DeletionTimeout(release))
-			}
-			if rest > 0 {
-				names = append(names, apiutil.HelmOpOf(release))
-			}
+		if rest > 0 {
+			names = append(names, apiutil.HelmOpOf(release))
 		}
-		return waitMessage(names, "to uninstall their releases, at most for beforeClusterDelete.timeout")
-	})
+	}
+	return waitMessage(names, "to uninstall their releases, at most for beforeClusterDelete.timeout")
 }
 
 // beforeControlPlaneUpgrade makes Cluster API wait until the releases with beforeClusterUpgrade are ready for a step.
@@ -123,26 +124,28 @@ func (h *hooks) waitForUpgrade(scope *clusterlife.Scope, version string, annotat
 		state := clusterlife.UpgradeState{Now: h.now(), Resumed: clusterlife.ResumedAt(scope.Cluster, h.now())}
 		holder.Apply(&state, scope.Cluster)
 		_, decision := clusterlife.DecideWait(state, value, version, unready(&state))
+		if decision.Held && h.mayWait(scope.Cluster, &state, wait{annotation(name) + "|" + version, name}, value, version) {
+			names = append(names, holder.HelmOp.Name)
+		}
 		if !decision.Held {
-			continue
+			h.unrecorded.stop(scope.Cluster.UID, annotation(name)+"|"+version, name)
 		}
-		if !clusterlife.IsWaitRecorded(value, version) && state.Deferred == "" &&
-			h.restUnrecorded(wait{scope.Cluster.UID, annotation(version), name}, state.Timeout) <= 0 {
-			continue
-		}
-		names = append(names, holder.HelmOp.Name)
 	}
 	return waitMessage(names, "to make their releases ready for "+version+", at most for beforeClusterUpgrade.timeout")
 }
 
-// restUnrecorded returns the rest of a wait that the controller of Clusters has not recorded.
-func (h *hooks) restUnrecorded(key wait, timeout time.Duration) time.Duration {
-	since, known := h.unrecorded.Get(key)
-	if !known {
-		since = h.now()
-		h.unrecorded.Add(key, since)
+// mayWait reports whether an upgrade that is held may still wait, also if the controller of Clusters records nothing.
+// value is the value of the annotation that records the wait.
+func (h *hooks) mayWait(cluster *clusterv1.Cluster, state *clusterlife.UpgradeState, key wait, value, version string,
+) bool {
+	limit, isBounded := state.UnrecordedLimit(value, version)
+	if isBounded {
+		h.unrecorded.stop(cluster.UID, key.about, key.who)
+		return true
 	}
-	return timeout - h.now().Sub(since)
+	// No clock starts before the upgrade is in the cache: a caller could start it long before the upgrade.
+	isRequested := cluster.Spec.Topology.IsDefined() && render.NewerVersion(version, cluster.Spec.Topology.Version) == ""
+	return state.Deferred != "" || !isRequested || h.unrecorded.rest(cluster.UID, key, limit, h.now()) > 0
 }
 
 // waitMessage returns the message for Cluster API; empty if there are no names. Anybody who reaches the port can read
@@ -160,13 +163,15 @@ func waitMessage(helmOps []string, what string) string {
 	return fmt.Sprintf("Waiting for HelmOps (%s) %s: see the Events of the Cluster", text, what)
 }
 
-// answer fills a response. A Cluster that the manager does not serve never waits.
+// answer fills a response. A Cluster of another namespace or of another shard never waits: its own manager has its own
+// ExtensionConfig, or holds the Cluster without the extension. The cache has all other Clusters, so Cluster API asks
+// again about one that the cache does not have yet.
 func (h *hooks) answer(ctx context.Context, cluster *clusterv1.Cluster, response runtimehooksv1.RetryResponseObject,
 	why func(*clusterlife.Scope) string,
 ) {
 	key := client.ObjectKeyFromObject(cluster)
 	response.SetStatus(runtimehooksv1.ResponseStatusSuccess)
-	if h.namespace != "" && h.namespace != key.Namespace {
+	if h.namespace != "" && h.namespace != key.Namespace || !apiutil.IsOfShard(cluster, h.shard) {
 		return
 	}
 	scope, err := clusterlife.ReadScope(ctx, h.reader, key)
@@ -176,10 +181,11 @@ func (h *hooks) answer(ctx context.Context, cluster *clusterv1.Cluster, response
 		response.SetMessage("HelmOp cannot read its cache: see the logs of the manager")
 		return
 	}
-	if scope == nil || scope.Cluster.UID != cluster.UID {
-		return
+	message := "HelmOp does not know the Cluster yet"
+	if scope != nil && scope.Cluster.UID == cluster.UID {
+		message = why(scope)
 	}
-	if message := why(scope); message != "" {
+	if message != "" {
 		response.SetMessage(message)
 		response.SetRetryAfterSeconds(retryAfterSeconds)
 	}

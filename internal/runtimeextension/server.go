@@ -34,8 +34,11 @@ type Options struct {
 	// Namespace is the namespace that the manager serves. Empty is all namespaces.
 	Namespace string
 
-	// WatchFilter is WatchFilterValue of controllers.Options.
-	WatchFilter string
+	// ClientCA is the file in CertDir with the CA of the client certificate of Cluster API. Empty accepts all clients.
+	ClientCA string
+
+	// WatchFilter and Shard are WatchFilterValue and Shard of controllers.Options.
+	WatchFilter, Shard string
 }
 
 // SetupWithManager adds the Runtime Extension to a manager. It runs in each replica.
@@ -45,23 +48,19 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return err
 	}
 	s, err := server.New(server.Options{
-		Catalog: catalog, Port: options.Port, CertDir: options.CertDir,
+		Catalog: catalog, Port: options.Port, CertDir: options.CertDir, ClientCAName: options.ClientCA,
 		TLSOpts: []func(*tls.Config){func(config *tls.Config) { config.MinVersion = tls.VersionTLS12 }},
 	})
 	if err != nil {
 		return err
 	}
+	s.Server = newLimitedServer(s.Server)
 	// Replicas that wait for the lead have no controllers, which would fill the cache with Clusters.
 	if _, err := mgr.GetCache().GetInformer(ctx, apiutil.NewCluster(), cache.BlockUntilSynced(false)); err != nil {
 		return fmt.Errorf("watching Clusters: %w", err)
 	}
 	h := newHooks(mgr.GetClient(), options)
-	for _, handler := range []server.ExtensionHandler{
-		{Name: "before-cluster-delete", Hook: runtimehooksv1.BeforeClusterDelete, HandlerFunc: h.beforeClusterDelete},
-		{Name: "before-control-plane-upgrade", Hook: runtimehooksv1.BeforeControlPlaneUpgrade,
-			HandlerFunc: h.beforeControlPlaneUpgrade},
-		{Name: "before-workers-upgrade", Hook: runtimehooksv1.BeforeWorkersUpgrade, HandlerFunc: h.beforeWorkersUpgrade},
-	} {
+	for _, handler := range h.handlers(options.Shard) {
 		handler.TimeoutSeconds = ptr.To[int32](answerTimeoutSeconds)
 		handler.FailurePolicy = ptr.To(runtimehooksv1.FailurePolicyFail)
 		if err := s.AddExtensionHandler(handler); err != nil {
@@ -73,4 +72,21 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return err
 	}
 	return mgr.Add(s)
+}
+
+// handlers returns the handlers of the hooks. Their names are in the paths of calls. Those of a shard have a suffix, so
+// that a manager of another shard refuses a call that reaches it by mistake. It would otherwise let the Cluster go on.
+func (h *hooks) handlers(shard string) []server.ExtensionHandler {
+	suffix := ""
+	if shard != "" {
+		suffix = "-" + apiutil.HexDigest(shard)[:8]
+	}
+	return []server.ExtensionHandler{
+		{Name: "before-cluster-delete" + suffix, Hook: runtimehooksv1.BeforeClusterDelete,
+			HandlerFunc: h.beforeClusterDelete},
+		{Name: "before-control-plane-upgrade" + suffix, Hook: runtimehooksv1.BeforeControlPlaneUpgrade,
+			HandlerFunc: h.beforeControlPlaneUpgrade},
+		{Name: "before-workers-upgrade" + suffix, Hook: runtimehooksv1.BeforeWorkersUpgrade,
+			HandlerFunc: h.beforeWorkersUpgrade},
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -132,8 +133,11 @@ func deletionHolds(cluster *clusterv1.Cluster, helmOps map[client.ObjectKey]*add
 	var holds []hold
 	state := apiutil.HoldOf(cluster)
 	if state.Paused {
-		holds = append(holds, hold{What: "Deletion", Who: "annotation " + clusterv1.PausedAnnotation,
-			Why: "A user pauses the Cluster"})
+		who := "annotation " + clusterv1.PausedAnnotation
+		if state.Unpaused && ptr.Deref(cluster.Spec.Paused, false) {
+			who = "spec.paused"
+		}
+		holds = append(holds, hold{What: "Deletion", Who: who, Why: "A user pauses the Cluster"})
 	}
 	for _, release := range releases {
 		helmOp := helmOps[client.ObjectKey{Namespace: release.Namespace, Name: apiutil.HelmOpOf(release)}]

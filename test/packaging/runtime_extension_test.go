@@ -4,6 +4,8 @@
 package packaging
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -24,7 +26,7 @@ func TestRuntimeExtensionComponent(t *testing.T) {
 	d := convert[appsv1.Deployment](t, ofKind(objs, "Deployment")[0])
 	container, pod := d.Spec.Template.Spec.Containers[0], labels.Set(d.Spec.Template.Labels)
 	service := convert[corev1.Service](t, ofKind(objs, "Service")[0])
-	config := convert[runtimev1.ExtensionConfig](t, ofKind(objs, "ExtensionConfig")[0])
+	config := extensionConfig(t)
 	policy := convert[networkingv1.NetworkPolicy](t, ofKind(objs, "NetworkPolicy")[0])
 
 	if !slices.Contains(container.Args, "--runtime-extension-port=9443") {
@@ -40,10 +42,22 @@ func TestRuntimeExtensionComponent(t *testing.T) {
 		}) {
 		t.Errorf("the Service selects %v, and has the ports %v", service.Spec.Selector, service.Spec.Ports)
 	}
-	if !slices.ContainsFunc(policy.Spec.Ingress[0].Ports, func(p networkingv1.NetworkPolicyPort) bool {
-		return p.Port.IntVal == port
-	}) {
-		t.Error("the NetworkPolicy does not open the port")
+	if len(ofKind(objs, "ExtensionConfig")) > 0 {
+		t.Error("the component has the ExtensionConfig, which clusterctl would delete with each upgrade")
+	}
+	for _, shard := range ofKind(built(t, "config/shard"), "Deployment") {
+		other := labels.Set(convert[appsv1.Deployment](t, shard).Spec.Template.Labels)
+		if labels.SelectorFromSet(service.Spec.Selector).Matches(other) {
+			t.Errorf("the Service selects Pods of another shard: %v", other)
+		}
+	}
+	for _, rule := range policy.Spec.Ingress {
+		opens := slices.ContainsFunc(rule.Ports, func(p networkingv1.NetworkPolicyPort) bool { return p.Port.IntVal == port })
+		isOfClusterAPI := len(rule.From) == 1 &&
+			rule.From[0].NamespaceSelector.MatchLabels[corev1.LabelMetadataName] == "capi-system"
+		if opens != isOfClusterAPI {
+			t.Errorf("the NetworkPolicy has the rule %+v", rule)
+		}
 	}
 	certificate := ofKind(objs, "Certificate")[0]
 	secret, _, _ := unstructured.NestedString(certificate.Object, "spec", "secretName")
@@ -63,4 +77,18 @@ func TestRuntimeExtensionComponent(t *testing.T) {
 	if !mounted {
 		t.Errorf("the Secret %s is not mounted", secret)
 	}
+}
+
+// extensionConfig returns the ExtensionConfig, which users apply by hand.
+func extensionConfig(t *testing.T) *runtimev1.ExtensionConfig {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, "config/runtime-extension/extensionconfig.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := convert[runtimev1.ExtensionConfig](t, parse(t, string(data))[0])
+	if len(config.Labels) > 0 {
+		t.Errorf("the ExtensionConfig has the labels %v, by which clusterctl would delete it", config.Labels)
+	}
+	return config
 }
