@@ -89,7 +89,7 @@ func (h *hooks) beforeControlPlaneUpgrade(ctx context.Context, request *runtimeh
 ) {
 	version := render.NewerVersion(request.ToKubernetesVersion, request.FromKubernetesVersion)
 	h.answer(ctx, &request.Cluster, response, func(scope *clusterlife.Scope) string {
-		return h.waitForUpgrade(scope, version, clusterlife.StepHoldName,
+		return h.waitForUpgrade(scope, request.FromKubernetesVersion, version, clusterlife.StepHoldName,
 			func(state *clusterlife.UpgradeState) func(string) string { return state.Unready })
 	})
 }
@@ -101,14 +101,14 @@ func (h *hooks) beforeWorkersUpgrade(ctx context.Context, request *runtimehooksv
 ) {
 	version := render.NewerVersion(request.ToKubernetesVersion, request.FromKubernetesVersion)
 	h.answer(ctx, &request.Cluster, response, func(scope *clusterlife.Scope) string {
-		return h.waitForUpgrade(scope, version, clusterlife.WorkersHoldName,
+		return h.waitForUpgrade(scope, request.FromKubernetesVersion, version, clusterlife.WorkersHoldName,
 			func(state *clusterlife.UpgradeState) func(string) string { return state.UnreadyWorkers })
 	})
 }
 
 // waitForUpgrade returns why an upgrade to a version waits; empty if it does not wait. An empty version is no upgrade
 // for HelmOp: the versions differ in their build parts only.
-func (h *hooks) waitForUpgrade(scope *clusterlife.Scope, version string, annotation func(hold string) string,
+func (h *hooks) waitForUpgrade(scope *clusterlife.Scope, running, version string, annotation func(hold string) string,
 	unready func(*clusterlife.UpgradeState) func(string) string,
 ) string {
 	if version == "" {
@@ -121,7 +121,7 @@ func (h *hooks) waitForUpgrade(scope *clusterlife.Scope, version string, annotat
 		if !apiutil.IsWatched(holder.HelmOp, h.watchFilter) || holder.Release == nil && value == "" {
 			continue
 		}
-		state := clusterlife.UpgradeState{Now: h.now(), Resumed: clusterlife.ResumedAt(scope.Cluster, h.now())}
+		state := clusterlife.UpgradeState{Running: running, Now: h.now(), Resumed: clusterlife.ResumedAt(scope.Cluster, h.now())}
 		holder.Apply(&state, scope.Cluster)
 		_, decision := clusterlife.DecideWait(state, value, version, unready(&state))
 		if decision.Held && h.mayWait(scope.Cluster, &state, wait{annotation(name) + "|" + version, name}, value, version) {
