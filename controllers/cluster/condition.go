@@ -130,8 +130,8 @@ func leaveOpen(desired []metav1.Condition) {
 	for i := range desired {
 		if desired[i].Type == addonsv1.ClusterUpgradeReadyType && desired[i].Status == metav1.ConditionTrue {
 			desired[i].Status, desired[i].Reason = metav1.ConditionUnknown, addonsv1.ReleasesNotCheckedReason
-			desired[i].Message = "The Cluster has releases of HelmOps of other shards, which are not checked: give the HelmOps " +
-				"and the Cluster the same label " + addonsv1.ShardLabel
+			desired[i].Message = "The Cluster has releases of HelmOps of other shards, which are not checked: give the " +
+				"HelmOps and the Cluster the same label " + addonsv1.ShardLabel
 		}
 	}
 }

@@ -30,8 +30,8 @@ const foreignRetry = 5 * time.Minute
 
 // readForeign sets scope.foreign if a Cluster has releases in other shards, or of HelmOps of other shards. Conditions
 // and holds that no HelmOp of the own shard requests then stay, because they may belong to HelmOps of other shards. It
-// sends requests to the API server only if there are such conditions or holds, or if releases are checked for an upgrade
-// of Kubernetes.
+// sends requests to the API server only if there are such conditions or holds, or if releases are checked for an
+// upgrade of Kubernetes.
 func (r *Reconciler) readForeign(ctx context.Context, scope *lifeScope) error {
 	if !hasUnrequested(scope) {
 		return nil

@@ -519,7 +519,8 @@ func TestUpgradeWithoutNewMinorNeedsNoCheck(t *testing.T) {
 		release := controllertest.OfNamespace("ns", controllertest.HoldingRelease(0))
 		release.Spec.KubernetesVersion = tc.target
 		release.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{Preflight: addonsv1.UpgradePreflightRequired}
-		conditions.Set(release, metav1.Condition{Type: addonsv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready"})
+		conditions.Set(release, metav1.Condition{Type: addonsv1.ReadyCondition, Status: metav1.ConditionTrue,
+			Reason: "Ready"})
 		state := clusterlife.UpgradeState{Active: true, Running: tc.running, Specified: tc.running, Held: true,
 			Value: tc.running, Assigned: tc.target, Timeout: time.Hour, Now: time.Now(),
 			Unready: func(version string) string { return clusterlife.Unready(cluster, release, tc.running, version) }}
@@ -541,7 +542,9 @@ func TestBlockedUpgradeNamesTheCheckFirst(t *testing.T) {
 	cluster.Generation++
 	state := clusterlife.UpgradeState{Active: true, Running: "v1.35.0", Specified: "v1.35.0", Held: true,
 		Value: "v1.35.0", Timeout: time.Hour, Now: time.Now(), Unready: func(string) string { return "" }}
-	for blocked, want := range map[string]string{"": "has not planned the steps", "APIRemoved: raise it": "APIRemoved: raise it"} {
+	for blocked, want := range map[string]string{
+		"": "has not planned the steps", "APIRemoved: raise it": "APIRemoved: raise it",
+	} {
 		state.Blocked = blocked
 		if got := clusterlife.DecideUpgrade(cluster, state); !got.Held || !strings.Contains(got.Message, want) {
 			t.Errorf("%q: %+v", blocked, got)

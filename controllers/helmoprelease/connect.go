@@ -144,7 +144,8 @@ func (r *Reconciler) mayAccess(ctx context.Context, scope *releaseScope) (bool, 
 	return false, nil
 }
 
-// denied returns why the HelmOp may not access the Cluster; empty if it may, or if that is not known because of an error.
+// denied returns why the HelmOp may not access the Cluster; empty if it may, or if that is not known because of an
+// error.
 func (r *Reconciler) denied(ctx context.Context, scope *releaseScope) (string, error) {
 	release, key := scope.release, apiutil.ClusterKey(scope.release)
 	if key.Namespace == release.Namespace {

@@ -161,9 +161,9 @@ func isRenderingFailure(finding upgradecheck.Finding) bool {
 	return finding.Reason == upgradecheck.RenderingFails
 }
 
-// markUpgradeCheck writes that a check has begun, before it reads an artifact that this process has not rendered before.
-// If the artifact then crashes the manager, for example because the node has no memory left, the next manager waits. The
-// write takes place at most once for each check. The result of the check replaces it.
+// markUpgradeCheck writes that a check has begun, before it reads an artifact that this process has not rendered
+// before. If the artifact then crashes the manager, for example because the node has no memory left, the next manager
+// waits. The write takes place at most once for each check. The result of the check replaces it.
 func (r *Reconciler) markUpgradeCheck(ctx context.Context, p *releasePass, c *upgradeCheck, digest string) error {
 	c.artifacts = append(c.artifacts, digest)
 	if c.isMarked || !r.rendered.IsNew(digest, &p.before.Status) {

@@ -134,9 +134,9 @@ func (r *Reconciler) failUpgradeCheck(release *addonsv1.HelmOpRelease, c *upgrad
 	return wait
 }
 
-// hasUpgradeResult reports whether a release has a result for the version of a check that still counts. True counts only
-// for the present spec, and for the same inputs if they are known. A failure counts until the next result, so that
-// retries do not change the condition.
+// hasUpgradeResult reports whether a release has a result for the version of a check that still counts. True counts
+// only for the present spec, and for the same inputs if they are known. A failure counts until the next result, so
+// that retries do not change the condition.
 func hasUpgradeResult(release *addonsv1.HelmOpRelease, c *upgradeCheck) bool {
 	known := conditions.Get(release, addonsv1.KubernetesUpgradeReadyCondition)
 	if known == nil || clusterlife.CheckedVersion(release) != c.Version {

@@ -298,9 +298,11 @@ func TestSettleUpgradeCheck(t *testing.T) {
 func TestReadyForAnOldSpecDoesNotStay(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*upgradeBench){
-		"another generation":    func(b *upgradeBench) { b.Release.Generation++ },
-		"another Helm revision": func(b *upgradeBench) { b.Release.Status.Release = &addonsv1.ReleaseObservation{Revision: 2} },
-		"another override":      func(b *upgradeBench) { b.Cluster.Labels = map[string]string{"tier": "edge"} },
+		"another generation": func(b *upgradeBench) { b.Release.Generation++ },
+		"another Helm revision": func(b *upgradeBench) {
+			b.Release.Status.Release = &addonsv1.ReleaseObservation{Revision: 2}
+		},
+		"another override": func(b *upgradeBench) { b.Cluster.Labels = map[string]string{"tier": "edge"} },
 	} {
 		b := newUpgradeBench(t)
 		b.engine.isClean = true

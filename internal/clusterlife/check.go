@@ -67,8 +67,8 @@ func isUpgradePending(cluster *clusterv1.Cluster, release *addonsv1.HelmOpReleas
 		cluster.Annotations[UpgradeReleasedName(name)] != ""
 }
 
-// IsNewMinor reports whether an upgrade from a running version has a new minor version. Other upgrades remove no API, so
-// they do not wait for a check. A version that is not known counts as new.
+// IsNewMinor reports whether an upgrade from a running version has a new minor version. Other upgrades remove no API,
+// so they do not wait for a check. A version that is not known counts as new.
 func IsNewMinor(running, version string) bool {
 	from, err := apilifecycle.ParseVersion(running)
 	if err != nil {
@@ -98,8 +98,8 @@ func UpgradeTrigger(cluster *clusterv1.Cluster) string {
 	return strings.Join(append(parts, render.PlannedVersions(cluster)...), " ")
 }
 
-// requiredCheck returns the result of the check that the upgrade of a Cluster waits for; nil if there is none. running is
-// the version that the control plane runs; empty if it is not known.
+// requiredCheck returns the result of the check that the upgrade of a Cluster waits for; nil if there is none. running
+// is the version that the control plane runs; empty if it is not known.
 func requiredCheck(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, running string) (
 	found *metav1.Condition, isRequired bool,
 ) {

@@ -121,7 +121,8 @@ func (h *hooks) waitForUpgrade(scope *clusterlife.Scope, running, version string
 		if !apiutil.IsWatched(holder.HelmOp, h.watchFilter) || holder.Release == nil && value == "" {
 			continue
 		}
-		state := clusterlife.UpgradeState{Running: running, Now: h.now(), Resumed: clusterlife.ResumedAt(scope.Cluster, h.now())}
+		state := clusterlife.UpgradeState{Running: running, Now: h.now(),
+			Resumed: clusterlife.ResumedAt(scope.Cluster, h.now())}
 		holder.Apply(&state, scope.Cluster)
 		_, decision := clusterlife.DecideWait(state, value, version, unready(&state))
 		if decision.Held && h.mayWait(scope.Cluster, &state, wait{annotation(name) + "|" + version, name}, value, version) {

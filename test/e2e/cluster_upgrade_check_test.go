@@ -81,7 +81,8 @@ func TestClusterUpgradeIsChecked(t *testing.T) {
 			resultIs(g, cluster, addonsv1.ClusterUpgradeReadyType, reason, message)
 		})
 	}
-	removed := gomega.SatisfyAll(gomega.ContainSubstring("PodDisruptionBudget of policy/v1beta1 is not served since v1.25"),
+	removed := gomega.SatisfyAll(
+		gomega.ContainSubstring("PodDisruptionBudget of policy/v1beta1 is not served since v1.25"),
 		gomega.ContainSubstring("set spec.source.ref to a version of the chart that uses policy/v1"))
 
 	// An annotation of the Cluster requests a check.
