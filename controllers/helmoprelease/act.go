@@ -106,12 +106,12 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 		return ctrl.Result{}, err
 	}
 	started := r.now()
-	p.hasActed = true
 	progress := actionprogress.Start(ctx, r.client, p.release, p.before, decision.Action)
 	defer progress.Stop()
 	p.options.Progress = progress.Set
 	result, err := r.engine.Act(ctx, p.target, decision, p.desired, p.options, inputs.chart, inputs.values)
 	progress.Stop()
+	p.hasActed = result.StorageChanged
 	decision = decision.Performed(result.Revision)
 	monitoring.ObserveAction(attempts.VerbOf(decision.Action), started, r.now(), err)
 	defer r.traceAction(p, decision, started, r.now(), err)

@@ -205,6 +205,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request,
 // dropRelease drops the state in memory of a release that does not exist any more, or that another manager serves.
 func (r *Reconciler) dropRelease(req ctrl.Request) {
 	r.dropObjectState(req.NamespacedName)
+	r.memories.drop(req.NamespacedName)
 	r.images.Forget(req)
 	r.reads.Drop(req)
 	r.delays.Forget(req)
@@ -213,7 +214,7 @@ func (r *Reconciler) dropRelease(req ctrl.Request) {
 // dropObjectState drops the state in memory of the objects of a release, and their watches.
 func (r *Reconciler) dropObjectState(key client.ObjectKey) {
 	r.watcher.Forget(key)
-	r.memories.drop(key)
+	r.memories.dropObjects(key)
 }
 
 // patchTimeout is the timeout of the write at the end of a pass.

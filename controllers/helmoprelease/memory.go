@@ -60,6 +60,19 @@ func (m *memories) of(key types.NamespacedName) *releaseMemory {
 	return memory
 }
 
+// dropObjects drops what is known of the objects of a release. The next try of a check for an upgrade stays.
+func (m *memories) dropObjects(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch memory := m.byRelease[key]; {
+	case memory == nil:
+	case memory.upgrade == (upgradeRetry{}):
+		delete(m.byRelease, key)
+	default:
+		m.byRelease[key] = &releaseMemory{upgrade: memory.upgrade}
+	}
+}
+
 func (m *memories) drop(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

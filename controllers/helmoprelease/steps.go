@@ -80,7 +80,7 @@ type releasePass struct {
 	drifted bool
 	drift   *drifttracking.Pass
 
-	// hasActed is true if an action began in this pass. Set by perform.
+	// hasActed is true if an action of this pass changed the records of the release. Set by perform.
 	hasActed bool
 
 	// installedOnce is true if the release is done according to its reconcileStrategy. Set by carryOut.

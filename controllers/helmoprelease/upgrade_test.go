@@ -25,11 +25,13 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/assignedvalues"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
@@ -38,11 +40,19 @@ import (
 )
 
 // presentEngine is an Engine that only reads what a cluster has: a release that uses a removed API, unless it is clean.
+// Its actions fail.
 type presentEngine struct {
 	Engine
 	err     error
+	acted   helmclient.Result
 	reads   int
 	isClean bool
+}
+
+func (e *presentEngine) Act(context.Context, model.Target, decide.Decision, model.Desired, model.Options, *bundle.Chart,
+	map[string]any,
+) (helmclient.Result, error) {
+	return e.acted, &helmerr.Error{Kind: helmerr.ErrConflict}
 }
 
 func (e *presentEngine) Present(context.Context, model.Target, string, string) (helmclient.Present, error) {
@@ -485,4 +495,48 @@ func TestCheckUpgradeOfDone(t *testing.T) {
 	b.Release.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{Preflight: addonsv1.UpgradePreflightRequired}
 	b.Release.Generation++
 	pass("required", addonsv1.APIRemovedReason, "set spec.beforeClusterUpgrade.preflight to Ignored", 4)
+}
+
+// TestCheckUpgradeAfterFailedAction expects that a check waits for another pass only if the action before it changed a
+// record. Otherwise, the delay of the failed action would be lost, and the action would be repeated at once.
+func TestCheckUpgradeAfterFailedAction(t *testing.T) {
+	t.Parallel()
+	for _, changed := range []bool{true, false} {
+		b := newUpgradeBench(t)
+		b.Release.Annotations = map[string]string{addonsv1.PinnedRevisionAnnotation: "1"}
+		b.engine.acted.StorageChanged = changed
+		p := b.newPass()
+		result, err := b.r.perform(t.Context(), p, decide.Decision{Action: model.ActionUninstall}, &releaseInputs{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.due(result.RequeueAfter)
+		if end, err := b.r.checkUpgrade(t.Context(), p); end != nil || err != nil {
+			t.Fatalf("%v, %v", end, err)
+		}
+		if isAtOnce := p.requeueAfter == requeueAtOnce; isAtOnce != changed {
+			t.Errorf("changed %t: the next pass is due after %s", changed, p.requeueAfter)
+		}
+		if wasRead := b.engine.reads > 0; wasRead == changed {
+			t.Errorf("changed %t: %d reads", changed, b.engine.reads)
+		}
+	}
+}
+
+// TestUpgradeRetryOutlivesObjectState expects that the wait before the next check stays when the objects of a release
+// are no longer followed, and ends with the release.
+func TestUpgradeRetryOutlivesObjectState(t *testing.T) {
+	t.Parallel()
+	var m memories
+	key := types.NamespacedName{Namespace: "team", Name: "web"}
+	m.of(key).listedFor, m.of(key).upgrade.failures = "now", 3
+	m.dropObjects(key)
+	if got := m.of(key); got.upgrade.failures != 3 || got.listedFor != "" {
+		t.Errorf("got %+v", got)
+	}
+	m.drop(key)
+	m.dropObjects(key)
+	if len(m.byRelease) != 0 {
+		t.Errorf("%d memories are left", len(m.byRelease))
+	}
 }
