@@ -23,6 +23,8 @@ func TestIntegrationCutSplitOnce(t *testing.T) {
 	recovery := cases["install"]
 	recovery.prepare = (*cutRun).cutInstall
 	for action, c := range map[string]cutCase{"test": cases["test"], "recovery": recovery} {
+		c.modes = []string{"response lost once"}
+		c.also = (*cutRun).onlyReferred
 		for name, stored := range map[string]func() model.Storage{
 			"cluster": func() model.Storage { return model.Storage{SplitAll: true} },
 			"store":   func() model.Storage { return model.Storage{Store: newMemoryStore(), Outside: true} },
@@ -30,8 +32,6 @@ func TestIntegrationCutSplitOnce(t *testing.T) {
 			t.Run(name+"/"+action, func(t *testing.T) {
 				b := newBench(t)
 				b.target.Storage = stored()
-				c.modes = []string{"response lost once"}
-				c.also = (*cutRun).onlyReferred
 				b.cutEverywhere(t, c)
 			})
 		}
