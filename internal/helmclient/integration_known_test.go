@@ -5,11 +5,11 @@ package helmclient
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -122,10 +122,13 @@ func TestIntegrationGivenAwayAfterRead(t *testing.T) {
 // forbid makes the cluster refuse requests to HelmOp, and adds them to the refused requests. Call it before the first
 // request.
 func (b *bench) forbid(matches func(*http.Request) bool) {
+	var mu sync.Mutex // Requests may be sent at the same time.
 	b.intercept(func(req *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
 		if !matches(req) {
 			return send()
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		b.refused = append(b.refused, req.Method+" "+req.URL.Path)
 		return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Request: req, Body: http.NoBody}, nil
 	})
@@ -134,21 +137,25 @@ func (b *bench) forbid(matches func(*http.Request) bool) {
 // afterwards calls a function after the first response to a matching request of HelmOp. Call it before the first
 // request.
 func (b *bench) afterwards(matches func(*http.Request) bool, call func()) {
-	called := false
+	var once sync.Once
 	b.intercept(func(req *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
 		resp, err := send()
-		if err != nil || called || !matches(req) {
+		if err != nil || !matches(req) {
 			return resp, err
 		}
-		body, err := io.ReadAll(resp.Body)
+		once.Do(func() {
+			var body []byte
+			if body, err = io.ReadAll(resp.Body); err != nil {
+				return
+			}
+			err = resp.Body.Close()
+			resp.Body = io.NopCloser(bytes.NewReader(body))
+			call()
+		})
 		if err != nil {
-			return nil, errors.Join(err, resp.Body.Close())
+			return nil, err
 		}
-		err = resp.Body.Close()
-		resp.Body = io.NopCloser(bytes.NewReader(body))
-		called = true
-		call()
-		return resp, err
+		return resp, nil
 	})
 }
 
