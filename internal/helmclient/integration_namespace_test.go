@@ -80,7 +80,14 @@ func TestIntegrationAssumedNamespace(t *testing.T) {
 // createForeign creates the ConfigMap "first" without annotations of a release.
 func (b *bench) createForeign() {
 	b.t.Helper()
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "first"}, Data: map[string]string{"key": "foreign"}}
+	b.createFirst(false)
+}
+
+// createFirst creates the ConfigMap first, as a client that is not Helm does.
+func (b *bench) createFirst(isImmutable bool) {
+	b.t.Helper()
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "first"}, Data: map[string]string{"key": "foreign"},
+		Immutable: &isImmutable}
 	if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Create(b.t.Context(), object,
 		metav1.CreateOptions{}); err != nil {
 		b.t.Error(err)
@@ -148,6 +155,34 @@ func TestIntegrationObjectInNewNamespaceStays(t *testing.T) {
 			b.wantConfigMap("first", "foreign")
 			b.wantNoConfigMap("demo-value")
 			b.wantRecords(run.desired)
+		})
+	}
+}
+
+// TestIntegrationForceKeepsForeignObjects checks that an upgrade with force, after a first installation that failed, does
+// not wait for the deletion of an object that stays: without takeOwnership, it says why the object stays, and with it,
+// the object is created again.
+func TestIntegrationForceKeepsForeignObjects(t *testing.T) {
+	for name, takesOwnership := range map[string]bool{"kept": false, "taken over": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.afterwards(func(req *http.Request) bool { return req.Method+" "+req.URL.Path == createNamespaceRequest },
+				func() { b.createFirst(true) })
+			run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
+			run.mustFail(t, run.later(t, 0), model.ActionInstall)
+			b.wantRecords(run.desired, "1 failed")
+
+			run.options.Upgrade.Force, run.options.Upgrade.TakeOwnership = true, takesOwnership
+			run.desired.OptionsDigest = model.OptionsDigest(run.options)
+			_, err := run.actNow(t, model.ActionUpgrade)
+			if !takesOwnership {
+				helmtest.WantError(t, err, nil, true, "force does not delete it: no revision of the release worked")
+				b.wantConfigMap("first", "foreign")
+				return
+			}
+			if got, exists := b.configMapValue("first"); err != nil || !exists || got == "foreign" {
+				t.Errorf("%v: the object holds %q", err, got)
+			}
 		})
 	}
 }

@@ -45,6 +45,9 @@ func (s *session) upgrade(j job) error {
 	if err := s.findLeftovers(j.decision, j.desired); err != nil {
 		return err
 	}
+	if s.cluster != nil && options.TakeOwnership {
+		s.cluster.OnlyOwned = false // The user wants objects without the annotations of the release, too.
+	}
 	s.admitLoss(j)
 	upgrade := s.newUpgrade(j.desired, options)
 	upgrade.PostRenderer = renderer

@@ -118,8 +118,8 @@ func (k *Client) reasonToKeep(info *resource.Info) (string, error) {
 		return "", err
 	}
 	object := &unstructured.Unstructured{Object: content}
-	if other := k.Owner.other(object.GetAnnotations()); other != "" {
-		return "it belongs to release " + other, nil
+	if why := k.whyKept(object.GetAnnotations()); why != "" {
+		return why, nil
 	}
 	if object.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy {
 		return "its annotation " + kube.ResourcePolicyAnno + " forbids the deletion", nil
