@@ -53,7 +53,7 @@ func clusterConditions(cluster *clusterv1.Cluster, helmOps []addonsv1.HelmOp,
 	}
 	for i := range helmOps {
 		helmOp := &helmOps[i]
-		if helmOp.Spec.ClusterCondition != "" && helmOp.DeletionTimestamp.IsZero() && selects(helmOp, cluster) {
+		if helmOp.Spec.ClusterCondition != "" && helmOp.DeletionTimestamp.IsZero() && clusterlife.Selects(helmOp, cluster) {
 			release := byHelmOp[helmOp.Name]
 			if release != nil && !clusterlife.MayAffectCluster(release, helmOp) {
 				release = nil
@@ -177,11 +177,6 @@ func unreadyReason(release *addonsv1.HelmOpRelease) string {
 	default:
 		return ""
 	}
-}
-
-// selects reports whether a HelmOp selects a Cluster of its own namespace. A malformed selector selects nothing.
-func selects(helmOp *addonsv1.HelmOp, cluster metav1.Object) bool {
-	return clusterlife.Selects(helmOp, cluster)
 }
 
 // changedConditions returns the conditions to apply to a Cluster, and whether one of them differs from the observed

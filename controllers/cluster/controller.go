@@ -165,7 +165,7 @@ func (r *Reconciler) watches(scope *lifeScope) bool {
 		func(release addonsv1.HelmOpRelease) bool { return apiutil.IsWatched(&release, r.watchFilter) }) ||
 		slices.ContainsFunc(scope.helmOps, func(helmOp addonsv1.HelmOp) bool {
 			return apiutil.IsWatched(&helmOp, r.watchFilter) && helmOp.Spec.ClusterCondition != "" &&
-				selects(&helmOp, scope.cluster)
+				clusterlife.Selects(&helmOp, scope.cluster)
 		})
 }
 
@@ -352,7 +352,7 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, scope *lifeScope) (c
 	if hold.Paused && apiutil.IsClusterPaused(scope.cluster) {
 		return ctrl.Result{}, nil
 	}
-	waitFor := releasesToUninstall(scope)
+	waitFor := clusterlife.ReleasesToUninstall(scope.releases, scope.helmOps)
 	switch {
 	case !hold.IsOn() && len(waitFor) == 0:
 		return ctrl.Result{}, nil
@@ -380,9 +380,4 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, scope *lifeScope) (c
 		return ctrl.Result{RequeueAfter: rest}, kerrors.NewAggregate(errs)
 	}
 	return ctrl.Result{}, r.endHold(ctx, scope, late)
-}
-
-// releasesToUninstall returns copies of the releases that must be uninstalled before the Cluster is deleted.
-func releasesToUninstall(scope *lifeScope) []*addonsv1.HelmOpRelease {
-	return clusterlife.ReleasesToUninstall(scope.releases, scope.helmOps)
 }

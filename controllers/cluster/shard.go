@@ -95,7 +95,7 @@ func (r *Reconciler) unsettledConditions(scope *lifeScope) sets.Set[string] {
 		helmOp := &scope.helmOps[i]
 		// A paused HelmOp without a recorded shard is being moved into the shard, together with its releases.
 		isEntering := helmOp.Status.Shard == nil && apiutil.IsHelmOpPaused(helmOp)
-		if (isEntering || ptr.Deref(helmOp.Status.Shard, r.shard) != r.shard) && selects(helmOp, scope.cluster) {
+		if (isEntering || ptr.Deref(helmOp.Status.Shard, r.shard) != r.shard) && clusterlife.Selects(helmOp, scope.cluster) {
 			unsettled.Insert(helmOp.Spec.ClusterCondition)
 		}
 	}

@@ -65,7 +65,7 @@ func requestsForHelmOp(reader client.Reader) handler.MapFunc {
 		}
 		var requests []ctrl.Request
 		for i := range clusters.Items {
-			if selects(helmOp, &clusters.Items[i]) {
+			if clusterlife.Selects(helmOp, &clusters.Items[i]) {
 				requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&clusters.Items[i])})
 			}
 		}

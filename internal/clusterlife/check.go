@@ -94,7 +94,7 @@ func UpgradeTrigger(cluster *clusterv1.Cluster) string {
 	slices.Sort(parts)
 	// The labels choose overrides, and the observed generation says whether a plan may still come.
 	parts = append(parts, cluster.Spec.Topology.Version, labels.FormatLabels(cluster.Labels),
-		fmt.Sprint(render.IsPlanPending(cluster, "v0.0.0")))
+		fmt.Sprint(render.HasObserved(cluster)))
 	return strings.Join(append(parts, render.PlannedVersions(cluster)...), " ")
 }
 

@@ -115,13 +115,13 @@ func UpgradeSteps(cluster *clusterv1.Cluster, specified, running string) []strin
 // the version that the control plane runs.
 func IsPlanPending(cluster *clusterv1.Cluster, running string) bool {
 	return NewerVersion(cluster.Spec.Topology.Version, running) != "" && len(PlannedVersions(cluster)) == 0 &&
-		!hasObserved(cluster)
+		!HasObserved(cluster)
 }
 
 // hasNoPlan reports whether Cluster API does not publish steps for the requested version. An upgrade of one
 // step, or its last step, has no plan once the control plane has its version.
 func hasNoPlan(cluster *clusterv1.Cluster) bool {
-	return len(PlannedVersions(cluster)) == 0 && hasObserved(cluster)
+	return len(PlannedVersions(cluster)) == 0 && HasObserved(cluster)
 }
 
 // between returns a version that is newer than the running one and not newer than the target, and
@@ -151,9 +151,9 @@ func PlannedVersions(cluster *clusterv1.Cluster) []string {
 	return versions
 }
 
-// hasObserved reports whether Cluster API has processed the present topology of a Cluster, so that the
+// HasObserved reports whether Cluster API has processed the present topology of a Cluster, so that the
 // plan of an upgrade would be published.
-func hasObserved(cluster *clusterv1.Cluster) bool {
+func HasObserved(cluster *clusterv1.Cluster) bool {
 	reconciled := conditions.Get(cluster, clusterv1.ClusterTopologyReconciledCondition)
 	return reconciled == nil || reconciled.ObservedGeneration >= cluster.Generation
 }
