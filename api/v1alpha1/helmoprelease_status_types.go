@@ -1,0 +1,459 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ReleaseAction is an action that HelmOp performed on a release.
+type ReleaseAction struct {
+	// action is Install, Upgrade, Adopt, Rollback, Test, CorrectDrift or
+	// Uninstall.
+	// +required
+	// +kubebuilder:validation:MaxLength=32
+	Action string `json:"action"`
+
+	// reason is the cause of the action.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Reason string `json:"reason,omitempty"`
+
+	// fromRevision is the number of the Helm revision before the action. It is 0
+	// if there was no Helm revision.
+	// +optional
+	FromRevision int64 `json:"fromRevision,omitempty"`
+
+	// revision is the number of the Helm revision that the action created. It is 0
+	// if the action created no Helm revision.
+	// +optional
+	Revision int64 `json:"revision,omitempty"`
+
+	// succeeded is true if the action succeeded.
+	Succeeded bool `json:"succeeded"`
+
+	// chartVersion is the version of the chart that the action installed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	ChartVersion string `json:"chartVersion,omitempty"`
+
+	// artifactDigest is the digest of the chart that the action installed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	ArtifactDigest string `json:"artifactDigest,omitempty"`
+
+	// valuesDigest is the digest of the values that the action installed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	ValuesDigest string `json:"valuesDigest,omitempty"`
+
+	// time is the time when the action ended.
+	// +optional
+	Time metav1.Time `json:"time,omitempty,omitzero"`
+}
+
+// ReleaseObservation is the observed state of the Helm release in the workload
+// cluster.
+type ReleaseObservation struct {
+	// revision is the number of the Helm revision, as "helm history" shows it.
+	// +optional
+	Revision int64 `json:"revision,omitempty"`
+
+	// status is the status of the Helm release, for example deployed, failed or
+	// pending-upgrade.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Status string `json:"status,omitempty"`
+
+	// chart is the name of the chart.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Chart string `json:"chart,omitempty"`
+
+	// version of the chart.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version,omitempty"`
+
+	// appVersion of the chart.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	AppVersion string `json:"appVersion,omitempty"`
+
+	// artifactDigest is the digest of the chart.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	ArtifactDigest string `json:"artifactDigest,omitempty"`
+
+	// valuesDigest is the digest of the values.
+	// +optional
+	// +kubebuilder:validation:MaxLength=71
+	ValuesDigest string `json:"valuesDigest,omitempty"`
+
+	// lastDeployed is the time of the last installation or upgrade.
+	// +optional
+	LastDeployed metav1.Time `json:"lastDeployed,omitempty,omitzero"`
+}
+
+// Inventory lists objects of a release in the workload cluster.
+type Inventory struct {
+	// revision is the number of the Helm revision that contains these objects.
+	Revision int64 `json:"revision"`
+
+	// selection is the digest of the rules that selected these objects.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Selection string `json:"selection,omitempty"`
+
+	// truncated is true if the release has more objects than HelmOp watches.
+	// +optional
+	Truncated bool `json:"truncated,omitempty"`
+
+	// kinds lists the objects, grouped by kind.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=500
+	Kinds []InventoryKind `json:"kinds,omitempty"`
+}
+
+// InventoryKind lists the objects of one kind.
+type InventoryKind struct {
+	// apiVersion of the kind.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	APIVersion string `json:"apiVersion"`
+
+	// kind of the objects.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Kind string `json:"kind"`
+
+	// objects are the names of the objects: <namespace>/<name>, or <name> for an
+	// object without a namespace.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=2000
+	// +kubebuilder:validation:items:MaxLength=317
+	Objects []string `json:"objects"`
+}
+
+// HealthStatus is what HelmOp stores about the health of a Helm revision. The
+// condition Healthy reports the health.
+type HealthStatus struct {
+	// revision is the number of the Helm revision.
+	Revision int64 `json:"revision"`
+
+	// since is the time when the health timeout of the Helm revision began: the
+	// time of its deployment or, if the manager did not observe the deployment,
+	// the time of the first observation.
+	// +optional
+	Since metav1.Time `json:"since,omitempty,omitzero"`
+
+	// deployed is true if the manager has observed the Helm revision since its
+	// deployment. If it is false, an unhealthy Helm revision does not start
+	// remediation, because the Helm revision may have been healthy before.
+	// +optional
+	Deployed bool `json:"deployed,omitempty"`
+
+	// failed is true if the Helm revision became unhealthy and had never been
+	// healthy before. It is set only if the manager has observed the Helm revision
+	// since its deployment.
+	// +optional
+	Failed bool `json:"failed,omitempty"`
+
+	// missed is true if the manager observed the deployment of the Helm revision,
+	// but then not its health for a long time. The Helm revision may have been
+	// healthy in this time. HelmOp rolls back neither from nor to this Helm
+	// revision.
+	// +optional
+	Missed bool `json:"missed,omitempty"`
+
+	// wasHealthy is true if the Helm revision has been healthy once.
+	// +optional
+	WasHealthy bool `json:"wasHealthy,omitempty"`
+
+	// lost is true if the Helm revision was healthy and is now unhealthy.
+	// +optional
+	Lost bool `json:"lost,omitempty"`
+
+	// progressingSince is the time when a healthy Helm revision began to be in
+	// progress again.
+	// +optional
+	ProgressingSince metav1.Time `json:"progressingSince,omitempty,omitzero"`
+}
+
+// TestResult is the result of one test of the chart.
+type TestResult struct {
+	// name of the object that runs the test, usually a Pod.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// phase is Succeeded, Failed, Running or Unknown.
+	// +required
+	// +kubebuilder:validation:MaxLength=32
+	Phase string `json:"phase"`
+
+	// startedAt is the time when the test began.
+	// +optional
+	StartedAt metav1.Time `json:"startedAt,omitempty,omitzero"`
+
+	// completedAt is the time when the test ended.
+	// +optional
+	CompletedAt metav1.Time `json:"completedAt,omitempty,omitzero"`
+}
+
+// DriftStatus lists the objects in the cluster that differ from the release.
+type DriftStatus struct {
+	// lastCheckedAt is the time when HelmOp last compared all objects of the
+	// release.
+	// +optional
+	LastCheckedAt metav1.Time `json:"lastCheckedAt,omitempty,omitzero"`
+
+	// fingerprint is a digest of the objects at the last comparison without a
+	// difference. With it, a restarted manager does not compare the same objects
+	// again.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Fingerprint string `json:"fingerprint,omitempty"`
+
+	// differing is the number of objects that differ.
+	// +optional
+	Differing int32 `json:"differing,omitempty"`
+
+	// objects lists at most 10 of the objects that differ.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Objects []DriftedObject `json:"objects,omitempty"`
+}
+
+// DriftedObject is an object that differs from the release.
+type DriftedObject struct {
+	// apiVersion of the object.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	APIVersion string `json:"apiVersion"`
+
+	// kind of the object.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Kind string `json:"kind"`
+
+	// namespace of the object. It is empty for an object without a namespace.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Namespace string `json:"namespace,omitempty"`
+
+	// name of the object.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// missing is true if the object does not exist in the cluster.
+	// +optional
+	Missing bool `json:"missing,omitempty"`
+
+	// paths lists at most 10 fields of the object that differ, as JSON pointers.
+	// Example: "/spec/replicas". HelmOp does not report the values of the fields,
+	// because they may be secret.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	// +kubebuilder:validation:items:MaxLength=512
+	Paths []string `json:"paths,omitempty"`
+
+	// manager is the name of the field manager that changed the object last, for
+	// example kubectl-edit.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Manager string `json:"manager,omitempty"`
+
+	// heldUntil is the time of the next correction of the object. It is set while
+	// another client reverts the corrections of HelmOp again and again.
+	// +optional
+	HeldUntil metav1.Time `json:"heldUntil,omitempty,omitzero"`
+}
+
+// ReadyPeriod is a period during which a release was Ready.
+type ReadyPeriod struct {
+	// revision is the number of the HelmOp revision of the release in this period.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Revision int64 `json:"revision"`
+
+	// since is when the release became Ready.
+	// +required
+	Since metav1.Time `json:"since"`
+
+	// until is the time when the manager first failed to reach the Cluster.
+	// +required
+	Until metav1.Time `json:"until"`
+}
+
+// ReleaseBookkeeping is the state that the manager needs after a restart. Do
+// not use these fields: they may change in any version.
+type ReleaseBookkeeping struct {
+	// health is the health state of a Helm revision. The condition Healthy reports
+	// the health.
+	// +optional
+	Health *HealthStatus `json:"health,omitempty"`
+
+	// clusterUID is the UID of the Cluster of this status. A Cluster that is
+	// re-created has another UID.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ClusterUID string `json:"clusterUID,omitempty"`
+
+	// wasReady is the last period during which the release was Ready. It is set
+	// while the Cluster is unreachable. Rollouts use it.
+	// +optional
+	WasReady *ReadyPeriod `json:"wasReady,omitempty"`
+
+	// lastAttemptedDigest is the digest of the desired state of the last attempt.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	LastAttemptedDigest string `json:"lastAttemptedDigest,omitempty"`
+
+	// lastAttemptedGeneration is the metadata.generation of the HelmOpRelease at
+	// the last attempt. If the generation changes, HelmOp sets the count of failed
+	// attempts to 0.
+	// +optional
+	LastAttemptedGeneration int64 `json:"lastAttemptedGeneration,omitempty"`
+
+	// upgradeCheck identifies the check that the condition KubernetesUpgradeReady
+	// is about.
+	// +optional
+	UpgradeCheck *UpgradeCheck `json:"upgradeCheck,omitempty"`
+}
+
+// UpgradeCheck identifies a check of a release for an upgrade of Kubernetes.
+type UpgradeCheck struct {
+	// version is the version of the upgrade, as it was requested.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version"`
+
+	// inputs is the digest of what the result depends on. Empty while there is no
+	// result. If the digest changes, HelmOp checks the release again.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Inputs string `json:"inputs,omitempty"`
+
+	// attempt is a check that has begun and has no result yet. If the manager
+	// stops during the check, the next manager waits before it tries again.
+	// +optional
+	Attempt *UpgradeCheckAttempt `json:"attempt,omitempty"`
+}
+
+// UpgradeCheckAttempt is a check of a release that has begun.
+type UpgradeCheckAttempt struct {
+	// inputs is the digest of what the result will depend on.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Inputs string `json:"inputs"`
+
+	// startedAt is when the check began.
+	// +required
+	StartedAt metav1.Time `json:"startedAt"`
+
+	// count is the number of checks with the same inputs that have begun without a
+	// result.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Count int64 `json:"count"`
+}
+
+// HelmOpReleaseStatus is the observed state of a release in a Cluster.
+type HelmOpReleaseStatus struct {
+	// observedGeneration is the metadata.generation of the HelmOpRelease that the
+	// manager last reconciled. If it is lower than metadata.generation, the status
+	// is outdated.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are the conditions of the release.
+	// - Always: Ready, ClusterReachable, Released and Paused.
+	// - Unless health.mode is Disabled: Healthy.
+	// - With test.mode Enabled: Tested.
+	// - With driftDetection: Drifted.
+	// - While HelmOp does not retry the release: Stalled.
+	// - While the HelmOpRelease is under deletion: Deleting.
+	// - While a check for an upgrade of Kubernetes is requested:
+	//   KubernetesUpgradeReady.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// state compares the Helm release with its desired state. It is one of:
+	// Absent, InSync, OutOfSync, Failed, RolledBack, Pending, Uninstalling,
+	// Uninstalled, Unmanaged, Foreign, Untested, Drifted or Unreachable.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	State string `json:"state,omitempty"`
+
+	// release is the last observed state of the Helm release.
+	// +optional
+	Release *ReleaseObservation `json:"release,omitempty"`
+
+	// inventory lists the objects of the release that HelmOp watches. HelmOp does
+	// not watch objects of kinds without a health rule, unless driftDetection is
+	// set: HelmOp lists them at intervals.
+	// +optional
+	Inventory *Inventory `json:"inventory,omitempty"`
+
+	// internal is the state that the manager needs after a restart. Do not use its
+	// fields: they may change in any version.
+	// +optional
+	ReleaseBookkeeping `json:"internal,omitempty,omitzero"`
+
+	// tests are the results of at most 20 tests of the chart.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	Tests []TestResult `json:"tests,omitempty"`
+
+	// drift lists the objects in the cluster that differ from the release. It is
+	// absent without driftDetection.
+	// +optional
+	Drift *DriftStatus `json:"drift,omitempty"`
+
+	// lastRetryRequest is the last handled value of the annotation
+	// addons.cluster.x-k8s.io/retry-requested-at. If the value is longer than 64
+	// characters, lastRetryRequest is its digest.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	LastRetryRequest string `json:"lastRetryRequest,omitempty"`
+
+	// history lists the last 5 actions, the newest first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=5
+	History []ReleaseAction `json:"history,omitempty"`
+
+	// failures is the number of failed attempts since the last success or the last
+	// change of the desired state. HelmOp counts only attempts that changed
+	// something in the cluster.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Failures int32 `json:"failures,omitempty"`
+
+	// lastAttemptedAt is the time when the last attempt ended.
+	// +optional
+	LastAttemptedAt metav1.Time `json:"lastAttemptedAt,omitempty,omitzero"`
+
+	// nextTryAt is the time of the next retry after a failed attempt. It is absent
+	// if no retry is scheduled: the release is in its desired state, the retries
+	// are exhausted, or the release waits for something else. A failed attempt
+	// that changed nothing in the cluster does not set nextTryAt.
+	// +optional
+	NextTryAt metav1.Time `json:"nextTryAt,omitempty,omitzero"`
+
+	// lastError is the error message of the last failed attempt. It is empty after
+	// a success.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	LastError string `json:"lastError,omitempty"`
+}
