@@ -159,9 +159,9 @@ func TestIntegrationObjectInNewNamespaceStays(t *testing.T) {
 	}
 }
 
-// TestIntegrationForceKeepsForeignObjects checks that an upgrade with force, after a first installation that failed, does
-// not wait for the deletion of an object that stays: without takeOwnership, it says why the object stays, and with it,
-// the object is created again.
+// TestIntegrationForceKeepsForeignObjects checks that an upgrade with force, after a first installation that failed,
+// does not wait for the deletion of an object that stays: without takeOwnership, it says why the object stays, and with
+// it, the object is created again.
 func TestIntegrationForceKeepsForeignObjects(t *testing.T) {
 	for name, takesOwnership := range map[string]bool{"kept": false, "taken over": true} {
 		t.Run(name, func(t *testing.T) {
