@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/terminal"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/exit"
 )
 
 // barBegin is the start of a bar with sizes that need no leading zeros.
@@ -30,7 +32,7 @@ func TestProgress(t *testing.T) {
 			t.Fatal(err)
 		}
 		said, _ := io.ReadAll(from) // Reading a terminal whose other side is closed is an error.
-		if code != exitDone {
+		if code != exit.Done {
 			t.Fatalf("exit code %d: %s", code, said)
 		}
 		return string(said)

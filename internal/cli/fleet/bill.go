@@ -100,7 +100,7 @@ does not have an artifact of the list. A warning says why.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := b.run(cmd.Context(), args)
 			if err != nil && !errors.Is(err, kube.ErrDiffers) {
-				return kube.WithText(err.Error(), errors.Join(kube.ErrResultFailed, err))
+				return kube.NoResult(err)
 			}
 			return err
 		},

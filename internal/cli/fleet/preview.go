@@ -102,7 +102,7 @@ previewed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := p.run(cmd.Context(), args)
 			if err != nil && !errors.Is(err, kube.ErrDiffers) {
-				return kube.WithText(err.Error(), errors.Join(kube.ErrResultFailed, err))
+				return kube.NoResult(err)
 			}
 			return err
 		},

@@ -86,7 +86,7 @@ Stalled, Failed, Unreachable and Drifted are unhealthy.`,
 			s.HelmOps = args
 			err := s.run(cmd.Context())
 			if err != nil && s.exitCode && !errors.Is(err, kube.ErrUnhealthy) {
-				return kube.WithText(err.Error(), errors.Join(kube.ErrResultFailed, err))
+				return kube.NoResult(err)
 			}
 			return err
 		},

@@ -77,7 +77,7 @@ without the release that is not ready yet changes nothing.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := u.run(cmd.Context(), args)
 			if err != nil && !errors.Is(err, kube.ErrDiffers) {
-				return kube.WithText(err.Error(), errors.Join(kube.ErrResultFailed, err))
+				return kube.NoResult(err)
 			}
 			return err
 		},

@@ -25,11 +25,11 @@ var (
 	// ErrUsage is in the chain of errors in the arguments.
 	ErrUsage = errors.New("invalid arguments")
 
-	// ErrDiffers is the result of "preview" if something would change. It has no message for users.
+	// ErrDiffers is the result of "diff" and "preview" if something would change. It has no message for users.
 	ErrDiffers = errors.New("something would change")
 
 	// ErrResultFailed is in the chain of errors of commands whose exit code 1 is a result, if there is no result:
-	// "status --exit-code" and "preview".
+	// "diff", "status --exit-code" and "preview".
 	ErrResultFailed = errors.New("there is no result")
 )
 
@@ -50,6 +50,9 @@ func WithText(text string, err error) error { return &textError{text, err} }
 func Usagef(format string, args ...any) error {
 	return &textError{fmt.Sprintf(format, args...), ErrUsage}
 }
+
+// NoResult returns the error of a command whose exit code 1 is a result. The text of err stays.
+func NoResult(err error) error { return WithText(err.Error(), errors.Join(ErrResultFailed, err)) }
 
 // Args requires at least and at most so many arguments; most is negative for no limit.
 func Args(least, most int) cobra.PositionalArgs {
