@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/exit"
 )
 

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/exit"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/exit"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 )
 
 func TestCompletion(t *testing.T) {

@@ -20,9 +20,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/registryaccess"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
@@ -148,7 +148,7 @@ func (d *diff) objects(ctx context.Context, a *registryaccess.Artifact) (map[str
 	if err != nil {
 		return nil, err
 	}
-	values, err := fleet.ReadValues(d.valueFiles)
+	values, err := rendering.ReadValues(d.valueFiles)
 	if err != nil {
 		return nil, err
 	}

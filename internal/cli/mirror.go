@@ -20,10 +20,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/bill"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/registryaccess"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/images"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
@@ -124,7 +124,7 @@ func (m *mirroring) run(cmd *cobra.Command, args []string) (err error) {
 		return kube.Usagef("--from-bill and --update cannot be used together: the bill has the digests")
 	}
 	m.prefix = to.Reference
-	if m.values, err = fleet.ReadValues(m.valueFiles); err != nil {
+	if m.values, err = rendering.ReadValues(m.valueFiles); err != nil {
 		return err
 	}
 	lock, err := mirror.ReadLock(m.lock)

@@ -16,7 +16,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/pack"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/registryaccess"
@@ -106,7 +105,7 @@ func (m *mirroring) chartClient() (*chartrepo.Client, error) {
 		return m.charts, nil
 	}
 	registries, err := oci.New(oci.Options{Dir: filepath.Join(m.folder, "artifacts"), CAFile: m.CAFile,
-		UserAgent: "kubectl-helmop/" + version.Version, CredentialsFile: cmp.Or(m.Config, fleet.DockerConfig())})
+		UserAgent: "kubectl-helmop/" + version.Version, CredentialsFile: cmp.Or(m.Config, registryaccess.DockerConfig())})
 	if err != nil {
 		return nil, err
 	}

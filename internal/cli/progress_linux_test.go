@@ -10,9 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/test/terminal"
-
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/exit"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/terminal"
 )
 
 // barBegin is the start of a bar with sizes that need no leading zeros.

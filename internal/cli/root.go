@@ -15,16 +15,15 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/bootstrap"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/exit"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
-
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/bootstrap"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/exit"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/migrate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/support"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
