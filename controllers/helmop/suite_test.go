@@ -42,6 +42,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
@@ -81,7 +82,7 @@ func (r *registry) Resolve(_ context.Context, from oci.Source) (oci.Artifact, er
 	defer r.mu.Unlock()
 	digest, ok := r.digests[from.Ref.Tag]
 	if !ok {
-		return oci.Artifact{}, &oci.Error{Kind: oci.ErrNotFound, Op: "resolve", Subject: from.URL,
+		return oci.Artifact{}, &ocierr.Error{Kind: ocierr.ErrNotFound, Op: "resolve", Subject: from.URL,
 			Detail: "the tag does not exist"}
 	}
 	return oci.Artifact{

@@ -26,6 +26,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
@@ -93,7 +94,7 @@ func checkBoth(t *testing.T, r *Reconciler, p *releasePass, decision decide.Deci
 // TestHasImages checks which images and decisions let a release be changed, and what is reported otherwise.
 func TestHasImages(t *testing.T) {
 	t.Parallel()
-	absent, silent := &oci.Error{Kind: oci.ErrNotFound}, &oci.Error{Op: "look up", Kind: oci.ErrUnreachable}
+	absent, silent := &ocierr.Error{Kind: ocierr.ErrNotFound}, &ocierr.Error{Op: "look up", Kind: ocierr.ErrUnreachable}
 	upgrade := decide.Decision{Action: model.ActionUpgrade}
 	required := &addonsv1.Preflight{Images: addonsv1.ImagesPreflightRequired}
 	for name, tc := range map[string]struct {
@@ -170,7 +171,7 @@ const (
 var (
 	requiresAll = &addonsv1.Preflight{Images: addonsv1.ImagesPreflightRequired}
 	upgrading   = decide.Decision{Action: model.ActionUpgrade, FromRevision: 2}
-	absentImage = answering{"oci://r.example/a:1": &oci.Error{Kind: oci.ErrNotFound}}
+	absentImage = answering{"oci://r.example/a:1": &ocierr.Error{Kind: ocierr.ErrNotFound}}
 )
 
 // TestFailedReleaseStaysFailed checks that a release that has failed does not look like one that makes progress while
@@ -201,9 +202,9 @@ func TestFailedReleaseStaysFailed(t *testing.T) {
 func TestHidesSecretsInImages(t *testing.T) {
 	t.Parallel()
 	const image = "oci://r.example/planted:1"
-	for kind, says := range map[error]string{oci.ErrNotFound: "not in the registry", oci.ErrUnreachable: "could not be"} {
+	for kind, says := range map[error]string{ocierr.ErrNotFound: "not in the registry", ocierr.ErrUnreachable: "could not be"} {
 		recorder := events.NewFakeRecorder(5)
-		r := checkingReconciler(t, answering{image: &oci.Error{Op: "look up", Subject: image, Kind: kind}},
+		r := checkingReconciler(t, answering{image: &ocierr.Error{Op: "look up", Subject: image, Kind: kind}},
 			&renderingEngine{manifest: secretPod})
 		r.recorder = recorder
 		p := checkedPass(upgrading, requiresAll)

@@ -21,6 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
@@ -92,7 +93,7 @@ func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease,
 	content, stored := c.registry.Stored(artifact.URL, artifact.Digest)
 	if stored && isSigned {
 		chart, err := c.storedChart(ctx, content, &artifact, release)
-		if !errors.Is(err, oci.ErrNotStored) {
+		if !errors.Is(err, ocierr.ErrNotStored) {
 			return chart, err
 		}
 	}
@@ -163,12 +164,12 @@ func (c *Charts) storedChart(ctx context.Context, content *oci.Content, artifact
 	shared := strings.Join([]string{"stored", release.Namespace, key}, "\n")
 	_, err, ok := c.tasks.Run(ctx, shared, request, func(ctx context.Context) (*oci.Content, error) {
 		_, err := async.Guarded(ctx, func(ctx context.Context) (*bundle.Chart, error) { return c.loader.Chart(ctx, source) })
-		if !errors.Is(err, oci.ErrNotStored) && ctx.Err() == nil {
+		if !errors.Is(err, ocierr.ErrNotStored) && ctx.Err() == nil {
 			c.failures.record(key, err, c.now())
 		}
 		return content, err
 	})
-	if errors.Is(err, oci.ErrNotStored) {
+	if errors.Is(err, ocierr.ErrNotStored) {
 		return nil, err
 	}
 	if err := c.outcome(key, ok, err); err != nil {

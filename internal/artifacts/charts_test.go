@@ -17,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // badCharts counts the charts that it cannot load. None is at hand.
@@ -60,9 +61,9 @@ func TestInvalidStoredChartIsLoadedOnce(t *testing.T) {
 	if charts.loads != 2 {
 		t.Errorf("loaded %d times, want another try when it is time", charts.loads)
 	}
-	charts.err = oci.ErrNotStored
+	charts.err = ocierr.ErrNotStored
 	now = now.Add(time.Hour)
-	if _, err := c.storedChart(t.Context(), &oci.Content{}, artifact, release); !errors.Is(err, oci.ErrNotStored) {
+	if _, err := c.storedChart(t.Context(), &oci.Content{}, artifact, release); !errors.Is(err, ocierr.ErrNotStored) {
 		t.Errorf("error = %v, want one that has it fetched", err)
 	}
 }

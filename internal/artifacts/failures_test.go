@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 func TestFailures(t *testing.T) {
@@ -32,7 +32,7 @@ func TestFailures(t *testing.T) {
 	if f.pending("other", now) != nil || f.isFailing("other") {
 		t.Error("an artifact pays for another")
 	}
-	f.record("k", &oci.Error{Kind: oci.ErrRateLimited, RetryAfter: time.Hour}, now)
+	f.record("k", &ocierr.Error{Kind: ocierr.ErrRateLimited, RetryAfter: time.Hour}, now)
 	if failure := f.pending("k", now); failure.Wait != time.Hour {
 		t.Errorf("the wait is %s, want what the registry asked for", failure.Wait)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
@@ -82,7 +83,7 @@ func (c *Client) lookup(chartURL string, access oci.Access) (*lookup, error) {
 	}
 	base, err := url.Parse(repository)
 	if err != nil || chart == "" {
-		return nil, &oci.Error{Op: opResolve, Subject: chartURL, Kind: oci.ErrInvalidReference,
+		return nil, &ocierr.Error{Op: opResolve, Subject: chartURL, Kind: ocierr.ErrInvalidReference,
 			Detail: "it does not name a chart", Hint: "set source.chart"}
 	}
 	return &lookup{client: c, site: site, url: chartURL, chart: chart, repository: base}, nil
@@ -132,7 +133,7 @@ func (l *lookup) choose(ctx context.Context, ref oci.Reference) (*entry, error) 
 				return &entries[i], nil
 			}
 		}
-		return nil, &oci.Error{Op: opResolve, Subject: subject, Kind: oci.ErrNotFound,
+		return nil, &ocierr.Error{Op: opResolve, Subject: subject, Kind: ocierr.ErrNotFound,
 			Detail: fmt.Sprintf("the index of the repository has no version %q of the chart", ref.Tag),
 			Hint:   "check the version, including a leading v"}
 	}
@@ -171,7 +172,7 @@ func (l *lookup) entries(ctx context.Context) ([]entry, error) {
 	if len(entries) > 0 {
 		return entries, nil
 	}
-	out := &oci.Error{Op: opResolve, Subject: l.url, Kind: oci.ErrNotFound,
+	out := &ocierr.Error{Op: opResolve, Subject: l.url, Kind: ocierr.ErrNotFound,
 		Detail: fmt.Sprintf("the index of the repository has no chart %q", l.chart), Hint: "check source.chart"}
 	if found.skipped > 0 {
 		out.Detail += fmt.Sprintf("; %d entries of other charts or of this one cannot be read", found.skipped)
@@ -194,7 +195,7 @@ func (l *lookup) entryOf(ctx context.Context, digest string) (*entry, error) {
 			return &entries[i], nil
 		}
 	}
-	out := &oci.Error{Op: opFetch, Subject: l.url + "@" + digest, Kind: oci.ErrNotFound,
+	out := &ocierr.Error{Op: opFetch, Subject: l.url + "@" + digest, Kind: ocierr.ErrNotFound,
 		Detail: "the index of the repository has no version of the chart with this digest",
 		Hint:   "the version was removed or replaced in the repository; choose another version"}
 	if slices.ContainsFunc(entries, func(e entry) bool { return e.digest == "" }) {
@@ -244,7 +245,7 @@ func (l *lookup) archiveURLs(e *entry) ([]*url.URL, error) {
 	if len(targets) > 0 {
 		return targets, nil
 	}
-	out := &oci.Error{Op: opResolve, Subject: l.url + ":" + e.version, Kind: oci.ErrUnsupported,
+	out := &ocierr.Error{Op: opResolve, Subject: l.url + ":" + e.version, Kind: ocierr.ErrUnsupported,
 		Detail: "the index has no usable URL for this version", Hint: "ask the owner of the repository"}
 	if registry != "" {
 		out.Detail = "the index says that the chart is in an OCI registry"
@@ -267,9 +268,9 @@ func (l *lookup) pull(ctx context.Context, e *entry, digest string) (oci.Layer, 
 			return archive, nil
 		}
 		if first == nil {
-			first = explain(err, oci.ErrIntegrity, "the archive does not have the digest that the index names",
+			first = explain(err, ocierr.ErrIntegrity, "the archive does not have the digest that the index names",
 				"the archive was replaced without the index: ask the owner of the repository")
-			first = explain(first, oci.ErrNotFound, "the server does not have the archive that the index names",
+			first = explain(first, ocierr.ErrNotFound, "the server does not have the archive that the index names",
 				"ask the owner of the repository")
 		}
 		if ctx.Err() != nil {
@@ -281,7 +282,7 @@ func (l *lookup) pull(ctx context.Context, e *entry, digest string) (oci.Layer, 
 
 // explain replaces the detail and the hint of an error of a kind, because those of package oci are about registries.
 func explain(err error, kind error, detail, hint string) error {
-	var failure *oci.Error
+	var failure *ocierr.Error
 	if !errors.As(err, &failure) || !errors.Is(err, kind) {
 		return err
 	}
@@ -313,7 +314,7 @@ func (c *Client) Fetch(ctx context.Context, chartURL, digest string, access oci.
 	}
 	content, ok := c.content(chartURL, digest, pull)
 	if !ok {
-		return nil, &oci.Error{Op: opFetch, Subject: chartURL + "@" + digest, Kind: oci.ErrStore,
+		return nil, &ocierr.Error{Op: opFetch, Subject: chartURL + "@" + digest, Kind: ocierr.ErrStore,
 			Detail: "the store dropped the archive before it was read"}
 	}
 	return content, nil
@@ -321,7 +322,7 @@ func (c *Client) Fetch(ctx context.Context, chartURL, digest string, access oci.
 
 // Stored returns the chart with a digest if it is in the store. It makes no request. Read it with ReadStored.
 func (c *Client) Stored(chartURL, digest string) (*oci.Content, bool) {
-	return c.content(chartURL, digest, func(context.Context) error { return oci.ErrNotStored })
+	return c.content(chartURL, digest, func(context.Context) error { return ocierr.ErrNotStored })
 }
 
 func (c *Client) content(chartURL, digest string, pull func(context.Context) error) (*oci.Content, bool) {

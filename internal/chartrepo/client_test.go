@@ -20,6 +20,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/chartrepository"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
@@ -83,11 +84,11 @@ func TestResolve(t *testing.T) {
 		"as a tag":          {oci.Reference{Tag: "1.2.0_build.5"}, "1.2.0+build.5", nil},
 		"a filter":          {oci.Reference{TagFilter: `^1\.2`}, "1.2.0+build.5", nil},
 		"a digest":          {oci.Reference{Digest: digests["1.0.0"]}, "1.0.0", nil},
-		"no such version":   {oci.Reference{Tag: "3.0.0"}, "", oci.ErrNotFound},
-		"nothing in range":  {oci.Reference{Semver: "^7"}, "", oci.ErrNoMatchingTag},
-		"no such digest":    {oci.Reference{Digest: "sha256:" + strings.Repeat("0", 64)}, "", oci.ErrNotFound},
-		"a malformed range": {oci.Reference{Semver: ">>1"}, "", oci.ErrInvalidReference},
-		"nothing":           {oci.Reference{}, "", oci.ErrInvalidReference},
+		"no such version":   {oci.Reference{Tag: "3.0.0"}, "", ocierr.ErrNotFound},
+		"nothing in range":  {oci.Reference{Semver: "^7"}, "", ocierr.ErrNoMatchingTag},
+		"no such digest":    {oci.Reference{Digest: "sha256:" + strings.Repeat("0", 64)}, "", ocierr.ErrNotFound},
+		"a malformed range": {oci.Reference{Semver: ">>1"}, "", ocierr.ErrInvalidReference},
+		"nothing":           {oci.Reference{}, "", ocierr.ErrInvalidReference},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -197,7 +198,7 @@ func TestLoginStaysAtTheRepository(t *testing.T) {
 	r.Edit(func(index *repo.IndexFile) { index.Entries["demo"][0].URLs = []string{other.URL + "/demo.tgz"} })
 	c := newClient(t)
 	src := source(r, oci.Reference{Tag: "1.0.0"})
-	if _, err := c.Resolve(t.Context(), src); !errors.Is(err, oci.ErrUnauthorized) {
+	if _, err := c.Resolve(t.Context(), src); !errors.Is(err, ocierr.ErrUnauthorized) {
 		t.Fatalf("without a credential: %v", err)
 	}
 	host := strings.TrimPrefix(other.URL, "https://")
@@ -227,40 +228,40 @@ func TestRefusals(t *testing.T) {
 		want    error
 		message string
 	}{
-		"an unknown authority": {source: func(s *oci.Source) { s.Access.CA = nil }, want: oci.ErrTLS},
-		"a local address":      {options: []func(*oci.Options){local}, want: oci.ErrInvalidAccess},
+		"an unknown authority": {source: func(s *oci.Source) { s.Access.CA = nil }, want: ocierr.ErrTLS},
+		"a local address":      {options: []func(*oci.Options){local}, want: ocierr.ErrInvalidAccess},
 		"plain HTTP": {source: func(s *oci.Source) { s.URL = "http://charts.example.com/demo" },
-			want: oci.ErrInvalidReference},
-		"no such chart": {source: func(s *oci.Source) { s.URL += "s" }, want: oci.ErrNotFound,
+			want: ocierr.ErrInvalidReference},
+		"no such chart": {source: func(s *oci.Source) { s.URL += "s" }, want: ocierr.ErrNotFound,
 			message: `has no chart "demos"`},
 		"no repository": {source: func(s *oci.Source) { s.URL = strings.Replace(s.URL, "stable", "other", 1) },
-			want: oci.ErrNotFound, message: "helm repo add"},
+			want: ocierr.ErrNotFound, message: "helm repo add"},
 		"a page": {change: func(r *chartrepository.Repository) {
 			r.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 				_, _ = io.WriteString(w, "<html>\n<body>Log in</body>\n</html>\n")
 				return true
 			})
-		}, want: oci.ErrUnsupported, message: `no "entries"`},
+		}, want: ocierr.ErrUnsupported, message: `no "entries"`},
 		"a chart in a registry": {change: func(r *chartrepository.Repository) {
 			r.Edit(func(i *repo.IndexFile) {
 				i.Entries["demo"][0].URLs = []string{"oci://registry.example.com/charts/demo"}
 			})
-		}, want: oci.ErrUnsupported, message: "oci://registry.example.com/charts/demo"},
+		}, want: ocierr.ErrUnsupported, message: "oci://registry.example.com/charts/demo"},
 		"another archive": {change: func(r *chartrepository.Repository) { r.SetFile("demo-1.0.0.tgz", []byte("other")) },
-			want: oci.ErrIntegrity, message: "digest that the index names"},
+			want: ocierr.ErrIntegrity, message: "digest that the index names"},
 		"no archive": {change: func(r *chartrepository.Repository) { r.SetFile("demo-1.0.0.tgz", nil) },
-			want: oci.ErrNotFound, message: "does not have the archive"},
+			want: ocierr.ErrNotFound, message: "does not have the archive"},
 		"a large archive": {options: []func(*oci.Options){func(o *oci.Options) { o.MaxBlobBytes = 10 }},
-			want: oci.ErrTooLarge},
+			want: ocierr.ErrTooLarge},
 		"an archive without TLS": {change: func(r *chartrepository.Repository) {
 			r.Edit(func(i *repo.IndexFile) { i.Entries["demo"][0].URLs = []string{"http://charts.example.com/demo.tgz"} })
-		}, want: oci.ErrUnsupported, message: `"http"`},
+		}, want: ocierr.ErrUnsupported, message: `"http"`},
 		"a file": {change: func(r *chartrepository.Repository) {
 			r.Edit(func(i *repo.IndexFile) { i.Entries["demo"][0].URLs = []string{"file:///etc/passwd"} })
-		}, want: oci.ErrUnsupported, message: `"file"`},
+		}, want: ocierr.ErrUnsupported, message: `"file"`},
 		"metadata of a cloud": {change: func(r *chartrepository.Repository) {
 			r.Edit(func(i *repo.IndexFile) { i.Entries["demo"][0].URLs = []string{"https://169.254.169.254/latest"} })
-		}, want: oci.ErrUnexpected, message: "link-local"},
+		}, want: ocierr.ErrUnexpected, message: "link-local"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -357,7 +358,7 @@ func TestEncodedPath(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = c.Fetch(t.Context(), url, "sha256:"+strings.Repeat("ab", 32), access)
-	if !errors.Is(err, oci.ErrNotFound) || strings.Contains(err.Error(), "planted") ||
+	if !errors.Is(err, ocierr.ErrNotFound) || strings.Contains(err.Error(), "planted") ||
 		!strings.Contains(err.Error(), "gone.tgz") {
 		t.Errorf("error %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
@@ -68,7 +69,7 @@ func (l *lookup) index(ctx context.Context) (*index, error) {
 		}
 		found, err := l.readIndex(ctx, known)
 		if err != nil {
-			return nil, explain(err, oci.ErrNotFound, "the server has no "+indexFile+" there",
+			return nil, explain(err, ocierr.ErrNotFound, "the server has no "+indexFile+" there",
 				"source.url must be the URL of a chart repository, as \"helm repo add\" takes it")
 		}
 		c.indexes.Put(key, found, found.bytes)
@@ -118,16 +119,16 @@ func (l *lookup) readIndex(ctx context.Context, known *index) (*index, error) {
 
 // unreadable returns the error for an index that cannot be read.
 func (l *lookup) unreadable(err error) error {
-	var failure *oci.Error
-	out := &oci.Error{Op: opIndex, Subject: l.repository.String(), Kind: oci.ErrUnsupported}
+	var failure *ocierr.Error
+	out := &ocierr.Error{Op: opIndex, Subject: l.repository.String(), Kind: ocierr.ErrUnsupported}
 	var wrong *formatError
 	switch {
 	case errors.As(err, &failure):
 		return failure
 	case errors.Is(err, bytebudget.ErrExhausted):
-		out.Kind, out.Detail = oci.ErrRateLimited, "too many large indexes are being read"
+		out.Kind, out.Detail = ocierr.ErrRateLimited, "too many large indexes are being read"
 	case errors.Is(err, errTooLarge), errors.Is(err, bytebudget.ErrTooLarge):
-		out.Kind, out.Detail = oci.ErrTooLarge, err.Error()
+		out.Kind, out.Detail = ocierr.ErrTooLarge, err.Error()
 	case errors.As(err, &wrong):
 		out.Detail, out.Hint = err.Error(), "check that source.url is the URL of a chart repository"
 	default: // texts of libraries may contain text of the index

@@ -10,6 +10,7 @@ import (
 	"net/url"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // maxProvenance bounds a provenance file, in bytes. It has the metadata of a chart and a signature.
@@ -65,7 +66,7 @@ func (l *lookup) provenance(ctx context.Context, archives []*url.URL) ([]byte, e
 			target.RawPath += ".prov"
 		}
 		text, err := l.text(ctx, &target)
-		if !errors.Is(err, oci.ErrNotFound) {
+		if !errors.Is(err, ocierr.ErrNotFound) {
 			return text, err
 		}
 	}
@@ -84,7 +85,7 @@ func (l *lookup) text(ctx context.Context, target *url.URL) ([]byte, error) {
 		return nil, err
 	}
 	if len(text) > maxProvenance {
-		return nil, &oci.Error{Op: opFetch, Subject: oci.SubjectOf(target), Kind: oci.ErrTooLarge,
+		return nil, &ocierr.Error{Op: opFetch, Subject: oci.SubjectOf(target), Kind: ocierr.ErrTooLarge,
 			Detail: "the provenance file has more than 1 MiB"}
 	}
 	return text, nil

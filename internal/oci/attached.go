@@ -12,6 +12,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
@@ -121,7 +123,7 @@ func (c *Client) FetchTag(ctx context.Context, url, tag string, access Access) (
 	}
 	subject := url + ":" + tag
 	if !tagPattern.MatchString(tag) {
-		return nil, &Error{Op: opManifest, Subject: url, Kind: ErrInvalidReference, Detail: "not a tag"}
+		return nil, &ocierr.Error{Op: opManifest, Subject: url, Kind: ocierr.ErrInvalidReference, Detail: "not a tag"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -142,7 +144,7 @@ func (c *Client) RawManifest(ctx context.Context, url, dgst string,
 		return "", nil, err
 	}
 	if data, err = c.store.read(digest.Digest(dgst), maxMetadata); err != nil {
-		return "", nil, &Error{Op: opManifest, Subject: url + "@" + dgst, Kind: ErrStore,
+		return "", nil, &ocierr.Error{Op: opManifest, Subject: url + "@" + dgst, Kind: ocierr.ErrStore,
 			Detail: "stored content cannot be read back"}
 	}
 	return content.MediaType, data, nil

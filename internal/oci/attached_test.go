@@ -15,6 +15,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // serveReferrers has a registry list n referrers in pages, or give other answers
@@ -181,16 +183,16 @@ func TestReferrersFail(t *testing.T) {
 		answer http.HandlerFunc
 		kind   error
 	}{
-		{name: "forbidden", kind: ErrUnauthorized,
+		{name: "forbidden", kind: ocierr.ErrUnauthorized,
 			answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }},
-		{name: "trouble", kind: ErrUnreachable,
+		{name: "trouble", kind: ocierr.ErrUnreachable,
 			answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }},
-		{name: "too large", kind: ErrTooLarge, answer: func(w http.ResponseWriter, _ *http.Request) {
+		{name: "too large", kind: ocierr.ErrTooLarge, answer: func(w http.ResponseWriter, _ *http.Request) {
 			index(w, `{"manifests":[],"x":"`+strings.Repeat("planted-", maxMetadata/8)+`"}`)
 		}},
-		{name: "not JSON", kind: ErrUnexpected,
+		{name: "not JSON", kind: ocierr.ErrUnexpected,
 			answer: func(w http.ResponseWriter, _ *http.Request) { index(w, "planted-text") }},
-		{name: "without end", kind: ErrTooLarge, answer: func(w http.ResponseWriter, req *http.Request) {
+		{name: "without end", kind: ocierr.ErrTooLarge, answer: func(w http.ResponseWriter, req *http.Request) {
 			w.Header().Set("Link", fmt.Sprintf(`<%s>; rel="next"`, req.URL.Path))
 			index(w, `{"manifests":[]}`)
 		}},
@@ -212,7 +214,7 @@ func TestReferrersFail(t *testing.T) {
 	}
 	for _, dgst := range []string{"", "latest", "sha256:0"} {
 		if _, _, err := newClient(t).Referrers(t.Context(), "oci://127.0.0.1:1/x", dgst, Access{}, 1); !errors.Is(err,
-			ErrInvalidReference) {
+			ocierr.ErrInvalidReference) {
 			t.Errorf("%q: error = %v", dgst, err)
 		}
 	}
@@ -231,7 +233,7 @@ func TestFetchTag(t *testing.T) {
 		t.Errorf("digest = %s, want %s", content.Digest, dgst)
 	}
 	r.wantRequests(map[string]int{"GET manifest": 1})
-	if _, err := content.ReadSmallLayer(t.Context(), content.Layers[0], 8); !errors.Is(err, ErrTooLarge) {
+	if _, err := content.ReadSmallLayer(t.Context(), content.Layers[0], 8); !errors.Is(err, ocierr.ErrTooLarge) {
 		t.Errorf("error = %v, want ErrTooLarge", err)
 	}
 	r.wantRequests(map[string]int{})
@@ -245,19 +247,19 @@ func TestFetchTag(t *testing.T) {
 	r.wantRequests(map[string]int{"GET blob": 1})
 
 	r.allowMissing = true
-	if _, err := c.FetchTag(t.Context(), r.url(), "none", r.access()); !errors.Is(err, ErrNotFound) {
+	if _, err := c.FetchTag(t.Context(), r.url(), "none", r.access()); !errors.Is(err, ocierr.ErrNotFound) {
 		t.Errorf("error = %v, want ErrNotFound", err)
 	}
 	if _, _, err := c.RawManifest(t.Context(), r.url(), strings.Replace(dgst, dgst[10:20], "0000000000", 1),
-		r.access()); !errors.Is(err, ErrNotFound) {
+		r.access()); !errors.Is(err, ocierr.ErrNotFound) {
 		t.Errorf("error = %v, want ErrNotFound", err)
 	}
 	for _, tag := range []string{"", "a/b", "a@b", strings.Repeat("a", 129)} {
-		if _, err := c.FetchTag(t.Context(), r.url(), tag, r.access()); !errors.Is(err, ErrInvalidReference) {
+		if _, err := c.FetchTag(t.Context(), r.url(), tag, r.access()); !errors.Is(err, ocierr.ErrInvalidReference) {
 			t.Errorf("%q: error = %v, want ErrInvalidReference", tag, err)
 		}
 	}
-	if _, err := c.FetchTag(t.Context(), "https://x", "a", r.access()); !errors.Is(err, ErrInvalidReference) {
+	if _, err := c.FetchTag(t.Context(), "https://x", "a", r.access()); !errors.Is(err, ocierr.ErrInvalidReference) {
 		t.Errorf("error = %v, want ErrInvalidReference", err)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"oras.land/oras-go/v2/errdef"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // What the other side sends instead of an answer is not repeated.
@@ -80,7 +82,7 @@ func TestMessagesAreStableAcrossAttempts(t *testing.T) {
 		if name == "connection" && !strings.Contains(first.Detail, far.String()) {
 			t.Errorf("%s: %q does not say where", name, first)
 		}
-		if errors.Is(first, ErrRateLimited) && first.RetryAfter < time.Minute/2 {
+		if errors.Is(first, ocierr.ErrRateLimited) && first.RetryAfter < time.Minute/2 {
 			t.Errorf("%s: RetryAfter = %s", name, first.RetryAfter)
 		}
 	}
@@ -93,12 +95,12 @@ func TestNotFoundWithDeniedCodeIsUnauthorized(t *testing.T) {
 		kind         error
 		noRepository bool
 	}{
-		"": {kind: ErrNotFound}, "BLOB_UNKNOWN": {kind: ErrNotFound}, "MANIFEST_UNKNOWN": {kind: ErrNotFound},
-		"NAME_UNKNOWN": {kind: ErrNotFound, noRepository: true}, "UNAUTHORIZED": {kind: ErrUnauthorized},
-		"DENIED": {kind: ErrUnauthorized},
+		"": {kind: ocierr.ErrNotFound}, "BLOB_UNKNOWN": {kind: ocierr.ErrNotFound}, "MANIFEST_UNKNOWN": {kind: ocierr.ErrNotFound},
+		"NAME_UNKNOWN": {kind: ocierr.ErrNotFound, noRepository: true}, "UNAUTHORIZED": {kind: ocierr.ErrUnauthorized},
+		"DENIED": {kind: ocierr.ErrUnauthorized},
 	} {
 		failure := explain("op", "subject", errdef.ErrNotFound, &exchange{notFound: code})
-		if !errors.Is(failure, want.kind) || errors.Is(failure, ErrNoRepository) != want.noRepository || failure.Hint == "" {
+		if !errors.Is(failure, want.kind) || errors.Is(failure, ocierr.ErrNoRepository) != want.noRepository || failure.Hint == "" {
 			t.Errorf("%q: %v", code, failure)
 		}
 	}

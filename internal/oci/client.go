@@ -15,6 +15,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
@@ -172,7 +173,7 @@ func share[T any](ctx context.Context, group *singleflight.Group, key string, li
 	done := group.DoChan(key, func() (_ any, err error) {
 		defer func() {
 			if fault := recover(); fault != nil {
-				err = &Error{Kind: ErrUnexpected, Detail: fmt.Sprintf("internal error: panic with a %T", fault),
+				err = &ocierr.Error{Kind: ocierr.ErrUnexpected, Detail: fmt.Sprintf("internal error: panic with a %T", fault),
 					Hint: "please report it"}
 			}
 		}()
@@ -199,12 +200,12 @@ func share[T any](ctx context.Context, group *singleflight.Group, key string, li
 // asError returns err as an *Error. It converts the context errors of share, and fills in the
 // operation and the subject where they are missing.
 func asError(op, subject string, err error) error {
-	var own *Error
+	var own *ocierr.Error
 	switch {
 	case err == nil:
 		return nil
 	case !errors.As(err, &own):
-		return contextError(op, subject, err)
+		return ocierr.FromContext(op, subject, err)
 	case own.Op == "":
 		out := *own
 		out.Op, out.Subject = op, subject

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 func TestPanicInSharedCallIsAnError(t *testing.T) {
@@ -18,7 +20,7 @@ func TestPanicInSharedCallIsAnError(t *testing.T) {
 	var group singleflight.Group
 	_, err := share(t.Context(), &group, "key", time.Minute, func(context.Context) (int, error) { panic("planted-text") })
 	err = asError(opBlob, "oci://r.example/x", err)
-	if !errors.Is(err, ErrUnexpected) || !strings.HasPrefix(err.Error(), opBlob+" oci://r.example/x: ") {
+	if !errors.Is(err, ocierr.ErrUnexpected) || !strings.HasPrefix(err.Error(), opBlob+" oci://r.example/x: ") {
 		t.Fatalf("error = %v, want ErrUnexpected of what was tried", err)
 	}
 	noSecrets(t, err)

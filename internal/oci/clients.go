@@ -19,6 +19,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/retry"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
@@ -118,7 +120,7 @@ func (c *clients) endpoint(url string, access Access) (*endpoint, error) {
 		return nil, err
 	}
 	invalid := func(op string, err error) (*endpoint, error) {
-		out := &Error{Op: op, Subject: url, Kind: ErrInvalidAccess, Detail: safeText(err)}
+		out := &ocierr.Error{Op: op, Subject: url, Kind: ocierr.ErrInvalidAccess, Detail: ocierr.SafeText(err)}
 		if errors.Is(err, errBrokenFile) {
 			out.Hint = hintOperator
 		}
@@ -130,7 +132,7 @@ func (c *clients) endpoint(url string, access Access) (*endpoint, error) {
 	}
 	routes, err := registries.routes(ref, access.Insecure)
 	if errors.Is(err, errBlocked) {
-		return nil, &Error{Op: "reach", Subject: url, Kind: ErrUnauthorized, Detail: safeText(err), Hint: hintOperator}
+		return nil, &ocierr.Error{Op: "reach", Subject: url, Kind: ocierr.ErrUnauthorized, Detail: ocierr.SafeText(err), Hint: hintOperator}
 	} else if err != nil {
 		return invalid("find mirrors of", err)
 	}
@@ -237,8 +239,8 @@ func (c *clients) close() {
 
 // shouldTryNextHost reports whether a repeated request goes to another host, because the failure
 // put a mirror on the blocklist.
-func (e *endpoint) shouldTryNextHost(failure *Error) bool {
-	return len(e.hops) > 1 && errors.Is(failure, ErrIntegrity)
+func (e *endpoint) shouldTryNextHost(failure *ocierr.Error) bool {
+	return len(e.hops) > 1 && errors.Is(failure, ocierr.ErrIntegrity)
 }
 
 // repository returns a new protocol client for one operation. State that outlives the operation is

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sync/singleflight"
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
@@ -110,18 +112,18 @@ func (c *cloudTokens) kept(key string) (cloudToken, bool) {
 
 // cloudError turns an error of a login into an *Error. It returns an *Error as it is.
 func cloudError(provider string, err error) error {
-	var own *Error
-	out := &Error{Op: opCloud, Subject: provider}
+	var own *ocierr.Error
+	out := &ocierr.Error{Op: opCloud, Subject: provider}
 	switch {
 	case errors.As(err, &own):
 		return own
 	case errors.Is(err, context.Canceled):
-		return contextError(opCloud, provider, err)
-	case out.fromNetwork(err):
+		return ocierr.FromContext(opCloud, provider, err)
+	case out.FromNetwork(err):
 		out.Detail = "the cloud provider: " + out.Detail
 	default:
-		out.Kind, out.Hint = ErrUnauthorized, hintCloud
-		out.Detail = fmt.Sprintf("the cloud provider returned no credential: %s", safeText(err))
+		out.Kind, out.Hint = ocierr.ErrUnauthorized, hintCloud
+		out.Detail = fmt.Sprintf("the cloud provider returned no credential: %s", ocierr.SafeText(err))
 	}
 	return out
 }

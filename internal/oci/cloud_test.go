@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"oras.land/oras-go/v2/registry"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // fakeCloud counts logins and answers with what give returns.
@@ -79,7 +81,7 @@ func TestCloudLogin(t *testing.T) {
 		cloud.logins.Load() != 1 {
 		t.Errorf("error = %v, %d logins", err, cloud.logins.Load())
 	}
-	if _, err := newClient(t, trusting(t, r)).Resolve(t.Context(), src); !errors.Is(err, ErrInvalidAccess) {
+	if _, err := newClient(t, trusting(t, r)).Resolve(t.Context(), src); !errors.Is(err, ocierr.ErrInvalidAccess) {
 		t.Errorf("without a CloudLogin: error = %v, want ErrInvalidAccess", err)
 	}
 }
@@ -103,7 +105,7 @@ func TestRefusedCloudCredentialIsRenewedOnce(t *testing.T) {
 				return CloudCredential{Username: testUser, Password: password}, nil
 			}}
 			c := newClient(t, trusting(t, r), withCloud(cloud))
-			if _, err := c.Resolve(t.Context(), src); !errors.Is(err, ErrUnauthorized) || cloud.logins.Load() != 1 {
+			if _, err := c.Resolve(t.Context(), src); !errors.Is(err, ocierr.ErrUnauthorized) || cloud.logins.Load() != 1 {
 				t.Fatalf("error = %v, %d logins; want ErrUnauthorized after one", err, cloud.logins.Load())
 			}
 			if _, err := c.Resolve(t.Context(), src); err != nil || cloud.logins.Load() != 2 {
@@ -191,11 +193,11 @@ func TestCloudLoginFails(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err, want error
 	}{
-		"with a text": {errors.New("no identity at https://sts.example/?token=planted-x"), ErrUnauthorized},
-		"with a kind": {&Error{Op: "log in to", Subject: "aws", Kind: ErrInvalidAccess, Detail: "not a registry of it"},
-			ErrInvalidAccess},
-		"by its deadline": {fmt.Errorf("x: %w", context.DeadlineExceeded), ErrUnreachable},
-		"by silence":      {fmt.Errorf("x: %w", os.ErrDeadlineExceeded), ErrUnreachable},
+		"with a text": {errors.New("no identity at https://sts.example/?token=planted-x"), ocierr.ErrUnauthorized},
+		"with a kind": {&ocierr.Error{Op: "log in to", Subject: "aws", Kind: ocierr.ErrInvalidAccess, Detail: "not a registry of it"},
+			ocierr.ErrInvalidAccess},
+		"by its deadline": {fmt.Errorf("x: %w", context.DeadlineExceeded), ocierr.ErrUnreachable},
+		"by silence":      {fmt.Errorf("x: %w", os.ErrDeadlineExceeded), ocierr.ErrUnreachable},
 	} {
 		cloud := &fakeCloud{give: func(int, string, string) (CloudCredential, error) { return CloudCredential{}, tc.err }}
 		_, err := newClient(t, trusting(t, r), withCloud(cloud)).Resolve(t.Context(), src)

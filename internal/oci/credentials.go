@@ -12,6 +12,8 @@ import (
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // credentials are the sources of credentials of an Access, in their order.
@@ -111,7 +113,7 @@ func (s *source) credential(ctx context.Context) (auth.Credential, error) {
 		return s.static, nil
 	}
 	credential, err := s.clouds.get(ctx, s.provider, s.ref)
-	if s.otherHost && errors.Is(err, ErrInvalidAccess) {
+	if s.otherHost && errors.Is(err, ocierr.ErrInvalidAccess) {
 		return s.static, nil
 	}
 	x.usesCredential(hintIdentity)

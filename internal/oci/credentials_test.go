@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // The author of a HelmOp may choose proxy, authority and plain HTTP, and could read the requests
@@ -67,7 +69,7 @@ func TestCloudIdentityIsNotExposed(t *testing.T) {
 	} {
 		_, err := c.Resolve(t.Context(),
 			Source{URL: "oci://europe-docker.pkg.dev/p/r/x", Ref: Reference{Tag: "1"}, Access: access})
-		if !errors.Is(err, ErrInvalidAccess) || !strings.Contains(err.Error(), "cloud identity") || asked {
+		if !errors.Is(err, ocierr.ErrInvalidAccess) || !strings.Contains(err.Error(), "cloud identity") || asked {
 			t.Errorf("%s: error = %v, logged in: %v", name, err, asked)
 		}
 	}
@@ -103,7 +105,7 @@ func TestHintOfRefusedCredentials(t *testing.T) {
 	} {
 		c := newClient(t, append(tc.change, trusting(t, r))...)
 		_, err := c.Resolve(t.Context(), Source{URL: r.url(), Ref: Reference{Tag: "1.0.0"}, Access: tc.access})
-		if !errors.Is(err, ErrUnauthorized) || !strings.HasSuffix(err.Error(), "; "+want) {
+		if !errors.Is(err, ocierr.ErrUnauthorized) || !strings.HasSuffix(err.Error(), "; "+want) {
 			t.Errorf("error = %v, want ErrUnauthorized with the hint %q", err, want)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // emptyLists has a registry answer all lists with an empty one.
@@ -59,7 +61,7 @@ func TestEmptyMirrorListIsUsedWithoutOtherAnswer(t *testing.T) {
 		t.Errorf("referrers = %v, %t, %v; want none", list, more, err)
 	}
 	_, err := c.Resolve(t.Context(), Source{URL: url, Ref: Reference{Semver: "*"}, Access: mirror.access()})
-	if !errors.Is(err, ErrNoMatchingTag) {
+	if !errors.Is(err, ocierr.ErrNoMatchingTag) {
 		t.Errorf("error = %v, want ErrNoMatchingTag", err)
 	}
 }

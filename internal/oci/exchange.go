@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // maxErrorBody is far above the size of a registry's error list, in bytes.
@@ -98,9 +100,9 @@ func (x *exchange) answeredBy(h *hop) {
 
 // exclude prevents further requests to the mirror that answered last, if its answer was wrong. It
 // reports whether it excluded a mirror.
-func (x *exchange) exclude(failure *Error) bool {
-	wrong := errors.Is(failure, ErrIntegrity) || errors.Is(failure, ErrTooLarge) ||
-		errors.Is(failure, ErrUnexpected) || errors.Is(failure, ErrUnsupported)
+func (x *exchange) exclude(failure *ocierr.Error) bool {
+	wrong := errors.Is(failure, ocierr.ErrIntegrity) || errors.Is(failure, ocierr.ErrTooLarge) ||
+		errors.Is(failure, ocierr.ErrUnexpected) || errors.Is(failure, ocierr.ErrUnsupported)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !wrong || x.answered == nil || !x.answered.mirror {

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // hang lets a request stand until its client gives up.
@@ -67,7 +69,7 @@ func TestUnresponsiveRegistryEndsAtDeadline(t *testing.T) {
 			})
 			start := time.Now()
 			_, err = content.ReadLayer(t.Context(), content.Layers[0])
-			if !errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+			if !errors.Is(err, ocierr.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("error = %v, want ErrUnreachable by deadline", err)
 			}
 			if took := time.Since(start); took > 5*time.Second {
@@ -83,13 +85,13 @@ func TestResolveOfUnresponsiveRegistryEndsAtTimeout(t *testing.T) {
 	r.intercept = func(_ http.ResponseWriter, req *http.Request) bool { hang(req); return true }
 	c := newClient(t, func(o *Options) { o.Timeout = 150 * time.Millisecond })
 	_, err := c.Resolve(t.Context(), r.source(Reference{Semver: "*"}))
-	if !errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+	if !errors.Is(err, ocierr.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error = %v, want ErrUnreachable by deadline", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := c.Resolve(ctx, r.source(Reference{Tag: "1.0.0"})); !errors.Is(err, context.Canceled) ||
-		errors.Is(err, ErrUnreachable) {
+		errors.Is(err, ocierr.ErrUnreachable) {
 		t.Errorf("error = %v, want context.Canceled alone", err)
 	}
 }
@@ -116,7 +118,7 @@ func closedAddress(t *testing.T) string {
 func TestRefusedConnection(t *testing.T) {
 	t.Parallel()
 	_, err := newClient(t).Resolve(t.Context(), Source{URL: scheme + closedAddress(t) + "/x", Ref: Reference{Tag: "1"}})
-	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "refused") {
+	if !errors.Is(err, ocierr.ErrUnreachable) || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("error = %v, want ErrUnreachable that says refused", err)
 	}
 }
@@ -296,7 +298,7 @@ func TestTokenServiceOnAnotherPrivateHostIsRefused(t *testing.T) {
 	src := r.source(Reference{Tag: "1.0.0"})
 	src.Access.DockerConfigs = [][]byte{dockerConfigFor(r.host(), testUser, testPassword)}
 	_, err := newClient(t).Resolve(t.Context(), src)
-	if !errors.Is(err, ErrUnauthorized) || !strings.Contains(err.Error(), "token service is refused") {
+	if !errors.Is(err, ocierr.ErrUnauthorized) || !strings.Contains(err.Error(), "token service is refused") {
 		t.Fatalf("error = %v, want ErrUnauthorized that says why", err)
 	}
 	noSecrets(t, err)

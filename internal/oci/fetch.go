@@ -13,6 +13,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
@@ -86,14 +87,14 @@ func (c *Client) Fetch(ctx context.Context, url, dgst string, access Access) (*C
 func (c *Content) ReadLayer(ctx context.Context, layer Layer) ([]byte, error) {
 	desc := ocispec.Descriptor{MediaType: layer.MediaType, Digest: digest.Digest(layer.Digest), Size: layer.Size}
 	if err := desc.Digest.Validate(); err != nil {
-		return nil, &Error{Op: opBlob, Subject: c.URL, Kind: ErrInvalidReference, Detail: "not a digest"}
+		return nil, &ocierr.Error{Op: opBlob, Subject: c.URL, Kind: ocierr.ErrInvalidReference, Detail: "not a digest"}
 	}
 	limit := c.client.opts.MaxBlobBytes
 	if layer.Size > limit {
 		return nil, tooLargeBlob(c.URL, desc, limit)
 	}
 	data, err := c.client.storedBlob(desc, limit)
-	if !errors.Is(err, errNotStored) {
+	if !errors.Is(err, ocierr.ErrNotStored) {
 		return data, err
 	}
 	return c.client.pulledBlob(ctx, c.URL, desc, limit, c.pull)
@@ -105,7 +106,7 @@ func (c *Content) ReadLayer(ctx context.Context, layer Layer) ([]byte, error) {
 func (c *Content) PullLayer(ctx context.Context, layer Layer) error {
 	desc := ocispec.Descriptor{MediaType: layer.MediaType, Digest: digest.Digest(layer.Digest), Size: layer.Size}
 	if err := desc.Digest.Validate(); err != nil {
-		return &Error{Op: opBlob, Subject: c.URL, Kind: ErrInvalidReference, Detail: "not a digest"}
+		return &ocierr.Error{Op: opBlob, Subject: c.URL, Kind: ocierr.ErrInvalidReference, Detail: "not a digest"}
 	}
 	if limit := min(c.client.opts.MaxBlobBytes, c.client.opts.MaxBytes); layer.Size > limit {
 		return tooLargeBlob(c.URL, desc, limit)
@@ -122,7 +123,7 @@ func (c *Client) blob(ctx context.Context, e *endpoint, desc ocispec.Descriptor,
 		return nil, tooLargeBlob(e.url, desc, limit)
 	}
 	data, err := c.storedBlob(desc, limit)
-	if !errors.Is(err, errNotStored) {
+	if !errors.Is(err, ocierr.ErrNotStored) {
 		return data, err
 	}
 	return c.pulledBlob(ctx, e.url, desc, limit, func(ctx context.Context, desc ocispec.Descriptor) error {
@@ -146,12 +147,12 @@ func (c *Client) pulledBlob(ctx context.Context, url string, desc ocispec.Descri
 			return nil, err
 		}
 		data, err := c.store.read(desc.Digest, limit)
-		if !errors.Is(err, errNotStored) {
+		if !errors.Is(err, ocierr.ErrNotStored) {
 			return data, err
 		}
 		// The store has dropped a corrupt copy: pull again.
 	}
-	return nil, &Error{Op: opBlob, Subject: url + "@" + desc.Digest.String(), Kind: ErrStore,
+	return nil, &ocierr.Error{Op: opBlob, Subject: url + "@" + desc.Digest.String(), Kind: ocierr.ErrStore,
 		Detail: "stored content cannot be read back"}
 }
 
@@ -180,7 +181,7 @@ func (c *Client) pullBlob(ctx context.Context, e *endpoint, desc ocispec.Descrip
 		return noRoom(opBlob, subject)
 	}
 	defer lease.Release()
-	var failure *Error
+	var failure *ocierr.Error
 	for range max(blobAttempts, len(e.hops)) {
 		requests, x := withExchange(ctx, e.ref.Registry)
 		x.size = desc.Size
@@ -210,12 +211,12 @@ func (c *Client) pullToStore(ctx context.Context, e *endpoint, desc ocispec.Desc
 }
 
 // noRoom returns the error for too many concurrent pulls.
-func noRoom(op, subject string) *Error {
-	return &Error{Op: op, Subject: subject, Kind: ErrRateLimited, Detail: "the limit of concurrent pulls is reached",
-		timeout: true}
+func noRoom(op, subject string) *ocierr.Error {
+	return &ocierr.Error{Op: op, Subject: subject, Kind: ocierr.ErrRateLimited, Detail: "the limit of concurrent pulls is reached",
+		Timeout: true}
 }
 
-func tooLargeBlob(url string, desc ocispec.Descriptor, limit int64) *Error {
-	return &Error{Op: opBlob, Subject: url + "@" + desc.Digest.String(), Kind: ErrTooLarge,
+func tooLargeBlob(url string, desc ocispec.Descriptor, limit int64) *ocierr.Error {
+	return &ocierr.Error{Op: opBlob, Subject: url + "@" + desc.Digest.String(), Kind: ocierr.ErrTooLarge,
 		Detail: fmt.Sprintf("%d bytes; the limit is %d", desc.Size, limit)}
 }

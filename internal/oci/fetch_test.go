@@ -20,6 +20,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 func fetchLayer(t *testing.T, c *Client, r *fakeRegistry, dgst string) ([]byte, error) {
@@ -184,24 +186,24 @@ func TestBlobFaults(t *testing.T) {
 		want   error
 		gets   int
 	}{
-		{name: "corrupt", want: ErrIntegrity, gets: 1,
+		{name: "corrupt", want: ocierr.ErrIntegrity, gets: 1,
 			blob: func(w http.ResponseWriter) { _, _ = w.Write([]byte(strings.Repeat("l4yer ", 1000))) }},
-		{name: "other length", want: ErrIntegrity, gets: 1,
+		{name: "other length", want: ocierr.ErrIntegrity, gets: 1,
 			blob: func(w http.ResponseWriter) { w.Header().Set("Content-Length", "3"); _, _ = w.Write([]byte("abc")) }},
-		{name: "truncated", want: ErrIntegrity, gets: 2,
+		{name: "truncated", want: ocierr.ErrIntegrity, gets: 2,
 			blob: func(w http.ResponseWriter) {
 				w.Header().Set("Content-Length", "6000")
 				_, _ = w.Write([]byte(layer[:100]))
 				_ = http.NewResponseController(w).Flush()
 				panic(http.ErrAbortHandler)
 			}},
-		{name: "too large", want: ErrTooLarge, gets: 0,
+		{name: "too large", want: ocierr.ErrTooLarge, gets: 0,
 			change: func(o *Options) { o.MaxBlobBytes = 5999 }},
-		{name: "forbidden", want: ErrUnauthorized, gets: 1,
+		{name: "forbidden", want: ocierr.ErrUnauthorized, gets: 1,
 			blob: func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }},
-		{name: "server error", want: ErrServer, gets: 1 + maxRetries,
+		{name: "server error", want: ocierr.ErrServer, gets: 1 + maxRetries,
 			blob: func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }},
-		{name: "long wait asked", want: ErrRateLimited, gets: 1,
+		{name: "long wait asked", want: ocierr.ErrRateLimited, gets: 1,
 			blob: func(w http.ResponseWriter) {
 				w.Header().Set("Retry-After", "600")
 				w.WriteHeader(http.StatusTooManyRequests)
@@ -230,8 +232,8 @@ func TestBlobFaults(t *testing.T) {
 			if got := r.count("GET blob"); got != tc.gets {
 				t.Errorf("%d blob requests, want %d", got, tc.gets)
 			}
-			var own *Error
-			if errors.As(err, &own) && errors.Is(tc.want, ErrRateLimited) && own.RetryAfter != 10*time.Minute {
+			var own *ocierr.Error
+			if errors.As(err, &own) && errors.Is(tc.want, ocierr.ErrRateLimited) && own.RetryAfter != 10*time.Minute {
 				t.Errorf("RetryAfter = %s, want 10m", own.RetryAfter)
 			}
 			leftover, _ := filepath.Glob(filepath.Join(c.opts.Dir, "ingest", "*"))
@@ -271,7 +273,7 @@ func TestBlobRedirectCarriesNoCredentials(t *testing.T) {
 	}
 	target = "http://" + plain
 	_, err := fetchLayer(t, newClient(t), r, dgst)
-	if !errors.Is(err, ErrTLS) {
+	if !errors.Is(err, ocierr.ErrTLS) {
 		t.Fatalf("redirect to plain HTTP: error = %v, want ErrTLS", err)
 	}
 	noSecrets(t, err)
@@ -335,7 +337,7 @@ func TestPullsAreLimitedByStoreShare(t *testing.T) {
 		t.Errorf("of another registry: %v", err)
 	}
 	if err := pull(&Content{URL: slow.url(), client: c,
-		Layers: []Layer{{Digest: trickled[0].Digest, Size: maxBytes + 1}}}); !errors.Is(err, ErrTooLarge) {
+		Layers: []Layer{{Digest: trickled[0].Digest, Size: maxBytes + 1}}}); !errors.Is(err, ocierr.ErrTooLarge) {
 		t.Errorf("what never fits: %v", err)
 	}
 	close(gate)

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // parseUpper accepts text that does not begin with "bad".
@@ -126,12 +128,12 @@ func TestInvalidFilesAtStart(t *testing.T) {
 			}
 			for range 2 {
 				_, err := c.Resolve(t.Context(), Source{URL: r.url(), Ref: Reference{Tag: "1.0.0"}, Access: access})
-				if !errors.Is(err, ErrInvalidAccess) || !strings.Contains(err.Error(), path) ||
+				if !errors.Is(err, ocierr.ErrInvalidAccess) || !strings.Contains(err.Error(), path) ||
 					!strings.Contains(err.Error(), hintOperator) {
 					t.Errorf("error = %v, want ErrInvalidAccess that names %s", err, path)
 				}
 			}
-			if _, err := c.Fetch(t.Context(), r.url(), dgst, access); !errors.Is(err, ErrInvalidAccess) {
+			if _, err := c.Fetch(t.Context(), r.url(), dgst, access); !errors.Is(err, ocierr.ErrInvalidAccess) {
 				t.Errorf("error = %v, want ErrInvalidAccess", err)
 			}
 			r.wantRequests(map[string]int{})
@@ -192,9 +194,9 @@ func TestDefaultCredentialsAndAuthoritiesAreReadAgain(t *testing.T) {
 			noSecrets(t, err)
 		}
 	}
-	resolve(ErrTLS)
+	resolve(ocierr.ErrTLS)
 	writeFile(t, authorities, string(r.ca()))
-	resolve(ErrUnauthorized)
+	resolve(ocierr.ErrUnauthorized)
 	writeFile(t, config, string(dockerConfigFor(r.host(), testUser, testPassword)))
 	resolve(nil)
 	writeFile(t, config, "planted-password")
@@ -206,5 +208,5 @@ func TestDefaultCredentialsAndAuthoritiesAreReadAgain(t *testing.T) {
 	mu.Unlock()
 	// A HelmOp's own credential goes before the controller's.
 	src.Access.DockerConfigs = [][]byte{dockerConfigFor(r.host(), testUser, "planted-wrong")}
-	resolve(ErrUnauthorized)
+	resolve(ocierr.ErrUnauthorized)
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const opHead = "look up"
@@ -22,7 +24,7 @@ func (c *Client) Head(ctx context.Context, url, reference string, access Access)
 	if digest.Digest(reference).Validate() == nil {
 		subject = url + "@" + reference
 	} else if !tagPattern.MatchString(reference) {
-		return "", &Error{Op: opHead, Subject: url, Kind: ErrInvalidReference, Detail: "neither a tag nor a digest"}
+		return "", &ocierr.Error{Op: opHead, Subject: url, Kind: ocierr.ErrInvalidReference, Detail: "neither a tag nor a digest"}
 	}
 	e, err := c.clients.endpoint(url, access)
 	if err != nil {
@@ -52,7 +54,7 @@ func headManifest(ctx context.Context, e *endpoint, op, subject, reference strin
 		return desc.Digest, true, nil
 	}
 	failure := classify(op, subject, err, x)
-	isFinal = !errors.Is(failure, ErrNotFound) && !errors.Is(failure, ErrUnexpected) && !isForbidden(err)
+	isFinal = !errors.Is(failure, ocierr.ErrNotFound) && !errors.Is(failure, ocierr.ErrUnexpected) && !isForbidden(err)
 	return "", isFinal, failure
 }
 

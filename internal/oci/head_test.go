@@ -11,6 +11,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // TestHead looks up an artifact and an index, by tag and by digest, with one request each.
@@ -36,19 +38,19 @@ func TestHeadMissing(t *testing.T) {
 	r := newRegistry(t)
 	r.allowMissing = true
 	c := newClient(t)
-	if _, err := c.Head(t.Context(), r.url(), "1.0.0", r.access()); !errors.Is(err, ErrNotFound) {
-		t.Errorf("%v, want %v", err, ErrNotFound)
+	if _, err := c.Head(t.Context(), r.url(), "1.0.0", r.access()); !errors.Is(err, ocierr.ErrNotFound) {
+		t.Errorf("%v, want %v", err, ocierr.ErrNotFound)
 	}
-	if _, err := c.Head(t.Context(), r.url(), "a b", r.access()); !errors.Is(err, ErrInvalidReference) {
-		t.Errorf("%v, want %v", err, ErrInvalidReference)
+	if _, err := c.Head(t.Context(), r.url(), "a b", r.access()); !errors.Is(err, ocierr.ErrInvalidReference) {
+		t.Errorf("%v, want %v", err, ocierr.ErrInvalidReference)
 	}
-	for status, want := range map[int]error{http.StatusForbidden: ErrUnauthorized, http.StatusBadGateway: ErrUnreachable} {
+	for status, want := range map[int]error{http.StatusForbidden: ocierr.ErrUnauthorized, http.StatusBadGateway: ocierr.ErrUnreachable} {
 		r.setIntercept(func(w http.ResponseWriter, _ *http.Request) bool {
 			w.WriteHeader(status)
 			return true
 		})
 		_, err := c.Head(t.Context(), r.url(), "1.0.0", r.access())
-		if !errors.Is(err, want) || errors.Is(err, ErrNotFound) {
+		if !errors.Is(err, want) || errors.Is(err, ocierr.ErrNotFound) {
 			t.Errorf("status %d: %v, want %v", status, err, want)
 		}
 	}

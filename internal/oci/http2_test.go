@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // newHTTP2Registry is a registry that speaks HTTP/2, as most do.
@@ -43,8 +45,8 @@ func TestBrokenOffHTTP2BodyIsIntegrityError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = content.ReadLayer(t.Context(), content.Layers[0]); !errors.Is(err, ErrIntegrity) {
-		t.Errorf("error = %v, want %v", err, ErrIntegrity)
+	if _, err = content.ReadLayer(t.Context(), content.Layers[0]); !errors.Is(err, ocierr.ErrIntegrity) {
+		t.Errorf("error = %v, want %v", err, ocierr.ErrIntegrity)
 	}
 	if n := r.count("GET blob"); n != blobAttempts {
 		t.Errorf("asked for %d times, want %d", n, blobAttempts)

@@ -13,6 +13,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/jsonvalues"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
@@ -70,12 +71,12 @@ func (c tagsClient) Do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func tooManyTags(subject string) *Error {
-	return &Error{Op: opTags, Subject: subject, Kind: ErrTooLarge, Detail: fmt.Sprintf("more than %d tags", maxTags),
+func tooManyTags(subject string) *ocierr.Error {
+	return &ocierr.Error{Op: opTags, Subject: subject, Kind: ocierr.ErrTooLarge, Detail: fmt.Sprintf("more than %d tags", maxTags),
 		Hint: "use a tag or a digest instead of a range or a filter"}
 }
 
-func tooManyValues(subject string) *Error {
-	return &Error{Op: opManifest, Subject: subject, Kind: ErrTooLarge,
+func tooManyValues(subject string) *ocierr.Error {
+	return &ocierr.Error{Op: opManifest, Subject: subject, Kind: ocierr.ErrTooLarge,
 		Detail: fmt.Sprintf("more than %d values", maxValues)}
 }

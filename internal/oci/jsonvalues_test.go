@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // filled is a JSON text of a size that holds as many equal values as it can.
@@ -59,7 +61,7 @@ func TestHostileJSONMemoryIsLimited(t *testing.T) { //nolint:paralleltest // it 
 		if took := allocated(func() { err = read() }); took > limit {
 			t.Errorf("%s: %d MiB", name, took>>20)
 		}
-		if !errors.Is(err, ErrTooLarge) {
+		if !errors.Is(err, ocierr.ErrTooLarge) {
 			t.Errorf("%s: error = %v, want ErrTooLarge", name, err)
 		}
 	}
@@ -68,7 +70,7 @@ func TestHostileJSONMemoryIsLimited(t *testing.T) { //nolint:paralleltest // it 
 func TestTooManyLayers(t *testing.T) {
 	t.Parallel()
 	layer := fmt.Sprintf(`{"digest":%q,"size":1}`, someDigest)
-	for n, want := range map[int]error{maxLayers: nil, maxLayers + 1: ErrTooLarge} {
+	for n, want := range map[int]error{maxLayers: nil, maxLayers + 1: ocierr.ErrTooLarge} {
 		layers := strings.TrimSuffix(strings.Repeat(layer+",", n), ",")
 		text := fmt.Sprintf(`{"schemaVersion":2,"config":%s,"layers":[%s]}`, layer, layers)
 		if _, err := parseManifest("x", someDigest, []byte(text)); !errors.Is(err, want) {

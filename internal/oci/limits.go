@@ -18,6 +18,8 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
@@ -107,7 +109,7 @@ func (h *hostLimits) waitUntilAllowed(ctx context.Context, user string) error {
 			return err
 		}
 		if wait > min(maxWait(ctx), maxRetryWait) {
-			return &Error{Kind: ErrRateLimited, RetryAfter: wait,
+			return &ocierr.Error{Kind: ocierr.ErrRateLimited, RetryAfter: wait,
 				Detail: "the registry asked to wait"}
 		}
 		if err := sleep(ctx, wait); err != nil {
@@ -130,7 +132,7 @@ func (h *hostLimits) begin(ctx context.Context, now time.Time, user string) (pro
 // delay returns an error if the breaker refuses the request, or how long the host asked to wait.
 func (h *hostLimits) delay(ctx context.Context, now time.Time, user string) (time.Duration, error) {
 	if wait, refused := h.breaker.refuses(now, hasAlternative(ctx)); refused {
-		return 0, &Error{Kind: ErrUnreachable, RetryAfter: wait, Hint: hintReach,
+		return 0, &ocierr.Error{Kind: ocierr.ErrUnreachable, RetryAfter: wait, Hint: ocierr.HintReach,
 			Detail: "not retried yet after earlier failures: " + h.breaker.last}
 	}
 	return max(0, h.gates[allUsers].Sub(now), h.gates[user].Sub(now)), nil
@@ -142,8 +144,8 @@ func (h *hostLimits) finish(now time.Time, probe bool, result outcome, err error
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if result == outcomeNoAnswer {
-		failure := Error{}
-		failure.fromDial(err)
+		failure := ocierr.Error{}
+		fromDial(&failure, err)
 		h.breaker.last = failure.Detail
 	}
 	h.breaker.report(now, probe, result, rand.Float64())
@@ -237,7 +239,7 @@ func outcomeOf(ctx context.Context, err error, hadTime bool) outcome {
 			return outcomeNoAnswer
 		}
 		return outcomeNone
-	case (&Error{}).fromTLS(err):
+	case fromTLS(&ocierr.Error{}, err):
 		return outcomeAnswer
 	}
 	return outcomeNone
@@ -273,8 +275,8 @@ func sleep(ctx context.Context, wait time.Duration) error {
 
 // waitError returns the error for a context that ends during a wait.
 func waitError(ctx context.Context, detail string) error {
-	err := contextError("", "", context.Cause(ctx))
-	if err.timeout {
+	err := ocierr.FromContext("", "", context.Cause(ctx))
+	if err.Timeout {
 		err.Detail = detail
 	}
 	return err

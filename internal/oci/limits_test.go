@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // limitsOf returns the limits of a registry as a client without proxy sees them.
@@ -108,7 +110,7 @@ func TestClientWorksWithOneRequestSlot(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, err := c.Resolve(ctx, r.source(Reference{Tag: "1.0.0"}))
-	if !errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+	if !errors.Is(err, ocierr.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error = %v, want ErrUnreachable by deadline", err)
 	}
 	if _, err := host.admit(ctx, "u", ""); err == nil ||
@@ -181,8 +183,8 @@ func TestRequestRateIsLimited(t *testing.T) {
 	c := newClient(t, func(o *Options) { o.RequestsPerSecond, o.Timeout = 0.5, time.Second })
 	// A burst of one: the first resolution's HEAD.
 	_, err := c.Resolve(t.Context(), r.source(Reference{Tag: "1.0.0"}))
-	var failure *Error
-	if !errors.As(err, &failure) || !errors.Is(err, ErrRateLimited) || failure.RetryAfter <= 0 ||
+	var failure *ocierr.Error
+	if !errors.As(err, &failure) || !errors.Is(err, ocierr.ErrRateLimited) || failure.RetryAfter <= 0 ||
 		failure.RetryAfter > 2*time.Second {
 		t.Errorf("error = %v, want ErrRateLimited for up to 2s", err)
 	}
@@ -221,7 +223,7 @@ func TestRequestsWaitForRetryAfter(t *testing.T) {
 			resolve := func(kind error, requests int) {
 				t.Helper()
 				_, err := c.Resolve(t.Context(), src)
-				var failure *Error
+				var failure *ocierr.Error
 				if !errors.As(err, &failure) || !errors.Is(err, kind) || failure.RetryAfter < maxRetryAfter-time.Minute ||
 					failure.RetryAfter > maxRetryAfter {
 					t.Errorf("error = %v with %v, want %v for an hour", err, failure, kind)
@@ -230,17 +232,17 @@ func TestRequestsWaitForRetryAfter(t *testing.T) {
 					t.Errorf("%d requests, want %d", got, requests)
 				}
 			}
-			first := ErrRateLimited
+			first := ocierr.ErrRateLimited
 			if tc.status == http.StatusServiceUnavailable {
-				first = ErrUnreachable
+				first = ocierr.ErrUnreachable
 			}
 			resolve(first, 1)
-			resolve(ErrRateLimited, 1)
+			resolve(ocierr.ErrRateLimited, 1)
 			src.Access.DockerConfigs = [][]byte{dockerConfigFor(r.host(), testUser, testPassword)}
 			if tc.others > 0 {
 				resolve(first, 2)
 			} else {
-				resolve(ErrRateLimited, 1)
+				resolve(ocierr.ErrRateLimited, 1)
 			}
 		})
 	}
@@ -289,7 +291,7 @@ func TestRetryAfterGates(t *testing.T) {
 	for name, ctx := range map[string]context.Context{
 		"deadline": short, "alternative": context.WithValue(t.Context(), alternativeKey{}, true),
 	} {
-		if _, err := other.admit(ctx, "a", ""); !errors.Is(err, ErrRateLimited) {
+		if _, err := other.admit(ctx, "a", ""); !errors.Is(err, ocierr.ErrRateLimited) {
 			t.Errorf("%s: error = %v, want ErrRateLimited at once", name, err)
 		}
 	}
@@ -315,8 +317,8 @@ func TestBreakerRefusesUnresponsiveHost(t *testing.T) {
 		}
 	}
 	_, err := c.Resolve(t.Context(), src)
-	var failure *Error
-	if !errors.As(err, &failure) || !errors.Is(err, ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) ||
+	var failure *ocierr.Error
+	if !errors.As(err, &failure) || !errors.Is(err, ocierr.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) ||
 		failure.RetryAfter <= 0 ||
 		!strings.Contains(err.Error(), "not retried yet after earlier failures: no response within the deadline") {
 		t.Errorf("error = %v, want ErrUnreachable at once, with the time to wait", err)
@@ -354,7 +356,7 @@ func TestBrokenProxyDoesNotBlockOtherTenants(t *testing.T) {
 	dead := src
 	dead.Access.Proxy = &Proxy{Address: "http://" + closedAddress(t)}
 	for range breakerLimit + 1 {
-		if _, err := c.Resolve(t.Context(), dead); !errors.Is(err, ErrUnreachable) {
+		if _, err := c.Resolve(t.Context(), dead); !errors.Is(err, ocierr.ErrUnreachable) {
 			t.Errorf("error = %v, want ErrUnreachable", err)
 		}
 	}

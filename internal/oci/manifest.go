@@ -17,6 +17,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/registry/remote"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
@@ -50,7 +51,7 @@ func (c *Client) storedManifest(subject string, dgst digest.Digest) (*manifest, 
 func (c *Client) manifest(ctx context.Context, e *endpoint, dgst digest.Digest) (*manifest, error) {
 	subject := e.url + "@" + dgst.String()
 	m, err := c.storedManifest(subject, dgst)
-	if !errors.Is(err, errNotStored) {
+	if !errors.Is(err, ocierr.ErrNotStored) {
 		return m, err
 	}
 	m, err = share(ctx, &c.manifests, sharedKey(ctx, e, dgst.String()), c.opts.Timeout,
@@ -74,11 +75,11 @@ func (c *Client) pullManifest(ctx context.Context, e *endpoint, subject, referen
 	var before error
 	for {
 		m, err := c.pullManifestOnce(requests, x, e, subject, reference, want)
-		if before != nil && errors.Is(err, ErrUnreachable) {
+		if before != nil && errors.Is(err, ocierr.ErrUnreachable) {
 			return nil, before // the registry is unreachable, so the mirror's failure is the result
 		}
-		var failure *Error
-		isContent := want != "" && errors.Is(err, ErrUnsupported) // the digest proves that every host has this content
+		var failure *ocierr.Error
+		isContent := want != "" && errors.Is(err, ocierr.ErrUnsupported) // the digest proves that every host has this content
 		if !errors.As(err, &failure) || isContent || !x.exclude(failure) {
 			return m, err
 		}
@@ -105,7 +106,7 @@ func (c *Client) pullManifestOnce(ctx context.Context, x *exchange, e *endpoint,
 	}
 	got := want.Algorithm().FromBytes(data)
 	if got != want {
-		return nil, &Error{Op: opManifest, Subject: subject, Kind: ErrIntegrity,
+		return nil, &ocierr.Error{Op: opManifest, Subject: subject, Kind: ocierr.ErrIntegrity,
 			Detail: "the registry sent different content"}
 	}
 	m, err := parseManifest(subject, got, data)
@@ -145,7 +146,7 @@ func (c manifestClient) Do(req *http.Request) (*http.Response, error) {
 	}
 	if size > maxMetadata {
 		_ = resp.Body.Close() // the body is not read
-		return nil, &Error{Op: opManifest, Subject: c.subject, Kind: ErrTooLarge,
+		return nil, &ocierr.Error{Op: opManifest, Subject: c.subject, Kind: ocierr.ErrTooLarge,
 			Detail: fmt.Sprintf("over %d bytes", maxMetadata)}
 	}
 	resp.Body = &valuesBody{ReadCloser: resp.Body, limit: maxValues, tooMany: tooManyValues(c.subject)}
@@ -156,7 +157,7 @@ func (c manifestClient) Do(req *http.Request) (*http.Response, error) {
 // is ErrUnsupported. A manifest with too many values or layers is ErrTooLarge.
 func parseManifest(subject string, dgst digest.Digest, data []byte) (*manifest, error) {
 	unsupported := func(format string, args ...any) (*manifest, error) {
-		return nil, &Error{Op: "read manifest", Subject: subject, Kind: ErrUnsupported, Detail: fmt.Sprintf(format, args...)}
+		return nil, &ocierr.Error{Op: "read manifest", Subject: subject, Kind: ocierr.ErrUnsupported, Detail: fmt.Sprintf(format, args...)}
 	}
 	if hasTooManyValues(data) {
 		return nil, tooManyValues(subject)
@@ -179,7 +180,7 @@ func parseManifest(subject string, dgst digest.Digest, data []byte) (*manifest, 
 	case m.Config.Digest == "" || len(m.Layers) == 0:
 		return unsupported("it has no config or no layers")
 	case len(m.Layers) > maxLayers:
-		return nil, &Error{Op: "read manifest", Subject: subject, Kind: ErrTooLarge,
+		return nil, &ocierr.Error{Op: "read manifest", Subject: subject, Kind: ocierr.ErrTooLarge,
 			Detail: fmt.Sprintf("more than %d layers", maxLayers)}
 	}
 	for _, desc := range append([]ocispec.Descriptor{m.Config}, m.Layers...) {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 func TestResolveFallsBackToGet(t *testing.T) {
@@ -64,7 +66,7 @@ func TestResolveDoesNotFallBack(t *testing.T) {
 	r.basic = true
 	src := r.source(Reference{Tag: "1.0.0"})
 	src.Access = Access{CA: r.ca()}
-	if _, err := newClient(t).Resolve(t.Context(), src); !errors.Is(err, ErrUnauthorized) {
+	if _, err := newClient(t).Resolve(t.Context(), src); !errors.Is(err, ocierr.ErrUnauthorized) {
 		t.Errorf("error = %v, want ErrUnauthorized", err)
 	}
 	r.wantRequests(map[string]int{"HEAD manifest": 1})
@@ -79,7 +81,7 @@ func TestResolveForbidden(t *testing.T) {
 		return true
 	}
 	_, err := newClient(t).Resolve(t.Context(), r.source(Reference{Tag: "1.0.0"}))
-	if !errors.Is(err, ErrUnauthorized) || !strings.Contains(err.Error(), "403 DENIED") {
+	if !errors.Is(err, ocierr.ErrUnauthorized) || !strings.Contains(err.Error(), "403 DENIED") {
 		t.Fatalf("error = %v, want ErrUnauthorized with the code, which only a GET has", err)
 	}
 	noSecrets(t, err)
@@ -110,7 +112,7 @@ func TestResolveRefusesOtherDigestAlgorithms(t *testing.T) {
 				return true
 			}
 			_, err := newClient(t).Resolve(t.Context(), r.source(Reference{Tag: "1.0.0"}))
-			if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "algorithm sha512") ||
+			if !errors.Is(err, ocierr.ErrUnsupported) || !strings.Contains(err.Error(), "algorithm sha512") ||
 				!strings.Contains(err.Error(), hintAlgorithm) {
 				t.Errorf("error = %v", err)
 			}
@@ -143,13 +145,13 @@ func TestManifestFaults(t *testing.T) {
 		noHead  bool
 		want    error
 	}{
-		{name: "other content than HEAD says", data: other, want: ErrIntegrity},
-		{name: "other content under the right digest", data: other, claimed: digest.FromBytes(manifest), want: ErrIntegrity},
-		{name: "a digest that is a lie", data: manifest, claimed: digest.FromBytes(other), noHead: true, want: ErrIntegrity},
-		{name: "10 MB", data: large, want: ErrTooLarge},
-		{name: "10 MB without a digest", data: large, noHead: true, want: ErrTooLarge},
-		{name: "10 MB in chunks", data: large, chunked: true, want: ErrTooLarge},
-		{name: "10 MB in chunks without HEAD", data: large, chunked: true, noHead: true, want: ErrTooLarge},
+		{name: "other content than HEAD says", data: other, want: ocierr.ErrIntegrity},
+		{name: "other content under the right digest", data: other, claimed: digest.FromBytes(manifest), want: ocierr.ErrIntegrity},
+		{name: "a digest that is a lie", data: manifest, claimed: digest.FromBytes(other), noHead: true, want: ocierr.ErrIntegrity},
+		{name: "10 MB", data: large, want: ocierr.ErrTooLarge},
+		{name: "10 MB without a digest", data: large, noHead: true, want: ocierr.ErrTooLarge},
+		{name: "10 MB in chunks", data: large, chunked: true, want: ocierr.ErrTooLarge},
+		{name: "10 MB in chunks without HEAD", data: large, chunked: true, noHead: true, want: ocierr.ErrTooLarge},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -223,7 +225,7 @@ func TestResolveUnsupported(t *testing.T) {
 		t.Run(tag, func(t *testing.T) {
 			dgst := r.pushManifest("", manifest)
 			_, err := newClient(t).Resolve(t.Context(), r.source(Reference{Digest: dgst}))
-			if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), tag) {
+			if !errors.Is(err, ocierr.ErrUnsupported) || !strings.Contains(err.Error(), tag) {
 				t.Errorf("error = %v, want ErrUnsupported with %q", err, tag)
 			}
 		})
@@ -247,7 +249,7 @@ func TestConfigBlobSizeIsLimited(t *testing.T) {
 
 	large.Size = 10
 	dgst = r.pushManifest("", ocispec.Manifest{Config: large, Layers: layers})
-	if _, err := c.Resolve(t.Context(), r.source(Reference{Digest: dgst})); !errors.Is(err, ErrIntegrity) {
+	if _, err := c.Resolve(t.Context(), r.source(Reference{Digest: dgst})); !errors.Is(err, ocierr.ErrIntegrity) {
 		t.Errorf("error = %v, want ErrIntegrity", err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"syscall"
 	"testing"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 func TestMirrorWithWrongContentIsBlocked(t *testing.T) {
@@ -103,7 +105,7 @@ func TestMirrorWithWrongManifestIsBlocked(t *testing.T) {
 			src := mirror.source(Reference{Digest: dgst})
 			src.URL = scheme + gap + "/" + testRepo
 			_, err := newClient(t, set).Resolve(t.Context(), src)
-			if err == nil || errors.Is(err, ErrUnreachable) {
+			if err == nil || errors.Is(err, ocierr.ErrUnreachable) {
 				t.Errorf("error = %v, want what is wrong with the mirror's", err)
 			}
 		})
@@ -123,7 +125,7 @@ func TestFullDiskDoesNotBlockMirror(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.store.create = func(string, string) (tempFile, error) { return nil, &fs.PathError{Op: "open", Err: syscall.EIO} }
-	if _, err := content.ReadLayer(t.Context(), content.Layers[0]); !errors.Is(err, ErrStore) {
+	if _, err := content.ReadLayer(t.Context(), content.Layers[0]); !errors.Is(err, ocierr.ErrStore) {
 		t.Errorf("error = %v, want ErrStore", err)
 	}
 	c.store.create = createTemp

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const hintProxy = "check the proxy's address and credentials, and that it allows connections to the registry"
@@ -63,19 +65,19 @@ func checkConnect(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Res
 }
 
 // fromProxy fills in the error if the proxy caused it, and reports whether it did.
-func (e *Error) fromProxy(err error) bool {
+func fromProxy(e *ocierr.Error, err error) bool {
 	var answer proxyAnswer
 	var network *net.OpError
 	switch {
 	case errors.As(err, &answer) && answer == http.StatusProxyAuthRequired:
-		e.Kind, e.Detail, e.Hint = ErrUnauthorized, "the proxy requires credentials or refuses the given ones", hintProxy
+		e.Kind, e.Detail, e.Hint = ocierr.ErrUnauthorized, "the proxy requires credentials or refuses the given ones", hintProxy
 	case errors.As(err, &answer):
-		e.Kind, e.Detail, e.Hint = ErrUnreachable, answer.Error(), hintProxy
+		e.Kind, e.Detail, e.Hint = ocierr.ErrUnreachable, answer.Error(), hintProxy
 	case errors.Is(err, errLocal):
 		return false
 	case errors.As(err, &network) && (network.Op == "proxyconnect" || strings.HasPrefix(network.Op, "socks ")):
-		e.fromDial(network.Err)
-		e.Kind, e.Detail, e.Hint = ErrUnreachable, "the proxy: "+e.Detail, hintProxy
+		fromDial(e, network.Err)
+		e.Kind, e.Detail, e.Hint = ocierr.ErrUnreachable, "the proxy: "+e.Detail, hintProxy
 	default:
 		return false
 	}
@@ -83,8 +85,8 @@ func (e *Error) fromProxy(err error) bool {
 }
 
 // fromDial fills in the reason why there is no connection.
-func (e *Error) fromDial(err error) {
-	if !e.fromTLS(err) && !e.fromNetwork(err) {
-		e.Detail = safeText(err)
+func fromDial(e *ocierr.Error, err error) {
+	if !fromTLS(e, err) && !e.FromNetwork(err) {
+		e.Detail = ocierr.SafeText(err)
 	}
 }

@@ -19,6 +19,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/http/httpproxy"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 func certificateOf(srv *httptest.Server) []byte {
@@ -134,11 +136,11 @@ func TestAccessProxy(t *testing.T) {
 		{name: "plain HTTP", insecure: true},
 		{name: "with user", user: &user, given: Proxy{Username: testUser, Password: testPassword}},
 		{name: "plain HTTP with user", user: &user, given: Proxy{Username: testUser, Password: testPassword}, insecure: true},
-		{name: "without user", user: &user, wantErr: ErrUnauthorized, wantText: "the proxy requires credentials"},
-		{name: "plain HTTP without user", user: &user, insecure: true, wantErr: ErrUnauthorized,
+		{name: "without user", user: &user, wantErr: ocierr.ErrUnauthorized, wantText: "the proxy requires credentials"},
+		{name: "plain HTTP without user", user: &user, insecure: true, wantErr: ocierr.ErrUnauthorized,
 			wantText: "the proxy requires credentials"},
 		{name: "with another user", user: &user, given: Proxy{Username: testUser, Password: "planted-wrong"},
-			wantErr: ErrUnauthorized, wantText: "the proxy requires credentials"},
+			wantErr: ocierr.ErrUnauthorized, wantText: "the proxy requires credentials"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -188,7 +190,7 @@ func TestProxyFailures(t *testing.T) {
 			src := newRegistry(t).source(Reference{Tag: "1.0.0"})
 			src.Access.Proxy = &Proxy{Address: tc.address, Username: testUser, Password: testPassword}
 			_, err := newClient(t).Resolve(t.Context(), src)
-			if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), tc.want) ||
+			if !errors.Is(err, ocierr.ErrUnreachable) || !strings.Contains(err.Error(), tc.want) ||
 				!strings.Contains(err.Error(), hintProxy) {
 				t.Fatalf("error = %v, want ErrUnreachable with %q", err, tc.want)
 			}
@@ -221,7 +223,7 @@ func TestProxyAddress(t *testing.T) {
 			continue
 		}
 		_, err = newClient(t).Resolve(t.Context(), src)
-		if !errors.Is(err, ErrInvalidAccess) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, ocierr.ErrInvalidAccess) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error = %v, want ErrInvalidAccess with %q", address, err, want)
 			continue
 		}
@@ -252,7 +254,7 @@ func TestEnvironmentProxy(t *testing.T) {
 		t.Errorf("the proxy was asked %q", asked)
 	}
 	src.URL = "oci://direct.invalid/" + testRepo
-	if _, err := c.Resolve(t.Context(), src); !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error(), "proxy:") {
+	if _, err := c.Resolve(t.Context(), src); !errors.Is(err, ocierr.ErrUnreachable) || strings.Contains(err.Error(), "proxy:") {
 		t.Errorf("error = %v, want ErrUnreachable without the proxy", err)
 	}
 	// The proxy of an Access goes before it.
@@ -279,7 +281,7 @@ func TestSOCKSProxy(t *testing.T) {
 				}
 				return
 			}
-			if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), hintProxy) {
+			if !errors.Is(err, ocierr.ErrUnreachable) || !strings.Contains(err.Error(), hintProxy) {
 				t.Fatalf("error = %v, want ErrUnreachable of the proxy", err)
 			}
 			noSecrets(t, err)

@@ -19,6 +19,8 @@ import (
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
@@ -103,7 +105,7 @@ func (c *Client) PullBlob(ctx context.Context, url string, access Access, dgst s
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.opts.PullTimeout)
 	defer cancel()
-	var failure *Error
+	var failure *ocierr.Error
 	for range max(blobAttempts, len(e.hops)) {
 		requests, x := withExchange(ctx, e.ref.Registry)
 		x.size = size
@@ -111,7 +113,7 @@ func (c *Client) PullBlob(ctx context.Context, url string, access Access, dgst s
 		if err == nil {
 			return data, nil
 		}
-		failure = classify(opBlob, url+"@"+dgst, err, x).brokeOff(err)
+		failure = brokeOff(classify(opBlob, url+"@"+dgst, err, x), err)
 		if !errors.Is(err, io.ErrUnexpectedEOF) && !e.shouldTryNextHost(failure) {
 			break
 		}
@@ -144,7 +146,7 @@ func (c *Client) Delete(ctx context.Context, url string, access Access, dgst str
 		case errors.Is(err, errdef.ErrNotFound):
 			return nil
 		case isUnsupported(err):
-			return &Error{Kind: ErrUnsupported, Detail: "the registry does not delete manifests", Hint: hintDelete}
+			return &ocierr.Error{Kind: ocierr.ErrUnsupported, Detail: "the registry does not delete manifests", Hint: hintDelete}
 		}
 		return err
 	})
@@ -173,8 +175,8 @@ func (c *Client) write(ctx context.Context, op, url, subject string, access Acce
 	if err == nil {
 		return nil
 	}
-	failure := classify(op, subject, err, x).brokeOff(err)
-	if errors.Is(failure, ErrUnauthorized) && failure.Hint == hintGiven {
+	failure := brokeOff(classify(op, subject, err, x), err)
+	if errors.Is(failure, ocierr.ErrUnauthorized) && failure.Hint == hintGiven {
 		failure.Hint = hintPush
 		if op == opDelete {
 			failure.Hint = hintDelete
@@ -185,9 +187,9 @@ func (c *Client) write(ctx context.Context, op, url, subject string, access Acce
 
 // brokeOff turns an ErrIntegrity into ErrUnreachable if the connection broke: a broken connection
 // does not prove that the content is wrong.
-func (e *Error) brokeOff(err error) *Error {
-	if errors.Is(e, ErrIntegrity) && errors.Is(err, io.ErrUnexpectedEOF) {
-		e.Kind, e.Detail = ErrUnreachable, "the connection broke"
+func brokeOff(e *ocierr.Error, err error) *ocierr.Error {
+	if errors.Is(e, ocierr.ErrIntegrity) && errors.Is(err, io.ErrUnexpectedEOF) {
+		e.Kind, e.Detail = ocierr.ErrUnreachable, "the connection broke"
 	}
 	return e
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // pullByRedirect reads a layer of a registry that redirects its blobs.
@@ -65,7 +66,7 @@ func TestCredentialsDoNotFollowRedirects(t *testing.T) {
 				r := newRegistry(t)
 				r.basic, r.bearer = !bearer, bearer
 				err := pullByRedirect(t, r, storage.URL+"/planted-x")
-				if ask != errors.Is(err, ErrUnauthorized) || !ask && err != nil {
+				if ask != errors.Is(err, ocierr.ErrUnauthorized) || !ask && err != nil {
 					t.Errorf("error = %v", err)
 				}
 				if err != nil {
@@ -93,16 +94,16 @@ func TestRedirectsAreBounded(t *testing.T) {
 		target, text string
 		kind         error
 	}{
-		"out of TLS":          {plain.URL + "/planted-x", "without TLS", ErrTLS},
-		"in circles":          {loop.URL, "redirects", ErrUnexpected},
-		"to the cloud's own":  {"https://169.254.169.254/planted-x", "link-local", ErrUnexpected},
-		"in IPv6 too":         {"https://[fe80::1%25lo]:443/planted-x", "link-local", ErrUnexpected},
-		"in IPv6 for IPv4":    {"https://[::ffff:169.254.169.254]/planted-x", "link-local", ErrUnexpected},
-		"to AWS in IPv6":      {"https://[fd00:ec2::254]/planted-x", "link-local", ErrUnexpected},
-		"to Alibaba":          {"https://100.100.100.200/planted-x", "link-local", ErrUnexpected},
-		"to Azure":            {"https://168.63.129.16/planted-x", "link-local", ErrUnexpected},
-		"by NAT64":            {"https://[64:ff9b::a9fe:a9fe]/planted-x", "link-local", ErrUnexpected},
-		"to another protocol": {"ftp://127.0.0.1/planted-x", "without TLS", ErrTLS},
+		"out of TLS":          {plain.URL + "/planted-x", "without TLS", ocierr.ErrTLS},
+		"in circles":          {loop.URL, "redirects", ocierr.ErrUnexpected},
+		"to the cloud's own":  {"https://169.254.169.254/planted-x", "link-local", ocierr.ErrUnexpected},
+		"in IPv6 too":         {"https://[fe80::1%25lo]:443/planted-x", "link-local", ocierr.ErrUnexpected},
+		"in IPv6 for IPv4":    {"https://[::ffff:169.254.169.254]/planted-x", "link-local", ocierr.ErrUnexpected},
+		"to AWS in IPv6":      {"https://[fd00:ec2::254]/planted-x", "link-local", ocierr.ErrUnexpected},
+		"to Alibaba":          {"https://100.100.100.200/planted-x", "link-local", ocierr.ErrUnexpected},
+		"to Azure":            {"https://168.63.129.16/planted-x", "link-local", ocierr.ErrUnexpected},
+		"by NAT64":            {"https://[64:ff9b::a9fe:a9fe]/planted-x", "link-local", ocierr.ErrUnexpected},
+		"to another protocol": {"ftp://127.0.0.1/planted-x", "without TLS", ocierr.ErrTLS},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -171,7 +172,7 @@ func TestLocalAddressesAreRefused(t *testing.T) {
 			if refused := err != nil && strings.Contains(err.Error(), errLocal.Error()); refused != tc.refused {
 				t.Errorf("refused %t: %v", refused, err)
 			}
-			if tc.refused && !errors.Is(err, ErrInvalidAccess) {
+			if tc.refused && !errors.Is(err, ocierr.ErrInvalidAccess) {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fairshare"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 type tenantKey struct{}
@@ -97,7 +98,7 @@ func (t *requestSlots) enter(ctx context.Context, tenant string, waiting *slotWa
 	// request fails by its context.
 	if wait := t.untilTokens(now, ahead+1); wait > 0 && wait > untilDeadline(ctx) {
 		t.queue.Remove(tenant, waiting)
-		return &Error{Kind: ErrRateLimited, RetryAfter: wait,
+		return &ocierr.Error{Kind: ocierr.ErrRateLimited, RetryAfter: wait,
 			Detail: fmt.Sprintf("the manager's limit of %g requests per second to the host is reached", t.rate.Limit())}
 	}
 	t.grant(now)

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // TestTenantsShareRequestSlots holds that a tenant whose requests are not answered leaves requests to
@@ -95,7 +97,7 @@ func TestTenantsShareRequestRate(t *testing.T) {
 	} else {
 		turns.release("b")
 	}
-	if err := turns.acquire(soon, "a"); !errors.Is(err, ErrRateLimited) {
+	if err := turns.acquire(soon, "a"); !errors.Is(err, ocierr.ErrRateLimited) {
 		t.Errorf("error = %v, want ErrRateLimited at once for the first tenant", err)
 	}
 	cancel()
@@ -164,7 +166,7 @@ func TestPassedDeadlineIsNotRateLimited(t *testing.T) {
 	}
 	turns.release("a")
 	used := turns.rate.AllowN(time.Now(), 1)
-	if err := turns.acquire(lateContext{t.Context()}, "a"); !used || !errors.Is(err, ErrRateLimited) {
+	if err := turns.acquire(lateContext{t.Context()}, "a"); !used || !errors.Is(err, ocierr.ErrRateLimited) {
 		t.Errorf("without a token: %v, want ErrRateLimited", err)
 	}
 }

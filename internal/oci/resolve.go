@@ -9,6 +9,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
@@ -111,7 +113,7 @@ func (c *Client) resolve(ctx context.Context, e *endpoint, ref Reference, subjec
 		return Artifact{}, err
 	}
 	if m.digest.Algorithm() != digest.SHA256 {
-		return Artifact{}, &Error{Op: opResolve, Subject: subject, Kind: ErrUnsupported,
+		return Artifact{}, &ocierr.Error{Op: opResolve, Subject: subject, Kind: ocierr.ErrUnsupported,
 			Detail: "the registry returned a digest of the unsupported algorithm " + clip(m.digest.Algorithm().String()),
 			Hint:   hintAlgorithm}
 	}
@@ -136,7 +138,7 @@ func (c *Client) manifestOfTag(ctx context.Context, e *endpoint, tag string) (*m
 func (c *Client) chooseTag(ctx context.Context, e *endpoint, ref Reference, subject string) (string, error) {
 	choice, err := newTagChoice(ref)
 	if err != nil {
-		return "", &Error{Op: opResolve, Subject: subject, Kind: ErrInvalidReference, Detail: err.Error()}
+		return "", &ocierr.Error{Op: opResolve, Subject: subject, Kind: ocierr.ErrInvalidReference, Detail: err.Error()}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.opts.PullTimeout)
 	defer cancel()
@@ -148,7 +150,7 @@ func (c *Client) chooseTag(ctx context.Context, e *endpoint, ref Reference, subj
 	pages := tagPages{}
 	err = repository.Tags(ctx, "", func(tags []string) error {
 		if pages.repeated(tags) {
-			return &Error{Op: opTags, Subject: e.url, Kind: ErrUnexpected,
+			return &ocierr.Error{Op: opTags, Subject: e.url, Kind: ocierr.ErrUnexpected,
 				Detail: "the pages of the registry's tag list form a loop",
 				Hint:   "use a tag or a digest instead of a range or a filter"}
 		}

@@ -16,6 +16,8 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 func TestResolveTagCostsOneHeadOnceKnown(t *testing.T) {
@@ -103,7 +105,7 @@ func TestResolveSemverPages(t *testing.T) {
 	r.wantRequests(map[string]int{"GET tags": 4, "HEAD manifest": 1, "GET manifest": 1})
 
 	_, err = c.Resolve(t.Context(), r.source(Reference{Semver: "^9"}))
-	if !errors.Is(err, ErrNoMatchingTag) {
+	if !errors.Is(err, ocierr.ErrNoMatchingTag) {
 		t.Errorf("error = %v, want ErrNoMatchingTag", err)
 	}
 }
@@ -118,7 +120,7 @@ func TestResolveNotFoundMessages(t *testing.T) {
 		{scheme + r.host() + "/other", "does not know the repository"},
 	} {
 		_, err := c.Resolve(t.Context(), Source{URL: tc.url, Ref: Reference{Tag: "1.0.0"}, Access: r.access()})
-		if !errors.Is(err, ErrNotFound) || !strings.Contains(fmt.Sprint(err), tc.want) {
+		if !errors.Is(err, ocierr.ErrNotFound) || !strings.Contains(fmt.Sprint(err), tc.want) {
 			t.Errorf("%s: error = %v, want ErrNotFound with %q", tc.url, err, tc.want)
 		}
 	}
@@ -149,12 +151,12 @@ func TestResolveWithCredentials(t *testing.T) {
 
 			src.Access.DockerConfigs = [][]byte{dockerConfigFor(r.host(), testUser, "planted-wrong")}
 			_, err := c.Resolve(t.Context(), src)
-			if !errors.Is(err, ErrUnauthorized) {
+			if !errors.Is(err, ocierr.ErrUnauthorized) {
 				t.Fatalf("wrong password: error = %v, want ErrUnauthorized", err)
 			}
 			noSecrets(t, err)
 			src.Access.DockerConfigs = nil
-			if _, err := c.Resolve(t.Context(), src); !errors.Is(err, ErrUnauthorized) {
+			if _, err := c.Resolve(t.Context(), src); !errors.Is(err, ocierr.ErrUnauthorized) {
 				t.Errorf("no password: error = %v, want ErrUnauthorized", err)
 			}
 		})
@@ -182,7 +184,7 @@ func TestResolveAgainWithOtherCA(t *testing.T) {
 	src := r.source(Reference{Tag: "1.0.0"})
 	right := src.Access.CA
 	src.Access.CA = nil
-	if _, err := c.Resolve(t.Context(), src); !errors.Is(err, ErrTLS) {
+	if _, err := c.Resolve(t.Context(), src); !errors.Is(err, ocierr.ErrTLS) {
 		t.Errorf("without the CA: error = %v, want ErrTLS", err)
 	}
 	src.Access.CA = right
@@ -200,7 +202,7 @@ func TestResolveInvalidAccess(t *testing.T) {
 		"ca":     {CA: []byte("planted-password")},
 	} {
 		_, err := c.Resolve(t.Context(), Source{URL: r.url(), Ref: Reference{Tag: "1"}, Access: access})
-		if !errors.Is(err, ErrInvalidAccess) {
+		if !errors.Is(err, ocierr.ErrInvalidAccess) {
 			t.Fatalf("%s: error = %v, want ErrInvalidAccess", name, err)
 		}
 		noSecrets(t, err)
@@ -214,12 +216,12 @@ func TestResolveUntrusted(t *testing.T) {
 	c := newClient(t)
 	src := r.source(Reference{Tag: "1.0.0"})
 	src.Access.CA = nil
-	if _, err := c.Resolve(t.Context(), src); !errors.Is(err, ErrTLS) {
+	if _, err := c.Resolve(t.Context(), src); !errors.Is(err, ocierr.ErrTLS) {
 		t.Errorf("without the CA: error = %v, want ErrTLS", err)
 	}
 	plain := newPlainServer(t)
 	_, err := c.Resolve(t.Context(), Source{URL: scheme + plain + "/x", Ref: Reference{Tag: "1.0.0"}})
-	if !errors.Is(err, ErrTLS) || !strings.Contains(fmt.Sprint(err), "insecure") {
+	if !errors.Is(err, ocierr.ErrTLS) || !strings.Contains(fmt.Sprint(err), "insecure") {
 		t.Errorf("plain HTTP: error = %v, want ErrTLS with a hint", err)
 	}
 }

@@ -4,13 +4,12 @@
 package oci
 
 import (
-	"errors"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"syscall"
 	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
@@ -37,7 +36,7 @@ func (p retryPolicy) Retry(attempt int, resp *http.Response, err error) (time.Du
 	}
 	wait := p.backoff(attempt)
 	if err != nil {
-		if isBrokenConnection(err) {
+		if ocierr.IsBrokenConnection(err) {
 			return wait, nil
 		}
 		return -1, nil
@@ -67,12 +66,6 @@ func (p retryPolicy) Retry(attempt int, resp *http.Response, err error) (time.Du
 func (p retryPolicy) backoff(attempt int) time.Duration {
 	wait := p.base << attempt
 	return time.Duration(float64(wait) * (0.8 + 0.4*rand.Float64()))
-}
-
-// isBrokenConnection reports whether the connection broke during the request. net/http retries such
-// a request only on a reused connection.
-func isBrokenConnection(err error) bool {
-	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 }
 
 // retryAfter returns the Retry-After of a 429 or 503, given in seconds or as a date.

@@ -18,6 +18,7 @@ import (
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
@@ -195,7 +196,7 @@ func isConclusive(req *http.Request, resp *http.Response, err error) bool {
 
 // isNoAnswer reports whether err means that the host did not answer.
 func isNoAnswer(err error) bool {
-	return err != nil && errors.Is(explain("", "", err, &exchange{}), ErrUnreachable)
+	return err != nil && errors.Is(explain("", "", err, &exchange{}), ocierr.ErrUnreachable)
 }
 
 // reasonOf describes a failure of a host briefly.

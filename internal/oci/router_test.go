@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // logicalHost is a registry that is reached by its mirrors only.
@@ -187,14 +189,14 @@ func TestErrorWhenNoHostHasContent(t *testing.T) {
 		registry int
 		want     error
 	}{
-		{"the registry's word counts", []int{500}, 404, ErrNotFound},
-		{"and over refused credentials", []int{401}, 404, ErrNotFound},
-		{"and over what is missing", []int{404}, 403, ErrUnauthorized},
-		{"the mirror's counts behind an air gap", []int{404}, 0, ErrNotFound},
-		{"and its refusal", []int{401}, 0, ErrUnauthorized},
-		{"the last mirror's of several", []int{500, 403}, 0, ErrUnauthorized},
-		{"no host answers", []int{0}, 0, ErrUnreachable},
-		{"a mirror answers, another does not", []int{404, 0}, 0, ErrNotFound},
+		{"the registry's word counts", []int{500}, 404, ocierr.ErrNotFound},
+		{"and over refused credentials", []int{401}, 404, ocierr.ErrNotFound},
+		{"and over what is missing", []int{404}, 403, ocierr.ErrUnauthorized},
+		{"the mirror's counts behind an air gap", []int{404}, 0, ocierr.ErrNotFound},
+		{"and its refusal", []int{401}, 0, ocierr.ErrUnauthorized},
+		{"the last mirror's of several", []int{500, 403}, 0, ocierr.ErrUnauthorized},
+		{"no host answers", []int{0}, 0, ocierr.ErrUnreachable},
+		{"a mirror answers, another does not", []int{404, 0}, 0, ocierr.ErrNotFound},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -289,7 +291,7 @@ func TestBlockedRegistry(t *testing.T) {
 	set, _ := withRegistries(t, strings.Replace(mirrored(r.host(), mirror.host()), "[[registry.mirror]]",
 		"blocked = true\n[[registry.mirror]]", 1))
 	_, err := newClient(t, set).Resolve(t.Context(), r.source(Reference{Tag: "1.0.0"}))
-	if !errors.Is(err, ErrUnauthorized) || !strings.Contains(err.Error(), "blocked") {
+	if !errors.Is(err, ocierr.ErrUnauthorized) || !strings.Contains(err.Error(), "blocked") {
 		t.Errorf("error = %v, want ErrUnauthorized that says blocked", err)
 	}
 	r.wantRequests(map[string]int{})
@@ -310,7 +312,7 @@ func TestLocationReplacesRegistry(t *testing.T) {
 	}
 	src.Ref.Tag = "2.0.0"
 	_, err := newClient(t, set).Resolve(t.Context(), src)
-	if !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "answered by "+internal.host()) {
+	if !errors.Is(err, ocierr.ErrNotFound) || !strings.Contains(err.Error(), "answered by "+internal.host()) {
 		t.Errorf("error = %v, want ErrNotFound that says who was asked", err)
 	}
 }
@@ -358,7 +360,7 @@ func TestMirrorOfACloudRegistry(t *testing.T) {
 	writeFile(t, defaults, string(dockerConfigFor(mirror.host(), testUser, testPassword)))
 	cloud := &fakeCloud{give: func(_ int, _, repository string) (CloudCredential, error) {
 		if !strings.HasPrefix(repository, r.host()+"/") {
-			return CloudCredential{}, &Error{Op: opCloud, Subject: "aws", Kind: ErrInvalidAccess, Detail: "not a registry of it"}
+			return CloudCredential{}, &ocierr.Error{Op: opCloud, Subject: "aws", Kind: ocierr.ErrInvalidAccess, Detail: "not a registry of it"}
 		}
 		return CloudCredential{Username: testUser, Password: testPassword}, nil
 	}}
@@ -383,7 +385,7 @@ func TestCloudCredentialIsNotSentToOtherLocation(t *testing.T) {
 	defaults := filepath.Join(t.TempDir(), "config.json")
 	writeFile(t, defaults, string(dockerConfigFor(internal.host(), testUser, testPassword)))
 	cloud := &fakeCloud{give: func(int, string, string) (CloudCredential, error) {
-		return CloudCredential{}, &Error{Op: opCloud, Subject: "aws", Kind: ErrInvalidAccess, Detail: "not a registry of it"}
+		return CloudCredential{}, &ocierr.Error{Op: opCloud, Subject: "aws", Kind: ocierr.ErrInvalidAccess, Detail: "not a registry of it"}
 	}}
 	src := Source{URL: scheme + logicalHost + "/" + testRepo, Ref: Reference{Tag: "1.0.0"},
 		Access: Access{CloudProvider: "aws"}}
@@ -396,8 +398,8 @@ func TestCloudCredentialIsNotSentToOtherLocation(t *testing.T) {
 	internal.wantRequests(map[string]int{"HEAD manifest": 2, "GET manifest": 1, "GET blob": 1})
 	if _, err := newClient(t, set, trusting(t, internal), withCloud(cloud),
 		func(o *Options) { o.CredentialsFile = defaults }).
-		Resolve(t.Context(), src); !errors.Is(err, ErrUnauthorized) {
-		t.Errorf("error = %v, want %v", err, ErrUnauthorized)
+		Resolve(t.Context(), src); !errors.Is(err, ocierr.ErrUnauthorized) {
+		t.Errorf("error = %v, want %v", err, ocierr.ErrUnauthorized)
 	}
 	if n := internal.count("HEAD manifest"); n > 2 {
 		t.Errorf("asked %d times with a credential that is refused", n)

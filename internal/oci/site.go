@@ -21,6 +21,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/retry"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const opFile = "get"
@@ -57,7 +58,7 @@ func (c *Client) Site(base string, access Access) (*Site, error) {
 
 func parseSite(base string, insecure bool) (*url.URL, error) {
 	invalid := func(subject, detail string) (*url.URL, error) {
-		return nil, &Error{Op: "parse URL", Subject: subject, Kind: ErrInvalidReference, Detail: detail}
+		return nil, &ocierr.Error{Op: "parse URL", Subject: subject, Kind: ocierr.ErrInvalidReference, Detail: detail}
 	}
 	if len(base) > maxURLLength {
 		return invalid("", fmt.Sprintf("longer than %d characters", maxURLLength))
@@ -84,7 +85,7 @@ func parseSite(base string, insecure bool) (*url.URL, error) {
 // siteHop returns the connections and the credential for a site.
 func (c *clients) siteHop(target *url.URL, base string, access Access) (*hop, error) {
 	invalid := func(op string, err error) (*hop, error) {
-		out := &Error{Op: op, Subject: base, Kind: ErrInvalidAccess, Detail: safeText(err)}
+		out := &ocierr.Error{Op: op, Subject: base, Kind: ocierr.ErrInvalidAccess, Detail: ocierr.SafeText(err)}
 		if errors.Is(err, errBrokenFile) {
 			out.Hint = hintOperator
 		}
@@ -98,7 +99,7 @@ func (c *clients) siteHop(target *url.URL, base string, access Access) (*hop, er
 	}
 	isNamed, err := registries.admits(ref, insecure)
 	if err != nil {
-		return nil, &Error{Op: "reach", Subject: base, Kind: ErrUnauthorized, Detail: safeText(err), Hint: hintOperator}
+		return nil, &ocierr.Error{Op: "reach", Subject: base, Kind: ocierr.ErrUnauthorized, Detail: ocierr.SafeText(err), Hint: hintOperator}
 	}
 	credentials, err := newCredentials(access, c.dockerConfig.get, c.clouds)
 	if err != nil {
@@ -198,14 +199,14 @@ func SubjectOf(target *url.URL) string {
 func (s *Site) Get(ctx context.Context, kind string, target *url.URL, header http.Header) (*http.Response, error) {
 	subject := SubjectOf(target)
 	if s.base.Scheme == "https" && target.Scheme != "https" || target.Scheme != "https" && target.Scheme != "http" {
-		return nil, &Error{Op: opFile, Subject: subject, Kind: ErrUnsupported,
+		return nil, &ocierr.Error{Op: opFile, Subject: subject, Kind: ocierr.ErrUnsupported,
 			Detail: fmt.Sprintf("files with the protocol %q are not read from this repository", clip(target.Scheme))}
 	}
 	ctx, x := withExchange(context.WithValue(ctx, siteKindKey{}, kind), s.base.Host)
 	x.usesCredential(s.hop.source.hint)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
-		return nil, &Error{Op: opFile, Kind: ErrInvalidReference, Detail: "the URL of the file is malformed"}
+		return nil, &ocierr.Error{Op: opFile, Kind: ocierr.ErrInvalidReference, Detail: "the URL of the file is malformed"}
 	}
 	for name, values := range header {
 		req.Header[name] = values
@@ -246,7 +247,7 @@ func (b *siteBody) Read(p []byte) (int, error) {
 func (s *Site) Pull(ctx context.Context, target *url.URL, want string) (Layer, error) {
 	dgst, subject := digest.Digest(want), SubjectOf(target)
 	if want != "" && dgst.Validate() != nil {
-		return Layer{}, &Error{Op: opFile, Subject: subject, Kind: ErrInvalidReference, Detail: "not a digest"}
+		return Layer{}, &ocierr.Error{Op: opFile, Subject: subject, Kind: ocierr.ErrInvalidReference, Detail: "not a digest"}
 	}
 	return Once(ctx, s, &s.client.blobs, target.String()+"\n"+want, opFile, subject,
 		func(ctx context.Context) (Layer, error) {
@@ -267,7 +268,7 @@ func (s *Site) pull(ctx context.Context, target *url.URL, want digest.Digest) (l
 	defer lease.Release()
 	for range blobAttempts {
 		layer, err = s.pullOnce(ctx, target, want, lease)
-		if err == nil || !errors.Is(err, ErrIntegrity) && !errors.Is(err, errTryAgain) {
+		if err == nil || !errors.Is(err, ocierr.ErrIntegrity) && !errors.Is(err, errTryAgain) {
 			break
 		}
 	}
@@ -289,7 +290,7 @@ func (s *Site) pullOnce(ctx context.Context, target *url.URL, want digest.Digest
 	defer func() { _ = resp.Body.Close() }() // the body was read to its end, or is given up
 	if resp.ContentLength >= 0 {
 		if resp.ContentLength > limit {
-			return Layer{}, &Error{Op: opFile, Subject: SubjectOf(target), Kind: ErrTooLarge,
+			return Layer{}, &ocierr.Error{Op: opFile, Subject: SubjectOf(target), Kind: ocierr.ErrTooLarge,
 				Detail: fmt.Sprintf("%d bytes; the limit is %d", resp.ContentLength, limit)}
 		}
 		limit = resp.ContentLength

@@ -16,6 +16,8 @@ import (
 	"github.com/Masterminds/semver/v3"
 	"github.com/opencontainers/go-digest"
 	"oras.land/oras-go/v2/registry"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
@@ -103,7 +105,7 @@ func ValidateRepository(url string) error {
 
 func parseURL(url string) (registry.Reference, error) {
 	invalid := func(subject, detail string) (registry.Reference, error) {
-		return registry.Reference{}, &Error{Op: "parse URL", Subject: subject, Kind: ErrInvalidReference, Detail: detail}
+		return registry.Reference{}, &ocierr.Error{Op: "parse URL", Subject: subject, Kind: ocierr.ErrInvalidReference, Detail: detail}
 	}
 	if len(url) > maxURLLength {
 		return invalid("", fmt.Sprintf("longer than %d characters", maxURLLength))
@@ -138,7 +140,7 @@ func parseURL(url string) (registry.Reference, error) {
 // Validate returns an ErrInvalidReference if the reference is malformed. url is for the message.
 func (r Reference) Validate(url string) error {
 	invalid := func(format string, args ...any) error {
-		return &Error{Op: "parse reference of", Subject: url, Kind: ErrInvalidReference, Detail: fmt.Sprintf(format, args...)}
+		return &ocierr.Error{Op: "parse reference of", Subject: url, Kind: ocierr.ErrInvalidReference, Detail: fmt.Sprintf(format, args...)}
 	}
 	set := 0
 	for _, field := range []string{r.Tag, r.Digest, r.Semver} {

@@ -10,6 +10,8 @@ import (
 
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const someDigest = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -81,13 +83,13 @@ func TestValidate(t *testing.T) {
 				}
 				return
 			}
-			if !errors.Is(err, ErrInvalidReference) || !strings.Contains(err.Error(), tc.wantErr) {
+			if !errors.Is(err, ocierr.ErrInvalidReference) || !strings.Contains(err.Error(), tc.wantErr) {
 				t.Errorf("error = %v, want ErrInvalidReference with %q", err, tc.wantErr)
 			}
 		})
 	}
 	err := Source{URL: "oci://planted-user:planted-password@registry.example/demo", Ref: Reference{Tag: "1"}}.Validate()
-	if !errors.Is(err, ErrInvalidReference) {
+	if !errors.Is(err, ocierr.ErrInvalidReference) {
 		t.Fatalf("credentials in the URL: error = %v", err)
 	}
 	noSecrets(t, err)
@@ -215,7 +217,7 @@ func FuzzSource(f *testing.F) {
 		src := Source{URL: url, Ref: Reference{Tag: tag, Digest: dgst, Semver: semver, TagFilter: filter}}
 		err := src.Validate()
 		if err != nil {
-			if !errors.Is(err, ErrInvalidReference) {
+			if !errors.Is(err, ocierr.ErrInvalidReference) {
 				t.Errorf("error without a kind: %v", err)
 			}
 			return

@@ -21,6 +21,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
@@ -32,10 +34,6 @@ const (
 	// touchInterval is the precision at which the order of use survives a restart.
 	touchInterval = 10 * time.Minute
 )
-
-// errNotStored means that the store does not have the content, or has dropped it because it was
-// corrupt.
-var errNotStored = errors.New("not in the store")
 
 // errTryAgain means that a write failed and that the store has removed the cause: it made room on a
 // full disk, or restored its emptied directory.
@@ -182,18 +180,18 @@ func (s *store) removeIngests() {
 func (s *store) read(dgst digest.Digest, limit int64) ([]byte, error) {
 	blob, ok := s.pin(dgst)
 	if !ok {
-		return nil, errNotStored
+		return nil, ocierr.ErrNotStored
 	}
 	defer s.unpin(blob)
 	if blob.size > limit {
-		return nil, &Error{Op: "read", Subject: dgst.String(), Kind: ErrTooLarge,
+		return nil, &ocierr.Error{Op: "read", Subject: dgst.String(), Kind: ocierr.ErrTooLarge,
 			Detail: fmt.Sprintf("%d bytes; the limit is %d", blob.size, limit)}
 	}
 	desc := ocispec.Descriptor{Digest: dgst, Size: blob.size}
 	file, err := os.Open(s.path(dgst))
 	if err != nil {
 		s.drop(dgst, blob)
-		return nil, errNotStored
+		return nil, ocierr.ErrNotStored
 	}
 	checked := content.NewVerifyReader(file, desc)
 	data := make([]byte, blob.size)
@@ -204,7 +202,7 @@ func (s *store) read(dgst digest.Digest, limit int64) ([]byte, error) {
 	_ = file.Close() // it was only read
 	if err != nil {
 		s.drop(dgst, blob)
-		return nil, errNotStored
+		return nil, ocierr.ErrNotStored
 	}
 	return data, nil
 }
@@ -231,7 +229,7 @@ func (s *store) writeFile(want digest.Digest, limit int64, from io.Reader) (ocis
 			found.Digest, found.Size = digester.Digest(), size.bytes
 			switch {
 			case found.Size > limit:
-				return found, &Error{Kind: ErrTooLarge, Detail: fmt.Sprintf("over %d bytes", limit)}
+				return found, &ocierr.Error{Kind: ocierr.ErrTooLarge, Detail: fmt.Sprintf("over %d bytes", limit)}
 			case want != "" && found.Digest != want:
 				return found, content.ErrMismatchedDigest
 			}
@@ -249,7 +247,7 @@ func (s *store) put(room ocispec.Descriptor, source *sourceReader, from io.Reade
 	desc, err := s.ingest(room.Digest, from, verify)
 	if err != nil {
 		s.reserve(-room.Size)
-		var own *Error
+		var own *ocierr.Error
 		if source.err != nil || isMismatch(err) || errors.As(err, &own) {
 			return nil, err
 		}
@@ -300,8 +298,8 @@ func (s *store) has(dgst digest.Digest) bool {
 }
 
 // storeError returns the error for content that could not be written, without the path.
-func storeError(dgst digest.Digest, err error) *Error {
-	out := &Error{Op: "store", Subject: dgst.String(), Kind: ErrStore, Detail: "cannot write",
+func storeError(dgst digest.Digest, err error) *ocierr.Error {
+	out := &ocierr.Error{Op: "store", Subject: dgst.String(), Kind: ocierr.ErrStore, Detail: "cannot write",
 		Hint: "check the size and the permissions of the cache directory"}
 	var (
 		path *fs.PathError

@@ -16,6 +16,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 func describe(data []byte) ocispec.Descriptor {
@@ -34,7 +36,7 @@ func newStore(t *testing.T, dir string, maxBytes int64) *store {
 func (s *store) mustHave(t *testing.T, present bool, data []byte) {
 	t.Helper()
 	_, err := s.read(describe(data).Digest, 1<<20)
-	if present && err != nil || !present && !errors.Is(err, errNotStored) {
+	if present && err != nil || !present && !errors.Is(err, ocierr.ErrNotStored) {
 		t.Errorf("content %.8q: %v, want present %t", data, err, present)
 	}
 }
@@ -160,7 +162,7 @@ func TestStoreInUnwritableDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := s.writeBytes(describe([]byte("x")), []byte("x"))
-	if !errors.Is(err, ErrStore) || strings.Contains(err.Error(), dir) {
+	if !errors.Is(err, ocierr.ErrStore) || strings.Contains(err.Error(), dir) {
 		t.Errorf("error = %v, want ErrStore without the path", err)
 	}
 }
@@ -183,7 +185,7 @@ func TestStoreConcurrentUse(t *testing.T) {
 				switch {
 				case err == nil && !bytes.Equal(got, data):
 					t.Error("wrong content was handed out")
-				case errors.Is(err, errNotStored):
+				case errors.Is(err, ocierr.ErrNotStored):
 					if err := s.writeBytes(desc, data); err != nil {
 						t.Error(err)
 					}

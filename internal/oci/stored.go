@@ -10,10 +10,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// ErrNotStored means that the store does not have the content, or has dropped it because it was
-// corrupt.
-var ErrNotStored = errNotStored
-
 // Stored returns the manifest with a digest if it is in the store. It makes no request. Read the
 // layers with ReadStored.
 func (c *Client) Stored(url, dgst string) (*Content, bool) {

@@ -22,6 +22,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // The environment variable that makes this test program a child that does what
@@ -55,7 +57,7 @@ func TestStoreChild(t *testing.T) {
 		}
 		data := bytes.Repeat([]byte("x"), 1<<20)
 		err := s.writeBytes(describe(data), data)
-		if !errors.Is(err, ErrStore) || !strings.Contains(fmt.Sprint(err), "file too large") {
+		if !errors.Is(err, ocierr.ErrStore) || !strings.Contains(fmt.Sprint(err), "file too large") {
 			t.Errorf("error = %v, want ErrStore that says why", err)
 		}
 		s.leftNothing(t)
@@ -170,7 +172,7 @@ func TestStoreEvictsOnFullDisk(t *testing.T) {
 
 	tooLong := bytes.Repeat([]byte("d"), 300)
 	err := s.writeBytes(describe(tooLong), tooLong)
-	if !errors.Is(err, ErrStore) || !strings.Contains(err.Error(), "no space left on device") ||
+	if !errors.Is(err, ocierr.ErrStore) || !strings.Contains(err.Error(), "no space left on device") ||
 		strings.Contains(err.Error(), s.root) {
 		t.Errorf("error = %v, want ErrStore that says why, without the path", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
@@ -124,7 +125,7 @@ type tagChoice struct {
 func (r Reference) ChooseVersion(subject string, versions iter.Seq[string]) (string, error) {
 	choice, err := newTagChoice(r)
 	if err != nil {
-		return "", &Error{Op: opResolve, Subject: subject, Kind: ErrInvalidReference, Detail: err.Error()}
+		return "", &ocierr.Error{Op: opResolve, Subject: subject, Kind: ocierr.ErrInvalidReference, Detail: err.Error()}
 	}
 	choice.isVersions = true
 	chosen := ""
@@ -213,8 +214,8 @@ func (r Reference) IsOlder(tag, other string) bool {
 }
 
 // none returns the error for a list without a matching tag.
-func (c *tagChoice) none(subject string) *Error {
-	out := &Error{Op: opResolve, Subject: subject, Kind: ErrNoMatchingTag}
+func (c *tagChoice) none(subject string) *ocierr.Error {
+	out := &ocierr.Error{Op: opResolve, Subject: subject, Kind: ocierr.ErrNoMatchingTag}
 	count := plural.Count(c.seen, "tag", "tags")
 	if c.isVersions {
 		count = plural.Count(c.seen, "version", "versions")

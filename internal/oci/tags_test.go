@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 func TestTagChoice(t *testing.T) {
@@ -121,7 +123,7 @@ func TestNoMatchingTagMessages(t *testing.T) {
 		{Reference{TagFilter: "^dev", Semver: "^1"}, "matches none of 3"},
 	} {
 		_, err := c.Resolve(t.Context(), r.source(tc.ref))
-		if !errors.Is(err, ErrNoMatchingTag) || !strings.Contains(fmt.Sprint(err), tc.want) {
+		if !errors.Is(err, ocierr.ErrNoMatchingTag) || !strings.Contains(fmt.Sprint(err), tc.want) {
 			t.Errorf("error = %v, want ErrNoMatchingTag with %q", err, tc.want)
 		}
 	}
@@ -198,12 +200,12 @@ func TestTagListFaults(t *testing.T) {
 		detail string
 		pages  int
 	}{
-		{name: "page that points to itself", want: ErrUnexpected, detail: "form a loop", pages: 2,
+		{name: "page that points to itself", want: ocierr.ErrUnexpected, detail: "form a loop", pages: 2,
 			serve: func(w http.ResponseWriter, req *http.Request, _ string) {
 				next(w, req.URL.Path)
 				fmt.Fprint(w, `{"tags":["1.0.0","1.1.0"]}`)
 			}},
-		{name: "two pages that point to each other", want: ErrUnexpected, detail: "form a loop", pages: 3,
+		{name: "two pages that point to each other", want: ocierr.ErrUnexpected, detail: "form a loop", pages: 3,
 			serve: func(w http.ResponseWriter, req *http.Request, last string) {
 				if last == "" {
 					next(w, req.URL.Path+"?last=x")
@@ -213,12 +215,12 @@ func TestTagListFaults(t *testing.T) {
 				next(w, req.URL.Path)
 				fmt.Fprint(w, `{"tags":["2.0.0"]}`)
 			}},
-		{name: "endless empty pages", want: ErrUnexpected, detail: "form a loop", pages: maxEmptyPages + 1,
+		{name: "endless empty pages", want: ocierr.ErrUnexpected, detail: "form a loop", pages: maxEmptyPages + 1,
 			serve: func(w http.ResponseWriter, req *http.Request, _ string) {
 				next(w, req.URL.Path)
 				fmt.Fprint(w, `{"tags":null}`)
 			}},
-		{name: "endless new tags", want: ErrTooLarge, detail: "more than 100000 tags", pages: 2,
+		{name: "endless new tags", want: ocierr.ErrTooLarge, detail: "more than 100000 tags", pages: 2,
 			serve: func(w http.ResponseWriter, req *http.Request, last string) {
 				next(w, req.URL.Path+"?last="+last+"x")
 				tags := make([]string, maxTags/2+1)
@@ -227,14 +229,14 @@ func TestTagListFaults(t *testing.T) {
 				}
 				fmt.Fprintf(w, `{"tags":[%s]}`, strings.Join(tags, ","))
 			}},
-		{name: "link to another host", want: ErrUnexpected, pages: 1,
+		{name: "link to another host", want: ocierr.ErrUnexpected, pages: 1,
 			serve: func(w http.ResponseWriter, _ *http.Request, _ string) {
 				next(w, "https://planted.example/v2/x/tags/list")
 				fmt.Fprint(w, `{"tags":["1.0.0"]}`)
 			}},
-		{name: "no JSON", want: ErrUnexpected, pages: 1,
+		{name: "no JSON", want: ocierr.ErrUnexpected, pages: 1,
 			serve: func(w http.ResponseWriter, _ *http.Request, _ string) { fmt.Fprint(w, "planted-text") }},
-		{name: "JSON of another shape", want: ErrUnexpected, pages: 1,
+		{name: "JSON of another shape", want: ocierr.ErrUnexpected, pages: 1,
 			serve: func(w http.ResponseWriter, _ *http.Request, _ string) { fmt.Fprint(w, `{"tags":{"planted-text":1}}`) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -290,13 +292,13 @@ func TestSlowPagesOfTags(t *testing.T) {
 	hangAt.Store(1)
 	start := time.Now()
 	_, err := newClient(t, change).Resolve(t.Context(), r.source(Reference{Semver: "*"}))
-	if took := time.Since(start); !errors.Is(err, ErrUnreachable) || took > 10*limit {
+	if took := time.Since(start); !errors.Is(err, ocierr.ErrUnreachable) || took > 10*limit {
 		t.Errorf("error = %v after %s, want ErrUnreachable at the deadline of a page", err, took)
 	}
 	hangAt.Store(0)
 	_, err = newClient(t, change, func(o *Options) { o.PullTimeout = limit }).Resolve(t.Context(),
 		r.source(Reference{Semver: "*"}))
-	if !errors.Is(err, ErrUnreachable) {
+	if !errors.Is(err, ocierr.ErrUnreachable) {
 		t.Errorf("error = %v, want ErrUnreachable at the deadline of the list", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/pki"
 )
 
@@ -63,7 +64,7 @@ func TestMutualTLS(t *testing.T) {
 				_, err := c.Resolve(t.Context(), src)
 				return err
 			}
-			if err := resolve(); !errors.Is(err, ErrTLS) || !strings.Contains(err.Error(), "provide a client certificate") {
+			if err := resolve(); !errors.Is(err, ocierr.ErrTLS) || !strings.Contains(err.Error(), "provide a client certificate") {
 				t.Errorf("without certificate: error = %v, want ErrTLS that asks for one", err)
 			}
 			good := clientPair(t, ca)
@@ -73,7 +74,7 @@ func TestMutualTLS(t *testing.T) {
 			}
 			strange := clientPair(t, newAuthority(t))
 			src.Access.ClientCert, src.Access.ClientKey = strange.Cert, strange.Key
-			if err := resolve(); !errors.Is(err, ErrTLS) || !strings.Contains(err.Error(), "provide a client certificate") {
+			if err := resolve(); !errors.Is(err, ocierr.ErrTLS) || !strings.Contains(err.Error(), "provide a client certificate") {
 				t.Errorf("certificate of another authority: error = %v, want ErrTLS that asks for one", err)
 			}
 		})
@@ -92,7 +93,7 @@ func TestClientCertificateNeedsItsKey(t *testing.T) {
 		"not PEM":        {ClientCert: []byte("planted-x"), ClientKey: []byte("planted-x")},
 	} {
 		_, err := c.Resolve(t.Context(), Source{URL: "oci://127.0.0.1:1/x", Ref: Reference{Tag: "1"}, Access: access})
-		if !errors.Is(err, ErrInvalidAccess) || !strings.Contains(err.Error(), "client certificate") {
+		if !errors.Is(err, ocierr.ErrInvalidAccess) || !strings.Contains(err.Error(), "client certificate") {
 			t.Errorf("%s: error = %v, want ErrInvalidAccess that names the client certificate", name, err)
 			continue
 		}

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // tokenService is a token service at another host than the registry.
@@ -135,7 +137,7 @@ func TestTrustedTokenHost(t *testing.T) {
 			_, err := c.Resolve(t.Context(), src)
 			asked := service.requests()
 			if tc.want == "" {
-				if !errors.Is(err, ErrUnauthorized) || !strings.Contains(err.Error(), "token service is refused") ||
+				if !errors.Is(err, ocierr.ErrUnauthorized) || !strings.Contains(err.Error(), "token service is refused") ||
 					len(asked) > 0 {
 					t.Errorf("error = %v, requests %q; want ErrUnauthorized and none", err, asked)
 				}

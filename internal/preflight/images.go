@@ -22,6 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/images"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
@@ -249,11 +250,11 @@ func (i *Images) task(namespace string, l *lookup) async.Task[result] {
 // withoutDetails returns an error with its kind only. The details of a failed connection describe the network of the
 // manager, and a chart decides which hosts are asked.
 func withoutDetails(err error) error {
-	var failure *oci.Error
+	var failure *ocierr.Error
 	if !errors.As(err, &failure) {
 		return err
 	}
-	return &oci.Error{Op: failure.Op, Subject: failure.Subject, Kind: failure.Kind, RetryAfter: failure.RetryAfter}
+	return &ocierr.Error{Op: failure.Op, Subject: failure.Subject, Kind: failure.Kind, RetryAfter: failure.RetryAfter}
 }
 
 // add adds the result of a lookup.
@@ -262,7 +263,7 @@ func (o *Outcome) add(l *lookup, now time.Time) {
 	case l.isDue:
 		o.IsPending = true
 		return
-	case l.key == "", errors.Is(l.known.err, oci.ErrNotFound):
+	case l.key == "", errors.Is(l.known.err, ocierr.ErrNotFound):
 		o.Missing = append(o.Missing, l.name)
 	case l.known.err != nil:
 		if o.Err == nil {

@@ -18,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // counting is a registry that counts the lookups of each image.
@@ -97,15 +98,15 @@ func TestOneLookupForAll(t *testing.T) {
 func TestMissingAndUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		absent := &oci.Error{Op: "look up", Kind: oci.ErrNotFound}
-		silent := &oci.Error{Op: "look up", Kind: oci.ErrUnreachable}
+		absent := &ocierr.Error{Op: "look up", Kind: ocierr.ErrNotFound}
+		silent := &ocierr.Error{Op: "look up", Kind: ocierr.ErrUnreachable}
 		r := &counting{calls: map[string]int{}, errs: map[string]error{
 			"oci://r.example/absent:1": absent, "oci://silent.example/a:1": silent}}
 		i := New(r, 8)
 		release := releaseOf(1, "not an image", "r.example/absent:1", "r.example/a:1", "silent.example/a:1")
 		outcome := check(t, i, release)
 		if !slices.Equal(outcome.Missing, []string{"not an image", "r.example/absent:1"}) ||
-			!slices.Equal(outcome.Unknown, []string{"silent.example/a:1"}) || !errors.Is(outcome.Err, oci.ErrUnreachable) ||
+			!slices.Equal(outcome.Unknown, []string{"silent.example/a:1"}) || !errors.Is(outcome.Err, ocierr.ErrUnreachable) ||
 			outcome.IsPending || outcome.Wait < 5*time.Second || outcome.Wait > 6*time.Second {
 			t.Fatalf("%+v", outcome)
 		}
@@ -153,7 +154,7 @@ func TestPending(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &counting{calls: map[string]int{}, errs: map[string]error{}}
-		r.set("oci://r.example/a:1", &oci.Error{Kind: oci.ErrNotFound})
+		r.set("oci://r.example/a:1", &ocierr.Error{Kind: ocierr.ErrNotFound})
 		i := New(slow{r, time.Minute}, 8)
 		began := time.Now()
 		outcome := check(t, i, releaseOf(1, "r.example/a:1"))
@@ -255,7 +256,7 @@ func (a *accesses) Head(_ context.Context, url, _ string, access oci.Access) (st
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.seen[url] = access
-	return "", &oci.Error{Op: "look up", Subject: url, Kind: oci.ErrUnreachable, Detail: "dial tcp 10.1.2.3:443",
+	return "", &ocierr.Error{Op: "look up", Subject: url, Kind: ocierr.ErrUnreachable, Detail: "dial tcp 10.1.2.3:443",
 		Hint: "a hint", RetryAfter: time.Hour}
 }
 
@@ -267,7 +268,7 @@ func TestOtherHosts(t *testing.T) {
 		i := New(r, 8)
 		for image, isOfChart := range map[string]bool{"r.example/a:1": true, "other.example/a:1": false} {
 			outcome := check(t, i, releaseOf(1, image))
-			if !errors.Is(outcome.Err, oci.ErrUnreachable) || outcome.Wait < time.Hour ||
+			if !errors.Is(outcome.Err, ocierr.ErrUnreachable) || outcome.Wait < time.Hour ||
 				strings.Contains(outcome.Err.Error(), "10.1.2.3") != isOfChart {
 				t.Errorf("%s: %+v", image, outcome)
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
@@ -30,19 +30,19 @@ var registryErrors = []namedError{
 	{references.ErrReferenceForbidden, addonsv1.ReferenceNotFoundReason},
 	{ErrDowngrade, addonsv1.DowngradeRefusedReason},
 	{ErrVersionMoved, addonsv1.VersionMovedReason},
-	{oci.ErrInvalidReference, addonsv1.InvalidReferenceReason},
-	{oci.ErrInvalidAccess, addonsv1.RegistryAuthenticationFailedReason},
-	{oci.ErrUnauthorized, addonsv1.RegistryAuthenticationFailedReason},
-	{oci.ErrNoMatchingTag, addonsv1.NoMatchingTagReason},
-	{oci.ErrNotFound, addonsv1.ArtifactNotFoundReason},
-	{oci.ErrTLS, addonsv1.RegistryCertificateInvalidReason},
-	{oci.ErrRateLimited, addonsv1.RegistryRateLimitedReason},
-	{oci.ErrTooLarge, addonsv1.ArtifactInvalidReason},
-	{oci.ErrIntegrity, addonsv1.ArtifactInvalidReason},
-	{oci.ErrUnsupported, addonsv1.UnsupportedArtifactReason},
+	{ocierr.ErrInvalidReference, addonsv1.InvalidReferenceReason},
+	{ocierr.ErrInvalidAccess, addonsv1.RegistryAuthenticationFailedReason},
+	{ocierr.ErrUnauthorized, addonsv1.RegistryAuthenticationFailedReason},
+	{ocierr.ErrNoMatchingTag, addonsv1.NoMatchingTagReason},
+	{ocierr.ErrNotFound, addonsv1.ArtifactNotFoundReason},
+	{ocierr.ErrTLS, addonsv1.RegistryCertificateInvalidReason},
+	{ocierr.ErrRateLimited, addonsv1.RegistryRateLimitedReason},
+	{ocierr.ErrTooLarge, addonsv1.ArtifactInvalidReason},
+	{ocierr.ErrIntegrity, addonsv1.ArtifactInvalidReason},
+	{ocierr.ErrUnsupported, addonsv1.UnsupportedArtifactReason},
 	{bundle.ErrUnsupported, addonsv1.UnsupportedArtifactReason},
-	{oci.ErrServer, addonsv1.RegistryErrorReason},
-	{oci.ErrUnreachable, addonsv1.RegistryUnreachableReason},
+	{ocierr.ErrServer, addonsv1.RegistryErrorReason},
+	{ocierr.ErrUnreachable, addonsv1.RegistryUnreachableReason},
 }
 
 // verificationErrors has the reasons for errors of the verification of signatures.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/backoff"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 
 // RetryAfter returns how long a registry asks clients to wait; 0 if it does not.
 func RetryAfter(err error) time.Duration {
-	var failure *oci.Error
+	var failure *ocierr.Error
 	if errors.As(err, &failure) {
 		return failure.RetryAfter
 	}

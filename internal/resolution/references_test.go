@@ -23,7 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
@@ -118,7 +118,7 @@ func TestResolveLooksUpEachReferenceOncePerInterval(t *testing.T) {
 func TestResolveRetriesFailedReferenceAlone(t *testing.T) {
 	t.Parallel()
 	r, helmOp := newVaried(t)
-	r.registry.set("next", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
+	r.registry.set("next", tagDouble{err: &ocierr.Error{Op: "resolve", Kind: ocierr.ErrNotFound}})
 	outcome := r.pass(t, helmOp)
 	expectEqual(t, "known", outcome.known(), map[string]string{"source": "sha256:source", "edge": "sha256:edge"})
 	expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.ArtifactNotFoundReason)
@@ -147,7 +147,7 @@ func TestResolveRetriesFailedReferenceAlone(t *testing.T) {
 
 	// The known artifacts stay while the registry fails.
 	for tag := range allKnown {
-		r.registry.set(tag, tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}})
+		r.registry.set(tag, tagDouble{err: &ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable}})
 	}
 	r.clock = r.clock.Add(time.Hour)
 	expectEqual(t, "while the registry fails", r.pass(t, helmOp).known(), allKnown)
@@ -190,7 +190,7 @@ func TestResolveReferencesInParallel(t *testing.T) {
 func TestResolvedUnknownWhileReferenceIsResolving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, helmOp := newVaried(t)
-		r.registry.set("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
+		r.registry.set("edge", tagDouble{err: &ocierr.Error{Op: "resolve", Kind: ocierr.ErrNotFound}})
 		r.registry.set("next", tagDouble{hangs: true})
 		report.SetCondition(helmOp, addonsv1.RollingOutCondition, metav1.ConditionFalse, addonsv1.NotRollingOutReason, "")
 		if outcome := r.pass(t, helmOp); !outcome.IsResolving() {
@@ -200,7 +200,7 @@ func TestResolvedUnknownWhileReferenceIsResolving(t *testing.T) {
 			t.Errorf("dependents get %q", why)
 		}
 		r, helmOp = newVaried(t)
-		r.registry.set("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
+		r.registry.set("edge", tagDouble{err: &ocierr.Error{Op: "resolve", Kind: ocierr.ErrNotFound}})
 		report.SetCondition(helmOp, addonsv1.RollingOutCondition, metav1.ConditionFalse, addonsv1.NotRollingOutReason, "")
 		r.pass(t, helmOp)
 		if why := dependencies.Unsettled(helmOp); why != "" {
@@ -226,7 +226,7 @@ func TestResolveForgetsRemovedReferences(t *testing.T) {
 	// The reference of an override becomes the reference of the source, while the registry is unresponsive, or fails after
 	// a restart.
 	after, _ := newVaried(t)
-	after.registry.set("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}})
+	after.registry.set("edge", tagDouble{err: &ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable}})
 	changed := helmOp.DeepCopy()
 	changed.Spec.Source.Ref = controllertest.Tagged("edge")
 	if outcome := after.pass(t, changed); digestKnown(outcome) != "sha256:edge" {
@@ -257,7 +257,7 @@ func TestResolveAfterChangeOfRepository(t *testing.T) {
 	r, helmOp := newVaried(t)
 	r.pass(t, helmOp)
 	for tag := range allKnown {
-		r.registry.set(tag, tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrNotFound}})
+		r.registry.set(tag, tagDouble{err: &ocierr.Error{Op: "resolve", Kind: ocierr.ErrNotFound}})
 	}
 	helmOp.Spec.Source.URL = "oci://registry.example/charts/other"
 	outcome := r.pass(t, helmOp)
@@ -373,7 +373,7 @@ func TestResolveVerifiesAllReferences(t *testing.T) {
 		// The refusal stays after a restart with an unresponsive registry, until the signatures are checked again.
 		after, _ := newVaried(t, keys)
 		after.verifier.err = verification.ErrUntrusted
-		after.registry.set("edge", tagDouble{err: &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}})
+		after.registry.set("edge", tagDouble{err: &ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable}})
 		after.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
 		after.registry.set("edge", tagDouble{digest: "sha256:edge"})

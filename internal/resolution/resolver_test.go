@@ -25,6 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
@@ -336,7 +337,7 @@ func TestResolveKeepsConditionWhileRetrying(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newResolver(t)
 		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Interval: metav1.Duration{Duration: time.Minute}})
-		r.registry.err = &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}
+		r.registry.err = &ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable}
 		r.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.RegistryUnreachableReason)
 		r.registry.hangs.Store(true)
@@ -400,7 +401,7 @@ func TestResolveVerifies(t *testing.T) {
 	t.Run("the signatures cannot be had", func(t *testing.T) {
 		t.Parallel()
 		r := newResolver(t, keys)
-		r.verifier.err = &oci.Error{Op: "list", Kind: oci.ErrUnreachable}
+		r.verifier.err = &ocierr.Error{Op: "list", Kind: ocierr.ErrUnreachable}
 		helmOp := controllertest.HelmOpWith(source)
 		r.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionUnknown, addonsv1.RegistryUnreachableReason)
@@ -431,7 +432,7 @@ func TestResolveVerifies(t *testing.T) {
 		t.Parallel()
 		_, helmOp := resolvedSigned(t, source, keys)
 		after := newResolver(t, controllertest.Opaque("keys", map[string]string{"other.pub": controllertest.PublicKey}))
-		after.registry.err = &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}
+		after.registry.err = &ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable}
 		if outcome := after.pass(t, helmOp); digestKnown(outcome) != "sha256:1" {
 			t.Error("the artifact of the releases is dropped")
 		}
@@ -444,7 +445,7 @@ func TestResolveVerifies(t *testing.T) {
 		t.Parallel()
 		r, helmOp := resolvedSigned(t, source, keys)
 		r.refuseAnother(t, helmOp)
-		r.registry.err = &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}
+		r.registry.err = &ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable}
 		r.clock = r.clock.Add(time.Hour)
 		r.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
@@ -476,7 +477,7 @@ func TestResolveVerifies(t *testing.T) {
 		r.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
 		after := newResolver(t, keys)
-		after.registry.err = &oci.Error{Op: "resolve", Kind: oci.ErrUnreachable}
+		after.registry.err = &ocierr.Error{Op: "resolve", Kind: ocierr.ErrUnreachable}
 		after.pass(t, helmOp)
 		expectCondition(t, helmOp, addonsv1.VerifiedCondition, metav1.ConditionFalse, addonsv1.SignatureUntrustedReason)
 	})

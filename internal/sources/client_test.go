@@ -16,6 +16,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sources"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/chartrepository"
@@ -105,7 +106,7 @@ func TestSchemes(t *testing.T) {
 		"ftp://charts.example/stable/demo":  `must start with "oci://"`,
 	} {
 		_, err := client.Resolve(t.Context(), oci.Source{URL: url, Ref: oci.Reference{Tag: "1"}})
-		if !errors.Is(err, oci.ErrInvalidReference) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, ocierr.ErrInvalidReference) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", url, err, want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/provenance"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 )
 
@@ -18,7 +19,7 @@ func (c *Client) Signers(ctx context.Context, url, digest string, access oci.Acc
 	keyrings map[string][]byte,
 ) ([]string, error) {
 	failure := func(kind error, detail, hint string) error {
-		return &oci.Error{Op: "verify", Subject: url + "@" + digest, Kind: kind, Detail: detail, Hint: hint}
+		return &ocierr.Error{Op: "verify", Subject: url + "@" + digest, Kind: kind, Detail: detail, Hint: hint}
 	}
 	signed, err := c.charts.Provenance(ctx, url, digest, access)
 	if errors.Is(err, chartrepo.ErrNoProvenance) {
@@ -33,7 +34,7 @@ func (c *Client) Signers(ctx context.Context, url, digest string, access oci.Acc
 	case errors.Is(err, provenance.ErrKeyring):
 		return nil, failure(verification.ErrInvalidPolicy, err.Error(), "put public keys of OpenPGP into the Secret")
 	case errors.Is(err, provenance.ErrFiles):
-		return nil, failure(oci.ErrStore, err.Error(), "")
+		return nil, failure(ocierr.ErrStore, err.Error(), "")
 	case err != nil:
 		return nil, failure(verification.ErrUntrusted, err.Error(),
 			"if you trust the signer, add the signer's public key to the Secret")

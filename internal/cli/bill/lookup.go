@@ -15,6 +15,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/images"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // Registry looks up artifacts in registries.
@@ -131,7 +132,7 @@ func attachedTo(ctx context.Context, registry Registry, url, dgst string, access
 		switch {
 		case err == nil:
 			attached = append(attached, Attached{Kind: by.kind, Digest: found, Tag: tag})
-		case !errors.Is(err, oci.ErrNotFound):
+		case !errors.Is(err, ocierr.ErrNotFound):
 			return nil, err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/images"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // Missing is an artifact that a registry does not have.
@@ -132,7 +133,7 @@ func (c *check) isMissing(ctx context.Context, in Registry, access oci.Access) (
 		has = []string{digest}
 	}
 	switch {
-	case errors.Is(err, oci.ErrNotFound):
+	case errors.Is(err, ocierr.ErrNotFound):
 		return true, nil
 	case err != nil:
 		return false, err

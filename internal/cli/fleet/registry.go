@@ -17,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sources"
 )
@@ -59,7 +60,7 @@ func (n *newest) versions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]strin
 		artifact, err := n.registry.Resolve(ctx,
 			oci.Source{URL: apiutil.ArtifactURL(&helmOp.Spec.Source), Ref: ref, Access: access})
 		switch {
-		case errors.Is(err, oci.ErrNoMatchingTag):
+		case errors.Is(err, ocierr.ErrNoMatchingTag):
 		case err != nil:
 			return nil, err
 		default:

@@ -9,11 +9,11 @@
 // # Contract
 //
 //   - A provider's credential is issued only for a registry of this provider. The registry's host name
-//     decides. Other registries are oci.ErrInvalidAccess, without a request.
+//     decides. Other registries are ocierr.ErrInvalidAccess, without a request.
 //   - The package runs no program, writes no file, and uses no identity but the manager's.
 //   - A login ends within Options.Timeout, even if the SDK ignores the deadline. The proxy settings of
 //     the environment apply.
-//   - Errors are *oci.Error. They name the provider's error code and what to check. They contain
+//   - Errors are *ocierr.Error. They name the provider's error code and what to check. They contain
 //     neither tokens nor text from a response body.
 //   - The package caches nothing: the caller keeps credentials until they expire.
 package cloud

@@ -22,7 +22,7 @@ import (
 	"github.com/aws/smithy-go"
 	"golang.org/x/oauth2"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // maxReason bounds the text of an SDK's error, in characters.
@@ -39,9 +39,9 @@ var (
 	opaque = regexp.MustCompile(`eyJ[A-Za-z0-9_.=-]+|[A-Za-z0-9_+=-]{24,}`)
 )
 
-// explain turns an error of an SDK into an *oci.Error. ctx is the caller's context.
-func explain(ctx context.Context, subject, hint string, err error) *oci.Error {
-	out := &oci.Error{Op: opLogin, Subject: subject, Kind: oci.ErrUnauthorized, Hint: hint}
+// explain turns an error of an SDK into an *ocierr.Error. ctx is the caller's context.
+func explain(ctx context.Context, subject, hint string, err error) *ocierr.Error {
+	out := &ocierr.Error{Op: opLogin, Subject: subject, Kind: ocierr.ErrUnauthorized, Hint: hint}
 	var (
 		network   net.Error
 		file      *fs.PathError
@@ -51,7 +51,7 @@ func explain(ctx context.Context, subject, hint string, err error) *oci.Error {
 	codes, answered := codesOf(err)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		return &oci.Error{Op: opLogin, Subject: subject, Kind: context.Canceled}
+		return &ocierr.Error{Op: opLogin, Subject: subject, Kind: context.Canceled}
 	case errors.Is(err, errIncomplete):
 		out.Detail = "the cloud provider's response is incomplete"
 	case errors.As(err, &operation) && operation.ServiceID == "ec2imds":
@@ -62,9 +62,9 @@ func explain(ctx context.Context, subject, hint string, err error) *oci.Error {
 	case errors.As(err, &file):
 		out.Detail = fmt.Sprintf("%s %s: %v", file.Op, file.Path, file.Err)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(inner, &network) && network.Timeout():
-		out.Kind, out.Detail = oci.ErrUnreachable, "the cloud provider did not respond in time"
+		out.Kind, out.Detail = ocierr.ErrUnreachable, "the cloud provider did not respond in time"
 	case errors.As(inner, &network):
-		out.Kind, out.Detail = oci.ErrUnreachable, "the cloud provider cannot be reached: "+reason(network)
+		out.Kind, out.Detail = ocierr.ErrUnreachable, "the cloud provider cannot be reached: "+reason(network)
 	default:
 		out.Detail = reason(inner)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/fluxcd/pkg/auth/gcp"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
@@ -72,14 +73,14 @@ func providerOf(name string) (provider, bool) {
 	}
 }
 
-// Login implements oci.CloudLogin. Errors are oci.ErrInvalidAccess for an unknown provider and for
-// a registry of another provider, oci.ErrUnreachable if the provider does not answer, and otherwise
-// oci.ErrUnauthorized.
+// Login implements oci.CloudLogin. Errors are ocierr.ErrInvalidAccess for an unknown provider and for
+// a registry of another provider, ocierr.ErrUnreachable if the provider does not answer, and otherwise
+// ocierr.ErrUnauthorized.
 func (l *Login) Login(ctx context.Context, providerName, repository string) (oci.CloudCredential, error) {
 	cloud, ok := providerOf(providerName)
 	if !ok {
-		return oci.CloudCredential{}, &oci.Error{Op: opLogin, Subject: fmt.Sprintf("%q", providerName),
-			Kind:   oci.ErrInvalidAccess,
+		return oci.CloudCredential{}, &ocierr.Error{Op: opLogin, Subject: fmt.Sprintf("%q", providerName),
+			Kind:   ocierr.ErrInvalidAccess,
 			Detail: "there is no such cloud provider", Hint: "use aws, azure or gcp"}
 	}
 	// Pass only the host. The provider's library would treat a first segment that does not look like a
@@ -87,7 +88,7 @@ func (l *Login) Login(ctx context.Context, providerName, repository string) (oci
 	host, _, _ := strings.Cut(repository, "/")
 	host = strings.TrimSuffix(host, ":443")
 	if _, err := cloud.ParseArtifactRepository(host); err != nil {
-		return oci.CloudCredential{}, &oci.Error{Op: opLogin, Subject: providerName, Kind: oci.ErrInvalidAccess,
+		return oci.CloudCredential{}, &ocierr.Error{Op: opLogin, Subject: providerName, Kind: ocierr.ErrInvalidAccess,
 			Detail: fmt.Sprintf("%q is not a registry of this provider, whose hosts are %s", host, cloud.registries),
 			Hint:   "remove the provider, or add credentials to a Secret"}
 	}

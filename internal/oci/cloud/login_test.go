@@ -25,6 +25,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
@@ -59,7 +60,7 @@ type loginResult struct {
 }
 
 var kinds = map[string]error{
-	"unauthorized": oci.ErrUnauthorized, "unreachable": oci.ErrUnreachable, "invalid access": oci.ErrInvalidAccess,
+	"unauthorized": ocierr.ErrUnauthorized, "unreachable": ocierr.ErrUnreachable, "invalid access": ocierr.ErrInvalidAccess,
 }
 
 // TestLoginChild is the child process of TestLogin.
@@ -397,7 +398,7 @@ func TestLoginRefusesForeignRegistries(t *testing.T) {
 	} {
 		for _, repository := range repositories {
 			credential, err := l.Login(t.Context(), provider, repository)
-			if !errors.Is(err, oci.ErrInvalidAccess) || credential != (oci.CloudCredential{}) {
+			if !errors.Is(err, ocierr.ErrInvalidAccess) || credential != (oci.CloudCredential{}) {
 				t.Errorf("%s for %q: %+v, %v; want ErrInvalidAccess", provider, repository, credential, err)
 			}
 		}
@@ -419,7 +420,7 @@ func TestWithin(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error = %v, want context.Canceled", err)
 	}
-	if got := explain(ctx, "aws", "hint", err); !errors.Is(got, context.Canceled) || errors.Is(got, oci.ErrUnreachable) {
+	if got := explain(ctx, "aws", "hint", err); !errors.Is(got, context.Canceled) || errors.Is(got, ocierr.ErrUnreachable) {
 		t.Errorf("explained as %v, want context.Canceled alone", got)
 	}
 	var none *oci.CloudCredential
@@ -441,16 +442,16 @@ func TestExplain(t *testing.T) {
 		kind   error
 		detail string
 	}{
-		{"refused", around(refused), oci.ErrUnreachable, "cannot be reached: dial tcp: connection refused"},
+		{"refused", around(refused), ocierr.ErrUnreachable, "cannot be reached: dial tcp: connection refused"},
 		{"unknown host", around(&net.DNSError{Err: "no such host", Name: "sts.example", IsNotFound: true}),
-			oci.ErrUnreachable, "lookup sts.example: no such host"},
-		{"deadline", fmt.Errorf("x: %w", context.DeadlineExceeded), oci.ErrUnreachable, "did not respond in time"},
-		{"slow", around(os.ErrDeadlineExceeded), oci.ErrUnreachable, "did not respond in time"},
-		{"certificate", around(x509.UnknownAuthorityError{}), oci.ErrUnauthorized, "unknown authority"},
-		{"code that is none", &smithy.GenericAPIError{Code: "planted code!", Message: "planted"}, oci.ErrUnauthorized,
+			ocierr.ErrUnreachable, "lookup sts.example: no such host"},
+		{"deadline", fmt.Errorf("x: %w", context.DeadlineExceeded), ocierr.ErrUnreachable, "did not respond in time"},
+		{"slow", around(os.ErrDeadlineExceeded), ocierr.ErrUnreachable, "did not respond in time"},
+		{"certificate", around(x509.UnknownAuthorityError{}), ocierr.ErrUnauthorized, "unknown authority"},
+		{"code that is none", &smithy.GenericAPIError{Code: "planted code!", Message: "planted"}, ocierr.ErrUnauthorized,
 			"refused; hint"},
 		{"oauth", &oauth2.RetrieveError{Response: &http.Response{StatusCode: http.StatusBadRequest},
-			ErrorCode: "invalid_grant", Body: []byte("planted")}, oci.ErrUnauthorized, "refused, invalid_grant, HTTP 400"},
+			ErrorCode: "invalid_grant", Body: []byte("planted")}, ocierr.ErrUnauthorized, "refused, invalid_grant, HTTP 400"},
 	} {
 		got := explain(t.Context(), "aws", "hint", tc.err)
 		if !errors.Is(got, tc.kind) || !strings.Contains(got.Error(), tc.detail) {

@@ -11,6 +11,7 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/root"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // How cosign stores signatures, see
@@ -93,7 +94,7 @@ func (c *cosignCheck) legacyTag(ctx context.Context) []string {
 	}
 	content, err := c.registry.FetchTag(ctx, c.url, tag, c.access)
 	switch {
-	case errors.Is(err, oci.ErrNotFound):
+	case errors.Is(err, ocierr.ErrNotFound):
 		return nil
 	case err != nil && isBroken(err):
 		c.count(unreadableBy(err))

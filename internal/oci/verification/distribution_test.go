@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/signing"
@@ -83,7 +84,7 @@ func TestVerifyWithDistributionRegistry(t *testing.T) {
 			wantError(t, err, ErrUnsigned, "")
 			check(t, tc.sign(t.Context(), artifact))
 			_, err = v.Verify(t.Context(), url, artifact.Digest(), oci.Access{CA: r.CA()}, tc.policy)
-			wantError(t, err, oci.ErrUnauthorized, "")
+			wantError(t, err, ocierr.ErrUnauthorized, "")
 			result, err := v.Verify(t.Context(), url, artifact.Digest(), access, tc.policy)
 			wantSigners(t, result, err, tc.signer)
 		})

@@ -6,7 +6,7 @@ package verification
 import (
 	"errors"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // The kinds of failure. Compare them with errors.Is. Errors of package oci about requests to the
@@ -30,5 +30,5 @@ const (
 
 // invalidPolicy returns an ErrInvalidPolicy. Its detail must not contain key material.
 func invalidPolicy(detail, hint string) error {
-	return &oci.Error{Op: opValidate, Kind: ErrInvalidPolicy, Detail: detail, Hint: hint}
+	return &ocierr.Error{Op: opValidate, Kind: ErrInvalidPolicy, Detail: detail, Hint: hint}
 }

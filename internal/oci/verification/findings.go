@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // closeness orders refusals by how many checks the signature passed. Messages show the refusal with
@@ -42,7 +42,7 @@ func refusePanic(signers *[]string, refused **refusal) {
 }
 
 // errorOfPanic is deferred in goroutines that have no other recover. It turns a panic into an
-// oci.ErrUnexpected. The value of the panic may contain untrusted text, so the error only contains
+// ocierr.ErrUnexpected. The value of the panic may contain untrusted text, so the error only contains
 // the text of the runtime's own errors.
 func errorOfPanic(subject string, err *error) {
 	caught := recover()
@@ -53,7 +53,7 @@ func errorOfPanic(subject string, err *error) {
 	if fault, ok := caught.(runtime.Error); ok {
 		detail = "internal error: " + clip(fault.Error())
 	}
-	*err = &oci.Error{Op: opVerify, Subject: subject, Kind: oci.ErrUnexpected, Detail: detail,
+	*err = &ocierr.Error{Op: opVerify, Subject: subject, Kind: ocierr.ErrUnexpected, Detail: detail,
 		Hint: "report this as a bug of HelmOp"}
 }
 
@@ -87,7 +87,7 @@ func (f *findings) error(subject string, provider Provider) error {
 	if f.unavailable != nil {
 		return f.unavailable
 	}
-	out := &oci.Error{Op: opVerify, Subject: subject}
+	out := &ocierr.Error{Op: opVerify, Subject: subject}
 	if f.signatures == 0 && !f.more {
 		out.Kind = ErrUnsigned
 		out.Detail = fmt.Sprintf("the repository has no %s signature for it", provider)
@@ -120,8 +120,8 @@ func (f *findings) error(subject string, provider Provider) error {
 // isBroken reports whether an error of package oci concerns one broken signature only. Other errors
 // mean that the registry does not answer.
 func isBroken(err error) bool {
-	for _, kind := range []error{oci.ErrNotFound, oci.ErrTooLarge, oci.ErrIntegrity, oci.ErrUnsupported,
-		oci.ErrInvalidReference} {
+	for _, kind := range []error{ocierr.ErrNotFound, ocierr.ErrTooLarge, ocierr.ErrIntegrity, ocierr.ErrUnsupported,
+		ocierr.ErrInvalidReference} {
 		if errors.Is(err, kind) {
 			return true
 		}
@@ -131,7 +131,7 @@ func isBroken(err error) bool {
 
 // unreadableBy returns the refusal of a signature that cannot be read.
 func unreadableBy(err error) *refusal {
-	var failure *oci.Error
+	var failure *ocierr.Error
 	if errors.As(err, &failure) {
 		return refuse(unreadable, "it cannot be read: %s: %s", failure.Kind, failure.Detail)
 	}

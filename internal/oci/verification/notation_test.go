@@ -14,7 +14,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/signing"
 )
 
@@ -298,8 +298,8 @@ func TestNotationWithoutRegistry(t *testing.T) {
 	notary := newNotary("jane")
 	artifact := b.push("artifact")
 	check(t, notary.Sign(t.Context(), artifact))
-	for part, kind := range map[string]error{"": oci.ErrUnauthorized, "/referrers/": oci.ErrUnauthorized,
-		"/blobs/": oci.ErrUnauthorized} {
+	for part, kind := range map[string]error{"": ocierr.ErrUnauthorized, "/referrers/": ocierr.ErrUnauthorized,
+		"/blobs/": ocierr.ErrUnauthorized} {
 		b.setIntercept(refusePath(part, http.StatusForbidden))
 		_, err := b.verify(artifact, notationPolicy(notary, signing.TrustAnyone("strict")))
 		wantError(t, err, kind, "")

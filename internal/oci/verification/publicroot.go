@@ -15,7 +15,7 @@ import (
 	"github.com/theupdateframework/go-tuf/v2/metadata/fetcher"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
@@ -110,7 +110,7 @@ func (p *publicRoot) try(ctx context.Context) (fetched *root.TrustedRoot, err er
 
 func orUnavailable(current *root.TrustedRoot) (*root.TrustedRoot, error) {
 	if current == nil {
-		return nil, &oci.Error{Op: opVerify, Kind: ErrTrustRoot,
+		return nil, &ocierr.Error{Op: opVerify, Kind: ErrTrustRoot,
 			Detail: "the public Sigstore's root could not be fetched from " + tuf.DefaultMirror,
 			Hint:   "check the network and the proxy settings; without access to it, add a trusted_root.json to the policy"}
 	}

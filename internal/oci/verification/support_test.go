@@ -24,6 +24,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/signing"
 )
 
@@ -199,7 +200,7 @@ func wantSigners(t *testing.T, result Result, err error, want ...string) {
 // short enough for a status.
 func wantError(t *testing.T, err, kind error, says string) {
 	t.Helper()
-	var own *oci.Error
+	var own *ocierr.Error
 	if !errors.As(err, &own) || !errors.Is(err, kind) || !strings.Contains(err.Error(), says) {
 		t.Fatalf("error = %v\nwant %v that says %q", err, kind, says)
 	}

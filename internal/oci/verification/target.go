@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
@@ -40,9 +41,9 @@ func (t *target) String() string { return t.url + "@" + t.digest }
 // contextError returns the error for the end of the caller's own context.
 func (t *target) contextError(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return &oci.Error{Op: opVerify, Subject: t.String(), Kind: context.Canceled}
+		return &ocierr.Error{Op: opVerify, Subject: t.String(), Kind: context.Canceled}
 	}
-	return &oci.Error{Op: opVerify, Subject: t.String(), Kind: oci.ErrUnreachable, Detail: "no result within the deadline"}
+	return &ocierr.Error{Op: opVerify, Subject: t.String(), Kind: ocierr.ErrUnreachable, Detail: "no result within the deadline"}
 }
 
 // referrers returns the referrers of the target that may be signatures, in the order of their

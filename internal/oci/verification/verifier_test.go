@@ -20,6 +20,7 @@ import (
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/signing"
 )
 
@@ -127,10 +128,10 @@ func TestRegistryErrorsAreNotUnsigned(t *testing.T) {
 		answer func(w http.ResponseWriter, r *http.Request) bool
 		kind   error
 	}{
-		{name: "forbidden", kind: oci.ErrUnauthorized, answer: refuseAll(http.StatusForbidden)},
-		{name: "trouble", kind: oci.ErrUnreachable, answer: refuseAll(http.StatusInternalServerError)},
-		{name: "list refused", kind: oci.ErrUnauthorized, answer: refusePath("/referrers/", http.StatusForbidden)},
-		{name: "tag refused", kind: oci.ErrUnauthorized, answer: refusePath(".sig", http.StatusForbidden)},
+		{name: "forbidden", kind: ocierr.ErrUnauthorized, answer: refuseAll(http.StatusForbidden)},
+		{name: "trouble", kind: ocierr.ErrUnreachable, answer: refuseAll(http.StatusInternalServerError)},
+		{name: "list refused", kind: ocierr.ErrUnauthorized, answer: refusePath("/referrers/", http.StatusForbidden)},
+		{name: "tag refused", kind: ocierr.ErrUnauthorized, answer: refusePath(".sig", http.StatusForbidden)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -161,7 +162,7 @@ func TestRegistryErrorsAreNotUnsigned(t *testing.T) {
 		check(t, artifact.SignKeyedBundle(t.Context(), newTestKey(t)))
 		b.setIntercept(refusePath("/blobs/", http.StatusForbidden))
 		_, err := b.verify(artifact, keyPolicy(newTestKey(t)))
-		wantError(t, err, oci.ErrUnauthorized, "")
+		wantError(t, err, ocierr.ErrUnauthorized, "")
 	})
 }
 
@@ -187,7 +188,7 @@ func TestVerifyEndsAtTimeout(t *testing.T) {
 	b.setIntercept(func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true })
 	v := b.verifier(func(o *Options) { o.Timeout = 200 * time.Millisecond })
 	_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), keyPolicy(newTestKey(t)))
-	wantError(t, err, oci.ErrUnreachable, "deadline")
+	wantError(t, err, ocierr.ErrUnreachable, "deadline")
 
 	// A caller that gives up gets the error of its context; the verification continues for the others.
 	ctx, cancel := context.WithCancel(t.Context())
@@ -197,7 +198,7 @@ func TestVerifyEndsAtTimeout(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	_, err = v.Verify(ctx, b.url(), artifact.Digest(), b.access(), keyPolicy(newTestKey(t)))
-	wantError(t, err, oci.ErrUnreachable, "no result within the deadline")
+	wantError(t, err, ocierr.ErrUnreachable, "no result within the deadline")
 }
 
 // Credentials of one caller that are refused are no answer to another's.
@@ -222,7 +223,7 @@ func TestCallersWithOtherAccessDoNotShare(t *testing.T) {
 	}()
 	<-arrived
 	_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), oci.Access{CA: []byte("nonsense")}, policy)
-	wantError(t, err, oci.ErrInvalidAccess, "")
+	wantError(t, err, ocierr.ErrInvalidAccess, "")
 	close(held)
 	check(t, <-good)
 }
@@ -256,7 +257,7 @@ func TestPanicsFailTheVerification(t *testing.T) {
 	notation := notationPolicy(newNotary("jane"), signing.TrustAnyone("strict"))
 	for _, policy := range []Policy{keyPolicy(newTestKey(t)), notation} {
 		_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), policy)
-		wantError(t, err, oci.ErrUnexpected, "nil pointer")
+		wantError(t, err, ocierr.ErrUnexpected, "nil pointer")
 		if _, ok := v.Cached(b.url(), artifact.Digest(), policy.Digest()); ok {
 			t.Error("a verification that panicked is remembered")
 		}
@@ -266,7 +267,7 @@ func TestPanicsFailTheVerification(t *testing.T) {
 			defer errorOfPanic("x", &err)
 			panic(value)
 		}()
-		wantError(t, err, oci.ErrUnexpected, "internal error: panic")
+		wantError(t, err, ocierr.ErrUnexpected, "internal error: panic")
 	}
 }
 
@@ -280,7 +281,7 @@ func TestVerifyRefusesInvalidTargets(t *testing.T) {
 		{b.url(), "sha256:0"}, {b.url(), ""}, {b.url(), "latest"},
 	} {
 		_, err := v.Verify(t.Context(), tc.url, tc.digest, b.access(), policy)
-		wantError(t, err, oci.ErrInvalidReference, "")
+		wantError(t, err, ocierr.ErrInvalidReference, "")
 	}
 	_, err := v.Verify(t.Context(), b.url(), "sha256:"+strings.Repeat("0", 64), b.access(), Policy{Provider: Cosign})
 	wantError(t, err, ErrInvalidPolicy, "names no signer")

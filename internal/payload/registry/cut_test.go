@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
@@ -26,16 +27,16 @@ type storeFault struct {
 }
 
 var storeFaults = map[string]storeFault{
-	"request lost": {registry.Fault{Mode: registry.Cut}, oci.ErrUnreachable},
-	"answer lost":  {registry.Fault{Mode: registry.LoseAnswer}, oci.ErrUnreachable},
+	"request lost": {registry.Fault{Mode: registry.Cut}, ocierr.ErrUnreachable},
+	"answer lost":  {registry.Fault{Mode: registry.LoseAnswer}, ocierr.ErrUnreachable},
 	"cut off":      {registry.Fault{Mode: registry.Truncate}, nil},
 	"changed":      {registry.Fault{Mode: registry.Corrupt}, nil},
-	"silent":       {registry.Fault{Mode: registry.Hang}, oci.ErrUnreachable},
-	"broken":       {registry.Fault{Mode: registry.Status, Code: http.StatusInternalServerError}, oci.ErrUnreachable},
-	"busy":         {registry.Fault{Mode: registry.Status, Code: http.StatusTooManyRequests}, oci.ErrRateLimited},
-	"forbidden":    {registry.Fault{Mode: registry.Status, Code: http.StatusForbidden}, oci.ErrUnauthorized},
-	"unsupported":  {registry.Fault{Mode: registry.Status, Code: http.StatusMethodNotAllowed}, oci.ErrUnexpected},
-	"odd":          {registry.Fault{Mode: registry.Status, Code: http.StatusTeapot}, oci.ErrUnexpected},
+	"silent":       {registry.Fault{Mode: registry.Hang}, ocierr.ErrUnreachable},
+	"broken":       {registry.Fault{Mode: registry.Status, Code: http.StatusInternalServerError}, ocierr.ErrUnreachable},
+	"busy":         {registry.Fault{Mode: registry.Status, Code: http.StatusTooManyRequests}, ocierr.ErrRateLimited},
+	"forbidden":    {registry.Fault{Mode: registry.Status, Code: http.StatusForbidden}, ocierr.ErrUnauthorized},
+	"unsupported":  {registry.Fault{Mode: registry.Status, Code: http.StatusMethodNotAllowed}, ocierr.ErrUnexpected},
+	"odd":          {registry.Fault{Mode: registry.Status, Code: http.StatusTeapot}, ocierr.ErrUnexpected},
 }
 
 // ownRepository is a repository that is named after a test.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
@@ -46,7 +46,7 @@ func TestStoreDeletesUnconfirmedPush(t *testing.T) {
 		return r.Method == http.MethodPut && r.Reference != "" && r.Authorization != ""
 	}})
 	check(t, err)
-	if _, err := store.Put(t.Context(), demo, random(t, 1<<10)); !errors.Is(err, oci.ErrUnreachable) {
+	if _, err := store.Put(t.Context(), demo, random(t, 1<<10)); !errors.Is(err, ocierr.ErrUnreachable) {
 		t.Errorf("%v", err)
 	}
 	end()

@@ -30,6 +30,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 )
 
@@ -149,7 +150,7 @@ func (s *store) Put(ctx context.Context, name payload.Name, data []byte) (payloa
 		Annotations: s.annotations(name),
 	})
 	if err != nil {
-		if errors.Is(err, oci.ErrUnreachable) {
+		if errors.Is(err, ocierr.ErrUnreachable) {
 			s.deleteUnconfirmed(ctx, access, pushed.Digest)
 		}
 		return payload.Place{}, err
@@ -211,10 +212,10 @@ func (s *store) Get(ctx context.Context, place payload.Place) ([]byte, error) {
 	}
 	data, err := s.client.PullBlob(ctx, from.URL, access, place.Digest, place.Size)
 	switch {
-	case errors.Is(err, oci.ErrNoRepository):
+	case errors.Is(err, ocierr.ErrNoRepository):
 		return nil, unknownRepositoryError(err)
-	case errors.Is(err, oci.ErrNotFound), errors.Is(err, oci.ErrIntegrity), errors.Is(err, oci.ErrInvalidReference),
-		errors.Is(err, oci.ErrTooLarge):
+	case errors.Is(err, ocierr.ErrNotFound), errors.Is(err, ocierr.ErrIntegrity), errors.Is(err, ocierr.ErrInvalidReference),
+		errors.Is(err, ocierr.ErrTooLarge):
 		return nil, fmt.Errorf("%w: %w", payload.ErrMissing, err)
 	}
 	return data, err
@@ -243,9 +244,9 @@ func (s *store) Delete(ctx context.Context, place payload.Place, name payload.Na
 	}
 	content, err := s.client.Fetch(ctx, from.URL, place.Manifest, access)
 	switch {
-	case errors.Is(err, oci.ErrNoRepository):
+	case errors.Is(err, ocierr.ErrNoRepository):
 		return unknownRepositoryError(err)
-	case errors.Is(err, oci.ErrNotFound):
+	case errors.Is(err, ocierr.ErrNotFound):
 		return nil
 	case err != nil:
 		return err
@@ -254,7 +255,7 @@ func (s *store) Delete(ctx context.Context, place payload.Place, name payload.Na
 		return fmt.Errorf("%w: %s is not a record of this release", payload.ErrNotAllowed, place.Manifest)
 	}
 	err = s.client.Delete(ctx, from.URL, access, place.Manifest)
-	if errors.Is(err, oci.ErrUnauthorized) || errors.Is(err, oci.ErrUnsupported) {
+	if errors.Is(err, ocierr.ErrUnauthorized) || errors.Is(err, ocierr.ErrUnsupported) {
 		s.recordRefusal(key)
 		return fmt.Errorf("%w: %w", payload.ErrKept, err)
 	}

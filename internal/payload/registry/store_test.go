@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/parallel"
@@ -208,7 +209,7 @@ func TestStorePrepareChecksRights(t *testing.T) {
 	b.access.DockerConfigs = [][]byte{reader}
 	_, err = store.Get(t.Context(), place)
 	check(t, err)
-	if err := store.Prepare(t.Context()); !errors.Is(err, oci.ErrUnauthorized) ||
+	if err := store.Prepare(t.Context()); !errors.Is(err, ocierr.ErrUnauthorized) ||
 		!strings.Contains(err.Error(), "may push") {
 		t.Errorf("who can only pull prepares: %v", err)
 	}
@@ -259,7 +260,7 @@ func TestStoreReportsDamagedPayloads(t *testing.T) {
 	check(t, err)
 	// What breaks off may come whole the next time.
 	for mode, want := range map[registry.Mode]error{
-		registry.Corrupt: payload.ErrMissing, registry.Truncate: oci.ErrUnreachable, registry.Cut: oci.ErrUnreachable,
+		registry.Corrupt: payload.ErrMissing, registry.Truncate: ocierr.ErrUnreachable, registry.Cut: ocierr.ErrUnreachable,
 	} {
 		end, err := b.registry.Fail(registry.Fault{Mode: mode, Match: registry.In("records/a", registry.BlobGet)})
 		check(t, err)
@@ -286,7 +287,7 @@ func TestStoreOnUnknownRepository(t *testing.T) {
 	place, err := store.Put(t.Context(), demo, random(t, 64<<10))
 	check(t, err)
 	for code, want := range map[string]error{
-		"NAME_UNKNOWN": oci.ErrNoRepository, "UNAUTHORIZED": oci.ErrUnauthorized, "DENIED": oci.ErrUnauthorized,
+		"NAME_UNKNOWN": ocierr.ErrNoRepository, "UNAUTHORIZED": ocierr.ErrUnauthorized, "DENIED": ocierr.ErrUnauthorized,
 		"BLOB_UNKNOWN": payload.ErrMissing,
 	} {
 		end, err := b.registry.Fail(registry.Fault{

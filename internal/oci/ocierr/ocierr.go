@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package ocierr
 
 import (
 	"context"
@@ -54,6 +54,10 @@ var (
 	ErrUnexpected = errors.New("unexpected answer")
 )
 
+// ErrNotStored means that the store does not have the content, or has dropped it because it was
+// corrupt. It is not the kind of an Error.
+var ErrNotStored = errors.New("not in the store")
+
 // serverError is the type of ErrServer.
 type serverError struct{}
 
@@ -62,13 +66,13 @@ func (serverError) Error() string { return "registry failure" }
 // Is reports whether target is ErrUnreachable, which an ErrServer also counts as.
 func (serverError) Is(target error) bool { return target == ErrUnreachable }
 
-// Error is the type of all errors of this package. Its text is safe to show to users.
+// Error is the type of all failures. Its text is safe to show to users.
 type Error struct {
 	// Op is the operation: "resolve", "list tags", "get manifest", "get blob", …
 	Op string
 	// Subject is the URL, reference or digest of the operation, without credentials.
 	Subject string
-	// Kind is one of the package's Err values, or context.Canceled.
+	// Kind is one of the kinds above, or context.Canceled.
 	Kind error
 	// Detail describes the cause in a few words. May be empty.
 	Detail string
@@ -76,11 +80,10 @@ type Error struct {
 	Hint string
 	// RetryAfter is how long the registry asked to wait, at most one hour; 0 if it did not ask.
 	RetryAfter time.Duration
-
-	// timeout is set for failures caused by a deadline.
-	timeout bool
-	// noRepository is set if the registry does not have the repository.
-	noRepository bool
+	// Timeout is set for failures caused by a deadline.
+	Timeout bool
+	// NoRepository is set if the registry does not have the repository.
+	NoRepository bool
 }
 
 // Error returns "op subject: kind: detail; hint".
@@ -105,19 +108,19 @@ func (e *Error) Error() string {
 // error, whose text may contain URLs with signatures.
 func (e *Error) Unwrap() []error {
 	kinds := []error{e.Kind}
-	if e.timeout {
+	if e.Timeout {
 		kinds = append(kinds, context.DeadlineExceeded)
 	}
-	if e.noRepository {
+	if e.NoRepository {
 		kinds = append(kinds, ErrNoRepository)
 	}
 	return kinds
 }
 
-// contextError returns the error for the end of the caller's own context.
-func contextError(op, subject string, err error) *Error {
+// FromContext returns the error for the end of the caller's own context.
+func FromContext(op, subject string, err error) *Error {
 	if errors.Is(err, context.Canceled) {
 		return &Error{Op: op, Subject: subject, Kind: context.Canceled}
 	}
-	return &Error{Op: op, Subject: subject, Kind: ErrUnreachable, Detail: "no response within the deadline", timeout: true}
+	return &Error{Op: op, Subject: subject, Kind: ErrUnreachable, Detail: "no response within the deadline", Timeout: true}
 }
