@@ -143,7 +143,7 @@ func (c *Client) RawManifest(ctx context.Context, url, dgst string,
 	if err != nil {
 		return "", nil, err
 	}
-	if data, err = c.store.read(digest.Digest(dgst), maxMetadata); err != nil {
+	if data, err = c.store.Read(digest.Digest(dgst), maxMetadata); err != nil {
 		return "", nil, &ocierr.Error{Op: opManifest, Subject: url + "@" + dgst, Kind: ocierr.ErrStore,
 			Detail: "stored content cannot be read back"}
 	}

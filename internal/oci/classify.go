@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"strings"
 
+	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
@@ -203,7 +204,7 @@ func fromContent(e *ocierr.Error, err error) bool {
 		e.Kind, e.Detail = ocierr.ErrTooLarge, "over the limit"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		e.Kind, e.Detail = ocierr.ErrIntegrity, "the response ended early"
-	case isMismatch(err),
+	case errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, content.ErrTrailingData),
 		// The library has no error value for headers that contradict the descriptor.
 		strings.Contains(err.Error(), "mismatch Content-Length"), strings.Contains(err.Error(), "digest mismatch"):
 		e.Kind, e.Detail = ocierr.ErrIntegrity, "the registry sent different content"

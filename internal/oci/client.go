@@ -4,7 +4,6 @@
 package oci
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,7 +14,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/store"
 )
 
 const (
@@ -126,7 +125,7 @@ func setDefault[T ~int | ~int64 | ~float64](field *T, value T) {
 // Client resolves references and fetches content. It is safe for concurrent use.
 type Client struct {
 	opts    Options
-	store   *store
+	store   *store.Store
 	clients *clients
 	// pulls bounds the bytes of all pulls that run at the same time.
 	pulls *bytebudget.Budget
@@ -145,7 +144,7 @@ func New(opts Options) (*Client, error) {
 		return nil, err
 	}
 	opts = opts.withDefaults()
-	store, err := openStore(opts.Dir, opts.MaxBytes)
+	content, err := store.Open(opts.Dir, opts.MaxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("open the content store: %w", err)
 	}
@@ -153,63 +152,10 @@ func New(opts Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{opts: opts, store: store, clients: clients, pulls: bytebudget.New(opts.MaxBytes / pullShare)}, nil
+	return &Client{opts: opts, store: content, clients: clients, pulls: bytebudget.New(opts.MaxBytes / pullShare)}, nil
 }
 
 // Close closes idle connections. The store does not need to be closed.
 func (c *Client) Close() {
 	c.clients.close()
-}
-
-// share runs fn once for all concurrent callers with the same key. fn has its own deadline, so a
-// caller that gives up does not fail the others. If the context of a caller ends first, the caller
-// gets the error of its context.
-//
-// A panic in fn becomes an error, because a panic in singleflight's goroutine would end the
-// process. The error does not contain the text of the panic, which may contain secrets.
-func share[T any](ctx context.Context, group *singleflight.Group, key string, limit time.Duration,
-	fn func(context.Context) (T, error),
-) (T, error) {
-	done := group.DoChan(key, func() (_ any, err error) {
-		defer func() {
-			if fault := recover(); fault != nil {
-				err = &ocierr.Error{Kind: ocierr.ErrUnexpected, Detail: fmt.Sprintf("internal error: panic with a %T", fault),
-					Hint: "please report it"}
-			}
-		}()
-		run, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-		defer cancel()
-		return fn(run)
-	})
-	var none T
-	select {
-	case result := <-done:
-		if result.Err != nil {
-			return none, result.Err
-		}
-		value, ok := result.Val.(T)
-		if !ok {
-			return none, errors.New("a shared call returned another type")
-		}
-		return value, nil
-	case <-ctx.Done():
-		return none, ctx.Err()
-	}
-}
-
-// asError returns err as an *Error. It converts the context errors of share, and fills in the
-// operation and the subject where they are missing.
-func asError(op, subject string, err error) error {
-	var own *ocierr.Error
-	switch {
-	case err == nil:
-		return nil
-	case !errors.As(err, &own):
-		return ocierr.FromContext(op, subject, err)
-	case own.Op == "":
-		out := *own
-		out.Op, out.Subject = op, subject
-		return &out
-	}
-	return err
 }

@@ -15,6 +15,7 @@ import (
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/flight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
@@ -54,11 +55,12 @@ func newCloudTokens(login CloudLogin, timeout time.Duration) (*cloudTokens, erro
 // get returns the credential of a provider for a registry host. If the cache has no valid
 // credential, it logs in, once for all concurrent callers.
 func (c *cloudTokens) get(ctx context.Context, provider string, ref registry.Reference) (auth.Credential, error) {
-	key := fingerprint(provider, ref.Host())
+	key := cloudKey(provider, ref)
 	if token, ok := c.kept(key); ok && time.Now().Before(token.renew) {
 		return token.credential, nil
 	}
-	credential, err := share(ctx, &c.group, key, c.timeout, func(ctx context.Context) (auth.Credential, error) {
+	call := flight.Call{Key: key, Limit: c.timeout, Op: opCloud, Subject: provider}
+	return flight.Do(ctx, &c.group, call, func(ctx context.Context) (auth.Credential, error) {
 		// Another login may have ended after the check above.
 		if token, ok := c.kept(key); ok && time.Now().Before(token.renew) {
 			return token.credential, nil
@@ -73,8 +75,10 @@ func (c *cloudTokens) get(ctx context.Context, provider string, ref registry.Ref
 		c.tokens.Add(key, token)
 		return token.credential, nil
 	})
-	return credential, asError(opCloud, provider, err)
 }
+
+// cloudKey identifies a credential: it depends on the host, not on the repository.
+func cloudKey(provider string, ref registry.Reference) string { return provider + "\n" + ref.Host() }
 
 // newCloudToken returns a cache entry that is renewed when a tenth of the credential's lifetime is
 // left.
@@ -93,7 +97,7 @@ func newCloudToken(given CloudCredential, now time.Time) cloudToken {
 // dropOlder removes the cached credential if it was obtained before the given time. It returns
 // whether it removed one, so that a new login is worth a try.
 func (c *cloudTokens) dropOlder(provider string, ref registry.Reference, than time.Time) bool {
-	key := fingerprint(provider, ref.Host())
+	key := cloudKey(provider, ref)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	token, ok := c.tokens.Get(key)

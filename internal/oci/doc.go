@@ -62,15 +62,4 @@
 //
 // When no host has the content, the error is the registry's. If the registry does not answer, the
 // error is that of the last mirror that answered. The error names the other hosts with their reasons.
-//
-// # Store
-//
-// The store is an OCI image layout in Options.Dir, the only directory that the package writes. It
-// belongs to one process at a time. A killed process leaves nothing behind that a later process takes
-// for content. When the disk is full, or smaller than Options.MaxBytes, the least recently used content
-// is evicted. A directory that is emptied while it is in use is filled again.
-//
-// All repositories share the store. It returns its content to every caller that has the digest,
-// without a request to the registry. A digest is not a secret that protects content between tenants:
-// if you need this protection, run one store per tenant.
 package oci

@@ -13,7 +13,9 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/flight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/store"
 )
 
 const (
@@ -111,7 +113,7 @@ func (c *Content) PullLayer(ctx context.Context, layer Layer) error {
 	if limit := min(c.client.opts.MaxBlobBytes, c.client.opts.MaxBytes); layer.Size > limit {
 		return tooLargeBlob(c.URL, desc, limit)
 	}
-	if c.client.store.has(desc.Digest) {
+	if c.client.store.Has(desc.Digest) {
 		return nil
 	}
 	return c.pull(ctx, desc)
@@ -133,7 +135,7 @@ func (c *Client) blob(ctx context.Context, e *endpoint, desc ocispec.Descriptor,
 
 // storedBlob reads a blob from the store, or returns errNotStored.
 func (c *Client) storedBlob(desc ocispec.Descriptor, limit int64) ([]byte, error) {
-	data, err := c.store.read(desc.Digest, limit)
+	data, err := c.store.Read(desc.Digest, limit)
 	c.opts.Observer.cache(CacheBlob, err == nil)
 	return data, err
 }
@@ -146,7 +148,7 @@ func (c *Client) pulledBlob(ctx context.Context, url string, desc ocispec.Descri
 		if err := pull(ctx, desc); err != nil {
 			return nil, err
 		}
-		data, err := c.store.read(desc.Digest, limit)
+		data, err := c.store.Read(desc.Digest, limit)
 		if !errors.Is(err, ocierr.ErrNotStored) {
 			return data, err
 		}
@@ -161,14 +163,15 @@ func (c *Client) pulledBlob(ctx context.Context, url string, desc ocispec.Descri
 // check.
 func (c *Client) pull(ctx context.Context, e *endpoint, desc ocispec.Descriptor) error {
 	subject := e.url + "@" + desc.Digest.String()
-	_, err := share(ctx, &c.blobs, sharedKey(ctx, e, desc.Digest.String()), c.opts.PullTimeout,
-		func(ctx context.Context) (struct{}, error) {
-			if c.store.has(desc.Digest) {
-				return struct{}{}, nil
-			}
-			return struct{}{}, c.pullBlob(ctx, e, desc, subject)
-		})
-	return asError(opBlob, subject, err)
+	call := flight.Call{Key: sharedKey(ctx, e, desc.Digest.String()), Limit: c.opts.PullTimeout, Op: opBlob,
+		Subject: subject}
+	_, err := flight.Do(ctx, &c.blobs, call, func(ctx context.Context) (struct{}, error) {
+		if c.store.Has(desc.Digest) {
+			return struct{}{}, nil
+		}
+		return struct{}{}, c.pullBlob(ctx, e, desc, subject)
+	})
+	return err
 }
 
 // pullBlob pulls a blob into the store. It repeats the request if the body breaks off, if the store
@@ -190,7 +193,7 @@ func (c *Client) pullBlob(ctx context.Context, e *endpoint, desc ocispec.Descrip
 			return nil
 		}
 		failure = classify(opBlob, subject, err, x)
-		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, errTryAgain) && !e.shouldTryNextHost(failure) {
+		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, store.ErrTryAgain) && !e.shouldTryNextHost(failure) {
 			break
 		}
 	}
@@ -202,7 +205,7 @@ func (c *Client) pullToStore(ctx context.Context, e *endpoint, desc ocispec.Desc
 	if err != nil {
 		return err
 	}
-	release, err := c.store.write(desc, body)
+	release, err := c.store.Write(desc, body)
 	_ = body.Close() // the body was read to its end, or is given up
 	if err == nil {
 		release()

@@ -11,6 +11,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/flight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
@@ -30,15 +31,15 @@ func (c *Client) Head(ctx context.Context, url, reference string, access Access)
 	if err != nil {
 		return "", err
 	}
-	found, err := share(ctx, &c.heads, sharedKey(ctx, e, reference), c.opts.Timeout,
-		func(ctx context.Context) (digest.Digest, error) {
-			found, isFinal, err := headManifest(ctx, e, opHead, subject, reference)
-			if isFinal {
-				return found, err
-			}
-			return getDigest(ctx, e, subject, reference)
-		})
-	return found.String(), asError(opHead, subject, err)
+	call := flight.Call{Key: sharedKey(ctx, e, reference), Limit: c.opts.Timeout, Op: opHead, Subject: subject}
+	found, err := flight.Do(ctx, &c.heads, call, func(ctx context.Context) (digest.Digest, error) {
+		found, isFinal, err := headManifest(ctx, e, opHead, subject, reference)
+		if isFinal {
+			return found, err
+		}
+		return getDigest(ctx, e, subject, reference)
+	})
+	return found.String(), err
 }
 
 // headManifest gets the digest of a tag or a digest by HEAD. With an error, isFinal is false if a GET may have another

@@ -17,6 +17,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/registry/remote"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/flight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
@@ -39,7 +40,7 @@ type manifest struct {
 
 // storedManifest returns a manifest from the store, or errNotStored.
 func (c *Client) storedManifest(subject string, dgst digest.Digest) (*manifest, error) {
-	data, err := c.store.read(dgst, maxMetadata)
+	data, err := c.store.Read(dgst, maxMetadata)
 	c.opts.Observer.cache(CacheManifest, err == nil)
 	if err != nil {
 		return nil, err
@@ -54,15 +55,14 @@ func (c *Client) manifest(ctx context.Context, e *endpoint, dgst digest.Digest) 
 	if !errors.Is(err, ocierr.ErrNotStored) {
 		return m, err
 	}
-	m, err = share(ctx, &c.manifests, sharedKey(ctx, e, dgst.String()), c.opts.Timeout,
-		func(ctx context.Context) (*manifest, error) {
-			// Another pull may have ended after the check above.
-			if data, err := c.store.read(dgst, maxMetadata); err == nil {
-				return parseManifest(subject, dgst, data)
-			}
-			return c.pullManifest(ctx, e, subject, dgst.String(), dgst)
-		})
-	return m, asError(opManifest, subject, err)
+	call := flight.Call{Key: sharedKey(ctx, e, dgst.String()), Limit: c.opts.Timeout, Op: opManifest, Subject: subject}
+	return flight.Do(ctx, &c.manifests, call, func(ctx context.Context) (*manifest, error) {
+		// Another pull may have ended after the check above.
+		if data, err := c.store.Read(dgst, maxMetadata); err == nil {
+			return parseManifest(subject, dgst, data)
+		}
+		return c.pullManifest(ctx, e, subject, dgst.String(), dgst)
+	})
 }
 
 // pullManifest pulls a manifest by tag or digest and stores it. If want is not empty, the manifest
@@ -113,7 +113,7 @@ func (c *Client) pullManifestOnce(ctx context.Context, x *exchange, e *endpoint,
 	if err != nil {
 		return nil, err
 	}
-	if err := c.store.writeBytes(ocispec.Descriptor{Digest: got, Size: int64(len(data))}, data); err != nil {
+	if err := c.store.WriteBytes(ocispec.Descriptor{Digest: got, Size: int64(len(data))}, data); err != nil {
 		return nil, classify(opManifest, subject, err, x)
 	}
 	return m, nil

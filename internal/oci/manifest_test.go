@@ -177,7 +177,7 @@ func TestManifestFaults(t *testing.T) {
 				t.Errorf("error = %v, want %v", err, tc.want)
 			}
 			r.wantRequests(map[string]int{"HEAD manifest": 1, "GET manifest": 1})
-			if c.store.blobs.Len() != 0 {
+			if number, _ := storedFiles(t, c.opts.Dir); number != 0 {
 				t.Error("something was stored")
 			}
 		})

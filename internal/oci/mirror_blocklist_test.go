@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/store"
 )
 
 func TestMirrorWithWrongContentIsBlocked(t *testing.T) {
@@ -124,11 +125,12 @@ func TestFullDiskDoesNotBlockMirror(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.store.create = func(string, string) (tempFile, error) { return nil, &fs.PathError{Op: "open", Err: syscall.EIO} }
+	create := c.store.Create
+	c.store.Create = func(string, string) (store.TempFile, error) { return nil, &fs.PathError{Op: "open", Err: syscall.EIO} }
 	if _, err := content.ReadLayer(t.Context(), content.Layers[0]); !errors.Is(err, ocierr.ErrStore) {
 		t.Errorf("error = %v, want ErrStore", err)
 	}
-	c.store.create = createTemp
+	c.store.Create = create
 	if data, err := content.ReadLayer(t.Context(), content.Layers[0]); err != nil || !bytes.Equal(data, layer) {
 		t.Errorf("%d bytes, %v", len(data), err)
 	}

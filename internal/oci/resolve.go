@@ -10,6 +10,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/flight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
@@ -67,11 +68,10 @@ func (c *Client) Resolve(ctx context.Context, src Source) (Artifact, error) {
 	if src.Ref.Semver+src.Ref.TagFilter != "" {
 		limit += c.opts.PullTimeout
 	}
-	artifact, err := share(ctx, &c.resolves, sharedKey(ctx, e, src.Ref.String()), limit,
-		func(ctx context.Context) (Artifact, error) {
-			return c.resolve(ctx, e, src.Ref, subject)
-		})
-	return artifact, asError(opResolve, subject, err)
+	call := flight.Call{Key: sharedKey(ctx, e, src.Ref.String()), Limit: limit, Op: opResolve, Subject: subject}
+	return flight.Do(ctx, &c.resolves, call, func(ctx context.Context) (Artifact, error) {
+		return c.resolve(ctx, e, src.Ref, subject)
+	})
 }
 
 // resolveStored resolves a digest from the store, without a request.
@@ -82,7 +82,7 @@ func (c *Client) resolveStored(src Source, subject string) (Artifact, bool) {
 	}
 	version := plainVersion(m.Annotations[ocispec.AnnotationVersion])
 	if version == "" && m.hasConfigVersion() {
-		data, err := c.store.read(m.Config.Digest, maxConfig)
+		data, err := c.store.Read(m.Config.Digest, maxConfig)
 		if err != nil {
 			return Artifact{}, false
 		}

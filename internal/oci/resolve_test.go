@@ -4,18 +4,13 @@
 package oci
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
@@ -224,48 +219,6 @@ func TestResolveUntrusted(t *testing.T) {
 	if !errors.Is(err, ocierr.ErrTLS) || !strings.Contains(fmt.Sprint(err), "insecure") {
 		t.Errorf("plain HTTP: error = %v, want ErrTLS with a hint", err)
 	}
-}
-
-func TestConcurrentCallsShareOne(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var group singleflight.Group
-		var runs atomic.Int32
-		gate := make(chan struct{})
-		call := func(ctx context.Context) (string, error) {
-			return share(ctx, &group, "key", time.Minute, func(ctx context.Context) (string, error) {
-				runs.Add(1)
-				select {
-				case <-gate:
-					return "value", nil
-				case <-ctx.Done():
-					return "", ctx.Err()
-				}
-			})
-		}
-		leaving, leave := context.WithCancel(t.Context())
-		go func() {
-			if _, err := call(leaving); !errors.Is(err, context.Canceled) {
-				t.Errorf("the caller that left got %v", err)
-			}
-		}()
-		synctest.Wait() // it is the one that runs the call
-		for range 20 {
-			go func() {
-				if got, err := call(t.Context()); err != nil || got != "value" {
-					t.Errorf("got %q, %v", got, err)
-				}
-			}()
-		}
-		synctest.Wait()
-		leave()
-		synctest.Wait()
-		close(gate)
-		synctest.Wait()
-		if got := runs.Load(); got != 1 {
-			t.Errorf("%d runs, want 1", got)
-		}
-	})
 }
 
 func TestResolveFromManyGoroutines(t *testing.T) {

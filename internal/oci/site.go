@@ -21,7 +21,9 @@ import (
 	"oras.land/oras-go/v2/registry/remote/retry"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/flight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/store"
 )
 
 const opFile = "get"
@@ -178,8 +180,7 @@ func Once[T any](ctx context.Context, s *Site, group *singleflight.Group, conten
 	fn func(context.Context) (T, error),
 ) (T, error) {
 	key := strings.Join([]string{s.key, content, tenantOf(ctx)}, "\n")
-	value, err := share(ctx, group, key, s.client.opts.PullTimeout, fn)
-	return value, asError(op, subject, err)
+	return flight.Do(ctx, group, flight.Call{Key: key, Limit: s.client.opts.PullTimeout, Op: op, Subject: subject}, fn)
 }
 
 // Owner returns who memory for the answers of the site is charged to, see bytebudget.
@@ -268,7 +269,7 @@ func (s *Site) pull(ctx context.Context, target *url.URL, want digest.Digest) (l
 	defer lease.Release()
 	for range blobAttempts {
 		layer, err = s.pullOnce(ctx, target, want, lease)
-		if err == nil || !errors.Is(err, ocierr.ErrIntegrity) && !errors.Is(err, errTryAgain) {
+		if err == nil || !errors.Is(err, ocierr.ErrIntegrity) && !errors.Is(err, store.ErrTryAgain) {
 			break
 		}
 	}
@@ -298,7 +299,7 @@ func (s *Site) pullOnce(ctx context.Context, target *url.URL, want digest.Digest
 	if lease.Grow(min(limit, s.client.pulls.Share())) != nil {
 		return Layer{}, noRoom(opFile, SubjectOf(target))
 	}
-	desc, release, err := s.client.store.writeFile(want, limit, resp.Body)
+	desc, release, err := s.client.store.WriteFile(want, limit, resp.Body)
 	if err != nil {
 		return Layer{}, err
 	}
@@ -308,7 +309,7 @@ func (s *Site) pullOnce(ctx context.Context, target *url.URL, want digest.Digest
 
 // StoredFile returns the digest and the size of a file if the store has it. It makes no request.
 func (c *Client) StoredFile(dgst string) (Layer, bool) {
-	size, ok := c.store.size(digest.Digest(dgst))
+	size, ok := c.store.Size(digest.Digest(dgst))
 	return Layer{Digest: dgst, Size: size}, ok
 }
 
@@ -318,7 +319,7 @@ func (c *Client) FileContent(url, configMediaType string, layer Layer, pull func
 	return &Content{
 		URL: url, Digest: layer.Digest, ConfigMediaType: configMediaType, Layers: []Layer{layer}, client: c,
 		pull: func(ctx context.Context, desc ocispec.Descriptor) error {
-			if c.store.has(desc.Digest) {
+			if c.store.Has(desc.Digest) {
 				return nil
 			}
 			return pull(ctx)

@@ -1,17 +1,19 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package store
 
 import (
 	"bytes"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -24,25 +26,25 @@ func describe(data []byte) ocispec.Descriptor {
 	return ocispec.Descriptor{Digest: digest.FromBytes(data), Size: int64(len(data))}
 }
 
-func newStore(t *testing.T, dir string, maxBytes int64) *store {
+func newStore(t *testing.T, dir string, maxBytes int64) *Store {
 	t.Helper()
-	s, err := openStore(dir, maxBytes)
+	s, err := Open(dir, maxBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func (s *store) mustHave(t *testing.T, present bool, data []byte) {
+func (s *Store) mustHave(t *testing.T, present bool, data []byte) {
 	t.Helper()
-	_, err := s.read(describe(data).Digest, 1<<20)
+	_, err := s.Read(describe(data).Digest, 1<<20)
 	if present && err != nil || !present && !errors.Is(err, ocierr.ErrNotStored) {
 		t.Errorf("content %.8q: %v, want present %t", data, err, present)
 	}
 }
 
 // leftNothing fails the test if half-written files are left.
-func (s *store) leftNothing(t *testing.T) {
+func (s *Store) leftNothing(t *testing.T) {
 	t.Helper()
 	if left, err := filepath.Glob(filepath.Join(s.root, ingestDir, "*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
@@ -56,12 +58,12 @@ func TestStoreEvictsLeastRecentlyUsed(t *testing.T) {
 	a, b, c, d := bytes.Repeat([]byte("a"), 100), bytes.Repeat([]byte("b"), 100), bytes.Repeat([]byte("c"), 100),
 		bytes.Repeat([]byte("d"), 100)
 	for _, data := range [][]byte{a, b} {
-		if err := s.writeBytes(describe(data), data); err != nil {
+		if err := s.WriteBytes(describe(data), data); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.mustHave(t, true, a)
-	if err := s.writeBytes(describe(c), c); err != nil {
+	if err := s.WriteBytes(describe(c), c); err != nil {
 		t.Fatal(err)
 	}
 	s.mustHave(t, false, b)
@@ -74,7 +76,7 @@ func TestStoreEvictsLeastRecentlyUsed(t *testing.T) {
 		t.Fatal("a is gone")
 	}
 	s.mustHave(t, true, c)
-	if err := s.writeBytes(describe(d), d); err != nil {
+	if err := s.WriteBytes(describe(d), d); err != nil {
 		t.Fatal(err)
 	}
 	s.mustHave(t, true, a)
@@ -92,7 +94,7 @@ func TestStoreKeepsPinnedContentOverTheLimit(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, t.TempDir(), 10)
 	data := []byte("longer than the limit")
-	release, err := s.write(describe(data), bytes.NewReader(data))
+	release, err := s.Write(describe(data), bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +109,7 @@ func TestStoreRestart(t *testing.T) {
 	s := newStore(t, dir, 1000)
 	old, recent := bytes.Repeat([]byte("o"), 100), bytes.Repeat([]byte("r"), 100)
 	for i, data := range [][]byte{recent, old} {
-		if err := s.writeBytes(describe(data), data); err != nil {
+		if err := s.WriteBytes(describe(data), data); err != nil {
 			t.Fatal(err)
 		}
 		used := time.Now().Add(-time.Duration(i+1) * 24 * time.Hour)
@@ -136,7 +138,7 @@ func TestStoreRefusesWrongContent(t *testing.T) {
 	s := newStore(t, dir, 1000)
 	want := describe([]byte("right"))
 	for _, data := range []string{"wrong", "righ", "right and more", ""} {
-		if _, err := s.write(want, bytes.NewReader([]byte(data))); !isMismatch(err) {
+		if _, err := s.Write(want, bytes.NewReader([]byte(data))); !isMismatch(err) {
 			t.Errorf("%q: error = %v, want a mismatch", data, err)
 		}
 	}
@@ -150,7 +152,7 @@ func TestStoreInUnwritableDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(Options{Dir: file}); err == nil {
+	if _, err := Open(file, 1000); err == nil {
 		t.Error("a file was taken for a directory")
 	}
 	dir := t.TempDir()
@@ -161,7 +163,7 @@ func TestStoreInUnwritableDirectory(t *testing.T) {
 	if err := os.Symlink(file, filepath.Join(dir, ingestDir)); err != nil {
 		t.Fatal(err)
 	}
-	err := s.writeBytes(describe([]byte("x")), []byte("x"))
+	err := s.WriteBytes(describe([]byte("x")), []byte("x"))
 	if !errors.Is(err, ocierr.ErrStore) || strings.Contains(err.Error(), dir) {
 		t.Errorf("error = %v, want ErrStore without the path", err)
 	}
@@ -181,12 +183,12 @@ func TestStoreConcurrentUse(t *testing.T) {
 			for range 150 {
 				data := bytes.Repeat([]byte{byte('a' + random.IntN(10))}, 1024)
 				desc := describe(data)
-				got, err := s.read(desc.Digest, 1<<20)
+				got, err := s.Read(desc.Digest, 1<<20)
 				switch {
 				case err == nil && !bytes.Equal(got, data):
 					t.Error("wrong content was handed out")
 				case errors.Is(err, ocierr.ErrNotStored):
-					if err := s.writeBytes(desc, data); err != nil {
+					if err := s.WriteBytes(desc, data); err != nil {
 						t.Error(err)
 					}
 				}
@@ -222,19 +224,19 @@ func TestStoreIsAnOCILayout(t *testing.T) {
 }
 
 func BenchmarkStoreRead(b *testing.B) {
-	s, err := openStore(b.TempDir(), 1<<30)
+	s, err := Open(b.TempDir(), 1<<30)
 	if err != nil {
 		b.Fatal(err)
 	}
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	desc := describe(data)
-	if err := s.writeBytes(desc, data); err != nil {
+	if err := s.WriteBytes(desc, data); err != nil {
 		b.Fatal(err)
 	}
 	b.SetBytes(desc.Size)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := s.read(desc.Digest, desc.Size); err != nil {
+		if _, err := s.Read(desc.Digest, desc.Size); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -246,7 +248,7 @@ func TestStoreEvictsByNumber(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir, 1<<20)
 	for _, text := range []string{"one", "three"} {
-		if err := s.writeBytes(describe([]byte(text)), []byte(text)); err != nil {
+		if err := s.WriteBytes(describe([]byte(text)), []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -261,3 +263,32 @@ func TestStoreEvictsByNumber(t *testing.T) {
 	s.mustHave(t, false, []byte("one"))
 	s.mustHave(t, true, []byte("three"))
 }
+
+// TestStoreEvictsBeforeWriting: at no time are there more bytes than the limit, what is being written included.
+func TestStoreEvictsBeforeWriting(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, t.TempDir(), 100)
+	for n := range 4 {
+		data := bytes.Repeat([]byte{byte(n)}, 25)
+		if err := s.WriteBytes(describe(data), data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := bytes.Repeat([]byte("x"), 50)
+	from := iotest.ErrReader(errors.New("broke"))
+	_, err := s.Write(describe(data), io.MultiReader(readerFunc(func([]byte) (int, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.bytes+s.reserved > 100 {
+			t.Errorf("%d bytes are stored while %d are written", s.bytes, s.reserved)
+		}
+		return 0, io.EOF
+	}), from))
+	if err == nil || s.reserved != 0 {
+		t.Errorf("%v; %d bytes are reserved still", err, s.reserved)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -1,0 +1,81 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package flight runs a call once for all concurrent callers that need its result.
+//
+// # Contract
+//
+//   - Callers with the same key and group share one run. A caller that gives up does not fail the others:
+//     the run has its own deadline.
+//   - A panic in the run becomes an error, because a panic in the goroutine of singleflight would end the
+//     process. The error does not contain the text of the panic, which may contain secrets.
+//   - Errors are *ocierr.Error values. The package does not cache results.
+package flight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+)
+
+// Call describes a shared call.
+type Call struct {
+	// Key identifies the result of the call within its group.
+	Key string
+	// Limit bounds the time of a run.
+	Limit time.Duration
+	// Op and Subject are set in errors that have none.
+	Op, Subject string
+}
+
+// Do runs fn once for all concurrent callers with the same key. If the context of a caller ends first,
+// the caller gets the error of its context.
+func Do[T any](ctx context.Context, group *singleflight.Group, call Call,
+	fn func(context.Context) (T, error),
+) (T, error) {
+	done := group.DoChan(call.Key, func() (_ any, err error) {
+		defer func() {
+			if fault := recover(); fault != nil {
+				err = &ocierr.Error{Kind: ocierr.ErrUnexpected, Hint: "please report it",
+					Detail: fmt.Sprintf("internal error: panic with a %T", fault)}
+			}
+		}()
+		run, cancel := context.WithTimeout(context.WithoutCancel(ctx), call.Limit)
+		defer cancel()
+		return fn(run)
+	})
+	var none T
+	select {
+	case result := <-done:
+		if result.Err != nil {
+			return none, call.complete(result.Err)
+		}
+		value, ok := result.Val.(T)
+		if !ok {
+			return none, errors.New("a shared call returned another type")
+		}
+		return value, nil
+	case <-ctx.Done():
+		return none, call.complete(ctx.Err())
+	}
+}
+
+// complete returns err as an *ocierr.Error. It converts errors of a context, and fills in the operation
+// and the subject where they are missing.
+func (c Call) complete(err error) error {
+	var own *ocierr.Error
+	switch {
+	case !errors.As(err, &own):
+		return ocierr.FromContext(c.Op, c.Subject, err)
+	case own.Op == "":
+		out := *own
+		out.Op, out.Subject = c.Op, c.Subject
+		return &out
+	}
+	return err
+}
