@@ -25,11 +25,7 @@ import (
 )
 
 const (
-	hintNone     = "there are no credentials for this registry: add an entry for it to a Secret"
-	hintGiven    = "check that the account in the Secret's entry for this registry may pull from the repository"
-	hintIdentity = "check that the manager's identity at the cloud provider may pull from the repository"
-	hintDefault  = "the manager's own credentials were used: ask its operator, or add credentials to a Secret"
-	hintRealm    = "it must have a public address or the registry's own host name, or be listed in the manager's " +
+	hintRealm = "it must have a public address or the registry's own host name, or be listed in the manager's " +
 		"--registry-token-hosts"
 	hintProtocol   = "check that the URL is that of a registry, with the right protocol and port"
 	hintOperator   = "ask the operator of the manager"

@@ -14,6 +14,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/store"
 )
 
@@ -63,7 +64,7 @@ type Options struct {
 	MaxRequests int
 	// CloudLogin provides the credentials for Access.CloudProvider. Without it, an Access with a cloud
 	// provider is ErrInvalidAccess.
-	CloudLogin CloudLogin
+	CloudLogin credentials.CloudLogin
 	// RefuseLocal refuses registries, proxies and redirects with a loopback, link-local or unspecified
 	// address. Registries and mirrors of RegistriesFile, and a Trusted Access, are exempt. Set it if
 	// tenants choose URLs.

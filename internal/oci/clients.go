@@ -20,7 +20,9 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/retry"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
 )
 
 const (
@@ -42,13 +44,13 @@ const (
 type clients struct {
 	opts   Options
 	limits *limits
-	clouds *cloudTokens // nil without Options.CloudLogin
+	clouds *credentials.Clouds // nil without Options.CloudLogin
 	// blocklist holds the mirrors that sent wrong content.
 	blocklist *mirrorBlocklist
 
-	dockerConfig *watchedFile[dockerConfig]
+	dockerConfig *watchedFile[credentials.DockerConfig]
 	authorities  *watchedFile[authorities]
-	registries   *watchedFile[*registriesConfig]
+	registries   *watchedFile[*routes.Registries]
 
 	mu         sync.Mutex
 	transports *lru.LRU[string, *transports]
@@ -71,7 +73,7 @@ func newClients(opts Options) (*clients, error) {
 		return nil, err
 	}
 	if opts.CloudLogin != nil {
-		if c.clouds, err = newCloudTokens(opts.CloudLogin, opts.Timeout); err != nil {
+		if c.clouds, err = credentials.NewClouds(opts.CloudLogin, opts.Timeout); err != nil {
 			return nil, err
 		}
 	}
@@ -85,9 +87,9 @@ func (c *clients) watchFiles() {
 	report := func(path string) func(error) {
 		return func(err error) { c.opts.Observer.file(path, err) }
 	}
-	c.dockerConfig = watchFile(c.opts.CredentialsFile, parseDockerConfig, report(c.opts.CredentialsFile))
+	c.dockerConfig = watchFile(c.opts.CredentialsFile, credentials.ParseDockerConfig, report(c.opts.CredentialsFile))
 	c.authorities = watchFile(c.opts.CAFile, parseAuthorities, report(c.opts.CAFile))
-	c.registries = watchFile(c.opts.RegistriesFile, parseRegistries, report(c.opts.RegistriesFile))
+	c.registries = watchFile(c.opts.RegistriesFile, routes.ParseRegistries, report(c.opts.RegistriesFile))
 }
 
 // authorities are PEM certificates and a hash that identifies them.
@@ -115,7 +117,7 @@ type endpoint struct {
 // ErrInvalidReference, ErrInvalidAccess, and ErrUnauthorized for a registry that the operator has
 // blocked.
 func (c *clients) endpoint(url string, access Access) (*endpoint, error) {
-	ref, err := parseURL(url)
+	ref, err := routes.ParseURL(url)
 	if err != nil {
 		return nil, err
 	}
@@ -130,32 +132,32 @@ func (c *clients) endpoint(url string, access Access) (*endpoint, error) {
 	if err != nil {
 		return invalid("find mirrors of", err)
 	}
-	routes, err := registries.routes(ref, access.Insecure)
-	if errors.Is(err, errBlocked) {
+	hosts, err := registries.Routes(ref, access.Insecure)
+	if errors.Is(err, routes.ErrBlocked) {
 		return nil, &ocierr.Error{Op: "reach", Subject: url, Kind: ocierr.ErrUnauthorized, Detail: ocierr.SafeText(err), Hint: hintOperator}
 	} else if err != nil {
 		return invalid("find mirrors of", err)
 	}
-	credentials, err := newCredentials(access, c.dockerConfig.get, c.clouds)
+	sources, err := credentials.NewSources(access, c.dockerConfig.get, c.clouds)
 	if err != nil {
 		return invalid("read credentials for", err)
 	}
 	e := &endpoint{url: url, ref: ref, insecure: access.Insecure}
 	key := []string{ref.Registry, ref.Repository}
-	for _, route := range routes {
-		transports, transportKey, err := c.transportsFor(access, c.opts.RefuseLocal && !access.Trusted && !route.named)
+	for _, route := range hosts {
+		transports, transportKey, err := c.transportsFor(access, c.opts.RefuseLocal && !access.Trusted && !route.IsNamed)
 		if err != nil {
 			return invalid("read certificates and proxy for", err)
 		}
 		key = append(key, transportKey)
-		source, err := credentials.source(route)
+		source, err := sources.For(route)
 		if err != nil {
 			return invalid("read credentials for", err)
 		}
-		h := &hop{route: route, clients: c, source: source, transports: transports,
-			transportKey: transportKey, way: fingerprint(access.Proxy.id()...)}
+		h := &hop{Route: route, clients: c, source: source, transports: transports,
+			transportKey: transportKey, way: fingerprint(access.Proxy.ID()...)}
 		e.hops = append(e.hops, h)
-		key = append(append(key, route.ref.String(), protocol(route.insecure), route.pull), source.id()...)
+		key = append(append(key, route.Ref.String(), route.Protocol(), route.Pull), source.ID()...)
 	}
 	e.key = fingerprint(key...)
 	return e, nil
@@ -170,7 +172,7 @@ func (c *clients) transportsFor(access Access, strict bool) (*transports, string
 	}
 	key := fingerprint(append([]string{common.id, strconv.FormatBool(strict), string(access.CA), string(access.ClientCert),
 		string(access.ClientKey)},
-		access.Proxy.id()...)...)
+		access.Proxy.ID()...)...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if kept, ok := c.transports.Get(key); ok {
@@ -186,8 +188,8 @@ func (c *clients) transportsFor(access Access, strict bool) (*transports, string
 
 // client returns the client for a hop. It sends the credential to the hop's host only.
 func (c *clients) client(h *hop, credential auth.Credential) *auth.Client {
-	user := fingerprint(credentialID(credential)...)
-	key := fingerprint(h.ref.Host(), protocol(h.insecure), user, h.transportKey)
+	user := fingerprint(credentials.ID(credential)...)
+	key := fingerprint(h.Ref.Host(), h.Protocol(), user, h.transportKey)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	client, ok := c.clients.Get(key)
@@ -201,10 +203,10 @@ func (c *clients) client(h *hop, credential auth.Credential) *auth.Client {
 // newClient builds a client from these layers, outermost first: authentication with token cache,
 // redirects, retries, token services, limits, observer, connections.
 func (c *clients) newClient(h *hop, credential auth.Credential, user string) *auth.Client {
-	host, policy := h.ref.Host(), retryPolicy{base: c.opts.retryBase}
+	host, policy := h.Ref.Host(), retryPolicy{base: c.opts.retryBase}
 	watched := &watchedTransport{
 		base:    &hostTransport{transports: h.transports, registry: host, trusted: c.opts.TokenHosts},
-		timeout: c.opts.Timeout, observer: c.opts.Observer, registry: h.ref.Registry, bytes: c.opts.Bytes,
+		timeout: c.opts.Timeout, observer: c.opts.Observer, registry: h.Ref.Registry, bytes: c.opts.Bytes,
 		kindOf: requestKind,
 	}
 	limited := &limitedTransport{base: watched, limits: c.limits, way: h.way, user: user}
@@ -254,13 +256,6 @@ func (e *endpoint) repository() *remote.Repository {
 		TagListPageSize:  tagPageSize,
 		TagListMaxPages:  maxTagPages,
 	}
-}
-
-func protocol(insecure bool) string {
-	if insecure {
-		return "http"
-	}
-	return "https"
 }
 
 // fingerprint returns a hash of parts and their lengths. Different lists of parts have different

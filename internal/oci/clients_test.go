@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 )
 
 // Calls are shared by their endpoints' keys: two that may be answered
@@ -27,8 +29,8 @@ func TestEndpointKey(t *testing.T) {
 		"other provider": {CloudProvider: "gcp"},
 		"CA":             {CA: ca.PEM()},
 		"certificate":    {ClientCert: pair.Cert, ClientKey: pair.Key},
-		"proxy":          {Proxy: &Proxy{Address: "http://p.example"}},
-		"proxy's user":   {Proxy: &Proxy{Address: "http://p.example", Username: "u"}},
+		"proxy":          {Proxy: &credentials.Proxy{Address: "http://p.example"}},
+		"proxy's user":   {Proxy: &credentials.Proxy{Address: "http://p.example", Username: "u"}},
 		"insecure":       {Insecure: true},
 	}
 	key := func(url string, access Access) string {

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
@@ -89,7 +90,7 @@ func (x *exchange) usesCredential(hint string) {
 func (x *exchange) credentialHint() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return cmp.Or(x.hint, hintNone)
+	return cmp.Or(x.hint, credentials.HintNone)
 }
 
 func (x *exchange) answeredBy(h *hop) {
@@ -105,10 +106,10 @@ func (x *exchange) exclude(failure *ocierr.Error) bool {
 		errors.Is(failure, ocierr.ErrUnexpected) || errors.Is(failure, ocierr.ErrUnsupported)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !wrong || x.answered == nil || !x.answered.mirror {
+	if !wrong || x.answered == nil || !x.answered.IsMirror {
 		return false
 	}
-	x.failedHosts = append(x.failedHosts, failedHost{x.answered.ref.Registry, failure.Kind.Error()})
+	x.failedHosts = append(x.failedHosts, failedHost{x.answered.Ref.Registry, failure.Kind.Error()})
 	x.excluded, x.answered = append(x.excluded, x.answered), nil
 	return true
 }

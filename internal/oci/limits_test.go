@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
@@ -330,7 +331,7 @@ func TestBreakerRefusesUnresponsiveHost(t *testing.T) {
 	// Another way to the host is not affected: here, a proxy.
 	silent.Store(false)
 	other := src
-	other.Access.Proxy = &Proxy{Address: newConnectProxy(t, nil, nil).URL}
+	other.Access.Proxy = &credentials.Proxy{Address: newConnectProxy(t, nil, nil).URL}
 	if _, err := c.Resolve(t.Context(), other); err != nil {
 		t.Errorf("by a proxy: %v", err)
 	}
@@ -354,7 +355,7 @@ func TestBrokenProxyDoesNotBlockOtherTenants(t *testing.T) {
 	c := newClient(t)
 	src := r.source(Reference{Tag: "1.0.0"})
 	dead := src
-	dead.Access.Proxy = &Proxy{Address: "http://" + closedAddress(t)}
+	dead.Access.Proxy = &credentials.Proxy{Address: "http://" + closedAddress(t)}
 	for range breakerLimit + 1 {
 		if _, err := c.Resolve(t.Context(), dead); !errors.Is(err, ocierr.ErrUnreachable) {
 			t.Errorf("error = %v, want ErrUnreachable", err)

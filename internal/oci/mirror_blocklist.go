@@ -57,19 +57,19 @@ func contentOf(path string) digest.Digest {
 
 // blocks reports whether a mirror must not be used for a path.
 func (d *mirrorBlocklist) blocks(h *hop, path string) bool {
-	if !h.mirror {
+	if !h.IsMirror {
 		return false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	since, ok := d.blocked.Get(h.ref.String() + contentOf(path).String())
+	since, ok := d.blocked.Get(h.Ref.String() + contentOf(path).String())
 	return ok && time.Since(since) < blockFor
 }
 
 func (d *mirrorBlocklist) add(h *hop, dgst digest.Digest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.blocked.Add(h.ref.String()+dgst.String(), time.Now())
+	d.blocked.Add(h.Ref.String()+dgst.String(), time.Now())
 }
 
 // watch adds the mirror to the blocklist if the headers of its answer contradict the request, or if
@@ -77,7 +77,7 @@ func (d *mirrorBlocklist) add(h *hop, dgst digest.Digest) {
 // cause may be the caller's, for example a full disk.
 func (d *mirrorBlocklist) watch(h *hop, req *http.Request, resp *http.Response) {
 	dgst := contentOf(req.URL.Path)
-	if !h.mirror || req.Method != http.MethodGet || dgst == "" || resp.StatusCode != http.StatusOK {
+	if !h.IsMirror || req.Method != http.MethodGet || dgst == "" || resp.StatusCode != http.StatusOK {
 		return
 	}
 	size := exchangeFrom(req.Context()).size

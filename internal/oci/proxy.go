@@ -17,37 +17,6 @@ import (
 
 const hintProxy = "check the proxy's address and credentials, and that it allows connections to the registry"
 
-// url returns the proxy's address for net/http. Errors do not contain the address, because users
-// may write passwords into it.
-func (p *Proxy) url() (*url.URL, error) {
-	address, err := url.Parse(p.Address)
-	switch {
-	case err != nil, address.Hostname() == "":
-		return nil, errors.New("the proxy's address is not of the form http://host:port")
-	case address.User != nil:
-		return nil, errors.New("the proxy's address contains a user; set username and password in their own keys")
-	case address.Scheme != "http" && address.Scheme != "https" && address.Scheme != "socks5":
-		return nil, errors.New("the proxy's address must start with http://, https:// or socks5://")
-	case strings.Trim(address.Path, "/") != "" || address.RawQuery != "" || address.Fragment != "":
-		return nil, errors.New("the proxy's address must end after host:port")
-	case p.Username == "" && p.Password != "":
-		return nil, errors.New("the proxy's password has no username")
-	}
-	address.Path = ""
-	if p.Username != "" {
-		address.User = url.UserPassword(p.Username, p.Password)
-	}
-	return address, nil
-}
-
-// id returns strings that identify the proxy. They contain a password: hash them.
-func (p *Proxy) id() []string {
-	if p == nil {
-		return nil
-	}
-	return []string{p.Address, p.Username, p.Password}
-}
-
 // proxyAnswer is the status of an answer that a proxy sent in place of the registry.
 type proxyAnswer int
 

@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/net/http/httpproxy"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
@@ -127,19 +128,19 @@ func TestAccessProxy(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		user     *string
-		given    Proxy
+		given    credentials.Proxy
 		insecure bool
 		wantErr  error
 		wantText string
 	}{
 		{name: "CONNECT"},
 		{name: "plain HTTP", insecure: true},
-		{name: "with user", user: &user, given: Proxy{Username: testUser, Password: testPassword}},
-		{name: "plain HTTP with user", user: &user, given: Proxy{Username: testUser, Password: testPassword}, insecure: true},
+		{name: "with user", user: &user, given: credentials.Proxy{Username: testUser, Password: testPassword}},
+		{name: "plain HTTP with user", user: &user, given: credentials.Proxy{Username: testUser, Password: testPassword}, insecure: true},
 		{name: "without user", user: &user, wantErr: ocierr.ErrUnauthorized, wantText: "the proxy requires credentials"},
 		{name: "plain HTTP without user", user: &user, insecure: true, wantErr: ocierr.ErrUnauthorized,
 			wantText: "the proxy requires credentials"},
-		{name: "with another user", user: &user, given: Proxy{Username: testUser, Password: "planted-wrong"},
+		{name: "with another user", user: &user, given: credentials.Proxy{Username: testUser, Password: "planted-wrong"},
 			wantErr: ocierr.ErrUnauthorized, wantText: "the proxy requires credentials"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -188,7 +189,7 @@ func TestProxyFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			src := newRegistry(t).source(Reference{Tag: "1.0.0"})
-			src.Access.Proxy = &Proxy{Address: tc.address, Username: testUser, Password: testPassword}
+			src.Access.Proxy = &credentials.Proxy{Address: tc.address, Username: testUser, Password: testPassword}
 			_, err := newClient(t).Resolve(t.Context(), src)
 			if !errors.Is(err, ocierr.ErrUnreachable) || !strings.Contains(err.Error(), tc.want) ||
 				!strings.Contains(err.Error(), hintProxy) {
@@ -214,8 +215,8 @@ func TestProxyAddress(t *testing.T) {
 		"http://p.example?planted-x":           "after host:port",
 		"http://p.example:planted-x":           "form",
 	} {
-		src := Source{URL: "oci://127.0.0.1:1/x", Ref: Reference{Tag: "1"}, Access: Access{Proxy: &Proxy{Address: address}}}
-		got, err := src.Access.Proxy.url()
+		src := Source{URL: "oci://127.0.0.1:1/x", Ref: Reference{Tag: "1"}, Access: Access{Proxy: &credentials.Proxy{Address: address}}}
+		got, err := src.Access.Proxy.URL()
 		if want == "" {
 			if err != nil || got.Path != "" {
 				t.Errorf("%s: %v, %v", address, got, err)
@@ -229,7 +230,7 @@ func TestProxyAddress(t *testing.T) {
 		}
 		noSecrets(t, err)
 	}
-	if _, err := (&Proxy{Address: "http://p.example", Password: "planted-x"}).url(); err == nil {
+	if _, err := (&credentials.Proxy{Address: "http://p.example", Password: "planted-x"}).URL(); err == nil {
 		t.Error("a password without a username is no mistake")
 	}
 }
@@ -259,7 +260,7 @@ func TestEnvironmentProxy(t *testing.T) {
 	}
 	// The proxy of an Access goes before it.
 	own := newConnectProxy(t, nil, map[string]string{"example.com:443": r.host()})
-	src.URL, src.Access.Proxy = "oci://example.com/"+testRepo, &Proxy{Address: own.URL}
+	src.URL, src.Access.Proxy = "oci://example.com/"+testRepo, &credentials.Proxy{Address: own.URL}
 	if _, err := c.Resolve(t.Context(), src); err != nil || len(own.requests()) != 1 || len(proxy.requests()) != 1 {
 		t.Errorf("error = %v, the Access's proxy was asked %q, the environment's %q", err, own.requests(), proxy.requests())
 	}
@@ -273,7 +274,7 @@ func TestSOCKSProxy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			src := r.source(Reference{Tag: "1.0.0"})
-			src.Access.Proxy = &Proxy{Address: "socks5://" + newSOCKSProxy(t), Username: testUser, Password: password}
+			src.Access.Proxy = &credentials.Proxy{Address: "socks5://" + newSOCKSProxy(t), Username: testUser, Password: password}
 			_, err := newClient(t).Resolve(t.Context(), src)
 			if password == testPassword {
 				if err != nil {

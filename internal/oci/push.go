@@ -20,6 +20,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
@@ -176,7 +177,7 @@ func (c *Client) write(ctx context.Context, op, url, subject string, access Acce
 		return nil
 	}
 	failure := brokeOff(classify(op, subject, err, x), err)
-	if errors.Is(failure, ocierr.ErrUnauthorized) && failure.Hint == hintGiven {
+	if errors.Is(failure, ocierr.ErrUnauthorized) && failure.Hint == credentials.HintGiven {
 		failure.Hint = hintPush
 		if op == opDelete {
 			failure.Hint = hintDelete
@@ -196,9 +197,9 @@ func brokeOff(e *ocierr.Error, err error) *ocierr.Error {
 
 // writable returns a protocol client that uses no mirror.
 func (e *endpoint) writable() *remote.Repository {
-	registryHop := e.hops[slices.IndexFunc(e.hops, func(h *hop) bool { return !h.mirror })]
+	registryHop := e.hops[slices.IndexFunc(e.hops, func(h *hop) bool { return !h.IsMirror })]
 	return &remote.Repository{
-		Client: hopClient{registryHop}, Reference: registryHop.ref, PlainHTTP: registryHop.insecure,
+		Client: hopClient{registryHop}, Reference: registryHop.Ref, PlainHTTP: registryHop.Insecure,
 		MaxMetadataBytes: maxMetadata,
 	}
 }
@@ -209,6 +210,6 @@ type hopClient struct{ hop *hop }
 // Do implements remote.Client.
 func (c hopClient) Do(req *http.Request) (*http.Response, error) {
 	x := exchangeFrom(req.Context())
-	x.setHost(c.hop.ref.Registry)
+	x.setHost(c.hop.Ref.Registry)
 	return c.hop.do(req)
 }

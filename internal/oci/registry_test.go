@@ -22,6 +22,7 @@ import (
 )
 
 const (
+	scheme       = "oci://"
 	testRepo     = "charts/demo"
 	chartLayer   = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 	chartConfig  = "application/vnd.cncf.helm.config.v1+json"

@@ -18,7 +18,9 @@ import (
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
@@ -55,7 +57,7 @@ func (r *router) Do(req *http.Request) (*http.Response, error) {
 	var refusal *http.Response
 	var refusedBy string
 	for i, h := range hops {
-		x.setHost(h.ref.Registry)
+		x.setHost(h.Ref.Registry)
 		last, remaining := i == len(hops)-1, len(hops)-i
 		if refusal != nil && refusal.StatusCode == http.StatusOK {
 			remaining++ // reserve time for the caller: the empty list is the result if no other host answers
@@ -70,9 +72,9 @@ func (r *router) Do(req *http.Request) (*http.Response, error) {
 		case req.Context().Err() != nil, last && (refusal == nil || !isNoAnswer(err)):
 			return resp, err
 		}
-		x.recordFailure(h.ref.Registry, reasonOf(resp, err))
+		x.recordFailure(h.Ref.Registry, reasonOf(resp, err))
 		if err == nil {
-			refusal, refusedBy = resp, h.ref.Registry
+			refusal, refusedBy = resp, h.Ref.Registry
 		}
 	}
 	x.setHost(refusedBy)
@@ -110,7 +112,7 @@ func bufferBody(resp *http.Response) *http.Response {
 func (r *router) serving(path string) []*hop {
 	var out []*hop
 	for _, h := range r.hops {
-		if h.serves(byDigest(path)) && !h.clients.blocklist.blocks(h, path) {
+		if h.Serves(path) && !h.clients.blocklist.blocks(h, path) {
 			out = append(out, h)
 		}
 	}
@@ -174,9 +176,9 @@ func (r *router) attempt(req *http.Request, h *hop, remaining int) (resp *http.R
 // rewrite returns the request with the host and the repository of a hop.
 func (r *router) rewrite(req *http.Request, h *hop) *http.Request {
 	out := req.Clone(h.scoped(req.Context()))
-	out.URL.Scheme, out.URL.Host, out.Host = protocol(h.insecure), h.ref.Host(), h.ref.Host()
+	out.URL.Scheme, out.URL.Host, out.Host = h.Protocol(), h.Ref.Host(), h.Ref.Host()
 	if rest, ok := strings.CutPrefix(req.URL.Path, apiPath+r.ref.Repository+"/"); ok {
-		out.URL.Path = apiPath + h.ref.Repository + "/" + rest
+		out.URL.Path = apiPath + h.Ref.Repository + "/" + rest
 	}
 	return out
 }
@@ -215,9 +217,9 @@ func reasonOf(resp *http.Response, err error) string {
 
 // hop is a route with the connections and the credential to use it.
 type hop struct {
-	route
+	routes.Route
 	clients *clients
-	source  *source
+	source  *credentials.Source
 	// transports are the connections to use; transportKey identifies them.
 	transports   *transports
 	transportKey string
@@ -227,7 +229,7 @@ type hop struct {
 
 // scoped returns a context with the scope for the token of the host.
 func (h *hop) scoped(ctx context.Context) context.Context {
-	return auth.WithScopesForHost(ctx, h.ref.Host(), auth.ScopeRepository(h.ref.Repository, auth.ActionPull))
+	return auth.WithScopesForHost(ctx, h.Ref.Host(), auth.ScopeRepository(h.Ref.Repository, auth.ActionPull))
 }
 
 // do sends a request to this hop. If the registry refuses a cached credential of a cloud provider,
@@ -235,7 +237,8 @@ func (h *hop) scoped(ctx context.Context) context.Context {
 func (h *hop) do(req *http.Request) (*http.Response, error) {
 	for {
 		began := time.Now()
-		credential, err := h.source.credential(req.Context())
+		credential, hint, err := h.source.Credential(req.Context())
+		exchangeFrom(req.Context()).usesCredential(hint)
 		if err != nil {
 			return nil, err
 		}
@@ -245,7 +248,7 @@ func (h *hop) do(req *http.Request) (*http.Response, error) {
 			_ = resp.Body.Close()
 			return nil, ended
 		}
-		if !h.source.renewable(resp, err, began) {
+		if !h.source.Renewable(resp, err, began) {
 			return resp, err
 		}
 		if err == nil {

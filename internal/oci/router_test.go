@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
@@ -273,8 +274,8 @@ func TestPagesComeFromOneHost(t *testing.T) {
 func TestPullFromMirrorSetting(t *testing.T) {
 	t.Parallel()
 	for pull, want := range map[string]map[string]int{
-		pullDigestOnly: {"GET manifest": 1, "GET blob": 1},
-		pullTagOnly:    {"GET tags": 1, "HEAD manifest": 1},
+		"digest-only": {"GET manifest": 1, "GET blob": 1},
+		"tag-only":    {"GET tags": 1, "HEAD manifest": 1},
 	} {
 		r, mirror, _ := mirrorPair(t)
 		set, _ := withRegistries(t, mirrored(r.host(), mirror.host()+"\npull-from-mirror = '"+pull+"'"))
@@ -358,11 +359,11 @@ func TestMirrorOfACloudRegistry(t *testing.T) {
 	set, _ := withRegistries(t, mirrored(r.host(), mirror.host()))
 	defaults := filepath.Join(t.TempDir(), "config.json")
 	writeFile(t, defaults, string(dockerConfigFor(mirror.host(), testUser, testPassword)))
-	cloud := &fakeCloud{give: func(_ int, _, repository string) (CloudCredential, error) {
+	cloud := &fakeCloud{give: func(_ int, _, repository string) (credentials.CloudCredential, error) {
 		if !strings.HasPrefix(repository, r.host()+"/") {
-			return CloudCredential{}, &ocierr.Error{Op: opCloud, Subject: "aws", Kind: ocierr.ErrInvalidAccess, Detail: "not a registry of it"}
+			return credentials.CloudCredential{}, &ocierr.Error{Op: "log in to", Subject: "aws", Kind: ocierr.ErrInvalidAccess, Detail: "not a registry of it"}
 		}
-		return CloudCredential{Username: testUser, Password: testPassword}, nil
+		return credentials.CloudCredential{Username: testUser, Password: testPassword}, nil
 	}}
 	src := r.source(Reference{Tag: "1.0.0"})
 	src.Access = Access{CloudProvider: "aws"}
@@ -384,8 +385,8 @@ func TestCloudCredentialIsNotSentToOtherLocation(t *testing.T) {
 	set, _ := withRegistries(t, fmt.Sprintf("[[registry]]\nprefix = %q\nlocation = %q\n", logicalHost, internal.host()))
 	defaults := filepath.Join(t.TempDir(), "config.json")
 	writeFile(t, defaults, string(dockerConfigFor(internal.host(), testUser, testPassword)))
-	cloud := &fakeCloud{give: func(int, string, string) (CloudCredential, error) {
-		return CloudCredential{}, &ocierr.Error{Op: opCloud, Subject: "aws", Kind: ocierr.ErrInvalidAccess, Detail: "not a registry of it"}
+	cloud := &fakeCloud{give: func(int, string, string) (credentials.CloudCredential, error) {
+		return credentials.CloudCredential{}, &ocierr.Error{Op: "log in to", Subject: "aws", Kind: ocierr.ErrInvalidAccess, Detail: "not a registry of it"}
 	}}
 	src := Source{URL: scheme + logicalHost + "/" + testRepo, Ref: Reference{Tag: "1.0.0"},
 		Access: Access{CloudProvider: "aws"}}

@@ -21,8 +21,10 @@ import (
 	"oras.land/oras-go/v2/registry/remote/retry"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/flight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/store"
 )
 
@@ -53,7 +55,7 @@ func (c *Client) Site(base string, access Access) (*Site, error) {
 		return nil, err
 	}
 	s := &Site{client: c, base: target, hop: h}
-	s.key = fingerprint(append([]string{target.String(), h.transportKey}, h.source.id()...)...)
+	s.key = fingerprint(append([]string{target.String(), h.transportKey}, h.source.ID()...)...)
 	s.http = c.clients.siteClient(s)
 	return s, nil
 }
@@ -62,8 +64,8 @@ func parseSite(base string, insecure bool) (*url.URL, error) {
 	invalid := func(subject, detail string) (*url.URL, error) {
 		return nil, &ocierr.Error{Op: "parse URL", Subject: subject, Kind: ocierr.ErrInvalidReference, Detail: detail}
 	}
-	if len(base) > maxURLLength {
-		return invalid("", fmt.Sprintf("longer than %d characters", maxURLLength))
+	if len(base) > routes.MaxURLLength {
+		return invalid("", fmt.Sprintf("longer than %d characters", routes.MaxURLLength))
 	}
 	if strings.ContainsRune(base, '@') {
 		// The text before the @ may be a password: do not repeat it.
@@ -72,7 +74,7 @@ func parseSite(base string, insecure bool) (*url.URL, error) {
 	subject := fmt.Sprintf("%q", base)
 	target, err := url.Parse(base)
 	switch {
-	case err != nil, target.Host == "", !hostPattern.MatchString(target.Host):
+	case err != nil, target.Host == "", !routes.IsHost(target.Host):
 		return invalid(subject, "must be https://host[:port]/path")
 	case target.RawQuery != "", target.Fragment != "":
 		return invalid(subject, "must not contain a query or a fragment")
@@ -99,11 +101,11 @@ func (c *clients) siteHop(target *url.URL, base string, access Access) (*hop, er
 	if err != nil {
 		return invalid("check the host of", err)
 	}
-	isNamed, err := registries.admits(ref, insecure)
+	isNamed, err := registries.Admits(ref, insecure)
 	if err != nil {
 		return nil, &ocierr.Error{Op: "reach", Subject: base, Kind: ocierr.ErrUnauthorized, Detail: ocierr.SafeText(err), Hint: hintOperator}
 	}
-	credentials, err := newCredentials(access, c.dockerConfig.get, c.clouds)
+	sources, err := credentials.NewSources(access, c.dockerConfig.get, c.clouds)
 	if err != nil {
 		return invalid("read credentials for", err)
 	}
@@ -111,13 +113,13 @@ func (c *clients) siteHop(target *url.URL, base string, access Access) (*hop, er
 	if err != nil {
 		return invalid("read certificates and proxy for", err)
 	}
-	r := route{ref: ref, insecure: insecure, named: isNamed}
-	source, err := credentials.source(r)
+	r := routes.Route{Ref: ref, Insecure: insecure, IsNamed: isNamed}
+	source, err := sources.For(r)
 	if err != nil {
 		return invalid("read credentials for", err)
 	}
-	return &hop{route: r, clients: c, source: source, transports: transports, transportKey: key,
-		way: fingerprint(access.Proxy.id()...)}, nil
+	return &hop{Route: r, clients: c, source: source, transports: transports, transportKey: key,
+		way: fingerprint(access.Proxy.ID()...)}, nil
 }
 
 // siteClient builds the client of a site from these layers, outermost first: redirects, retries,
@@ -127,10 +129,10 @@ func (c *clients) siteClient(s *Site) *http.Client {
 	watched := &watchedTransport{
 		base: &siteTransport{site: s, base: &hostTransport{transports: h.transports, registry: s.base.Host}},
 		// The answers are files and are not read into memory as a whole.
-		timeout: c.opts.Timeout, observer: c.opts.Observer, registry: h.ref.Registry, kindOf: siteRequestKind,
+		timeout: c.opts.Timeout, observer: c.opts.Observer, registry: h.Ref.Registry, kindOf: siteRequestKind,
 	}
 	limited := &limitedTransport{base: watched, limits: c.limits, way: h.way,
-		user: fingerprint(credentialID(h.source.static)...)}
+		user: fingerprint(credentials.ID(h.source.Static)...)}
 	return &http.Client{
 		Transport:     &retry.Transport{Base: limited, Policy: func() retry.Policy { return policy }},
 		CheckRedirect: checkRedirect,
@@ -148,7 +150,7 @@ func (t *siteTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	sent := req.Clone(req.Context())
 	sent.Header.Set("User-Agent", t.site.client.opts.UserAgent)
 	sent.Header.Del("Authorization")
-	credential := t.site.hop.source.static
+	credential := t.site.hop.source.Static
 	switch isOwn := req.URL.Scheme == t.site.base.Scheme && hostPort(req.URL) == hostPort(t.site.base); {
 	case !isOwn || credential == auth.EmptyCredential:
 	case credential.AccessToken != "":
@@ -204,7 +206,7 @@ func (s *Site) Get(ctx context.Context, kind string, target *url.URL, header htt
 			Detail: fmt.Sprintf("files with the protocol %q are not read from this repository", clip(target.Scheme))}
 	}
 	ctx, x := withExchange(context.WithValue(ctx, siteKindKey{}, kind), s.base.Host)
-	x.usesCredential(s.hop.source.hint)
+	x.usesCredential(s.hop.source.Hint)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
 		return nil, &ocierr.Error{Op: opFile, Kind: ocierr.ErrInvalidReference, Detail: "the URL of the file is malformed"}

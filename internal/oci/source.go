@@ -8,22 +8,18 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
-	"strings"
 
 	_ "crypto/sha256" // registers the algorithm of digests
 	_ "crypto/sha512" // registers the other algorithm OCI allows
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/opencontainers/go-digest"
-	"oras.land/oras-go/v2/registry"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
 )
 
 const (
-	scheme = "oci://"
-	// maxURLLength is far above what registries accept (255 for a repository).
-	maxURLLength = 1024
 	// maxRangeLength bounds the cost of parsing a range.
 	maxRangeLength = 256
 	// maxFilterLength and maxFilterSteps bound the cost of tag filters. The time of RE2 is
@@ -32,11 +28,6 @@ const (
 	maxFilterLength = 256
 	maxFilterSteps  = 2000
 )
-
-// hostPattern matches a registry's host with an optional port. The protocol library accepts almost
-// any bytes in a host. A trailing dot, or zeros before the port, would be other spellings of the
-// same host, which rules about the host do not match.
-var hostPattern = regexp.MustCompile(`^([A-Za-z0-9._-]*[A-Za-z0-9_-]|\[[0-9A-Fa-f:.]+\])(:[1-9][0-9]{0,4})?$`)
 
 var tagPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 
@@ -90,7 +81,7 @@ func (r Reference) String() string {
 // Validate returns an ErrInvalidReference if the URL or the reference is malformed. It makes no
 // request.
 func (s Source) Validate() error {
-	if _, err := parseURL(s.URL); err != nil {
+	if _, err := routes.ParseURL(s.URL); err != nil {
 		return err
 	}
 	return s.Ref.Validate(s.URL)
@@ -99,42 +90,8 @@ func (s Source) Validate() error {
 // ValidateRepository returns an ErrInvalidReference if a URL does not name a repository. It makes
 // no request.
 func ValidateRepository(url string) error {
-	_, err := parseURL(url)
+	_, err := routes.ParseURL(url)
 	return err
-}
-
-func parseURL(url string) (registry.Reference, error) {
-	invalid := func(subject, detail string) (registry.Reference, error) {
-		return registry.Reference{}, &ocierr.Error{Op: "parse URL", Subject: subject, Kind: ocierr.ErrInvalidReference, Detail: detail}
-	}
-	if len(url) > maxURLLength {
-		return invalid("", fmt.Sprintf("longer than %d characters", maxURLLength))
-	}
-	if strings.ContainsRune(url, '@') {
-		// The text before the @ may be a password: do not repeat it.
-		return invalid("", `"@" is not allowed; put a digest into the reference and credentials into a Secret`)
-	}
-	subject := fmt.Sprintf("%q", url)
-	rest, ok := strings.CutPrefix(url, scheme)
-	if !ok {
-		return invalid(subject, `must start with "oci://"`)
-	}
-	ref, err := registry.ParseReference(rest)
-	if err != nil {
-		return invalid(subject, "must be oci://host[:port]/path in lower case")
-	}
-	if ref.Reference != "" || strings.HasSuffix(rest, ":") {
-		return invalid(subject, "must not contain a tag; put it into the reference")
-	}
-	if strings.HasSuffix(ref.Registry, ":") {
-		return invalid(subject, "port is missing")
-	}
-	if !hostPattern.MatchString(ref.Registry) {
-		return invalid(subject,
-			"the host must be an IP address or a name of letters, digits, dots and dashes, without a trailing dot, "+
-				"and the port must not start with zeros; write an international name in its xn-- form")
-	}
-	return ref, nil
 }
 
 // Validate returns an ErrInvalidReference if the reference is malformed. url is for the message.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/pki"
 )
@@ -123,7 +124,7 @@ func TestClientCertificateDoesNotFollowRedirects(t *testing.T) {
 	access := r.access()
 	access.ClientCert, access.ClientKey = pair.Cert, pair.Key
 	access.CA = append(access.CA, certificateOf(storage)...)
-	access.Proxy = &Proxy{Address: newConnectProxy(t, nil,
+	access.Proxy = &credentials.Proxy{Address: newConnectProxy(t, nil,
 		map[string]string{strings.TrimPrefix(elsewhere, "https://"): storage.Listener.Addr().String()}).URL}
 	content, err := c.Fetch(t.Context(), r.url(), dgst, access)
 	if err != nil {

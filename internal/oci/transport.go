@@ -88,7 +88,7 @@ func newTransports(access Access, authorities []byte, environment dialguard.Prox
 	}
 	proxy := guard.Trusted(environment)
 	if access.Proxy != nil {
-		address, err := access.Proxy.url()
+		address, err := access.Proxy.URL()
 		if err != nil {
 			return nil, err
 		}

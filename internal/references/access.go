@@ -16,6 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 )
 
 // The keys of the Secrets with settings for the access to a registry.
@@ -184,7 +185,7 @@ func (r *Reader) addProxy(ctx context.Context, refs *RegistryRefs, access *oci.A
 	if err != nil {
 		return fmt.Errorf("%s.proxySecretRef: %w", refs.Field, err)
 	}
-	access.Proxy = &oci.Proxy{
+	access.Proxy = &credentials.Proxy{
 		Address:  string(secret.data[proxyAddressKey]),
 		Username: string(secret.data[proxyUsernameKey]),
 		Password: string(secret.data[proxyPasswordKey]),

@@ -17,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 )
 
@@ -85,7 +86,7 @@ func TestAccess(t *testing.T) {
 		"no certificate": {addonsv1.ArtifactSource{CertSecretRef: controllertest.SecretRef("plain")}, oci.Access{},
 			true},
 		"a proxy": {addonsv1.ArtifactSource{ProxySecretRef: controllertest.SecretRef("proxy")},
-			oci.Access{Proxy: &oci.Proxy{Address: "http://proxy:3128", Username: "u", Password: "p"}}, false},
+			oci.Access{Proxy: &credentials.Proxy{Address: "http://proxy:3128", Username: "u", Password: "p"}}, false},
 		"a proxy without address": {addonsv1.ArtifactSource{ProxySecretRef: controllertest.SecretRef("plain")}, oci.Access{},
 			true},
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/fluxcd/pkg/auth/azure"
 	"github.com/fluxcd/pkg/auth/gcp"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
@@ -31,12 +31,12 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// Login is an oci.CloudLogin for AWS, Azure and Google Cloud.
+// Login is an credentials.CloudLogin for AWS, Azure and Google Cloud.
 type Login struct {
 	timeout time.Duration
 }
 
-var _ oci.CloudLogin = (*Login)(nil)
+var _ credentials.CloudLogin = (*Login)(nil)
 
 // New returns a Login. It does not look for an identity before the first login.
 func New(opts Options) *Login {
@@ -73,13 +73,13 @@ func providerOf(name string) (provider, bool) {
 	}
 }
 
-// Login implements oci.CloudLogin. Errors are ocierr.ErrInvalidAccess for an unknown provider and for
+// Login implements credentials.CloudLogin. Errors are ocierr.ErrInvalidAccess for an unknown provider and for
 // a registry of another provider, ocierr.ErrUnreachable if the provider does not answer, and otherwise
 // ocierr.ErrUnauthorized.
-func (l *Login) Login(ctx context.Context, providerName, repository string) (oci.CloudCredential, error) {
+func (l *Login) Login(ctx context.Context, providerName, repository string) (credentials.CloudCredential, error) {
 	cloud, ok := providerOf(providerName)
 	if !ok {
-		return oci.CloudCredential{}, &ocierr.Error{Op: opLogin, Subject: fmt.Sprintf("%q", providerName),
+		return credentials.CloudCredential{}, &ocierr.Error{Op: opLogin, Subject: fmt.Sprintf("%q", providerName),
 			Kind:   ocierr.ErrInvalidAccess,
 			Detail: "there is no such cloud provider", Hint: "use aws, azure or gcp"}
 	}
@@ -88,34 +88,34 @@ func (l *Login) Login(ctx context.Context, providerName, repository string) (oci
 	host, _, _ := strings.Cut(repository, "/")
 	host = strings.TrimSuffix(host, ":443")
 	if _, err := cloud.ParseArtifactRepository(host); err != nil {
-		return oci.CloudCredential{}, &ocierr.Error{Op: opLogin, Subject: providerName, Kind: ocierr.ErrInvalidAccess,
+		return credentials.CloudCredential{}, &ocierr.Error{Op: opLogin, Subject: providerName, Kind: ocierr.ErrInvalidAccess,
 			Detail: fmt.Sprintf("%q is not a registry of this provider, whose hosts are %s", host, cloud.registries),
 			Hint:   "remove the provider, or add credentials to a Secret"}
 	}
 	limited, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	credential, err := within(limited, func() (oci.CloudCredential, error) { return login(limited, cloud, host) })
+	credential, err := within(limited, func() (credentials.CloudCredential, error) { return login(limited, cloud, host) })
 	if err != nil {
 		// Use the caller's context: only its cancellation is reported as such. After the login's own
 		// timeout, the caller gets the cause of the delay.
-		return oci.CloudCredential{}, explain(ctx, providerName, cloud.hint, err)
+		return credentials.CloudCredential{}, explain(ctx, providerName, cloud.hint, err)
 	}
 	return credential, nil
 }
 
-func login(ctx context.Context, cloud provider, host string) (oci.CloudCredential, error) {
+func login(ctx context.Context, cloud provider, host string) (credentials.CloudCredential, error) {
 	given, err := auth.GetArtifactRegistryCredentials(ctx, cloud, host)
 	if err != nil {
-		return oci.CloudCredential{}, err
+		return credentials.CloudCredential{}, err
 	}
 	config, err := given.Authorization()
 	if err != nil {
-		return oci.CloudCredential{}, err
+		return credentials.CloudCredential{}, err
 	}
 	if config.Username == "" || config.Password == "" {
-		return oci.CloudCredential{}, errIncomplete
+		return credentials.CloudCredential{}, errIncomplete
 	}
-	return oci.CloudCredential{Username: config.Username, Password: config.Password, Expires: given.ExpiresAt}, nil
+	return credentials.CloudCredential{Username: config.Username, Password: config.Password, Expires: given.ExpiresAt}, nil
 }
 
 // errIncomplete means that a provider's answer lacks a required part.
@@ -124,9 +124,9 @@ var errIncomplete = errors.New("the response is incomplete")
 // within runs a function and stops waiting for it when the context ends, because not every SDK
 // respects contexts. An abandoned function ends by its own timeouts. A panic becomes an error,
 // because the libraries do not validate the answers of the providers.
-func within(ctx context.Context, run func() (oci.CloudCredential, error)) (oci.CloudCredential, error) {
+func within(ctx context.Context, run func() (credentials.CloudCredential, error)) (credentials.CloudCredential, error) {
 	type outcome struct {
-		credential oci.CloudCredential
+		credential credentials.CloudCredential
 		err        error
 	}
 	done := make(chan outcome, 1)
@@ -142,6 +142,6 @@ func within(ctx context.Context, run func() (oci.CloudCredential, error)) (oci.C
 	case out := <-done:
 		return out.credential, out.err
 	case <-ctx.Done():
-		return oci.CloudCredential{}, ctx.Err()
+		return credentials.CloudCredential{}, ctx.Err()
 	}
 }

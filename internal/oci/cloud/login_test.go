@@ -24,7 +24,7 @@ import (
 	"github.com/aws/smithy-go"
 	"golang.org/x/oauth2"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
@@ -398,7 +398,7 @@ func TestLoginRefusesForeignRegistries(t *testing.T) {
 	} {
 		for _, repository := range repositories {
 			credential, err := l.Login(t.Context(), provider, repository)
-			if !errors.Is(err, ocierr.ErrInvalidAccess) || credential != (oci.CloudCredential{}) {
+			if !errors.Is(err, ocierr.ErrInvalidAccess) || credential != (credentials.CloudCredential{}) {
 				t.Errorf("%s for %q: %+v, %v; want ErrInvalidAccess", provider, repository, credential, err)
 			}
 		}
@@ -412,10 +412,10 @@ func TestWithin(t *testing.T) {
 	defer close(release)
 	started := make(chan struct{})
 	go func() { <-started; cancel() }()
-	_, err := within(ctx, func() (oci.CloudCredential, error) {
+	_, err := within(ctx, func() (credentials.CloudCredential, error) {
 		close(started)
 		<-release // an SDK that ignores contexts
-		return oci.CloudCredential{Username: "u"}, nil
+		return credentials.CloudCredential{Username: "u"}, nil
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error = %v, want context.Canceled", err)
@@ -423,8 +423,8 @@ func TestWithin(t *testing.T) {
 	if got := explain(ctx, "aws", "hint", err); !errors.Is(got, context.Canceled) || errors.Is(got, ocierr.ErrUnreachable) {
 		t.Errorf("explained as %v, want context.Canceled alone", got)
 	}
-	var none *oci.CloudCredential
-	if got, err := within(t.Context(), func() (oci.CloudCredential, error) { return *none, nil }); !errors.Is(err,
+	var none *credentials.CloudCredential
+	if got, err := within(t.Context(), func() (credentials.CloudCredential, error) { return *none, nil }); !errors.Is(err,
 		errIncomplete) || got.Username != "" {
 		t.Errorf("after a panic: %+v, %v", got, err)
 	}

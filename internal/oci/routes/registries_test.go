@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package routes
 
 import (
 	"errors"
@@ -12,6 +12,8 @@ import (
 
 	"oras.land/oras-go/v2/registry"
 )
+
+const someDigest = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 func TestParseRegistriesRefuses(t *testing.T) {
 	t.Parallel()
@@ -37,7 +39,7 @@ func TestParseRegistriesRefuses(t *testing.T) {
 			"duplicate prefix"},
 		"wrong type of value": {"[[registry]]\nlocation=\"r.example\"\nblocked=\"yes\"", "blocked"},
 	} {
-		if _, err := parseRegistries([]byte(tc.config)); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := ParseRegistries([]byte(tc.config)); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error = %v, want one with %q", name, err, tc.want)
 		}
 	}
@@ -103,7 +105,7 @@ location = "moved.example"
 
 func TestRoutes(t *testing.T) {
 	t.Parallel()
-	config, err := parseRegistries([]byte(usualRegistries))
+	config, err := ParseRegistries([]byte(usualRegistries))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,21 +139,21 @@ func TestRoutes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		routes, err := config.routes(ref, tc.insecure)
+		routes, err := config.Routes(ref, tc.insecure)
 		var got []string
 		for _, r := range routes {
-			got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s", protocol(r.insecure), r.ref, r.pull)))
-			if r.mirror != (r.pull != "") {
-				t.Errorf("%s: %s: mirror = %t", tc.name, r.ref, r.mirror)
+			got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Protocol(), r.Ref, r.Pull)))
+			if r.IsMirror != (r.Pull != "") {
+				t.Errorf("%s: %s: mirror = %t", tc.name, r.Ref, r.IsMirror)
 			}
 		}
 		if err != nil || !slices.Equal(got, tc.want) {
 			t.Errorf("%s: routes = %q, %v; want %q", tc.name, got, err, tc.want)
 		}
 	}
-	if _, err := config.routes(registry.Reference{Registry: "evil.example", Repository: "x"}, false); !errors.Is(err,
-		errBlocked) {
-		t.Errorf("error = %v, want errBlocked", err)
+	if _, err := config.Routes(registry.Reference{Registry: "evil.example", Repository: "x"}, false); !errors.Is(err,
+		ErrBlocked) {
+		t.Errorf("error = %v, want ErrBlocked", err)
 	}
 }
 
@@ -167,17 +169,17 @@ func TestRegistryRulesMatchAllSpellings(t *testing.T) {
 		"[fd00::1]":         {"[fd00:0:0::0001]", "[FD00::1]:80"},
 		"192.0.2.1":         {"[::ffff:192.0.2.1]", "192.0.2.1:443"},
 	} {
-		config, err := parseRegistries([]byte(fmt.Sprintf("[[registry]]\nprefix = %q\nblocked = true", prefix)))
+		config, err := ParseRegistries([]byte(fmt.Sprintf("[[registry]]\nprefix = %q\nblocked = true", prefix)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range names {
-			ref, err := parseURL(scheme + name + "/x")
+			ref, err := ParseURL(Scheme + name + "/x")
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, insecure := range []bool{false, true} {
-				if _, err := config.routes(ref, insecure); !errors.Is(err, errBlocked) {
+				if _, err := config.Routes(ref, insecure); !errors.Is(err, ErrBlocked) {
 					t.Errorf("%s passes by the rule for %s, insecure = %t", name, prefix, insecure)
 				}
 			}
@@ -187,14 +189,14 @@ func TestRegistryRulesMatchAllSpellings(t *testing.T) {
 
 func TestLocationKeepsItsPort(t *testing.T) {
 	t.Parallel()
-	config, err := parseRegistries([]byte("[[registry]]\nprefix='a.example'\nlocation='b.example:443'\ninsecure=true\n" +
+	config, err := ParseRegistries([]byte("[[registry]]\nprefix='a.example'\nlocation='b.example:443'\ninsecure=true\n" +
 		"[[registry.mirror]]\nlocation='m.example:443'\ninsecure=true"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	routes, err := config.routes(registry.Reference{Registry: "a.example", Repository: "x"}, false)
-	if err != nil || len(routes) != 2 || routes[0].ref.Registry != "m.example:443" ||
-		routes[1].ref.Registry != "b.example:443" {
+	routes, err := config.Routes(registry.Reference{Registry: "a.example", Repository: "x"}, false)
+	if err != nil || len(routes) != 2 || routes[0].Ref.Registry != "m.example:443" ||
+		routes[1].Ref.Registry != "b.example:443" {
 		t.Errorf("routes = %v, %v", routes, err)
 	}
 }
@@ -202,12 +204,12 @@ func TestLocationKeepsItsPort(t *testing.T) {
 func TestExactPrefixPrecedesWildcardOfEqualLength(t *testing.T) {
 	t.Parallel()
 	config,
-		err := parseRegistries([]byte("[[registry]]\nprefix='*.example.com'\nlocation='a.internal'\n[[registry]]\nprefix='x.example.com'\nlocation='b.internal'"))
+		err := ParseRegistries([]byte("[[registry]]\nprefix='*.example.com'\nlocation='a.internal'\n[[registry]]\nprefix='x.example.com'\nlocation='b.internal'"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	routes, err := config.routes(registry.Reference{Registry: "x.example.com", Repository: "y"}, false)
-	if err != nil || routes[0].ref.Registry != "b.internal" {
+	routes, err := config.Routes(registry.Reference{Registry: "x.example.com", Repository: "y"}, false)
+	if err != nil || routes[0].Ref.Registry != "b.internal" {
 		t.Errorf("routes = %v, %v", routes, err)
 	}
 }
@@ -223,7 +225,7 @@ func TestRouteServes(t *testing.T) {
 		"/v2/x/manifests/sha256-0123456789abcdef": false,
 	} {
 		for pull, want := range map[string]bool{"": true, pullAll: true, pullDigestOnly: digest, pullTagOnly: !digest} {
-			if got := (route{pull: pull}).serves(byDigest(path)); got != want {
+			if got := (Route{Pull: pull}).Serves(path); got != want {
 				t.Errorf("%s %q: serves = %t", path, pull, got)
 			}
 		}
@@ -234,18 +236,18 @@ func FuzzRegistries(f *testing.F) {
 	f.Add([]byte(usualRegistries), "r.example/x")
 	f.Add([]byte("[[registry]]\nprefix='*.a'\n[[registry.mirror]]\nlocation='b'"), "x.a/y")
 	f.Fuzz(func(t *testing.T, data []byte, name string) {
-		config, err := parseRegistries(data)
+		config, err := ParseRegistries(data)
 		ref, refErr := registry.ParseReference(name)
 		if err != nil || refErr != nil {
 			return
 		}
-		routes, err := config.routes(ref, false)
-		if err == nil && (len(routes) == 0 || routes[len(routes)-1].mirror) {
+		routes, err := config.Routes(ref, false)
+		if err == nil && (len(routes) == 0 || routes[len(routes)-1].IsMirror) {
 			t.Errorf("routes of %q = %v, want the registry itself as the last", name, routes)
 		}
 		for _, r := range routes {
-			if r.ref.Registry == "" || r.ref.Repository == "" {
-				t.Errorf("%q became %v", name, r.ref)
+			if r.Ref.Registry == "" || r.Ref.Repository == "" {
+				t.Errorf("%q became %v", name, r.Ref)
 			}
 		}
 	})

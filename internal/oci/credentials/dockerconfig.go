@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package credentials
 
 import (
 	"encoding/base64"
@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote/auth"
 )
@@ -19,10 +20,8 @@ import (
 // maxDockerConfig is the size limit of a Secret, in bytes.
 const maxDockerConfig = 1 << 20
 
-// dockerHub is the canonical host for all host names of Docker Hub.
-const dockerHub = "docker.io"
-
-type dockerConfig struct {
+// DockerConfig is a Docker config file.
+type DockerConfig struct {
 	Auths       map[string]dockerAuth `json:"auths"`
 	CredsStore  string                `json:"credsStore"`
 	CredHelpers map[string]string     `json:"credHelpers"`
@@ -41,21 +40,21 @@ type dockerAuth struct {
 var errHelper = errors.New(`the Docker config refers to a credential helper ("credsStore" or "credHelpers"), ` +
 	`which is not run; write the credential into "auths"`)
 
-// parseDockerConfig parses a Docker config file. Empty data is an empty config. Its errors do not
+// ParseDockerConfig parses a Docker config file. Empty data is an empty config. Its errors do not
 // contain the file's content.
-func parseDockerConfig(data []byte) (dockerConfig, error) {
-	var parsed dockerConfig
+func ParseDockerConfig(data []byte) (DockerConfig, error) {
+	var parsed DockerConfig
 	switch {
 	case len(data) == 0:
 		return parsed, nil
 	case len(data) > maxDockerConfig:
 		return parsed, errors.New("the Docker config is over 1 MiB")
 	case json.Unmarshal(data, &parsed) != nil:
-		return dockerConfig{}, errors.New(`the Docker config is not JSON of the form {"auths": {"host": {"auth": "…"}}}`)
+		return DockerConfig{}, errors.New(`the Docker config is not JSON of the form {"auths": {"host": {"auth": "…"}}}`)
 	case len(parsed.Auths) == 0 && (parsed.CredsStore != "" || len(parsed.CredHelpers) > 0):
-		return dockerConfig{}, errHelper
+		return DockerConfig{}, errHelper
 	case parsed.Auths == nil:
-		return dockerConfig{}, errors.New(`the Docker config has no "auths"`)
+		return DockerConfig{}, errors.New(`the Docker config has no "auths"`)
 	}
 	return parsed, nil
 }
@@ -63,8 +62,8 @@ func parseDockerConfig(data []byte) (dockerConfig, error) {
 // lookup returns the credential for a repository, and whether there is an entry for it. If several
 // entries match, a host without wildcards takes precedence over one with wildcards, and then the
 // longest path.
-func (c dockerConfig) lookup(ref registry.Reference, insecure bool) (cred auth.Credential, found bool, err error) {
-	host := canonicalHost(ref.Registry, insecure)
+func (c DockerConfig) lookup(ref registry.Reference, insecure bool) (cred auth.Credential, found bool, err error) {
+	host := routes.CanonicalHost(ref.Registry, insecure)
 	var best dockerAuth
 	var bestKey authKey
 	for name, entry := range c.Auths {
@@ -124,7 +123,7 @@ type authKey struct {
 // such as "https://index.docker.io/v1/".
 func splitAuthKey(name string, insecure bool) authKey {
 	rest := name
-	for _, prefix := range []string{"https://", "http://", scheme} {
+	for _, prefix := range []string{"https://", "http://", routes.Scheme} {
 		if after, ok := strings.CutPrefix(name, prefix); ok {
 			rest = after
 			break
@@ -135,7 +134,7 @@ func splitAuthKey(name string, insecure bool) authKey {
 	if path == "v1" || path == "v2" {
 		path = ""
 	}
-	return authKey{name: name, host: canonicalHost(host, insecure), path: path}
+	return authKey{name: name, host: routes.CanonicalHost(host, insecure), path: path}
 }
 
 // matches reports whether the key applies to a repository. The host may be a pattern as in the
@@ -178,21 +177,6 @@ func (k authKey) before(other authKey) bool {
 		return len(k.path) > len(other.path)
 	}
 	return k.name < other.name
-}
-
-// canonicalHost returns a host in lower case, without the default port, and with one name for
-// Docker Hub.
-func canonicalHost(host string, insecure bool) string {
-	port := ":443"
-	if insecure {
-		port = ":80"
-	}
-	host = strings.TrimSuffix(strings.ToLower(host), port)
-	switch host {
-	case "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com":
-		return dockerHub
-	}
-	return host
 }
 
 func isPathPrefix(prefix, path string) bool {

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package credentials
 
 import (
 	"context"
@@ -28,8 +28,8 @@ const (
 	hintCloud      = "check the manager's identity at the cloud provider, and its right to pull"
 )
 
-// cloudTokens caches the credentials of cloud providers until shortly before they expire.
-type cloudTokens struct {
+// Clouds caches the credentials of cloud providers until shortly before they expire.
+type Clouds struct {
 	login   CloudLogin
 	timeout time.Duration
 	group   singleflight.Group
@@ -44,17 +44,18 @@ type cloudToken struct {
 	renew      time.Time
 }
 
-func newCloudTokens(login CloudLogin, timeout time.Duration) (*cloudTokens, error) {
+// NewClouds returns a cache for the credentials of a CloudLogin. A login takes at most timeout.
+func NewClouds(login CloudLogin, timeout time.Duration) (*Clouds, error) {
 	tokens, err := lru.NewLRU[string, cloudToken](maxCloudTokens, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &cloudTokens{login: login, timeout: timeout, tokens: tokens}, nil
+	return &Clouds{login: login, timeout: timeout, tokens: tokens}, nil
 }
 
 // get returns the credential of a provider for a registry host. If the cache has no valid
 // credential, it logs in, once for all concurrent callers.
-func (c *cloudTokens) get(ctx context.Context, provider string, ref registry.Reference) (auth.Credential, error) {
+func (c *Clouds) get(ctx context.Context, provider string, ref registry.Reference) (auth.Credential, error) {
 	key := cloudKey(provider, ref)
 	if token, ok := c.kept(key); ok && time.Now().Before(token.renew) {
 		return token.credential, nil
@@ -96,7 +97,7 @@ func newCloudToken(given CloudCredential, now time.Time) cloudToken {
 
 // dropOlder removes the cached credential if it was obtained before the given time. It returns
 // whether it removed one, so that a new login is worth a try.
-func (c *cloudTokens) dropOlder(provider string, ref registry.Reference, than time.Time) bool {
+func (c *Clouds) dropOlder(provider string, ref registry.Reference, than time.Time) bool {
 	key := cloudKey(provider, ref)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +109,7 @@ func (c *cloudTokens) dropOlder(provider string, ref registry.Reference, than ti
 	return true
 }
 
-func (c *cloudTokens) kept(key string) (cloudToken, bool) {
+func (c *Clouds) kept(key string) (cloudToken, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.tokens.Get(key)
