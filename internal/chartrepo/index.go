@@ -15,6 +15,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 const (
@@ -93,7 +94,7 @@ func (l *lookup) readIndex(ctx context.Context, known *index) (*index, error) {
 	defer lease.Release()
 	// The time before the request counts: the index may change while it is read.
 	began := l.client.now()
-	resp, err := l.site.Get(ctx, oci.RequestIndex, l.repository.JoinPath(indexFile), header)
+	resp, err := l.site.Get(ctx, transport.RequestIndex, l.repository.JoinPath(indexFile), header)
 	if err != nil {
 		return nil, err
 	}

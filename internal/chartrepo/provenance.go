@@ -11,6 +11,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 // maxProvenance bounds a provenance file, in bytes. It has the metadata of a chart and a signature.
@@ -75,7 +76,7 @@ func (l *lookup) provenance(ctx context.Context, archives []*url.URL) ([]byte, e
 
 // text returns a file of at most maxProvenance bytes.
 func (l *lookup) text(ctx context.Context, target *url.URL) ([]byte, error) {
-	resp, err := l.site.Get(ctx, oci.RequestBlob, target, nil)
+	resp, err := l.site.Get(ctx, transport.RequestBlob, target, nil)
 	if err != nil {
 		return nil, err
 	}

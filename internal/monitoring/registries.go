@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 const (
@@ -50,7 +51,7 @@ func newRegistryMetrics(requests, bytes *prometheus.CounterVec) *registryMetrics
 	return m
 }
 
-func (m *registryMetrics) count(e oci.RequestEvent) {
+func (m *registryMetrics) count(e transport.RequestEvent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.hosts.Add(e.Registry, m.now())

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 func TestRegistryMetricsAreBounded(t *testing.T) {
@@ -21,8 +21,8 @@ func TestRegistryMetricsAreBounded(t *testing.T) {
 	bytes := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "bytes"}, []string{"registry", "kind"})
 	m := newRegistryMetrics(requests, bytes)
 	for i := range 3 * maxObservedRegistries {
-		m.count(oci.RequestEvent{Registry: "kept.example", Kind: "manifest", Status: 200, Bytes: 2})
-		m.count(oci.RequestEvent{Registry: fmt.Sprintf("%d.example", i), Kind: "manifest", Status: 700 + i, Bytes: 2})
+		m.count(transport.RequestEvent{Registry: "kept.example", Kind: "manifest", Status: 200, Bytes: 2})
+		m.count(transport.RequestEvent{Registry: fmt.Sprintf("%d.example", i), Kind: "manifest", Status: 700 + i, Bytes: 2})
 	}
 	if got := testutil.CollectAndCount(requests) + testutil.CollectAndCount(bytes); got != 2*maxObservedRegistries {
 		t.Errorf("%d series", got)
@@ -45,9 +45,9 @@ func TestRegistryMetricsExpire(t *testing.T) {
 	m, now := newRegistryMetrics(requests, bytes), controllertest.Noon
 	m.now = func() time.Time { return now }
 	for range 25 {
-		m.count(oci.RequestEvent{Registry: "asked.example", Kind: "manifest", Status: 200})
+		m.count(transport.RequestEvent{Registry: "asked.example", Kind: "manifest", Status: 200})
 		if now.Equal(controllertest.Noon) {
-			m.count(oci.RequestEvent{Registry: "gone.example", Kind: "manifest", Status: 200})
+			m.count(transport.RequestEvent{Registry: "gone.example", Kind: "manifest", Status: 200})
 		}
 		if got := testutil.CollectAndCount(m); now.Sub(controllertest.Noon) < registrySeriesAge && got != 4 {
 			t.Fatalf("%d series after %s", got, now.Sub(controllertest.Noon))

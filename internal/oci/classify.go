@@ -5,12 +5,9 @@ package oci
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -22,21 +19,16 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 const (
 	hintRealm = "it must have a public address or the registry's own host name, or be listed in the manager's " +
 		"--registry-token-hosts"
-	hintProtocol   = "check that the URL is that of a registry, with the right protocol and port"
-	hintOperator   = "ask the operator of the manager"
-	hintClientCert = "provide a client certificate that the registry trusts, with its key"
-	hintHandshake  = "provide a client certificate if the registry requires one; otherwise check which versions of TLS " +
-		"it supports"
-	hintLocal = "use an address that other machines can reach, or ask the operator of the manager to add the " +
-		"registry to its registries file"
+	hintProtocol  = "check that the URL is that of a registry, with the right protocol and port"
+	hintOperator  = "ask the operator of the manager"
 	hintAlgorithm = "push it with a sha256 digest"
 	hintReference = "check the URL and the reference; some registries return this when credentials are missing"
-	hintCA        = "provide the registry's CA certificate, or fix the certificate"
 )
 
 // errorCode matches the error codes of the distribution specification. Other text is not shown,
@@ -84,19 +76,13 @@ func explain(op, subject string, err error, x *exchange) *ocierr.Error {
 		// The library has no error value for this. It refuses token services at internal addresses,
 		// because a registry could use them to make the manager send requests there.
 		out.Kind, out.Detail, out.Hint = ocierr.ErrUnauthorized, "the address of the registry's token service is refused", hintRealm
-	case errors.Is(err, errLinkLocal):
-		out.Detail = errLinkLocal.Error()
-	case errors.Is(err, errLocal):
-		out.Kind, out.Detail, out.Hint = ocierr.ErrInvalidAccess, errLocal.Error(), hintLocal
 	case errors.Is(err, bytebudget.ErrTooLarge):
 		out.Kind, out.Detail = ocierr.ErrTooLarge, "the response needs more memory than one registry may use"
 	case errors.Is(err, bytebudget.ErrExhausted):
 		return noRoom(op, subject)
 	case errors.Is(err, context.Canceled):
 		out.Kind = context.Canceled
-	case fromProxy(out, err), fromTLS(out, err), fromContent(out, err), out.FromNetwork(err):
-	case errors.Is(err, errRedirects):
-		out.Detail = errRedirects.Error()
+	case transport.Explain(out, err), fromContent(out, err), out.FromNetwork(err):
 	default:
 		// Texts of libraries may contain text that the other side sent.
 		out.Detail, out.Hint = "the response is not that of a registry", hintProtocol
@@ -143,52 +129,6 @@ func fromNotFound(e *ocierr.Error, x *exchange) {
 		e.Kind, e.Detail, e.Hint = ocierr.ErrUnauthorized, "the registry answered 404 "+code, x.credentialHint()
 	default:
 		e.Detail = "the repository or the manifest does not exist"
-	}
-}
-
-// fromTLS fills in the error if the TLS handshake failed, and reports whether it did.
-func fromTLS(e *ocierr.Error, err error) bool {
-	var (
-		verification *tls.CertificateVerificationError
-		unknown      x509.UnknownAuthorityError
-		hostname     x509.HostnameError
-		invalid      x509.CertificateInvalidError
-		record       tls.RecordHeaderError
-		network      *net.OpError
-	)
-	switch {
-	case errors.As(err, &unknown):
-		e.Detail, e.Hint = "the certificate is signed by an unknown authority", hintCA
-	case errors.As(err, &hostname):
-		e.Detail, e.Hint = "the certificate is for another host name", hintCA
-	case errors.As(err, &invalid), errors.As(err, &verification):
-		e.Detail, e.Hint = ocierr.SafeText(err), hintCA
-		if invalid.Reason == x509.Expired {
-			e.Detail = "the certificate has expired or is not valid yet" // the library's message contains the time
-		}
-	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
-		e.Detail, e.Hint = "the registry does not use TLS", "set insecure to use plain HTTP"
-	case errors.As(err, &network) && network.Op == "remote error": // crypto/tls does not export its type of alerts
-		fromAlert(e, ocierr.SafeText(network.Err))
-	case errors.Is(err, errDowngrade):
-		e.Detail = ocierr.SafeText(err)
-	default:
-		return false
-	}
-	e.Kind = ocierr.ErrTLS
-	return true
-}
-
-// fromAlert fills in the error from the text of a TLS alert.
-func fromAlert(e *ocierr.Error, text string) {
-	e.Detail = "the registry ended the handshake: " + text
-	switch {
-	case strings.Contains(text, "certificate required"):
-		e.Detail, e.Hint = "the registry requires a client certificate, and there is none that it accepts", hintClientCert
-	case strings.Contains(text, "certificate"):
-		e.Hint = hintClientCert
-	case strings.Contains(text, "handshake failure"): // TLS 1.2 has no alert for a missing certificate
-		e.Hint = hintHandshake
 	}
 }
 

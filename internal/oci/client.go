@@ -4,6 +4,7 @@
 package oci
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/store"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 const (
@@ -24,6 +26,9 @@ const (
 	defaultTimeout      = 30 * time.Second
 	defaultPullTimeout  = 5 * time.Minute
 	defaultRetryBase    = 250 * time.Millisecond
+
+	defaultRequestsPerSecond = 50
+	defaultMaxRequests       = 8
 )
 
 // Options are the limits of a Client. Only Dir is required.
@@ -121,6 +126,19 @@ func setDefault[T ~int | ~int64 | ~float64](field *T, value T) {
 	if *field <= 0 {
 		*field = value
 	}
+}
+
+// ForTenant returns a context whose requests count for a tenant. All tenants have the same share of
+// the requests to a host, however many requests each makes. Requests without a tenant count for one
+// additional tenant.
+func ForTenant(ctx context.Context, tenant string) context.Context {
+	return transport.ForTenant(ctx, tenant)
+}
+
+// sharedKey returns the key of a call that concurrent callers of one tenant share. Tenants do not
+// share calls, because a caller would wait for the slot of another tenant.
+func sharedKey(ctx context.Context, e *endpoint, content string) string {
+	return strings.Join([]string{e.key, content, transport.TenantOf(ctx)}, "\n")
 }
 
 // Client resolves references and fetches content. It is safe for concurrent use.

@@ -6,7 +6,6 @@ package oci
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -18,11 +17,11 @@ import (
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
-	"oras.land/oras-go/v2/registry/remote/retry"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 const (
@@ -43,7 +42,7 @@ const (
 // certificates and proxies, so a rotated Secret takes effect with the next call.
 type clients struct {
 	opts   Options
-	limits *limits
+	pool   *transport.Pool
 	clouds *credentials.Clouds // nil without Options.CloudLogin
 	// blocklist holds the mirrors that sent wrong content.
 	blocklist *mirrorBlocklist
@@ -53,20 +52,24 @@ type clients struct {
 	registries   *watchedFile[*routes.Registries]
 
 	mu         sync.Mutex
-	transports *lru.LRU[string, *transports]
+	transports *lru.LRU[string, *transport.Connections]
 	clients    *lru.LRU[string, *auth.Client]
 }
 
 func newClients(opts Options) (*clients, error) {
 	c := &clients{opts: opts}
 	var err error
-	if c.transports, err = lru.NewLRU(maxTransports, func(_ string, t *transports) { t.close() }); err != nil {
+	if c.transports, err = lru.NewLRU(maxTransports, func(_ string, t *transport.Connections) { t.Close() }); err != nil {
 		return nil, err
 	}
 	if c.clients, err = lru.NewLRU[string, *auth.Client](maxClients, nil); err != nil {
 		return nil, err
 	}
-	if c.limits, err = newLimits(opts); err != nil {
+	if c.pool, err = transport.NewPool(transport.Options{
+		Timeout: opts.Timeout, RetryBase: opts.retryBase, RequestsPerSecond: opts.RequestsPerSecond,
+		MaxRequests: opts.MaxRequests, Observe: opts.Observer.request,
+		Answer: func(ctx context.Context, resp *http.Response) { exchangeFrom(ctx).record(resp) },
+	}); err != nil {
 		return nil, err
 	}
 	if c.blocklist, err = newMirrorBlocklist(); err != nil {
@@ -99,7 +102,7 @@ type authorities struct {
 }
 
 func parseAuthorities(data []byte) (authorities, error) {
-	return authorities{pem: data, id: fingerprint(string(data))}, addAuthorities(x509.NewCertPool(), data)
+	return authorities{pem: data, id: fingerprint(string(data))}, transport.CheckAuthorities(data)
 }
 
 // endpoint is a repository with the hosts that serve it: its mirrors and the registry.
@@ -165,7 +168,7 @@ func (c *clients) endpoint(url string, access Access) (*endpoint, error) {
 
 // transportsFor returns the connections for an Access, and their key. Strict connections refuse
 // local addresses, see newTransports.
-func (c *clients) transportsFor(access Access, strict bool) (*transports, string, error) {
+func (c *clients) transportsFor(access Access, strict bool) (*transport.Connections, string, error) {
 	common, err := c.authorities.get()
 	if err != nil {
 		return nil, "", err
@@ -178,7 +181,16 @@ func (c *clients) transportsFor(access Access, strict bool) (*transports, string
 	if kept, ok := c.transports.Get(key); ok {
 		return kept, key, nil
 	}
-	made, err := newTransports(access, common.pem, c.opts.environmentProxy, strict)
+	settings := transport.Settings{
+		Authorities: [][]byte{common.pem, access.CA}, ClientCert: access.ClientCert, ClientKey: access.ClientKey,
+		Environment: c.opts.environmentProxy, IsStrict: strict,
+	}
+	if access.Proxy != nil {
+		if settings.Proxy, err = access.Proxy.URL(); err != nil {
+			return nil, "", err
+		}
+	}
+	made, err := transport.NewConnections(settings)
 	if err != nil {
 		return nil, "", err
 	}
@@ -200,24 +212,14 @@ func (c *clients) client(h *hop, credential auth.Credential) *auth.Client {
 	return client
 }
 
-// newClient builds a client from these layers, outermost first: authentication with token cache,
-// redirects, retries, token services, limits, observer, connections.
+// newClient adds authentication with a token cache to the client of a host.
 func (c *clients) newClient(h *hop, credential auth.Credential, user string) *auth.Client {
-	host, policy := h.Ref.Host(), retryPolicy{base: c.opts.retryBase}
-	watched := &watchedTransport{
-		base:    &hostTransport{transports: h.transports, registry: host, trusted: c.opts.TokenHosts},
-		timeout: c.opts.Timeout, observer: c.opts.Observer, registry: h.Ref.Registry, bytes: c.opts.Bytes,
-		kindOf: requestKind,
-	}
-	limited := &limitedTransport{base: watched, limits: c.limits, way: h.way, user: user}
+	host := h.Ref.Host()
 	client := &auth.Client{
-		Client: &http.Client{
-			Transport: &retry.Transport{
-				Base:   &tokenTransport{base: limited, trusted: c.opts.TokenHosts},
-				Policy: func() retry.Policy { return policy },
-			},
-			CheckRedirect: checkRedirect,
-		},
+		Client: c.pool.Client(transport.Target{
+			Connections: h.transports, Host: host, Name: h.Ref.Registry, Way: h.way, User: user,
+			TokenHosts: c.opts.TokenHosts, Bytes: c.opts.Bytes, KindOf: transport.KindOf,
+		}),
 		Credential: func(_ context.Context, asked string) (auth.Credential, error) {
 			if asked == host {
 				return credential, nil

@@ -55,10 +55,10 @@ func TestHintOfRefusedCredentials(t *testing.T) {
 		access Access
 		change []func(*Options)
 	}{
-		credentials.HintNone:     {},
-		credentials.HintGiven:    {Access{DockerConfigs: [][]byte{wrong}}, []func(*Options){byDefault}},
-		"the manager's own credentials were used: ask its operator, or add credentials to a Secret":  {Access{}, []func(*Options){byDefault}},
-		"check that the manager's identity at the cloud provider may pull from the repository": {Access{CloudProvider: "aws"}, []func(*Options){byDefault, withCloud(cloud)}},
+		credentials.HintNone:  {},
+		credentials.HintGiven: {Access{DockerConfigs: [][]byte{wrong}}, []func(*Options){byDefault}},
+		"the manager's own credentials were used: ask its operator, or add credentials to a Secret": {Access{}, []func(*Options){byDefault}},
+		"check that the manager's identity at the cloud provider may pull from the repository":      {Access{CloudProvider: "aws"}, []func(*Options){byDefault, withCloud(cloud)}},
 	} {
 		c := newClient(t, append(tc.change, trusting(t, r))...)
 		_, err := c.Resolve(t.Context(), Source{URL: r.url(), Ref: Reference{Tag: "1.0.0"}, Access: tc.access})

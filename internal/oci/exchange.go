@@ -18,6 +18,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 // maxErrorBody is far above the size of a registry's error list, in bytes.
@@ -139,7 +140,7 @@ func (x *exchange) route() string {
 
 // record stores the Retry-After of an answer and the error code of a 404.
 func (x *exchange) record(resp *http.Response) {
-	wait := retryAfter(resp, time.Now())
+	wait := transport.RetryAfter(resp, time.Now())
 	var code string
 	if resp.StatusCode == http.StatusNotFound && resp.Request.Method == http.MethodGet {
 		code = peekErrorCode(resp)

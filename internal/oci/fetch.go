@@ -16,6 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/flight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/store"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 const (
@@ -178,7 +179,7 @@ func (c *Client) pull(ctx context.Context, e *endpoint, desc ocispec.Descriptor)
 // asks for a second attempt, or if another host may have the right content.
 func (c *Client) pullBlob(ctx context.Context, e *endpoint, desc ocispec.Descriptor, subject string) error {
 	// Wait for room before the request, so that no connection is held meanwhile.
-	lease, err := c.pulls.Acquire(ctx, bytebudget.Owner{Tenant: tenantOf(ctx), Host: e.ref.Registry},
+	lease, err := c.pulls.Acquire(ctx, bytebudget.Owner{Tenant: transport.TenantOf(ctx), Host: e.ref.Registry},
 		max(desc.Size, minPull))
 	if err != nil {
 		return noRoom(opBlob, subject)

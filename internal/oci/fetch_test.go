@@ -20,6 +20,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 func fetchLayer(t *testing.T, c *Client, r *fakeRegistry, dgst string) ([]byte, error) {
@@ -38,11 +39,11 @@ func TestFetchPullsOnceAndOutlivesRestart(t *testing.T) {
 	dgst := r.push("1.0.0", "1.0.0", layer)
 	dir := t.TempDir()
 	var mu sync.Mutex
-	var events []RequestEvent
+	var events []transport.RequestEvent
 	var hits, misses int
 	observe := func(o *Options) {
 		o.Dir = dir
-		o.Observer.Request = func(e RequestEvent) { mu.Lock(); events = append(events, e); mu.Unlock() }
+		o.Observer.Request = func(e transport.RequestEvent) { mu.Lock(); events = append(events, e); mu.Unlock() }
 		o.Observer.Cache = func(e CacheEvent) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -74,7 +75,7 @@ func TestFetchPullsOnceAndOutlivesRestart(t *testing.T) {
 	if len(events) != 2 || hits == 0 || misses == 0 {
 		t.Fatalf("events = %+v, hits %d, misses %d", events, hits, misses)
 	}
-	if e := events[1]; e.Kind != RequestBlob || e.Status != 200 || e.Bytes != int64(len(layer)) || e.Registry != r.host() {
+	if e := events[1]; e.Kind != transport.RequestBlob || e.Status != 200 || e.Bytes != int64(len(layer)) || e.Registry != r.host() {
 		t.Errorf("event of the blob = %+v", e)
 	}
 }
@@ -199,7 +200,7 @@ func TestBlobFaults(t *testing.T) {
 			change: func(o *Options) { o.MaxBlobBytes = 5999 }},
 		{name: "forbidden", want: ocierr.ErrUnauthorized, gets: 1,
 			blob: func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }},
-		{name: "server error", want: ocierr.ErrServer, gets: 1 + maxRetries,
+		{name: "server error", want: ocierr.ErrServer, gets: 1 + 3,
 			blob: func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }},
 		{name: "long wait asked", want: ocierr.ErrRateLimited, gets: 1,
 			blob: func(w http.ResponseWriter) {
@@ -212,7 +213,7 @@ func TestBlobFaults(t *testing.T) {
 			r := newRegistry(t)
 			dgst := r.push("1.0.0", "1.0.0", []byte(layer))
 			r.intercept = func(w http.ResponseWriter, req *http.Request) bool {
-				if requestKind(req) != RequestBlob {
+				if transport.KindOf(req) != transport.RequestBlob {
 					return false
 				}
 				tc.blob(w)
@@ -259,7 +260,7 @@ func TestBlobRedirectCarriesNoCredentials(t *testing.T) {
 	plain := newPlainServer(t)
 	target := storage.URL
 	r.intercept = func(w http.ResponseWriter, req *http.Request) bool {
-		if requestKind(req) != RequestBlob || req.Header.Get("Authorization") == "" {
+		if transport.KindOf(req) != transport.RequestBlob || req.Header.Get("Authorization") == "" {
 			return false
 		}
 		http.Redirect(w, req, target+"/signed?sig=planted-signature", http.StatusTemporaryRedirect)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 // newHTTP2Registry is a registry that speaks HTTP/2, as most do.
@@ -32,7 +33,7 @@ func TestBrokenOffHTTP2BodyIsIntegrityError(t *testing.T) {
 		if req.ProtoMajor != 2 {
 			t.Errorf("%s was asked for by %s", req.URL.Path, req.Proto)
 		}
-		if requestKind(req) != RequestBlob {
+		if transport.KindOf(req) != transport.RequestBlob {
 			return false
 		}
 		w.Header().Set("Content-Length", "1048576")

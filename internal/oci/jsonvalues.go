@@ -14,6 +14,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/jsonvalues"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 const (
@@ -64,7 +65,7 @@ func (c tagsClient) Do(req *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
-	resp.Body = &closingBody{ReadCloser: resp.Body, closed: cancel}
+	resp.Body = transport.OnClose(resp.Body, cancel)
 	if resp.StatusCode == http.StatusOK {
 		resp.Body = &valuesBody{ReadCloser: resp.Body, limit: maxTagPageValues, tooMany: tooManyTags(c.subject)}
 	}

@@ -14,6 +14,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 // filled is a JSON text of a size that holds as many equal values as it can.
@@ -44,7 +45,7 @@ func TestHostileJSONMemoryIsLimited(t *testing.T) { //nolint:paralleltest // it 
 	r.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
 		w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
 		body := index
-		if requestKind(req) == RequestTags {
+		if transport.KindOf(req) == transport.RequestTags {
 			body = tags
 		}
 		_, _ = w.Write(body)

@@ -16,6 +16,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 func TestResolveFallsBackToGet(t *testing.T) {
@@ -99,7 +100,7 @@ func TestResolveRefusesOtherDigestAlgorithms(t *testing.T) {
 				switch {
 				case !hasHead && req.Method == http.MethodHead:
 					w.WriteHeader(http.StatusMethodNotAllowed)
-				case requestKind(req) == RequestManifest:
+				case transport.KindOf(req) == transport.RequestManifest:
 					w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
 					w.Header().Set("Docker-Content-Digest", digest.SHA512.FromBytes(data).String())
 					w.Header().Set("Content-Length", strconv.Itoa(len(data)))

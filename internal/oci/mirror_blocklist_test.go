@@ -14,6 +14,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/store"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 func TestMirrorWithWrongContentIsBlocked(t *testing.T) {
@@ -27,7 +28,7 @@ func TestMirrorWithWrongContentIsBlocked(t *testing.T) {
 			t.Parallel()
 			r, mirror, dgst := mirrorPair(t)
 			mirror.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
-				if requestKind(req) != RequestBlob {
+				if transport.KindOf(req) != transport.RequestBlob {
 					return false
 				}
 				for name, value := range map[string]string{"Content-Length": answer.length, headerDigest: answer.digest} {
@@ -84,7 +85,7 @@ func TestMirrorWithWrongManifestIsBlocked(t *testing.T) {
 			t.Parallel()
 			r, mirror, dgst := mirrorPair(t)
 			mirror.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
-				isManifest := requestKind(req) == RequestManifest
+				isManifest := transport.KindOf(req) == transport.RequestManifest
 				switch {
 				case isManifest && req.Method == http.MethodHead:
 					w.WriteHeader(http.StatusMethodNotAllowed) // so that GET is asked by tag

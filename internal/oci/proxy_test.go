@@ -22,6 +22,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 func certificateOf(srv *httptest.Server) []byte {
@@ -31,7 +32,7 @@ func certificateOf(srv *httptest.Server) []byte {
 // redirectBlobs answers requests for blobs with the address of another host.
 func redirectBlobs(target string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, req *http.Request) bool {
-		if requestKind(req) != RequestBlob {
+		if transport.KindOf(req) != transport.RequestBlob {
 			return false
 		}
 		http.Redirect(w, req, target+"/storage", http.StatusTemporaryRedirect)
@@ -165,7 +166,7 @@ func TestAccessProxy(t *testing.T) {
 			}
 			if err != nil {
 				noSecrets(t, err)
-				if !strings.Contains(err.Error(), tc.wantText) || !strings.Contains(err.Error(), hintProxy) {
+				if !strings.Contains(err.Error(), tc.wantText) || !strings.Contains(err.Error(), "; check the proxy's address and credentials, and that it allows connections to the registry") {
 					t.Errorf("error = %v, want %q", err, tc.wantText)
 				}
 			}
@@ -192,7 +193,7 @@ func TestProxyFailures(t *testing.T) {
 			src.Access.Proxy = &credentials.Proxy{Address: tc.address, Username: testUser, Password: testPassword}
 			_, err := newClient(t).Resolve(t.Context(), src)
 			if !errors.Is(err, ocierr.ErrUnreachable) || !strings.Contains(err.Error(), tc.want) ||
-				!strings.Contains(err.Error(), hintProxy) {
+				!strings.Contains(err.Error(), "; check the proxy's address and credentials, and that it allows connections to the registry") {
 				t.Fatalf("error = %v, want ErrUnreachable with %q", err, tc.want)
 			}
 			noSecrets(t, err)
@@ -282,7 +283,7 @@ func TestSOCKSProxy(t *testing.T) {
 				}
 				return
 			}
-			if !errors.Is(err, ocierr.ErrUnreachable) || !strings.Contains(err.Error(), hintProxy) {
+			if !errors.Is(err, ocierr.ErrUnreachable) || !strings.Contains(err.Error(), "; check the proxy's address and credentials, and that it allows connections to the registry") {
 				t.Fatalf("error = %v, want ErrUnreachable of the proxy", err)
 			}
 			noSecrets(t, err)

@@ -20,6 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 // pullByRedirect reads a layer of a registry that redirects its blobs.
@@ -27,7 +28,7 @@ func pullByRedirect(t *testing.T, r *fakeRegistry, target string, change ...func
 	t.Helper()
 	dgst := r.push("1.0.0", "1.0.0", []byte("layer"))
 	r.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
-		if requestKind(req) != RequestBlob || req.Header.Get("Authorization") == "" {
+		if transport.KindOf(req) != transport.RequestBlob || req.Header.Get("Authorization") == "" {
 			return false
 		}
 		http.Redirect(w, req, target, http.StatusTemporaryRedirect)
@@ -117,7 +118,7 @@ func TestRedirectsAreBounded(t *testing.T) {
 			noSecrets(t, err)
 		})
 	}
-	if n := hops.Load(); n > maxRedirects {
+	if n := hops.Load(); n > 5 {
 		t.Errorf("%d redirects were followed", n)
 	}
 }
@@ -170,80 +171,13 @@ func TestLocalAddressesAreRefused(t *testing.T) {
 				tc.change(&access)
 			}
 			_, err := c.Fetch(t.Context(), scheme+tc.host+"/"+testRepo, dgst, access)
-			if refused := err != nil && strings.Contains(err.Error(), errLocal.Error()); refused != tc.refused {
+			if refused := err != nil && strings.Contains(err.Error(), dialguard.ErrRefused.Error()); refused != tc.refused {
 				t.Errorf("refused %t: %v", refused, err)
 			}
 			if tc.refused && !errors.Is(err, ocierr.ErrInvalidAccess) {
 				t.Errorf("got %v", err)
 			}
 		})
-	}
-}
-
-// TestRedirectsToLocalAddressesAreRefused: a registry that the administrator did not name leads nowhere else.
-func TestRedirectsToLocalAddressesAreRefused(t *testing.T) {
-	t.Parallel()
-	storage := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter,
-		*http.Request) {
-		t.Error("the storage was asked")
-	}))
-	t.Cleanup(storage.Close)
-	made, err := newTransports(Access{CA: certificateOf(storage)}, nil,
-		func(*http.Request) (*url.URL, error) { return nil, nil }, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport := &hostTransport{registry: "r.example", transports: made}
-	for _, target := range []string{storage.URL, strings.Replace(storage.URL, "127.0.0.1", "localhost", 1)} {
-		req := httptest.NewRequest(http.MethodGet, target, nil)
-		req.RequestURI, req.Response = "", &http.Response{}
-		resp, err := transport.RoundTrip(req)
-		if err == nil {
-			_ = resp.Body.Close()
-		}
-		if !errors.Is(err, errLocal) {
-			t.Errorf("%s: %v", target, err)
-		}
-	}
-}
-
-// The owner of a name can resolve the name to another address at each lookup.
-func TestOnlyRegistryHostUsesDirectTransport(t *testing.T) {
-	t.Parallel()
-	name := func(kind string, found *string) *http.Transport {
-		return &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { *found = kind; return nil, errStalled }}
-	}
-	for _, tc := range []struct {
-		registry, target string
-		redirected       bool
-		want             string
-	}{
-		{registry: "r.example:5000", target: "https://r.example:5000/v2/", want: "direct"},
-		{registry: "r.example", target: "https://R.example:443/v2/", want: "direct"},
-		{registry: "r.example:80", target: "http://r.example/v2/", want: "direct"},
-		{registry: "r.example:5000", target: "https://r.example:5000/v2/", redirected: true, want: "redirected"},
-		{registry: "r.example:5000", target: "https://r.example/v2/", want: "external"},
-		{registry: "r.example", target: "https://r.example:5001/token", want: "external"},
-		{registry: "r.example", target: "https://s.example/", redirected: true, want: "external"},
-		{registry: "r.example", target: "https://token.example/", want: "direct"},
-		{registry: "r.example", target: "https://token.example/", redirected: true, want: "redirected"},
-	} {
-		var got string
-		transport := &hostTransport{registry: tc.registry, trusted: []string{"token.example"},
-			transports: &transports{direct: name("direct", &got), redirected: name("redirected", &got),
-				external: name("external", &got)}}
-		req := httptest.NewRequest(http.MethodGet, tc.target, nil)
-		req.RequestURI = ""
-		if tc.redirected {
-			req.Response = &http.Response{}
-		}
-		resp, err := transport.RoundTrip(req)
-		if err == nil {
-			_ = resp.Body.Close()
-		}
-		if got != tc.want {
-			t.Errorf("%+v: by %s", tc, got)
-		}
 	}
 }
 

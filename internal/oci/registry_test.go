@@ -19,6 +19,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 const (
@@ -135,7 +137,7 @@ func (r *fakeRegistry) wantRequests(want map[string]int) {
 }
 
 func (r *fakeRegistry) serve(w http.ResponseWriter, req *http.Request) {
-	kind := requestKind(req)
+	kind := transport.KindOf(req)
 	r.mu.Lock()
 	r.counts[req.Method+" "+kind]++
 	intercept := r.intercept

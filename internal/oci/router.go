@@ -21,6 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
@@ -131,13 +132,6 @@ func listOf(path string) string {
 	return ""
 }
 
-type alternativeKey struct{}
-
-// hasAlternative reports whether another host is tried if this host fails.
-func hasAlternative(ctx context.Context) bool {
-	return ctx.Value(alternativeKey{}) != nil
-}
-
 // attempt sends the request to one host. Until the answer begins, the host has only its share of
 // the remaining time, so that the remaining hosts can still be tried. The body of a good answer may
 // take all the remaining time. empty reports whether the answer is an empty list; it is always
@@ -148,8 +142,8 @@ func (r *router) attempt(req *http.Request, h *hop, remaining int) (resp *http.R
 		resp, err = h.do(r.rewrite(req, h))
 		return resp, false, err
 	}
-	ctx, cancel := context.WithCancelCause(context.WithValue(req.Context(), alternativeKey{}, true))
-	share := time.AfterFunc(time.Until(deadline)/time.Duration(remaining), func() { cancel(errStalled) })
+	ctx, cancel := context.WithCancelCause(transport.WithAlternative(req.Context()))
+	share := time.AfterFunc(time.Until(deadline)/time.Duration(remaining), func() { cancel(transport.ErrStalled) })
 	resp, err = h.do(r.rewrite(req.WithContext(ctx), h))
 	empty = err == nil && isEmptyList(resp)
 	if err == nil && (resp.StatusCode >= http.StatusBadRequest || empty) {
@@ -161,13 +155,13 @@ func (r *router) attempt(req *http.Request, h *hop, remaining int) (resp *http.R
 	inTime := share.Stop()
 	switch {
 	case err == nil && inTime:
-		resp.Body = &closingBody{ReadCloser: resp.Body, closed: func() { cancel(nil) }}
+		resp.Body = transport.OnClose(resp.Body, func() { cancel(nil) })
 		return resp, false, nil
 	case err == nil:
 		_ = resp.Body.Close() // its context has ended
-		err = errStalled
+		err = transport.ErrStalled
 	case !inTime && errors.Is(err, context.Canceled):
-		err = errStalled
+		err = transport.ErrStalled
 	}
 	cancel(nil)
 	return nil, false, err
@@ -221,7 +215,7 @@ type hop struct {
 	clients *clients
 	source  *credentials.Source
 	// transports are the connections to use; transportKey identifies them.
-	transports   *transports
+	transports   *transport.Connections
 	transportKey string
 	// way identifies the way to the host, see limits.
 	way string

@@ -19,6 +19,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 // logicalHost is a registry that is reached by its mirrors only.
@@ -77,7 +78,7 @@ func TestMirrorServesEverything(t *testing.T) {
 	var mu sync.Mutex
 	var asked []string
 	c := newClient(t, set, func(o *Options) {
-		o.Observer.Request = func(e RequestEvent) { mu.Lock(); asked = append(asked, e.Registry); mu.Unlock() }
+		o.Observer.Request = func(e transport.RequestEvent) { mu.Lock(); asked = append(asked, e.Registry); mu.Unlock() }
 	})
 	if err := pullAllOf(t, c, r.source(Reference{Semver: "*"})); err != nil {
 		t.Fatal(err)
@@ -350,7 +351,7 @@ func TestMirrorOfACloudRegistry(t *testing.T) {
 	r, mirror, _ := mirrorPair(t)
 	r.basic, mirror.basic = true, true
 	mirror.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
-		if requestKind(req) != RequestBlob {
+		if transport.KindOf(req) != transport.RequestBlob {
 			return false
 		}
 		w.WriteHeader(http.StatusNotFound)
@@ -466,7 +467,7 @@ func TestMirrorBodyMayTakeWholeTimeout(t *testing.T) {
 	dgst := mirror.push("1.0.0", "1.0.0", layer)
 	const limit = 2 * time.Second
 	mirror.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
-		if requestKind(req) != RequestBlob {
+		if transport.KindOf(req) != transport.RequestBlob {
 			return false
 		}
 		// Longer than the mirror's half of the time, in small steps.

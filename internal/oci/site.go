@@ -18,7 +18,6 @@ import (
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
-	"oras.land/oras-go/v2/registry/remote/retry"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
@@ -26,6 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/store"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 const opFile = "get"
@@ -122,21 +122,16 @@ func (c *clients) siteHop(target *url.URL, base string, access Access) (*hop, er
 		way: fingerprint(access.Proxy.ID()...)}, nil
 }
 
-// siteClient builds the client of a site from these layers, outermost first: redirects, retries,
-// limits, observer, credential, connections.
+// siteClient returns the client of a site. It adds the credential to each request.
 func (c *clients) siteClient(s *Site) *http.Client {
-	h, policy := s.hop, retryPolicy{base: c.opts.retryBase}
-	watched := &watchedTransport{
-		base: &siteTransport{site: s, base: &hostTransport{transports: h.transports, registry: s.base.Host}},
-		// The answers are files and are not read into memory as a whole.
-		timeout: c.opts.Timeout, observer: c.opts.Observer, registry: h.Ref.Registry, kindOf: siteRequestKind,
-	}
-	limited := &limitedTransport{base: watched, limits: c.limits, way: h.way,
-		user: fingerprint(credentials.ID(h.source.Static)...)}
-	return &http.Client{
-		Transport:     &retry.Transport{Base: limited, Policy: func() retry.Policy { return policy }},
-		CheckRedirect: checkRedirect,
-	}
+	h := s.hop
+	// The answers are files and are not read into memory as a whole: no budget.
+	client := c.pool.Client(transport.Target{
+		Connections: h.transports, Host: s.base.Host, Name: h.Ref.Registry, Way: h.way,
+		User: fingerprint(credentials.ID(h.source.Static)...), KindOf: siteRequestKind,
+	})
+	client.Transport = &siteTransport{site: s, base: client.Transport}
+	return client
 }
 
 // siteTransport adds the credential to requests to the site's own host.
@@ -151,7 +146,7 @@ func (t *siteTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	sent.Header.Set("User-Agent", t.site.client.opts.UserAgent)
 	sent.Header.Del("Authorization")
 	credential := t.site.hop.source.Static
-	switch isOwn := req.URL.Scheme == t.site.base.Scheme && hostPort(req.URL) == hostPort(t.site.base); {
+	switch isOwn := req.URL.Scheme == t.site.base.Scheme && transport.HostPort(req.URL) == transport.HostPort(t.site.base); {
 	case !isOwn || credential == auth.EmptyCredential:
 	case credential.AccessToken != "":
 		sent.Header.Set("Authorization", "Bearer "+credential.AccessToken)
@@ -166,7 +161,7 @@ type siteKindKey struct{}
 // siteRequestKind returns the kind of a request to a site for RequestEvent.
 func siteRequestKind(req *http.Request) string {
 	if req.Response != nil { // set by net/http on requests that follow a redirect
-		return RequestRedirect
+		return transport.RequestRedirect
 	}
 	kind, _ := req.Context().Value(siteKindKey{}).(string)
 	return kind
@@ -181,13 +176,13 @@ func (s *Site) Key() string { return s.key }
 func Once[T any](ctx context.Context, s *Site, group *singleflight.Group, content, op, subject string,
 	fn func(context.Context) (T, error),
 ) (T, error) {
-	key := strings.Join([]string{s.key, content, tenantOf(ctx)}, "\n")
+	key := strings.Join([]string{s.key, content, transport.TenantOf(ctx)}, "\n")
 	return flight.Do(ctx, group, flight.Call{Key: key, Limit: s.client.opts.PullTimeout, Op: op, Subject: subject}, fn)
 }
 
 // Owner returns who memory for the answers of the site is charged to, see bytebudget.
 func (s *Site) Owner(ctx context.Context) bytebudget.Owner {
-	return bytebudget.Owner{Tenant: tenantOf(ctx), Host: s.base.Host}
+	return bytebudget.Owner{Tenant: transport.TenantOf(ctx), Host: s.base.Host}
 }
 
 // SubjectOf returns a URL for messages, without what may be secret: the user, and the query, which may have a token.
@@ -197,7 +192,7 @@ func SubjectOf(target *url.URL) string {
 }
 
 // Get requests a file at an absolute URL, of the site or of another host, with additional headers.
-// kind is RequestIndex or RequestBlob. The status of the answer is 200 or 304; any other status is an
+// kind is RequestIndex or transport.RequestBlob. The status of the answer is 200 or 304; any other status is an
 // error. Errors, also those of reading the body, are *Error values. The caller must close the body.
 func (s *Site) Get(ctx context.Context, kind string, target *url.URL, header http.Header) (*http.Response, error) {
 	subject := SubjectOf(target)
@@ -286,7 +281,7 @@ func (s *Site) pullOnce(ctx context.Context, target *url.URL, want digest.Digest
 	lease *bytebudget.Lease,
 ) (Layer, error) {
 	limit := min(s.client.opts.MaxBlobBytes, s.client.opts.MaxBytes)
-	resp, err := s.Get(ctx, RequestBlob, target, nil)
+	resp, err := s.Get(ctx, transport.RequestBlob, target, nil)
 	if err != nil {
 		return Layer{}, err
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 func TestTagChoice(t *testing.T) {
@@ -271,7 +272,7 @@ func TestSlowPagesOfTags(t *testing.T) {
 	}
 	var pages, hangAt atomic.Int32
 	r.setIntercept(func(_ http.ResponseWriter, req *http.Request) bool {
-		if requestKind(req) != RequestTags {
+		if transport.KindOf(req) != transport.RequestTags {
 			return false
 		}
 		if pages.Add(1) == hangAt.Load() {

@@ -176,7 +176,7 @@ func TestTokenServiceRedirects(t *testing.T) {
 		{name: "plain HTTP realm", realm: func(s *tokenService) string { return "http://" + s.host + "/t" }, wantErr: true},
 		{name: "realm with user", realm: func(s *tokenService) string { return "https://u@" + s.host + "/t" }, wantErr: true},
 		{name: "forged disguise", wantErr: true, realm: func(*tokenService) string {
-			return tokenPath + base64.RawURLEncoding.EncodeToString([]byte(stranger.URL+"/t"))
+			return "/.token-service/" + base64.RawURLEncoding.EncodeToString([]byte(stranger.URL+"/t"))
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

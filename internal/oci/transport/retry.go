@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package transport
 
 import (
 	"math/rand/v2"
@@ -50,7 +50,7 @@ func (p retryPolicy) Retry(attempt int, resp *http.Response, err error) (time.Du
 	default:
 		return -1, nil
 	}
-	wait = max(wait, retryAfter(resp, time.Now()))
+	wait = max(wait, RetryAfter(resp, time.Now()))
 	if wait > maxRetryWait {
 		return -1, nil
 	}
@@ -68,8 +68,8 @@ func (p retryPolicy) backoff(attempt int) time.Duration {
 	return time.Duration(float64(wait) * (0.8 + 0.4*rand.Float64()))
 }
 
-// retryAfter returns the Retry-After of a 429 or 503, given in seconds or as a date.
-func retryAfter(resp *http.Response, now time.Time) time.Duration {
+// RetryAfter returns the Retry-After of a 429 or 503, given in seconds or as a date.
+func RetryAfter(resp *http.Response, now time.Time) time.Duration {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return 0
 	}

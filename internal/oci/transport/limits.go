@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package transport
 
 import (
 	"context"
@@ -23,8 +23,6 @@ import (
 )
 
 const (
-	defaultRequestsPerSecond = 50
-	defaultMaxRequests       = 8
 	// maxHosts bounds the number of hosts in memory; redirects can name any host.
 	maxHosts = 1024
 	// maxGates bounds the number of credentials per host with a Retry-After.
@@ -40,11 +38,11 @@ type limits struct {
 	timeout   time.Duration
 
 	mu    sync.Mutex
-	hosts *lru.LRU[string, *hostLimits]
+	hosts *lru.LRU[hostKey, *hostLimits]
 }
 
 func newLimits(opts Options) (*limits, error) {
-	hosts, err := lru.NewLRU[string, *hostLimits](maxHosts, nil)
+	hosts, err := lru.NewLRU[hostKey, *hostLimits](maxHosts, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +51,7 @@ func newLimits(opts Options) (*limits, error) {
 
 // of returns the limits for the host of a URL.
 func (l *limits) of(target *url.URL, way string) *hostLimits {
-	key := fingerprint(target.Scheme, target.Host, way)
+	key := hostKey{target.Scheme, target.Host, way}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	host, ok := l.hosts.Get(key)
@@ -63,6 +61,9 @@ func (l *limits) of(target *url.URL, way string) *hostLimits {
 	}
 	return host
 }
+
+// hostKey identifies the limits of a host.
+type hostKey struct{ protocol, host, way string }
 
 // hostLimits are the limits of one host.
 type hostLimits struct {
@@ -185,7 +186,7 @@ type limitedTransport struct {
 // context ends.
 func (t *limitedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	host, tenant := t.limits.of(req.URL, t.way), tenantOf(ctx)
+	host, tenant := t.limits.of(req.URL, t.way), TenantOf(ctx)
 	probe, err := host.admit(ctx, t.user, tenant)
 	if err != nil {
 		return nil, err
@@ -198,14 +199,19 @@ func (t *limitedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		host.slots.release(tenant)
 		return nil, err
 	}
-	host.applyRetryAfter(now, t.user, resp.StatusCode, retryAfter(resp, now))
+	host.applyRetryAfter(now, t.user, resp.StatusCode, RetryAfter(resp, now))
 	release := sync.OnceFunc(func() { host.slots.release(tenant) })
 	stop := context.AfterFunc(ctx, release)
-	resp.Body = &closingBody{ReadCloser: resp.Body, closed: func() {
+	resp.Body = OnClose(resp.Body, func() {
 		stop()
 		release()
-	}}
+	})
 	return resp, nil
+}
+
+// OnClose returns a body that calls a function when it is closed.
+func OnClose(body io.ReadCloser, closed func()) io.ReadCloser {
+	return &closingBody{ReadCloser: body, closed: closed}
 }
 
 // closingBody calls a function when it is closed.
@@ -243,6 +249,19 @@ func outcomeOf(ctx context.Context, err error, hadTime bool) outcome {
 		return outcomeAnswer
 	}
 	return outcomeNone
+}
+
+type alternativeKey struct{}
+
+// WithAlternative returns a context for requests that are sent to another host if they fail. They are neither
+// delayed nor retried.
+func WithAlternative(ctx context.Context) context.Context {
+	return context.WithValue(ctx, alternativeKey{}, true)
+}
+
+// hasAlternative reports whether another host is tried if this host fails.
+func hasAlternative(ctx context.Context) bool {
+	return ctx.Value(alternativeKey{}) != nil
 }
 
 // maxWait returns how long a request may wait for a host. A request with an alternative host does

@@ -1,12 +1,11 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package transport
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -106,40 +105,6 @@ func TestTenantsShareRequestRate(t *testing.T) {
 	defer turns.mu.Unlock()
 	if turns.queue.Len() != 0 || turns.pool.Total() != 0 {
 		t.Errorf("%d requests wait and %d are under way", turns.queue.Len(), turns.pool.Total())
-	}
-}
-
-// TestTenantsDoNotShareCalls holds that the same call of two tenants is not shared: one would wait for the
-// turn of the other.
-func TestTenantsDoNotShareCalls(t *testing.T) {
-	t.Parallel()
-	r := newRegistry(t)
-	r.push("1.0.0", "1.0.0", []byte("x"))
-	entered, end := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	r.setIntercept(func(http.ResponseWriter, *http.Request) bool {
-		first := false
-		once.Do(func() { first = true })
-		if first {
-			close(entered)
-			<-end
-		}
-		return false
-	})
-	c := newClient(t)
-	failed := make(chan error, 1)
-	go func() {
-		_, err := c.Resolve(ForTenant(t.Context(), "a"), r.source(Reference{Tag: "1.0.0"}))
-		failed <- err
-	}()
-	<-entered
-	_, err := c.Resolve(ForTenant(t.Context(), "b"), r.source(Reference{Tag: "1.0.0"}))
-	if err != nil {
-		t.Error(fmt.Errorf("the other tenant: %w", err))
-	}
-	close(end)
-	if err := <-failed; err != nil {
-		t.Error(err)
 	}
 }
 

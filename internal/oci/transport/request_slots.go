@@ -1,13 +1,12 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package transport
 
 import (
 	"context"
 	"fmt"
 	"math"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,22 +18,15 @@ import (
 
 type tenantKey struct{}
 
-// ForTenant returns a context whose requests count for a tenant. All tenants have the same share of
-// the requests to a host, however many requests each makes. Requests without a tenant count for one
-// additional tenant.
+// ForTenant returns a context whose requests count for a tenant, see oci.ForTenant.
 func ForTenant(ctx context.Context, tenant string) context.Context {
 	return context.WithValue(ctx, tenantKey{}, tenant)
 }
 
-func tenantOf(ctx context.Context) string {
+// TenantOf returns the tenant of a context, or "".
+func TenantOf(ctx context.Context) string {
 	tenant, _ := ctx.Value(tenantKey{}).(string)
 	return tenant
-}
-
-// sharedKey returns the key of a call that concurrent callers of one tenant share. Tenants do not
-// share calls, because a caller would wait for the slot of another tenant.
-func sharedKey(ctx context.Context, e *endpoint, content string) string {
-	return strings.Join([]string{e.key, content, tenantOf(ctx)}, "\n")
 }
 
 // requestSlots limits the concurrency and the rate of requests to one host. Tenants share both

@@ -1,0 +1,208 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
+)
+
+const (
+	dialTimeout = 10 * time.Second
+	// idleConnTimeout keeps connections between a few short requeues, but not over an interval of
+	// reconciliation.
+	idleConnTimeout = 90 * time.Second
+	// maxIdleConns bounds the idle connections to a host.
+	maxIdleConns   = 8
+	maxHeaderBytes = 64 << 10
+	maxRedirects   = 5
+)
+
+// errDowngrade means that a registry redirected from HTTPS to a protocol without TLS.
+var errDowngrade = errors.New("redirected from https to a protocol without TLS")
+
+// errRedirects means that a registry sent too many redirects, for example in a loop.
+var errRedirects = fmt.Errorf("more than %d redirects", maxRedirects)
+
+// Connections are the connections to registries with the same certificates and proxy.
+type Connections struct {
+	// direct is for requests to the registry in the source's URL. redirected is for redirects to the
+	// registry, and external for other hosts, for example the registry's storage. redirected and
+	// external refuse addresses where clouds serve the machine's secrets. external sends no client
+	// certificate.
+	direct, redirected, external *http.Transport
+	// strict is set if all transports refuse local addresses.
+	strict bool
+}
+
+// errLinkLocal means that a registry redirected to an address where no registry has its storage.
+var errLinkLocal = errors.New("refused a redirect to a link-local address or another address of a cloud's own services")
+
+// errLocal means that a tenant chose, or a registry redirected to, a local address of the manager.
+var errLocal = dialguard.ErrRefused
+
+// Settings describe connections.
+type Settings struct {
+	// Authorities are bundles of PEM certificates that are trusted in addition to the system's.
+	Authorities [][]byte
+	// ClientCert and ClientKey are the PEM certificate chain and key for mutual TLS: both or neither.
+	ClientCert, ClientKey []byte
+	// Proxy is used for all requests. Nil means that Environment selects the proxy.
+	Proxy       *url.URL
+	Environment dialguard.ProxyFunc
+	// IsStrict refuses local addresses, see dialguard.IsLocal, whether they come from the URL, from Proxy or from
+	// a redirect.
+	IsStrict bool
+}
+
+// NewConnections returns connections with these settings. They open with the first request.
+func NewConnections(settings Settings) (*Connections, error) {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool() // an image without authorities is valid
+	}
+	if err := addAuthorities(pool, settings.Authorities...); err != nil {
+		return nil, err
+	}
+	certificates, err := clientCertificates(settings)
+	if err != nil {
+		return nil, err
+	}
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
+	guard := &dialguard.Guard{Dialer: dialer, Refuse: dialguard.IsMetadata, Err: errLinkLocal}
+	strict := settings.IsStrict
+	if strict {
+		guard.Refuse, guard.Err = dialguard.IsLocal, errLocal
+	}
+	environment := settings.Environment
+	proxy := guard.Trusted(environment)
+	if settings.Proxy != nil {
+		environment = http.ProxyURL(settings.Proxy)
+		if proxy = guard.Trusted(environment); strict {
+			proxy = environment
+		}
+	}
+	direct := &http.Transport{
+		Proxy:                  environment,
+		OnProxyConnectResponse: checkConnect,
+		DialContext:            dialer.DialContext,
+		TLSClientConfig:        &tls.Config{RootCAs: pool, Certificates: certificates, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    dialTimeout,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConnsPerHost:    maxIdleConns,
+		IdleConnTimeout:        idleConnTimeout,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		// A compressed body has no length, and the length is needed to bound manifests.
+		DisableCompression: true,
+	}
+	redirected := direct.Clone()
+	redirected.Proxy, redirected.DialContext = proxy, guard.DialContext
+	if strict {
+		direct.Proxy, direct.DialContext = proxy, guard.DialContext
+	}
+	external := redirected.Clone()
+	external.TLSClientConfig.Certificates = nil
+	return &Connections{direct: direct, redirected: redirected, external: external, strict: strict}, nil
+}
+
+// CheckAuthorities returns an error if data is not empty and has no PEM certificate.
+func CheckAuthorities(data []byte) error { return addAuthorities(x509.NewCertPool(), data) }
+
+func addAuthorities(pool *x509.CertPool, bundles ...[]byte) error {
+	for _, bundle := range bundles {
+		if len(bundle) > 0 && !pool.AppendCertsFromPEM(bundle) {
+			return errors.New("the CA bundle holds no PEM certificate")
+		}
+	}
+	return nil
+}
+
+// clientCertificates returns the client certificates for registries with mutual TLS.
+func clientCertificates(settings Settings) ([]tls.Certificate, error) {
+	if len(settings.ClientCert) == 0 && len(settings.ClientKey) == 0 {
+		return nil, nil
+	}
+	if len(settings.ClientCert) == 0 || len(settings.ClientKey) == 0 {
+		return nil, errors.New("a client certificate and its key must be given together")
+	}
+	certificate, err := tls.X509KeyPair(settings.ClientCert, settings.ClientKey)
+	if err != nil {
+		return nil, fmt.Errorf("the client certificate and its key cannot be used: %w", err)
+	}
+	return []tls.Certificate{certificate}, nil
+}
+
+// Close closes idle connections.
+func (t *Connections) Close() {
+	t.direct.CloseIdleConnections()
+	t.redirected.CloseIdleConnections()
+	t.external.CloseIdleConnections()
+}
+
+// hostTransport uses the direct transport for the registry and the trusted hosts, and the
+// redirected or external transport for redirects and other hosts. Another port of the registry's
+// host is another host.
+type hostTransport struct {
+	*Connections
+	registry string   // host[:port]
+	trusted  []string // host or host:port
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *hostTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if t.strict && dialguard.IsLocalName(req.URL.Hostname()) {
+		return nil, errLocal // a proxy would resolve and reach the name
+	}
+	known := HostPort(req.URL) == HostPort(&url.URL{Scheme: req.URL.Scheme, Host: t.registry}) ||
+		isOneOf(req.URL, t.trusted)
+	switch {
+	case !known:
+		return t.external.RoundTrip(req)
+	case req.Response != nil: // set by net/http on requests that follow a redirect
+		return t.redirected.RoundTrip(req)
+	}
+	return t.direct.RoundTrip(req)
+}
+
+// HostPort returns the host of a URL in lower case with its port.
+func HostPort(target *url.URL) string {
+	port := target.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[target.Scheme]
+	}
+	return net.JoinHostPort(strings.ToLower(target.Hostname()), port)
+}
+
+// isOneOf reports whether the host of a URL is in a list of host or host:port.
+func isOneOf(target *url.URL, hosts []string) bool {
+	return slices.ContainsFunc(hosts, func(host string) bool {
+		return strings.EqualFold(target.Host, host) || strings.EqualFold(target.Hostname(), host)
+	})
+}
+
+// checkRedirect bounds the number of redirects, and refuses redirects out of TLS. Names that
+// resolve to forbidden addresses are refused when they are dialed.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	if len(via) >= maxRedirects {
+		return errRedirects
+	}
+	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
+		return errDowngrade
+	}
+	if address, err := netip.ParseAddr(req.URL.Hostname()); err == nil && dialguard.IsMetadata(address) {
+		return errLinkLocal
+	}
+	return nil
+}
