@@ -10,6 +10,7 @@ import (
 	"net/url"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/endpoint"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
@@ -86,7 +87,7 @@ func (l *lookup) text(ctx context.Context, target *url.URL) ([]byte, error) {
 		return nil, err
 	}
 	if len(text) > maxProvenance {
-		return nil, &ocierr.Error{Op: opFetch, Subject: oci.SubjectOf(target), Kind: ocierr.ErrTooLarge,
+		return nil, &ocierr.Error{Op: opFetch, Subject: endpoint.SubjectOf(target), Kind: ocierr.ErrTooLarge,
 			Detail: "the provenance file has more than 1 MiB"}
 	}
 	return text, nil

@@ -13,6 +13,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/endpoint"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
@@ -53,7 +54,7 @@ func (c *Client) Referrers(ctx context.Context, url, dgst string, access Access,
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
-	requests, x := withExchange(ctx, e.ref.Registry)
+	requests, x := e.Begin(ctx)
 	collect := func(page []ocispec.Descriptor) error {
 		for _, desc := range page {
 			if len(list) == limit {
@@ -67,7 +68,7 @@ func (c *Client) Referrers(ctx context.Context, url, dgst string, access Access,
 	}
 	err = listReferrers(requests, e, digest.Digest(dgst), collect)
 	if err != nil && !errors.Is(err, errEnough) {
-		return nil, false, classify(opReferrers, url+"@"+dgst, err, x)
+		return nil, false, x.Error(opReferrers, url+"@"+dgst, err)
 	}
 	return list, more, nil
 }
@@ -75,11 +76,11 @@ func (c *Client) Referrers(ctx context.Context, url, dgst string, access Access,
 // listReferrers reads the list from the API, or from the tag if the registry does not have the API.
 // The specification demands a 404 for a missing API, but some registries send other errors. After
 // the API has sent a part of the list, listReferrers does not read the tag, which would repeat it.
-func listReferrers(ctx context.Context, e *endpoint, subject digest.Digest,
+func listReferrers(ctx context.Context, e *endpoint.Endpoint, subject digest.Digest,
 	collect func([]ocispec.Descriptor) error,
 ) error {
-	repository := e.repository()
-	repository.Client = manifestClient{Client: repository.Client, subject: e.url + "@" + subject.String()}
+	repository := e.Repository()
+	repository.Client = manifestClient{Client: repository.Client, subject: e.URL + "@" + subject.String()}
 	repository.ReferrerListMaxPages = maxReferrerPages
 	// Without this call the library would switch to the tag at any page.
 	if err := repository.SetReferrersCapability(true); err != nil {
@@ -93,8 +94,8 @@ func listReferrers(ctx context.Context, e *endpoint, subject digest.Digest,
 	if begun || !lacksReferrersAPI(err) {
 		return err
 	}
-	repository = e.repository()
-	repository.Client = manifestClient{Client: repository.Client, subject: e.url + "@" + subject.String()}
+	repository = e.Repository()
+	repository.Client = manifestClient{Client: repository.Client, subject: e.URL + "@" + subject.String()}
 	if err := repository.SetReferrersCapability(false); err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func lacksReferrersAPI(err error) bool {
 // FetchTag returns the manifest that a tag currently refers to, within Options.Timeout. It does not
 // replace a "+" in the tag.
 func (c *Client) FetchTag(ctx context.Context, url, tag string, access Access) (*Content, error) {
-	e, err := c.clients.endpoint(url, access)
+	e, err := c.endpoints.Endpoint(url, access)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +144,7 @@ func (c *Client) RawManifest(ctx context.Context, url, dgst string,
 	if err != nil {
 		return "", nil, err
 	}
-	if data, err = c.store.Read(digest.Digest(dgst), maxMetadata); err != nil {
+	if data, err = c.store.Read(digest.Digest(dgst), endpoint.MaxMetadata); err != nil {
 		return "", nil, &ocierr.Error{Op: opManifest, Subject: url + "@" + dgst, Kind: ocierr.ErrStore,
 			Detail: "stored content cannot be read back"}
 	}
@@ -161,10 +162,10 @@ func (c *Content) ReadSmallLayer(ctx context.Context, layer Layer, limit int64) 
 }
 
 // attachedTo returns the endpoint of the repository whose artifacts refer to a digest.
-func (c *Client) attachedTo(url, dgst string, access Access) (*endpoint, error) {
+func (c *Client) attachedTo(url, dgst string, access Access) (*endpoint.Endpoint, error) {
 	src := Source{URL: url, Ref: Reference{Digest: dgst}}
 	if err := src.Validate(); err != nil {
 		return nil, err
 	}
-	return c.clients.endpoint(url, access)
+	return c.endpoints.Endpoint(url, access)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/endpoint"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
@@ -188,7 +189,7 @@ func TestReferrersFail(t *testing.T) {
 		{name: "trouble", kind: ocierr.ErrUnreachable,
 			answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }},
 		{name: "too large", kind: ocierr.ErrTooLarge, answer: func(w http.ResponseWriter, _ *http.Request) {
-			index(w, `{"manifests":[],"x":"`+strings.Repeat("planted-", maxMetadata/8)+`"}`)
+			index(w, `{"manifests":[],"x":"`+strings.Repeat("planted-", endpoint.MaxMetadata/8)+`"}`)
 		}},
 		{name: "not JSON", kind: ocierr.ErrUnexpected,
 			answer: func(w http.ResponseWriter, _ *http.Request) { index(w, "planted-text") }},

@@ -16,6 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/endpoint"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/store"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
@@ -137,15 +138,15 @@ func ForTenant(ctx context.Context, tenant string) context.Context {
 
 // sharedKey returns the key of a call that concurrent callers of one tenant share. Tenants do not
 // share calls, because a caller would wait for the slot of another tenant.
-func sharedKey(ctx context.Context, e *endpoint, content string) string {
-	return strings.Join([]string{e.key, content, transport.TenantOf(ctx)}, "\n")
+func sharedKey(ctx context.Context, e *endpoint.Endpoint, content string) string {
+	return strings.Join([]string{e.Key, content, transport.TenantOf(ctx)}, "\n")
 }
 
 // Client resolves references and fetches content. It is safe for concurrent use.
 type Client struct {
-	opts    Options
-	store   *store.Store
-	clients *clients
+	opts      Options
+	store     *store.Store
+	endpoints *endpoint.Endpoints
 	// pulls bounds the bytes of all pulls that run at the same time.
 	pulls *bytebudget.Budget
 
@@ -167,14 +168,22 @@ func New(opts Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the content store: %w", err)
 	}
-	clients, err := newClients(opts)
+	endpoints, err := endpoint.New(endpoint.Options{
+		Requests: transport.Options{
+			Timeout: opts.Timeout, RetryBase: opts.retryBase, RequestsPerSecond: opts.RequestsPerSecond,
+			MaxRequests: opts.MaxRequests, Observe: opts.Observer.request,
+		},
+		UserAgent: opts.UserAgent, CredentialsFile: opts.CredentialsFile, CAFile: opts.CAFile,
+		RegistriesFile: opts.RegistriesFile, Report: opts.Observer.file, TokenHosts: opts.TokenHosts,
+		CloudLogin: opts.CloudLogin, RefuseLocal: opts.RefuseLocal, EnvironmentProxy: opts.environmentProxy, Bytes: opts.Bytes,
+	})
 	if err != nil {
 		return nil, err
 	}
-	return &Client{opts: opts, store: content, clients: clients, pulls: bytebudget.New(opts.MaxBytes / pullShare)}, nil
+	return &Client{opts: opts, store: content, endpoints: endpoints, pulls: bytebudget.New(opts.MaxBytes / pullShare)}, nil
 }
 
 // Close closes idle connections. The store does not need to be closed.
 func (c *Client) Close() {
-	c.clients.close()
+	c.endpoints.Close()
 }

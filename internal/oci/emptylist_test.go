@@ -11,12 +11,13 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 // emptyLists has a registry answer all lists with an empty one.
 func (r *fakeRegistry) emptyLists() {
 	r.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
-		if listOf(req.URL.Path) == "" {
+		if kind := transport.KindOf(req); kind != transport.RequestTags && kind != transport.RequestReferrers {
 			return false
 		}
 		w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)

@@ -13,6 +13,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/endpoint"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/flight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/store"
@@ -73,7 +74,7 @@ func (c *Client) Fetch(ctx context.Context, url, dgst string, access Access) (*C
 	if m, err := c.storedManifest(url+"@"+dgst, want); err == nil {
 		return m.content(c, url, access), nil
 	}
-	e, err := c.clients.endpoint(url, access)
+	e, err := c.endpoints.Endpoint(url, access)
 	if err != nil {
 		return nil, err
 	}
@@ -121,15 +122,15 @@ func (c *Content) PullLayer(ctx context.Context, layer Layer) error {
 }
 
 // blob returns a blob of at most limit bytes from the store, or pulls it.
-func (c *Client) blob(ctx context.Context, e *endpoint, desc ocispec.Descriptor, limit int64) ([]byte, error) {
+func (c *Client) blob(ctx context.Context, e *endpoint.Endpoint, desc ocispec.Descriptor, limit int64) ([]byte, error) {
 	if desc.Size > limit {
-		return nil, tooLargeBlob(e.url, desc, limit)
+		return nil, tooLargeBlob(e.URL, desc, limit)
 	}
 	data, err := c.storedBlob(desc, limit)
 	if !errors.Is(err, ocierr.ErrNotStored) {
 		return data, err
 	}
-	return c.pulledBlob(ctx, e.url, desc, limit, func(ctx context.Context, desc ocispec.Descriptor) error {
+	return c.pulledBlob(ctx, e.URL, desc, limit, func(ctx context.Context, desc ocispec.Descriptor) error {
 		return c.pull(ctx, e, desc)
 	})
 }
@@ -162,8 +163,8 @@ func (c *Client) pulledBlob(ctx context.Context, url string, desc ocispec.Descri
 // pull pulls a blob into the store, once for all concurrent callers with the same endpoint and
 // tenant. It checks the store again, because an earlier pull may have ended after the caller's
 // check.
-func (c *Client) pull(ctx context.Context, e *endpoint, desc ocispec.Descriptor) error {
-	subject := e.url + "@" + desc.Digest.String()
+func (c *Client) pull(ctx context.Context, e *endpoint.Endpoint, desc ocispec.Descriptor) error {
+	subject := e.URL + "@" + desc.Digest.String()
 	call := flight.Call{Key: sharedKey(ctx, e, desc.Digest.String()), Limit: c.opts.PullTimeout, Op: opBlob,
 		Subject: subject}
 	_, err := flight.Do(ctx, &c.blobs, call, func(ctx context.Context) (struct{}, error) {
@@ -177,32 +178,32 @@ func (c *Client) pull(ctx context.Context, e *endpoint, desc ocispec.Descriptor)
 
 // pullBlob pulls a blob into the store. It repeats the request if the body breaks off, if the store
 // asks for a second attempt, or if another host may have the right content.
-func (c *Client) pullBlob(ctx context.Context, e *endpoint, desc ocispec.Descriptor, subject string) error {
+func (c *Client) pullBlob(ctx context.Context, e *endpoint.Endpoint, desc ocispec.Descriptor, subject string) error {
 	// Wait for room before the request, so that no connection is held meanwhile.
-	lease, err := c.pulls.Acquire(ctx, bytebudget.Owner{Tenant: transport.TenantOf(ctx), Host: e.ref.Registry},
+	lease, err := c.pulls.Acquire(ctx, bytebudget.Owner{Tenant: transport.TenantOf(ctx), Host: e.Host()},
 		max(desc.Size, minPull))
 	if err != nil {
-		return noRoom(opBlob, subject)
+		return ocierr.NoRoom(opBlob, subject)
 	}
 	defer lease.Release()
 	var failure *ocierr.Error
-	for range max(blobAttempts, len(e.hops)) {
-		requests, x := withExchange(ctx, e.ref.Registry)
-		x.size = desc.Size
+	for range max(blobAttempts, e.Hosts()) {
+		requests, x := e.Begin(ctx)
+		x.Size = desc.Size
 		err := c.pullToStore(requests, e, desc)
 		if err == nil {
 			return nil
 		}
-		failure = classify(opBlob, subject, err, x)
-		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, store.ErrTryAgain) && !e.shouldTryNextHost(failure) {
+		failure = x.Error(opBlob, subject, err)
+		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, store.ErrTryAgain) && !e.ShouldTryNextHost(failure) {
 			break
 		}
 	}
 	return failure
 }
 
-func (c *Client) pullToStore(ctx context.Context, e *endpoint, desc ocispec.Descriptor) error {
-	body, err := e.repository().Blobs().Fetch(ctx, desc)
+func (c *Client) pullToStore(ctx context.Context, e *endpoint.Endpoint, desc ocispec.Descriptor) error {
+	body, err := e.Repository().Blobs().Fetch(ctx, desc)
 	if err != nil {
 		return err
 	}
@@ -214,13 +215,29 @@ func (c *Client) pullToStore(ctx context.Context, e *endpoint, desc ocispec.Desc
 	return err
 }
 
-// noRoom returns the error for too many concurrent pulls.
-func noRoom(op, subject string) *ocierr.Error {
-	return &ocierr.Error{Op: op, Subject: subject, Kind: ocierr.ErrRateLimited, Detail: "the limit of concurrent pulls is reached",
-		Timeout: true}
-}
-
 func tooLargeBlob(url string, desc ocispec.Descriptor, limit int64) *ocierr.Error {
 	return &ocierr.Error{Op: opBlob, Subject: url + "@" + desc.Digest.String(), Kind: ocierr.ErrTooLarge,
 		Detail: fmt.Sprintf("%d bytes; the limit is %d", desc.Size, limit)}
+}
+
+// Stored returns the manifest with a digest if it is in the store. It makes no request. Read the
+// layers with ReadStored.
+func (c *Client) Stored(url, dgst string) (*Content, bool) {
+	want := digest.Digest(dgst)
+	if want.Validate() != nil {
+		return nil, false
+	}
+	m, err := c.storedManifest(url+"@"+dgst, want)
+	if err != nil {
+		return nil, false
+	}
+	return m.content(c, url, Access{}), true
+}
+
+// ReadStored returns the bytes of a layer from the store, verified against its digest, or
+// ErrNotStored. It makes no request. The bytes may be shared with other callers: do not change
+// them.
+func (c *Content) ReadStored(_ context.Context, layer Layer) ([]byte, error) {
+	desc := ocispec.Descriptor{Digest: digest.Digest(layer.Digest), Size: layer.Size}
+	return c.client.storedBlob(desc, c.client.opts.MaxBlobBytes)
 }

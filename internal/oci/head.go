@@ -11,6 +11,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/endpoint"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/flight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
@@ -27,7 +28,7 @@ func (c *Client) Head(ctx context.Context, url, reference string, access Access)
 	} else if !tagPattern.MatchString(reference) {
 		return "", &ocierr.Error{Op: opHead, Subject: url, Kind: ocierr.ErrInvalidReference, Detail: "neither a tag nor a digest"}
 	}
-	e, err := c.clients.endpoint(url, access)
+	e, err := c.endpoints.Endpoint(url, access)
 	if err != nil {
 		return "", err
 	}
@@ -46,15 +47,15 @@ func (c *Client) Head(ctx context.Context, url, reference string, access Access)
 // result. This is so if the registry refuses HEAD or omits a required header, and for 404 and 403: only the body of a
 // GET has the error code, and some registries send these statuses because they do not support HEAD. Failures are rare,
 // so the additional request costs little.
-func headManifest(ctx context.Context, e *endpoint, op, subject, reference string) (found digest.Digest, isFinal bool,
+func headManifest(ctx context.Context, e *endpoint.Endpoint, op, subject, reference string) (found digest.Digest, isFinal bool,
 	err error,
 ) {
-	ctx, x := withExchange(ctx, e.ref.Registry)
-	desc, err := e.repository().Resolve(ctx, reference)
+	ctx, x := e.Begin(ctx)
+	desc, err := e.Repository().Resolve(ctx, reference)
 	if err == nil {
 		return desc.Digest, true, nil
 	}
-	failure := classify(op, subject, err, x)
+	failure := x.Error(op, subject, err)
 	isFinal = !errors.Is(failure, ocierr.ErrNotFound) && !errors.Is(failure, ocierr.ErrUnexpected) && !isForbidden(err)
 	return "", isFinal, failure
 }
@@ -65,13 +66,13 @@ func isForbidden(err error) bool {
 }
 
 // getDigest gets the digest of a tag or a digest by GET. Unlike pullManifest, it accepts any manifest.
-func getDigest(ctx context.Context, e *endpoint, subject, reference string) (digest.Digest, error) {
-	ctx, x := withExchange(ctx, e.ref.Registry)
-	repository := e.repository()
+func getDigest(ctx context.Context, e *endpoint.Endpoint, subject, reference string) (digest.Digest, error) {
+	ctx, x := e.Begin(ctx)
+	repository := e.Repository()
 	repository.Client = manifestClient{Client: repository.Client, subject: subject}
 	desc, body, err := repository.Manifests().FetchReference(ctx, reference)
 	if err != nil {
-		return "", classify(opHead, subject, err, x)
+		return "", x.Error(opHead, subject, err)
 	}
 	_ = body.Close() // the content does not matter
 	return desc.Digest, nil

@@ -18,6 +18,8 @@ import (
 )
 
 const (
+	// maxTags bounds the list of the tags of a repository.
+	maxTags = 100_000
 	// maxValues bounds the JSON values in a manifest or a page of referrers. A limit on bytes is not
 	// enough: "{}," needs forty times as much memory as text. The limit is far above a thousand layers
 	// with annotations.

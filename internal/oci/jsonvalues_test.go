@@ -13,6 +13,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/endpoint"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
@@ -36,9 +37,9 @@ func allocated(f func()) uint64 {
 func TestHostileJSONMemoryIsLimited(t *testing.T) { //nolint:paralleltest // it measures memory
 	const limit = 24 << 20 // without the bounds each takes several hundred MiB
 	config := fmt.Sprintf(`{"schemaVersion":2,"config":{"digest":%q,"size":2},`, someDigest)
-	layers, annotations := filled(config+`"layers":[`, "{}", "]}", maxMetadata),
-		filled(config+`"annotations":{`, `"":""`, "}}", maxMetadata)
-	index, tags := filled(`{"manifests":[`, "{}", "]}", maxMetadata), filled(`{"tags":[`, `""`, "]}", maxTagPageBytes)
+	layers, annotations := filled(config+`"layers":[`, "{}", "]}", endpoint.MaxMetadata),
+		filled(config+`"annotations":{`, `"":""`, "}}", endpoint.MaxMetadata)
+	index, tags := filled(`{"manifests":[`, "{}", "]}", endpoint.MaxMetadata), filled(`{"tags":[`, `""`, "]}", maxTagPageBytes)
 
 	r := newRegistry(t)
 	subject := r.push("1.0.0", "1.0.0", []byte("x"))

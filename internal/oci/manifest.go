@@ -17,6 +17,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/registry/remote"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/endpoint"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/flight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
@@ -40,7 +41,7 @@ type manifest struct {
 
 // storedManifest returns a manifest from the store, or errNotStored.
 func (c *Client) storedManifest(subject string, dgst digest.Digest) (*manifest, error) {
-	data, err := c.store.Read(dgst, maxMetadata)
+	data, err := c.store.Read(dgst, endpoint.MaxMetadata)
 	c.opts.Observer.cache(CacheManifest, err == nil)
 	if err != nil {
 		return nil, err
@@ -49,8 +50,8 @@ func (c *Client) storedManifest(subject string, dgst digest.Digest) (*manifest, 
 }
 
 // manifest returns a manifest from the store, or pulls it.
-func (c *Client) manifest(ctx context.Context, e *endpoint, dgst digest.Digest) (*manifest, error) {
-	subject := e.url + "@" + dgst.String()
+func (c *Client) manifest(ctx context.Context, e *endpoint.Endpoint, dgst digest.Digest) (*manifest, error) {
+	subject := e.URL + "@" + dgst.String()
 	m, err := c.storedManifest(subject, dgst)
 	if !errors.Is(err, ocierr.ErrNotStored) {
 		return m, err
@@ -58,7 +59,7 @@ func (c *Client) manifest(ctx context.Context, e *endpoint, dgst digest.Digest) 
 	call := flight.Call{Key: sharedKey(ctx, e, dgst.String()), Limit: c.opts.Timeout, Op: opManifest, Subject: subject}
 	return flight.Do(ctx, &c.manifests, call, func(ctx context.Context) (*manifest, error) {
 		// Another pull may have ended after the check above.
-		if data, err := c.store.Read(dgst, maxMetadata); err == nil {
+		if data, err := c.store.Read(dgst, endpoint.MaxMetadata); err == nil {
 			return parseManifest(subject, dgst, data)
 		}
 		return c.pullManifest(ctx, e, subject, dgst.String(), dgst)
@@ -68,10 +69,10 @@ func (c *Client) manifest(ctx context.Context, e *endpoint, dgst digest.Digest) 
 // pullManifest pulls a manifest by tag or digest and stores it. If want is not empty, the manifest
 // must have this digest. If a mirror sent a wrong manifest, pullManifest repeats the request
 // without the mirror.
-func (c *Client) pullManifest(ctx context.Context, e *endpoint, subject, reference string,
+func (c *Client) pullManifest(ctx context.Context, e *endpoint.Endpoint, subject, reference string,
 	want digest.Digest,
 ) (*manifest, error) {
-	requests, x := withExchange(ctx, e.ref.Registry)
+	requests, x := e.Begin(ctx)
 	var before error
 	for {
 		m, err := c.pullManifestOnce(requests, x, e, subject, reference, want)
@@ -80,26 +81,26 @@ func (c *Client) pullManifest(ctx context.Context, e *endpoint, subject, referen
 		}
 		var failure *ocierr.Error
 		isContent := want != "" && errors.Is(err, ocierr.ErrUnsupported) // the digest proves that every host has this content
-		if !errors.As(err, &failure) || isContent || !x.exclude(failure) {
+		if !errors.As(err, &failure) || isContent || !x.Exclude(failure) {
 			return m, err
 		}
 		before = err
 	}
 }
 
-func (c *Client) pullManifestOnce(ctx context.Context, x *exchange, e *endpoint, subject, reference string,
+func (c *Client) pullManifestOnce(ctx context.Context, x *endpoint.Exchange, e *endpoint.Endpoint, subject, reference string,
 	want digest.Digest,
 ) (*manifest, error) {
-	repository := e.repository()
+	repository := e.Repository()
 	repository.Client = manifestClient{Client: repository.Client, subject: subject}
 	desc, body, err := repository.Manifests().FetchReference(ctx, reference)
 	if err != nil {
-		return nil, classify(opManifest, subject, err, x)
+		return nil, x.Error(opManifest, subject, err)
 	}
 	defer func() { _ = body.Close() }() // the needed part has been read
 	data, err := io.ReadAll(body)
 	if err != nil {
-		return nil, classify(opManifest, subject, err, x)
+		return nil, x.Error(opManifest, subject, err)
 	}
 	if want == "" {
 		want = desc.Digest
@@ -114,7 +115,7 @@ func (c *Client) pullManifestOnce(ctx context.Context, x *exchange, e *endpoint,
 		return nil, err
 	}
 	if err := c.store.WriteBytes(ocispec.Descriptor{Digest: got, Size: int64(len(data))}, data); err != nil {
-		return nil, classify(opManifest, subject, err, x)
+		return nil, x.Error(opManifest, subject, err)
 	}
 	return m, nil
 }
@@ -136,7 +137,7 @@ func (c manifestClient) Do(req *http.Request) (*http.Response, error) {
 	size := resp.ContentLength
 	if size < 0 {
 		var data []byte
-		data, err = io.ReadAll(io.LimitReader(resp.Body, maxMetadata+1))
+		data, err = io.ReadAll(io.LimitReader(resp.Body, endpoint.MaxMetadata+1))
 		_ = resp.Body.Close() // the needed part has been read
 		if err != nil {
 			return nil, err
@@ -144,10 +145,10 @@ func (c manifestClient) Do(req *http.Request) (*http.Response, error) {
 		size = int64(len(data))
 		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(data)), size
 	}
-	if size > maxMetadata {
+	if size > endpoint.MaxMetadata {
 		_ = resp.Body.Close() // the body is not read
 		return nil, &ocierr.Error{Op: opManifest, Subject: c.subject, Kind: ocierr.ErrTooLarge,
-			Detail: fmt.Sprintf("over %d bytes", maxMetadata)}
+			Detail: fmt.Sprintf("over %d bytes", endpoint.MaxMetadata)}
 	}
 	resp.Body = &valuesBody{ReadCloser: resp.Body, limit: maxValues, tooMany: tooManyValues(c.subject)}
 	return resp, nil
@@ -210,7 +211,7 @@ func (m *manifest) content(c *Client, url string, access Access) *Content {
 		Annotations: maps.Clone(m.Annotations),
 		client:      c,
 		pull: func(ctx context.Context, layer ocispec.Descriptor) error {
-			e, err := c.clients.endpoint(url, access)
+			e, err := c.endpoints.Endpoint(url, access)
 			if err != nil {
 				return err
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/endpoint"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
@@ -165,7 +166,7 @@ func TestManifestFaults(t *testing.T) {
 					w.WriteHeader(http.StatusMethodNotAllowed)
 				default:
 					claimed := digest.FromBytes(manifest)
-					if len(tc.data) > maxMetadata {
+					if len(tc.data) > endpoint.MaxMetadata {
 						claimed = digest.FromBytes(tc.data)
 					}
 					send(w, tc.data, claimed, false)

@@ -21,6 +21,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/endpoint"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
@@ -100,30 +101,30 @@ func (c *Client) PullBlob(ctx context.Context, url string, access Access, dgst s
 	if size < 0 || size > c.opts.MaxBlobBytes {
 		return nil, tooLargeBlob(url, desc, c.opts.MaxBlobBytes)
 	}
-	e, err := c.clients.endpoint(url, access)
+	e, err := c.endpoints.Endpoint(url, access)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.opts.PullTimeout)
 	defer cancel()
 	var failure *ocierr.Error
-	for range max(blobAttempts, len(e.hops)) {
-		requests, x := withExchange(ctx, e.ref.Registry)
-		x.size = size
+	for range max(blobAttempts, e.Hosts()) {
+		requests, x := e.Begin(ctx)
+		x.Size = size
 		data, err := readBlob(requests, e, desc)
 		if err == nil {
 			return data, nil
 		}
-		failure = brokeOff(classify(opBlob, url+"@"+dgst, err, x), err)
-		if !errors.Is(err, io.ErrUnexpectedEOF) && !e.shouldTryNextHost(failure) {
+		failure = brokeOff(x.Error(opBlob, url+"@"+dgst, err), err)
+		if !errors.Is(err, io.ErrUnexpectedEOF) && !e.ShouldTryNextHost(failure) {
 			break
 		}
 	}
 	return nil, failure
 }
 
-func readBlob(ctx context.Context, e *endpoint, desc ocispec.Descriptor) ([]byte, error) {
-	body, err := e.repository().Blobs().Fetch(ctx, desc)
+func readBlob(ctx context.Context, e *endpoint.Endpoint, desc ocispec.Descriptor) ([]byte, error) {
+	body, err := e.Repository().Blobs().Fetch(ctx, desc)
 	if err != nil {
 		return nil, err
 	}
@@ -167,16 +168,16 @@ func isUnsupported(err error) bool {
 func (c *Client) write(ctx context.Context, op, url, subject string, access Access,
 	fn func(context.Context, *remote.Repository) error,
 ) error {
-	e, err := c.clients.endpoint(url, access)
+	e, err := c.endpoints.Endpoint(url, access)
 	if err != nil {
 		return err
 	}
-	requests, x := withExchange(ctx, e.ref.Registry)
-	err = fn(requests, e.writable())
+	requests, x := e.Begin(ctx)
+	err = fn(requests, e.Writable())
 	if err == nil {
 		return nil
 	}
-	failure := brokeOff(classify(op, subject, err, x), err)
+	failure := brokeOff(x.Error(op, subject, err), err)
 	if errors.Is(failure, ocierr.ErrUnauthorized) && failure.Hint == credentials.HintGiven {
 		failure.Hint = hintPush
 		if op == opDelete {
@@ -193,23 +194,4 @@ func brokeOff(e *ocierr.Error, err error) *ocierr.Error {
 		e.Kind, e.Detail = ocierr.ErrUnreachable, "the connection broke"
 	}
 	return e
-}
-
-// writable returns a protocol client that uses no mirror.
-func (e *endpoint) writable() *remote.Repository {
-	registryHop := e.hops[slices.IndexFunc(e.hops, func(h *hop) bool { return !h.IsMirror })]
-	return &remote.Repository{
-		Client: hopClient{registryHop}, Reference: registryHop.Ref, PlainHTTP: registryHop.Insecure,
-		MaxMetadataBytes: maxMetadata,
-	}
-}
-
-// hopClient sends the requests of one operation to one host.
-type hopClient struct{ hop *hop }
-
-// Do implements remote.Client.
-func (c hopClient) Do(req *http.Request) (*http.Response, error) {
-	x := exchangeFrom(req.Context())
-	x.setHost(c.hop.Ref.Registry)
-	return c.hop.do(req)
 }

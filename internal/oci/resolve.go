@@ -10,6 +10,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/endpoint"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/flight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
@@ -17,6 +18,8 @@ import (
 const (
 	opResolve = "resolve"
 	opTags    = "list tags of"
+
+	hintAlgorithm = "push it with a sha256 digest"
 
 	// maxConfig bounds the config blob that is read for its version, in bytes.
 	maxConfig = 1 << 20
@@ -60,7 +63,7 @@ func (c *Client) Resolve(ctx context.Context, src Source) (Artifact, error) {
 			return artifact, nil
 		}
 	}
-	e, err := c.clients.endpoint(src.URL, src.Access)
+	e, err := c.endpoints.Endpoint(src.URL, src.Access)
 	if err != nil {
 		return Artifact{}, err
 	}
@@ -91,7 +94,7 @@ func (c *Client) resolveStored(src Source, subject string) (Artifact, bool) {
 	return m.artifact(src.URL, "", version), true
 }
 
-func (c *Client) resolve(ctx context.Context, e *endpoint, ref Reference, subject string) (Artifact, error) {
+func (c *Client) resolve(ctx context.Context, e *endpoint.Endpoint, ref Reference, subject string) (Artifact, error) {
 	if ref.Digest != "" {
 		m, err := c.manifest(ctx, e, digest.Digest(ref.Digest))
 		if err != nil {
@@ -121,8 +124,8 @@ func (c *Client) resolve(ctx context.Context, e *endpoint, ref Reference, subjec
 }
 
 // manifestOfTag gets the digest of a tag by HEAD, or the manifest by GET if HEAD does not suffice, see headManifest.
-func (c *Client) manifestOfTag(ctx context.Context, e *endpoint, tag string) (*manifest, error) {
-	subject := e.url + ":" + tag
+func (c *Client) manifestOfTag(ctx context.Context, e *endpoint.Endpoint, tag string) (*manifest, error) {
+	subject := e.URL + ":" + tag
 	found, isFinal, err := headManifest(ctx, e, opResolve, subject, tag)
 	switch {
 	case err == nil:
@@ -135,22 +138,22 @@ func (c *Client) manifestOfTag(ctx context.Context, e *endpoint, tag string) (*m
 }
 
 // chooseTag lists the tags and returns the highest that the reference allows.
-func (c *Client) chooseTag(ctx context.Context, e *endpoint, ref Reference, subject string) (string, error) {
+func (c *Client) chooseTag(ctx context.Context, e *endpoint.Endpoint, ref Reference, subject string) (string, error) {
 	choice, err := newTagChoice(ref)
 	if err != nil {
 		return "", &ocierr.Error{Op: opResolve, Subject: subject, Kind: ocierr.ErrInvalidReference, Detail: err.Error()}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.opts.PullTimeout)
 	defer cancel()
-	ctx, x := withExchange(ctx, e.ref.Registry)
-	repository := e.repository()
-	repository.Client = tagsClient{Client: repository.Client, subject: e.url, timeout: c.opts.Timeout}
+	ctx, x := e.Begin(ctx)
+	repository := e.Repository()
+	repository.Client = tagsClient{Client: repository.Client, subject: e.URL, timeout: c.opts.Timeout}
 	// Some registries send all tags in one page and ignore the requested page size.
 	repository.MaxMetadataBytes = maxTagPageBytes
 	pages := tagPages{}
 	err = repository.Tags(ctx, "", func(tags []string) error {
 		if pages.repeated(tags) {
-			return &ocierr.Error{Op: opTags, Subject: e.url, Kind: ocierr.ErrUnexpected,
+			return &ocierr.Error{Op: opTags, Subject: e.URL, Kind: ocierr.ErrUnexpected,
 				Detail: "the pages of the registry's tag list form a loop",
 				Hint:   "use a tag or a digest instead of a range or a filter"}
 		}
@@ -162,12 +165,12 @@ func (c *Client) chooseTag(ctx context.Context, e *endpoint, ref Reference, subj
 			}
 		}
 		if choice.seen > maxTags {
-			return tooManyTags(e.url)
+			return tooManyTags(e.URL)
 		}
 		return nil
 	})
 	if err != nil {
-		return "", classify(opTags, e.url, err, x)
+		return "", x.Error(opTags, e.URL, err)
 	}
 	if choice.tag == "" {
 		return "", choice.none(subject)
@@ -177,7 +180,7 @@ func (c *Client) chooseTag(ctx context.Context, e *endpoint, ref Reference, subj
 
 // describe returns the artifact with its version. It reads the config blob only if neither the tag
 // nor an annotation has the version.
-func (c *Client) describe(ctx context.Context, e *endpoint, m *manifest, tag string) (Artifact, error) {
+func (c *Client) describe(ctx context.Context, e *endpoint.Endpoint, m *manifest, tag string) (Artifact, error) {
 	version := versionText(tag)
 	if version == "" {
 		version = plainVersion(m.Annotations[ocispec.AnnotationVersion])
@@ -189,7 +192,7 @@ func (c *Client) describe(ctx context.Context, e *endpoint, m *manifest, tag str
 		}
 		version = configVersion(data)
 	}
-	return m.artifact(e.url, tag, version), nil
+	return m.artifact(e.URL, tag, version), nil
 }
 
 // hasConfigVersion reports whether the config blob may contain a version. The two generic media

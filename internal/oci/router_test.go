@@ -420,15 +420,15 @@ func TestCancelDuringUnresponsiveMirror(t *testing.T) {
 	})
 	set, _ := withRegistries(t, mirrored(r.host(), mirror.host()))
 	c := newClient(t, set)
-	e, err := c.clients.endpoint(r.url(), r.access())
+	e, err := c.endpoints.Endpoint(r.url(), r.access())
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	go func() { <-arrived; cancel() }()
-	ctx, x := withExchange(ctx, r.host())
-	_, err = e.repository().Resolve(ctx, "1.0.0")
-	if failure := classify("", "", err, x); !errors.Is(failure, context.Canceled) {
+	ctx, x := e.Begin(ctx)
+	_, err = e.Repository().Resolve(ctx, "1.0.0")
+	if failure := x.Error("", "", err); !errors.Is(failure, context.Canceled) {
 		t.Errorf("error = %v, want context.Canceled", failure)
 	}
 	r.wantRequests(map[string]int{})
@@ -439,7 +439,7 @@ func TestCancelBeforeAnswer(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	c := newClient(t, trusting(t, r))
-	e, err := c.clients.endpoint(r.url(), r.access())
+	e, err := c.endpoints.Endpoint(r.url(), r.access())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -451,9 +451,9 @@ func TestCancelBeforeAnswer(t *testing.T) {
 	for range 200 {
 		ctx, end := context.WithTimeout(t.Context(), time.Minute)
 		cancel.Store(&end)
-		ctx, x := withExchange(ctx, r.host())
-		_, err := e.repository().Resolve(ctx, "1.0.0")
-		if failure := classify("", "", err, x); !errors.Is(failure, context.Canceled) {
+		ctx, x := e.Begin(ctx)
+		_, err := e.Repository().Resolve(ctx, "1.0.0")
+		if failure := x.Error("", "", err); !errors.Is(failure, context.Canceled) {
 			t.Fatalf("error = %v, want context.Canceled", failure)
 		}
 	}

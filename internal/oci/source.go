@@ -15,6 +15,7 @@ import (
 	"github.com/Masterminds/semver/v3"
 	"github.com/opencontainers/go-digest"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
 )
@@ -40,6 +41,9 @@ type Source struct {
 	// Access holds the settings for the requests to the registry.
 	Access Access
 }
+
+// Access holds the settings for the requests to a registry.
+type Access = credentials.Access
 
 // Reference selects one artifact of a repository. Set exactly one of Tag, Digest and Semver, or
 // TagFilter alone. TagFilter may be combined with Semver.

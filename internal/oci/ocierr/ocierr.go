@@ -124,3 +124,9 @@ func FromContext(op, subject string, err error) *Error {
 	}
 	return &Error{Op: op, Subject: subject, Kind: ErrUnreachable, Detail: "no response within the deadline", Timeout: true}
 }
+
+// NoRoom returns the error for too many concurrent pulls.
+func NoRoom(op, subject string) *Error {
+	return &Error{Op: op, Subject: subject, Kind: ErrRateLimited, Detail: "the limit of concurrent pulls is reached",
+		Timeout: true}
+}

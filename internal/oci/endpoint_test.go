@@ -6,8 +6,6 @@ package oci
 import (
 	"testing"
 
-	"oras.land/oras-go/v2/registry/remote/auth"
-
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 )
 
@@ -35,11 +33,11 @@ func TestEndpointKey(t *testing.T) {
 	}
 	key := func(url string, access Access) string {
 		t.Helper()
-		e, err := c.clients.endpoint(url, access)
+		e, err := c.endpoints.Endpoint(url, access)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return e.key
+		return e.Key
 	}
 	seen := map[string]string{}
 	keep := func(name, key string) {
@@ -66,20 +64,4 @@ func TestEndpointKey(t *testing.T) {
 	keep("a mirror's credential", key(url, Access{DockerConfigs: [][]byte{dockerConfigFor("m.example", "a", "b")}}))
 	writeFile(t, path, mirrored("r.example", "m.example\ninsecure = true"))
 	keep("an insecure mirror", key(url, Access{}))
-}
-
-func TestCredentialIsSentToItsHostOnly(t *testing.T) {
-	t.Parallel()
-	c := newClient(t)
-	e, err := c.clients.endpoint("oci://r.example/x", Access{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	given := auth.Credential{Username: testUser, Password: testPassword}
-	client := c.clients.client(e.hops[0], given)
-	for host, want := range map[string]auth.Credential{"r.example": given, "r.example:443": {}, "o.example": {}, "": {}} {
-		if got, err := client.Credential(t.Context(), host); got != want || err != nil {
-			t.Errorf("%q is given %q, %v", host, got.Username, err)
-		}
-	}
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package endpoint
 
 import (
 	"bytes"
@@ -24,13 +24,13 @@ import (
 // maxErrorBody is far above the size of a registry's error list, in bytes.
 const maxErrorBody = 16 << 10
 
-// exchange records details of the requests of one operation that the protocol library does not
+// Exchange records details of the requests of one operation that the protocol library does not
 // return. The context of the requests holds it.
-type exchange struct {
+type Exchange struct {
 	// registry is the host[:port] in the source's URL.
 	registry string
-	// size is the size of the requested content, in bytes; 0 if it is unknown.
-	size int64
+	// Size is the size of the requested content, in bytes; 0 if it is unknown. Set it before the requests.
+	Size int64
 
 	mu         sync.Mutex
 	notFound   string
@@ -52,21 +52,21 @@ type failedHost struct{ host, reason string }
 type exchangeKey struct{}
 
 // withExchange returns a context with a new exchange for operations on a registry.
-func withExchange(ctx context.Context, registry string) (context.Context, *exchange) {
-	x := &exchange{registry: registry}
+func withExchange(ctx context.Context, registry string) (context.Context, *Exchange) {
+	x := &Exchange{registry: registry}
 	return context.WithValue(ctx, exchangeKey{}, x), x
 }
 
-func exchangeFrom(ctx context.Context) *exchange {
-	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+func exchangeFrom(ctx context.Context) *Exchange {
+	if x, ok := ctx.Value(exchangeKey{}).(*Exchange); ok {
 		return x
 	}
-	return &exchange{}
+	return &Exchange{}
 }
 
 // setHost records the host whose answer is now the result. It resets what was recorded about the
 // answer of another host.
-func (x *exchange) setHost(host string) {
+func (x *Exchange) setHost(host string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.host != host {
@@ -75,34 +75,34 @@ func (x *exchange) setHost(host string) {
 }
 
 // recordFailure records why the next host was tried after this host.
-func (x *exchange) recordFailure(host, reason string) {
+func (x *Exchange) recordFailure(host, reason string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.failedHosts = append(x.failedHosts, failedHost{host, reason})
 }
 
 // usesCredential records the hint for a refusal of the next request's credential.
-func (x *exchange) usesCredential(hint string) {
+func (x *Exchange) usesCredential(hint string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.hint = hint
 }
 
-func (x *exchange) credentialHint() string {
+func (x *Exchange) credentialHint() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return cmp.Or(x.hint, credentials.HintNone)
 }
 
-func (x *exchange) answeredBy(h *hop) {
+func (x *Exchange) answeredBy(h *hop) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.answered = h
 }
 
-// exclude prevents further requests to the mirror that answered last, if its answer was wrong. It
+// Exclude prevents further requests to the mirror that answered last, if its answer was wrong. It
 // reports whether it excluded a mirror.
-func (x *exchange) exclude(failure *ocierr.Error) bool {
+func (x *Exchange) Exclude(failure *ocierr.Error) bool {
 	wrong := errors.Is(failure, ocierr.ErrIntegrity) || errors.Is(failure, ocierr.ErrTooLarge) ||
 		errors.Is(failure, ocierr.ErrUnexpected) || errors.Is(failure, ocierr.ErrUnsupported)
 	x.mu.Lock()
@@ -115,14 +115,14 @@ func (x *exchange) exclude(failure *ocierr.Error) bool {
 	return true
 }
 
-func (x *exchange) isExcluded(h *hop) bool {
+func (x *Exchange) isExcluded(h *hop) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return slices.Contains(x.excluded, h)
 }
 
 // route describes which hosts were tried; it is empty if only the registry was.
-func (x *exchange) route() string {
+func (x *Exchange) route() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var parts []string
@@ -139,7 +139,7 @@ func (x *exchange) route() string {
 }
 
 // record stores the Retry-After of an answer and the error code of a 404.
-func (x *exchange) record(resp *http.Response) {
+func (x *Exchange) record(resp *http.Response) {
 	wait := transport.RetryAfter(resp, time.Now())
 	var code string
 	if resp.StatusCode == http.StatusNotFound && resp.Request.Method == http.MethodGet {
@@ -153,7 +153,7 @@ func (x *exchange) record(resp *http.Response) {
 	}
 }
 
-func (x *exchange) outcome() (notFound string, retryAfter time.Duration) {
+func (x *Exchange) outcome() (notFound string, retryAfter time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.notFound, x.retryAfter

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package endpoint
 
 import (
 	"errors"
@@ -80,7 +80,7 @@ func (d *mirrorBlocklist) watch(h *hop, req *http.Request, resp *http.Response) 
 	if !h.IsMirror || req.Method != http.MethodGet || dgst == "" || resp.StatusCode != http.StatusOK {
 		return
 	}
-	size := exchangeFrom(req.Context()).size
+	size := exchangeFrom(req.Context()).Size
 	if size > 0 && resp.ContentLength >= 0 && resp.ContentLength != size || contradicts(resp, dgst) {
 		d.add(h, dgst)
 		return

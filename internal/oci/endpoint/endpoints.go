@@ -1,25 +1,23 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package endpoint
 
 import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"net/http"
 	"strconv"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
-	"oras.land/oras-go/v2/registry"
-	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
@@ -29,18 +27,40 @@ const (
 	maxTransports = 64
 	// maxClients bounds the token caches: one per registry and credential in use.
 	maxClients = 512
-	// maxMetadata bounds a manifest and a page of tags, in bytes.
-	maxMetadata = 4 << 20
+	// MaxMetadata bounds a manifest and a page of tags, in bytes.
+	MaxMetadata = 4 << 20
 	// tagPageSize is the requested number of tags per page; registries may send shorter pages.
 	tagPageSize = 1000
-	// maxTagPages and maxTags bound the tag list of a repository.
+	// maxTagPages bounds the pages of a list of tags.
 	maxTagPages = 1000
-	maxTags     = 100_000
 )
 
-// clients keeps connections, tokens and limits across calls. Its keys include credentials,
+// Options are the settings of Endpoints.
+type Options struct {
+	// Requests are the limits of requests. Answer is not used.
+	Requests transport.Options
+	// UserAgent is sent with each request.
+	UserAgent string
+	// CredentialsFile is a Docker config file, CAFile a file with PEM certificates, and RegistriesFile a registries.conf.
+	// They are read again when they change. Empty means none.
+	CredentialsFile, CAFile, RegistriesFile string
+	// Report is called once for each failure of a file, with its path.
+	Report func(path string, err error)
+	// TokenHosts are hosts, with or without port, whose token services are trusted.
+	TokenHosts []string
+	// CloudLogin provides the credentials for Access.CloudProvider. May be nil.
+	CloudLogin credentials.CloudLogin
+	// RefuseLocal refuses local addresses, except for hosts that RegistriesFile names and for a Trusted Access.
+	RefuseLocal bool
+	// EnvironmentProxy selects the proxy for an Access without one.
+	EnvironmentProxy dialguard.ProxyFunc
+	// Bytes bounds the memory for manifests, lists and tokens of all hosts together. May be nil.
+	Bytes *bytebudget.Budget
+}
+
+// Endpoints keeps connections, tokens and limits across calls. Its keys include credentials,
 // certificates and proxies, so a rotated Secret takes effect with the next call.
-type clients struct {
+type Endpoints struct {
 	opts   Options
 	pool   *transport.Pool
 	clouds *credentials.Clouds // nil without Options.CloudLogin
@@ -56,8 +76,9 @@ type clients struct {
 	clients    *lru.LRU[string, *auth.Client]
 }
 
-func newClients(opts Options) (*clients, error) {
-	c := &clients{opts: opts}
+// New returns Endpoints. An unusable file of the options is reported; calls that need the file fail.
+func New(opts Options) (*Endpoints, error) {
+	c := &Endpoints{opts: opts}
 	var err error
 	if c.transports, err = lru.NewLRU(maxTransports, func(_ string, t *transport.Connections) { t.Close() }); err != nil {
 		return nil, err
@@ -65,18 +86,15 @@ func newClients(opts Options) (*clients, error) {
 	if c.clients, err = lru.NewLRU[string, *auth.Client](maxClients, nil); err != nil {
 		return nil, err
 	}
-	if c.pool, err = transport.NewPool(transport.Options{
-		Timeout: opts.Timeout, RetryBase: opts.retryBase, RequestsPerSecond: opts.RequestsPerSecond,
-		MaxRequests: opts.MaxRequests, Observe: opts.Observer.request,
-		Answer: func(ctx context.Context, resp *http.Response) { exchangeFrom(ctx).record(resp) },
-	}); err != nil {
+	opts.Requests.Answer = func(ctx context.Context, resp *http.Response) { exchangeFrom(ctx).record(resp) }
+	if c.pool, err = transport.NewPool(opts.Requests); err != nil {
 		return nil, err
 	}
 	if c.blocklist, err = newMirrorBlocklist(); err != nil {
 		return nil, err
 	}
 	if opts.CloudLogin != nil {
-		if c.clouds, err = credentials.NewClouds(opts.CloudLogin, opts.Timeout); err != nil {
+		if c.clouds, err = credentials.NewClouds(opts.CloudLogin, opts.Requests.Timeout); err != nil {
 			return nil, err
 		}
 	}
@@ -86,9 +104,9 @@ func newClients(opts Options) (*clients, error) {
 
 // watchFiles reads the files of the options. While a file was never valid, calls that need it fail.
 // If a valid file becomes invalid, its last valid content stays in use.
-func (c *clients) watchFiles() {
+func (c *Endpoints) watchFiles() {
 	report := func(path string) func(error) {
-		return func(err error) { c.opts.Observer.file(path, err) }
+		return func(err error) { c.opts.Report(path, err) }
 	}
 	c.dockerConfig = watchFile(c.opts.CredentialsFile, credentials.ParseDockerConfig, report(c.opts.CredentialsFile))
 	c.authorities = watchFile(c.opts.CAFile, parseAuthorities, report(c.opts.CAFile))
@@ -105,70 +123,9 @@ func parseAuthorities(data []byte) (authorities, error) {
 	return authorities{pem: data, id: fingerprint(string(data))}, transport.CheckAuthorities(data)
 }
 
-// endpoint is a repository with the hosts that serve it: its mirrors and the registry.
-type endpoint struct {
-	url string
-	ref registry.Reference
-	// key identifies an endpoint by repository, credentials, certificates, proxy, protocol and mirrors. It contains only
-	// hashes.
-	key      string
-	insecure bool
-	hops     []*hop
-}
-
-// endpoint returns the endpoint of a repository. It makes no request. Errors are
-// ErrInvalidReference, ErrInvalidAccess, and ErrUnauthorized for a registry that the operator has
-// blocked.
-func (c *clients) endpoint(url string, access Access) (*endpoint, error) {
-	ref, err := routes.ParseURL(url)
-	if err != nil {
-		return nil, err
-	}
-	invalid := func(op string, err error) (*endpoint, error) {
-		out := &ocierr.Error{Op: op, Subject: url, Kind: ocierr.ErrInvalidAccess, Detail: ocierr.SafeText(err)}
-		if errors.Is(err, errBrokenFile) {
-			out.Hint = hintOperator
-		}
-		return nil, out
-	}
-	registries, err := c.registries.get()
-	if err != nil {
-		return invalid("find mirrors of", err)
-	}
-	hosts, err := registries.Routes(ref, access.Insecure)
-	if errors.Is(err, routes.ErrBlocked) {
-		return nil, &ocierr.Error{Op: "reach", Subject: url, Kind: ocierr.ErrUnauthorized, Detail: ocierr.SafeText(err), Hint: hintOperator}
-	} else if err != nil {
-		return invalid("find mirrors of", err)
-	}
-	sources, err := credentials.NewSources(access, c.dockerConfig.get, c.clouds)
-	if err != nil {
-		return invalid("read credentials for", err)
-	}
-	e := &endpoint{url: url, ref: ref, insecure: access.Insecure}
-	key := []string{ref.Registry, ref.Repository}
-	for _, route := range hosts {
-		transports, transportKey, err := c.transportsFor(access, c.opts.RefuseLocal && !access.Trusted && !route.IsNamed)
-		if err != nil {
-			return invalid("read certificates and proxy for", err)
-		}
-		key = append(key, transportKey)
-		source, err := sources.For(route)
-		if err != nil {
-			return invalid("read credentials for", err)
-		}
-		h := &hop{Route: route, clients: c, source: source, transports: transports,
-			transportKey: transportKey, way: fingerprint(access.Proxy.ID()...)}
-		e.hops = append(e.hops, h)
-		key = append(append(key, route.Ref.String(), route.Protocol(), route.Pull), source.ID()...)
-	}
-	e.key = fingerprint(key...)
-	return e, nil
-}
-
 // transportsFor returns the connections for an Access, and their key. Strict connections refuse
 // local addresses, see newTransports.
-func (c *clients) transportsFor(access Access, strict bool) (*transport.Connections, string, error) {
+func (c *Endpoints) transportsFor(access credentials.Access, strict bool) (*transport.Connections, string, error) {
 	common, err := c.authorities.get()
 	if err != nil {
 		return nil, "", err
@@ -183,7 +140,7 @@ func (c *clients) transportsFor(access Access, strict bool) (*transport.Connecti
 	}
 	settings := transport.Settings{
 		Authorities: [][]byte{common.pem, access.CA}, ClientCert: access.ClientCert, ClientKey: access.ClientKey,
-		Environment: c.opts.environmentProxy, IsStrict: strict,
+		Environment: c.opts.EnvironmentProxy, IsStrict: strict,
 	}
 	if access.Proxy != nil {
 		if settings.Proxy, err = access.Proxy.URL(); err != nil {
@@ -199,7 +156,7 @@ func (c *clients) transportsFor(access Access, strict bool) (*transport.Connecti
 }
 
 // client returns the client for a hop. It sends the credential to the hop's host only.
-func (c *clients) client(h *hop, credential auth.Credential) *auth.Client {
+func (c *Endpoints) client(h *hop, credential auth.Credential) *auth.Client {
 	user := fingerprint(credentials.ID(credential)...)
 	key := fingerprint(h.Ref.Host(), h.Protocol(), user, h.transportKey)
 	c.mu.Lock()
@@ -213,7 +170,7 @@ func (c *clients) client(h *hop, credential auth.Credential) *auth.Client {
 }
 
 // newClient adds authentication with a token cache to the client of a host.
-func (c *clients) newClient(h *hop, credential auth.Credential, user string) *auth.Client {
+func (c *Endpoints) newClient(h *hop, credential auth.Credential, user string) *auth.Client {
 	host := h.Ref.Host()
 	client := &auth.Client{
 		Client: c.pool.Client(transport.Target{
@@ -233,31 +190,12 @@ func (c *clients) newClient(h *hop, credential auth.Credential, user string) *au
 	return client
 }
 
-// close closes idle connections.
-func (c *clients) close() {
+// Close closes idle connections.
+func (c *Endpoints) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.clients.Purge()
 	c.transports.Purge()
-}
-
-// shouldTryNextHost reports whether a repeated request goes to another host, because the failure
-// put a mirror on the blocklist.
-func (e *endpoint) shouldTryNextHost(failure *ocierr.Error) bool {
-	return len(e.hops) > 1 && errors.Is(failure, ocierr.ErrIntegrity)
-}
-
-// repository returns a new protocol client for one operation. State that outlives the operation is
-// in e.hops.
-func (e *endpoint) repository() *remote.Repository {
-	return &remote.Repository{
-		Client:           &router{ref: e.ref, hops: e.hops, lists: map[string]*hop{}},
-		Reference:        e.ref,
-		PlainHTTP:        e.insecure,
-		MaxMetadataBytes: maxMetadata,
-		TagListPageSize:  tagPageSize,
-		TagListMaxPages:  maxTagPages,
-	}
 }
 
 // fingerprint returns a hash of parts and their lengths. Different lists of parts have different

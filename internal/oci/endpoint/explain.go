@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package endpoint
 
 import (
 	"context"
@@ -27,7 +27,6 @@ const (
 		"--registry-token-hosts"
 	hintProtocol  = "check that the URL is that of a registry, with the right protocol and port"
 	hintOperator  = "ask the operator of the manager"
-	hintAlgorithm = "push it with a sha256 digest"
 	hintReference = "check the URL and the reference; some registries return this when credentials are missing"
 )
 
@@ -35,9 +34,9 @@ const (
 // because a registry may write anything.
 var errorCode = regexp.MustCompile(`^[A-Z][A-Z_]{2,39}$`)
 
-// classify turns an error of the protocol library into an *Error. It copies only the parts that are
+// Error turns an error of the protocol library into an *ocierr.Error. It copies only the parts that are
 // safe to show.
-func classify(op, subject string, err error, x *exchange) *ocierr.Error {
+func (x *Exchange) Error(op, subject string, err error) *ocierr.Error {
 	out := explain(op, subject, err, x)
 	if route := x.route(); !strings.HasSuffix(out.Detail, route) {
 		if out.Detail != "" {
@@ -48,8 +47,8 @@ func classify(op, subject string, err error, x *exchange) *ocierr.Error {
 	return out
 }
 
-// explain is classify for a single host, without the other hosts of the exchange.
-func explain(op, subject string, err error, x *exchange) *ocierr.Error {
+// explain is Error for a single host, without the other hosts of the exchange.
+func explain(op, subject string, err error, x *Exchange) *ocierr.Error {
 	var own *ocierr.Error
 	if errors.As(err, &own) {
 		out := *own
@@ -79,7 +78,7 @@ func explain(op, subject string, err error, x *exchange) *ocierr.Error {
 	case errors.Is(err, bytebudget.ErrTooLarge):
 		out.Kind, out.Detail = ocierr.ErrTooLarge, "the response needs more memory than one registry may use"
 	case errors.Is(err, bytebudget.ErrExhausted):
-		return noRoom(op, subject)
+		return ocierr.NoRoom(op, subject)
 	case errors.Is(err, context.Canceled):
 		out.Kind = context.Canceled
 	case transport.Explain(out, err), fromContent(out, err), out.FromNetwork(err):
@@ -91,7 +90,7 @@ func explain(op, subject string, err error, x *exchange) *ocierr.Error {
 }
 
 // fromStatus fills in the error from an HTTP status.
-func fromStatus(e *ocierr.Error, answer *errcode.ErrorResponse, x *exchange) {
+func fromStatus(e *ocierr.Error, answer *errcode.ErrorResponse, x *Exchange) {
 	e.Detail = fmt.Sprintf("the registry answered %d", answer.StatusCode)
 	if len(answer.Errors) > 0 && errorCode.MatchString(answer.Errors[0].Code) {
 		e.Detail += " " + answer.Errors[0].Code
@@ -115,7 +114,7 @@ func fromStatus(e *ocierr.Error, answer *errcode.ErrorResponse, x *exchange) {
 
 // fromNotFound fills in the error from the error code of a 404. Some registries answer 404 to
 // callers without access.
-func fromNotFound(e *ocierr.Error, x *exchange) {
+func fromNotFound(e *ocierr.Error, x *Exchange) {
 	code, _ := x.outcome()
 	e.Kind, e.Hint = ocierr.ErrNotFound, hintReference
 	switch code {

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package oci
+package endpoint
 
 import (
 	"bytes"
@@ -16,11 +16,8 @@ import (
 	"time"
 
 	"oras.land/oras-go/v2/registry"
-	"oras.land/oras-go/v2/registry/remote/auth"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
@@ -68,7 +65,7 @@ func (r *router) Do(req *http.Request) (*http.Response, error) {
 		case isConclusive(req, resp, err) && (last || !empty):
 			r.setPage(list, h)
 			x.answeredBy(h)
-			h.clients.blocklist.watch(h, req, resp)
+			h.endpoints.blocklist.watch(h, req, resp)
 			return resp, nil
 		case req.Context().Err() != nil, last && (refusal == nil || !isNoAnswer(err)):
 			return resp, err
@@ -113,7 +110,7 @@ func bufferBody(resp *http.Response) *http.Response {
 func (r *router) serving(path string) []*hop {
 	var out []*hop
 	for _, h := range r.hops {
-		if h.Serves(path) && !h.clients.blocklist.blocks(h, path) {
+		if h.Serves(path) && !h.endpoints.blocklist.blocks(h, path) {
 			out = append(out, h)
 		}
 	}
@@ -192,7 +189,7 @@ func isConclusive(req *http.Request, resp *http.Response, err error) bool {
 
 // isNoAnswer reports whether err means that the host did not answer.
 func isNoAnswer(err error) bool {
-	return err != nil && errors.Is(explain("", "", err, &exchange{}), ocierr.ErrUnreachable)
+	return err != nil && errors.Is(explain("", "", err, &Exchange{}), ocierr.ErrUnreachable)
 }
 
 // reasonOf describes a failure of a host briefly.
@@ -202,56 +199,9 @@ func reasonOf(resp *http.Response, err error) string {
 	} else if err == nil {
 		return fmt.Sprintf("answered %d", resp.StatusCode)
 	}
-	failure := explain("", "", err, &exchange{})
+	failure := explain("", "", err, &Exchange{})
 	if failure.Detail == "" {
 		return failure.Kind.Error()
 	}
 	return truncate.Text(failure.Detail, maxReason)
-}
-
-// hop is a route with the connections and the credential to use it.
-type hop struct {
-	routes.Route
-	clients *clients
-	source  *credentials.Source
-	// transports are the connections to use; transportKey identifies them.
-	transports   *transport.Connections
-	transportKey string
-	// way identifies the way to the host, see limits.
-	way string
-}
-
-// scoped returns a context with the scope for the token of the host.
-func (h *hop) scoped(ctx context.Context) context.Context {
-	return auth.WithScopesForHost(ctx, h.Ref.Host(), auth.ScopeRepository(h.Ref.Repository, auth.ActionPull))
-}
-
-// do sends a request to this hop. If the registry refuses a cached credential of a cloud provider,
-// do repeats the request once with a new credential.
-func (h *hop) do(req *http.Request) (*http.Response, error) {
-	for {
-		began := time.Now()
-		credential, hint, err := h.source.Credential(req.Context())
-		exchangeFrom(req.Context()).usesCredential(hint)
-		if err != nil {
-			return nil, err
-		}
-		resp, err := h.clients.client(h, credential).Do(req)
-		if ended := req.Context().Err(); err == nil && ended != nil {
-			// HTTP/2 may return what a server sends to end a request that was cancelled. It need not be an answer.
-			_ = resp.Body.Close()
-			return nil, ended
-		}
-		if !h.source.Renewable(resp, err, began) {
-			return resp, err
-		}
-		if err == nil {
-			_ = resp.Body.Close()
-		}
-		if req.GetBody != nil {
-			if req.Body, err = req.GetBody(); err != nil {
-				return nil, err
-			}
-		}
-	}
 }
