@@ -136,10 +136,11 @@ func ForTenant(ctx context.Context, tenant string) context.Context {
 	return transport.ForTenant(ctx, tenant)
 }
 
-// sharedKey returns the key of a call that concurrent callers of one tenant share. Tenants do not
-// share calls, because a caller would wait for the slot of another tenant.
-func sharedKey(ctx context.Context, e *endpoint.Endpoint, content string) string {
-	return strings.Join([]string{e.Key, content, transport.TenantOf(ctx)}, "\n")
+// tenantKey returns the key of a call that concurrent callers of one tenant share. Tenants do not
+// share calls, because a caller would wait for the slot of another tenant. key is that of the
+// endpoint or site.
+func tenantKey(ctx context.Context, key, content string) string {
+	return strings.Join([]string{key, content, transport.TenantOf(ctx)}, "\n")
 }
 
 // Client resolves references and fetches content. It is safe for concurrent use.
@@ -168,18 +169,16 @@ func New(opts Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the content store: %w", err)
 	}
-	endpoints, err := endpoint.New(endpoint.Options{
+	endpoints := endpoint.New(endpoint.Options{
 		Requests: transport.Options{
 			Timeout: opts.Timeout, RetryBase: opts.retryBase, RequestsPerSecond: opts.RequestsPerSecond,
 			MaxRequests: opts.MaxRequests, Observe: opts.Observer.request,
 		},
 		UserAgent: opts.UserAgent, CredentialsFile: opts.CredentialsFile, CAFile: opts.CAFile,
 		RegistriesFile: opts.RegistriesFile, Report: opts.Observer.file, TokenHosts: opts.TokenHosts,
-		CloudLogin: opts.CloudLogin, RefuseLocal: opts.RefuseLocal, EnvironmentProxy: opts.environmentProxy, Bytes: opts.Bytes,
+		CloudLogin: opts.CloudLogin, RefuseLocal: opts.RefuseLocal, EnvironmentProxy: opts.environmentProxy,
+		Bytes: opts.Bytes,
 	})
-	if err != nil {
-		return nil, err
-	}
 	return &Client{opts: opts, store: content, endpoints: endpoints, pulls: bytebudget.New(opts.MaxBytes / pullShare)}, nil
 }
 

@@ -89,13 +89,10 @@ func (c *Client) Fetch(ctx context.Context, url, dgst string, access Access) (*C
 // store, or from the registry once for all concurrent callers. The bytes may be shared with other
 // callers: do not change them. Layers over Options.MaxBlobBytes are ErrTooLarge.
 func (c *Content) ReadLayer(ctx context.Context, layer Layer) ([]byte, error) {
-	desc := ocispec.Descriptor{MediaType: layer.MediaType, Digest: digest.Digest(layer.Digest), Size: layer.Size}
-	if err := desc.Digest.Validate(); err != nil {
-		return nil, &ocierr.Error{Op: opBlob, Subject: c.URL, Kind: ocierr.ErrInvalidReference, Detail: "not a digest"}
-	}
 	limit := c.client.opts.MaxBlobBytes
-	if layer.Size > limit {
-		return nil, tooLargeBlob(c.URL, desc, limit)
+	desc, err := c.descriptor(layer, limit)
+	if err != nil {
+		return nil, err
 	}
 	data, err := c.client.storedBlob(desc, limit)
 	if !errors.Is(err, ocierr.ErrNotStored) {
@@ -108,17 +105,26 @@ func (c *Content) ReadLayer(ctx context.Context, layer Layer) ([]byte, error) {
 // memory. ReadLayer then finds it in the store. Layers over Options.MaxBlobBytes or
 // Options.MaxBytes are ErrTooLarge.
 func (c *Content) PullLayer(ctx context.Context, layer Layer) error {
-	desc := ocispec.Descriptor{MediaType: layer.MediaType, Digest: digest.Digest(layer.Digest), Size: layer.Size}
-	if err := desc.Digest.Validate(); err != nil {
-		return &ocierr.Error{Op: opBlob, Subject: c.URL, Kind: ocierr.ErrInvalidReference, Detail: "not a digest"}
-	}
-	if limit := min(c.client.opts.MaxBlobBytes, c.client.opts.MaxBytes); layer.Size > limit {
-		return tooLargeBlob(c.URL, desc, limit)
+	desc, err := c.descriptor(layer, min(c.client.opts.MaxBlobBytes, c.client.opts.MaxBytes))
+	if err != nil {
+		return err
 	}
 	if c.client.store.Has(desc.Digest) {
 		return nil
 	}
 	return c.pull(ctx, desc)
+}
+
+// descriptor returns the descriptor of a layer of at most limit bytes.
+func (c *Content) descriptor(layer Layer, limit int64) (ocispec.Descriptor, error) {
+	desc := ocispec.Descriptor{MediaType: layer.MediaType, Digest: digest.Digest(layer.Digest), Size: layer.Size}
+	if err := desc.Digest.Validate(); err != nil {
+		return desc, &ocierr.Error{Op: opBlob, Subject: c.URL, Kind: ocierr.ErrInvalidReference, Detail: "not a digest"}
+	}
+	if layer.Size > limit {
+		return desc, tooLargeBlob(c.URL, desc, limit)
+	}
+	return desc, nil
 }
 
 // blob returns a blob of at most limit bytes from the store, or pulls it.
@@ -165,7 +171,7 @@ func (c *Client) pulledBlob(ctx context.Context, url string, desc ocispec.Descri
 // check.
 func (c *Client) pull(ctx context.Context, e *endpoint.Endpoint, desc ocispec.Descriptor) error {
 	subject := e.URL + "@" + desc.Digest.String()
-	call := flight.Call{Key: sharedKey(ctx, e, desc.Digest.String()), Limit: c.opts.PullTimeout, Op: opBlob,
+	call := flight.Call{Key: tenantKey(ctx, e.Key, desc.Digest.String()), Limit: c.opts.PullTimeout, Op: opBlob,
 		Subject: subject}
 	_, err := flight.Do(ctx, &c.blobs, call, func(ctx context.Context) (struct{}, error) {
 		if c.store.Has(desc.Digest) {
@@ -186,11 +192,19 @@ func (c *Client) pullBlob(ctx context.Context, e *endpoint.Endpoint, desc ocispe
 		return ocierr.NoRoom(opBlob, subject)
 	}
 	defer lease.Release()
+	return repeatPull(ctx, e, desc, subject, func(ctx context.Context) error { return c.pullToStore(ctx, e, desc) })
+}
+
+// repeatPull calls fn until it succeeds. It gives up after a failure that another attempt or another
+// host cannot correct.
+func repeatPull(ctx context.Context, e *endpoint.Endpoint, desc ocispec.Descriptor, subject string,
+	fn func(context.Context) error,
+) error {
 	var failure *ocierr.Error
 	for range max(blobAttempts, e.Hosts()) {
 		requests, x := e.Begin(ctx)
 		x.Size = desc.Size
-		err := c.pullToStore(requests, e, desc)
+		err := fn(requests)
 		if err == nil {
 			return nil
 		}

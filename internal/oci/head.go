@@ -26,13 +26,14 @@ func (c *Client) Head(ctx context.Context, url, reference string, access Access)
 	if digest.Digest(reference).Validate() == nil {
 		subject = url + "@" + reference
 	} else if !tagPattern.MatchString(reference) {
-		return "", &ocierr.Error{Op: opHead, Subject: url, Kind: ocierr.ErrInvalidReference, Detail: "neither a tag nor a digest"}
+		return "", &ocierr.Error{Op: opHead, Subject: url, Kind: ocierr.ErrInvalidReference,
+			Detail: "neither a tag nor a digest"}
 	}
 	e, err := c.endpoints.Endpoint(url, access)
 	if err != nil {
 		return "", err
 	}
-	call := flight.Call{Key: sharedKey(ctx, e, reference), Limit: c.opts.Timeout, Op: opHead, Subject: subject}
+	call := flight.Call{Key: tenantKey(ctx, e.Key, reference), Limit: c.opts.Timeout, Op: opHead, Subject: subject}
 	found, err := flight.Do(ctx, &c.heads, call, func(ctx context.Context) (digest.Digest, error) {
 		found, isFinal, err := headManifest(ctx, e, opHead, subject, reference)
 		if isFinal {
@@ -47,9 +48,8 @@ func (c *Client) Head(ctx context.Context, url, reference string, access Access)
 // result. This is so if the registry refuses HEAD or omits a required header, and for 404 and 403: only the body of a
 // GET has the error code, and some registries send these statuses because they do not support HEAD. Failures are rare,
 // so the additional request costs little.
-func headManifest(ctx context.Context, e *endpoint.Endpoint, op, subject, reference string) (found digest.Digest, isFinal bool,
-	err error,
-) {
+func headManifest(ctx context.Context, e *endpoint.Endpoint, op, subject, reference string,
+) (found digest.Digest, isFinal bool, err error) {
 	ctx, x := e.Begin(ctx)
 	desc, err := e.Repository().Resolve(ctx, reference)
 	if err == nil {

@@ -28,11 +28,6 @@ const (
 	maxTagPageValues = maxTags + 100
 )
 
-// hasTooManyValues reports whether a JSON text has more than maxValues values.
-func hasTooManyValues(text []byte) bool {
-	return jsonvalues.Count(text) > maxValues
-}
-
 // valuesBody is a body that returns an error before a decoder reads too many values.
 type valuesBody struct {
 	io.ReadCloser
@@ -75,8 +70,9 @@ func (c tagsClient) Do(req *http.Request) (*http.Response, error) {
 }
 
 func tooManyTags(subject string) *ocierr.Error {
-	return &ocierr.Error{Op: opTags, Subject: subject, Kind: ocierr.ErrTooLarge, Detail: fmt.Sprintf("more than %d tags", maxTags),
-		Hint: "use a tag or a digest instead of a range or a filter"}
+	return &ocierr.Error{Op: opTags, Subject: subject, Kind: ocierr.ErrTooLarge,
+		Detail: fmt.Sprintf("more than %d tags", maxTags),
+		Hint:   "use a tag or a digest instead of a range or a filter"}
 }
 
 func tooManyValues(subject string) *ocierr.Error {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
-
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 

@@ -17,6 +17,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/registry/remote"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/jsonvalues"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/endpoint"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/flight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
@@ -56,7 +57,7 @@ func (c *Client) manifest(ctx context.Context, e *endpoint.Endpoint, dgst digest
 	if !errors.Is(err, ocierr.ErrNotStored) {
 		return m, err
 	}
-	call := flight.Call{Key: sharedKey(ctx, e, dgst.String()), Limit: c.opts.Timeout, Op: opManifest, Subject: subject}
+	call := flight.Call{Key: tenantKey(ctx, e.Key, dgst.String()), Limit: c.opts.Timeout, Op: opManifest, Subject: subject}
 	return flight.Do(ctx, &c.manifests, call, func(ctx context.Context) (*manifest, error) {
 		// Another pull may have ended after the check above.
 		if data, err := c.store.Read(dgst, endpoint.MaxMetadata); err == nil {
@@ -88,8 +89,8 @@ func (c *Client) pullManifest(ctx context.Context, e *endpoint.Endpoint, subject
 	}
 }
 
-func (c *Client) pullManifestOnce(ctx context.Context, x *endpoint.Exchange, e *endpoint.Endpoint, subject, reference string,
-	want digest.Digest,
+func (c *Client) pullManifestOnce(ctx context.Context, x *endpoint.Exchange, e *endpoint.Endpoint,
+	subject, reference string, want digest.Digest,
 ) (*manifest, error) {
 	repository := e.Repository()
 	repository.Client = manifestClient{Client: repository.Client, subject: subject}
@@ -158,9 +159,10 @@ func (c manifestClient) Do(req *http.Request) (*http.Response, error) {
 // is ErrUnsupported. A manifest with too many values or layers is ErrTooLarge.
 func parseManifest(subject string, dgst digest.Digest, data []byte) (*manifest, error) {
 	unsupported := func(format string, args ...any) (*manifest, error) {
-		return nil, &ocierr.Error{Op: "read manifest", Subject: subject, Kind: ocierr.ErrUnsupported, Detail: fmt.Sprintf(format, args...)}
+		return nil, &ocierr.Error{Op: "read manifest", Subject: subject, Kind: ocierr.ErrUnsupported,
+			Detail: fmt.Sprintf(format, args...)}
 	}
-	if hasTooManyValues(data) {
+	if jsonvalues.Count(data) > maxValues {
 		return nil, tooManyValues(subject)
 	}
 	var probe struct {

@@ -107,20 +107,13 @@ func (c *Client) PullBlob(ctx context.Context, url string, access Access, dgst s
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.opts.PullTimeout)
 	defer cancel()
-	var failure *ocierr.Error
-	for range max(blobAttempts, e.Hosts()) {
-		requests, x := e.Begin(ctx)
-		x.Size = size
-		data, err := readBlob(requests, e, desc)
-		if err == nil {
-			return data, nil
-		}
-		failure = brokeOff(x.Error(opBlob, url+"@"+dgst, err), err)
-		if !errors.Is(err, io.ErrUnexpectedEOF) && !e.ShouldTryNextHost(failure) {
-			break
-		}
-	}
-	return nil, failure
+	var data []byte
+	var last error
+	err = repeatPull(ctx, e, desc, url+"@"+dgst, func(ctx context.Context) error {
+		data, last = readBlob(ctx, e, desc)
+		return last
+	})
+	return data, brokeOff(err, last)
 }
 
 func readBlob(ctx context.Context, e *endpoint.Endpoint, desc ocispec.Descriptor) ([]byte, error) {
@@ -177,21 +170,22 @@ func (c *Client) write(ctx context.Context, op, url, subject string, access Acce
 	if err == nil {
 		return nil
 	}
-	failure := brokeOff(x.Error(op, subject, err), err)
+	failure := x.Error(op, subject, err)
 	if errors.Is(failure, ocierr.ErrUnauthorized) && failure.Hint == credentials.HintGiven {
 		failure.Hint = hintPush
 		if op == opDelete {
 			failure.Hint = hintDelete
 		}
 	}
-	return failure
+	return brokeOff(failure, err)
 }
 
 // brokeOff turns an ErrIntegrity into ErrUnreachable if the connection broke: a broken connection
 // does not prove that the content is wrong.
-func brokeOff(e *ocierr.Error, err error) *ocierr.Error {
-	if errors.Is(e, ocierr.ErrIntegrity) && errors.Is(err, io.ErrUnexpectedEOF) {
-		e.Kind, e.Detail = ocierr.ErrUnreachable, "the connection broke"
+func brokeOff(err, cause error) error {
+	var failure *ocierr.Error
+	if errors.As(err, &failure) && errors.Is(err, ocierr.ErrIntegrity) && errors.Is(cause, io.ErrUnexpectedEOF) {
+		failure.Kind, failure.Detail = ocierr.ErrUnreachable, "the connection broke"
 	}
-	return e
+	return err
 }

@@ -71,7 +71,7 @@ func (c *Client) Resolve(ctx context.Context, src Source) (Artifact, error) {
 	if src.Ref.Semver+src.Ref.TagFilter != "" {
 		limit += c.opts.PullTimeout
 	}
-	call := flight.Call{Key: sharedKey(ctx, e, src.Ref.String()), Limit: limit, Op: opResolve, Subject: subject}
+	call := flight.Call{Key: tenantKey(ctx, e.Key, src.Ref.String()), Limit: limit, Op: opResolve, Subject: subject}
 	return flight.Do(ctx, &c.resolves, call, func(ctx context.Context) (Artifact, error) {
 		return c.resolve(ctx, e, src.Ref, subject)
 	})

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -47,8 +46,8 @@ func (c *Client) Site(base string, access Access) (*Site, error) {
 func Once[T any](ctx context.Context, s *Site, group *singleflight.Group, content, op, subject string,
 	fn func(context.Context) (T, error),
 ) (T, error) {
-	key := strings.Join([]string{s.Key(), content, transport.TenantOf(ctx)}, "\n")
-	return flight.Do(ctx, group, flight.Call{Key: key, Limit: s.client.opts.PullTimeout, Op: op, Subject: subject}, fn)
+	call := flight.Call{Key: tenantKey(ctx, s.Key(), content), Limit: s.client.opts.PullTimeout, Op: op, Subject: subject}
+	return flight.Do(ctx, group, call, fn)
 }
 
 // Pull pulls a file into the content store, once for all concurrent callers of a tenant, and returns its digest and

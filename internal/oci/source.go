@@ -101,7 +101,8 @@ func ValidateRepository(url string) error {
 // Validate returns an ErrInvalidReference if the reference is malformed. url is for the message.
 func (r Reference) Validate(url string) error {
 	invalid := func(format string, args ...any) error {
-		return &ocierr.Error{Op: "parse reference of", Subject: url, Kind: ocierr.ErrInvalidReference, Detail: fmt.Sprintf(format, args...)}
+		return &ocierr.Error{Op: "parse reference of", Subject: url, Kind: ocierr.ErrInvalidReference,
+			Detail: fmt.Sprintf(format, args...)}
 	}
 	set := 0
 	for _, field := range []string{r.Tag, r.Digest, r.Semver} {

@@ -45,12 +45,9 @@ type cloudToken struct {
 }
 
 // NewClouds returns a cache for the credentials of a CloudLogin. A login takes at most timeout.
-func NewClouds(login CloudLogin, timeout time.Duration) (*Clouds, error) {
-	tokens, err := lru.NewLRU[string, cloudToken](maxCloudTokens, nil)
-	if err != nil {
-		return nil, err
-	}
-	return &Clouds{login: login, timeout: timeout, tokens: tokens}, nil
+func NewClouds(login CloudLogin, timeout time.Duration) *Clouds {
+	tokens, _ := lru.NewLRU[string, cloudToken](maxCloudTokens, nil) // It fails only if the size is not positive.
+	return &Clouds{login: login, timeout: timeout, tokens: tokens}
 }
 
 // get returns the credential of a provider for a registry host. If the cache has no valid

@@ -47,10 +47,7 @@ func TestCloudTokensAreRenewedBeforeExpiry(t *testing.T) {
 		}
 		return CloudCredential{Username: fmt.Sprint(login), Expires: expires}, nil
 	}}
-	tokens, err := NewClouds(cloud, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tokens := NewClouds(cloud, time.Minute)
 	ref := registry.Reference{Registry: "r.example", Repository: "x"}
 	for _, want := range []string{"1", "2", "2"} {
 		if got, err := tokens.get(t.Context(), "aws", ref); err != nil || got.Username != want {
@@ -71,10 +68,7 @@ func TestCloudLoginIsShared(t *testing.T) {
 		waiting.Wait() // until all callers are there
 		return CloudCredential{Username: "u", Password: testPassword, Expires: time.Now().Add(time.Hour)}, nil
 	}}
-	tokens, err := NewClouds(cloud, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tokens := NewClouds(cloud, time.Minute)
 	var done sync.WaitGroup
 	for i := range callers {
 		done.Go(func() {

@@ -12,9 +12,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
 )
 
 // maxDockerConfig is the size limit of a Secret, in bytes.

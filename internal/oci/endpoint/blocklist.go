@@ -9,10 +9,9 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2/simplelru"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/opencontainers/go-digest"
 	"oras.land/oras-go/v2/content"
 )
@@ -30,17 +29,11 @@ var errMirrorContent = fmt.Errorf("the mirror sent different content: %w", conte
 
 // mirrorBlocklist holds which mirrors sent wrong content. A mirror with a damaged file must not
 // hide the registry, which has the right file.
-type mirrorBlocklist struct {
-	mu      sync.Mutex
-	blocked *lru.LRU[string, time.Time]
-}
+type mirrorBlocklist struct{ blocked *lru.Cache[string, time.Time] }
 
-func newMirrorBlocklist() (*mirrorBlocklist, error) {
-	blocked, err := lru.NewLRU[string, time.Time](maxBlocked, nil)
-	if err != nil {
-		return nil, err
-	}
-	return &mirrorBlocklist{blocked: blocked}, nil
+func newMirrorBlocklist() *mirrorBlocklist {
+	blocked, _ := lru.New[string, time.Time](maxBlocked) // It fails only if the size is not positive.
+	return &mirrorBlocklist{blocked: blocked}
 }
 
 // contentOf returns the digest in a path of the distribution API, or "" for tags and lists.
@@ -60,15 +53,11 @@ func (d *mirrorBlocklist) blocks(h *hop, path string) bool {
 	if !h.IsMirror {
 		return false
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	since, ok := d.blocked.Get(h.Ref.String() + contentOf(path).String())
 	return ok && time.Since(since) < blockFor
 }
 
 func (d *mirrorBlocklist) add(h *hop, dgst digest.Digest) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.blocked.Add(h.Ref.String()+dgst.String(), time.Now())
 }
 

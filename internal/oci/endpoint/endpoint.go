@@ -9,12 +9,12 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
 )
 
 // Endpoint is a repository with the hosts that serve it: its mirrors and the registry.

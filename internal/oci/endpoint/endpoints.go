@@ -77,29 +77,17 @@ type Endpoints struct {
 }
 
 // New returns Endpoints. An unusable file of the options is reported; calls that need the file fail.
-func New(opts Options) (*Endpoints, error) {
-	c := &Endpoints{opts: opts}
-	var err error
-	if c.transports, err = lru.NewLRU(maxTransports, func(_ string, t *transport.Connections) { t.Close() }); err != nil {
-		return nil, err
-	}
-	if c.clients, err = lru.NewLRU[string, *auth.Client](maxClients, nil); err != nil {
-		return nil, err
-	}
+func New(opts Options) *Endpoints {
 	opts.Requests.Answer = func(ctx context.Context, resp *http.Response) { exchangeFrom(ctx).record(resp) }
-	if c.pool, err = transport.NewPool(opts.Requests); err != nil {
-		return nil, err
-	}
-	if c.blocklist, err = newMirrorBlocklist(); err != nil {
-		return nil, err
-	}
+	c := &Endpoints{opts: opts, pool: transport.NewPool(opts.Requests), blocklist: newMirrorBlocklist()}
+	// NewLRU fails only if the size is not positive.
+	c.transports, _ = lru.NewLRU(maxTransports, func(_ string, t *transport.Connections) { t.Close() })
+	c.clients, _ = lru.NewLRU[string, *auth.Client](maxClients, nil)
 	if opts.CloudLogin != nil {
-		if c.clouds, err = credentials.NewClouds(opts.CloudLogin, opts.Requests.Timeout); err != nil {
-			return nil, err
-		}
+		c.clouds = credentials.NewClouds(opts.CloudLogin, opts.Requests.Timeout)
 	}
 	c.watchFiles()
-	return c, nil
+	return c
 }
 
 // watchFiles reads the files of the options. While a file was never valid, calls that need it fail.

@@ -8,21 +8,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 func newEndpoints(t *testing.T) *Endpoints {
 	t.Helper()
-	c, err := New(Options{
+	c := New(Options{
 		Requests:         transport.Options{Timeout: time.Minute, RequestsPerSecond: 1000, MaxRequests: 8},
 		EnvironmentProxy: http.ProxyFromEnvironment,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(c.Close)
 	return c
 }

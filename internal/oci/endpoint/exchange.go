@@ -161,8 +161,7 @@ func (x *Exchange) outcome() (notFound string, retryAfter time.Duration) {
 
 // peekErrorCode returns the first code of a registry's error list. The body stays readable.
 func peekErrorCode(resp *http.Response) string {
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	resp.Body = &peekedBody{Reader: io.MultiReader(bytes.NewReader(data), resp.Body), Closer: resp.Body}
+	data, err := peek(resp, maxErrorBody)
 	var list struct {
 		Errors []struct {
 			Code string `json:"code"`
@@ -172,6 +171,13 @@ func peekErrorCode(resp *http.Response) string {
 		return ""
 	}
 	return list.Errors[0].Code
+}
+
+// peek returns at most limit bytes of a body, which stays readable.
+func peek(resp *http.Response, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(resp.Body, limit))
+	resp.Body = &peekedBody{Reader: io.MultiReader(bytes.NewReader(data), resp.Body), Closer: resp.Body}
+	return data, err
 }
 
 type peekedBody struct {

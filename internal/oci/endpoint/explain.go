@@ -74,7 +74,8 @@ func explain(op, subject string, err error, x *Exchange) *ocierr.Error {
 	case strings.Contains(err.Error(), "bearer realm"):
 		// The library has no error value for this. It refuses token services at internal addresses,
 		// because a registry could use them to make the manager send requests there.
-		out.Kind, out.Detail, out.Hint = ocierr.ErrUnauthorized, "the address of the registry's token service is refused", hintRealm
+		out.Kind, out.Hint = ocierr.ErrUnauthorized, hintRealm
+		out.Detail = "the address of the registry's token service is refused"
 	case errors.Is(err, bytebudget.ErrTooLarge):
 		out.Kind, out.Detail = ocierr.ErrTooLarge, "the response needs more memory than one registry may use"
 	case errors.Is(err, bytebudget.ErrExhausted):

@@ -12,8 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"oras.land/oras-go/v2/errdef"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 // A message that is another at each try is an event and a write at each.

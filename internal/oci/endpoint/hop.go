@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 // hop is a route with the connections and the credential to use it.

@@ -6,6 +6,7 @@ package endpoint
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +27,8 @@ const (
 	// maxReason bounds the text about one mirror in a message, in bytes.
 	maxReason = 120
 	apiPath   = "/v2/"
+	// maxEmptyList is far above the size of an empty list, in bytes.
+	maxEmptyList = 4 << 10
 )
 
 // router sends the requests of one operation to the mirrors of a repository and to the registry
@@ -172,6 +175,22 @@ func (r *router) rewrite(req *http.Request, h *hop) *http.Request {
 		out.URL.Path = apiPath + h.Ref.Repository + "/" + rest
 	}
 	return out
+}
+
+// isEmptyList reports whether an answer is a list of tags or referrers without entries. The body
+// stays readable. A pull-through cache has empty lists for content that was never pulled through
+// it, and they must not hide the registry's lists.
+func isEmptyList(resp *http.Response) bool {
+	isList := resp.StatusCode == http.StatusOK && listOf(resp.Request.URL.Path) != ""
+	if !isList || resp.ContentLength > maxEmptyList || resp.Header.Get("Link") != "" {
+		return false
+	}
+	data, err := peek(resp, maxEmptyList)
+	var list struct {
+		Tags      []json.RawMessage `json:"tags"`
+		Manifests []json.RawMessage `json:"manifests"`
+	}
+	return err == nil && json.Unmarshal(data, &list) == nil && len(list.Tags)+len(list.Manifests) == 0
 }
 
 // isConclusive reports whether an answer ends the search, except for empty lists. A mirror without

@@ -12,16 +12,16 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 const opFile = "get"
@@ -41,7 +41,7 @@ type Site struct {
 // It makes no request. Errors are ErrInvalidReference, ErrInvalidAccess, and ErrUnauthorized for a
 // host that the operator has blocked.
 func (c *Endpoints) Site(base string, access credentials.Access) (*Site, error) {
-	target, err := parseSite(base, access.Insecure)
+	target, err := routes.ParseSite(base, access.Insecure)
 	if err != nil {
 		return nil, err
 	}
@@ -58,32 +58,6 @@ func (c *Endpoints) Site(base string, access credentials.Access) (*Site, error) 
 	client.Transport = &siteTransport{site: s, base: client.Transport, userAgent: c.opts.UserAgent}
 	s.key = fingerprint(append([]string{target.String(), h.transportKey}, h.source.ID()...)...)
 	return s, nil
-}
-
-func parseSite(base string, insecure bool) (*url.URL, error) {
-	invalid := func(subject, detail string) (*url.URL, error) {
-		return nil, &ocierr.Error{Op: "parse URL", Subject: subject, Kind: ocierr.ErrInvalidReference, Detail: detail}
-	}
-	if len(base) > routes.MaxURLLength {
-		return invalid("", fmt.Sprintf("longer than %d characters", routes.MaxURLLength))
-	}
-	if strings.ContainsRune(base, '@') {
-		// The text before the @ may be a password: do not repeat it.
-		return invalid("", `"@" is not allowed; put credentials into a Secret`)
-	}
-	subject := fmt.Sprintf("%q", base)
-	target, err := url.Parse(base)
-	switch {
-	case err != nil, target.Host == "", !routes.IsHost(target.Host):
-		return invalid(subject, "must be https://host[:port]/path")
-	case target.RawQuery != "", target.Fragment != "":
-		return invalid(subject, "must not contain a query or a fragment")
-	case target.Scheme == "http" && !insecure:
-		return invalid(subject, "http:// needs insecure: true; use https:// to keep charts and credentials private")
-	case target.Scheme != "https" && target.Scheme != "http":
-		return invalid(subject, "must start with https://")
-	}
-	return target, nil
 }
 
 // siteHop returns the connections and the credential for a site.
@@ -119,7 +93,8 @@ func (t *siteTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	sent.Header.Set("User-Agent", t.userAgent)
 	sent.Header.Del("Authorization")
 	credential := t.site.hop.source.Static
-	switch isOwn := req.URL.Scheme == t.site.base.Scheme && transport.HostPort(req.URL) == transport.HostPort(t.site.base); {
+	base := t.site.base
+	switch isOwn := req.URL.Scheme == base.Scheme && transport.HostPort(req.URL) == transport.HostPort(base); {
 	case !isOwn || credential == auth.EmptyCredential:
 	case credential.AccessToken != "":
 		sent.Header.Set("Authorization", "Bearer "+credential.AccessToken)
@@ -165,8 +140,8 @@ func (s *Site) Begin(ctx context.Context) (context.Context, *Exchange) {
 func (s *Site) Get(ctx context.Context, kind string, target *url.URL, header http.Header) (*http.Response, error) {
 	subject := SubjectOf(target)
 	if s.base.Scheme == "https" && target.Scheme != "https" || target.Scheme != "https" && target.Scheme != "http" {
-		return nil, &ocierr.Error{Op: opFile, Subject: subject, Kind: ocierr.ErrUnsupported,
-			Detail: fmt.Sprintf("files with the protocol %q are not read from this repository", truncate.Text(target.Scheme, 100))}
+		return nil, &ocierr.Error{Op: opFile, Subject: subject, Kind: ocierr.ErrUnsupported, Detail: fmt.Sprintf(
+			"files with the protocol %q are not read from this repository", truncate.Text(target.Scheme, 100))}
 	}
 	ctx, x := s.Begin(context.WithValue(ctx, siteKindKey{}, kind))
 	x.usesCredential(s.hop.source.Hint)

@@ -7,18 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"regexp"
 	"strings"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"oras.land/oras-go/v2/registry"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
 const (
 	// Scheme is the start of the URLs of repositories.
 	Scheme = "oci://"
-	// MaxURLLength is far above what registries accept (255 for a repository).
-	MaxURLLength = 1024
+	// maxURLLength is far above what registries accept (255 for a repository).
+	maxURLLength = 1024
 )
 
 // dockerHub is the canonical host for all host names of Docker Hub.
@@ -29,42 +31,69 @@ const dockerHub = "docker.io"
 // same host, which rules about the host do not match.
 var hostPattern = regexp.MustCompile(`^([A-Za-z0-9._-]*[A-Za-z0-9_-]|\[[0-9A-Fa-f:.]+\])(:[1-9][0-9]{0,4})?$`)
 
-// IsHost reports whether text is a host with an optional port.
-func IsHost(text string) bool { return hostPattern.MatchString(text) }
-
 // ParseURL returns the repository in a URL, "oci://host[:port]/path". Errors are ErrInvalidReference.
-func ParseURL(url string) (registry.Reference, error) {
-	invalid := func(subject, detail string) (registry.Reference, error) {
-		return registry.Reference{}, &ocierr.Error{Op: "parse URL", Subject: subject, Kind: ocierr.ErrInvalidReference, Detail: detail}
+func ParseURL(text string) (ref registry.Reference, err error) {
+	if err := checkText(text, "put a digest into the reference and credentials into a Secret"); err != nil {
+		return ref, err
 	}
-	if len(url) > MaxURLLength {
-		return invalid("", fmt.Sprintf("longer than %d characters", MaxURLLength))
+	var detail string
+	rest, isURL := strings.CutPrefix(text, Scheme)
+	parsed, err := registry.ParseReference(rest)
+	switch {
+	case !isURL:
+		detail = `must start with "oci://"`
+	case err != nil:
+		detail = "must be oci://host[:port]/path in lower case"
+	case parsed.Reference != "" || strings.HasSuffix(rest, ":"):
+		detail = "must not contain a tag; put it into the reference"
+	case strings.HasSuffix(parsed.Registry, ":"):
+		detail = "port is missing"
+	case !hostPattern.MatchString(parsed.Registry):
+		detail = "the host must be an IP address or a name of letters, digits, dots and dashes, without a trailing dot, " +
+			"and the port must not start with zeros; write an international name in its xn-- form"
+	default:
+		return parsed, nil
 	}
-	if strings.ContainsRune(url, '@') {
-		// The text before the @ may be a password: do not repeat it.
-		return invalid("", `"@" is not allowed; put a digest into the reference and credentials into a Secret`)
+	return ref, invalidURL(fmt.Sprintf("%q", text), detail)
+}
+
+// ParseSite parses the URL of a site, "https://host[:port]/path", or "http://…" if insecure. Errors are
+// ErrInvalidReference.
+func ParseSite(text string, insecure bool) (*url.URL, error) {
+	if err := checkText(text, "put credentials into a Secret"); err != nil {
+		return nil, err
 	}
-	subject := fmt.Sprintf("%q", url)
-	rest, ok := strings.CutPrefix(url, Scheme)
-	if !ok {
-		return invalid(subject, `must start with "oci://"`)
+	var detail string
+	target, err := url.Parse(text)
+	switch {
+	case err != nil, target.Host == "", !hostPattern.MatchString(target.Host):
+		detail = "must be https://host[:port]/path"
+	case target.RawQuery != "", target.Fragment != "":
+		detail = "must not contain a query or a fragment"
+	case target.Scheme == "http" && !insecure:
+		detail = "http:// needs insecure: true; use https:// to keep charts and credentials private"
+	case target.Scheme != "https" && target.Scheme != "http":
+		detail = "must start with https://"
+	default:
+		return target, nil
 	}
-	ref, err := registry.ParseReference(rest)
-	if err != nil {
-		return invalid(subject, "must be oci://host[:port]/path in lower case")
+	return nil, invalidURL(fmt.Sprintf("%q", text), detail)
+}
+
+// checkText returns an error for the text of a URL that must not be parsed or repeated. instead says where what
+// precedes an "@" belongs.
+func checkText(text, instead string) error {
+	if len(text) > maxURLLength {
+		return invalidURL("", fmt.Sprintf("longer than %d characters", maxURLLength))
 	}
-	if ref.Reference != "" || strings.HasSuffix(rest, ":") {
-		return invalid(subject, "must not contain a tag; put it into the reference")
+	if strings.ContainsRune(text, '@') {
+		return invalidURL("", `"@" is not allowed; `+instead) // the text before the @ may be a password
 	}
-	if strings.HasSuffix(ref.Registry, ":") {
-		return invalid(subject, "port is missing")
-	}
-	if !IsHost(ref.Registry) {
-		return invalid(subject,
-			"the host must be an IP address or a name of letters, digits, dots and dashes, without a trailing dot, "+
-				"and the port must not start with zeros; write an international name in its xn-- form")
-	}
-	return ref, nil
+	return nil
+}
+
+func invalidURL(subject, detail string) error {
+	return &ocierr.Error{Op: "parse URL", Subject: subject, Kind: ocierr.ErrInvalidReference, Detail: detail}
 }
 
 // CanonicalHost returns a host in lower case, without the default port, and with one name for
@@ -115,7 +144,7 @@ func withHost(name string, change func(string) string) string {
 // checkName returns an error for names other than host[:port][/path].
 func checkName(name string) error {
 	ref, err := registry.ParseReference(name + "/x")
-	if err == nil && (ref.Reference != "" || !IsHost(ref.Registry)) {
+	if err == nil && (ref.Reference != "" || !hostPattern.MatchString(ref.Registry)) {
 		err = errors.New("not a name")
 	}
 	return err

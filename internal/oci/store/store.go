@@ -73,10 +73,7 @@ func createTemp(dir, pattern string) (TempFile, error) { return os.CreateTemp(di
 // Open opens or creates the layout in dir and registers its content.
 func Open(dir string, maxBytes int64) (*Store, error) {
 	s := &Store{root: dir, maxBytes: maxBytes, Create: createTemp}
-	var err error
-	if s.blobs, err = lru.NewLRU(maxStored+1, s.removed); err != nil {
-		return nil, err
-	}
+	s.blobs, _ = lru.NewLRU(maxStored+1, s.removed) // It fails only if the size is not positive.
 	// Remove temporary files first, because they may have filled the disk.
 	if err := s.makeDirs(); err != nil {
 		return nil, err

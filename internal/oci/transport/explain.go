@@ -67,7 +67,8 @@ func fromProxy(e *ocierr.Error, err error) bool {
 	var network *net.OpError
 	switch {
 	case errors.As(err, &answer) && answer == http.StatusProxyAuthRequired:
-		e.Kind, e.Detail, e.Hint = ocierr.ErrUnauthorized, "the proxy requires credentials or refuses the given ones", hintProxy
+		e.Kind, e.Hint = ocierr.ErrUnauthorized, hintProxy
+		e.Detail = "the proxy requires credentials or refuses the given ones"
 	case errors.As(err, &answer):
 		e.Kind, e.Detail, e.Hint = ocierr.ErrUnreachable, answer.Error(), hintProxy
 	case errors.As(err, &network) && (network.Op == "proxyconnect" || strings.HasPrefix(network.Op, "socks ")):

@@ -41,12 +41,9 @@ type limits struct {
 	hosts *lru.LRU[hostKey, *hostLimits]
 }
 
-func newLimits(opts Options) (*limits, error) {
-	hosts, err := lru.NewLRU[hostKey, *hostLimits](maxHosts, nil)
-	if err != nil {
-		return nil, err
-	}
-	return &limits{perSecond: opts.RequestsPerSecond, running: opts.MaxRequests, timeout: opts.Timeout, hosts: hosts}, nil
+func newLimits(opts Options) *limits {
+	hosts, _ := lru.NewLRU[hostKey, *hostLimits](maxHosts, nil) // It fails only if the size is not positive.
+	return &limits{perSecond: opts.RequestsPerSecond, running: opts.MaxRequests, timeout: opts.Timeout, hosts: hosts}
 }
 
 // of returns the limits for the host of a URL.

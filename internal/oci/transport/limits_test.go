@@ -44,10 +44,7 @@ func TestRequestSlotIsReleasedWithContext(t *testing.T) {
 		_, _ = io.WriteString(w, "x")
 	}))
 	t.Cleanup(srv.Close)
-	l, err := newLimits(Options{RequestsPerSecond: 10, MaxRequests: 1, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := newLimits(Options{RequestsPerSecond: 10, MaxRequests: 1, Timeout: time.Minute})
 	transport := &limitedTransport{base: http.DefaultTransport, limits: l}
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -78,10 +75,7 @@ func TestNoSlotDetail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l, err := newLimits(Options{RequestsPerSecond: 2, MaxRequests: tc.most})
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := newLimits(Options{RequestsPerSecond: 2, MaxRequests: tc.most})
 			host := l.of(&url.URL{Scheme: "https", Host: "registry.example"}, "")
 			takeTurns(t, host, tc.underWay)
 			ctx, cancel := context.WithTimeout(t.Context(), 0)
@@ -98,10 +92,7 @@ func TestNoSlotDetail(t *testing.T) {
 
 func TestRetryAfterGates(t *testing.T) {
 	t.Parallel()
-	l, err := newLimits(Options{RequestsPerSecond: 1000, MaxRequests: 8, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := newLimits(Options{RequestsPerSecond: 1000, MaxRequests: 8, Timeout: time.Minute})
 	host := l.of(&url.URL{Scheme: "https", Host: "r.example"}, "")
 	now := time.Now()
 	host.applyRetryAfter(now, "a", 429, 5*time.Second)
@@ -211,10 +202,7 @@ func TestBreakerAdmitsAfterPause(t *testing.T) {
 		}
 	}))
 	t.Cleanup(srv.Close)
-	l, err := newLimits(Options{RequestsPerSecond: 1000, MaxRequests: 8, Timeout: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := newLimits(Options{RequestsPerSecond: 1000, MaxRequests: 8, Timeout: 100 * time.Millisecond})
 	transport := &limitedTransport{base: http.DefaultTransport, limits: l}
 	get := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

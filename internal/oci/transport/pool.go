@@ -34,10 +34,7 @@ type Pool struct {
 }
 
 // NewPool returns a Pool.
-func NewPool(opts Options) (*Pool, error) {
-	limits, err := newLimits(opts)
-	return &Pool{opts: opts, limits: limits}, err
-}
+func NewPool(opts Options) *Pool { return &Pool{opts: opts, limits: newLimits(opts)} }
 
 // Target is the host of a client.
 type Target struct {

@@ -30,10 +30,7 @@ func TestTenantsShareRequestSlots(t *testing.T) {
 		_, _ = io.WriteString(w, "x")
 	}))
 	t.Cleanup(srv.Close)
-	l, err := newLimits(Options{RequestsPerSecond: 1e6, MaxRequests: most, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := newLimits(Options{RequestsPerSecond: 1e6, MaxRequests: most, Timeout: time.Minute})
 	transport := &limitedTransport{base: http.DefaultTransport, limits: l}
 	ask := func(tenant, path string) error {
 		req, err := http.NewRequestWithContext(ForTenant(t.Context(), tenant), http.MethodGet, srv.URL+path, nil)

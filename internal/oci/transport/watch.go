@@ -15,8 +15,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"golang.org/x/net/http2"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 )
 
 // ErrStalled means that the other side sent nothing for the timeout. It wraps

@@ -43,7 +43,8 @@ func (t *target) contextError(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return &ocierr.Error{Op: opVerify, Subject: t.String(), Kind: context.Canceled}
 	}
-	return &ocierr.Error{Op: opVerify, Subject: t.String(), Kind: ocierr.ErrUnreachable, Detail: "no result within the deadline"}
+	return &ocierr.Error{Op: opVerify, Subject: t.String(), Kind: ocierr.ErrUnreachable,
+		Detail: "no result within the deadline"}
 }
 
 // referrers returns the referrers of the target that may be signatures, in the order of their

@@ -214,8 +214,8 @@ func (s *store) Get(ctx context.Context, place payload.Place) ([]byte, error) {
 	switch {
 	case errors.Is(err, ocierr.ErrNoRepository):
 		return nil, unknownRepositoryError(err)
-	case errors.Is(err, ocierr.ErrNotFound), errors.Is(err, ocierr.ErrIntegrity), errors.Is(err, ocierr.ErrInvalidReference),
-		errors.Is(err, ocierr.ErrTooLarge):
+	case errors.Is(err, ocierr.ErrNotFound), errors.Is(err, ocierr.ErrIntegrity),
+		errors.Is(err, ocierr.ErrInvalidReference), errors.Is(err, ocierr.ErrTooLarge):
 		return nil, fmt.Errorf("%w: %w", payload.ErrMissing, err)
 	}
 	return data, err
