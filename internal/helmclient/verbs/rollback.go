@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmclient
+package verbs
 
 import (
 	"errors"
@@ -20,9 +20,9 @@ import (
 )
 
 // rollback rolls back to the revision RollbackTo of the decision.
-func (s *session) rollback(j job) error {
-	decision, desired, options := j.decision, j.desired, j.options
-	target, err := s.config.Releases.Get(desired.Name, decision.RollbackTo)
+func (s *verb) rollback() error {
+	decision, desired, options := s.Decision, s.Desired, s.Options
+	target, err := s.Config.Releases.Get(desired.Name, decision.RollbackTo)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return helmerr.New(helmerr.ErrStale, "Helm revision %d, the target of the rollback, no longer "+
 			"exists", decision.RollbackTo)
@@ -30,26 +30,29 @@ func (s *session) rollback(j job) error {
 	if err != nil {
 		return fmt.Errorf("reading Helm revision %d, the target of the rollback: %w", decision.RollbackTo, err)
 	}
-	if err := s.checkNewest(decision, desired); err != nil {
+	if err := s.checkNewest(); err != nil {
 		return err
 	}
-	if err := s.findLeftovers(decision, desired); err != nil {
+	if err := s.FindLeftovers(decision, desired); err != nil {
 		return err
 	}
 	if err := s.prepareStorage(); err != nil {
 		return err
 	}
-	s.logs.Hide(target.Config)
+	s.Logs.Hide(target.Config)
 	if decision.Returns {
 		if err := checkReturn(target, desired); err != nil {
 			return err
 		}
-		s.prepareNamespace(desired, options.Install, false)
+		s.PrepareNamespace(desired, options.Install, false)
 	} else {
-		s.storage.Labels = records.RollbackLabels(desired, decision)
+		s.Storage.Labels = records.RollbackLabels(desired, decision)
 	}
-	s.admitLoss(j)
-	s.applyAgain(decision.RollbackTo)
+	s.admitLoss()
+	if s.Cluster != nil {
+		// The cluster must serve the kinds of the manifest.
+		s.Cluster.Seen.ApplyAgain(decision.RollbackTo)
+	}
 	err = s.newRollback(decision, options).Run(desired.Name)
 	if err != nil {
 		s.markRollbackFailed()
@@ -70,20 +73,20 @@ func checkReturn(target *release.Release, desired model.Desired) error {
 }
 
 // markRollbackFailed marks the record of a failed rollback as failed. Helm leaves the record pending if a hook failed.
-func (s *session) markRollbackFailed() {
-	newest := s.storage.Newest()
+func (s *verb) markRollbackFailed() {
+	newest := s.Storage.Newest()
 	if newest == nil || newest.Info == nil || newest.Info.Status != release.StatusPendingRollback {
 		return
 	}
 	newest.SetStatus(release.StatusFailed, "Rollback failed")
-	if err := s.config.Releases.Update(newest); err != nil {
-		s.logs.Printf("cannot record the failure of the rollback: %s", err)
+	if err := s.Config.Releases.Update(newest); err != nil {
+		s.Logs.Printf("cannot record the failure of the rollback: %s", err)
 	}
 }
 
 // newRollback returns Helm's rollback action with the options.
-func (s *session) newRollback(decision decide.Decision, options model.Options) *action.Rollback {
-	rollback := action.NewRollback(s.config)
+func (s *verb) newRollback(decision decide.Decision, options model.Options) *action.Rollback {
+	rollback := action.NewRollback(s.Config)
 	rollback.Version = decision.RollbackTo
 	rollback.Timeout = options.Rollback.ActionTimeout()
 	rollback.DisableHooks = options.Rollback.DisableHooks

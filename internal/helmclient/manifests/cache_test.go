@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmclient
+package manifests
 
 import (
 	"fmt"
@@ -23,39 +23,39 @@ func randomText(size int, seed int64) string {
 
 func TestManifestCache(t *testing.T) {
 	t.Parallel()
-	c := newManifestCache(64 << 10)
-	key := func(name string) manifestKey { return manifestKey{cluster: "one", namespace: "apps", name: name} }
+	c := NewCache(64 << 10)
+	key := func(name string) Key { return Key{Cluster: "one", Namespace: "apps", Name: name} }
 	first, second := randomText(20<<10, 1), randomText(20<<10, 2)
-	c.put(key("a"), 1, first)
-	if got, ok := c.get(key("a"), 1); !ok || got != first {
+	c.Put(key("a"), 1, first)
+	if got, ok := c.Get(key("a"), 1); !ok || got != first {
 		t.Error("a manifest is not what it was")
 	}
-	if _, ok := c.get(key("a"), 2); ok {
+	if _, ok := c.Get(key("a"), 2); ok {
 		t.Error("a revision is taken for another")
 	}
-	c.put(key("a"), 2, second)
-	if _, ok := c.get(key("a"), 1); ok {
+	c.Put(key("a"), 2, second)
+	if _, ok := c.Get(key("a"), 1); ok {
 		t.Error("the revision before is still there")
 	}
-	c.put(key("b"), 1, first)
-	c.put(key("c"), 1, second)
-	if _, ok := c.get(key("a"), 2); !ok {
+	c.Put(key("b"), 1, first)
+	c.Put(key("c"), 1, second)
+	if _, ok := c.Get(key("a"), 2); !ok {
 		t.Error("something is gone although all fits")
 	}
-	c.put(key("d"), 1, first)
-	if _, ok := c.get(key("b"), 1); ok {
+	c.Put(key("d"), 1, first)
+	if _, ok := c.Get(key("b"), 1); ok {
 		t.Error("what was not used for the longest time is still there")
 	}
-	c.put(key("e"), 1, randomText(200<<10, 3))
-	if _, ok := c.get(key("e"), 1); ok {
+	c.Put(key("e"), 1, randomText(200<<10, 3))
+	if _, ok := c.Get(key("e"), 1); ok {
 		t.Error("a manifest that is larger than the limit is kept")
 	}
-	c.put(manifestKey{cluster: "two", namespace: "apps", name: "a"}, 1, "small")
-	c.forget("one")
+	c.Put(Key{Cluster: "two", Namespace: "apps", Name: "a"}, 1, "small")
+	c.Forget("one")
 	if left, _ := c.entries.Stats(); left != 1 {
 		t.Errorf("%d are left of two clusters without one", left)
 	}
-	c.forget("two")
+	c.Forget("two")
 	if left, bytes := c.entries.Stats(); left != 0 || bytes != 0 {
 		t.Errorf("%d manifests of %d bytes are left of nothing", left, bytes)
 	}
@@ -63,19 +63,19 @@ func TestManifestCache(t *testing.T) {
 
 func TestManifestCacheConcurrently(t *testing.T) {
 	t.Parallel()
-	c := newManifestCache(8 << 10)
+	c := NewCache(8 << 10)
 	var wait sync.WaitGroup
 	for i := range 8 {
 		wait.Go(func() {
 			for n := range 50 {
-				key := manifestKey{cluster: fmt.Sprint(n % 3), name: fmt.Sprint(n % 7)}
+				key := Key{Cluster: fmt.Sprint(n % 3), Name: fmt.Sprint(n % 7)}
 				text := strings.Repeat(fmt.Sprint(n%7), 1000)
-				c.put(key, n%7, text)
-				if got, ok := c.get(key, n%7); ok && got != text {
+				c.Put(key, n%7, text)
+				if got, ok := c.Get(key, n%7); ok && got != text {
 					t.Errorf("worker %d reads something else than was put", i)
 				}
 				if n%20 == 0 {
-					c.forget(fmt.Sprint(n % 3))
+					c.Forget(fmt.Sprint(n % 3))
 				}
 			}
 		})

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmclient
+package session
 
 import (
 	"errors"
@@ -18,21 +18,49 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// findLeftovers reads the manifests of revisions that Helm does not check, so that the action deletes the objects that
+// Previous returns the revision that an upgrade starts from: the deployed revision, or the newest if none is deployed.
+func (s *Session) Previous(name string) (*release.Release, error) {
+	last, err := s.Config.Releases.Last(name)
+	if err != nil || last.Info != nil && last.Info.Status == release.StatusDeployed {
+		return last, err
+	}
+	deployed, err := s.Config.Releases.Deployed(name)
+	if errors.Is(err, driver.ErrNoDeployedReleases) {
+		return last, nil
+	}
+	return deployed, err
+}
+
+// ManifestOf returns the manifest of a record. It reads the record if the history has only the metadata.
+func (s *Session) ManifestOf(record *release.Release) (string, error) {
+	if record.Manifest != "" {
+		return record.Manifest, nil
+	}
+	whole, err := s.Config.Releases.Get(record.Name, record.Version)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading Helm revision %d: %w", record.Version, err)
+	}
+	return whole.Manifest, nil
+}
+
+// FindLeftovers reads the manifests of revisions that Helm does not check, so that the action deletes the objects that
 // these revisions left behind. Objects of the new revision stay. It reads no more records than Helm unless the newest
 // revision failed or was interrupted.
-func (s *session) findLeftovers(decision decide.Decision, desired model.Desired) error {
-	if s.cluster == nil {
+func (s *Session) FindLeftovers(decision decide.Decision, desired model.Desired) error {
+	if s.Cluster == nil {
 		return nil
 	}
-	history, err := s.config.Releases.History(desired.Name)
+	history, err := s.Config.Releases.History(desired.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("reading the history: %w", err)
 	}
-	s.cluster.OnlyOwned = apply.NeverWorked(history)
+	s.Cluster.OnlyOwned = apply.NeverWorked(history)
 	history = slices.Clone(history)
 	releaseutil.Reverse(history, releaseutil.SortByRevision)
 	found := &apply.Leftovers{}
@@ -50,7 +78,7 @@ func (s *session) findLeftovers(decision decide.Decision, desired model.Desired)
 			continue
 		}
 		known[key] = true
-		manifest, err := s.manifestOf(record)
+		manifest, err := s.ManifestOf(record)
 		if err != nil {
 			return err
 		}
@@ -59,21 +87,6 @@ func (s *session) findLeftovers(decision decide.Decision, desired model.Desired)
 			break
 		}
 	}
-	s.cluster.Leftovers = found
+	s.Cluster.Leftovers = found
 	return nil
-}
-
-// manifestOf returns the manifest of a record. It reads the record if the history has only the metadata.
-func (s *session) manifestOf(record *release.Release) (string, error) {
-	if record.Manifest != "" {
-		return record.Manifest, nil
-	}
-	whole, err := s.config.Releases.Get(record.Name, record.Version)
-	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("reading Helm revision %d: %w", record.Version, err)
-	}
-	return whole.Manifest, nil
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmclient
+package dryrun
 
 import (
 	"cmp"
@@ -20,6 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
@@ -30,10 +31,10 @@ import (
 //
 // Plan sends one request for the records, one for the record of an upgrade, one for each kind and namespace with three
 // objects or more and one for each other object, and one for each object that is new or changes.
-func (c *Client) Plan(ctx context.Context, target model.Target, desired model.Desired, policy model.Policy,
+func (e *Engine) Plan(ctx context.Context, target model.Target, desired model.Desired, policy model.Policy,
 	options model.Options, chrt *chart.Chart, values map[string]any,
 ) (model.Plan, error) {
-	observation, err := c.Observe(ctx, target, desired.Namespace, desired.Name)
+	observation, err := e.observe(ctx, target, desired.Namespace, desired.Name)
 	if err != nil {
 		return model.Plan{}, err
 	}
@@ -47,14 +48,14 @@ func (c *Client) Plan(ctx context.Context, target model.Target, desired model.De
 			decision.FromRevision, observation.Records[0].Status)
 	}
 	logs := &helmerr.LogBuffer{Redactor: helmerr.NewRedactor(values, options.SecretValues)}
-	s, err := c.openPlan(ctx, target, desired, logs)
+	s, err := e.openPlan(ctx, target, desired, logs)
 	if err != nil {
-		return model.Plan{}, newActError(decision.Action, err, nil, logs)
+		return model.Plan{}, helmerr.Acting(decision.Action, err, nil, logs)
 	}
-	defer s.records.Release()
-	j := job{decision: decision, desired: desired, options: options, chart: chrt, values: values}
-	if err := s.plan(ctx, j, observation, &plan); err != nil {
-		return model.Plan{}, newActError(decision.Action, err, s, logs)
+	defer s.Close()
+	j := session.Job{Decision: decision, Desired: desired, Options: options, Chart: chrt, Values: values}
+	if err := s.plan(j, observation, &plan); err != nil {
+		return model.Plan{}, s.Error(decision.Action, err)
 	}
 	for i := range plan.Changes {
 		plan.Changes[i].Message = logs.Text(plan.Changes[i].Message)
@@ -99,33 +100,31 @@ func plannedDecision(obs model.Observation, desired model.Desired, policy model.
 	return d
 }
 
-// openPlan returns a session whose clients of the cluster only read and send dry runs. Its records must only be read.
-func (c *Client) openPlan(ctx context.Context, target model.Target, desired model.Desired,
-	logs *helmerr.LogBuffer,
-) (*session, error) {
-	s, err := c.openSession(ctx, target, desired, logs)
+// openPlan returns a reader whose clients of the cluster only read and send dry runs. Its records must only be read.
+func (e *Engine) openPlan(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer,
+) (reader, error) {
+	s, err := e.open(ctx, target, desired, logs)
 	if err != nil {
-		return nil, err
+		return reader{}, err
 	}
-	s.cluster = s.dryRunCluster(ctx, desired)
-	clients := s.cluster.Clients
-	s.config.KubeClient, s.config.RESTClientGetter, s.namespace.Clients = s.cluster, clients, clients
-	s.renderer = c.renderer
-	return s, nil
+	s.Cluster = reader{s}.dryRunCluster(desired)
+	clients := s.Cluster.Clients
+	s.Config.KubeClient, s.Config.RESTClientGetter, s.Namespace.Clients = s.Cluster, clients, clients
+	return reader{s}, nil
 }
 
 // dryRunCluster returns a client of the cluster that only reads and sends dry runs.
-func (s *session) dryRunCluster(ctx context.Context, desired model.Desired) *apply.Client {
-	conn := s.cluster.Clients.Conn
-	clients := &connections.Getter{Conn: conn, Config: conn.PlanConfig(ctx)}
-	cluster := apply.NewClient(ctx, clients, desired.Namespace, s.logs.Printf)
-	cluster.Owner = s.cluster.Owner
+func (s reader) dryRunCluster(desired model.Desired) *apply.Client {
+	conn := s.Cluster.Clients.Conn
+	clients := &connections.Getter{Conn: conn, Config: conn.PlanConfig(s.Ctx)}
+	cluster := apply.NewClient(s.Ctx, clients, desired.Namespace, s.Logs.Printf)
+	cluster.Owner = s.Cluster.Owner
 	return cluster
 }
 
 // plan completes a plan.
-func (s *session) plan(ctx context.Context, j job, observation model.Observation, plan *model.Plan) error {
-	if j.decision.Action == model.ActionAdopt {
+func (s reader) plan(j session.Job, observation model.Observation, plan *model.Plan) error {
+	if j.Decision.Action == model.ActionAdopt {
 		recorded, differences, err := s.adoptionDifferences(j)
 		if err != nil {
 			return err
@@ -135,31 +134,31 @@ func (s *session) plan(ctx context.Context, j job, observation model.Observation
 			return nil
 		}
 		plan.Action = model.ActionUpgrade
-		if j.decision.UnchangedOnly {
+		if j.Decision.UnchangedOnly {
 			plan.Action, plan.Message = model.ActionRefuse, adoptionHeld
 		}
 	}
-	isInstall := j.decision.Action == model.ActionInstall
-	rendered, err := s.dryRun(ctx, j, nextRelease(j.desired, observation))
+	isInstall := j.Decision.Action == model.ActionInstall
+	rendered, err := s.render(j, nextRelease(j.Desired, observation))
 	if err != nil {
 		return err
 	}
 	planner := &apply.Planner{
-		Client: s.cluster, IsInstall: isInstall, Force: j.options.Upgrade.Force && !isInstall,
-		TakeOwnership: j.options.Install.TakeOwnership,
+		Client: s.Cluster, IsInstall: isInstall, Force: j.Options.Upgrade.Force && !isInstall,
+		TakeOwnership: j.Options.Install.TakeOwnership,
 		NewNamespaces: map[string]bool{}, NewKinds: map[schema.GroupKind]bool{},
 	}
-	crdPolicy, skipsHooks := j.options.Install.CRDs, j.options.Install.DisableHooks
+	crdPolicy, skipsHooks := j.Options.Install.CRDs, j.Options.Install.DisableHooks
 	before := ""
 	if !isInstall {
-		crdPolicy, skipsHooks = j.options.Upgrade.CRDs, j.options.Upgrade.DisableHooks
-		planner.TakeOwnership = j.options.Upgrade.TakeOwnership
+		crdPolicy, skipsHooks = j.Options.Upgrade.CRDs, j.Options.Upgrade.DisableHooks
+		planner.TakeOwnership = j.Options.Upgrade.TakeOwnership
 		if before, err = s.planPrevious(j, plan); err != nil {
 			return err
 		}
 	}
-	s.prepareNamespace(j.desired, j.options.Install, isInstall)
-	if err := planner.Namespace(s.namespace); err != nil {
+	s.PrepareNamespace(j.Desired, j.Options.Install, isInstall)
+	if err := planner.Namespace(s.Namespace); err != nil {
 		return err
 	}
 	for _, kind := range rendered.announced {
@@ -173,24 +172,24 @@ func (s *session) plan(ctx context.Context, j job, observation model.Observation
 	}
 	plan.Changes, plan.Unchanged = planner.Changes, planner.Unchanged
 	if !skipsHooks {
-		plan.Hooks = plannedHooks(rendered.hooks, j.desired.Namespace, isInstall)
+		plan.Hooks = plannedHooks(rendered.hooks, j.Desired.Namespace, isInstall)
 	}
 	return nil
 }
 
 // planPrevious returns the manifest that an upgrade starts from, and finds the objects that failed revisions left
 // behind.
-func (s *session) planPrevious(j job, plan *model.Plan) (manifest string, err error) {
-	previous, err := s.previous(j.desired.Name)
+func (s reader) planPrevious(j session.Job, plan *model.Plan) (manifest string, err error) {
+	previous, err := s.Previous(j.Desired.Name)
 	if err != nil {
 		return "", fmt.Errorf("reading the previous Helm revision: %w", err)
 	}
-	if manifest, err = s.manifestOf(previous); err != nil {
+	if manifest, err = s.ManifestOf(previous); err != nil {
 		return "", err
 	}
 	plan.PreviousValues = previous.Config
-	s.logs.Hide(previous.Config)
-	return manifest, s.findLeftovers(j.decision, j.desired)
+	s.Logs.Hide(previous.Config)
+	return manifest, s.FindLeftovers(j.Decision, j.Desired)
 }
 
 // plannedHooks returns the hooks of an action in the order in which Helm runs them.

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmclient
+package verbs
 
 import (
 	"errors"
@@ -14,7 +14,6 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
@@ -22,23 +21,24 @@ import (
 
 // test runs the chart's tests on the newest revision and saves the result in the record of the revision. A chart
 // without tests passes.
-func (s *session) test(decision decide.Decision, desired model.Desired, options model.TestOptions) error {
-	if err := s.checkNewest(decision, desired); err != nil {
+func (s *verb) test() error {
+	decision := s.Decision
+	if err := s.checkNewest(); err != nil {
 		return err
 	}
-	last, err := s.config.Releases.Last(desired.Name)
+	last, err := s.Config.Releases.Last(s.Desired.Name)
 	if err != nil {
 		return fmt.Errorf("reading Helm revision %d: %w", decision.FromRevision, err)
 	}
 	if last.Info == nil || last.Info.Status != release.StatusDeployed {
 		return helmerr.New(helmerr.ErrStale, "Helm revision %d is no longer deployed", decision.FromRevision)
 	}
-	s.logs.Hide(last.Config)
+	s.Logs.Hide(last.Config)
 	// Helm saves the record before and after each test. It would overwrite changes of other processes and drop all hooks
 	// but the chosen tests. Interrupted tests run again, so only the final result needs to be saved.
-	s.storage.Hold()
+	s.Storage.Hold()
 	began := time.Now()
-	tested, failure := s.newTest(desired, options).Run(desired.Name)
+	tested, failure := s.newTest(s.Desired, s.Options.Test).Run(s.Desired.Name)
 	if tested == nil {
 		return failure
 	}
@@ -69,9 +69,9 @@ func (s *session) test(decision decide.Decision, desired model.Desired, options 
 
 // saveTested saves the result of the tests if their revision is still the newest, deployed and unchanged. Tests may
 // take long, so this may have changed.
-func (s *session) saveTested(tested *release.Release) error {
-	s.storage.Refresh()
-	newest, err := s.config.Releases.Last(tested.Name)
+func (s *verb) saveTested(tested *release.Release) error {
+	s.Storage.Refresh()
+	newest, err := s.Config.Releases.Last(tested.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return helmerr.New(helmerr.ErrStale, "Helm revision %d no longer exists, so the result of its tests is discarded",
 			tested.Version)
@@ -84,12 +84,12 @@ func (s *session) saveTested(tested *release.Release) error {
 			"discarded",
 			newest.Version, newest.Info.Status, tested.Version)
 	}
-	return s.storage.Replace(records.NameOf(tested.Name, tested.Version), tested)
+	return s.Storage.Replace(records.NameOf(tested.Name, tested.Version), tested)
 }
 
 // newTest returns Helm's test action with the options.
-func (s *session) newTest(desired model.Desired, options model.TestOptions) *action.ReleaseTesting {
-	tests := action.NewReleaseTesting(s.config)
+func (s *verb) newTest(desired model.Desired, options model.TestOptions) *action.ReleaseTesting {
+	tests := action.NewReleaseTesting(s.Config)
 	tests.Timeout = options.ActionTimeout()
 	tests.Namespace = desired.Namespace
 	tests.Filters = map[string][]string{action.IncludeNameFilter: options.Only, action.ExcludeNameFilter: options.Except}
@@ -97,19 +97,19 @@ func (s *session) newTest(desired model.Desired, options model.TestOptions) *act
 }
 
 // testResults returns the results of the tests that started at or after a time, in the order of their start.
-func testResults(hooks []*release.Hook, since time.Time) []TestResult {
-	var results []TestResult
+func testResults(hooks []*release.Hook, since time.Time) []model.TestResult {
+	var results []model.TestResult
 	for _, hook := range hooks {
 		if !slices.Contains(hook.Events, release.HookTest) || hook.LastRun.StartedAt.Time.Before(since) {
 			continue
 		}
-		results = append(results, TestResult{
+		results = append(results, model.TestResult{
 			Name:        hook.Name,
 			Phase:       hook.LastRun.Phase.String(),
 			StartedAt:   hook.LastRun.StartedAt.Time,
 			CompletedAt: hook.LastRun.CompletedAt.Time,
 		})
 	}
-	slices.SortStableFunc(results, func(a, b TestResult) int { return a.StartedAt.Compare(b.StartedAt) })
+	slices.SortStableFunc(results, func(a, b model.TestResult) int { return a.StartedAt.Compare(b.StartedAt) })
 	return results
 }

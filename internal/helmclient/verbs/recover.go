@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmclient
+package verbs
 
 import (
 	"errors"
@@ -21,8 +21,9 @@ import (
 // also resolves a record that the helm command could not uninstall. A record that will be replaced is only hidden from
 // this session. Until the new record exists, the old record proves that an action began, and which objects the action
 // may have created.
-func (s *session) recoverPending(decision decide.Decision, desired model.Desired) error {
-	record, err := s.config.Releases.Last(desired.Name)
+func (s *verb) recoverPending() error {
+	decision := s.Decision
+	record, err := s.Config.Releases.Last(s.Desired.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return helmerr.New(helmerr.ErrStale, "the pending Helm revision %d no longer exists", decision.FromRevision)
 	}
@@ -33,24 +34,24 @@ func (s *session) recoverPending(decision decide.Decision, desired model.Desired
 		return helmerr.New(helmerr.ErrStale, "the newest Helm revision is %d and no longer the pending Helm revision %d",
 			record.Version, decision.FromRevision)
 	}
-	if err := s.checkSameRecord(decision, desired); err != nil {
+	if err := s.checkSameRecord(); err != nil {
 		return err
 	}
 	if record.Info == nil || !record.Info.Status.IsPending() && record.Info.Status != release.StatusUninstalling {
 		return helmerr.New(helmerr.ErrStale, "Helm revision %d is no longer pending", decision.FromRevision)
 	}
 	if decision.Recovery == decide.RecoverReplace {
-		s.storage.Hide(records.NameOf(desired.Name, record.Version), record.Version)
+		s.Storage.Hide(records.NameOf(s.Desired.Name, record.Version), record.Version)
 		return nil
 	}
 	record.SetStatus(release.StatusFailed, "Interrupted")
 	if record.Labels[model.LabelRevision] == strconv.Itoa(record.Version) {
 		record.Labels[model.LabelInterrupted] = "true"
 	}
-	if err := s.config.Releases.Update(record); err != nil {
+	if err := s.Config.Releases.Update(record); err != nil {
 		return fmt.Errorf("recovering the pending Helm revision %d: %w", decision.FromRevision, err)
 	}
 	// A recovery does not count as an attempt at the desired state.
-	s.storage.Restart()
+	s.Storage.Restart()
 	return nil
 }

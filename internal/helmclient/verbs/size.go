@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmclient
+package verbs
 
 import (
 	"errors"
@@ -15,7 +15,6 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
@@ -24,58 +23,56 @@ import (
 const largeChart = 8 << 20
 
 // checkChartSize returns an error if the chart alone is too large for a record.
-func (s *session) checkChartSize(chrt *chart.Chart) error {
-	if s.cluster == nil || chartBytes(chrt) < largeChart {
+func (s *verb) checkChartSize() error {
+	if s.Cluster == nil || chartBytes(s.Chart) < largeChart {
 		return nil
 	}
-	piece, err := s.cluster.Clients.Conn.Codec.Piece(chrt)
+	piece, err := s.Cluster.Clients.Conn.Codec.Piece(s.Chart)
 	if err != nil {
 		return helmerr.New(helmerr.ErrInvalidChart, "the chart cannot be recorded: %s", err)
 	}
-	return records.CheckSize(len(piece.Packed), s.stored)
+	return records.CheckSize(len(piece.Packed), s.Stored)
 }
 
 // checkSize renders a chart before its CRDs are applied and returns an error if the release is too large for Helm's
 // storage. It renders as if the cluster served the kinds of the CRDs. It ignores errors of the rendering, because the
 // chart may look up objects in the cluster. The size of a chart without CRDs is checked when its record is created,
 // before any other write.
-func (s *session) checkSize(desired model.Desired, chrt *chart.Chart, values map[string]any,
-	renderer postrender.PostRenderer,
-	crds []*crds.Object, upgrade bool,
+func (s *verb) checkSize(source rendering.Source, renderer postrender.PostRenderer, crds []*crds.Object, upgrade bool,
 ) error {
-	install := s.newDryRun(desired, upgrade)
+	install := s.DryRun(s.Desired, upgrade)
 	install.PostRenderer = renderer
-	install.APIVersions = slices.Clone(s.config.Capabilities.APIVersions)
+	install.APIVersions = slices.Clone(s.Config.Capabilities.APIVersions)
 	for _, crd := range crds {
 		for _, kind := range crd.Serves {
 			install.APIVersions = append(install.APIVersions, kind.GroupVersion().String(),
 				kind.GroupVersion().String()+"/"+kind.Kind)
 		}
 	}
-	rls, err := s.renderForSize(install, sourceOf(desired, chrt, values))
+	rls, err := s.renderForSize(install, source)
 	if errors.Is(err, helmerr.ErrRenderLimit) {
 		return err
 	}
 	if err != nil {
-		s.logs.Printf("cannot determine the size of the release in advance: %s", err)
+		s.Logs.Printf("cannot determine the size of the release in advance: %s", err)
 		return nil
 	}
-	packed, err := s.records.Pack(rls)
+	packed, err := s.Records.Pack(rls)
 	if errors.Is(err, helmerr.ErrTooLarge) || errors.Is(err, helmerr.ErrTimeout) {
 		return err
 	}
 	if err != nil {
 		return helmerr.New(helmerr.ErrInvalidChart, "the release cannot be recorded: %s", err)
 	}
-	return records.CheckSize(len(packed), s.stored)
+	return records.CheckSize(len(packed), s.Stored)
 }
 
 // renderForSize renders a release without recording it. Lookups of the chart find no objects.
-func (s *session) renderForSize(install *action.Install, source rendering.Source) (*release.Release, error) {
+func (s *verb) renderForSize(install *action.Install, source rendering.Source) (*release.Release, error) {
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = *install.KubeVersion
 	capabilities.APIVersions = slices.Concat(capabilities.APIVersions, install.APIVersions)
-	rendered, err := s.renderer.Render(s.context(), source, rendering.Options{
+	rendered, err := s.Renderer.Render(s.Ctx, source, rendering.Options{
 		Release: chartutil.ReleaseOptions{
 			Name: install.ReleaseName, Namespace: install.Namespace, Revision: 1, IsInstall: !install.IsUpgrade,
 			IsUpgrade: install.IsUpgrade,

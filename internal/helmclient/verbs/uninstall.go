@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmclient
+package verbs
 
 import (
 	"cmp"
@@ -21,29 +21,32 @@ import (
 )
 
 // uninstall uninstalls the release. It succeeds if the release does not exist.
-func (s *session) uninstall(decision decide.Decision, desired model.Desired, options model.UninstallOptions) error {
-	if decision.Reason == decide.ReasonRemediateUninstall {
+func (s *verb) uninstall() error {
+	if s.Decision.Reason == decide.ReasonRemediateUninstall {
 		// Another process may have repaired the release in the meantime.
-		if err := s.checkNeverWorked(decision, desired); err != nil {
+		if err := s.checkNeverWorked(); err != nil {
 			return err
 		}
 	}
-	if err := s.findLeftovers(decision, desired); err != nil {
+	if err := s.FindLeftovers(s.Decision, s.Desired); err != nil {
 		return err
 	}
-	unmark, err := s.markUninstalling(decision, desired)
+	unmark, err := s.markUninstalling()
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	s.onlyDeletes()
-	_, err = s.newUninstall(options).Run(desired.Name)
+	if s.Cluster != nil {
+		// Only hooks are applied, so objects of kinds that the cluster no longer serves are skipped.
+		s.Cluster.Lenient = true
+	}
+	_, err = s.newUninstall(s.Options.Uninstall).Run(s.Desired.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil
 	}
-	if err != nil && !s.storage.Begun {
+	if err != nil && !s.Storage.Begun {
 		return errors.Join(err, unmark())
 	}
 	return err
@@ -51,49 +54,49 @@ func (s *session) uninstall(decision decide.Decision, desired model.Desired, opt
 
 // markUninstalling marks the newest revision as uninstalling, before any deletion or hook, if the decision is based on
 // that revision, and then checks that the revision is still the newest. A process that adopts a release first writes
-// its own record and then reads this record, see [session.checkNotUninstalledMeanwhile]. So of two concurrent writers,
+// its own record and then reads this record, see [verb.checkNotUninstalledMeanwhile]. So of two concurrent writers,
 // at least one reads the record of the other. The function unmark removes the mark.
-func (s *session) markUninstalling(decision decide.Decision, desired model.Desired) (unmark func() error, err error) {
-	last, err := s.config.Releases.Last(desired.Name)
+func (s *verb) markUninstalling() (unmark func() error, err error) {
+	last, err := s.Config.Releases.Last(s.Desired.Name)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkUninstallable(last, decision, desired); err != nil {
+	if err := checkUninstallable(last, s.Decision, s.Desired); err != nil {
 		return nil, err
 	}
-	if err := s.checkSameRecord(decision, desired); err != nil {
+	if err := s.checkSameRecord(); err != nil {
 		return nil, err
 	}
 	// The hooks of the revision may contain these values.
-	s.logs.Hide(last.Config)
+	s.Logs.Hide(last.Config)
 	info := *last.Info
 	unmark = func() error {
 		if info.Status == release.StatusUninstalling {
 			return nil
 		}
-		s.storage.Mark(false)
+		s.Storage.Mark(false)
 		last.Info = &info
 		delete(last.Labels, model.LabelNeverWorked)
-		if err := s.config.Releases.Update(last); err != nil {
+		if err := s.Config.Releases.Update(last); err != nil {
 			return fmt.Errorf("removing the mark that Helm revision %d is being uninstalled: %w", last.Version, err)
 		}
 		// The release has not changed, so this does not count as an attempt.
-		s.storage.Restart()
+		s.Storage.Restart()
 		return nil
 	}
 	marked := info
 	marked.Status, marked.Deleted, marked.Description = release.StatusUninstalling, helmtime.Now(),
 		"Deletion in progress (or silently failed)"
 	last.Info = &marked
-	if s.cluster != nil && s.cluster.OnlyOwned {
+	if s.Cluster != nil && s.Cluster.OnlyOwned {
 		// The status no longer shows it. The next uninstallation must still find it, if this one is interrupted.
 		last.Labels[model.LabelNeverWorked] = "true"
 	}
-	if err := s.config.Releases.Update(last); err != nil {
+	if err := s.Config.Releases.Update(last); err != nil {
 		return nil, fmt.Errorf("marking Helm revision %d as uninstalling: %w", last.Version, err)
 	}
-	s.storage.Mark(true)
-	newest, err := s.config.Releases.Last(desired.Name)
+	s.Storage.Mark(true)
+	newest, err := s.Config.Releases.Last(s.Desired.Name)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reading the history again: %w", err), unmark())
 	}
@@ -127,22 +130,22 @@ func checkUninstallable(last *release.Release, decision decide.Decision, desired
 
 // checkNotUninstalledMeanwhile returns an error if the previous owner of an adopted release is uninstalling the
 // release, or has uninstalled it.
-func (s *session) checkNotUninstalledMeanwhile(decision decide.Decision, desired model.Desired) error {
-	s.storage.Refresh()
-	adopted, err := s.config.Releases.Get(desired.Name, decision.FromRevision)
+func (s *verb) checkNotUninstalledMeanwhile() error {
+	s.Storage.Refresh()
+	adopted, err := s.Config.Releases.Get(s.Desired.Name, s.Decision.FromRevision)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return helmerr.New(helmerr.ErrStale, "Helm revision %d was uninstalled in the meantime", decision.FromRevision)
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d was uninstalled in the meantime", s.Decision.FromRevision)
 	}
 	if err != nil {
-		return fmt.Errorf("reading Helm revision %d again: %w", decision.FromRevision, err)
+		return fmt.Errorf("reading Helm revision %d again: %w", s.Decision.FromRevision, err)
 	}
 	return checkNotUninstalled(adopted)
 }
 
 // newUninstall returns Helm's uninstall action with the options. It does not set IgnoreNotFound: with this option, Helm
 // would ignore any failure to read the storage and report the release as uninstalled.
-func (s *session) newUninstall(options model.UninstallOptions) *action.Uninstall {
-	uninstall := action.NewUninstall(s.config)
+func (s *verb) newUninstall(options model.UninstallOptions) *action.Uninstall {
+	uninstall := action.NewUninstall(s.Config)
 	uninstall.Timeout = options.ActionTimeout()
 	uninstall.DisableHooks = options.DisableHooks
 	uninstall.KeepHistory = options.KeepHistory

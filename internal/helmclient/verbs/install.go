@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmclient
+package verbs
 
 import (
 	"errors"
@@ -17,39 +17,39 @@ import (
 
 // install installs the release. If the release was uninstalled and its history was kept, the installation adds to the
 // history.
-func (s *session) install(j job) error {
-	renderer, err := s.prepare(j.desired, j.options, j.chart, j.values, false)
+func (s *verb) install() error {
+	renderer, err := s.prepare(s.Values, false)
 	if err != nil {
 		return err
 	}
-	replace := j.decision.State == model.StateUninstalled ||
-		j.decision.Recovery == decide.RecoverReplace && j.decision.FromRevision > 1
+	replace := s.Decision.State == model.StateUninstalled ||
+		s.Decision.Recovery == decide.RecoverReplace && s.Decision.FromRevision > 1
 	if replace {
 		// Helm limits the history only on upgrades, but an installation over a kept history also adds a revision.
-		s.config.Releases.MaxHistory = j.options.Upgrade.HistoryLimit()
+		s.Config.Releases.MaxHistory = s.Options.Upgrade.HistoryLimit()
 	}
-	install := s.newInstall(j.desired, j.options.Install, replace)
+	install := s.newInstall(s.Desired, s.Options.Install, replace)
 	install.PostRenderer = renderer
-	rendered, err := s.render(j.desired, j.chart, j.values, chartutil.ReleaseOptions{
-		Name: j.desired.Name, Namespace: j.desired.Namespace, Revision: 1, IsInstall: true,
+	rendered, err := s.Render(s.Source(s.Values), chartutil.ReleaseOptions{
+		Name: s.Desired.Name, Namespace: s.Desired.Namespace, Revision: 1, IsInstall: true,
 	})
 	if err != nil {
 		return err
 	}
-	if j.decision.State == model.StateAbsent && j.decision.Recovery == decide.RecoverNothing {
-		s.namespace.AssumeMissing()
+	if s.Decision.State == model.StateAbsent && s.Decision.Recovery == decide.RecoverNothing {
+		s.Namespace.AssumeMissing()
 	}
 	// Helm changes the values that it receives.
-	_, err = install.Run(rendered, rendering.CopyValues(j.values))
+	_, err = install.Run(rendered, rendering.CopyValues(s.Values))
 	if errors.Is(err, apply.ErrNamespaceExists) {
-		_, err = install.Run(rendered, rendering.CopyValues(j.values))
+		_, err = install.Run(rendered, rendering.CopyValues(s.Values))
 	}
 	return err
 }
 
 // newInstall returns Helm's install action with the options.
-func (s *session) newInstall(desired model.Desired, options model.InstallOptions, replace bool) *action.Install {
-	install := action.NewInstall(s.config)
+func (s *verb) newInstall(desired model.Desired, options model.InstallOptions, replace bool) *action.Install {
+	install := action.NewInstall(s.Config)
 	install.ReleaseName = desired.Name
 	install.Namespace = desired.Namespace
 	install.Labels = model.DesiredLabels(desired)
@@ -61,7 +61,7 @@ func (s *session) newInstall(desired model.Desired, options model.InstallOptions
 	install.TakeOwnership = options.TakeOwnership
 	install.DisableOpenAPIValidation = options.DisableOpenAPIValidation
 	install.Replace = replace
-	// job.check has validated the values, without files and network, and with no values in its errors.
+	// Check has validated the values, without files and network, and with no values in its errors.
 	install.SkipSchemaValidation = true
 	return install
 }
