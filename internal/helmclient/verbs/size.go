@@ -38,16 +38,13 @@ func (s *verb) checkChartSize() error {
 // storage. It renders as if the cluster served the kinds of the CRDs. It ignores errors of the rendering, because the
 // chart may look up objects in the cluster. The size of a chart without CRDs is checked when its record is created,
 // before any other write.
-func (s *verb) checkSize(source rendering.Source, renderer postrender.PostRenderer, crds []*crds.Object, upgrade bool,
+func (s *verb) checkSize(source rendering.Source, renderer postrender.PostRenderer, objects []*crds.Object, upgrade bool,
 ) error {
 	install := s.DryRun(s.Desired, upgrade)
 	install.PostRenderer = renderer
-	install.APIVersions = slices.Clone(s.Config.Capabilities.APIVersions)
-	for _, crd := range crds {
-		for _, kind := range crd.Serves {
-			install.APIVersions = append(install.APIVersions, kind.GroupVersion().String(),
-				kind.GroupVersion().String()+"/"+kind.Kind)
-		}
+	install.APIVersions = s.Config.Capabilities.APIVersions
+	for _, object := range objects {
+		install.APIVersions = crds.WithKinds(install.APIVersions, object.Serves)
 	}
 	rls, err := s.renderForSize(install, source)
 	if errors.Is(err, helmerr.ErrRenderLimit) {
