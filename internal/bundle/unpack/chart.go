@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package bundle
+package unpack
 
 import (
 	"archive/tar"
@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxDepth is how deep packed subcharts may be nested. Charts in use have one or two levels.
-	maxDepth = 8
+	// MaxDepth is how deep packed subcharts may be nested. Charts in use have one or two levels.
+	MaxDepth = 8
 	// packedSuffix replaces ".tgz" in the names of unpacked subcharts. Otherwise Helm would treat the folder as an archive
 	// again.
 	packedSuffix = "~tgz"
@@ -34,10 +34,11 @@ type unpacker struct {
 	names map[string]bool
 }
 
-// unpack returns the files of a chart, named relative to the chart's root, and their size in bytes.
-func unpack(packed []byte, limits Limits) ([]*loader.BufferedFile, int64, error) {
+// Chart returns the files of a packed chart, named relative to the chart's root, and their size in bytes. Packed
+// subcharts are unpacked, too, see [PackedName].
+func Chart(packed []byte, limits Limits) ([]*loader.BufferedFile, int64, error) {
 	u := &unpacker{budget: newBudget(limits, ErrInvalidChart), names: map[string]bool{}}
-	if err := u.packed(int64(len(packed))); err != nil {
+	if err := CheckPacked(int64(len(packed)), limits); err != nil {
 		return nil, 0, err
 	}
 	if err := u.archive(packed, "", 0); err != nil {
@@ -48,16 +49,16 @@ func unpack(packed []byte, limits Limits) ([]*loader.BufferedFile, int64, error)
 
 // archive adds the files of one packed chart under a prefix.
 func (u *unpacker) archive(packed []byte, prefix string, depth int) error {
-	if depth > maxDepth {
-		return fmt.Errorf("%w: subcharts are nested more than %d levels deep at %q", ErrTooLarge, maxDepth, clip(prefix))
+	if depth > MaxDepth {
+		return fmt.Errorf("%w: subcharts are nested more than %d levels deep at %q", ErrTooLarge, MaxDepth, Clip(prefix))
 	}
 	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return fmt.Errorf("%w: %s is not a gzip archive", ErrInvalidChart, where(prefix))
 	}
 	return u.walk(unzipped, where(prefix), func(header *tar.Header, from io.Reader) error {
-		if u.entries++; u.entries > u.limits.Files {
-			return u.tooMany()
+		if err := u.count(); err != nil {
+			return err
 		}
 		return u.entry(header, from, prefix, depth)
 	})
@@ -74,11 +75,8 @@ func (u *unpacker) entry(header *tar.Header, from io.Reader, prefix string, dept
 	}
 	if header.Typeflag != tar.TypeReg {
 		if isRelevant(name) {
-			return fmt.Errorf(
-				"%w: %q is a link or device; package the chart with regular files only",
-				ErrInvalidChart,
-				clip(name),
-			)
+			return fmt.Errorf("%w: %q is a link or device; package the chart with regular files only", ErrInvalidChart,
+				Clip(name))
 		}
 		return nil // skip the link: it does not change what is installed
 	}
@@ -95,7 +93,7 @@ func (u *unpacker) entry(header *tar.Header, from io.Reader, prefix string, dept
 		return u.archive(data, strings.TrimSuffix(full, ".tgz")+packedSuffix+"/", depth+1)
 	}
 	if u.names[full] {
-		return fmt.Errorf("%w: the archive contains %q twice", ErrInvalidChart, clip(full))
+		return fmt.Errorf("%w: the archive contains %q twice", ErrInvalidChart, Clip(full))
 	}
 	u.names[full] = true
 	u.files = append(u.files, &loader.BufferedFile{Name: full, Data: bytes.TrimPrefix(data, utf8BOM)})
@@ -111,13 +109,10 @@ func entryName(raw string) (string, error) {
 	_, name, ok := strings.Cut(strings.TrimPrefix(slashed, "./"), "/")
 	switch {
 	case path.IsAbs(name) || drivePath.MatchString(name):
-		return "", fmt.Errorf("%w: entry %q has an absolute path", ErrInvalidChart, clip(raw))
+		return "", fmt.Errorf("%w: entry %q has an absolute path", ErrInvalidChart, Clip(raw))
 	case !ok, path.Clean(name) == ".":
-		return "", fmt.Errorf(
-			"%w: entry %q is not in the chart's folder; package the chart with \"helm package\"",
-			ErrInvalidChart,
-			clip(raw),
-		)
+		return "", fmt.Errorf("%w: entry %q is not in the chart's folder; package the chart with \"helm package\"",
+			ErrInvalidChart, Clip(raw))
 	}
 	return path.Clean(name), nil
 }
@@ -155,5 +150,8 @@ func where(prefix string) string {
 	if prefix == "" {
 		return "it"
 	}
-	return fmt.Sprintf("subchart %q", clip(strings.TrimSuffix(prefix, packedSuffix+"/")+".tgz"))
+	return fmt.Sprintf("subchart %q", Clip(strings.TrimSuffix(PackedName(prefix), "/")))
 }
+
+// PackedName returns the name of a file, or a text with such names, with the names of subcharts as they were packed.
+func PackedName(text string) string { return strings.ReplaceAll(text, packedSuffix, ".tgz") }

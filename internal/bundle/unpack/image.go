@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package bundle
+package unpack
 
 import (
 	"archive/tar"
@@ -36,12 +36,16 @@ type imageEntry struct {
 	data     []byte
 }
 
-func newImage(limits Limits) *image {
-	return &image{
-		budget:  newBudget(limits, ErrInvalidManifests),
-		content: map[string]*imageEntry{},
-		roots:   map[string]bool{},
+// Image returns the files of the folder /manifests of a container image with the given layers.
+func Image(layers [][]byte, limits Limits) (*Tree, error) {
+	all := &image{budget: newBudget(limits, ErrInvalidManifests), content: map[string]*imageEntry{},
+		roots: map[string]bool{}}
+	for _, layer := range layers {
+		if err := all.layer(layer); err != nil {
+			return nil, err
+		}
 	}
+	return all.tree()
 }
 
 // layer applies a layer on top of the previous ones. Its whiteouts remove entries of lower layers only, wherever they
@@ -101,18 +105,11 @@ func (i *image) entry(added map[string]*imageEntry, name string, header *tar.Hea
 		added[name] = &imageEntry{isFolder: true}
 		return nil
 	case header.Typeflag != tar.TypeReg:
-		return fmt.Errorf("%w: %q is a link or device; only regular files are supported", i.invalid, clip(name))
+		return i.notRegular(name)
 	}
 	data, err := i.read(header, from, i.limits.FileBytes)
 	added[name] = &imageEntry{data: data}
 	return err
-}
-
-func (i *image) count() error {
-	if i.entries++; i.entries > i.limits.Files {
-		return i.tooMany()
-	}
-	return nil
 }
 
 func (i *image) recordRoot(name string) {
@@ -141,27 +138,23 @@ func (i *image) put(name string, entry *imageEntry) {
 }
 
 // tree returns the files of a plain bundle, which must have no subfolders in /manifests.
-func (i *image) tree() (*tree, error) {
+func (i *image) tree() (*Tree, error) {
 	root := i.content[manifestsFolder]
 	if root != nil && !root.isFolder || root == nil && len(i.content) == 0 {
 		return nil, fmt.Errorf("%w: the image is not a plain bundle, because it has no folder /%s; it has %s",
 			ErrUnsupported, manifestsFolder, listSome(slices.Sorted(maps.Keys(i.roots))))
 	}
-	out := &tree{budget: i.budget, files: map[string][]byte{}}
+	out := &Tree{budget: i.budget, Files: map[string][]byte{}}
 	for _, name := range slices.Sorted(maps.Keys(i.content)) {
 		if name == manifestsFolder {
 			continue
 		}
 		below := strings.TrimPrefix(name, manifestsFolder+"/")
 		if i.content[name].isFolder || strings.Contains(below, "/") {
-			return nil, fmt.Errorf(
-				"%w: %q is in a subfolder of /%s, which a plain bundle must not have",
-				i.invalid,
-				clip(name),
-				manifestsFolder,
-			)
+			return nil, fmt.Errorf("%w: %q is in a subfolder of /%s, which a plain bundle must not have", i.invalid, Clip(name),
+				manifestsFolder)
 		}
-		out.files[name] = i.content[name].data
+		out.Files[name] = i.content[name].data
 	}
 	return out, nil
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package bundle
+package kustomize
 
 import (
 	"bytes"
@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/documents"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/unpack"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
@@ -25,10 +27,10 @@ const (
 	maxChanges = 16
 )
 
-// kustomizationCost is the maximum cost of building a kustomization.
-type kustomizationCost struct {
+// cost is the maximum cost of building a kustomization.
+type cost struct {
 	// weight is that of all files, counted as often as they are used.
-	weight
+	unpack.Weight
 	// objects is the number of objects before patches delete any.
 	objects int64
 	// changes is the size of what may be written into each object.
@@ -37,45 +39,41 @@ type kustomizationCost struct {
 	isExplicitlyEmpty bool
 }
 
-func (c *kustomizationCost) add(other *kustomizationCost) {
-	c.bytes = min(c.bytes+other.bytes, yamlweight.Most)
-	c.tokens = min(c.tokens+other.tokens, yamlweight.Most)
+func (c *cost) add(other *cost) {
+	c.Bytes = min(c.Bytes+other.Bytes, yamlweight.Most)
+	c.Tokens = min(c.Tokens+other.Tokens, yamlweight.Most)
 	c.objects = min(c.objects+other.objects, yamlweight.Most)
 	c.changes = min(c.changes+other.changes, yamlweight.Most)
 }
 
-func (c *kustomizationCost) within(limits Limits) error {
-	if err := c.withinManifests(limits); err != nil {
+func (c *cost) within(limits unpack.Limits) error {
+	if err := documents.WithinLimits(c.Weight, limits); err != nil {
 		return err
 	}
 	if most := maxChanges * limits.ManifestBytes; c.changes > most || c.changes*c.objects > most {
-		return fmt.Errorf(
-			"%w: its patches, multiplied by its %d objects, have more than %d bytes",
-			ErrTooLarge,
-			c.objects,
-			most,
-		)
+		return fmt.Errorf("%w: its patches, multiplied by its %d objects, have more than %d bytes", unpack.ErrTooLarge,
+			c.objects, most)
 	}
 	return nil
 }
 
-// kustomizationCheck checks kustomizations before they are built. Kustomize would fetch remote references, run programs
+// check checks kustomizations before they are built. Kustomize would fetch remote references, run programs
 // and use any amount of time and memory. The check therefore refuses references to anything outside of the artifact,
 // and fields whose result has no limit.
-type kustomizationCheck struct {
+type check struct {
 	files   map[string][]byte
 	folders map[string]bool
-	limits  Limits
+	limits  unpack.Limits
 	// known are the costs of folders; nil while a folder is being checked.
-	known map[string]*kustomizationCost
+	known map[string]*cost
 }
 
-func newKustomizationCheck(files map[string][]byte, limits Limits) *kustomizationCheck {
-	c := &kustomizationCheck{
+func newCheck(files map[string][]byte, limits unpack.Limits) *check {
+	c := &check{
 		files:   files,
 		folders: map[string]bool{"": true},
 		limits:  limits,
-		known:   map[string]*kustomizationCost{},
+		known:   map[string]*cost{},
 	}
 	for name := range files {
 		for folder := path.Dir(name); folder != "." && !c.folders[folder]; folder = path.Dir(folder) {
@@ -86,24 +84,20 @@ func newKustomizationCheck(files map[string][]byte, limits Limits) *kustomizatio
 }
 
 // folder checks the kustomization in a folder and everything it refers to.
-func (c *kustomizationCheck) folder(folder string) (*kustomizationCost, error) {
+func (c *check) folder(folder string) (*cost, error) {
 	if known, seen := c.known[folder]; seen {
 		if known == nil {
-			return nil, fmt.Errorf("%w: the kustomization in %s contains itself", ErrInvalidManifests, folderName(folder))
+			return nil, fmt.Errorf("%w: the kustomization in %s contains itself", unpack.ErrInvalidManifests, folderName(folder))
 		}
 		return known, nil
 	}
 	c.known[folder] = nil
 	names := c.kustomizations(folder)
 	if len(names) != 1 {
-		return nil, fmt.Errorf(
-			"%w: folder %s has %d kustomization files; it must have exactly one",
-			ErrInvalidManifests,
-			folderName(folder),
-			len(names),
-		)
+		return nil, fmt.Errorf("%w: folder %s has %d kustomization files; it must have exactly one",
+			unpack.ErrInvalidManifests, folderName(folder), len(names))
 	}
-	one := &kustomizationFile{check: c, folder: folder, name: names[0], cost: &kustomizationCost{}}
+	one := &file{check: c, folder: folder, name: names[0], cost: &cost{}}
 	if err := one.read(); err != nil {
 		return nil, err
 	}
@@ -111,18 +105,18 @@ func (c *kustomizationCheck) folder(folder string) (*kustomizationCost, error) {
 	return one.cost, nil
 }
 
-// kustomizationFile is a kustomization, and its cost including everything it refers to.
-type kustomizationFile struct {
-	check        *kustomizationCheck
+// file is a kustomization, and its cost including everything it refers to.
+type file struct {
+	check        *check
 	folder, name string
-	cost         *kustomizationCost
+	cost         *cost
 }
 
-func (k *kustomizationFile) refuse(format string, args ...any) error {
-	return fmt.Errorf("%w: %q %s", ErrInvalidManifests, clip(k.name), fmt.Sprintf(format, args...))
+func (k *file) refuse(format string, args ...any) error {
+	return fmt.Errorf("%w: %q %s", unpack.ErrInvalidManifests, unpack.Clip(k.name), fmt.Sprintf(format, args...))
 }
 
-func (k *kustomizationFile) read() error {
+func (k *file) read() error {
 	if err := k.weigh(k.name); err != nil {
 		return err
 	}
@@ -130,7 +124,7 @@ func (k *kustomizationFile) read() error {
 	// Kustomize's own types decide what it reads. For example, it ignores the case of names.
 	var content types.Kustomization
 	if err := content.Unmarshal(k.check.files[k.name]); err != nil {
-		return k.refuse("is not a kustomization: %s", clip(kustomizeReason(err)))
+		return k.refuse("is not a kustomization: %s", unpack.Clip(reasonOf(err)))
 	}
 	content.FixKustomization()
 	k.cost.isExplicitlyEmpty = content.Resources != nil && len(content.Resources) == 0
@@ -175,7 +169,7 @@ func unboundedField(content *types.Kustomization) string {
 }
 
 // resources checks the resources.
-func (k *kustomizationFile) resources(content *types.Kustomization) error {
+func (k *file) resources(content *types.Kustomization) error {
 	for _, named := range content.Resources { // includes the deprecated bases
 		name, err := k.find("resources", named)
 		if err != nil {
@@ -213,7 +207,7 @@ func (k *kustomizationFile) resources(content *types.Kustomization) error {
 }
 
 // include adds the kustomization of another folder.
-func (k *kustomizationFile) include(folder string) error {
+func (k *file) include(folder string) error {
 	other, err := k.check.folder(folder)
 	if err != nil {
 		return err
@@ -223,37 +217,37 @@ func (k *kustomizationFile) include(folder string) error {
 }
 
 // objects counts the objects in a file.
-func (k *kustomizationFile) objects(name string) error {
-	content := newReader(k.check.limits)
-	if err := content.file(name, k.check.files[name]); err != nil {
+func (k *file) objects(name string) error {
+	content := documents.NewReader(k.check.limits)
+	if err := content.File(name, k.check.files[name]); err != nil {
 		return err
 	}
-	k.cost.add(&kustomizationCost{weight: content.total, objects: int64(len(content.objects))})
+	k.cost.add(&cost{Weight: content.Total, objects: int64(len(content.Objects))})
 	return k.cost.within(k.check.limits)
 }
 
 // weigh counts a file that holds no objects.
-func (k *kustomizationFile) weigh(name string) error {
-	content := newReader(k.check.limits)
-	if err := content.weigh(name, k.check.files[name]); err != nil {
+func (k *file) weigh(name string) error {
+	content := documents.NewReader(k.check.limits)
+	if err := content.Weigh(name, k.check.files[name]); err != nil {
 		return err
 	}
-	k.cost.add(&kustomizationCost{weight: content.total})
+	k.cost.add(&cost{Weight: content.Total})
 	return k.cost.within(k.check.limits)
 }
 
 // change counts a file whose content may be added to each object.
-func (k *kustomizationFile) change(field, named string) error {
+func (k *file) change(field, named string) error {
 	name, err := k.file(field, named)
 	if err != nil {
 		return err
 	}
-	k.cost.add(&kustomizationCost{changes: int64(len(k.check.files[name]))})
+	k.cost.add(&cost{changes: int64(len(k.check.files[name]))})
 	return k.weigh(name)
 }
 
 // patches checks the patches.
-func (k *kustomizationFile) patches(content *types.Kustomization) error {
+func (k *file) patches(content *types.Kustomization) error {
 	patch := func(field, text, named string) error {
 		if named == "" {
 			return k.patch([]byte(text))
@@ -288,16 +282,16 @@ func (k *kustomizationFile) patches(content *types.Kustomization) error {
 
 // patch refuses patches that can grow without limit, which are the JSON patch operation "copy" and recursive aliases,
 // and patches that kustomize cannot read.
-func (k *kustomizationFile) patch(text []byte) error {
-	content := newReader(k.check.limits)
-	for _, one := range sections(text) {
-		if err := content.weigh(k.name, one.text); err != nil {
+func (k *file) patch(text []byte) error {
+	content := documents.NewReader(k.check.limits)
+	for _, one := range documents.Sections(text) {
+		if err := content.Weigh(k.name, one.Text); err != nil {
 			return err
 		}
 	}
 	operations, err := jsonPatchOf(text)
 	if err != nil {
-		return k.refuse("has a patch that cannot be read: %s", clip(kustomizeReason(err)))
+		return k.refuse("has a patch that cannot be read: %s", unpack.Clip(reasonOf(err)))
 	}
 	if slices.ContainsFunc(operations, func(operation jsonpatch.Operation) bool { return operation.Kind() == "copy" }) {
 		return k.refuse(refusedCopy)
@@ -324,7 +318,7 @@ const refusedCopy = "has a patch with the operation \"copy\", which HelmOp does 
 	"no limit"
 
 // generators checks the files of ConfigMap and Secret generators.
-func (k *kustomizationFile) generators(content *types.Kustomization) error {
+func (k *file) generators(content *types.Kustomization) error {
 	var sources []types.KvPairSources
 	for _, one := range content.ConfigMapGenerator {
 		sources = append(sources, one.KvPairSources)
@@ -349,7 +343,7 @@ func (k *kustomizationFile) generators(content *types.Kustomization) error {
 				return err
 			}
 			size := int64(len(k.check.files[name]))
-			k.cost.add(&kustomizationCost{weight: weight{bytes: size}})
+			k.cost.add(&cost{Weight: unpack.Weight{Bytes: size}})
 		}
 		k.cost.objects++
 	}
@@ -357,17 +351,17 @@ func (k *kustomizationFile) generators(content *types.Kustomization) error {
 }
 
 // file finds a file that a field refers to.
-func (k *kustomizationFile) file(field, named string) (string, error) {
+func (k *file) file(field, named string) (string, error) {
 	name, err := k.find(field, named)
 	if err == nil && k.check.folders[name] {
-		return "", k.refuse("names %q under %s, which is a folder; name a file", clip(named), field)
+		return "", k.refuse("names %q under %s, which is a folder; name a file", unpack.Clip(named), field)
 	}
 	return name, err
 }
 
 // find returns the name of a file or folder of the artifact that a field refers to. Names that could be remote are
 // refused even if such a file exists, because kustomize checks the form of a name first.
-func (k *kustomizationFile) find(field, named string) (string, error) {
+func (k *file) find(field, named string) (string, error) {
 	name := path.Join(k.folder, named)
 	if name == "." {
 		name = ""
@@ -378,7 +372,7 @@ func (k *kustomizationFile) find(field, named string) (string, error) {
 	_, isFile := k.check.files[name]
 	if isRemote || named == "" || !isFile && !k.check.folders[name] {
 		return "", k.refuse("names %q under %s, which is not a file or folder of the artifact, or has the form of a remote "+
-			"name; HelmOp fetches no other files", clip(named), field)
+			"name; HelmOp fetches no other files", unpack.Clip(named), field)
 	}
 	return name, nil
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package bundle
+package unpack
 
 import (
 	"archive/tar"
@@ -21,18 +21,28 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
-// tree holds the files of an artifact by name, relative to its root.
-type tree struct {
+// Tree holds the files of an artifact.
+type Tree struct {
 	*budget
-	files map[string][]byte
+	// Files are the files by name, relative to the root of the artifact.
+	Files map[string][]byte
 }
 
-func newTree(limits Limits) *tree {
-	return &tree{budget: newBudget(limits, ErrInvalidManifests), files: map[string][]byte{}}
+// NewTree returns an empty Tree.
+func NewTree(limits Limits) *Tree {
+	return &Tree{budget: newBudget(limits, ErrInvalidManifests), Files: map[string][]byte{}}
 }
 
-// add adds a file.
-func (t *tree) add(raw string, data []byte) error {
+// File adds a file.
+func (t *Tree) File(name string, data []byte) error {
+	if err := t.take(name, int64(len(data)), t.limits.FileBytes); err != nil {
+		return err
+	}
+	return t.add(name, data)
+}
+
+// add adds a file that is counted already.
+func (t *Tree) add(raw string, data []byte) error {
 	name, err := safeName(raw, t.invalid)
 	if err != nil {
 		return err
@@ -40,31 +50,28 @@ func (t *tree) add(raw string, data []byte) error {
 	if name = path.Clean(name); name == "." {
 		return fmt.Errorf("%w: a file has no name", t.invalid)
 	}
-	if _, twice := t.files[name]; twice {
-		return fmt.Errorf("%w: the artifact contains %q twice", t.invalid, clip(name))
+	if _, twice := t.Files[name]; twice {
+		return fmt.Errorf("%w: the artifact contains %q twice", t.invalid, Clip(name))
 	}
-	if t.entries++; t.entries > t.limits.Files {
-		return t.tooMany()
+	if err := t.count(); err != nil {
+		return err
 	}
-	t.files[name] = bytes.TrimPrefix(data, utf8BOM)
+	t.Files[name] = bytes.TrimPrefix(data, utf8BOM)
 	return nil
 }
 
-// folder adds the files of a packed folder.
-func (t *tree) folder(packed []byte) error {
+// Folder adds the files of a packed folder.
+func (t *Tree) Folder(packed []byte) error {
 	unzipped, err := t.unzip(packed)
 	if err != nil {
 		return err
 	}
 	return t.walk(unzipped, "it", func(header *tar.Header, from io.Reader) error {
 		if header.FileInfo().IsDir() || header.Typeflag == tar.TypeXGlobalHeader {
-			if t.entries++; t.entries > t.limits.Files {
-				return t.tooMany()
-			}
-			return nil
+			return t.count()
 		}
 		if header.Typeflag != tar.TypeReg {
-			return fmt.Errorf("%w: %q is a link or device; only regular files are supported", t.invalid, clip(header.Name))
+			return t.notRegular(header.Name)
 		}
 		data, err := t.read(header, from, t.limits.FileBytes)
 		if err != nil {
@@ -74,21 +81,6 @@ func (t *tree) folder(packed []byte) error {
 	})
 }
 
-// unzip returns a reader for a tar archive, decompressed if it is gzipped.
-func (b *budget) unzip(packed []byte) (io.Reader, error) {
-	switch {
-	case bytes.HasPrefix(packed, []byte{0x1f, 0x8b}):
-		unzipped, err := gzip.NewReader(bytes.NewReader(packed))
-		if err != nil {
-			return nil, fmt.Errorf("%w: it is not a gzip archive", b.invalid)
-		}
-		return unzipped, nil
-	case bytes.HasPrefix(packed, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		return nil, fmt.Errorf("%w: it is compressed with zstd; compress it with gzip", b.invalid)
-	}
-	return bytes.NewReader(packed), nil
-}
-
 // fleetResource is a file in Fleet's list.
 type fleetResource struct {
 	Name     string `json:"name"`
@@ -96,8 +88,8 @@ type fleetResource struct {
 	Encoding string `json:"encoding"`
 }
 
-// fleet adds the files of Fleet's list.
-func (t *tree) fleet(data []byte) error {
+// Fleet adds the files of Fleet's list.
+func (t *Tree) Fleet(data []byte) error {
 	broken := func(what string) error { return fmt.Errorf("%w: the list of files %s", t.invalid, what) }
 	// Entries are read one by one, because millions of empty ones would fit into the layer.
 	list := json.NewDecoder(bufio.NewReader(bytes.NewReader(data)))
@@ -135,15 +127,15 @@ func (t *tree) fleet(data []byte) error {
 	return nil
 }
 
-func (t *tree) fleetFile(one fleetResource) error {
+func (t *Tree) fleetFile(one fleetResource) error {
 	data := []byte(one.Content)
 	if one.Encoding != "" {
 		if one.Encoding != "base64" && one.Encoding != "base64+gz" {
-			return fmt.Errorf("%w: %q has the unknown encoding %q", t.invalid, clip(one.Name), clip(one.Encoding))
+			return fmt.Errorf("%w: %q has the unknown encoding %q", t.invalid, Clip(one.Name), Clip(one.Encoding))
 		}
 		var err error
 		if data, err = base64.StdEncoding.DecodeString(one.Content); err != nil {
-			return fmt.Errorf("%w: %q is declared as base64, but is not", t.invalid, clip(one.Name))
+			return fmt.Errorf("%w: %q is declared as base64, but is not", t.invalid, Clip(one.Name))
 		}
 	}
 	if one.Encoding == "base64+gz" {
@@ -155,31 +147,28 @@ func (t *tree) fleetFile(one fleetResource) error {
 			return t.tooLarge()
 		}
 		if err != nil {
-			return fmt.Errorf("%w: %q is declared as gzip, but is not", t.invalid, clip(one.Name))
+			return fmt.Errorf("%w: %q is declared as gzip, but is not", t.invalid, Clip(one.Name))
 		}
 	}
-	if err := t.take(one.Name, int64(len(data)), t.limits.FileBytes); err != nil {
-		return err
-	}
-	return t.add(one.Name, data)
+	return t.File(one.Name, data)
 }
 
-// names returns the sorted names of all files.
-func (t *tree) names() []string { return slices.Sorted(maps.Keys(t.files)) }
+// Names returns the sorted names of all files.
+func (t *Tree) Names() []string { return slices.Sorted(maps.Keys(t.Files)) }
 
-// below returns the sorted names of the files in a folder and its subfolders; of all files if it is empty.
-func (t *tree) below(folder string) []string {
-	names := t.names()
+// Below returns the sorted names of the files in a folder and its subfolders; of all files if it is empty.
+func (t *Tree) Below(folder string) []string {
+	names := t.Names()
 	if folder == "" {
 		return names
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, folder+"/") })
 }
 
-// roots lists the root entries of an artifact for messages.
-func (t *tree) roots() string {
+// Roots lists the root entries of an artifact for messages.
+func (t *Tree) Roots() string {
 	seen := map[string]bool{}
-	for name := range t.files {
+	for name := range t.Files {
 		first, _, isFolder := strings.Cut(name, "/")
 		if isFolder {
 			first += "/"

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package bundle
+package kustomize
 
 import (
 	"fmt"
@@ -11,19 +11,25 @@ import (
 
 	"sigs.k8s.io/kustomize/api/konfig"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/documents"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/unpack"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
-// kustomizer finds the kustomizations in an artifact and builds them from its files only.
-type kustomizer struct {
-	check   *kustomizationCheck
-	builder builder
+// maxReason is the maximum length of a message of kustomize, in bytes.
+const maxReason = 400
+
+// Kustomizer finds the kustomizations in an artifact and builds them from its files only.
+type Kustomizer struct {
+	check   *check
+	builder Builder
 	// digest identifies the files and the limits; empty until something is built.
 	digest string
 }
 
-func newKustomizer(files map[string][]byte, limits Limits, builder builder) *kustomizer {
-	return &kustomizer{check: newKustomizationCheck(files, limits), builder: builder}
+// New returns a Kustomizer for the files of an artifact.
+func New(files map[string][]byte, limits unpack.Limits, builder Builder) *Kustomizer {
+	return &Kustomizer{check: newCheck(files, limits), builder: builder}
 }
 
 // IsKustomization is true if kustomize uses a file of this name as a kustomization, in any folder.
@@ -31,8 +37,8 @@ func IsKustomization(name string) bool {
 	return slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name))
 }
 
-// above returns the outermost folder with a kustomization that contains a file, starting from a folder of the artifact.
-func (k *kustomizer) above(root, name string) (string, bool) {
+// Above returns the outermost folder with a kustomization that contains a file, starting from a folder of the artifact.
+func (k *Kustomizer) Above(root, name string) (string, bool) {
 	folder := root
 	for {
 		if len(k.check.kustomizations(folder)) > 0 {
@@ -47,27 +53,27 @@ func (k *kustomizer) above(root, name string) (string, bool) {
 	}
 }
 
-// kustomization adds the objects of the kustomization in a folder.
-func (r *reader) kustomization(k *kustomizer, folder string) error {
+// AddTo adds the objects of the kustomization in a folder to a reader. It reports whether the kustomization has an
+// explicitly empty list of resources.
+func (k *Kustomizer) AddTo(r *documents.Reader, folder string) (isExplicitlyEmpty bool, err error) {
 	made, err := k.build(folder)
 	if err != nil {
-		return err
+		return false, err
 	}
-	r.isExplicitlyEmpty = r.isExplicitlyEmpty || made.IsExplicitlyEmpty
 	for i, content := range made.Objects {
 		where := objectPlace(folder, i)
-		if err := r.weigh(where, content); err != nil {
-			return err
+		if err := r.Weigh(where, content); err != nil {
+			return false, err
 		}
-		if err := r.document(where, content); err != nil {
-			return err
+		if err := r.Document(where, content); err != nil {
+			return false, err
 		}
 	}
-	return nil
+	return made.IsExplicitlyEmpty, nil
 }
 
-// kustomizeReason returns kustomize's error without quoted patches and files, which may hold secrets.
-func kustomizeReason(err error) string {
+// reasonOf returns kustomize's error without quoted patches and files, which may hold secrets.
+func reasonOf(err error) string {
 	reason, _, _ := strings.Cut(err.Error(), "\n")
 	for _, quote := range []string{"[patch: ", "{", "`"} {
 		reason, _, _ = strings.Cut(reason, quote)
@@ -80,11 +86,11 @@ func folderName(folder string) string {
 	if folder == "" {
 		return "the root"
 	}
-	return fmt.Sprintf("%q", clip(folder))
+	return fmt.Sprintf("%q", unpack.Clip(folder))
 }
 
 // kustomizations returns the names of the kustomization files in a folder.
-func (c *kustomizationCheck) kustomizations(folder string) []string {
+func (c *check) kustomizations(folder string) []string {
 	var found []string
 	for _, base := range konfig.RecognizedKustomizationFileNames() {
 		name := path.Join(folder, base)

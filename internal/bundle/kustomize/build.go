@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package bundle
+package kustomize
 
 import (
 	"bytes"
@@ -20,48 +20,50 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/documents"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/unpack"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
 // taskBuild is the name of the task that builds kustomizations.
 const taskBuild = "kustomization/build"
 
-// Tasks returns the tasks that a Loader runs in other processes, for [sandbox.Serve].
+// Tasks returns the tasks that a Kustomizer runs in other processes, for [sandbox.Serve].
 func Tasks() sandbox.Tasks {
 	return sandbox.Tasks{taskBuild: {Decode: decodeFolders, Run: runBuild}}
 }
 
-// BuildKustomization builds the kustomization in a folder, and returns its objects as JSON in the order of kustomize.
-// The same rules apply as for kustomizations in artifacts, see the contract of the package. It builds in this process,
+// Build builds the kustomization in a folder, and returns its objects as JSON in the order of kustomize.
+// The same rules apply as for kustomizations in artifacts, see the contract of this package. It builds in this process,
 // because the files belong to the user.
-func BuildKustomization(files map[string][]byte, folder string, limits Limits) (objects [][]byte, err error) {
+func Build(files map[string][]byte, folder string, limits unpack.Limits) (objects [][]byte, err error) {
 	// The same protection as for artifacts.
 	defer func() {
 		if caught := recover(); caught != nil {
-			objects, err = nil, fmt.Errorf(
-				"%w: building the kustomization in %s failed",
-				ErrInvalidManifests,
-				folderName(folder),
-			)
+			objects, err = nil, fmt.Errorf("%w: building the kustomization in %s failed", unpack.ErrInvalidManifests,
+				folderName(folder))
 		}
 	}()
-	limits = limits.withDefaults()
-	r := newReader(limits)
-	k := newKustomizer(files, limits, builder{ctx: context.Background(), runner: sandbox.InProcess(Tasks())})
-	if err := r.kustomization(k, folder); err != nil {
+	limits = limits.WithDefaults()
+	r := documents.NewReader(limits)
+	k := New(files, limits, Builder{Ctx: context.Background(), Runner: sandbox.InProcess(Tasks())})
+	if _, err := k.AddTo(r, folder); err != nil {
 		return nil, err
 	}
-	for _, one := range r.objects {
-		objects = append(objects, one.content)
+	for _, one := range r.Objects {
+		objects = append(objects, one.Content)
 	}
 	return objects, nil
 }
 
-// builder holds what is needed to build kustomizations.
-type builder struct {
-	ctx    context.Context
-	runner sandbox.Runner
-	tenant string
+// Builder says where kustomizations are built.
+type Builder struct {
+	// Ctx bounds the builds.
+	Ctx context.Context
+	// Runner runs the tasks of this package.
+	Runner sandbox.Runner
+	// Tenant is the tenant for fair sharing of the runner.
+	Tenant string
 }
 
 // buildRequest is the input of the task. The requests for all folders of an artifact share the files.
@@ -72,7 +74,7 @@ type buildRequest struct {
 // buildFiles are the files of an artifact and the limits of the build.
 type buildFiles struct {
 	Files  map[string][]byte
-	Limits Limits
+	Limits unpack.Limits
 }
 
 // built is the output of a kustomization.
@@ -86,7 +88,7 @@ type built struct {
 }
 
 // buildErrors are the errors that cross the boundary of the task.
-var buildErrors = map[string]error{"manifests": ErrInvalidManifests, "size": ErrTooLarge}
+var buildErrors = map[string]error{"manifests": unpack.ErrInvalidManifests, "size": unpack.ErrTooLarge}
 
 // buildError is an error returned by a task.
 type buildError struct {
@@ -98,23 +100,23 @@ func (e *buildError) Error() string { return e.text }
 func (e *buildError) Unwrap() error { return e.kind }
 
 // build builds the kustomization in a folder in another process.
-func (k *kustomizer) build(folder string) (*built, error) {
+func (k *Kustomizer) build(folder string) (*built, error) {
 	input, err := toGob(buildRequest{Folder: folder})
 	if err != nil {
 		return nil, err
 	}
-	request := sandbox.Request{Task: taskBuild, Tenant: k.builder.tenant, Input: input, Shared: &sandbox.Shared{
+	request := sandbox.Request{Task: taskBuild, Tenant: k.builder.Tenant, Input: input, Shared: &sandbox.Shared{
 		Key:  k.key(),
 		Data: func() ([]byte, error) { return toGob(buildFiles{Files: k.check.files, Limits: k.check.limits}) },
 	}}
-	output, err := k.builder.runner.Run(k.builder.ctx, request)
+	output, err := k.builder.Runner.Run(k.builder.Ctx, request)
 	var limited *sandbox.LimitError
 	if errors.As(err, &limited) {
 		// The text contains the folder already.
 		ended := *limited
 		ended.Doing = ""
 		return nil, fmt.Errorf("%w: building the kustomization in %s was stopped: %w; make its output smaller, or %s",
-			ErrLimit, folderName(folder), &ended, ended.Remedy())
+			unpack.ErrLimit, folderName(folder), &ended, ended.Remedy())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("building the kustomization in %s: %w", folderName(folder), err)
@@ -130,7 +132,7 @@ func (k *kustomizer) build(folder string) (*built, error) {
 }
 
 // key identifies the files and the limits.
-func (k *kustomizer) key() string {
+func (k *Kustomizer) key() string {
 	if k.digest == "" {
 		digest := sha256.New()
 		fmt.Fprintf(digest, "%+v", k.check.limits)
@@ -153,7 +155,7 @@ func toGob(value any) ([]byte, error) {
 
 // folders are the files of an artifact inside the task.
 type folders struct {
-	check *kustomizationCheck
+	check *check
 	// files is the file system for kustomize; nil until there is something to build.
 	files filesys.FileSystem
 }
@@ -163,7 +165,7 @@ func decodeFolders(data []byte) (any, error) {
 	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&received); err != nil {
 		return nil, err
 	}
-	return &folders{check: newKustomizationCheck(received.Files, received.Limits)}, nil
+	return &folders{check: newCheck(received.Files, received.Limits)}, nil
 }
 
 func runBuild(work *sandbox.Work) ([]byte, error) {
@@ -206,7 +208,7 @@ func (f *folders) build(folder string) (*built, error) {
 		f.files = filesys.MakeFsInMemory()
 		for name, data := range f.check.files {
 			if err := f.files.WriteFile("/"+name, data); err != nil {
-				return nil, fmt.Errorf("%w: %q is both a file and a folder", ErrInvalidManifests, clip(name))
+				return nil, fmt.Errorf("%w: %q is both a file and a folder", unpack.ErrInvalidManifests, unpack.Clip(name))
 			}
 		}
 	}
@@ -215,25 +217,18 @@ func (f *folders) build(folder string) (*built, error) {
 	options.PluginConfig = types.DisabledPluginConfig()
 	made, err := krusty.MakeKustomizer(options).Run(f.files, "/"+folder)
 	if err != nil {
-		return nil, fmt.Errorf(
-			"%w: building the kustomization in %s failed: %s",
-			ErrInvalidManifests,
-			folderName(folder),
-			kustomizeReason(err),
-		)
+		return nil, fmt.Errorf("%w: building the kustomization in %s failed: %s", unpack.ErrInvalidManifests,
+			folderName(folder), reasonOf(err))
 	}
 	result := &built{IsExplicitlyEmpty: cost.isExplicitlyEmpty && made.Size() == 0}
-	weighed := newReader(f.check.limits)
+	weighed := documents.NewReader(f.check.limits)
 	for i, one := range made.Resources() {
 		content, err := one.MarshalJSON()
 		if err != nil {
-			return nil, fmt.Errorf(
-				"%w: the output of the kustomization in %s contains something that is not an object",
-				ErrInvalidManifests,
-				folderName(folder),
-			)
+			return nil, fmt.Errorf("%w: the output of the kustomization in %s contains something that is not an object",
+				unpack.ErrInvalidManifests, folderName(folder))
 		}
-		if err := weighed.weigh(objectPlace(folder, i), content); err != nil {
+		if err := weighed.Weigh(objectPlace(folder, i), content); err != nil {
 			return nil, err
 		}
 		result.Objects = append(result.Objects, content)

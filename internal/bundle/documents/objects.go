@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package bundle
+package documents
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/unpack"
 )
 
 const (
@@ -29,50 +31,52 @@ type objectKey struct {
 	group, kind, namespace, name string
 }
 
-// object is an object of an artifact.
-type object struct {
+// Object is an object of an artifact.
+type Object struct {
 	objectKey
-	// content is JSON that is also valid YAML.
-	content []byte
+	// Content is JSON that is also valid YAML.
+	Content []byte
 }
 
-func (o *object) isCRD() bool { return o.group == crdGroup && o.kind == crdKind }
+// IsCRD reports whether the object is a CustomResourceDefinition.
+func (o *Object) IsCRD() bool { return o.group == crdGroup && o.kind == crdKind }
 
-// reader collects the objects of files.
-type reader struct {
-	limits  Limits
-	total   weight
-	objects []*object
+// Reader collects the objects of files.
+type Reader struct {
+	limits unpack.Limits
+	// Total is the weight of all texts.
+	Total unpack.Weight
+	// Objects are the objects in the order in which they were read.
+	Objects []*Object
 	// seen holds where each object was found.
 	seen map[objectKey]string
-	// isExplicitlyEmpty is true if a kustomization has an explicitly empty list of resources.
-	isExplicitlyEmpty bool
 }
 
-func newReader(limits Limits) *reader {
-	return &reader{limits: limits, seen: map[objectKey]string{}}
+// NewReader returns a Reader without objects.
+func NewReader(limits unpack.Limits) *Reader {
+	return &Reader{limits: limits, seen: map[objectKey]string{}}
 }
 
-// file adds the objects in a file.
-func (r *reader) file(name string, text []byte) error {
-	return r.documents(name, text, r.document)
+// File adds the objects in a file.
+func (r *Reader) File(name string, text []byte) error {
+	return r.Documents(name, text, r.Document)
 }
 
-// document adds the objects in a document.
-func (r *reader) document(where string, content []byte) error {
+// Document adds the objects in a document.
+func (r *Reader) Document(where string, content []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.UseNumber() // large numbers would lose digits as floats
 	var value any
 	if err := decoder.Decode(&value); err != nil {
-		return fmt.Errorf("%w: %s cannot be read", ErrInvalidManifests, where)
+		return fmt.Errorf("%w: %s cannot be read", unpack.ErrInvalidManifests, where)
 	}
 	return r.add(where, value, 0)
 }
 
 // add adds an object, or the objects of a list.
-func (r *reader) add(where string, value any, depth int) error {
+func (r *Reader) add(where string, value any, depth int) error {
 	refuse := func(format string, args ...any) error {
-		return fmt.Errorf("%w: %s %s", ErrInvalidManifests, where, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%w: %s %s", unpack.ErrInvalidManifests, where, fmt.Sprintf(format, args...))
 	}
 	fields, ok := value.(map[string]any)
 	if !ok {
@@ -88,8 +92,8 @@ func (r *reader) add(where string, value any, depth int) error {
 		return refuse("has no valid apiVersion")
 	}
 	if items, isList := fields["items"].([]any); isList && name == "" && strings.HasSuffix(kind, "List") {
-		if depth == maxDepth {
-			return refuse("has lists in lists, more than %d deep", maxDepth)
+		if depth == unpack.MaxDepth {
+			return refuse("has lists in lists, more than %d deep", unpack.MaxDepth)
 		}
 		for i, item := range items {
 			if err := r.add(fmt.Sprintf("%s (item %d)", where, i), item, depth+1); err != nil {
@@ -101,25 +105,21 @@ func (r *reader) add(where string, value any, depth int) error {
 	switch {
 	case name == "" && text(metadata["generateName"]) != "":
 		return refuse("has generateName instead of a name: each upgrade would create another %s; set metadata.name",
-			clip(kind))
+			unpack.Clip(kind))
 	case name == "":
-		return refuse("has no metadata.name, but kind %s", clip(kind))
+		return refuse("has no metadata.name, but kind %s", unpack.Clip(kind))
 	}
 	key := objectKey{group: version.Group, kind: kind, namespace: text(metadata["namespace"]), name: name}
 	if before, twice := r.seen[key]; twice {
-		return refuse(
-			"has %s %q, which is also in %s",
-			clip(kind),
-			clip(strings.TrimPrefix(key.namespace+"/"+name, "/")),
-			before,
-		)
+		return refuse("has %s %q, which is also in %s", unpack.Clip(kind),
+			unpack.Clip(strings.TrimPrefix(key.namespace+"/"+name, "/")), before)
 	}
 	content, err := json.Marshal(fields)
 	if err != nil {
 		return refuse("cannot be written as JSON")
 	}
 	r.seen[key] = where
-	r.objects = append(r.objects, &object{objectKey: key, content: escapeJSON(content)})
+	r.Objects = append(r.Objects, &Object{objectKey: key, Content: escapeJSON(content)})
 	return nil
 }
 
@@ -146,8 +146,8 @@ func text(value any) string {
 	return out
 }
 
-// fileName returns a unique file name for the object in a chart. It stays the same while the name of the object does.
-func (o *object) fileName() string {
+// FileName returns a unique file name for the object in a chart. It stays the same while the name of the object does.
+func (o *Object) FileName() string {
 	kind := o.kind
 	if o.group != "" {
 		kind += "." + o.group
@@ -173,25 +173,25 @@ func escapeName(name string) string {
 	return out.String()
 }
 
-// yaml returns the object as readable YAML.
-func (o *object) yaml() ([]byte, error) {
-	out, err := yaml.JSONToYAML(o.content)
+// YAML returns the object as readable YAML.
+func (o *Object) YAML() ([]byte, error) {
+	out, err := yaml.JSONToYAML(o.Content)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s %q cannot be converted to YAML", ErrInvalidManifests, clip(o.kind), clip(o.name))
+		return nil, fmt.Errorf("%w: %s %q cannot be converted to YAML", unpack.ErrInvalidManifests, unpack.Clip(o.kind), unpack.Clip(o.name))
 	}
 	return out, nil
 }
 
-// literal returns the object as a template that renders to exactly this object.
-func (o *object) literal() ([]byte, error) {
-	out, err := o.yaml()
+// Literal returns the object as a template that renders to exactly this object.
+func (o *Object) Literal() ([]byte, error) {
+	out, err := o.YAML()
 	if err != nil {
 		return nil, err
 	}
 	if bytes.Contains(out, []byte(noValue)) || bytes.Count(out, []byte("{{")) > maxActions {
 		// In JSON, "<" and braces can be escaped, so that nothing looks like a template action. Adjacent braces occur in
 		// strings only.
-		return bytes.ReplaceAll(o.content, []byte("{{"), []byte(`\u007b\u007b`)), nil
+		return bytes.ReplaceAll(o.Content, []byte("{{"), []byte(`\u007b\u007b`)), nil
 	}
 	return bytes.ReplaceAll(out, []byte("{{"), []byte("{{`{{`}}")), nil
 }

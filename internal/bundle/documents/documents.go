@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package bundle
+package documents
 
 import (
 	"bytes"
@@ -15,19 +15,21 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/unpack"
 )
 
-// section is a document in a file.
-type section struct {
+// Section is a document in a file.
+type Section struct {
 	// line is the number of its first line, from 0.
 	line int
-	text []byte
+	Text []byte
 }
 
-// sections splits a YAML file into its documents line by line, so that the position of each document is known.
-func sections(text []byte) []section {
-	var out []section
-	current := section{}
+// Sections splits a YAML file into its documents line by line, so that the position of each document is known.
+func Sections(text []byte) []Section {
+	var out []Section
+	current := Section{}
 	line := 0
 	for len(text) > 0 {
 		end := bytes.IndexByte(text, '\n') + 1
@@ -40,15 +42,15 @@ func sections(text []byte) []section {
 		case isMarker(one, "---"):
 			out = append(out, current)
 			// Text after the marker belongs to the document.
-			current = section{line: line, text: append([]byte("   "), one[3:]...)}
+			current = Section{line: line, Text: append([]byte("   "), one[3:]...)}
 		case isMarker(one, "..."):
 			out = append(out, current)
-			current = section{line: line, text: []byte("\n")}
-		case one[0] == '%' && isBlank(current.text):
+			current = Section{line: line, Text: []byte("\n")}
+		case one[0] == '%' && isBlank(current.Text):
 			// Directives are dropped. Tags that need a %TAG directive are errors without it.
-			current.text = append(current.text, '\n')
+			current.Text = append(current.Text, '\n')
 		default:
-			current.text = append(current.text, one...)
+			current.Text = append(current.Text, one...)
 		}
 		line++
 	}
@@ -71,8 +73,8 @@ func isBlank(text []byte) bool {
 	return true
 }
 
-// isManifestFile is true for names of files that may hold objects.
-func isManifestFile(name string) bool {
+// IsManifestFile is true for names of files that may hold objects.
+func IsManifestFile(name string) bool {
 	switch path.Ext(name) {
 	case ".yaml", ".yml", ".json":
 		return true
@@ -83,16 +85,16 @@ func isManifestFile(name string) bool {
 // yamlLine matches the position and the text of a parser's error.
 var yamlLine = regexp.MustCompile(`line (\d+): ([^\n]*)`)
 
-// documents calls visit with each non-empty document of a file as JSON, and its position.
-func (r *reader) documents(name string, text []byte, visit func(where string, content []byte) error) error {
+// Documents calls visit with each non-empty document of a file as JSON, and its position.
+func (r *Reader) Documents(name string, text []byte, visit func(where string, content []byte) error) error {
 	if path.Ext(name) == ".json" {
 		return r.jsonDocuments(name, text, visit)
 	}
-	for _, one := range sections(text) {
-		if err := r.weigh(name, one.text); err != nil {
+	for _, one := range Sections(text) {
+		if err := r.Weigh(name, one.Text); err != nil {
 			return err
 		}
-		content, err := yaml.YAMLToJSONStrict(one.text)
+		content, err := yaml.YAMLToJSONStrict(one.Text)
 		if err != nil {
 			return notYAML(name, one.line, err)
 		}
@@ -106,8 +108,8 @@ func (r *reader) documents(name string, text []byte, visit func(where string, co
 	return nil
 }
 
-func (r *reader) jsonDocuments(name string, text []byte, visit func(where string, content []byte) error) error {
-	if err := r.weigh(name, text); err != nil {
+func (r *Reader) jsonDocuments(name string, text []byte, visit func(where string, content []byte) error) error {
+	if err := r.Weigh(name, text); err != nil {
 		return err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -123,10 +125,10 @@ func (r *reader) jsonDocuments(name string, text []byte, visit func(where string
 		}
 		var wrong *json.SyntaxError
 		if errors.As(err, &wrong) {
-			return fmt.Errorf("%w: %s is not JSON: %s", ErrInvalidManifests, at(name, lineAt(wrong.Offset)), clip(wrong.Error()))
+			return fmt.Errorf("%w: %s is not JSON: %s", unpack.ErrInvalidManifests, at(name, lineAt(wrong.Offset)), unpack.Clip(wrong.Error()))
 		}
 		if err != nil {
-			return fmt.Errorf("%w: %s is not complete JSON", ErrInvalidManifests, at(name, lineAt(int64(len(text)))))
+			return fmt.Errorf("%w: %s is not complete JSON", unpack.ErrInvalidManifests, at(name, lineAt(int64(len(text)))))
 		}
 		skipped := len(text[before:]) - len(bytes.TrimLeft(text[before:], " \t\r\n"))
 		if err := visit(at(name, lineAt(before+int64(skipped))), content); err != nil {
@@ -135,47 +137,47 @@ func (r *reader) jsonDocuments(name string, text []byte, visit func(where string
 	}
 }
 
-// weigh adds a text to the total of all texts, and refuses it before parsing if a limit is exceeded.
-func (r *reader) weigh(name string, text []byte) error {
+// Weigh adds a text to the total of all texts, and refuses it before parsing if a limit is exceeded.
+func (r *Reader) Weigh(name string, text []byte) error {
 	limits := r.limits
 	limits.TextBytes, limits.TextTokens = limits.ManifestBytes, limits.ManifestTokens
-	one, err := weigh(name, text, limits, ErrInvalidManifests)
+	one, err := unpack.Weigh(name, text, limits, unpack.ErrInvalidManifests)
 	if err != nil {
 		return err
 	}
-	r.total.bytes += one.bytes
-	r.total.tokens += one.tokens
-	return r.total.withinManifests(r.limits)
+	r.Total = r.Total.Plus(one)
+	return WithinLimits(r.Total, r.limits)
 }
 
-func (w weight) withinManifests(limits Limits) error {
+// WithinLimits returns ErrTooLarge if the manifests of an artifact weigh too much.
+func WithinLimits(w unpack.Weight, limits unpack.Limits) error {
 	switch {
-	case w.bytes > limits.ManifestBytes:
-		return fmt.Errorf("%w: its manifests have more than %d bytes", ErrTooLarge, limits.ManifestBytes)
-	case w.tokens > limits.ManifestTokens:
-		return fmt.Errorf("%w: its manifests have more than %d values", ErrTooLarge, limits.ManifestTokens)
+	case w.Bytes > limits.ManifestBytes:
+		return fmt.Errorf("%w: its manifests have more than %d bytes", unpack.ErrTooLarge, limits.ManifestBytes)
+	case w.Tokens > limits.ManifestTokens:
+		return fmt.Errorf("%w: its manifests have more than %d values", unpack.ErrTooLarge, limits.ManifestTokens)
 	}
 	return nil
 }
 
 // notYAML returns an error for a document that begins at a line of a file, with the line in the file.
 func notYAML(name string, begin int, err error) error {
-	line, what := begin+1, clip(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))
+	line, what := begin+1, unpack.Clip(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))
 	if found := yamlLine.FindStringSubmatch(err.Error()); found != nil {
 		if n, convErr := strconv.Atoi(found[1]); convErr == nil {
-			line, what = begin+n, clip(found[2])
+			line, what = begin+n, unpack.Clip(found[2])
 		}
 	}
-	return fmt.Errorf("%w: %s is not YAML: %s", ErrInvalidManifests, at(name, line), what)
+	return fmt.Errorf("%w: %s is not YAML: %s", unpack.ErrInvalidManifests, at(name, line), what)
 }
 
 // firstLine returns the number of the line at which the content of a document begins, including comments, from 1.
-func firstLine(one section) int {
-	blank := len(one.text) - len(bytes.TrimLeft(one.text, " \t\r\n"))
-	return one.line + 1 + bytes.Count(one.text[:blank], []byte("\n"))
+func firstLine(one Section) int {
+	blank := len(one.Text) - len(bytes.TrimLeft(one.Text, " \t\r\n"))
+	return one.line + 1 + bytes.Count(one.Text[:blank], []byte("\n"))
 }
 
 // at formats a line of a file.
 func at(name string, line int) string {
-	return fmt.Sprintf("%s:%d", clip(name), line)
+	return fmt.Sprintf("%s:%d", unpack.Clip(name), line)
 }

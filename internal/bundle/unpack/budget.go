@@ -1,10 +1,12 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package bundle
+package unpack
 
 import (
 	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -38,12 +40,27 @@ func newBudget(limits Limits, invalid error) *budget {
 	return &budget{limits: limits, invalid: invalid, remaining: 2*limits.UnpackedBytes + 1<<20}
 }
 
-// packed checks the size of content before it is unpacked.
-func (b *budget) packed(bytes int64) error {
-	if bytes > b.limits.PackedBytes {
-		return fmt.Errorf("%w: packed, it has %d bytes; the limit is %d", ErrTooLarge, bytes, b.limits.PackedBytes)
+// CheckPacked returns ErrTooLarge if content of a size must not be unpacked.
+func CheckPacked(bytes int64, limits Limits) error {
+	if bytes > limits.PackedBytes {
+		return fmt.Errorf("%w: packed, it has %d bytes; the limit is %d", ErrTooLarge, bytes, limits.PackedBytes)
 	}
 	return nil
+}
+
+// unzip returns a reader for a tar archive, decompressed if it is gzipped.
+func (b *budget) unzip(packed []byte) (io.Reader, error) {
+	switch {
+	case bytes.HasPrefix(packed, []byte{0x1f, 0x8b}):
+		unzipped, err := gzip.NewReader(bytes.NewReader(packed))
+		if err != nil {
+			return nil, fmt.Errorf("%w: it is not a gzip archive", b.invalid)
+		}
+		return unzipped, nil
+	case bytes.HasPrefix(packed, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		return nil, fmt.Errorf("%w: it is compressed with zstd; compress it with gzip", b.invalid)
+	}
+	return bytes.NewReader(packed), nil
 }
 
 // walk visits the entries of a tar archive. Errors name it by what.
@@ -98,7 +115,7 @@ func (b *budget) read(header *tar.Header, from io.Reader, limit int64) ([]byte, 
 		return nil, b.tooLarge()
 	}
 	if err != nil || int64(len(data)) != header.Size {
-		return nil, fmt.Errorf("%w: %q is truncated", b.invalid, clip(header.Name))
+		return nil, fmt.Errorf("%w: %q is truncated", b.invalid, Clip(header.Name))
 	}
 	return data, nil
 }
@@ -109,25 +126,34 @@ func (b *budget) take(name string, size, limit int64) error {
 		return b.tooLarge()
 	}
 	if size > limit {
-		return fmt.Errorf("%w: %q has %d bytes; the limit is %d", ErrTooLarge, clip(name), size, limit)
+		return fmt.Errorf("%w: %q has %d bytes; the limit is %d", ErrTooLarge, Clip(name), size, limit)
 	}
 	b.bytes += size
 	return nil
+}
+
+// count counts an entry.
+func (b *budget) count() error {
+	if b.entries++; b.entries > b.limits.Files {
+		return fmt.Errorf("%w: it has more than %d files", ErrTooLarge, b.limits.Files)
+	}
+	return nil
+}
+
+// notRegular is the error for an entry that is not a regular file.
+func (b *budget) notRegular(name string) error {
+	return fmt.Errorf("%w: %q is a link or device; only regular files are supported", b.invalid, Clip(name))
 }
 
 func (b *budget) tooLarge() error {
 	return fmt.Errorf("%w: unpacked, it has more than %d bytes", ErrTooLarge, b.limits.UnpackedBytes)
 }
 
-func (b *budget) tooMany() error {
-	return fmt.Errorf("%w: it has more than %d files", ErrTooLarge, b.limits.Files)
-}
-
 // safeName returns a file name with "/" as separator. It returns an error of the given kind if the name is absolute or
 // leads out of the folder.
 func safeName(raw string, invalid error) (string, error) {
 	refuse := func(why string) (string, error) {
-		return "", fmt.Errorf("%w: entry %q %s", invalid, clip(raw), why)
+		return "", fmt.Errorf("%w: entry %q %s", invalid, Clip(raw), why)
 	}
 	switch {
 	case len(raw) > maxNameLength:
