@@ -41,9 +41,9 @@ func newBudget(limits Limits, invalid error) *budget {
 }
 
 // CheckPacked returns ErrTooLarge if content of a size must not be unpacked.
-func CheckPacked(bytes int64, limits Limits) error {
-	if bytes > limits.PackedBytes {
-		return fmt.Errorf("%w: packed, it has %d bytes; the limit is %d", ErrTooLarge, bytes, limits.PackedBytes)
+func CheckPacked(size int64, limits Limits) error {
+	if size > limits.PackedBytes {
+		return fmt.Errorf("%w: packed, it has %d bytes; the limit is %d", ErrTooLarge, size, limits.PackedBytes)
 	}
 	return nil
 }
