@@ -97,6 +97,7 @@ RACE := ./controllers ./controllers/cluster ./controllers/helmop ./controllers/h
 	./internal/bytebudget ./internal/bytelru ./internal/celexpr ./internal/cli ./internal/cli/fleet ./internal/cli/kube \
 	./internal/cli/steer ./internal/cli/support ./internal/clusterlink ./internal/clustermove ./internal/clusterview \
 	./internal/drift ./internal/driftmemory ./internal/fairshare ./internal/helmclient ./internal/helmclient/connections \
+	./internal/helmclient/manifests \
 	./internal/helmclient/records ./internal/kindcache ./internal/objectwatch ./internal/oci ./internal/oci/credentials \
 	./internal/oci/endpoint ./internal/oci/flight ./internal/oci/store ./internal/oci/transport ./internal/oci/verification \
 	./internal/ownwrites ./internal/preview ./internal/queue ./internal/recordreads ./internal/recordstorage \
@@ -104,7 +105,7 @@ RACE := ./controllers ./controllers/cluster ./controllers/helmop ./controllers/h
 	./internal/rolloutstate ./internal/runningactions ./internal/selection ./internal/sharding ./internal/sandbox \
 	./internal/slots ./internal/templating ./internal/ui ./internal/watches ./hack/cmd/testrun ./test/testbed/apiserver \
 	./test/testbed/cutproxy ./test/testbed/otlp ./test/testbed/process ./test/testbed/registry
-SKIP_RACE := ^Test(Bootstrap|CRDCacheIsBounded|CodecIsBounded|PackValues|RecordSizes|DecideNeverUninstallsWhatWorked|IntegrationBig|IntegrationFaultManyObjects|KustomizationLimits|Limits|PreviewOfManyClusters)
+SKIP_RACE := ^Test(Bootstrap|CRDCacheIsBounded|CodecIsBounded|PackValues|DecideNeverUninstallsWhatWorked|IntegrationBig|IntegrationFaultManyObjects|KustomizationLimits|Limits|PreviewOfManyClusters)
 CUT := ^Test(Integration)?(Store)?(Cut|HandOver)
 SPLIT = $(shell grep -rlE '^func $(SKIP_RACE:^%=%)' --include='*_test.go' $(RACE) | xargs -n 1 dirname | sort -u)
 PLAIN = $(shell go list ./... | grep -v -x -F -f <(go list $(RACE) ./test/e2e))

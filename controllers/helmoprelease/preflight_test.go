@@ -23,6 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/dryrun"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
@@ -46,12 +47,12 @@ type renderingEngine struct {
 
 func (e *renderingEngine) Render(ctx context.Context, _ model.Target, _ model.Desired, _ model.Options, _ *bundle.Chart,
 	_ map[string]any,
-) (helmclient.DryRun, error) {
+) (dryrun.Result, error) {
 	e.rendered++
 	if e.before != nil {
 		e.before(ctx)
 	}
-	return helmclient.DryRun{Manifest: e.manifest}, e.err
+	return dryrun.Result{Manifest: e.manifest}, e.err
 }
 
 // answering is a registry that has each image, or an error for it.

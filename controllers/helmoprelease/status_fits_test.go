@@ -54,7 +54,7 @@ func longReleaseStatus(t *testing.T, long string) *addonsv1.HelmOpReleaseStatus 
 	}
 	status.Inventory = releaseinventory.Of(&release.Spec, refs, 1)
 	releasestatus.Tested(release,
-		helmclient.Result{Tests: slices.Repeat([]helmclient.TestResult{{Name: long, Phase: long}}, 40)})
+		helmclient.Result{Tests: slices.Repeat([]model.TestResult{{Name: long, Phase: long}}, 40)})
 	difference := drift.Difference{
 		Ref:     inventory.Ref{Group: long, Version: long, Kind: long, Namespace: long, Name: long},
 		Manager: long, Paths: slices.Repeat([]string{long}, 20),

@@ -32,6 +32,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/dryrun"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
@@ -55,13 +56,13 @@ func (e *presentEngine) Act(context.Context, model.Target, decide.Decision, mode
 	return e.acted, &helmerr.Error{Kind: helmerr.ErrConflict}
 }
 
-func (e *presentEngine) Present(context.Context, model.Target, string, string) (helmclient.Present, error) {
+func (e *presentEngine) Present(context.Context, model.Target, string, string) (dryrun.Present, error) {
 	e.reads++
 	budget := &unstructured.Unstructured{}
 	budget.SetAPIVersion("policy/v1beta1")
 	budget.SetKind("PodDisruptionBudget")
 	budget.SetName("hunter2-web")
-	present := helmclient.Present{KubeVersion: "v1.36.2", Revision: 1,
+	present := dryrun.Present{KubeVersion: "v1.36.2", Revision: 1,
 		Serves: func(schema.GroupVersionKind) bool { return true }}
 	if !e.isClean {
 		present.Objects = []*unstructured.Unstructured{budget}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/config"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/kustomize"
 )
 
 // Parts of an installation. The names are those in package config.
@@ -164,7 +165,7 @@ func kustomized(
 }
 
 func build(files map[string][]byte, folder string) ([]*unstructured.Unstructured, error) {
-	built, err := bundle.BuildKustomization(files, folder, bundle.Limits{})
+	built, err := kustomize.Build(files, folder, bundle.Limits{})
 	if err != nil {
 		return nil, err
 	}

@@ -13,13 +13,15 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/unpack"
 )
 
 func TestChartRefused(t *testing.T) {
 	t.Parallel()
 	small := Limits{PackedBytes: 4 << 10, UnpackedBytes: 64 << 10, FileBytes: 32 << 10, Files: 60}
 	deep := entry{name: "demo/charts/x.tgz", data: subchart(t, "x", "1.0.0")}
-	for range maxDepth + 1 {
+	for range unpack.MaxDepth + 1 {
 		deep.data = subchart(t, "x", "1.0.0", entry{name: "x/charts/x.tgz", data: deep.data})
 	}
 	many := make([]entry, 80)
@@ -91,7 +93,7 @@ func TestChartRefused(t *testing.T) {
 		{"pipe", demo(t, entry{name: "demo/templates/x", typeflag: tar.TypeFifo}), ErrInvalidChart, "device"},
 		{"linked Chart.yaml", pack(t, entry{name: "demo/Chart.yaml", typeflag: tar.TypeLink}), ErrInvalidChart, "link"},
 		{"linked subchart", demo(t, entry{name: "demo/charts/x.tgz", typeflag: tar.TypeSymlink}), ErrInvalidChart, "link"},
-		{"huge name", demo(t, entry{name: "demo/" + strings.Repeat("a", maxNameLength), data: "x"}), ErrInvalidChart,
+		{"huge name", demo(t, entry{name: "demo/" + strings.Repeat("a", 1024), data: "x"}), ErrInvalidChart,
 			"too long a name"},
 		{"twice under two names", demo(t, entry{name: "demo/./templates//cm.yaml", data: "x"}), ErrInvalidChart, "twice"},
 		{"twice in two folders", demo(t, entry{name: "other/values.yaml", data: "x"}), ErrInvalidChart, "twice"},
@@ -196,7 +198,7 @@ func TestGzipBombs(t *testing.T) {
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, _, err := unpack(tc.data, limits)
+			_, _, err := unpack.Chart(tc.data, limits)
 			runtime.ReadMemStats(&after)
 			if !errors.Is(err, tc.want) {
 				t.Errorf("error = %v, want %v", err, tc.want)
@@ -222,9 +224,9 @@ func FuzzUnpack(f *testing.F) {
 	} {
 		f.Add(gunzip(f, packed))
 	}
-	limits := Limits{PackedBytes: 1 << 20, UnpackedBytes: 1 << 20, FileBytes: 1 << 18, Files: 100}.withDefaults()
+	limits := Limits{PackedBytes: 1 << 20, UnpackedBytes: 1 << 20, FileBytes: 1 << 18, Files: 100}.WithDefaults()
 	f.Fuzz(func(t *testing.T, data []byte) {
-		files, size, err := unpack(gzippedAt(t, gzip.NoCompression, data), limits)
+		files, size, err := unpack.Chart(gzippedAt(t, gzip.NoCompression, data), limits)
 		if err != nil {
 			if !errors.Is(err, ErrInvalidChart) && !errors.Is(err, ErrTooLarge) {
 				t.Errorf("error without a kind: %v", err)

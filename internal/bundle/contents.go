@@ -6,7 +6,10 @@ package bundle
 import (
 	"context"
 	"fmt"
-	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/unpack"
 )
 
 // File is a file of an artifact.
@@ -24,11 +27,11 @@ func Files(ctx context.Context, src Source) (format Format, files []File, err er
 	if err != nil {
 		return format, nil, err
 	}
-	limits := Limits{}.withDefaults()
+	limits := Limits{}.WithDefaults()
 	if format == FormatHelmChart {
-		unpacked, _, err := unpack(data[0], limits)
+		unpacked, _, err := unpack.Chart(data[0], limits)
 		for _, file := range unpacked {
-			files = append(files, File{Name: strings.ReplaceAll(file.Name, packedSuffix, ".tgz"), Data: file.Data})
+			files = append(files, File{Name: unpack.PackedName(file.Name), Data: file.Data})
 		}
 		return format, files, err
 	}
@@ -36,10 +39,25 @@ func Files(ctx context.Context, src Source) (format Format, files []File, err er
 	if err != nil {
 		return format, nil, err
 	}
-	for _, name := range all.names() {
-		files = append(files, File{Name: name, Data: all.files[name]})
+	for _, name := range all.Names() {
+		files = append(files, File{Name: name, Data: all.Files[name]})
 	}
 	return format, files, nil
+}
+
+// ReadMetadata returns the metadata of a packed chart. It returns ErrInvalidChart or ErrTooLarge for charts that a
+// Loader with the default limits would refuse.
+func ReadMetadata(packed []byte) (*chart.Metadata, error) {
+	limits := Limits{}.WithDefaults()
+	files, _, err := unpack.Chart(packed, limits)
+	if err != nil {
+		return nil, err
+	}
+	c, err := parse(files, limits)
+	if err != nil {
+		return nil, err
+	}
+	return c.Metadata, nil
 }
 
 // content detects the format and reads the relevant layers.
@@ -48,7 +66,7 @@ func (s *Source) content(ctx context.Context) (Format, []int, [][]byte, error) {
 	if err != nil {
 		return format, nil, nil, err
 	}
-	data, err := s.readWithin(ctx, layers, Limits{}.withDefaults())
+	data, err := s.readWithin(ctx, layers, Limits{}.WithDefaults())
 	return format, layers, data, err
 }
 

@@ -5,6 +5,14 @@
 // manifest and a function that reads a layer. The result is always a Helm chart. For artifacts with manifests, the
 // package generates one.
 //
+// Each room below has one duty, and uses only rooms above it in this list:
+//
+//   - unpack: the files of an artifact, within limits
+//   - documents: the objects in files
+//   - kustomize: kustomizations, checked and built
+//
+// This package knows the formats, chooses the files, and parses, generates, caches and renders charts.
+//
 // # Contract
 //
 //   - Detect determines the format and the relevant layers from the manifest alone, so that unsupported artifacts are
@@ -18,10 +26,9 @@
 //     into their objects.
 //   - The package writes nothing to disk, fetches nothing and runs no programs. Kustomizations that refer to anything
 //     outside of the artifact are refused before they are built.
-//   - Limits apply to the artifact as a whole, including all layers and packed subcharts: packed size, unpacked size,
-//     file size, number of files, depth of packed subcharts, and all unzipped bytes including padding. Parsed YAML is
-//     limited in size and number of values, counted after following aliases and repeating the bases of kustomizations,
-//     before any of it is parsed. Few parses run at the same time.
+//   - Limits apply to the artifact as a whole, see package unpack. Parsed YAML is limited in size and number of values,
+//     counted after following aliases and repeating the bases of kustomizations, before any of it is parsed. Few parses
+//     run at the same time.
 //   - Errors are ErrUnsupported, ErrInvalidChart, ErrInvalidManifests, ErrTooLarge or ErrLimit. Their text names the
 //     entry and the line. Errors of the read function are passed on.
 package bundle

@@ -24,10 +24,7 @@ func footprint(c *chart.Chart) int64 {
 	total := file*int64(len(c.Templates)+len(c.Files)) +
 		referencedBytes(reflect.ValueOf(c.Metadata)) + referencedBytes(reflect.ValueOf(c.Lock)) +
 		referencedBytes(reflect.ValueOf(c.Values))
-	for _, file := range c.Templates {
-		total += int64(len(file.Name))
-	}
-	for _, file := range c.Files {
+	for _, file := range slices.Concat(c.Templates, c.Files) {
 		total += int64(len(file.Name))
 	}
 	for _, subchart := range c.Dependencies() {

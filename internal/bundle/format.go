@@ -4,26 +4,13 @@
 package bundle
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
-)
-
-// The errors of this package. Compare them with errors.Is.
-var (
-	// ErrUnsupported means that the artifact is of a kind that cannot be installed.
-	ErrUnsupported = errors.New("not an installable artifact")
-	// ErrInvalidChart means that a Helm chart is broken, incomplete or not installable.
-	ErrInvalidChart = errors.New("invalid chart")
-	// ErrInvalidManifests means that the content of an artifact of another format is broken or not allowed.
-	ErrInvalidManifests = errors.New("invalid manifests")
-	// ErrTooLarge means that the artifact exceeds a limit.
-	ErrTooLarge = errors.New("artifact too large")
-	// ErrLimit means that building a kustomization exceeded its limit of memory or time and was stopped.
-	ErrLimit = errors.New("render limit exceeded")
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/documents"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/kustomize"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/unpack"
 )
 
 // Media types that identify formats.
@@ -121,13 +108,13 @@ func Detect(m Manifest, want Selection) (Format, []int, error) {
 		i := slices.IndexFunc(m.Layers, func(layer Layer) bool { return layer.MediaType == want.LayerMediaType })
 		if i < 0 {
 			return "", nil, fmt.Errorf("%w: no layer has the selected type %q; found layers %s",
-				ErrUnsupported, clip(want.LayerMediaType), quoteSome(m.Layers))
+				ErrUnsupported, unpack.Clip(want.LayerMediaType), quoteSome(m.Layers))
 		}
 		return format, []int{i}, nil
 	}
 	layers := m.layersOf(format)
 	if len(layers) == 0 {
-		return "", nil, fmt.Errorf("%w: no layer has the format %s; found %s", ErrUnsupported, clip(string(format)), m)
+		return "", nil, fmt.Errorf("%w: no layer has the format %s; found %s", ErrUnsupported, unpack.Clip(string(format)), m)
 	}
 	return format, layers, nil
 }
@@ -135,12 +122,7 @@ func Detect(m Manifest, want Selection) (Format, []int, error) {
 // suits returns an error if a format does not support the selection.
 func (s Selection) suits(format Format) error {
 	refuse := func(what string) error {
-		return fmt.Errorf(
-			"%w: the artifact has the format %s, which %s",
-			ErrUnsupported,
-			clip(string(format)),
-			what,
-		)
+		return fmt.Errorf("%w: the artifact has the format %s, which %s", ErrUnsupported, unpack.Clip(string(format)), what)
 	}
 	switch {
 	case format == FormatHelmChart && s.Path != "", format == FormatPlain && s.Path != "":
@@ -196,9 +178,9 @@ func (m Manifest) layersOf(format Format) []int {
 		}
 	case FormatFiles:
 		// A kustomization may name files of any kind.
-		all := slices.ContainsFunc(m.Layers, func(layer Layer) bool { return IsKustomization(layer.Title) })
+		all := slices.ContainsFunc(m.Layers, func(layer Layer) bool { return kustomize.IsKustomization(layer.Title) })
 		for i, layer := range m.Layers {
-			if layer.IsFolder || isManifestFile(layer.Title) || all && layer.Title != "" {
+			if layer.IsFolder || documents.IsManifestFile(layer.Title) || all && layer.Title != "" {
 				layers = append(layers, i)
 			}
 		}
@@ -215,12 +197,8 @@ func (m Manifest) layersOf(format Format) []int {
 
 // String describes a manifest briefly.
 func (m Manifest) String() string {
-	return fmt.Sprintf(
-		"config %q, artifact type %q, layers %s",
-		clip(m.ConfigMediaType),
-		clip(m.ArtifactType),
-		quoteSome(m.Layers),
-	)
+	return fmt.Sprintf("config %q, artifact type %q, layers %s", unpack.Clip(m.ConfigMediaType),
+		unpack.Clip(m.ArtifactType), quoteSome(m.Layers))
 }
 
 // quoteSome lists the first few types, because a manifest may have thousands.
@@ -232,10 +210,7 @@ func quoteSome(layers []Layer) string {
 			quoted = append(quoted, fmt.Sprintf("and %d more", len(layers)-limit))
 			break
 		}
-		quoted = append(quoted, fmt.Sprintf("%q", clip(layer.MediaType)))
+		quoted = append(quoted, fmt.Sprintf("%q", unpack.Clip(layer.MediaType)))
 	}
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
-
-// clip shortens untrusted text for a message.
-func clip(text string) string { return truncate.Text(text, 120) }

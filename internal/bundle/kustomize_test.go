@@ -244,19 +244,3 @@ func TestEmptyKustomization(t *testing.T) {
 		}
 	}
 }
-
-func TestBuildKustomization(t *testing.T) {
-	t.Parallel()
-	files := map[string][]byte{
-		"base/kustomization.yaml": []byte("resources: [cm.yaml]\n"), "base/cm.yaml": []byte(configMap("a")),
-		"over/kustomization.yaml": []byte("resources: [../base]\nnamePrefix: p-\n"),
-		"bad/kustomization.yaml":  []byte("resources: [https://example.com/x.yaml]\n"),
-	}
-	objects, err := BuildKustomization(files, "over", Limits{})
-	if err != nil || len(objects) != 1 || !strings.Contains(string(objects[0]), `"name":"p-a"`) {
-		t.Errorf("%s, %v", objects, err)
-	}
-	if _, err := BuildKustomization(files, "bad", Limits{}); !errors.Is(err, ErrInvalidManifests) {
-		t.Errorf("%v", err)
-	}
-}

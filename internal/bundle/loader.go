@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sync/singleflight"
 	"helm.sh/helm/v3/pkg/chart"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/kustomize"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/unpack"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
@@ -20,55 +22,6 @@ import (
 
 // maxParses is the maximum number of concurrent parses of one tenant.
 const maxParses = 4
-
-// Limits limit the cost of a chart. Zero fields use the default.
-type Limits struct {
-	// PackedBytes is the size of the archive, and of each packed subchart. Default 64 MiB.
-	PackedBytes int64
-	// UnpackedBytes is the size of all files. Packed subcharts count packed and unpacked. Default 100 MiB, as in Helm.
-	UnpackedBytes int64
-	// FileBytes is the size of the largest file. Default 5 MiB, as in Helm.
-	FileBytes int64
-	// Files is the number of entries. Default 10,000.
-	Files int
-	// TextBytes is the size of all parsed YAML, such as Chart.yaml and values.yaml, of the chart and its subcharts, with
-	// expanded aliases. It applies separately to all values.schema.json. Default 4 MiB.
-	TextBytes int64
-	// TextTokens is the number of signs in these texts that separate or open values; in a text with aliases, it is the
-	// number of values. Default 200,000. A values.yaml of 200 KiB has about 20,000.
-	TextTokens int
-	// ManifestBytes is the size of the YAML and JSON files that are used of an artifact that is not a chart. Aliases and
-	// bases of kustomizations count as often as they are used. Default 8 MiB.
-	ManifestBytes int64
-	// ManifestTokens is the number of values in these files, counted as TextTokens. Default 300,000.
-	ManifestTokens int
-	// CacheBytes is the memory for cached charts, unpacked and parsed. Default 128 MiB.
-	CacheBytes int64
-}
-
-func (l Limits) withDefaults() Limits {
-	set := func(field *int64, value int64) {
-		if *field <= 0 {
-			*field = value
-		}
-	}
-	set(&l.PackedBytes, 64<<20)
-	set(&l.UnpackedBytes, 100<<20)
-	set(&l.FileBytes, 5<<20)
-	set(&l.CacheBytes, 128<<20)
-	set(&l.TextBytes, 4<<20)
-	set(&l.ManifestBytes, 8<<20)
-	if l.Files <= 0 {
-		l.Files = 10_000
-	}
-	if l.TextTokens <= 0 {
-		l.TextTokens = 200_000
-	}
-	if l.ManifestTokens <= 0 {
-		l.ManifestTokens = 300_000
-	}
-	return l
-}
 
 // Source is an artifact as described by its manifest, the selection of its content, and access to its layers.
 type Source struct {
@@ -117,7 +70,7 @@ func (s *Source) size(layers []int, limits Limits) (int64, error) {
 	for _, layer := range layers {
 		size += min(s.Layers[layer].Size, limits.PackedBytes+1)
 	}
-	return size, newBudget(limits, ErrInvalidManifests).packed(size)
+	return size, unpack.CheckPacked(size, limits)
 }
 
 // pull pulls the layers.
@@ -172,6 +125,9 @@ type Loader struct {
 	charts *bytelru.Cache[string, *chart.Chart]
 }
 
+// Tasks returns the tasks that a Loader runs in other processes, for [sandbox.Serve].
+func Tasks() sandbox.Tasks { return kustomize.Tasks() }
+
 // NewLoader returns an empty Loader. The runner builds kustomizations; it must know [Tasks]. Each artifact is limited
 // on its own.
 func NewLoader(limits Limits, runner sandbox.Runner) *Loader {
@@ -180,7 +136,7 @@ func NewLoader(limits Limits, runner sandbox.Runner) *Loader {
 
 // NewBoundedLoader is like NewLoader, and limits the memory of all artifacts that are being read and parsed.
 func NewBoundedLoader(limits Limits, runner sandbox.Runner, bytes *bytebudget.Budget) *Loader {
-	limits = limits.withDefaults()
+	limits = limits.WithDefaults()
 	return &Loader{
 		limits: limits, bytes: bytes, runner: runner, slots: newParseSlots(min(runtime.GOMAXPROCS(0), maxParses)),
 		charts: bytelru.New[string, *chart.Chart](limits.CacheBytes),
@@ -299,14 +255,14 @@ func (l *Loader) parse(ctx context.Context, src *Source, format Format, layers [
 ) (*chart.Chart, int64, error) {
 	if format != FormatHelmChart {
 		// Other callers wait for the same parse, so it must not end with the first caller's context.
-		b := builder{ctx: context.WithoutCancel(ctx), runner: l.runner, tenant: src.Tenant}
+		b := kustomize.Builder{Ctx: context.WithoutCancel(ctx), Runner: l.runner, Tenant: src.Tenant}
 		c, err := manifestChart(src, format, layers, data, l.limits, b)
 		if err != nil {
 			return nil, 0, err
 		}
 		return c, contents(c) + footprint(c), nil
 	}
-	files, size, err := unpack(data[0], l.limits)
+	files, size, err := unpack.Chart(data[0], l.limits)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -20,6 +20,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/unpack"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
@@ -341,7 +342,7 @@ func BenchmarkChart(b *testing.B) {
 		}
 	})
 	b.Run("parse files", func(b *testing.B) {
-		files, _, err := unpack(data, Limits{}.withDefaults())
+		files, _, err := unpack.Chart(data, Limits{}.WithDefaults())
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -350,18 +351,18 @@ func BenchmarkChart(b *testing.B) {
 			for i, file := range files {
 				again[i] = &loader.BufferedFile{Name: file.Name, Data: file.Data}
 			}
-			if _, err := parse(again, Limits{}.withDefaults()); err != nil {
+			if _, err := parse(again, Limits{}.WithDefaults()); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 	b.Run("unpack and parse", func(b *testing.B) {
 		for b.Loop() {
-			files, _, err := unpack(data, Limits{}.withDefaults())
+			files, _, err := unpack.Chart(data, Limits{}.WithDefaults())
 			if err != nil {
 				b.Fatal(err)
 			}
-			if _, err := parse(files, Limits{}.withDefaults()); err != nil {
+			if _, err := parse(files, Limits{}.WithDefaults()); err != nil {
 				b.Fatal(err)
 			}
 		}

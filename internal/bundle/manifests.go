@@ -8,10 +8,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
 	"helm.sh/helm/v3/pkg/chart"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/documents"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/kustomize"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/unpack"
 )
 
 const (
@@ -21,14 +26,20 @@ const (
 	digestLength = 12
 )
 
+// generator generates a chart from an artifact that is not a chart.
+type generator struct {
+	*documents.Reader
+	src    *Source
+	format Format
+	limits Limits
+	files  *unpack.Tree
+	chart  *chart.Chart
+	// isExplicitlyEmpty is true if a kustomization has an explicitly empty list of resources.
+	isExplicitlyEmpty bool
+}
+
 // manifestChart generates a chart from an artifact that is not a chart.
-func manifestChart(
-	src *Source,
-	format Format,
-	layers []int,
-	data [][]byte,
-	limits Limits,
-	b builder,
+func manifestChart(src *Source, format Format, layers []int, data [][]byte, limits Limits, b kustomize.Builder,
 ) (c *chart.Chart, err error) {
 	// A panic in a parser must not affect the releases of others.
 	defer func() {
@@ -36,41 +47,32 @@ func manifestChart(
 			c, err = nil, errUnreadable()
 		}
 	}()
-	c = &chart.Chart{Metadata: &chart.Metadata{
-		APIVersion: chart.APIVersionV2, Name: src.Name, Version: src.chartVersion(), Type: "application",
-		Description: fmt.Sprintf("Generated from an artifact of the format %s.", format),
-	}, Values: map[string]any{}}
-	objects, err := objectsOf(c, src, format, layers, data, limits, b)
-	if err != nil {
-		return nil, err
-	}
-	return c, addObjects(c, objects, src.Templates)
-}
-
-// objectsOf returns the objects of an artifact that is not a chart, and adds templates to the chart.
-func objectsOf(
-	c *chart.Chart,
-	src *Source,
-	format Format,
-	layers []int,
-	data [][]byte,
-	limits Limits,
-	b builder,
-) ([]*object, error) {
 	files, err := filesOf(src, format, layers, data, limits)
 	if err != nil {
 		return nil, err
 	}
-	r := newReader(limits)
-	if format == FormatPlain {
-		err = r.plain(c, files, src.Templates)
-	} else {
-		err = r.folder(c, files, src, format, b)
+	g := &generator{Reader: documents.NewReader(limits), src: src, format: format, limits: limits, files: files}
+	g.chart = &chart.Chart{Metadata: &chart.Metadata{
+		APIVersion: chart.APIVersionV2, Name: src.Name, Version: src.chartVersion(), Type: "application",
+		Description: fmt.Sprintf("Generated from an artifact of the format %s.", format),
+	}, Values: map[string]any{}}
+	if err := g.read(b); err != nil {
+		return nil, err
 	}
-	if err == nil && !r.isExplicitlyEmpty && len(r.objects)+len(c.Templates)+len(c.Files) == 0 {
-		err = fmt.Errorf("%w: it contains no objects; it has %s", ErrInvalidManifests, files.roots())
+	return g.chart, addObjects(g.chart, g.Objects, src.Templates)
+}
+
+// read reads the objects of the artifact, and adds templates to the chart.
+func (g *generator) read(b kustomize.Builder) error {
+	read := func() error { return g.folder(b) }
+	if g.format == FormatPlain {
+		read = g.plain
 	}
-	return r.objects, err
+	err := read()
+	if err == nil && !g.isExplicitlyEmpty && len(g.Objects)+len(g.chart.Templates)+len(g.chart.Files) == 0 {
+		err = fmt.Errorf("%w: it contains no objects; it has %s", ErrInvalidManifests, g.files.Roots())
+	}
+	return err
 }
 
 // chartVersion returns the version of the artifact if it is a semantic version, and otherwise one that contains the
@@ -85,29 +87,20 @@ func (s *Source) chartVersion() string {
 }
 
 // filesOf unpacks the layers of an artifact.
-func filesOf(src *Source, format Format, layers []int, data [][]byte, limits Limits) (*tree, error) {
+func filesOf(src *Source, format Format, layers []int, data [][]byte, limits Limits) (*unpack.Tree, error) {
 	if format == FormatPlain {
-		all := newImage(limits)
-		for _, layer := range data {
-			if err := all.layer(layer); err != nil {
-				return nil, err
-			}
-		}
-		return all.tree()
+		return unpack.Image(data, limits)
 	}
-	files := newTree(limits)
+	files := unpack.NewTree(limits)
 	for i, layer := range layers {
 		var err error
 		switch {
 		case format == FormatFleet:
-			err = files.fleet(data[i])
+			err = files.Fleet(data[i])
 		case format == FormatFiles && !src.Layers[layer].IsFolder:
-			title := src.Layers[layer].Title
-			if err = files.take(title, int64(len(data[i])), limits.FileBytes); err == nil {
-				err = files.add(title, data[i])
-			}
+			err = files.File(src.Layers[layer].Title, data[i])
 		default:
-			err = files.folder(data[i])
+			err = files.Folder(data[i])
 		}
 		if err != nil {
 			return nil, err
@@ -117,9 +110,9 @@ func filesOf(src *Source, format Format, layers []int, data [][]byte, limits Lim
 }
 
 // plain reads a plain bundle. All of its files hold objects.
-func (r *reader) plain(c *chart.Chart, files *tree, templates bool) error {
-	for _, name := range files.names() {
-		if err := r.take(c, name, files.files[name], templates); err != nil {
+func (g *generator) plain() error {
+	for _, name := range g.files.Names() {
+		if err := g.take(name); err != nil {
 			return err
 		}
 	}
@@ -127,43 +120,42 @@ func (r *reader) plain(c *chart.Chart, files *tree, templates bool) error {
 }
 
 // folder reads the selected files of an artifact.
-func (r *reader) folder(c *chart.Chart, files *tree, src *Source, format Format, b builder) error {
-	root := path.Clean("/" + src.Path)[1:]
-	names := files.below(root)
+func (g *generator) folder(b kustomize.Builder) error {
+	root := path.Clean("/" + g.src.Path)[1:]
+	names := g.files.Below(root)
 	if len(names) == 0 {
-		return fmt.Errorf("%w: it has no folder %q; it has %s", ErrInvalidManifests, clip(root), files.roots())
+		return fmt.Errorf("%w: it has no folder %q; it has %s", ErrInvalidManifests, unpack.Clip(root), g.files.Roots())
 	}
-	k := newKustomizer(files.files, r.limits, b)
+	k := kustomize.New(g.files.Files, g.limits, b)
 	built := ""
 	for _, name := range names {
 		if built != "" && strings.HasPrefix(name, built) {
 			continue
 		}
-		if isFleetOptions(format, name, files.files[name], r.limits) {
+		if g.isFleetOptions(name) {
 			continue
 		}
-		folder, isBuilt := k.above(root, name)
-		if err := refuseNotInstallable(format, root, name, isBuilt, folder); err != nil {
+		folder, isBuilt := k.Above(root, name)
+		if err := refuseNotInstallable(g.format, root, name, isBuilt, folder); err != nil {
 			return err
 		}
 		if isHidden(strings.TrimPrefix(name, root)) {
 			continue
 		}
 		if isBuilt {
-			if err := r.kustomization(k, folder); err != nil {
+			isEmpty, err := k.AddTo(g.Reader, folder)
+			g.isExplicitlyEmpty = g.isExplicitlyEmpty || isEmpty
+			if err != nil || folder == "" {
 				return err
-			}
-			if folder == "" {
-				return nil
 			}
 			built = folder + "/"
 			continue
 		}
-		isHelper := src.Templates && path.Ext(name) == ".tpl"
-		if !isManifestFile(name) && !isHelper {
+		isHelper := g.src.Templates && path.Ext(name) == ".tpl"
+		if !documents.IsManifestFile(name) && !isHelper {
 			continue
 		}
-		if err := r.take(c, name, files.files[name], src.Templates); err != nil {
+		if err := g.take(name); err != nil {
 			return err
 		}
 	}
@@ -178,15 +170,15 @@ const (
 
 // isFleetOptions is true for a file with Fleet's options, which is not installed. In artifacts of other formats, a file
 // of that name may hold objects.
-func isFleetOptions(format Format, name string, data []byte, limits Limits) bool {
+func (g *generator) isFleetOptions(name string) bool {
 	if base := path.Base(name); base != "fleet.yaml" && base != "fleet.yml" {
 		return false
 	}
-	if format == FormatFleet {
+	if g.format == FormatFleet {
 		return true
 	}
 	isOptions := true
-	err := newReader(limits).documents(name, data, func(_ string, content []byte) error {
+	err := documents.NewReader(g.limits).Documents(name, g.files.Files[name], func(_ string, content []byte) error {
 		var fields map[string]any
 		err := json.Unmarshal(content, &fields)
 		isOptions = isOptions && err == nil && fields["kind"] == nil && fields["apiVersion"] == nil
@@ -202,15 +194,12 @@ func refuseNotInstallable(format Format, root, name string, isBuilt bool, folder
 	isFleet, hidden := format == FormatFleet, isHidden(strings.TrimPrefix(name, root))
 	switch {
 	case path.Base(name) == chartMetadataFile && (!hidden && !isBuilt || hidden && isFleet):
-		return fmt.Errorf(
-			"%w: %q is a Helm chart; push the chart itself with \"helm push\" or \"kubectl helmop push\"",
-			ErrInvalidManifests,
-			clip(name),
-		)
+		return fmt.Errorf("%w: %q is a Helm chart; push the chart itself with \"helm push\" or \"kubectl helmop push\"",
+			ErrInvalidManifests, unpack.Clip(name))
 	case isFleet && root == "" && strings.HasPrefix(name, fleetOverlays) &&
-		(isBuilt && folder != "" || !isBuilt && isManifestFile(name)):
+		(isBuilt && folder != "" || !isBuilt && documents.IsManifestFile(name)):
 		return fmt.Errorf("%w: %q belongs to an overlay, which Fleet selects by options that are not in the artifact; "+
-			"push the files to install, or set path to one folder", ErrInvalidManifests, clip(name))
+			"push the files to install, or set path to one folder", ErrInvalidManifests, unpack.Clip(name))
 	}
 	return nil
 }
@@ -226,63 +215,49 @@ func isHidden(name string) bool {
 }
 
 // take adds a file, either as a template or by its objects.
-func (r *reader) take(c *chart.Chart, name string, data []byte, isTemplate bool) error {
-	if !isTemplate {
-		return r.file(name, data)
+func (g *generator) take(name string) error {
+	data := g.files.Files[name]
+	if !g.src.Templates {
+		return g.File(name, data)
 	}
-	if err := r.weigh(name, data); err != nil {
+	if err := g.Weigh(name, data); err != nil {
 		return err
 	}
-	folder := templatesFolder
-	if isManifestFile(name) && holdsCRDs(name, data, r.limits) {
-		folder = crdsFolder
-	}
-	file := &chart.File{Name: folder + name, Data: data}
-	if folder == crdsFolder {
-		c.Files = append(c.Files, file)
-	} else {
-		c.Templates = append(c.Templates, file)
-	}
+	addFile(g.chart, documents.IsManifestFile(name) && holdsCRDs(name, data, g.limits), name, data)
 	return nil
+}
+
+// addFile adds a file to a chart, as a template or to the folder crds.
+func addFile(c *chart.Chart, isCRD bool, name string, data []byte) {
+	if isCRD {
+		c.Files = append(c.Files, &chart.File{Name: crdsFolder + name, Data: data})
+	} else {
+		c.Templates = append(c.Templates, &chart.File{Name: templatesFolder + name, Data: data})
+	}
 }
 
 // holdsCRDs is true if a file that could be a template is not one and holds only CRDs.
 func holdsCRDs(name string, data []byte, limits Limits) bool {
-	if bytes.Contains(data, []byte("{{")) {
+	content := documents.NewReader(limits)
+	if bytes.Contains(data, []byte("{{")) || content.File(name, data) != nil {
 		return false
 	}
-	content := newReader(limits)
-	if content.file(name, data) != nil {
-		return false
-	}
-	for _, one := range content.objects {
-		if !one.isCRD() {
-			return false
-		}
-	}
-	return len(content.objects) > 0
+	isOther := func(one *documents.Object) bool { return !one.IsCRD() }
+	return len(content.Objects) > 0 && !slices.ContainsFunc(content.Objects, isOther)
 }
 
 // addObjects adds objects to a chart, one file each.
-func addObjects(c *chart.Chart, objects []*object, templates bool) error {
+func addObjects(c *chart.Chart, objects []*documents.Object, templates bool) error {
 	for _, one := range objects {
-		write, folder := one.literal, templatesFolder
-		if templates || one.isCRD() {
-			write = one.yaml
-		}
-		if one.isCRD() {
-			folder = crdsFolder
+		write := one.Literal
+		if templates || one.IsCRD() {
+			write = one.YAML
 		}
 		data, err := write()
 		if err != nil {
 			return err
 		}
-		file := &chart.File{Name: folder + one.fileName(), Data: data}
-		if one.isCRD() {
-			c.Files = append(c.Files, file)
-		} else {
-			c.Templates = append(c.Templates, file)
-		}
+		addFile(c, one.IsCRD(), one.FileName(), data)
 	}
 	return nil
 }

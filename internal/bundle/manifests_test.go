@@ -20,6 +20,8 @@ import (
 	"helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"sigs.k8s.io/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/documents"
 )
 
 const (
@@ -70,6 +72,13 @@ func plain(tb testing.TB, layers ...[]entry) Source {
 		data = append(data, pack(tb, entries...))
 	}
 	return artifact(m, data...)
+}
+
+// fleetResource is a file in Fleet's list.
+type fleetResource struct {
+	Name     string `json:"name"`
+	Content  string `json:"content"`
+	Encoding string `json:"encoding"`
 }
 
 // fleet is an artifact as Fleet makes it.
@@ -511,15 +520,15 @@ func FuzzLiteral(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := newReader(Limits{}.withDefaults())
-		if err := r.file("x.json", data); err != nil {
+		r := documents.NewReader(Limits{}.WithDefaults())
+		if err := r.File("x.json", data); err != nil {
 			if errors.Is(err, ErrTooLarge) {
 				return
 			}
 			t.Fatal(err)
 		}
 		c := &chart.Chart{Metadata: &chart.Metadata{APIVersion: chart.APIVersionV2, Name: "x", Version: "1.0.0"}}
-		if err := addObjects(c, r.objects, false); err != nil {
+		if err := addObjects(c, r.Objects, false); err != nil {
 			t.Fatal(err)
 		}
 		got, err := json.Marshal(rendered(t, c, nil)["x"])
@@ -543,7 +552,7 @@ func FuzzManifests(f *testing.F) {
 	f.Add(`{"resources":[{"name":"a.yaml","content":"","encoding":"base64+gz"}]}`, uint8(4))
 	f.Add("resources: [a.yaml]\npatches: [{path: a.yaml}]\n", uint8(2))
 	limits := Limits{PackedBytes: 1 << 20, UnpackedBytes: 1 << 20, FileBytes: 1 << 18, Files: 100, ManifestBytes: 1 << 18,
-		ManifestTokens: 20_000}.withDefaults()
+		ManifestTokens: 20_000}.WithDefaults()
 	f.Fuzz(func(t *testing.T, text string, kind uint8) {
 		src := flux(t, map[string]string{"a.yaml": text})
 		switch kind % 5 {

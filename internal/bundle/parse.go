@@ -6,12 +6,14 @@ package bundle
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/unpack"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
@@ -38,7 +40,7 @@ func parse(files []*loader.BufferedFile, limits Limits) (c *chart.Chart, err err
 	}
 	c, err = loader.LoadFiles(files)
 	if err != nil {
-		reason := strings.ReplaceAll(err.Error(), packedSuffix, ".tgz")
+		reason := unpack.PackedName(err.Error())
 		return nil, fmt.Errorf("%w: %s", ErrInvalidChart, truncate.Text(reason, maxReason))
 	}
 	if err := installable(c); err != nil {
@@ -46,6 +48,64 @@ func parse(files []*loader.BufferedFile, limits Limits) (c *chart.Chart, err err
 	}
 	sortDependencies(c)
 	return c, nil
+}
+
+// checkTexts checks the YAML files that Helm parses, including those of subcharts, before they are parsed. It refuses
+// files that would exceed the memory limits: a few packed KiB could expand to hundreds of MiB. Schemas are parsed when
+// values are validated, and have limits of their own.
+func checkTexts(files []*loader.BufferedFile, limits Limits) error {
+	var texts, schemas unpack.Weight
+	for _, file := range files {
+		base := chartFile(file.Name)
+		total := &texts
+		switch base {
+		case "Chart.yaml", "Chart.lock", "values.yaml", "requirements.yaml", "requirements.lock":
+		case "values.schema.json":
+			total = &schemas
+		default:
+			continue
+		}
+		one, err := unpack.Weigh(unpack.PackedName(file.Name), file.Data, limits, ErrInvalidChart)
+		if err != nil {
+			return err
+		}
+		*total = total.Plus(one)
+		if err := withinTexts(*total, limits, base); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func withinTexts(w unpack.Weight, limits Limits, base string) error {
+	kind := "Chart.yaml and values.yaml"
+	if base == "values.schema.json" {
+		kind = base
+	}
+	switch {
+	case w.Bytes > limits.TextBytes:
+		return fmt.Errorf("%w: %s, including those of subcharts, have more than %d bytes", ErrTooLarge, kind,
+			limits.TextBytes)
+	case w.Tokens > limits.TextTokens:
+		return fmt.Errorf("%w: %s, including those of subcharts, have more than %d values", ErrTooLarge, kind,
+			limits.TextTokens)
+	}
+	return nil
+}
+
+// chartFile returns the name of a file in the folder of the chart or of a subchart, or "" for other files.
+func chartFile(name string) string {
+	folder, base := path.Split(name)
+	for folder != "" {
+		rest, ok := strings.CutPrefix(folder, "charts/")
+		if !ok {
+			return ""
+		}
+		if _, folder, ok = strings.Cut(rest, "/"); !ok {
+			return ""
+		}
+	}
+	return base
 }
 
 // installable checks what Helm checks in its commands instead of its parser.
@@ -56,16 +116,16 @@ func installable(c *chart.Chart) error {
 	meta := c.Metadata
 	switch {
 	case meta.Type == typeLibrary:
-		return refuse("%q is a library chart: it has nothing to install", clip(meta.Name))
+		return refuse("%q is a library chart: it has nothing to install", unpack.Clip(meta.Name))
 	case meta.APIVersion != chart.APIVersionV1 && meta.APIVersion != chart.APIVersionV2:
-		return refuse("apiVersion %q in Chart.yaml is not known", clip(meta.APIVersion))
+		return refuse("apiVersion %q in Chart.yaml is not known", unpack.Clip(meta.APIVersion))
 	case len(meta.Version) > maxVersionLength:
 		return refuse("version in Chart.yaml is longer than %d characters", maxVersionLength)
 	}
 	if missing := missingDependencies(c); len(missing) > 0 {
 		return refuse("Chart.yaml lists dependencies that are not in charts/: %s; run \"helm dependency build\" before "+
 			"packaging",
-			clip(strings.Join(missing, ", ")))
+			unpack.Clip(strings.Join(missing, ", ")))
 	}
 	return nil
 }

@@ -7,18 +7,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage/driver"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/verbs"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
@@ -42,31 +41,12 @@ type Result struct {
 	Generations map[inventory.Ref]model.Generation
 	// Tests are the results of the tests that ran, in the order of their start. ActionTest sets them, also if tests
 	// failed.
-	Tests []TestResult
+	Tests []model.TestResult
 	// PayloadsLeft is the minimum number of payloads that no record names any more and that could not be deleted. For an
 	// uninstalled release, it includes parts of payloads in the cluster.
 	PayloadsLeft int
 	// PayloadsLeftReason is the place of the payloads left, and the cause.
 	PayloadsLeftReason string
-}
-
-// TestResult is the result of one of the chart's tests.
-type TestResult struct {
-	// Name is the name of the test's object.
-	Name string
-	// Phase is "Succeeded", "Failed", "Unknown", or "Running" if the tests were interrupted.
-	Phase string
-	// StartedAt and CompletedAt are when the test started and ended; zero if it did not.
-	StartedAt, CompletedAt time.Time
-}
-
-// job is the input of an action.
-type job struct {
-	decision decide.Decision
-	desired  model.Desired
-	options  model.Options
-	chart    *chart.Chart
-	values   map[string]any
 }
 
 // Act carries out a decision. The error, if any, is an [*helmerr.Error]; the Result is valid even with an error.
@@ -84,43 +64,38 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 		return Result{}, nil
 	}
 	logs := &helmerr.LogBuffer{Redactor: helmerr.NewRedactor(values, options.SecretValues)}
-	fail := func(err error, s *session) *helmerr.Error { return newActError(decision.Action, err, s, logs) }
+	fail := func(err error) (Result, error) { return Result{}, helmerr.Acting(decision.Action, err, nil, logs) }
 	if err := ctx.Err(); err != nil {
-		return Result{}, fail(fmt.Errorf("nothing was changed: %w", err), nil)
+		return fail(fmt.Errorf("nothing was changed: %w", err))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 
-	j := job{decision: decision, desired: desired, options: options, chart: chrt, values: values}
-	if err := j.check(ctx, c.renderer); err != nil {
-		return Result{}, fail(err, nil)
+	j := session.Job{Decision: decision, Desired: desired, Options: options, Chart: chrt, Values: values}
+	if err := verbs.Check(ctx, c.renderer, j); err != nil {
+		return fail(err)
 	}
 	s, err := c.open(ctx, target, desired, logs)
 	if err != nil {
-		return Result{}, fail(err, nil)
+		return fail(err)
 	}
-	s.renderer = c.renderer
-	end, err := c.begin(s, desired)
+	end, err := c.running.begin(s, desired)
 	if err != nil {
-		return Result{}, fail(err, s)
+		return fail(err)
 	}
 	defer end()
-	s.storage.Deadline = c.now().Add(timeout + decide.ActionMargin)
-	s.reportTo(options.Progress)
-	if s.cluster != nil {
-		s.cluster.Recorded = func() error { return s.checkRecordExists(desired.Name) }
-		s.cluster.Known, s.knownSince = c.versions.Get(target.Key, s.cluster.Owner)
+	s.Storage.Deadline = c.now().Add(timeout + decide.ActionMargin)
+	var since apply.Since
+	if s.Cluster != nil {
+		s.Cluster.Known, since = c.versions.Get(target.Key, s.Cluster.Owner)
 	}
-	if s.cluster != nil && decision.Action != model.ActionUninstall {
-		s.cluster.Stop = options.Stop
-		s.records.KeepOldRecords()
-	}
-	late, err := c.performAndFinish(ctx, s, j)
-	c.manifests.note(target, desired, s.storage)
-	c.noteVersions(target, s, decision.Action == model.ActionUninstall && err == nil)
-	result := s.result(decision.Action)
+	tests, late, err := c.performAndFinish(ctx, s, j)
+	c.manifests.Note(manifestKey(target, desired.Namespace, desired.Name), s.Storage)
+	c.noteVersions(target, s, since, decision.Action == model.ActionUninstall && err == nil)
+	result := resultOf(s, decision.Action)
+	result.Tests = tests
 	if err != nil {
-		actErr := fail(err, s)
+		actErr := s.Error(decision.Action, err)
 		if errors.Is(actErr.Kind, helmerr.ErrRefused) {
 			// The only change is that Helm may have deleted old records to make room for the refused revision.
 			result.StorageChanged, actErr.StorageChanged = false, false
@@ -130,8 +105,8 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 		}
 		return result, actErr
 	}
-	if s.cluster != nil {
-		result.Objects, _ = s.cluster.Objects()
+	if s.Cluster != nil {
+		result.Objects, _ = s.Cluster.Objects()
 	}
 	return result, nil
 }
@@ -149,34 +124,36 @@ func (c *Client) Saw(cluster, namespace, name string, versions map[inventory.Ref
 }
 
 // noteVersions caches the versions of the objects that an action applied. It drops them if the release is gone.
-func (c *Client) noteVersions(target model.Target, s *session, isGone bool) {
+func (c *Client) noteVersions(target model.Target, s *session.Session, since apply.Since, isGone bool) {
 	switch {
-	case s.cluster == nil:
+	case s.Cluster == nil:
 	case isGone:
-		c.versions.Remove(target.Key, s.cluster.Owner)
+		c.versions.Remove(target.Key, s.Cluster.Owner)
 	default:
-		c.versions.Add(target.Key, s.cluster.Owner, s.cluster.AppliedVersions(), s.knownSince)
+		c.versions.Add(target.Key, s.Cluster.Owner, s.Cluster.AppliedVersions(), since)
 	}
 }
 
-// performAndFinish performs the action and releases its resources, even after a panic. It reports whether the action
-// timed out; the time for the cleanup does not count.
-func (c *Client) performAndFinish(ctx context.Context, s *session, j job) (late bool, err error) {
+// performAndFinish performs the action and releases its resources, even after a panic. It returns the results of tests,
+// and whether the action timed out; the time for the cleanup does not count.
+func (c *Client) performAndFinish(ctx context.Context, s *session.Session, j session.Job) (tests []model.TestResult,
+	late bool, err error,
+) {
 	isGone := false
-	if s.records != nil {
-		defer func() { s.records.Finish(j.desired.Name, c.now(), isGone) }()
+	if s.Records != nil {
+		defer func() { s.Records.Finish(j.Desired.Name, c.now(), isGone) }()
 	}
-	err = s.perform(j)
+	tests, err = verbs.Perform(s, j)
 	late = errors.Is(ctx.Err(), context.DeadlineExceeded)
-	if s.records == nil {
-		return late, err
+	if s.Records == nil {
+		return tests, late, err
 	}
-	if overtaken := s.records.Overtaken(); overtaken != nil {
+	if overtaken := s.Records.Overtaken(); overtaken != nil {
 		// For most records, Helm only logs that it could not save them.
-		return late, overtaken
+		return tests, late, overtaken
 	}
-	isGone = err == nil && j.decision.Action == model.ActionUninstall
-	return late, err
+	isGone = err == nil && j.Decision.Action == model.ActionUninstall
+	return tests, late, err
 }
 
 // actionTimeout returns how long an action may take; ok is false if Act has nothing to do for it.
@@ -197,133 +174,21 @@ func actionTimeout(action model.Action, options model.Options) (timeout time.Dur
 	}
 }
 
-// perform carries out the recovery and the action of the decision.
-func (s *session) perform(j job) error {
-	if j.decision.Recovery != decide.RecoverNothing {
-		if err := s.recoverPending(j.decision, j.desired); err != nil {
-			return err
-		}
+// resultOf returns the records that an action wrote, and the objects that it applied.
+func resultOf(s *session.Session, action model.Action) Result {
+	result := Result{StorageChanged: s.Storage.StorageChanged()}
+	if s.Records != nil {
+		result.PayloadsLeft, result.PayloadsLeftReason = s.Records.LeftBehind()
 	}
-	s.storage.Labels = records.AttemptLabels(j.desired, j.decision)
-	if j.decision.Keep > 0 && j.decision.Action != model.ActionUninstall {
-		s.storage.Kept = records.NameOf(j.desired.Name, j.decision.Keep)
-	}
-	var err error
-	switch j.decision.Action {
-	case model.ActionUninstall:
-		return s.uninstall(j.decision, j.desired, j.options.Uninstall)
-	case model.ActionInstall, model.ActionRecoverThenInstall:
-		err = s.install(j)
-	case model.ActionAdopt:
-		err = s.adopt(j)
-	case model.ActionRollback:
-		err = s.rollback(j)
-	case model.ActionTest:
-		err = s.test(j.decision, j.desired, j.options.Test)
-	default:
-		err = s.upgrade(j)
-	}
-	if err != nil {
-		return err
-	}
-	return s.checkRecorded()
-}
-
-// checkNewest returns an error if the newest revision is not the one that the decision is based on. Helm's lock
-// separates two actions, but it does not protect a decision from later changes.
-func (s *session) checkNewest(decision decide.Decision, desired model.Desired) error {
-	if decision.FromRevision == 0 || decision.Recovery == decide.RecoverReplace {
-		// recoverPending checked the newest revision and has hidden it since.
-		return nil
-	}
-	last, err := s.config.Releases.Last(desired.Name)
-	if errors.Is(err, driver.ErrReleaseNotFound) {
-		return helmerr.New(helmerr.ErrStale, "Helm revision %d no longer exists", decision.FromRevision)
-	}
-	if err != nil {
-		return fmt.Errorf("reading Helm revision %d: %w", decision.FromRevision, err)
-	}
-	if last.Version != decision.FromRevision {
-		return helmerr.New(helmerr.ErrStale, "Helm revision %d was created after Helm revision "+
-			"%d", last.Version, decision.FromRevision)
-	}
-	if err := s.checkSameRecord(decision, desired); err != nil {
-		return err
-	}
-	return checkNotUninstalled(last)
-}
-
-// checkSameRecord returns an error if the record that was just read is not the record that the decision is based on. A
-// reinstalled release has another record of the same number.
-func (s *session) checkSameRecord(decision decide.Decision, desired model.Desired) error {
-	if s.records == nil {
-		return nil
-	}
-	id := s.records.SeenUID(records.NameOf(desired.Name, decision.FromRevision))
-	if id != "" && decision.FromID != "" && id != decision.FromID {
-		return helmerr.New(helmerr.ErrStale, "Helm revision %d was re-created after it was observed", decision.FromRevision)
-	}
-	return nil
-}
-
-// checkNotUninstalled returns an error if an uninstallation of the release has begun, according to its newest record.
-func checkNotUninstalled(last *release.Release) error {
-	if records.IsUninstalling(last) {
-		return helmerr.New(helmerr.ErrStale, "Helm revision %d is being uninstalled", last.Version)
-	}
-	return nil
-}
-
-// checkNeverWorked returns an error unless the newest revision in the cluster is still the failed attempt by HelmOp
-// that the decision is based on. An earlier failure is no reason to uninstall a release that works now or belongs to
-// another owner.
-func (s *session) checkNeverWorked(decision decide.Decision, desired model.Desired) error {
-	if s.cluster != nil {
-		conn := s.cluster.Clients.Conn
-		conn.Observations.Drop(conn.ObservationKey(desired.Namespace, desired.Name))
-	}
-	if err := s.checkNewest(decision, desired); err != nil {
-		return err
-	}
-	last, err := s.config.Releases.Last(desired.Name)
-	if err != nil {
-		return fmt.Errorf("reading Helm revision %d: %w", decision.FromRevision, err)
-	}
-	switch {
-	case last.Info == nil || last.Info.Status != release.StatusFailed:
-		return helmerr.New(helmerr.ErrStale, "Helm revision %d is no longer marked as failed", last.Version)
-	case last.Labels[model.LabelRevision] != strconv.Itoa(last.Version), desired.UID == "",
-		last.Labels[model.LabelReleaseUID] != desired.UID:
-		return helmerr.New(helmerr.ErrStale, "Helm revision %d was not made by HelmOp", last.Version)
-	}
-	return nil
-}
-
-// checkRecorded returns an error if the deployed revision was not saved. Helm only logs this failure and returns
-// success.
-func (s *session) checkRecorded() error {
-	if newest := s.storage.Newest(); newest == nil || newest.Info.Status != release.StatusDeployed {
-		return helmerr.New(helmerr.ErrUnreachable,
-			"the release was applied, but its record was not saved: the next reconciliation recovers the release")
-	}
-	return nil
-}
-
-// result returns the records that the action wrote, and the objects that it applied.
-func (s *session) result(action model.Action) Result {
-	result := Result{StorageChanged: s.storage.StorageChanged(), Tests: s.tests}
-	if s.records != nil {
-		result.PayloadsLeft, result.PayloadsLeftReason = s.records.LeftBehind()
-	}
-	newest := s.storage.Newest()
+	newest := s.Storage.Newest()
 	if newest == nil {
 		if action == model.ActionUninstall && result.StorageChanged {
 			result.Status = release.StatusUninstalled.String()
 		}
 		return result
 	}
-	if s.cluster != nil {
-		_, result.Generations = s.cluster.Objects()
+	if s.Cluster != nil {
+		_, result.Generations = s.Cluster.Objects()
 	}
 	result.Revision = newest.Version
 	if newest.Info != nil {
@@ -337,29 +202,4 @@ func (s *session) result(action model.Action) Result {
 		result.AppVersion = newest.Chart.Metadata.AppVersion
 	}
 	return result
-}
-
-func newActError(action model.Action, err error, s *session, logs *helmerr.LogBuffer) *helmerr.Error {
-	kind := helmerr.Classify(err)
-	text := err.Error()
-	if errors.Is(kind, helmerr.ErrConflict) {
-		text = helmerr.Explain(err).Error()
-	}
-	storageChanged := false
-	if s != nil {
-		storageChanged = s.storage.StorageChanged()
-		if cause := s.deletions(); cause != nil {
-			text += ": " + cause.Error()
-			if kind == nil {
-				kind = helmerr.Classify(cause)
-			}
-		}
-	}
-	return &helmerr.Error{
-		Kind:           kind,
-		Action:         action,
-		StorageChanged: storageChanged,
-		Message:        logs.Text(text),
-		Logs:           logs.Last(),
-	}
 }

@@ -4,7 +4,6 @@
 package helmclient
 
 import (
-	"context"
 	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
@@ -12,9 +11,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/dryrun"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
@@ -23,17 +24,19 @@ const maxVersionBytes = 16 << 20
 
 func init() { kube.ManagedFieldsManager = model.FieldManager }
 
-// Client observes and acts on releases in any number of clusters. It is safe for concurrent use. If two actions run on
-// one release at the same time, the second one fails with [helmerr.ErrStale].
+// Client observes and acts on releases in any number of clusters. The methods of [dryrun.Engine] change nothing. It is
+// safe for concurrent use. If two actions run on one release at the same time, the second one fails with
+// [helmerr.ErrStale].
 type Client struct {
+	*dryrun.Engine
 	connections *connections.Pool
-	manifests   *manifestCache
+	manifests   *manifests.Cache
 	versions    *apply.VersionCache
 	now         func() time.Time
 	running     *runningActions
 	renderer    *rendering.Renderer
 	// open begins an action; tests replace it to use another storage and another cluster.
-	open func(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer) (*session, error)
+	open session.Opener
 }
 
 // New returns a Client that renders charts with a runner, which must have the tasks of package rendering. The size of
@@ -44,11 +47,12 @@ func New(runner sandbox.Runner) *Client { return NewBounded(runner, nil) }
 // [model.Target].Key before the "/" is the owner of a share.
 func NewBounded(runner sandbox.Runner, bytes *bytebudget.Budget) *Client {
 	c := &Client{
-		connections: connections.NewPool(connections.MaxConnections, bytes), manifests: newManifestCache(maxManifestBytes),
-		versions: apply.NewVersionCache(maxVersionBytes), now: time.Now, running: newRunningActions(),
-		renderer: rendering.NewRenderer(runner),
+		connections: connections.NewPool(connections.MaxConnections, bytes),
+		manifests:   manifests.NewCache(manifests.MaxBytes), versions: apply.NewVersionCache(maxVersionBytes),
+		now: time.Now, running: newRunningActions(), renderer: rendering.NewRenderer(runner),
 	}
-	c.open = c.openSession
+	c.open = session.NewOpener(c.connections, c.renderer)
+	c.Engine = dryrun.New(c.open, c.Observe, c.renderer)
 	return c
 }
 
@@ -56,6 +60,6 @@ func NewBounded(runner sandbox.Runner, bytes *bytebudget.Budget) *Client {
 // Cluster is deleted.
 func (c *Client) Forget(key string) {
 	c.connections.Forget(key)
-	c.manifests.forget(key)
+	c.manifests.Forget(key)
 	c.versions.Forget(key)
 }

@@ -26,6 +26,12 @@
 //   - apply: objects of a manifest
 //   - crds: the folder crds of a chart
 //   - adoption: the comparison of a record with what HelmOp would render in its place
+//   - manifests: the cache of manifests
+//   - session: Helm, connected with one release for one action or read
+//   - dryrun: what an action would do; changes nothing
+//   - verbs: the actions
+//
+// This package has what they share between actions: the connections, the caches and the list of running actions.
 //
 // The package helmtest has fixtures for the tests.
 //
@@ -38,7 +44,7 @@
 // Helm marks a failed or uninstalled revision as superseded when a later revision follows. Act keeps the status,
 // because otherwise the revision would look like a target for a rollback. Helm compares an upgrade only with the
 // deployed revision, and a rollback or an uninstallation only with the newest revision. Act checks the failed revisions
-// in between as well, so that none of their objects is left behind, see leftovers.go.
+// in between as well, so that none of their objects is left behind, see [session.Session.FindLeftovers].
 //
 // # Guarantees
 //

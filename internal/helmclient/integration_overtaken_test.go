@@ -27,7 +27,7 @@ func (b *bench) takeOver(key string) error {
 	if err != nil {
 		return err
 	}
-	held := recordsOf(b.t.Context(), conn, b.namespace, b.target.Storage, nil)
+	held := conn.Records(b.t.Context(), b.namespace, b.target.Storage, nil)
 	rls, err := held.Get(key)
 	if err != nil {
 		return err

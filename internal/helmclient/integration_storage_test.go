@@ -429,7 +429,7 @@ func (r *cutRun) onlyReferred() error {
 	if err != nil {
 		return err
 	}
-	held := recordsOf(r.ctx, conn, r.name, r.storage, nil)
+	held := conn.Records(r.ctx, r.name, r.storage, nil)
 	list, err := held.ListMetadata(records.Selector("demo"))
 	if err != nil {
 		return err

@@ -231,7 +231,7 @@ func (r *cutRun) noneLeft(memory *memoryStore, store *cuttingStore, cut storeCut
 	if err != nil {
 		return err
 	}
-	list, err := recordsOf(r.ctx, conn, r.name, r.storage, nil).ListMetadata(records.Selector("demo"))
+	list, err := conn.Records(r.ctx, r.name, r.storage, nil).ListMetadata(records.Selector("demo"))
 	if err != nil {
 		return err
 	}

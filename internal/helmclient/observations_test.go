@@ -18,7 +18,7 @@ func (b *bench) newRecords() *records.Store {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return recordsOf(b.t.Context(), conn, b.namespace, b.target.Storage, nil)
+	return conn.Records(b.t.Context(), b.namespace, b.target.Storage, nil)
 }
 
 // TestIntegrationActionUsesObservation checks that an action uses the last observation as its history, once, and not

@@ -13,6 +13,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
 
 // TestPanicReleasesPayloadMemory checks that an action that panics releases its memory for payloads, because the
@@ -21,12 +22,12 @@ func TestPanicReleasesPayloadMemory(t *testing.T) {
 	t.Parallel()
 	c := newFakeCluster()
 	open, memory := c.open, records.NewPayloadMemory()
-	c.open = func(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer) (*session,
-		error) {
+	c.open = func(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer,
+	) (*session.Session, error) {
 		s, err := open(ctx, target, desired, logs)
-		s.records = records.NewStore(ctx, records.StoreOptions{Memory: memory})
-		s.config = nil
-		return s, errors.Join(err, s.records.Hold(records.MaxPayloadMemory))
+		s.Records = records.NewStore(ctx, records.StoreOptions{Memory: memory})
+		s.Config = nil
+		return s, errors.Join(err, s.Records.Hold(records.MaxPayloadMemory))
 	}
 	func() {
 		defer func() {

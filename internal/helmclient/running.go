@@ -9,6 +9,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
 
 // runningActions holds the releases on which an action of this process is running. Two concurrent actions on one
@@ -25,14 +26,13 @@ func newRunningActions() *runningActions {
 
 // begin notes the start of an action on a release; call end after the action. It returns an error of the kind
 // [helmerr.ErrStale] if another action is running: the decision will be outdated when the other action ends.
-func (c *Client) begin(s *session, desired model.Desired) (end func(), err error) {
-	if s.cluster == nil {
+func (r *runningActions) begin(s *session.Session, desired model.Desired) (end func(), err error) {
+	if s.Cluster == nil {
 		return func() {}, nil
 	}
-	key := s.cluster.Clients.Conn.ObservationKey(desired.Namespace, desired.Name)
+	key := s.Cluster.Clients.Conn.ObservationKey(desired.Namespace, desired.Name)
 	// The release does not depend on the impersonated user.
 	key.User = ""
-	r := c.running
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.running[key] {

@@ -12,7 +12,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/dryrun"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
@@ -22,7 +22,7 @@ import (
 // Contents are what a HelmOp would install in a Cluster.
 type Contents struct {
 	Release  *Release
-	Rendered helmclient.DryRun
+	Rendered dryrun.Result
 
 	// IsOffline is true if the chart was rendered without a connection to the Cluster, as an installation.
 	IsOffline bool

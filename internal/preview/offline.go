@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/dryrun"
 )
 
 // inMemory is the resourceVersion of objects that have none because they were never in an API server.
@@ -97,15 +97,15 @@ func (o *Objects) List(context.Context, client.ObjectList, ...client.ListOption)
 // version is that of the Cluster object; apiVersions are those that the cluster serves beside the kinds of Kubernetes.
 func (p *Previewer) RenderOffline(ctx context.Context, release *Release, kubeVersion string,
 	apiVersions []string,
-) (helmclient.DryRun, error) {
+) (dryrun.Result, error) {
 	chart, err := p.chart(ctx, release)
 	if err != nil {
-		return helmclient.DryRun{}, err
+		return dryrun.Result{}, err
 	}
 	if kubeVersion == "" {
 		kubeVersion = release.kubernetesVersion
 	}
 	desired, options := p.desired(ctx, release)
 	return p.Engine.RenderOffline(ctx, desired, options, chart, release.Values,
-		helmclient.Offline{KubeVersion: kubeVersion, APIVersions: apiVersions})
+		dryrun.Offline{KubeVersion: kubeVersion, APIVersions: apiVersions})
 }

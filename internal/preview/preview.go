@@ -41,6 +41,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/dryrun"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordstorage"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
@@ -244,20 +245,20 @@ func (p *Previewer) artifactOf(ctx context.Context, helmOp *addonsv1.HelmOp,
 }
 
 // Render renders the chart of a release for its Cluster.
-func (p *Previewer) Render(ctx context.Context, release *Release) (helmclient.DryRun, error) {
+func (p *Previewer) Render(ctx context.Context, release *Release) (dryrun.Result, error) {
 	return p.render(ctx, release, 0)
 }
 
 // render renders the chart of a release for its Cluster. The timeout is for the requests to the Cluster; 0 is no limit.
 // The chart is pulled within the time of ctx: all Clusters share it, and a failure is remembered for all of them.
-func (p *Previewer) render(ctx context.Context, release *Release, timeout time.Duration) (helmclient.DryRun, error) {
+func (p *Previewer) render(ctx context.Context, release *Release, timeout time.Duration) (dryrun.Result, error) {
 	target, err := p.target(ctx, release)
 	if err != nil {
-		return helmclient.DryRun{}, err
+		return dryrun.Result{}, err
 	}
 	chart, err := p.chart(ctx, release)
 	if err != nil {
-		return helmclient.DryRun{}, err
+		return dryrun.Result{}, err
 	}
 	desired, options := p.desired(ctx, release)
 	if timeout > 0 {

@@ -16,6 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/dryrun"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradecheck"
@@ -196,10 +197,10 @@ type askedOnce struct {
 
 // Present implements upgraderun.Engine.
 func (e askedOnce) Present(ctx context.Context, target model.Target, namespace, name string) (
-	helmclient.Present, error,
+	dryrun.Present, error,
 ) {
 	if silent, ok := e.silent.Load(target.Key); ok {
-		return helmclient.Present{}, silent.(error)
+		return dryrun.Present{}, silent.(error)
 	}
 	present, err := e.Client.Present(ctx, target, namespace, name)
 	if err != nil && !errors.Is(ctx.Err(), context.Canceled) && (errors.Is(err, helmerr.ErrUnreachable) ||

@@ -44,7 +44,7 @@ func Tested(release *addonsv1.HelmOpRelease, result helmclient.Result) (message 
 	return message, hasFailed
 }
 
-func failedTests(tests []helmclient.TestResult) []string {
+func failedTests(tests []model.TestResult) []string {
 	var failed []string
 	for _, test := range tests {
 		if test.Phase != testSucceeded {
@@ -55,7 +55,7 @@ func failedTests(tests []helmclient.TestResult) []string {
 }
 
 // testResults returns the first maxTests results in the form of the status, failed tests first.
-func testResults(tests []helmclient.TestResult) []addonsv1.TestResult {
+func testResults(tests []model.TestResult) []addonsv1.TestResult {
 	results := make([]addonsv1.TestResult, 0, len(tests))
 	for _, test := range tests {
 		results = append(results, addonsv1.TestResult{

@@ -29,7 +29,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/dryrun"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
@@ -42,13 +42,13 @@ const requestTimeout = time.Minute
 
 // Engine reads releases in their clusters and renders charts for them.
 type Engine interface {
-	Present(ctx context.Context, target model.Target, namespace, name string) (helmclient.Present, error)
+	Present(ctx context.Context, target model.Target, namespace, name string) (dryrun.Present, error)
 	Definitions(ctx context.Context, target model.Target, namespace string, kinds []schema.GroupKind) (
 		[]*apiextensionsv1.CustomResourceDefinition, error)
 	Render(ctx context.Context, target model.Target, desired model.Desired, options model.Options, chart *bundle.Chart,
-		values map[string]any) (helmclient.DryRun, error)
+		values map[string]any) (dryrun.Result, error)
 	RenderUpgraded(ctx context.Context, target model.Target, desired model.Desired, options model.Options,
-		chart *bundle.Chart, values map[string]any, upgraded helmclient.Upgraded) (helmclient.DryRun, error)
+		chart *bundle.Chart, values map[string]any, upgraded dryrun.Upgraded) (dryrun.Result, error)
 }
 
 // Check is the check of one release.
@@ -136,7 +136,7 @@ func Kept(release *addonsv1.HelmOpRelease, spec *addonsv1.HelmOpReleaseSpec) str
 // run is a Check that has read what the cluster has.
 type run struct {
 	*Check
-	present helmclient.Present
+	present dryrun.Present
 	steps   []step
 }
 
@@ -286,20 +286,20 @@ func (r *run) render(ctx context.Context, into *upgradecheck.Step, of step) ([]*
 
 // upgradedTo returns the function that renders a chart for the cluster after a step.
 func (r *run) upgradedTo(to step) renderWith {
-	upgraded := helmclient.Upgraded{KubeVersion: to.exact, Serves: func(kind schema.GroupVersionKind) bool {
+	upgraded := dryrun.Upgraded{KubeVersion: to.exact, Serves: func(kind schema.GroupVersionKind) bool {
 		stage, _ := apilifecycle.Definitions{}.At(kind, to.minor)
 		return stage != apilifecycle.Removed
 	}}
 	return func(ctx context.Context, target model.Target, desired model.Desired, options model.Options,
 		chart *bundle.Chart, values map[string]any,
-	) (helmclient.DryRun, error) {
+	) (dryrun.Result, error) {
 		return r.Engine.RenderUpgraded(ctx, target, desired, options, chart, values, upgraded)
 	}
 }
 
 // renderWith renders a chart for a cluster.
 type renderWith func(context.Context, model.Target, model.Desired, model.Options, *bundle.Chart, map[string]any) (
-	helmclient.DryRun, error)
+	dryrun.Result, error)
 
 // versionFor returns the version of Kubernetes whose artifact the release has in a step.
 func (r *run) versionFor(of step) string {
@@ -325,7 +325,7 @@ func (r *run) renderFor(ctx context.Context, into *upgradecheck.Step, of step, v
 	if err != nil {
 		return nil, err
 	}
-	if into.Constraint = helmclient.ExcludingConstraint(chart, version); into.Constraint != "" {
+	if into.Constraint = dryrun.ExcludingConstraint(chart, version); into.Constraint != "" {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)

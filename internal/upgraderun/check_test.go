@@ -16,7 +16,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/dryrun"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 )
@@ -28,8 +28,8 @@ type recordingEngine struct {
 	rendered []string
 }
 
-func (e *recordingEngine) Present(context.Context, model.Target, string, string) (helmclient.Present, error) {
-	return helmclient.Present{KubeVersion: "v1.23.1", Serves: func(schema.GroupVersionKind) bool { return true }}, nil
+func (e *recordingEngine) Present(context.Context, model.Target, string, string) (dryrun.Present, error) {
+	return dryrun.Present{KubeVersion: "v1.23.1", Serves: func(schema.GroupVersionKind) bool { return true }}, nil
 }
 
 func (e *recordingEngine) Definitions(context.Context, model.Target, string, []schema.GroupKind) (
@@ -40,16 +40,16 @@ func (e *recordingEngine) Definitions(context.Context, model.Target, string, []s
 
 func (e *recordingEngine) Render(_ context.Context, _ model.Target, desired model.Desired, _ model.Options,
 	_ *bundle.Chart, _ map[string]any,
-) (helmclient.DryRun, error) {
+) (dryrun.Result, error) {
 	e.rendered = append(e.rendered, desired.ArtifactDigest+" for now")
-	return helmclient.DryRun{Manifest: e.manifest}, nil
+	return dryrun.Result{Manifest: e.manifest}, nil
 }
 
 func (e *recordingEngine) RenderUpgraded(_ context.Context, _ model.Target, desired model.Desired, _ model.Options,
-	_ *bundle.Chart, _ map[string]any, upgraded helmclient.Upgraded,
-) (helmclient.DryRun, error) {
+	_ *bundle.Chart, _ map[string]any, upgraded dryrun.Upgraded,
+) (dryrun.Result, error) {
 	e.rendered = append(e.rendered, desired.ArtifactDigest+" for "+upgraded.KubeVersion)
-	return helmclient.DryRun{Manifest: e.manifest}, nil
+	return dryrun.Result{Manifest: e.manifest}, nil
 }
 
 // TestRun checks which chart is rendered for each step, what is found, and that a step without an artifact is an error.

@@ -17,7 +17,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/kustomize"
 )
 
 // file is a file with its name relative to the packed folder, with slashes.
@@ -112,7 +112,7 @@ func readManifests(root string, limit int64) ([]file, error) {
 
 // kustomizationIn returns the first kustomization.
 func kustomizationIn(files []file) (string, bool) {
-	return firstOf(files, func(f file) bool { return bundle.IsKustomization(f.name) })
+	return firstOf(files, func(f file) bool { return kustomize.IsKustomization(f.name) })
 }
 
 // inFolder returns the first file in a subfolder.

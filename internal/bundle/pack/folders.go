@@ -14,6 +14,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/kustomize"
 )
 
 // Types that the formats do not define.
@@ -36,7 +37,7 @@ func packFlux(path string, options Options) (*draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(files, func(f file) bool { return isManifest(f.name) || bundle.IsKustomization(f.name) }) {
+	if !slices.ContainsFunc(files, func(f file) bool { return isManifest(f.name) || kustomize.IsKustomization(f.name) }) {
 		return nil, invalid("%s has no files that end with .yaml, .yml or .json", path)
 	}
 	packed, _, err := archive(files, "")
@@ -94,7 +95,7 @@ func packFiles(path string, options Options) (*draft, error) {
 		switch {
 		case strings.HasSuffix(f.name, ".json"):
 			mediaType = jsonMediaType
-		case !isManifest(f.name) && !bundle.IsKustomization(f.name):
+		case !isManifest(f.name) && !kustomize.IsKustomization(f.name):
 			mediaType = otherMediaType
 		}
 		layer := newBlob(mediaType, f.content)

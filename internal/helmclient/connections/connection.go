@@ -16,6 +16,8 @@ import (
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -194,6 +196,24 @@ func (c *Connection) RestConfig(ctx context.Context) *rest.Config {
 // ObservationKey returns the key of a release in Observations.
 func (c *Connection) ObservationKey(namespace, name string) records.ObservationKey {
 	return records.ObservationKey{Cluster: c.Identity, User: c.user, Namespace: namespace, Name: name}
+}
+
+// Records returns the store of Helm's records in a namespace. It calls beforeCreate before it creates a record.
+func (c *Connection) Records(ctx context.Context, namespace string, storage model.Storage, beforeCreate func() error,
+) *records.Store {
+	return records.NewStore(ctx, records.StoreOptions{
+		Client:    c.Core.RESTClient(),
+		Metadata:  c.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace),
+		Namespace: namespace,
+		Storage:   storage,
+		Codec:     c.Codec,
+		Memory:    c.Payloads,
+		Names:     c.Namespaces,
+		Observed: func(release string) ([]metav1.PartialObjectMetadata, bool) {
+			return c.Observations.Take(c.ObservationKey(namespace, release))
+		},
+		BeforeCreate: beforeCreate,
+	})
 }
 
 // ActionConfig returns a config for the clients of one action; ctx bounds each request. In addition to RestConfig, it

@@ -145,9 +145,7 @@ func (a *applier) createMissing(crds []*Object) error {
 // isKnown reports whether the cluster serves the kind of a CRD in any version, according to the last discovery. If all
 // CRDs are known, it is cheaper to list the CRDs than to try to create them.
 func (a *applier) isKnown(crd *Object) bool {
-	return slices.ContainsFunc(crd.Serves, func(kind schema.GroupVersionKind) bool {
-		return a.Known.Has(kind.GroupVersion().String() + "/" + kind.Kind)
-	})
+	return slices.ContainsFunc(crd.Serves, func(kind schema.GroupVersionKind) bool { return a.Known.Has(entryOf(kind)) })
 }
 
 // names returns the names of the CRDs in the cluster.
@@ -415,7 +413,7 @@ func (a *applier) missing() (schema.GroupVersionKind, error) {
 			}
 			continue
 		}
-		if !capabilities.APIVersions.Has(kind.GroupVersion().String() + "/" + kind.Kind) {
+		if !capabilities.APIVersions.Has(entryOf(kind)) {
 			return kind, nil
 		}
 	}

@@ -30,9 +30,7 @@ func Plan(planner *apply.Planner, policy model.CRDPolicy, objects []*Object) err
 // Announced returns the kinds that the cluster serves only after CRDs were applied. known are the kinds that the
 // cluster serves now. A CRD that exists keeps its versions unless the policy replaces it.
 func Announced(objects []*Object, policy model.CRDPolicy, known chartutil.VersionSet) []schema.GroupVersionKind {
-	isServed := func(kind schema.GroupVersionKind) bool {
-		return known.Has(kind.GroupVersion().String() + "/" + kind.Kind)
-	}
+	isServed := func(kind schema.GroupVersionKind) bool { return known.Has(entryOf(kind)) }
 	var announced []schema.GroupVersionKind
 	for _, object := range objects {
 		if policy != model.CRDsCreateReplace && slices.ContainsFunc(object.Serves, isServed) {
@@ -45,4 +43,21 @@ func Announced(objects []*Object, policy model.CRDPolicy, known chartutil.Versio
 		}
 	}
 	return announced
+}
+
+// WithKinds returns the entries of a cluster that serves further kinds. It does not change served, which is shared.
+func WithKinds(served chartutil.VersionSet, kinds []schema.GroupVersionKind) chartutil.VersionSet {
+	served = slices.Clip(served)
+	for _, kind := range kinds {
+		if groupVersion := kind.GroupVersion().String(); !served.Has(groupVersion) {
+			served = append(served, groupVersion)
+		}
+		served = append(served, entryOf(kind))
+	}
+	return served
+}
+
+// entryOf returns the entry of a kind in a VersionSet.
+func entryOf(kind schema.GroupVersionKind) string {
+	return kind.GroupVersion().String() + "/" + kind.Kind
 }

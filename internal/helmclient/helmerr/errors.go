@@ -214,3 +214,19 @@ func IgnoreNotFound(err error) error {
 func Observing(err error) *Error {
 	return &Error{Kind: Classify(err), Message: redactor{}.text(err.Error())}
 }
+
+// Acting returns the error of an action, classified and without values. deletions are the errors of the deletions of
+// the action, or nil.
+func Acting(action model.Action, err, deletions error, logs *LogBuffer) *Error {
+	kind, text := Classify(err), err.Error()
+	if errors.Is(kind, ErrConflict) {
+		text = Explain(err).Error()
+	}
+	if deletions != nil {
+		text += ": " + deletions.Error()
+		if kind == nil {
+			kind = Classify(deletions)
+		}
+	}
+	return &Error{Kind: kind, Action: action, Message: logs.Text(text), Logs: logs.Last()}
+}

@@ -4,6 +4,8 @@
 package model
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -25,4 +27,14 @@ type ObjectVersion struct {
 	UID types.UID
 	// Number is the resource version; it is positive.
 	Number int64
+}
+
+// TestResult is the result of one of the chart's tests.
+type TestResult struct {
+	// Name is the name of the test's object.
+	Name string
+	// Phase is "Succeeded", "Failed", "Unknown", or "Running" if the tests were interrupted.
+	Phase string
+	// StartedAt and CompletedAt are when the test started and ended; zero if it did not.
+	StartedAt, CompletedAt time.Time
 }

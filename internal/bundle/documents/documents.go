@@ -1,0 +1,183 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package documents
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/unpack"
+)
+
+// Section is a document in a file.
+type Section struct {
+	// line is the number of its first line, from 0.
+	line int
+	Text []byte
+}
+
+// Sections splits a YAML file into its documents line by line, so that the position of each document is known.
+func Sections(text []byte) []Section {
+	var out []Section
+	current := Section{}
+	line := 0
+	for len(text) > 0 {
+		end := bytes.IndexByte(text, '\n') + 1
+		if end == 0 {
+			end = len(text)
+		}
+		one := text[:end]
+		text = text[end:]
+		switch {
+		case isMarker(one, "---"):
+			out = append(out, current)
+			// Text after the marker belongs to the document.
+			current = Section{line: line, Text: append([]byte("   "), one[3:]...)}
+		case isMarker(one, "..."):
+			out = append(out, current)
+			current = Section{line: line, Text: []byte("\n")}
+		case one[0] == '%' && isBlank(current.Text):
+			// Directives are dropped. Tags that need a %TAG directive are errors without it.
+			current.Text = append(current.Text, '\n')
+		default:
+			current.Text = append(current.Text, one...)
+		}
+		line++
+	}
+	return append(out, current)
+}
+
+// isMarker is true if a line separates documents.
+func isMarker(line []byte, marker string) bool {
+	rest, ok := bytes.CutPrefix(line, []byte(marker))
+	return ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0)
+}
+
+// isBlank is true if a text has only comments.
+func isBlank(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return false
+		}
+	}
+	return true
+}
+
+// IsManifestFile is true for names of files that may hold objects.
+func IsManifestFile(name string) bool {
+	switch path.Ext(name) {
+	case ".yaml", ".yml", ".json":
+		return true
+	}
+	return false
+}
+
+// yamlLine matches the position and the text of a parser's error.
+var yamlLine = regexp.MustCompile(`line (\d+): ([^\n]*)`)
+
+// Documents calls visit with each non-empty document of a file as JSON, and its position.
+func (r *Reader) Documents(name string, text []byte, visit func(where string, content []byte) error) error {
+	if path.Ext(name) == ".json" {
+		return r.jsonDocuments(name, text, visit)
+	}
+	for _, one := range Sections(text) {
+		if err := r.Weigh(name, one.Text); err != nil {
+			return err
+		}
+		content, err := yaml.YAMLToJSONStrict(one.Text)
+		if err != nil {
+			return notYAML(name, one.line, err)
+		}
+		if string(content) == "null" {
+			continue
+		}
+		if err := visit(at(name, firstLine(one)), content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reader) jsonDocuments(name string, text []byte, visit func(where string, content []byte) error) error {
+	if err := r.Weigh(name, text); err != nil {
+		return err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	lineAt := func(offset int64) int {
+		return bytes.Count(text[:min(max(offset, 0), int64(len(text)))], []byte("\n")) + 1
+	}
+	for {
+		before := decoder.InputOffset()
+		var content json.RawMessage
+		err := decoder.Decode(&content)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		var wrong *json.SyntaxError
+		if errors.As(err, &wrong) {
+			return fmt.Errorf("%w: %s is not JSON: %s", unpack.ErrInvalidManifests, at(name, lineAt(wrong.Offset)), unpack.Clip(wrong.Error()))
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %s is not complete JSON", unpack.ErrInvalidManifests, at(name, lineAt(int64(len(text)))))
+		}
+		skipped := len(text[before:]) - len(bytes.TrimLeft(text[before:], " \t\r\n"))
+		if err := visit(at(name, lineAt(before+int64(skipped))), content); err != nil {
+			return err
+		}
+	}
+}
+
+// Weigh adds a text to the total of all texts, and refuses it before parsing if a limit is exceeded.
+func (r *Reader) Weigh(name string, text []byte) error {
+	limits := r.limits
+	limits.TextBytes, limits.TextTokens = limits.ManifestBytes, limits.ManifestTokens
+	one, err := unpack.Weigh(name, text, limits, unpack.ErrInvalidManifests)
+	if err != nil {
+		return err
+	}
+	r.Total = r.Total.Plus(one)
+	return WithinLimits(r.Total, r.limits)
+}
+
+// WithinLimits returns ErrTooLarge if the manifests of an artifact weigh too much.
+func WithinLimits(w unpack.Weight, limits unpack.Limits) error {
+	switch {
+	case w.Bytes > limits.ManifestBytes:
+		return fmt.Errorf("%w: its manifests have more than %d bytes", unpack.ErrTooLarge, limits.ManifestBytes)
+	case w.Tokens > limits.ManifestTokens:
+		return fmt.Errorf("%w: its manifests have more than %d values", unpack.ErrTooLarge, limits.ManifestTokens)
+	}
+	return nil
+}
+
+// notYAML returns an error for a document that begins at a line of a file, with the line in the file.
+func notYAML(name string, begin int, err error) error {
+	line, what := begin+1, unpack.Clip(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))
+	if found := yamlLine.FindStringSubmatch(err.Error()); found != nil {
+		if n, convErr := strconv.Atoi(found[1]); convErr == nil {
+			line, what = begin+n, unpack.Clip(found[2])
+		}
+	}
+	return fmt.Errorf("%w: %s is not YAML: %s", unpack.ErrInvalidManifests, at(name, line), what)
+}
+
+// firstLine returns the number of the line at which the content of a document begins, including comments, from 1.
+func firstLine(one Section) int {
+	blank := len(one.Text) - len(bytes.TrimLeft(one.Text, " \t\r\n"))
+	return one.line + 1 + bytes.Count(one.Text[:blank], []byte("\n"))
+}
+
+// at formats a line of a file.
+func at(name string, line int) string {
+	return fmt.Sprintf("%s:%d", unpack.Clip(name), line)
+}

@@ -1,0 +1,25 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bundle
+
+import (
+	"helm.sh/helm/v3/pkg/chart"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/unpack"
+)
+
+// Chart is a loaded chart. With the alias, other packages can pass charts without importing the Helm SDK.
+type Chart = chart.Chart
+
+// Limits limit the cost of an artifact. Zero fields use the default.
+type Limits = unpack.Limits
+
+// The errors of this package. Compare them with errors.Is.
+var (
+	ErrUnsupported      = unpack.ErrUnsupported
+	ErrInvalidChart     = unpack.ErrInvalidChart
+	ErrInvalidManifests = unpack.ErrInvalidManifests
+	ErrTooLarge         = unpack.ErrTooLarge
+	ErrLimit            = unpack.ErrLimit
+)

@@ -1,0 +1,165 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package unpack
+
+import (
+	"archive/tar"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+const (
+	// manifestsFolder is the folder of an image that is a plain bundle.
+	manifestsFolder = "manifests"
+	// whiteout is the prefix of files that remove entries of lower layers. opaque removes all entries of a folder.
+	whiteout = ".wh."
+	opaque   = ".wh..wh..opq"
+	// maxRoots limits the root entries of an image that are kept for a message.
+	maxRoots = 100
+)
+
+// image holds the folder /manifests of a container image, layer by layer: files, and folders without content, by name
+// from the root. Of the rest of the image, only the names at its root are kept.
+type image struct {
+	*budget
+	content map[string]*imageEntry
+	roots   map[string]bool
+}
+
+type imageEntry struct {
+	isFolder bool
+	data     []byte
+}
+
+// Image returns the files of the folder /manifests of a container image with the given layers.
+func Image(layers [][]byte, limits Limits) (*Tree, error) {
+	all := &image{budget: newBudget(limits, ErrInvalidManifests), content: map[string]*imageEntry{},
+		roots: map[string]bool{}}
+	for _, layer := range layers {
+		if err := all.layer(layer); err != nil {
+			return nil, err
+		}
+	}
+	return all.tree()
+}
+
+// layer applies a layer on top of the previous ones. Its whiteouts remove entries of lower layers only, wherever they
+// appear in the layer.
+func (i *image) layer(packed []byte) error {
+	unzipped, err := i.unzip(packed)
+	if err != nil {
+		return err
+	}
+	added := map[string]*imageEntry{}
+	var removed []string
+	err = i.walk(unzipped, "a layer", func(header *tar.Header, from io.Reader) error {
+		name := strings.TrimPrefix(path.Clean("/"+header.Name), "/")
+		folder, base := path.Split(name)
+		folder = strings.TrimSuffix(folder, "/")
+		isWhiteout := strings.HasPrefix(base, whiteout)
+		if folder == "" && !isWhiteout || folder != "" && !isWithin(name, manifestsFolder) {
+			i.recordRoot(name)
+		}
+		switch {
+		case isWhiteout && folder == "" && base == opaque:
+			removed = append(removed, manifestsFolder)
+		case isWhiteout && base == opaque && isWithin(folder, manifestsFolder):
+			removed = append(removed, folder+"/")
+		case isWhiteout && (folder == "" || isWithin(folder, manifestsFolder)):
+			removed = append(removed, path.Join(folder, strings.TrimPrefix(base, whiteout)))
+		case isWithin(name, manifestsFolder):
+			return i.entry(added, name, header, from)
+		default:
+			return nil
+		}
+		return i.count()
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range removed {
+		i.remove(name)
+	}
+	for name, entry := range added {
+		i.put(name, entry)
+	}
+	return nil
+}
+
+// entry reads an entry of a layer.
+func (i *image) entry(added map[string]*imageEntry, name string, header *tar.Header, from io.Reader) error {
+	if err := i.count(); err != nil {
+		return err
+	}
+	// The root of an image is "/", so a leading "/" is allowed.
+	if _, err := safeName(strings.TrimPrefix(header.Name, "/"), i.invalid); err != nil {
+		return err
+	}
+	switch {
+	case header.FileInfo().IsDir():
+		added[name] = &imageEntry{isFolder: true}
+		return nil
+	case header.Typeflag != tar.TypeReg:
+		return i.notRegular(name)
+	}
+	data, err := i.read(header, from, i.limits.FileBytes)
+	added[name] = &imageEntry{data: data}
+	return err
+}
+
+func (i *image) recordRoot(name string) {
+	if first, _, _ := strings.Cut(name, "/"); first != "" && len(i.roots) < maxRoots {
+		i.roots[first] = true
+	}
+}
+
+// remove removes an entry and everything below it. If the name ends with "/", it removes only what is below it.
+func (i *image) remove(name string) {
+	folder := strings.TrimSuffix(name, "/") + "/"
+	maps.DeleteFunc(i.content, func(entry string, _ *imageEntry) bool {
+		return entry == name || strings.HasPrefix(entry, folder)
+	})
+}
+
+// put adds an entry. A file replaces a folder of the same name with its content, and a folder replaces a file.
+func (i *image) put(name string, entry *imageEntry) {
+	if before := i.content[name]; before != nil && before.isFolder {
+		if entry.isFolder {
+			return
+		}
+		i.remove(name)
+	}
+	i.content[name] = entry
+}
+
+// tree returns the files of a plain bundle, which must have no subfolders in /manifests.
+func (i *image) tree() (*Tree, error) {
+	root := i.content[manifestsFolder]
+	if root != nil && !root.isFolder || root == nil && len(i.content) == 0 {
+		return nil, fmt.Errorf("%w: the image is not a plain bundle, because it has no folder /%s; it has %s",
+			ErrUnsupported, manifestsFolder, listSome(slices.Sorted(maps.Keys(i.roots))))
+	}
+	out := &Tree{budget: i.budget, Files: map[string][]byte{}}
+	for _, name := range slices.Sorted(maps.Keys(i.content)) {
+		if name == manifestsFolder {
+			continue
+		}
+		below := strings.TrimPrefix(name, manifestsFolder+"/")
+		if i.content[name].isFolder || strings.Contains(below, "/") {
+			return nil, fmt.Errorf("%w: %q is in a subfolder of /%s, which a plain bundle must not have", i.invalid, Clip(name),
+				manifestsFolder)
+		}
+		out.Files[name] = i.content[name].data
+	}
+	return out, nil
+}
+
+// isWithin is true if a name is a folder or in it.
+func isWithin(name, folder string) bool {
+	return name == folder || strings.HasPrefix(name, folder+"/")
+}

@@ -1,0 +1,49 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package unpack
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"unicode/utf8"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
+)
+
+// tagDirective matches directives whose prefix parsers repeat for each node that uses it.
+var tagDirective = regexp.MustCompile(`(?:^|[\n\r\x{85}\x{2028}\x{2029}\x{FEFF}])%TAG[ \t]`)
+
+// Weight is the maximum size of parsed text.
+type Weight struct {
+	Bytes  int64
+	Tokens int
+}
+
+// Plus returns the weight of two texts.
+func (w Weight) Plus(other Weight) Weight {
+	return Weight{Bytes: w.Bytes + other.Bytes, Tokens: w.Tokens + other.Tokens}
+}
+
+// Weigh returns the weight of a text with expanded aliases. Errors have the given kind.
+func Weigh(name string, text []byte, limits Limits, invalid error) (Weight, error) {
+	if !utf8.Valid(text) {
+		return Weight{}, fmt.Errorf("%w: %q is not UTF-8 text", invalid, Clip(name))
+	}
+	if tagDirective.Match(text) {
+		return Weight{}, fmt.Errorf("%w: %q has a %%TAG directive; use full tags", invalid, Clip(name))
+	}
+	w := yamlweight.Of(text)
+	if w.Bytes <= limits.TextBytes && w.Values <= limits.TextTokens && yamlweight.HasAliases(text) {
+		expanded, err := yamlweight.Expanded(text)
+		if errors.Is(err, yamlweight.ErrCycle) {
+			return Weight{}, fmt.Errorf("%w: %q has an anchor that contains itself", invalid, Clip(name))
+		}
+		if err != nil {
+			return Weight{}, fmt.Errorf("%w: cannot load %s: %s", invalid, Clip(name), Clip(err.Error()))
+		}
+		w = w.Max(expanded)
+	}
+	return Weight{Bytes: w.Bytes, Tokens: w.Values}, nil
+}

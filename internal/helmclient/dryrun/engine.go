@@ -1,0 +1,107 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dryrun
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/storage/driver"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
+)
+
+// Engine runs dry runs. It is safe for concurrent use.
+type Engine struct {
+	open     session.Opener
+	observe  func(ctx context.Context, target model.Target, namespace, name string) (model.Observation, error)
+	renderer *rendering.Renderer
+}
+
+// New returns an Engine that opens its sessions with open, and observes releases with observe. The renderer is for
+// renderings without a cluster.
+func New(open session.Opener,
+	observe func(ctx context.Context, target model.Target, namespace, name string) (model.Observation, error),
+	renderer *rendering.Renderer,
+) *Engine {
+	return &Engine{open: open, observe: observe, renderer: renderer}
+}
+
+// Render renders a release for a cluster as Act would: with the version and the API groups of the cluster, with the
+// lookups of the chart, and as an upgrade if the cluster has the release. It writes nothing. The error is an
+// [*helmerr.Error].
+func (e *Engine) Render(ctx context.Context, target model.Target, desired model.Desired, options model.Options,
+	chrt *chart.Chart, values map[string]any,
+) (Result, error) {
+	return e.renderFor(ctx, target, desired, options, chrt, values, nil)
+}
+
+// renderFor renders a release. change may change what templates see of the cluster; nil changes nothing.
+func (e *Engine) renderFor(ctx context.Context, target model.Target, desired model.Desired, options model.Options,
+	chrt *chart.Chart, values map[string]any, change func(*chartutil.Capabilities) error,
+) (Result, error) {
+	logs := &helmerr.LogBuffer{Redactor: helmerr.NewRedactor(values, options.SecretValues)}
+	observation, err := e.observe(ctx, target, desired.Namespace, desired.Name)
+	if err != nil {
+		return Result{}, err
+	}
+	next := nextRelease(desired, observation)
+	verb := model.ActionInstall
+	if next.IsUpgrade {
+		verb = model.ActionUpgrade
+	}
+	s, err := e.open(ctx, target, desired, logs)
+	if err != nil {
+		return Result{}, helmerr.Acting(verb, err, nil, logs)
+	}
+	defer s.Close()
+	if change != nil {
+		if err := change(s.Config.Capabilities); err != nil {
+			return Result{}, s.Error(verb, err)
+		}
+	}
+	rendered, err := reader{s}.render(session.Job{Desired: desired, Options: options, Chart: chrt, Values: values}, next)
+	if err != nil {
+		return Result{}, s.Error(verb, err)
+	}
+	return rendered, nil
+}
+
+// Offline describes a cluster that is not asked.
+type Offline struct {
+	// KubeVersion is the version of Kubernetes; empty is the version of the Helm SDK.
+	KubeVersion string
+	// APIVersions are served beside the kinds of Kubernetes, as GROUP/VERSION or GROUP/VERSION/KIND.
+	APIVersions []string
+}
+
+// RenderOffline renders a release as an installation, without a connection to its cluster. Lookups of the chart find
+// nothing. The error is an [*helmerr.Error].
+func (e *Engine) RenderOffline(ctx context.Context, desired model.Desired, options model.Options, chrt *chart.Chart,
+	values map[string]any, cluster Offline,
+) (Result, error) {
+	logs := &helmerr.LogBuffer{Redactor: helmerr.NewRedactor(values, options.SecretValues)}
+	s := session.New(ctx, driver.NewMemory(), nil, e.renderer, desired, logs)
+	s.Config.Capabilities = chartutil.DefaultCapabilities.Copy()
+	s.Config.Capabilities.APIVersions = slices.Concat(s.Config.Capabilities.APIVersions, cluster.APIVersions)
+	if cluster.KubeVersion != "" {
+		version, err := chartutil.ParseKubeVersion(cluster.KubeVersion)
+		if err != nil {
+			return Result{}, s.Error(model.ActionInstall, fmt.Errorf("the version of Kubernetes: %w", err))
+		}
+		s.Config.Capabilities.KubeVersion = *version
+	}
+	rendered, err := reader{s}.render(session.Job{Desired: desired, Options: options, Chart: chrt, Values: values},
+		nextRelease(desired, model.Observation{}))
+	if err != nil {
+		return Result{}, s.Error(model.ActionInstall, err)
+	}
+	return rendered, nil
+}

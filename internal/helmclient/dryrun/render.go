@@ -1,0 +1,159 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dryrun
+
+import (
+	"slices"
+
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
+)
+
+// Result is what the next installation or upgrade of a release would apply. It contains the values, also those from
+// Secrets, wherever the chart puts them.
+type Result struct {
+	// Revision is the Helm revision that the action would create; 1 for an installation.
+	Revision int
+
+	// Manifest has the objects as YAML documents, in the order in which Helm creates them, without hooks.
+	Manifest string
+
+	// Hooks are the manifests of the hooks, tests included, and CRDs are the files of the folders crds.
+	Hooks, CRDs []string
+
+	// Notes is the rendered NOTES.txt of the chart.
+	Notes string
+
+	// hooks are the hooks in the types of Helm, and crds the objects in the folders crds.
+	hooks []*release.Hook
+	crds  []*crds.Object
+	// announced are the kinds that the cluster serves only after the CRDs were applied.
+	announced []schema.GroupVersionKind
+}
+
+// Objects returns all objects, those of hooks and of the folders crds included.
+func (r *Result) Objects() ([]*unstructured.Unstructured, error) {
+	objects, hooks, definitions, err := r.Parts()
+	return slices.Concat(definitions, objects, hooks), err
+}
+
+// Parts returns the objects of the rendering, those of its hooks, and those in the folders crds.
+func (r *Result) Parts() (objects, hooks, definitions []*unstructured.Unstructured, err error) {
+	if objects, err = apply.DecodeManifest([]byte(r.Manifest)); err != nil {
+		return nil, nil, nil, err
+	}
+	if hooks, err = objectsOfHooks(r.hooks); err != nil {
+		return nil, nil, nil, err
+	}
+	for _, file := range r.CRDs {
+		more, err := apply.DecodeManifest([]byte(file))
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		definitions = append(definitions, more...)
+	}
+	return objects, hooks, definitions, nil
+}
+
+// objectsOfHooks returns the objects of hooks.
+func objectsOfHooks(hooks []*release.Hook) ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	for _, hook := range hooks {
+		objects, err := apply.DecodeManifest([]byte(hook.Manifest))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, objects...)
+	}
+	return all, nil
+}
+
+// reader reads and renders a release with a session, and changes nothing.
+type reader struct{ *session.Session }
+
+// render renders a release. next is what templates see of it. For an adoption, the options of an upgrade apply, also if
+// the templates see an installation.
+func (s reader) render(j session.Job, next chartutil.ReleaseOptions) (rendered Result, err error) {
+	rendered.Revision = next.Revision
+	policy, skipsSchema, values := j.Options.Install.CRDs, j.Options.Install.DisableSchemaValidation, j.Values
+	if next.IsUpgrade || j.Decision.Action == model.ActionAdopt {
+		policy, skipsSchema = j.Options.Upgrade.CRDs, j.Options.Upgrade.DisableSchemaValidation
+		if values, err = s.UpgradeValues(j); err != nil {
+			return rendered, err
+		}
+	}
+	if err := rendering.CheckChart(j.Chart); err != nil {
+		return rendered, err
+	}
+	source := j.Source(values)
+	if !skipsSchema {
+		if err := s.Renderer.CheckValues(s.Ctx, source); err != nil {
+			return rendered, err
+		}
+	}
+	if policy != model.CRDsSkip {
+		files, err := s.Renderer.CRDs(s.Ctx, source)
+		if err != nil {
+			return rendered, err
+		}
+		for _, file := range files {
+			rendered.CRDs = append(rendered.CRDs, string(file.File.Data))
+		}
+		if rendered.crds, err = crds.Read(files); err != nil {
+			return rendered, err
+		}
+		s.announce(&rendered, policy)
+	}
+	err = s.renderManifest(j, source, next, &rendered)
+	return rendered, err
+}
+
+// announce makes templates see the kinds of CRDs that would be applied before the chart is rendered.
+func (s reader) announce(rendered *Result, policy model.CRDPolicy) {
+	capabilities := s.Config.Capabilities
+	rendered.announced = crds.Announced(rendered.crds, policy, capabilities.APIVersions)
+	capabilities.APIVersions = crds.WithKinds(capabilities.APIVersions, rendered.announced)
+}
+
+// nextRelease returns what templates see of the release: an installation if the cluster does not have the release.
+func nextRelease(desired model.Desired, observation model.Observation) chartutil.ReleaseOptions {
+	next := chartutil.ReleaseOptions{Name: desired.Name, Namespace: desired.Namespace, Revision: 1, IsInstall: true}
+	newest, ok := observation.Newest()
+	if !ok || release.Status(newest.Status) == release.StatusUninstalled {
+		return next
+	}
+	next.IsInstall, next.IsUpgrade, next.Revision = false, true, newest.Revision+1
+	return next
+}
+
+// renderManifest sets manifest, hooks and notes.
+func (s reader) renderManifest(j session.Job, source rendering.Source, next chartutil.ReleaseOptions, rendered *Result,
+) (err error) {
+	install := s.DryRun(j.Desired, next.IsUpgrade)
+	if install.PostRenderer, err = s.PostRenderer(j); err != nil {
+		return err
+	}
+	literal, err := s.Render(source, next)
+	if err != nil {
+		return err
+	}
+	rls, err := install.Run(literal, rendering.CopyValues(source.Values))
+	if err != nil {
+		return err
+	}
+	rendered.Manifest, rendered.Notes = rls.Manifest, rls.Info.Notes
+	rendered.hooks = rls.Hooks
+	for _, hook := range rls.Hooks {
+		rendered.Hooks = append(rendered.Hooks, hook.Manifest)
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package manifests caches the manifests of Helm revisions, compressed, so that a check of a release does not read its
+// record.
+//
+// A [Cache] holds at most one revision of each release. The caller notes each action, because a reinstalled release
+// starts again with revision 1, and forgets a cluster when it is deleted. The package reads no records.
+package manifests
+
+import (
+	"bytes"
+	"compress/flate"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+)
+
+// MaxBytes is the maximum size of all cached manifests, compressed. A compressed manifest takes some kilobytes, so this
+// is enough for thousands of releases.
+const MaxBytes = 32 << 20
+
+// Key identifies a release.
+type Key struct{ Cluster, Namespace, Name string }
+
+// Cache holds compressed manifests of the newest revisions that were created. When it is full, it drops the least
+// recently used manifests. It is safe for concurrent use.
+type Cache struct {
+	entries *bytelru.Cache[Key, packed]
+}
+
+// packed is a compressed manifest.
+type packed struct {
+	revision   int
+	compressed []byte
+}
+
+// NewCache returns an empty cache; limit is its size in bytes.
+func NewCache(limit int64) *Cache {
+	return &Cache{entries: bytelru.New[Key, packed](limit)}
+}
+
+// Note caches the manifest of the newest revision that an action saved. It drops earlier manifests of the release,
+// because a reinstalled release starts again with revision 1.
+func (c *Cache) Note(key Key, storage *records.RecordingDriver) {
+	if !storage.StorageChanged() {
+		return
+	}
+	newest := storage.Newest()
+	if newest == nil {
+		c.entries.Remove(key)
+		return
+	}
+	c.Put(key, newest.Version, newest.Manifest)
+}
+
+// compressors holds writers for reuse, because their tables are larger than most manifests.
+var compressors = sync.Pool{New: func() any {
+	// The level is valid, so there is no error.
+	writer, _ := flate.NewWriter(io.Discard, flate.BestSpeed)
+	return writer
+}}
+
+func compress(text string) []byte {
+	writer := compressors.Get().(*flate.Writer)
+	defer compressors.Put(writer)
+	var buffer bytes.Buffer
+	writer.Reset(&buffer)
+	// A write to memory does not fail.
+	_, _ = io.WriteString(writer, text)
+	_ = writer.Close()
+	return bytes.Clone(buffer.Bytes())
+}
+
+// Get returns the manifest of a revision.
+func (c *Cache) Get(key Key, revision int) (manifest string, ok bool) {
+	entry, ok := c.entries.Get(key)
+	if !ok || entry.revision != revision {
+		return "", false
+	}
+	var text strings.Builder
+	if _, err := io.Copy(&text, flate.NewReader(bytes.NewReader(entry.compressed))); err != nil {
+		return "", false
+	}
+	return text.String(), true
+}
+
+// Put replaces the cached manifest of a release.
+func (c *Cache) Put(key Key, revision int, manifest string) {
+	entry := packed{revision: revision, compressed: compress(manifest)}
+	c.entries.Put(key, entry, int64(len(entry.compressed)+len(key.Cluster)+len(key.Namespace)+len(key.Name)))
+}
+
+// Forget drops all manifests of a cluster.
+func (c *Cache) Forget(cluster string) {
+	c.entries.RemoveIf(func(key Key) bool { return key.Cluster == cluster })
+}

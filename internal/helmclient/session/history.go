@@ -1,0 +1,92 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/releaseutil"
+	"helm.sh/helm/v3/pkg/storage/driver"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// Previous returns the revision that an upgrade starts from: the deployed revision, or the newest if none is deployed.
+func (s *Session) Previous(name string) (*release.Release, error) {
+	last, err := s.Config.Releases.Last(name)
+	if err != nil || last.Info != nil && last.Info.Status == release.StatusDeployed {
+		return last, err
+	}
+	deployed, err := s.Config.Releases.Deployed(name)
+	if errors.Is(err, driver.ErrNoDeployedReleases) {
+		return last, nil
+	}
+	return deployed, err
+}
+
+// ManifestOf returns the manifest of a record. It reads the record if the history has only the metadata.
+func (s *Session) ManifestOf(record *release.Release) (string, error) {
+	if record.Manifest != "" {
+		return record.Manifest, nil
+	}
+	whole, err := s.Config.Releases.Get(record.Name, record.Version)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading Helm revision %d: %w", record.Version, err)
+	}
+	return whole.Manifest, nil
+}
+
+// FindLeftovers reads the manifests of revisions that Helm does not check, so that the action deletes the objects that
+// these revisions left behind. Objects of the new revision stay. It reads no more records than Helm unless the newest
+// revision failed or was interrupted.
+func (s *Session) FindLeftovers(decision decide.Decision, desired model.Desired) error {
+	if s.Cluster == nil {
+		return nil
+	}
+	history, err := s.Config.Releases.History(desired.Name)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the history: %w", err)
+	}
+	s.Cluster.OnlyOwned = apply.NeverWorked(history)
+	history = slices.Clone(history)
+	releaseutil.Reverse(history, releaseutil.SortByRevision)
+	found := &apply.Leftovers{}
+	size, known := 0, map[string]bool{}
+	if decision.Action.RendersChart() {
+		known[apply.DigestsIn(model.DesiredLabels(desired))] = true
+	}
+	for _, record := range apply.UncheckedRevisions(history, decision) {
+		key := apply.DigestsIn(record.Labels)
+		if record.Labels[model.LabelRevision] != strconv.Itoa(record.Version) {
+			// HelmOp did not create the record, so its digests have no meaning.
+			key = strconv.Itoa(record.Version)
+		}
+		if known[key] && record.Manifest == "" {
+			continue
+		}
+		known[key] = true
+		manifest, err := s.ManifestOf(record)
+		if err != nil {
+			return err
+		}
+		found.Manifests = append(found.Manifests, manifest)
+		if size += len(manifest); size > apply.MaxLeftoverBytes {
+			break
+		}
+	}
+	s.Cluster.Leftovers = found
+	return nil
+}

@@ -1,0 +1,154 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/storage"
+	"helm.sh/helm/v3/pkg/storage/driver"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
+)
+
+// Session is one action, or one read, on one release.
+type Session struct {
+	// Ctx bounds the action.
+	Ctx context.Context
+	// Config is the configuration for Helm's actions.
+	Config *action.Configuration
+	// Storage is the driver of the records in Config.
+	Storage *records.RecordingDriver
+	// Logs has what Helm logged, and hides values in errors.
+	Logs *helmerr.LogBuffer
+	// Namespace creates and labels the release's namespace when the first record is created.
+	Namespace *apply.Namespacer
+	// Cluster is Helm's client of the cluster; nil if there is no cluster, or a test replaces it.
+	Cluster *apply.Client
+	// Records stores the records in the cluster; nil if there is no cluster, or a test replaces it.
+	Records *records.Store
+	// Stored is where new records are stored.
+	Stored model.Storage
+	// Renderer renders charts.
+	Renderer *rendering.Renderer
+}
+
+// Job is the input of an action.
+type Job struct {
+	Decision decide.Decision
+	Desired  model.Desired
+	Options  model.Options
+	Chart    *chart.Chart
+	Values   map[string]any
+}
+
+// Source returns the chart of the job with values, for the renderer.
+func (j Job) Source(values map[string]any) rendering.Source {
+	return rendering.Source{Chart: j.Chart, Values: values, Tenant: j.tenant()}
+}
+
+// tenant returns the tenant of the release: the namespace of its owner.
+func (j Job) tenant() string {
+	namespace, _, _ := strings.Cut(j.Desired.Owner, ".")
+	return namespace
+}
+
+// Opener opens a session for a release of a cluster. ctx bounds all requests except writes to Helm's storage: the
+// outcome of an action that timed out must still be recorded.
+type Opener func(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer) (*Session,
+	error)
+
+// NewOpener returns the Opener that connects Helm with clusters.
+func NewOpener(pool *connections.Pool, renderer *rendering.Renderer) Opener {
+	return func(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer) (*Session,
+		error) {
+		conn, err := pool.Get(target)
+		if err != nil {
+			return nil, err
+		}
+		conn.RetainKinds()
+		capabilities, err := conn.Capabilities(logs.Printf)
+		if err != nil {
+			return nil, err
+		}
+		clients := &connections.Getter{Conn: conn, Config: conn.ActionConfig(ctx)}
+		cluster := apply.NewClient(ctx, clients, desired.Namespace, logs.Printf)
+		cluster.Owner = apply.ReleaseName{Name: desired.Name, Namespace: desired.Namespace}
+		namespace := &apply.Namespacer{Ctx: ctx, Clients: clients, Impersonated: target.Impersonate != ""}
+		records := conn.Records(ctx, desired.Namespace, target.Storage, namespace.EnsureKnownMissing)
+		s := New(ctx, &recordDriver{CarefulDriver: records, namespace: namespace, seen: cluster.Seen}, cluster, renderer,
+			desired, logs)
+		s.Records, s.Stored, s.Namespace, s.Cluster = records, target.Storage, namespace, cluster
+		s.Config.RESTClientGetter, s.Config.Capabilities = clients, capabilities
+		return s, nil
+	}
+}
+
+// New returns a session for a storage and a cluster. Its Config has no capabilities yet.
+func New(ctx context.Context, inner driver.Driver, cluster kube.Interface, renderer *rendering.Renderer,
+	desired model.Desired, logs *helmerr.LogBuffer,
+) *Session {
+	recording := records.NewRecordingDriver(inner, records.AttemptLabels(desired, decide.Decision{}))
+	recording.Shard = desired.Shard
+	releases := storage.Init(recording)
+	releases.Log = logs.Printf
+	return &Session{
+		Ctx: ctx,
+		Config: &action.Configuration{
+			Releases:       releases,
+			KubeClient:     cluster,
+			Log:            logs.Printf,
+			HookOutputFunc: func(_, _, _ string) io.Writer { return io.Discard },
+		},
+		Storage:  recording,
+		Logs:     logs,
+		Renderer: renderer,
+	}
+}
+
+// Read opens a session for a release, reads with it, and closes it. The error is an [*helmerr.Error].
+func Read[Result any](ctx context.Context, open Opener, target model.Target, namespace, name string,
+	read func(*Session) (Result, error),
+) (result Result, err error) {
+	s, err := open(ctx, target, model.Desired{Name: name, Namespace: namespace}, &helmerr.LogBuffer{})
+	if err == nil {
+		defer s.Close()
+		result, err = read(s)
+	}
+	if err != nil {
+		var none Result
+		return none, helmerr.Observing(err)
+	}
+	return result, nil
+}
+
+// Close releases the memory of a session that wrote nothing.
+func (s *Session) Close() {
+	if s.Records != nil {
+		s.Records.Release()
+	}
+}
+
+// Error returns the error of an action of the session.
+func (s *Session) Error(action model.Action, err error) *helmerr.Error {
+	var deletions error
+	if s.Cluster != nil {
+		// Helm reduces the errors of deletions to "failed to delete release".
+		deletions = s.Cluster.DeletionErrors()
+	}
+	failed := helmerr.Acting(action, err, deletions, s.Logs)
+	failed.StorageChanged = s.Storage.StorageChanged()
+	return failed
+}

@@ -1,0 +1,56 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"fmt"
+
+	"helm.sh/helm/v3/pkg/release"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/adoption"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/dryrun"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+)
+
+// adopt takes over a release of another owner. If the desired state would change nothing, it only labels the newest
+// record. Otherwise it upgrades the release, or fails if the decision is to adopt only without a change.
+func (s *verb) adopt() error {
+	if err := s.checkNewest(); err != nil {
+		return err
+	}
+	recorded, differences, err := dryrun.AdoptionDifferences(s.Session, s.Job)
+	switch {
+	case err != nil:
+		return err
+	case len(differences) == 0:
+		return s.label(recorded)
+	case s.Decision.UnchangedOnly:
+		return helmerr.New(helmerr.ErrWouldChange, "the adoption of Helm revision %d would change %s; nothing was changed. "+
+			"Change the values or the chart until nothing differs, or set install.adoption to Upgrade; kubectl helmop preview "+
+			"shows the changes", recorded.Version, adoption.Summarize(differences))
+	default:
+		return s.upgrade()
+	}
+}
+
+// label labels the record of an adopted revision, and changes nothing else. A process that uninstalls the release at
+// the same time marks the record first: the labels require the record as it was read, and so does the mark, see
+// [records.Store.Relabel]. So at most one of the two succeeds.
+func (s *verb) label(recorded *release.Release) error {
+	if err := s.Storage.Relabel(records.NameOf(recorded.Name, recorded.Version), recorded); err != nil {
+		return err
+	}
+	s.Storage.Refresh()
+	last, err := s.Config.Releases.Last(s.Desired.Name)
+	if err != nil {
+		return fmt.Errorf("reading the history again: %w", err)
+	}
+	if last.Version != recorded.Version {
+		// The next pass decides about the new revision, so this does not count as an attempt.
+		s.Storage.Restart()
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d was created in the meantime", last.Version)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+)
+
+// checkNewest returns an error if the newest revision is not the one that the decision is based on. Helm's lock
+// separates two actions, but it does not protect a decision from later changes.
+func (s *verb) checkNewest() error {
+	if s.Decision.FromRevision == 0 || s.Decision.Recovery == decide.RecoverReplace {
+		// recoverPending checked the newest revision and has hidden it since.
+		return nil
+	}
+	last, err := s.Config.Releases.Last(s.Desired.Name)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d no longer exists", s.Decision.FromRevision)
+	}
+	if err != nil {
+		return fmt.Errorf("reading Helm revision %d: %w", s.Decision.FromRevision, err)
+	}
+	if last.Version != s.Decision.FromRevision {
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d was created after Helm revision "+
+			"%d", last.Version, s.Decision.FromRevision)
+	}
+	if err := s.checkSameRecord(); err != nil {
+		return err
+	}
+	return checkNotUninstalled(last)
+}
+
+// checkSameRecord returns an error if the record that was just read is not the record that the decision is based on. A
+// reinstalled release has another record of the same number.
+func (s *verb) checkSameRecord() error {
+	if s.Records == nil {
+		return nil
+	}
+	id := s.Records.SeenUID(records.NameOf(s.Desired.Name, s.Decision.FromRevision))
+	if id != "" && s.Decision.FromID != "" && id != s.Decision.FromID {
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d was re-created after it was observed", s.Decision.FromRevision)
+	}
+	return nil
+}
+
+// checkNotUninstalled returns an error if an uninstallation of the release has begun, according to its newest record.
+func checkNotUninstalled(last *release.Release) error {
+	if records.IsUninstalling(last) {
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d is being uninstalled", last.Version)
+	}
+	return nil
+}
+
+// checkNeverWorked returns an error unless the newest revision in the cluster is still the failed attempt by HelmOp
+// that the decision is based on. An earlier failure is no reason to uninstall a release that works now or belongs to
+// another owner.
+func (s *verb) checkNeverWorked() error {
+	if s.Cluster != nil {
+		conn := s.Cluster.Clients.Conn
+		conn.Observations.Drop(conn.ObservationKey(s.Desired.Namespace, s.Desired.Name))
+	}
+	if err := s.checkNewest(); err != nil {
+		return err
+	}
+	last, err := s.Config.Releases.Last(s.Desired.Name)
+	if err != nil {
+		return fmt.Errorf("reading Helm revision %d: %w", s.Decision.FromRevision, err)
+	}
+	switch {
+	case last.Info == nil || last.Info.Status != release.StatusFailed:
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d is no longer marked as failed", last.Version)
+	case last.Labels[model.LabelRevision] != strconv.Itoa(last.Version), s.Desired.UID == "",
+		last.Labels[model.LabelReleaseUID] != s.Desired.UID:
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d was not made by HelmOp", last.Version)
+	}
+	return nil
+}
+
+// checkRecorded returns an error if the deployed revision was not saved. Helm only logs this failure and returns
+// success.
+func (s *verb) checkRecorded() error {
+	if newest := s.Storage.Newest(); newest == nil || newest.Info.Status != release.StatusDeployed {
+		return helmerr.New(helmerr.ErrUnreachable,
+			"the release was applied, but its record was not saved: the next reconciliation recovers the release")
+	}
+	return nil
+}
+
+// checkRecordExists returns an error if the newest record that the action saved no longer exists.
+func (s *verb) checkRecordExists() error {
+	newest := s.Storage.Newest()
+	if newest == nil || s.Records == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), apply.RecordInterval)
+	defer cancel()
+	_, err := s.Records.Metadata.Get(ctx, records.NameOf(s.Desired.Name, newest.Version), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return helmerr.New(helmerr.ErrStale,
+			"the record of Helm revision %d no longer exists: another process uninstalled the release", newest.Version)
+	}
+	// Other errors appear when the wait ends.
+	return nil
+}

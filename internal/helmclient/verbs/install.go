@@ -1,0 +1,67 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"errors"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chartutil"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
+)
+
+// install installs the release. If the release was uninstalled and its history was kept, the installation adds to the
+// history.
+func (s *verb) install() error {
+	renderer, err := s.prepare(s.Values, false)
+	if err != nil {
+		return err
+	}
+	replace := s.Decision.State == model.StateUninstalled ||
+		s.Decision.Recovery == decide.RecoverReplace && s.Decision.FromRevision > 1
+	if replace {
+		// Helm limits the history only on upgrades, but an installation over a kept history also adds a revision.
+		s.Config.Releases.MaxHistory = s.Options.Upgrade.HistoryLimit()
+	}
+	install := s.newInstall(s.Desired, s.Options.Install, replace)
+	install.PostRenderer = renderer
+	rendered, err := s.Render(s.Source(s.Values), chartutil.ReleaseOptions{
+		Name: s.Desired.Name, Namespace: s.Desired.Namespace, Revision: 1, IsInstall: true,
+	})
+	if err != nil {
+		return err
+	}
+	if s.Decision.State == model.StateAbsent && s.Decision.Recovery == decide.RecoverNothing {
+		s.Namespace.AssumeMissing()
+	}
+	// Helm changes the values that it receives.
+	_, err = install.Run(rendered, rendering.CopyValues(s.Values))
+	if errors.Is(err, apply.ErrNamespaceExists) {
+		_, err = install.Run(rendered, rendering.CopyValues(s.Values))
+	}
+	return err
+}
+
+// newInstall returns Helm's install action with the options.
+func (s *verb) newInstall(desired model.Desired, options model.InstallOptions, replace bool) *action.Install {
+	install := action.NewInstall(s.Config)
+	install.ReleaseName = desired.Name
+	install.Namespace = desired.Namespace
+	install.Labels = model.DesiredLabels(desired)
+	install.Timeout = options.ActionTimeout()
+	install.DisableHooks = options.DisableHooks
+	// prepare and the Namespacer do both.
+	install.CreateNamespace = false
+	install.SkipCRDs = true
+	install.TakeOwnership = options.TakeOwnership
+	install.DisableOpenAPIValidation = options.DisableOpenAPIValidation
+	install.Replace = replace
+	// Check has validated the values, without files and network, and with no values in its errors.
+	install.SkipSchemaValidation = true
+	return install
+}

@@ -1,0 +1,88 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"context"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
+)
+
+// verb is one action on one release.
+type verb struct {
+	*session.Session
+	session.Job
+	// tests are the results of the tests that ran.
+	tests []model.TestResult
+}
+
+// Check checks the chart and the values of a job as far as possible without the cluster.
+func Check(ctx context.Context, renderer *rendering.Renderer, j session.Job) error {
+	if !j.Decision.Action.RendersChart() {
+		return nil
+	}
+	if err := rendering.CheckChart(j.Chart); err != nil {
+		return err
+	}
+	// Values that the upgrade merges with previous values cannot be validated yet.
+	upgrades := !j.Decision.Action.Installs()
+	merges := upgrades && j.Options.Upgrade.Values != model.ValuesReset
+	if merges || j.Options.SkipsSchema(j.Decision.Action) {
+		return nil
+	}
+	return renderer.CheckValues(ctx, j.Source(j.Values))
+}
+
+// Perform carries out the recovery and the action of a job. It returns the results of the tests that ran, also with an
+// error.
+func Perform(open *session.Session, j session.Job) ([]model.TestResult, error) {
+	s := &verb{Session: open, Job: j}
+	if s.Cluster != nil {
+		s.Cluster.Recorded = s.checkRecordExists
+		if j.Options.Progress != nil {
+			s.Cluster.Progress = j.Options.Progress
+		}
+		if j.Decision.Action != model.ActionUninstall {
+			s.Cluster.Stop = j.Options.Stop
+			s.Records.KeepOldRecords()
+		}
+	}
+	err := s.perform()
+	return s.tests, err
+}
+
+func (s *verb) perform() error {
+	if s.Decision.Recovery != decide.RecoverNothing {
+		if err := s.recoverPending(); err != nil {
+			return err
+		}
+	}
+	s.Storage.Labels = records.AttemptLabels(s.Desired, s.Decision)
+	if s.Decision.Keep > 0 && s.Decision.Action != model.ActionUninstall {
+		s.Storage.Kept = records.NameOf(s.Desired.Name, s.Decision.Keep)
+	}
+	var err error
+	switch s.Decision.Action {
+	case model.ActionUninstall:
+		return s.uninstall()
+	case model.ActionInstall, model.ActionRecoverThenInstall:
+		err = s.install()
+	case model.ActionAdopt:
+		err = s.adopt()
+	case model.ActionRollback:
+		err = s.rollback()
+	case model.ActionTest:
+		err = s.test()
+	default:
+		err = s.upgrade()
+	}
+	if err != nil {
+		return err
+	}
+	return s.checkRecorded()
+}

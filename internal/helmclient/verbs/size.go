@@ -1,0 +1,101 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"errors"
+	"slices"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/postrender"
+	"helm.sh/helm/v3/pkg/release"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
+)
+
+// largeChart is the size in bytes above which the chart alone can be too large for a record, if it does not compress.
+const largeChart = 8 << 20
+
+// checkChartSize returns an error if the chart alone is too large for a record.
+func (s *verb) checkChartSize() error {
+	if s.Cluster == nil || chartBytes(s.Chart) < largeChart {
+		return nil
+	}
+	piece, err := s.Cluster.Clients.Conn.Codec.Piece(s.Chart)
+	if err != nil {
+		return helmerr.New(helmerr.ErrInvalidChart, "the chart cannot be recorded: %s", err)
+	}
+	return records.CheckSize(len(piece.Packed), s.Stored)
+}
+
+// checkSize renders a chart before its CRDs are applied and returns an error if the release is too large for Helm's
+// storage. It renders as if the cluster served the kinds of the CRDs. It ignores errors of the rendering, because the
+// chart may look up objects in the cluster. The size of a chart without CRDs is checked when its record is created,
+// before any other write.
+func (s *verb) checkSize(source rendering.Source, renderer postrender.PostRenderer, objects []*crds.Object, upgrade bool,
+) error {
+	install := s.DryRun(s.Desired, upgrade)
+	install.PostRenderer = renderer
+	install.APIVersions = s.Config.Capabilities.APIVersions
+	for _, object := range objects {
+		install.APIVersions = crds.WithKinds(install.APIVersions, object.Serves)
+	}
+	rls, err := s.renderForSize(install, source)
+	if errors.Is(err, helmerr.ErrRenderLimit) {
+		return err
+	}
+	if err != nil {
+		s.Logs.Printf("cannot determine the size of the release in advance: %s", err)
+		return nil
+	}
+	packed, err := s.Records.Pack(rls)
+	if errors.Is(err, helmerr.ErrTooLarge) || errors.Is(err, helmerr.ErrTimeout) {
+		return err
+	}
+	if err != nil {
+		return helmerr.New(helmerr.ErrInvalidChart, "the release cannot be recorded: %s", err)
+	}
+	return records.CheckSize(len(packed), s.Stored)
+}
+
+// renderForSize renders a release without recording it. Lookups of the chart find no objects.
+func (s *verb) renderForSize(install *action.Install, source rendering.Source) (*release.Release, error) {
+	capabilities := chartutil.DefaultCapabilities.Copy()
+	capabilities.KubeVersion = *install.KubeVersion
+	capabilities.APIVersions = slices.Concat(capabilities.APIVersions, install.APIVersions)
+	rendered, err := s.Renderer.Render(s.Ctx, source, rendering.Options{
+		Release: chartutil.ReleaseOptions{
+			Name: install.ReleaseName, Namespace: install.Namespace, Revision: 1, IsInstall: !install.IsUpgrade,
+			IsUpgrade: install.IsUpgrade,
+		},
+		Capabilities: capabilities,
+	})
+	if err != nil {
+		return nil, err
+	}
+	rls, err := install.Run(rendered.Literal, rendering.CopyValues(source.Values))
+	if err != nil {
+		return nil, err
+	}
+	rls.Chart = rendered.Recorded
+	return rls, nil
+}
+
+// chartBytes returns the size of the chart files that Helm stores, in bytes. Helm does not store files of dependencies.
+func chartBytes(chrt *chart.Chart) int {
+	total := len(chrt.Schema)
+	for _, files := range [][]*chart.File{chrt.Templates, chrt.Files} {
+		for _, file := range files {
+			if file != nil {
+				total += len(file.Data)
+			}
+		}
+	}
+	return total
+}

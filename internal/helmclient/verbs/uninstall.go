@@ -1,0 +1,156 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	helmtime "helm.sh/helm/v3/pkg/time"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// uninstall uninstalls the release. It succeeds if the release does not exist.
+func (s *verb) uninstall() error {
+	if s.Decision.Reason == decide.ReasonRemediateUninstall {
+		// Another process may have repaired the release in the meantime.
+		if err := s.checkNeverWorked(); err != nil {
+			return err
+		}
+	}
+	if err := s.FindLeftovers(s.Decision, s.Desired); err != nil {
+		return err
+	}
+	unmark, err := s.markUninstalling()
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if s.Cluster != nil {
+		// Only hooks are applied, so objects of kinds that the cluster no longer serves are skipped.
+		s.Cluster.Lenient = true
+	}
+	_, err = s.newUninstall(s.Options.Uninstall).Run(s.Desired.Name)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil
+	}
+	if err != nil && !s.Storage.Begun {
+		return errors.Join(err, unmark())
+	}
+	return err
+}
+
+// markUninstalling marks the newest revision as uninstalling, before any deletion or hook, if the decision is based on
+// that revision, and then checks that the revision is still the newest. A process that adopts a release first writes
+// its own record and then reads this record, see [verb.checkNotUninstalledMeanwhile]. So of two concurrent writers,
+// at least one reads the record of the other. The function unmark removes the mark.
+func (s *verb) markUninstalling() (unmark func() error, err error) {
+	last, err := s.Config.Releases.Last(s.Desired.Name)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkUninstallable(last, s.Decision, s.Desired); err != nil {
+		return nil, err
+	}
+	if err := s.checkSameRecord(); err != nil {
+		return nil, err
+	}
+	// The hooks of the revision may contain these values.
+	s.Logs.Hide(last.Config)
+	info := *last.Info
+	unmark = func() error {
+		if info.Status == release.StatusUninstalling {
+			return nil
+		}
+		s.Storage.Mark(false)
+		last.Info = &info
+		delete(last.Labels, model.LabelNeverWorked)
+		if err := s.Config.Releases.Update(last); err != nil {
+			return fmt.Errorf("removing the mark that Helm revision %d is being uninstalled: %w", last.Version, err)
+		}
+		// The release has not changed, so this does not count as an attempt.
+		s.Storage.Restart()
+		return nil
+	}
+	marked := info
+	marked.Status, marked.Deleted, marked.Description = release.StatusUninstalling, helmtime.Now(),
+		"Deletion in progress (or silently failed)"
+	last.Info = &marked
+	if s.Cluster != nil && s.Cluster.OnlyOwned {
+		// The status no longer shows it. The next uninstallation must still find it, if this one is interrupted.
+		last.Labels[model.LabelNeverWorked] = "true"
+	}
+	if err := s.Config.Releases.Update(last); err != nil {
+		return nil, fmt.Errorf("marking Helm revision %d as uninstalling: %w", last.Version, err)
+	}
+	s.Storage.Mark(true)
+	newest, err := s.Config.Releases.Last(s.Desired.Name)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("reading the history again: %w", err), unmark())
+	}
+	if newest.Version != last.Version {
+		return nil, errors.Join(helmerr.New(helmerr.ErrStale, "Helm revision %d was created in the meantime", newest.Version),
+			unmark())
+	}
+	return unmark, nil
+}
+
+// checkUninstallable returns an error unless the newest revision in the cluster is still the one that the decision is
+// based on.
+func checkUninstallable(last *release.Release, decision decide.Decision, desired model.Desired) error {
+	owner := last.Labels[model.LabelOwner]
+	switch {
+	case decision.FromRevision > 0 && last.Version != decision.FromRevision:
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d was created after Helm revision "+
+			"%d", last.Version, decision.FromRevision)
+	case owner != "" && owner != model.OwnerLabel(desired.Owner) && decision.State != model.StateForeign:
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d belongs to HelmOp %q", last.Version, owner)
+	case !model.IsManagedBy(last.Labels[model.LabelManagementCluster], desired) && decision.State != model.StateForeign:
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d belongs to the management cluster %q", last.Version,
+			last.Labels[model.LabelManagementCluster])
+	case last.Info == nil:
+		return helmerr.New(helmerr.ErrStale, "the record of Helm revision %d is incomplete", last.Version)
+	case last.Info.Status.IsPending() && decision.State != model.StatePending:
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d is %s", last.Version, last.Info.Status)
+	}
+	return nil
+}
+
+// checkNotUninstalledMeanwhile returns an error if the previous owner of an adopted release is uninstalling the
+// release, or has uninstalled it.
+func (s *verb) checkNotUninstalledMeanwhile() error {
+	s.Storage.Refresh()
+	adopted, err := s.Config.Releases.Get(s.Desired.Name, s.Decision.FromRevision)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d was uninstalled in the meantime", s.Decision.FromRevision)
+	}
+	if err != nil {
+		return fmt.Errorf("reading Helm revision %d again: %w", s.Decision.FromRevision, err)
+	}
+	return checkNotUninstalled(adopted)
+}
+
+// newUninstall returns Helm's uninstall action with the options. It does not set IgnoreNotFound: with this option, Helm
+// would ignore any failure to read the storage and report the release as uninstalled.
+func (s *verb) newUninstall(options model.UninstallOptions) *action.Uninstall {
+	uninstall := action.NewUninstall(s.Config)
+	uninstall.Timeout = options.ActionTimeout()
+	uninstall.DisableHooks = options.DisableHooks
+	uninstall.KeepHistory = options.KeepHistory
+	uninstall.Wait = options.Wait
+	uninstall.DeletionPropagation = strings.ToLower(string(cmp.Or(options.Propagation,
+		metav1.DeletePropagationBackground)))
+	return uninstall
+}
