@@ -8,23 +8,15 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmopstatus"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/maintenance"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
-
-// dependencyError is why the dependencies of a HelmOp can never be met.
-type dependencyError struct {
-	reason, message string
-}
-
-func (e *dependencyError) condition() metav1.Condition {
-	return metav1.Condition{Status: metav1.ConditionFalse, Reason: e.reason, Message: e.message}
-}
 
 // checkDependencies sets for each Cluster why the dependencies of the HelmOp are not ready there. It reads each
 // dependency once for all Clusters.
@@ -38,13 +30,14 @@ func (r *Reconciler) checkDependencies(ctx context.Context, scope *helmOpScope) 
 		return fmt.Errorf("listing HelmOps: %w", err)
 	}
 	if why := dependencies.InvalidDependency(helmOp.Spec.DependsOn); why != "" {
-		scope.dependencyErr = &dependencyError{addonsv1.InvalidDependencyReason, why}
+		scope.dependencyErr = &helmopstatus.DependencyError{Reason: addonsv1.InvalidDependencyReason, Message: why}
 	} else if path := dependencies.GraphOf(helmOps.Items).Path(helmOp.Name, helmOp.Name); path != nil {
-		scope.dependencyErr = &dependencyError{addonsv1.DependencyCycleReason, dependencies.CycleMessage(path)}
+		scope.dependencyErr = &helmopstatus.DependencyError{Reason: addonsv1.DependencyCycleReason,
+			Message: dependencies.CycleMessage(path)}
 	}
 	if scope.dependencyErr != nil {
 		for _, c := range scope.clusters {
-			c.blocked = scope.dependencyErr.message
+			c.blocked = scope.dependencyErr.Message
 		}
 		return nil
 	}
@@ -94,48 +87,24 @@ func (r *Reconciler) releasesByCluster(ctx context.Context,
 	return releases, nil
 }
 
-// isBlocked reports whether the release of a Cluster waits for dependencies or images: its condition says so, or it is
-// Ready and the desired revision is not assigned to it because of a dependency. A release that has the desired revision
-// stays as it is when a dependency is no longer ready. The API server of the Cluster answers.
-func isBlocked(c *clusterScope) bool {
-	if c.child == nil || !c.selected {
-		return false
-	}
-	return apiutil.IsAwaiting(c.child) || apiutil.WaitsForImages(c.child) ||
-		c.blocked != "" && !c.step.Assigned && apiutil.IsReadyNow(c.child)
-}
-
-// blockedCondition is the condition Ready of a HelmOp while Clusters wait for dependencies or images. It names the
-// first Cluster, and why it waits. Dependencies come first: images are looked up when the dependencies are ready.
-func blockedCondition(scope *helmOpScope, s fleetSummary) (reason, message string) {
-	var first *clusterScope
-	forImages := int32(0)
+// checkMaintenance sets for each Cluster which changes of its release wait for maintenance, and why.
+func (r *Reconciler) checkMaintenance(_ context.Context, scope *helmOpScope) error {
+	policy := maintenance.PolicyOf(scope.helmOp.Spec.Maintenance)
+	scope.invalidMaintenance = policy.Invalid()
+	now := r.now()
 	for _, c := range scope.clusters {
-		// Only Clusters that the summary counts as blocked.
-		if phase, _ := phaseOf(c, scope.desiredNumber()); phase != phaseBlocked || !c.cluster.DeletionTimestamp.IsZero() {
+		if c.object == nil {
 			continue
 		}
-		if apiutil.WaitsForImages(c.child) {
-			forImages++
+		limits := policy.For(c.object.GetAnnotations())
+		if c.limits = limits.At(now); !c.limits.Closed {
+			continue
 		}
-		if first == nil || apiutil.WaitsForImages(first.child) && !apiutil.WaitsForImages(c.child) {
-			first = c
+		c.defers = rollout.Deferral{
+			Changes: true, Opens: c.limits.Opens,
+			Installations: limits.Covers(addonsv1.MaintenanceInstallation),
+			Returns:       limits.Covers(addonsv1.MaintenanceRollback),
 		}
 	}
-	n, what := s.counts.Blocked-forImages, "dependencies"
-	reason = addonsv1.WaitingForDependenciesReason
-	if first != nil && apiutil.WaitsForImages(first.child) {
-		n, what, reason = forImages, "images", conditions.GetReason(first.child, addonsv1.ReadyCondition)
-	}
-	message = fmt.Sprintf("%d of %s %s for %s", n, plural.Count(s.counts.Selected, "Cluster", "Clusters"),
-		plural.Word(n, "waits", "wait"), what)
-	if first == nil {
-		return reason, message
-	}
-	why := first.blocked
-	if ready := conditions.Get(first.child, addonsv1.ReadyCondition); ready != nil &&
-		(why == "" || apiutil.WaitsForImages(first.child)) {
-		why = ready.Message
-	}
-	return reason, message + "; " + first.name + ": " + why
+	return nil
 }

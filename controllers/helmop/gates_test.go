@@ -84,7 +84,7 @@ func TestCheckDependencies(t *testing.T) {
 				t.Fatal(err)
 			}
 			if (scope.dependencyErr != nil) != (tc.reason != "") ||
-				scope.dependencyErr != nil && scope.dependencyErr.reason != tc.reason {
+				scope.dependencyErr != nil && scope.dependencyErr.Reason != tc.reason {
 				t.Errorf("error %+v, want %q", scope.dependencyErr, tc.reason)
 			}
 			for i, want := range tc.blocked {
@@ -93,35 +93,6 @@ func TestCheckDependencies(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestBlockedCondition names the first Cluster that waits, and why.
-func TestBlockedCondition(t *testing.T) {
-	t.Parallel()
-	missing := func(name string) *clusterScope {
-		return fleetCluster(name, notReady(addonsv1.ImagesMissingReason))
-	}
-	unknown := fleetCluster("a", notReady(addonsv1.ImagesUnknownReason))
-	for name, tc := range map[string]struct {
-		clusters        []*clusterScope
-		reason, message string
-	}{
-		"images": {[]*clusterScope{fleetCluster("z"), missing("a"), missing("b")}, addonsv1.ImagesMissingReason,
-			"2 of 3 Clusters wait for images; a: Why ImagesMissing"},
-		"unknown images": {[]*clusterScope{unknown}, addonsv1.ImagesUnknownReason,
-			"1 of 1 Cluster waits for images; a: Why ImagesUnknown"},
-		"images and dependencies": {[]*clusterScope{missing("a"), fleetCluster("b", blocked, untold)},
-			addonsv1.WaitingForDependenciesReason, "1 of 2 Clusters waits for dependencies; b: HelmOp cni is not Ready"},
-		"images, while another Cluster is deleted": {[]*clusterScope{missing("a"),
-			fleetCluster("b", notReady(addonsv1.ImagesMissingReason), deleting)}, addonsv1.ImagesMissingReason,
-			"1 of 1 Cluster waits for images; a: Why ImagesMissing"},
-	} {
-		scope := scopeOf(tc.clusters...)
-		ready := readyCondition(scope, summarize(scope))
-		if ready.Status != metav1.ConditionFalse || ready.Reason != tc.reason || ready.Message != tc.message {
-			t.Errorf("%s: %+v", name, ready)
-		}
 	}
 }
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmop
+package rolloutstate
 
 import (
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -11,9 +11,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// setAdoption sets how far the adoption of a release of another owner is, for the plan. A child that may not take
+// SetAdoption sets how far the adoption of a release of another owner is, for the plan. A child that may not take
 // ownership adopts nothing.
-func setAdoption(planned *rollout.Child, child *addonsv1.HelmOpRelease) {
+func SetAdoption(planned *rollout.Child, child *addonsv1.HelmOpRelease) {
 	if !releasespec.PolicyOf(&child.Spec).TakeOwnership {
 		return
 	}

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package helmop
+package rolloutstate
 
 import (
 	"testing"
@@ -42,7 +42,7 @@ func TestSetAdoption(t *testing.T) {
 		child.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: ptr.To(true)}
 		tc.change(child)
 		got := rollout.Child{}
-		if setAdoption(&got, child); got != tc.want {
+		if SetAdoption(&got, child); got != tc.want {
 			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
 		}
 	}
