@@ -4,12 +4,11 @@
 package helmoprelease
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,13 +16,51 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clustermove"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
 // verbPause is the action in the Event when a release is paused because its objects were moved.
 const verbPause = "Pause"
+
+// nameManagementCluster sets in the desired state the UID of the management cluster of this manager. If the
+// HelmOpRelease was moved or restored from another management cluster, it also sets the UID of the former one.
+func (r *Reconciler) nameManagementCluster(ctx context.Context, release *addonsv1.HelmOpRelease,
+	desired *model.Desired,
+) error {
+	system, err := apiutil.SystemNamespace(ctx, r.client)
+	if err != nil {
+		return err
+	}
+	desired.ManagementCluster = string(system.UID)
+	if former := release.Annotations[addonsv1.ManagementClusterAnnotation]; former != desired.ManagementCluster {
+		desired.FormerManagementCluster = former
+	}
+	return nil
+}
+
+// takeOverAfterMove takes over Helm's records of a release that was moved or restored from another management cluster.
+// Then it sets the annotation with the UID of this management cluster. The order matters: if the manager stops between
+// the two, the next manager takes over again.
+func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
+	own, former := p.desired.ManagementCluster, p.desired.FormerManagementCluster
+	if p.release.Annotations[addonsv1.ManagementClusterAnnotation] == own {
+		return nil, nil
+	}
+	if p.observation.NamesFormer(p.desired) {
+		ctx, cancel := context.WithTimeout(ctx, recordreads.ObserveTimeout)
+		defer cancel()
+		if err := r.engine.TakeOver(ctx, p.target, p.desired, p.observation); err != nil {
+			return end(r.failed(ctx, p.releaseScope, failures.Observing, err))
+		}
+		ctrl.LoggerFrom(ctx).Info("Took over a release from another management cluster", "former", former)
+	}
+	metav1.SetMetaDataAnnotation(&p.release.ObjectMeta, addonsv1.ManagementClusterAnnotation, own)
+	return nil, nil
+}
 
 // stopsForMove pauses a release in the management cluster whose objects clusterctl move has moved to another management
 // cluster, and reports whether it did. If HelmOp created the objects again, for drift or with the next upgrade, two
@@ -34,7 +71,7 @@ func (r *Reconciler) stopsForMove(ctx context.Context, p *releasePass) bool {
 		// In a workload cluster, a user could set the annotation of clusterctl to keep a release from being changed.
 		return false
 	}
-	moved := movedObjects(p.snapshot)
+	moved := clustermove.MovedObjects(p.snapshot)
 	if len(moved) == 0 {
 		return false
 	}
@@ -52,29 +89,4 @@ func (r *Reconciler) stopsForMove(ctx context.Context, p *releasePass) bool {
 	// Drop the state, so that HelmOp creates the missing objects again if a user removes the annotation.
 	r.dropObjectState(client.ObjectKeyFromObject(p.release))
 	return true
-}
-
-// movedObjects returns the objects that were moved, in a fixed order: Clusters first.
-func movedObjects(snapshot *objectwatch.Snapshot) []inventory.Ref {
-	if snapshot == nil {
-		return nil
-	}
-	var moved []inventory.Ref
-	for ref, state := range snapshot.Objects {
-		if state.Moved {
-			moved = append(moved, ref)
-		}
-	}
-	inventory.Sort(moved)
-	// The other objects are mostly parts of a Cluster, so a message names Clusters first.
-	slices.SortStableFunc(moved, func(a, b inventory.Ref) int { return cmp.Compare(clusterRank(a), clusterRank(b)) })
-	return moved
-}
-
-// clusterRank returns a sort key, which is lower for Clusters than for other objects.
-func clusterRank(ref inventory.Ref) int {
-	if ref.Group == clusterv1.GroupVersion.Group && ref.Kind == clusterv1.ClusterKind {
-		return 0
-	}
-	return 1
 }

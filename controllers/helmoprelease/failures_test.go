@@ -11,15 +11,8 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 )
-
-func TestChartReason(t *testing.T) {
-	t.Parallel()
-	if got := chartReason(bundle.ErrLimit); got != addonsv1.RenderLimitExceededReason {
-		t.Errorf("the reason is %q", got)
-	}
-}
 
 // TestRefetchKeepsReportedFailure checks that the failure of the last pull stays reported while the chart is pulled
 // again.
@@ -29,7 +22,7 @@ func TestRefetchKeepsReportedFailure(t *testing.T) {
 	release := &addonsv1.HelmOpRelease{}
 	report := func(err error) string {
 		t.Helper()
-		if _, err := r.chartFailed(t.Context(), &releaseScope{release: release}, err); err != nil {
+		if _, err := r.failed(t.Context(), &releaseScope{release: release}, failures.Fetching, err); err != nil {
 			t.Fatal(err)
 		}
 		return conditions.GetReason(release, addonsv1.ReleasedCondition)

@@ -6,44 +6,86 @@ package helmoprelease
 import (
 	"context"
 	"fmt"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/actiongate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/maintenance"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
+
+// adoptionPending is the message of a release whose adoption waits for the rollout of its HelmOp.
+const adoptionPending = "The release has another owner. It is adopted when the rollout of the HelmOp reaches this " +
+	"Cluster: see status.rollout of the HelmOp"
+
+// limitsOf returns when a release may be changed.
+func limitsOf(scope *releaseScope) maintenance.Limits {
+	var spec *addonsv1.Maintenance
+	if scope.helmOp != nil {
+		spec = scope.helmOp.Spec.Maintenance
+	}
+	var annotations map[string]string
+	if scope.object != nil {
+		annotations = scope.object.GetAnnotations()
+	}
+	return maintenance.PolicyOf(spec).For(annotations)
+}
+
+// waitsForMaintenance reports whether a decision must not be carried out now. It then reports why, and schedules the
+// pass that carries it out. A release that has failed stays failed: its next try waits.
+func (r *Reconciler) waitsForMaintenance(p *releasePass, decision decide.Decision) bool {
+	limits := limitsOf(p.releaseScope)
+	if actiongate.IsExempt(limits, p.release, p.observation, decision) {
+		return false
+	}
+	state := limits.At(r.now())
+	if !state.Closed {
+		return false
+	}
+	p.release.Status.NextTryAt = metav1.NewTime(state.Opens)
+	p.due(r.untilOpen(state))
+	if decision.Failures > 0 {
+		releasestatus.NotReleased(p.release, releasestatus.StandingReason(p.release, decision),
+			releasestatus.WithLastError(p.release, "The next try waits for maintenance: "+state.Why))
+		return true
+	}
+	releasestatus.NotReleased(p.release, addonsv1.WaitingForMaintenanceReason,
+		fmt.Sprintf("The change of the release waits for maintenance: %s", state.Why))
+	return true
+}
+
+// untilOpen returns the time until a release may be changed; 0 if it is not known.
+func (r *Reconciler) untilOpen(state maintenance.State) time.Duration {
+	if state.Opens.IsZero() {
+		return 0
+	}
+	return max(time.Millisecond, state.Opens.Sub(r.now()))
+}
+
+// deferCorrections makes the pass report drift and not correct it, if the release may not be changed now.
+func (r *Reconciler) deferCorrections(p *releasePass) maintenance.State {
+	if !p.policy.CorrectDrift {
+		return maintenance.State{}
+	}
+	state := limitsOf(p.releaseScope).At(r.now())
+	p.policy.CorrectDrift = !state.Closed
+	return state
+}
 
 // claimed is the message of a release that is about to be installed because its dependencies are met.
 const claimed = "The dependencies are ready: the release is about to be installed"
 
-// needsPreconditions reports whether the dependencies must be met, and the images must be in their registries, before a
-// decision is carried out. An action that repairs, finishes or removes does not need them: they were met when an
-// interrupted change began, and the rollback of a failed upgrade returns to a state that worked. A return to the last
-// known good revision does not need them either: the given-up revision may be the cause that the dependencies are not
-// ready.
-func needsPreconditions(decision decide.Decision, isReturn bool) bool {
-	switch decision.Action {
-	case model.ActionInstall:
-		return true
-	case model.ActionUpgrade, model.ActionAdopt:
-		return !isReturn
-	case model.ActionRecoverThenInstall:
-		return decision.Recovery != decide.RecoverReplace
-	case model.ActionRecoverThenUpgrade:
-		return !isReturn && decision.Recovery != decide.RecoverReplace
-	default:
-		return false
-	}
-}
-
 // mayAct reports whether the dependencies of a release are met in its Cluster, or need not be met for a decision. If
 // they are not met, it sets the condition Ready to False; events of the dependencies start the next pass.
 func (r *Reconciler) mayAct(ctx context.Context, p *releasePass, decision decide.Decision) (bool, error) {
-	if len(p.release.Spec.DependsOn) == 0 || !needsPreconditions(decision, p.desired.Return) {
+	if len(p.release.Spec.DependsOn) == 0 || !actiongate.NeedsPreconditions(decision, p.desired.Return) {
 		return true, nil
 	}
 	reason, message, err := r.gate.Unmet(ctx, p.release, p.cluster)
@@ -59,7 +101,7 @@ func (r *Reconciler) mayAct(ctx context.Context, p *releasePass, decision decide
 // claim lets the dependencies of a release that is installed now wait with their uninstallation. It returns false if
 // one of them is being uninstalled: the release then waits for its dependencies again. mayAct has returned true before.
 func (r *Reconciler) claim(ctx context.Context, p *releasePass, decision decide.Decision) (bool, error) {
-	if len(p.release.Spec.DependsOn) == 0 || !needsPreconditions(decision, p.desired.Return) ||
+	if len(p.release.Spec.DependsOn) == 0 || !actiongate.NeedsPreconditions(decision, p.desired.Return) ||
 		!dependencies.AwaitsInstall(p.release) {
 		return true, nil
 	}

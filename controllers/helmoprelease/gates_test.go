@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,36 +39,6 @@ func dependingPass(on ...addonsv1.Dependency) *releasePass {
 	return &releasePass{releaseScope: &releaseScope{release: release, cluster: &clusterv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "one", Labels: map[string]string{"cni": "yes", "dns": "yes"}},
 	}}}
-}
-
-func TestNeedsPreconditions(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		decision decide.Decision
-		want     bool
-		ofReturn bool
-	}{
-		"install":     {decide.Decision{Action: model.ActionInstall}, true, true},
-		"upgrade":     {decide.Decision{Action: model.ActionUpgrade}, true, false},
-		"return":      {decide.Decision{Action: model.ActionRollback, Reason: decide.ReasonReturn}, false, false},
-		"remediation": {decide.Decision{Action: model.ActionRollback, Reason: decide.ReasonUnhealthy}, false, false},
-		"interrupted": {decide.Decision{Action: model.ActionRecoverThenUpgrade, Recovery: decide.RecoverReplace}, false,
-			false},
-		"interrupted, outdated": {decide.Decision{Action: model.ActionRecoverThenUpgrade, Recovery: decide.RecoverFail}, true,
-			false},
-		"interrupted install": {decide.Decision{Action: model.ActionRecoverThenInstall, Recovery: decide.RecoverFail}, true,
-			true},
-		"test":      {decide.Decision{Action: model.ActionTest}, false, false},
-		"drift":     {decide.Decision{Action: model.ActionCorrectDrift}, false, false},
-		"uninstall": {decide.Decision{Action: model.ActionUninstall}, false, false},
-	} {
-		if got := needsPreconditions(tc.decision, false); got != tc.want {
-			t.Errorf("%s: %v, want %v", name, got, tc.want)
-		}
-		if got := needsPreconditions(tc.decision, true); got != tc.ofReturn {
-			t.Errorf("%s, of a return: %v, want %v", name, got, tc.ofReturn)
-		}
-	}
 }
 
 func TestReleaseWaitsForDependencies(t *testing.T) {
@@ -252,5 +223,50 @@ func TestInstallationClaimsDependencies(t *testing.T) {
 				t.Errorf("Ready is %v, want %s", ready, tc.want)
 			}
 		})
+	}
+}
+
+// TestRefusedAdoption checks the reasons for a release of another owner that is left alone.
+func TestRefusedAdoption(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[string]string{
+		decide.ReasonConflict:    addonsv1.ReleaseConflictReason,
+		decide.ReasonWouldChange: addonsv1.AdoptionWouldChangeReason,
+	} {
+		recorder := events.NewFakeRecorder(9)
+		release := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
+		p := &releasePass{releaseScope: &releaseScope{release: release}, decision: decide.Decision{
+			State: model.StateForeign, Action: model.ActionRefuse, Reason: reason, Message: "why",
+		}}
+		for range 2 {
+			if _, err := (&Reconciler{recorder: recorder}).carryOut(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := conditions.GetReason(release, addonsv1.ReadyCondition); got != want || len(recorder.Events) != 1 {
+			t.Errorf("%s: %s and %d Events, want %s and one Event", reason, got, len(recorder.Events), want)
+		}
+		if p.requeueAfter != conflictRetry {
+			t.Errorf("%s: the next check is after %s", reason, p.requeueAfter)
+		}
+	}
+}
+
+// TestPendingAdoptionIsReported checks what a release reports whose adoption waits for the rollout.
+func TestPendingAdoptionIsReported(t *testing.T) {
+	t.Parallel()
+	// The Reconciler has no engine, so an action would fail.
+	release := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
+	release.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 1, Reason: addonsv1.ReleaseRolloutJoined}
+	p := &releasePass{releaseScope: &releaseScope{release: release}, decision: decide.Decision{
+		State: model.StateForeign, Action: model.ActionAdopt, Reason: decide.ReasonAdopt,
+	}}
+	if end, err := (&Reconciler{}).carryOut(t.Context(), p); end != nil || err != nil {
+		t.Errorf("%v, %v", end, err)
+	}
+	for _, name := range []string{addonsv1.ReadyCondition, addonsv1.ReleasedCondition} {
+		if reason := conditions.GetReason(release, name); reason != addonsv1.AdoptionPendingReason {
+			t.Errorf("%s has the reason %s", name, reason)
+		}
 	}
 }
