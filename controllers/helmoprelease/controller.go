@@ -253,11 +253,7 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader,
 			return nil, fmt.Errorf("reading the HelmOp of the release: %w", err)
 		}
 	}
-	object, err := clusterview.ReadCluster(ctx, reader, apiutil.ClusterKey(release), r.shard)
-	if apierrors.IsNotFound(err) {
-		// The cache does not have Clusters of other shards. Only the API server shows whether the Cluster exists.
-		object, err = clusterview.ReadCluster(ctx, r.live, apiutil.ClusterKey(release), r.shard)
-	}
+	object, err := clusterview.FindCluster(ctx, reader, r.live, apiutil.ClusterKey(release), r.shard)
 	if apierrors.IsNotFound(err) {
 		r.dropCluster(apiutil.ClusterKey(release))
 		return scope, nil

@@ -27,9 +27,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
-// failed reports an error of a step that changed nothing in the workload cluster, and returns when to try again: package
-// failures decides both. It returns the error only if the pass was canceled: otherwise the conditions have the error, and
-// the log has it once.
+// failed reports an error of a step that changed nothing in the workload cluster, and returns when to try again. Package
+// failures decides both. The error is returned only if the pass was canceled: otherwise the conditions have the error,
+// and the log has it once.
 func (r *Reconciler) failed(ctx context.Context, scope *releaseScope, stage failures.Stage,
 	err error,
 ) (ctrl.Result, error) {
