@@ -101,7 +101,7 @@ RACE := ./controllers ./controllers/cluster ./controllers/helmop ./controllers/h
 	./internal/helmclient/records ./internal/kindcache ./internal/objectwatch ./internal/oci ./internal/oci/credentials \
 	./internal/oci/endpoint ./internal/oci/flight ./internal/oci/store ./internal/oci/transport ./internal/oci/verification \
 	./internal/ownwrites ./internal/preview ./internal/queue ./internal/recordreads ./internal/recordstorage \
-	./internal/references ./internal/render ./internal/report ./internal/requeue ./internal/resolution \
+	./internal/references ./internal/releasememory ./internal/render ./internal/report ./internal/requeue ./internal/resolution \
 	./internal/rolloutstate ./internal/runningactions ./internal/selection ./internal/sharding ./internal/sandbox \
 	./internal/slots ./internal/templating ./internal/ui ./internal/watches ./hack/cmd/testrun ./test/testbed/apiserver \
 	./test/testbed/cutproxy ./test/testbed/otlp ./test/testbed/process ./test/testbed/registry

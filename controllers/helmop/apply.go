@@ -128,7 +128,7 @@ const foundRecently = time.Minute
 func (r *Reconciler) traceAssignment(scope *helmOpScope, c *clusterScope, began time.Time) {
 	assigned := r.tracer.Of(c.child)
 	found := &scope.resolution
-	if isLookupOf(scope.revision(c.step.Revision), found.FoundEnded) {
+	if isLookupOf(scope.revisions.Numbered(c.step.Revision), found.FoundEnded) {
 		assigned.Add(tracing.Span{Name: tracing.SpanResolve, Began: found.FoundBegan, Ended: found.FoundEnded})
 	}
 	if c.step.Source == rollout.SourceTarget {
@@ -181,7 +181,7 @@ func (r *Reconciler) releaseSpecFor(scope *helmOpScope, c *clusterScope) (addons
 		return spec, nil
 	}
 	// Previous is copied because the response to a write is decoded into the object that was sent.
-	assigned.Previous = previousOf(c.child, scope.lastGood()).DeepCopy()
+	assigned.Previous = previousOf(c.child, scope.revisions.LastGood()).DeepCopy()
 	known := c.child.Spec.Rollout
 	if known == nil {
 		return spec, nil
@@ -251,7 +251,7 @@ func stepSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, 
 // previousSpec returns the spec that the child keeps of the last known good revision. The sources of the values have
 // changed since, so the values cannot be rendered any more; Helm's history has them.
 func previousSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, error) {
-	previous, revision := previousOf(c.child, c.step.Revision).DeepCopy(), scope.revision(c.step.Revision)
+	previous, revision := previousOf(c.child, c.step.Revision).DeepCopy(), scope.revisions.Numbered(c.step.Revision)
 	if previous == nil || revision == nil {
 		return addonsv1.HelmOpReleaseSpec{},
 			fmt.Errorf("the spec that the release had under HelmOp revision %d is no longer known", c.step.Revision)

@@ -5,7 +5,6 @@ package helmop
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,16 +24,18 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clustermove"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmopstatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/ownwrites"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/resolution"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
@@ -107,7 +108,7 @@ type helmOpScope struct {
 	// past are older revisions. Filled by compiledAt.
 	past map[int64]pastRevision
 	// revisions are those of the HelmOp, the newest last. Set by readRevisions and revise.
-	revisions []*addonsv1.HelmOpRevision
+	revisions revisions.List
 
 	// plan is the step for each of clusters. Set by record.
 	plan rollout.Result
@@ -127,7 +128,7 @@ type helmOpScope struct {
 	selectorErr error
 
 	// dependencyErr is why the dependencies of the HelmOp can never be met. Set by checkDependencies.
-	dependencyErr *dependencyError
+	dependencyErr *helmopstatus.DependencyError
 
 	// invalidMaintenance is why spec.maintenance cannot be read; empty if it can. Set by checkMaintenance.
 	invalidMaintenance string
@@ -235,22 +236,20 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1.HelmO
 func (r *Reconciler) tryAgain(ctx context.Context, scope *helmOpScope, err error) (ctrl.Result, error) {
 	result, object := ctrl.Result{RequeueAfter: scope.requeueAfter},
 		ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.helmOp)}
-	serious := kerrors.FilterOut(err, func(err error) bool { return errors.Is(err, reasons.ErrRecord) })
-	switch {
-	case serious != nil:
-		return ctrl.Result{}, err
-	case err == nil:
+	if err == nil {
 		r.delays.Forget(object)
 		return result, nil
 	}
-	cause := requeue.Cause{Generation: scope.helmOp.Generation, Reason: addonsv1.RecordFailedReason}
+	outcome := failures.Of(err, failures.Recording)
+	if outcome.Kind == failures.Unexpected {
+		return ctrl.Result{}, err
+	}
+	cause := requeue.Cause{Generation: scope.helmOp.Generation, Reason: outcome.Reason}
 	wait, isNews := r.delays.After(object, cause, err.Error())
 	if isNews {
 		ctrl.LoggerFrom(ctx).Info("Releases cannot be written; this is tried again", "error", err.Error())
 	}
-	if result.RequeueAfter == 0 || result.RequeueAfter > wait {
-		result.RequeueAfter = wait
-	}
+	result.RequeueAfter = requeue.Sooner(result.RequeueAfter, wait)
 	return result, nil
 }
 

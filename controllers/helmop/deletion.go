@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -97,15 +96,11 @@ func (r *Reconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp,
 	return rollout.PlanDeletion(limits, clusters), nil
 }
 
-// clusterOfChild reads the Cluster of a release; nil if it does not exist. A Cluster that is not in the cache is read
-// from the API server: the cache has only the Clusters of the own shard.
+// clusterOfChild reads the Cluster of a release; nil if it does not exist.
 func (r *Reconciler) clusterOfChild(ctx context.Context,
 	child *addonsv1.HelmOpRelease,
 ) (*unstructured.Unstructured, error) {
-	object, err := clusterview.ReadCluster(ctx, r.client, apiutil.ClusterKey(child), r.shard)
-	if apierrors.IsNotFound(err) {
-		object, err = clusterview.ReadCluster(ctx, r.live, apiutil.ClusterKey(child), r.shard)
-	}
+	object, err := clusterview.FindCluster(ctx, r.client, r.live, apiutil.ClusterKey(child), r.shard)
 	if err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmopstatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
@@ -24,9 +25,6 @@ import (
 
 // verbDelete is the action of Events about deletions of releases.
 const verbDelete = "Delete"
-
-// maxNamedClusters is the number of Clusters that a message names.
-const maxNamedClusters = 3
 
 // decideDeletions decides whether the releases of Clusters that are no longer selected may be deleted. The decision
 // does not limit deletions that uninstall nothing: releases that are orphaned, or that another HelmOp has taken over.
@@ -125,28 +123,11 @@ func (r *Reconciler) reportDeletions(scope *helmOpScope) {
 		conditions.Delete(helmOp, addonsv1.DeletionsHeldCondition)
 		return
 	}
-	message := heldDeletions(scope)
+	message := helmopstatus.HeldDeletions(scope.overview())
 	began := !conditions.IsTrue(helmOp, addonsv1.DeletionsHeldCondition)
 	report.SetCondition(helmOp, addonsv1.DeletionsHeldCondition, metav1.ConditionTrue, addonsv1.ConfirmationRequiredReason,
 		message)
 	if began {
 		r.warn(helmOp, addonsv1.DeletionsHeldEvent, verbDelete, message)
 	}
-}
-
-// heldDeletions returns a message with the number of releases that would be deleted, the reason, and what to do.
-func heldDeletions(scope *helmOpScope) string {
-	decision, pending := &scope.deletions, scope.pendingDeletions
-	before := ""
-	if recent := decision.State.Recent; recent > 0 {
-		before = fmt.Sprintf(" (the deletion of %s began in the last minutes)",
-			plural.Count(recent, "other release", "other releases"))
-	}
-	return fmt.Sprintf("%d of %s would be uninstalled at once%s, and spec.maxDeletions allows %d: the %s no longer "+
-		"selected: %s. "+
-		"Correct the selector or the labels of the Clusters, or confirm: kubectl -n %s annotate "+
-		addonsv1.HelmOpResource+" %s --overwrite %s=%s",
-		len(pending), plural.Count(decision.Total, "release", "releases"), before, decision.Limit,
-		plural.Word(len(pending), "Cluster is", "Clusters are"), plural.Few(pending, maxNamedClusters),
-		scope.helmOp.Namespace, scope.helmOp.Name, addonsv1.ConfirmDeletionsAnnotation, decision.Confirmation)
 }

@@ -16,12 +16,13 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/pinning"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
@@ -84,7 +85,7 @@ func (s *helmOpScope) knownArtifactOf(ref addonsv1.ArtifactReference) (*addonsv1
 	if err == nil {
 		return artifact, nil
 	}
-	if recorded := revisionstore.ArtifactOfSource(s.newestRevision(), &s.helmOp.Spec.Source, ref); recorded != nil {
+	if recorded := revisionstore.ArtifactOfSource(s.revisions.Newest(), &s.helmOp.Spec.Source, ref); recorded != nil {
 		return recorded, nil
 	}
 	return nil, err
@@ -102,18 +103,11 @@ func (w *compiledRevision) mainArtifact() *addonsv1.ResolvedArtifact {
 // takeProgramError stores an error that a user has to correct, and returns all other errors. After a correction, an
 // event of the HelmOp or of an object that the HelmOp refers to starts the next pass.
 func (s *helmOpScope) takeProgramError(err error) error {
-	if isProgramError(err) {
+	if failures.Of(err, failures.Compiling).Kind == failures.Failed {
 		s.programErr = err
 		return nil
 	}
 	return err
-}
-
-// isProgramError reports whether a user has to correct the error of compiling a revision.
-func isProgramError(err error) bool {
-	var invalid *templating.Error
-	var variant *render.VariantError
-	return errors.As(err, &invalid) || errors.As(err, &variant) || errors.Is(err, references.ErrReferenceNotFound)
 }
 
 // desiredNumber returns the number of the desired revision; 0 if it is not known.
@@ -150,14 +144,15 @@ func (r *Reconciler) compiledAt(ctx context.Context, scope *helmOpScope, number 
 
 // compilePast compiles an older revision for compiledAt.
 func (r *Reconciler) compilePast(ctx context.Context, scope *helmOpScope, number int64) (*compiledRevision, error) {
-	revision := scope.revision(number)
+	revision := scope.revisions.Numbered(number)
 	if revision == nil {
 		return nil, nil
 	}
 	w, err := r.compileRevision(ctx, revisionstore.WithRevision(scope.helmOp, revision),
 		revisionstore.ArtifactsOf(revision))
 	switch {
-	case isProgramError(err), errors.Is(err, references.ErrReferenceForbidden):
+	case err != nil && failures.Of(err, failures.Compiling).Kind == failures.Failed,
+		errors.Is(err, references.ErrReferenceForbidden):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("HelmOp revision %d: %w: %w", number, render.ErrObjectRead, err)
@@ -207,13 +202,46 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 	return nil
 }
 
+// renderPinned renders a Cluster that a user has pinned to a HelmOp revision: under that revision, and under the
+// revision that it has. While it is not known whether the pin can be carried out, the pin is not refused, and the
+// Cluster keeps what it has.
+func (r *Reconciler) renderPinned(ctx context.Context, scope *helmOpScope, c *clusterScope) error {
+	number, _ := apiutil.PinOf(c.child)
+	c.own = r.renderPast(ctx, scope, apiutil.RevisionOf(c.child), c)
+	var pinned *addonsv1.HelmOpReleaseSpec
+	switch number {
+	case 0:
+	case apiutil.RevisionOf(c.child):
+		// The pin is carried out, whether or not the revision can be rendered now.
+		pinned = c.own
+	default:
+		if pinned, c.err = r.tryPast(ctx, scope, number, c); c.err != nil {
+			scope.retryRendering(c.err)
+			return ctx.Err()
+		}
+	}
+	release, err := rolloutstate.Release(pinned)
+	if err != nil {
+		return err
+	}
+	c.pinErr = pinning.WhyNot(&pinning.Pin{HelmOp: scope.helmOp, Revisions: scope.revisions,
+		Cluster: c.name, Child: c.child, Own: c.own, Number: number, Release: release})
+	if c.pinErr == nil {
+		c.pinned = pinned
+	}
+	return nil
+}
+
 // retryRendering schedules another pass if an error of rendering passes by itself.
 func (s *helmOpScope) retryRendering(err error) {
-	switch {
-	case errors.Is(err, kindcache.ErrPending):
+	if err == nil {
+		return
+	}
+	switch outcome := failures.Of(err, failures.Planning); outcome.Kind {
+	case failures.Waiting:
 		s.pending = true
-	case errors.Is(err, render.ErrObjectRead):
-		s.retryWithin(requeue.ObjectReadRetry)
+	default:
+		s.retryWithin(outcome.Wait)
 	}
 }
 
@@ -238,7 +266,7 @@ func (r *Reconciler) tryPast(ctx context.Context, scope *helmOpScope, number int
 		return nil, err
 	}
 	spec, err := r.renderFor(ctx, scope, w, c)
-	if err != nil && !passes(err) && ctx.Err() == nil {
+	if err != nil && !failures.Of(err, failures.Planning).Passes && ctx.Err() == nil {
 		return nil, nil
 	}
 	return spec, err

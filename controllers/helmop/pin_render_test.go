@@ -21,6 +21,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
@@ -122,9 +123,11 @@ func TestPinIsNotRefusedByPassingErrors(t *testing.T) {
 					refused != nil && !strings.Contains(refused.Error(), tc.refused) {
 					t.Errorf("refused: %v, want %q", refused, tc.refused)
 				}
-				if (cluster.err != nil) != isRetried || !tc.isCarriedOut && isFinal(cluster) != (tc.refused != "") ||
+				isFinal := cluster.pinErr != nil ||
+					cluster.err != nil && !failures.Of(cluster.err, failures.Planning).Passes
+				if (cluster.err != nil) != isRetried || !tc.isCarriedOut && isFinal != (tc.refused != "") ||
 					isRetried && !errors.Is(cluster.err, render.ErrObjectRead) {
-					t.Errorf("error: %v, final: %t", cluster.err, isFinal(cluster))
+					t.Errorf("error: %v, final: %t", cluster.err, isFinal)
 				}
 				if (cluster.pinned != nil) != (tc.refused == "" && !isRetried && !tc.isCarriedOut) {
 					t.Errorf("pinned: %+v", cluster.pinned)

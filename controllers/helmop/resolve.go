@@ -17,7 +17,7 @@ import (
 // resolve sets the artifacts of the references of the HelmOp. While a registry fails, the last known artifacts stay.
 func (r *Reconciler) resolve(ctx context.Context, scope *helmOpScope) error {
 	helmOp := scope.helmOp
-	input := resolution.Input{Newest: scope.newestRevision()}
+	input := resolution.Input{Newest: scope.revisions.Newest()}
 	if scope.variants, scope.variantsErr = render.NewVariants(&helmOp.Spec); scope.variantsErr == nil {
 		input.Others, input.IsComplete = scope.variants.References(), true
 	}

@@ -25,14 +25,14 @@ import (
 const defaultRevisionHistoryLimit = 10
 
 // revisions returns the HelmOpRevisions of a HelmOp by number, the newest last.
-func (r *Reconciler) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRevision, error) {
+func (r *Reconciler) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) (revisions.List, error) {
 	list := &addonsv1.HelmOpRevisionList{}
 	err := r.client.List(ctx, list, client.InNamespace(helmOp.Namespace),
 		client.MatchingLabels(apiutil.ChildSelector(helmOp)), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the HelmOp revisions of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
 	}
-	found := make([]*addonsv1.HelmOpRevision, 0, len(list.Items))
+	found := make(revisions.List, 0, len(list.Items))
 	for i := range list.Items {
 		// Two HelmOps with long names may share a label value; the computed name distinguishes their revisions.
 		if item := &list.Items[i]; item.Name == apiutil.RevisionName(helmOp.Name, item.Spec.Number) &&
@@ -66,7 +66,7 @@ func (r *Reconciler) revise(ctx context.Context, scope *helmOpScope) error {
 	if scope.desired == nil {
 		return nil
 	}
-	newest := scope.newestRevision()
+	newest := scope.revisions.Newest()
 	if newest == nil || newest.Spec.Digest != scope.desired.digest {
 		if !scope.hasServable() {
 			scope.desired = nil
@@ -78,7 +78,7 @@ func (r *Reconciler) revise(ctx context.Context, scope *helmOpScope) error {
 		}
 		scope.revisions = append(scope.revisions, revision)
 	}
-	scope.desired.number = scope.newestRevision().Spec.Number
+	scope.desired.number = scope.revisions.Newest().Spec.Number
 	return r.supersede(ctx, scope)
 }
 
@@ -86,7 +86,7 @@ func (r *Reconciler) revise(ctx context.Context, scope *helmOpScope) error {
 // revision would be created for the same spec, which would supersede the rollout of the first revision.
 func (r *Reconciler) readUncached(ctx context.Context, scope *helmOpScope) error {
 	number := scope.releasedRevision()
-	if newest := scope.newestRevision(); newest != nil && newest.Spec.Number >= number || number == 0 {
+	if newest := scope.revisions.Newest(); newest != nil && newest.Spec.Number >= number || number == 0 {
 		return nil
 	}
 	revision := &addonsv1.HelmOpRevision{}
@@ -187,7 +187,7 @@ func (s *helmOpScope) referencedArtifacts() []addonsv1.ReferencedArtifact {
 
 // supersede ends the unfinished rollouts of revisions that are not the newest.
 func (r *Reconciler) supersede(ctx context.Context, scope *helmOpScope) error {
-	newest := scope.newestRevision()
+	newest := scope.revisions.Newest()
 	var errs []error
 	for _, revision := range scope.revisions {
 		status := revision.Status
@@ -222,8 +222,8 @@ func (r *Reconciler) writeRevision(ctx context.Context, revision *addonsv1.HelmO
 // pruneRevisions deletes the oldest revisions that no release uses, if there are more than the limit of their number or
 // of their bytes.
 func (r *Reconciler) pruneRevisions(ctx context.Context, scope *helmOpScope) error {
-	inUse := map[int64]bool{scope.lastGood(): true}
-	if newest := scope.newestRevision(); newest != nil {
+	inUse := map[int64]bool{scope.revisions.LastGood(): true}
+	if newest := scope.revisions.Newest(); newest != nil {
 		inUse[newest.Spec.Number] = true
 	}
 	for _, c := range scope.clusters {
@@ -262,33 +262,4 @@ func (r *Reconciler) repairRevision(ctx context.Context, helmOp *addonsv1.HelmOp
 		return err
 	}
 	return client.IgnoreNotFound(r.client.Patch(ctx, revision, client.MergeFrom(before)))
-}
-
-// newestRevision returns the newest revision; nil if there is none.
-func (s *helmOpScope) newestRevision() *addonsv1.HelmOpRevision {
-	if len(s.revisions) == 0 {
-		return nil
-	}
-	return s.revisions[len(s.revisions)-1]
-}
-
-// lastGood returns the number of the last known good revision: the last revision before the newest that was rolled out
-// completely; 0 if there is none.
-func (s *helmOpScope) lastGood() int64 {
-	for i := len(s.revisions) - 2; i >= 0; i-- {
-		if s.revisions[i].Status.Good {
-			return s.revisions[i].Spec.Number
-		}
-	}
-	return 0
-}
-
-// revision returns the revision with a number; nil if there is none.
-func (s *helmOpScope) revision(number int64) *addonsv1.HelmOpRevision {
-	for _, revision := range s.revisions {
-		if revision.Spec.Number == number {
-			return revision
-		}
-	}
-	return nil
 }

@@ -59,7 +59,7 @@ func (r *reviser) revise() *addonsv1.HelmOpRevision {
 		digest: fmt.Sprint(len(scope.revisions)), helmOp: r.helmOp, Program: &render.Program{Variants: variants},
 		artifactOf: unknown,
 	}
-	revision, err := r.createRevision(r.Context(), scope, scope.newestRevision())
+	revision, err := r.createRevision(r.Context(), scope, scope.revisions.Newest())
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestReviseReadsRevisionMissingInCache(t *testing.T) {
 	child.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: made.Spec.Number}
 	scope.clusters = []*clusterScope{{child: child}}
 	if err := r.readUncached(t.Context(), scope); err != nil || len(scope.revisions) != 1 ||
-		scope.newestRevision().Spec.Digest != made.Spec.Digest {
+		scope.revisions.Newest().Spec.Digest != made.Spec.Digest {
 		t.Fatalf("revisions = %v, err = %v, want the one that the release has", scope.revisions, err)
 	}
 	child.Spec.Rollout.Revision++

@@ -21,6 +21,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmopstatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
@@ -66,12 +67,12 @@ func strategy(spec *addonsv1.Rollout) (rollout.Strategy, []labels.Selector, erro
 
 // rolloutState returns the state of the rollout of the newest revision, in the type of the plan.
 func (s *helmOpScope) rolloutState() rollout.State {
-	newest := s.newestRevision()
+	newest := s.revisions.Newest()
 	if newest == nil {
 		return rollout.State{}
 	}
 	return rollout.State{
-		Revision: newest.Spec.Number, Good: s.lastGood(), Phase: rollout.Phase(newest.Status.Phase),
+		Revision: newest.Spec.Number, Good: s.revisions.LastGood(), Phase: rollout.Phase(newest.Status.Phase),
 		Acknowledged: int(newest.Status.AcknowledgedFailures), Reason: newest.Status.Reason, Passed: newest.Status.PassedWave,
 	}
 }
@@ -97,6 +98,9 @@ func rolloutRequests(helmOp *addonsv1.HelmOp, newest *addonsv1.HelmOpRevision) r
 	}
 	return requests
 }
+
+// maxRolloutReason is the limit of the reason in the status of a revision, in bytes.
+const maxRolloutReason = 512
 
 // maxContinueRequest is the limit of the status of a revision, in bytes.
 const maxContinueRequest = 128
@@ -149,7 +153,7 @@ func returns(phase rollout.Phase) bool {
 
 // recordRollout writes the state of the rollout of the newest revision.
 func (r *Reconciler) recordRollout(ctx context.Context, scope *helmOpScope, requests rollout.Requests) error {
-	newest := scope.newestRevision()
+	newest := scope.revisions.Newest()
 	if newest == nil {
 		return nil
 	}
@@ -173,7 +177,9 @@ func (r *Reconciler) recordRollout(ctx context.Context, scope *helmOpScope, requ
 	if err := r.writeRevision(ctx, newest, status); err != nil {
 		return err
 	}
-	r.recordRolloutEvents(scope, before.Phase, status)
+	for _, event := range helmopstatus.RolloutEvents(scope.overview(), before.Phase, status) {
+		r.event(scope.helmOp, event.Type, event.Reason, "Rollout", event.Message)
+	}
 	return nil
 }
 
@@ -181,10 +187,10 @@ func (r *Reconciler) recordRollout(ctx context.Context, scope *helmOpScope, requ
 func (r *Reconciler) planInput(scope *helmOpScope) (rollout.Input, error) {
 	input := rollout.Input{
 		Strategy: scope.strategy, State: scope.rolloutState(),
-		Requests: rolloutRequests(scope.helmOp, scope.newestRevision()),
+		Requests: rolloutRequests(scope.helmOp, scope.revisions.Newest()),
 		Clusters: make([]rollout.Cluster, 0, len(scope.clusters)), Now: r.now(),
 	}
-	newest := scope.newestRevision()
+	newest := scope.revisions.Newest()
 	for _, c := range scope.clusters {
 		planned, err := plannedCluster(c, input.State.Good, scope.helmOp.Spec.DeletionPolicy, r.planned)
 		if err != nil {
@@ -261,7 +267,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 		Foreign:               c.child.Status.State == string(model.StateForeign),
 		Deferred:              apiutil.IsDeferred(c.child),
 	}
-	setAdoption(planned.Child, c.child)
+	rolloutstate.SetAdoption(planned.Child, c.child)
 	if r := c.child.Spec.Rollout; r != nil {
 		planned.Child.Joined, planned.Child.FailedBefore = r.Reason == addonsv1.ReleaseRolloutJoined, r.FailedBefore
 	}

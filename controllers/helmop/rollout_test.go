@@ -18,7 +18,6 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/approval"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
@@ -200,20 +199,6 @@ func TestRevisionName(t *testing.T) {
 	}
 }
 
-func TestWaitingForPromotion(t *testing.T) {
-	scope := &helmOpScope{helmOp: &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}}
-	scope.plan.Progress = rollout.Progress{WaitingFor: "the promotion of wave canary", Promote: "canary"}
-	if got := waitingFor(scope); got != "the promotion of wave canary" {
-		t.Errorf("without a revision it waits for %q", got)
-	}
-	scope.revisions = []*addonsv1.HelmOpRevision{{Spec: addonsv1.HelmOpRevisionSpec{Number: 7}}}
-	if got := waitingFor(scope); !strings.HasSuffix(got,
-		"kubectl -n ns annotate helmops.addons.cluster.x-k8s.io a --overwrite "+
-			"addons.cluster.x-k8s.io/rollout-promote=7/canary") {
-		t.Errorf("it waits for %q", got)
-	}
-}
-
 func TestIsKnown(t *testing.T) {
 	began, before, after := metav1.NewTime(controllertest.Noon), metav1.NewTime(controllertest.Noon.Add(-time.Hour)),
 		metav1.NewTime(controllertest.Noon.Add(time.Hour))
@@ -245,46 +230,6 @@ func TestIsKnown(t *testing.T) {
 	} {
 		if got := isKnown(tc.cluster, began); got != tc.want {
 			t.Errorf("%s: known %t", name, got)
-		}
-	}
-}
-
-func TestWaitingForApproval(t *testing.T) {
-	const promotion, annotate = "the promotion of wave canary: kubectl -n ns annotate helmops.addons.cluster.x-k8s.io a " +
-		"--overwrite addons.cluster.x-k8s.io/rollout-promote=7/canary",
-		": kubectl -n ns annotate helmops.addons.cluster.x-k8s.io a --overwrite " +
-			"addons.cluster.x-k8s.io/rollout-approve=7/5e8d"
-	for name, tc := range map[string]struct {
-		approval approval.Decision
-		progress rollout.Progress
-		want     string
-	}{
-		"approved": {approval: approval.Decision{Required: true, Revision: 7, Digest: "5e8d"}},
-		"a revision": {
-			approval: approval.Decision{Required: true, Revision: 7, Digest: "5e8d", Unapproved: true},
-			progress: rollout.Progress{WaitingFor: "the approval of HelmOp revision 7"},
-			want:     "the approval of HelmOp revision 7 (kubectl helmop approve a -n ns)" + annotate,
-		},
-		"no release is known": {
-			approval: approval.Decision{Required: true, Revision: 7, Unapproved: true},
-			progress: rollout.Progress{WaitingFor: "the approval of HelmOp revision 7"},
-			want:     "the approval of HelmOp revision 7",
-		},
-		"changed releases": {
-			approval: approval.Decision{Required: true, Revision: 7, Digest: "5e8d", Waiting: []string{"one", "two"}},
-			want:     "the approval of changes in 2 Clusters (kubectl helmop approve a -n ns)" + annotate,
-		},
-		"changed releases and a promotion": {
-			approval: approval.Decision{Required: true, Revision: 7, Digest: "5e8d", Waiting: []string{"one"}},
-			progress: rollout.Progress{WaitingFor: "the promotion of wave canary", Promote: "canary"},
-			want:     "the approval of changes in 1 Cluster (kubectl helmop approve a -n ns); " + promotion,
-		},
-	} {
-		scope := &helmOpScope{helmOp: &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}},
-			revisions: []*addonsv1.HelmOpRevision{{Spec: addonsv1.HelmOpRevisionSpec{Number: 7}}}, approval: tc.approval}
-		scope.plan.Progress = tc.progress
-		if got := waitingFor(scope); got != tc.want {
-			t.Errorf("%s: it waits for %q, want %q", name, got, tc.want)
 		}
 	}
 }

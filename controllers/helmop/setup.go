@@ -82,8 +82,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	toHelmOps := func(ctx context.Context, obj client.Object) []ctrl.Request {
 		return watches.RequestsForCluster(ctx, r.client, obj)
 	}
-	ofSecret := watches.Both(watches.RequestsForReference(apiutil.KindSecret, r.client),
-		watches.RequestsForPullSecret(r.client, options.References))
+	ofSecret := watches.RequestsForSecret(r.client, options.References)
 	concurrency := requeue.ControllerOptions(options.Concurrency)
 	concurrency.NewQueue = queue.NewFair(options.Concurrency)
 	c, err := ctrl.NewControllerManagedBy(mgr).

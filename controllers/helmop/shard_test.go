@@ -21,6 +21,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmopstatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/resolution"
@@ -195,8 +196,9 @@ func TestReleasesOfClustersInOtherShardsAreHeld(t *testing.T) {
 			if !scope.stale && planned.Gone != tc.missing {
 				t.Errorf("missing %v", planned.Gone)
 			}
-			summary := summarize(scope)
-			if ready := readyCondition(scope, summary); tc.held && !strings.Contains(whyOtherShard(summary), `"b"`) {
+			scope.artifact = &addonsv1.ResolvedArtifact{}
+			ready := helmopstatus.Of(scope.statusPass()).Ready
+			if tc.held && !strings.Contains(ready.Message, `"b"`) {
 				t.Errorf("Ready is %+v", ready)
 			}
 		})
@@ -264,8 +266,6 @@ func TestUnlistedClustersNeedFewRequests(t *testing.T) {
 		}
 	}
 }
-
-func whyOtherShard(s fleetSummary) string { return s.whyOtherShard }
 
 // selectorOf returns a selector of all Clusters of the namespace n, or of none.
 func selectorOf(t *testing.T, all bool) *selection.Selector {

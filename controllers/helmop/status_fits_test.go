@@ -17,11 +17,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/approval"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmopstatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/resolution"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
@@ -80,15 +82,15 @@ func longHelmOpStatus(t *testing.T, long string) *addonsv1.HelmOpStatus {
 	helmOp.Annotations = map[string]string{addonsv1.ResolveRequestedAtAnnotation: long}
 	status := &helmOp.Status
 	reportLongResolution(t, helmOp, long)
-	_, failure := phaseOf(&clusterScope{err: errors.New(long)}, 1)
-	status.Failures = []addonsv1.ClusterFailure{*failure}
-	status.Rollout = rolloutStatus(&helmOpScope{
-		helmOp: helmOp, revisions: []*addonsv1.HelmOpRevision{{
+	known := helmopstatus.Of(&helmopstatus.Pass{
+		HelmOp: helmOp, Revisions: revisions.List{{
 			Status: addonsv1.HelmOpRevisionStatus{Approval: &addonsv1.RevisionApproval{ApprovedAt: metav1.Now()}},
 		}},
-		approval: approval.Decision{Required: true, Digest: approval.Digest(nil)},
-		plan:     rollout.Result{Progress: rollout.Progress{WaitingFor: long, Opens: time.Now()}},
+		Clusters: []helmopstatus.Cluster{{Err: errors.New(long)}},
+		Approval: approval.Decision{Required: true, Digest: approval.Digest(nil)},
+		Plan:     rollout.Result{Progress: rollout.Progress{WaitingFor: long, Opens: time.Now()}},
 	})
+	status.Failures, status.Rollout = known.Failures, known.Rollout
 	report.SetCondition(helmOp, addonsv1.ResolvedCondition, metav1.ConditionFalse, addonsv1.ResolvingReason, long)
 	return status
 }

@@ -7,10 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,20 +21,16 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/actionprogress"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/assignedvalues"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
@@ -56,7 +55,7 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 		var err error
 		var ok bool
 		if inputs, result, err, ok = r.gatherInputs(ctx, p); !ok {
-			r.traceFailedInputs(p)
+			p.trace.FailedInputs(conditions.GetReason(p.release, addonsv1.ReleasedCondition))
 			return result, err
 		}
 	}
@@ -74,7 +73,7 @@ func (r *Reconciler) actOn(ctx context.Context, p *releasePass, decision decide.
 	done, ok := r.slot(p)
 	if !ok {
 		releasestatus.WaitingForSlot(p.release)
-		r.traceWait(p, tracing.SpanWaitForSlot, r.traceNow())
+		p.trace.Wait(tracing.SpanWaitForSlot, p.trace.Now())
 		return ctrl.Result{}, nil
 	}
 	defer done()
@@ -114,7 +113,7 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 	p.hasActed = result.StorageChanged
 	decision = decision.Performed(result.Revision)
 	monitoring.ObserveAction(attempts.VerbOf(decision.Action), started, r.now(), err)
-	defer r.traceAction(p, decision, started, r.now(), err)
+	defer p.traceAction(decision, started, r.now(), err)
 	r.reportRecordsLeft(p.releaseScope, result)
 	r.rendered.Note(decision.Action, p.release.Spec.Artifact.Digest, result, err)
 	p.subject().Record(decision, &p.policy.Test, result, err, r.now())
@@ -124,6 +123,15 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 	r.delays.Forget(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)})
 	logAction(ctx, p.release, decision, result)
 	return r.reportActed(ctx, p, decision, result), nil
+}
+
+// traceAction adds an action that ended to the trace. It must be called when the conditions have the result.
+func (p *releasePass) traceAction(decision decide.Decision, began, ended time.Time, err error) {
+	failure := ""
+	if err != nil {
+		failure = conditions.GetReason(p.release, addonsv1.ReleasedCondition)
+	}
+	p.trace.Action(strings.ToLower(attempts.VerbOf(decision.Action)), began, ended, failure)
 }
 
 // logAction logs an action that succeeded.
@@ -177,29 +185,22 @@ func (r *Reconciler) gatherInputs(ctx context.Context,
 				"or delete this HelmOpRelease")
 		return inputs, ctrl.Result{RequeueAfter: requeue.OutdatedRetry}, nil, false
 	}
-	began := r.traceNow()
+	began := p.trace.Now()
 	inputs.values, err = r.renderInto(ctx, p)
-	r.traceStep(p, tracing.SpanRender, began)
-	switch {
-	case errors.Is(err, assignedvalues.ErrOutdated):
-		releasestatus.NotReleased(release, addonsv1.UpdatingReason, err.Error())
-		return inputs, ctrl.Result{RequeueAfter: requeue.OutdatedRetry}, nil, false
-	case errors.Is(err, kindcache.ErrPending):
-		releasestatus.NotReleased(release, addonsv1.UpdatingReason, err.Error())
-		return inputs, ctrl.Result{RequeueAfter: clusterview.KindRetry}, nil, false
-	case err != nil:
-		result, err = r.failed(ctx, p.releaseScope, reasons.ForRendering(err), err)
+	p.trace.Step(tracing.SpanRender, began)
+	if err != nil {
+		result, err = r.failed(ctx, p.releaseScope, failures.Rendering, err)
 		return inputs, result, err, false
 	}
-	began = r.traceNow()
+	began = p.trace.Now()
 	inputs.chart, err = r.charts.Get(ctx, release, p.helmOp)
 	if errors.Is(err, artifacts.ErrFetching) || errors.Is(err, artifacts.ErrRefetching) {
-		r.traceWait(p, tracing.SpanPull, began)
+		p.trace.Wait(tracing.SpanPull, began)
 	} else {
-		r.traceStep(p, tracing.SpanPull, began)
+		p.trace.Step(tracing.SpanPull, began)
 	}
 	if err != nil {
-		result, err = r.chartFailed(ctx, p.releaseScope, err)
+		result, err = r.failed(ctx, p.releaseScope, failures.Fetching, err)
 		return inputs, result, err, false
 	}
 	return inputs, ctrl.Result{}, nil, true
@@ -255,7 +256,7 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
-		return r.failed(ctx, scope, addonsv1.ObservationFailedReason, err)
+		return r.failed(ctx, scope, failures.Observing, err)
 	}
 	releasestatus.Reachable(release)
 	decision := decide.Uninstall(observation, desired, model.Policy{PendingTimeout: releasespec.PendingTimeout}, r.now())
@@ -306,69 +307,6 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	r.event(scope, corev1.EventTypeNormal, addonsv1.UninstalledEvent, attempts.VerbUninstall,
 		fmt.Sprintf("Uninstalled release %s from Cluster %s", describe(release), apiutil.ClusterTitle(release)))
 	return removeFinalizer(release), nil
-}
-
-// failed reports an error of an action that changed nothing in the workload cluster, and returns when to try again. It
-// returns the error only if the pass was canceled: otherwise the conditions have the error, and the log has it once.
-func (r *Reconciler) failed(ctx context.Context, scope *releaseScope, fallback string, err error) (ctrl.Result, error) {
-	release := scope.release
-	if ctx.Err() != nil {
-		return ctrl.Result{}, ctx.Err()
-	}
-	if errors.Is(err, helmerr.ErrStale) {
-		// Another program has changed the release: observe again, with increasing delays.
-		releasestatus.NotReleased(release, addonsv1.UpdatingReason, err.Error())
-		return r.tryAgain(ctx, release, addonsv1.UpdatingReason, err), nil
-	}
-	reason := reasons.For(err, reasons.EngineErrors, fallback)
-	if reason == addonsv1.ClusterUnreachableReason {
-		report.Unreachable(release, err.Error())
-		return ctrl.Result{RequeueAfter: queue.Spread(unreachableRetry, release)}, nil
-	}
-	attempts.NoteError(release, err.Error())
-	if releasestatus.NotReleased(release, reason, err.Error()) {
-		r.event(scope, corev1.EventTypeWarning, reason, "Reconcile",
-			fmt.Sprintf("Cluster %s, release %s: %v", apiutil.ClusterTitle(release), describe(release), err))
-	}
-	return r.tryAgain(ctx, release, reason, err), nil
-}
-
-// tryAgain returns the result of a failed pass. The next pass is due after 1 s, 2 s and so on, up to 5 min.
-func (r *Reconciler) tryAgain(ctx context.Context, release *addonsv1.HelmOpRelease, reason string,
-	err error,
-) ctrl.Result {
-	cause := requeue.Cause{Generation: release.Generation, Reason: reason}
-	wait, isNew := r.delays.After(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}, cause, err.Error())
-	switch {
-	case !isNew:
-	case errors.Is(err, helmerr.ErrStale):
-		ctrl.LoggerFrom(ctx).Info("Another program has changed the release; HelmOp reads it again", "Cluster",
-			apiutil.ClusterTitle(release))
-	default:
-		// The text of the error is without secrets. A logger might print more of the error itself.
-		ctrl.LoggerFrom(ctx).Error(nil, "Cannot bring the release to the desired state; it is tried again", "Cluster",
-			apiutil.ClusterTitle(release), "reason", reason, "error", err.Error())
-	}
-	return ctrl.Result{RequeueAfter: wait}
-}
-
-// actionFailed reports a failed action. A failed action that changed Helm's records counts as a try: the next pass
-// decides what follows and when. An action that changed nothing is tried again as after any other error. The exception
-// is an action whose rendering exceeded its limits, which counts as a try.
-func (r *Reconciler) actionFailed(ctx context.Context, p *releasePass, decision decide.Decision,
-	result helmclient.Result, err error,
-) (ctrl.Result, error) {
-	if decision.Action == model.ActionTest && result.StorageChanged && !errors.Is(err, helmerr.ErrUnreachable) {
-		ctrl.LoggerFrom(ctx).Error(nil, "The tests of a release failed", "Cluster", apiutil.ClusterTitle(p.release), "error",
-			err.Error())
-		r.reportTested(p, result)
-		return ctrl.Result{RequeueAfter: requeueAtOnce}, nil
-	}
-	outcome, failure := r.failed(ctx, p.releaseScope, releasestatus.FailureReason(decision), err)
-	if !result.StorageChanged && !errors.Is(err, helmerr.ErrRenderLimit) {
-		return outcome, failure
-	}
-	return ctrl.Result{RequeueAfter: requeueAtOnce}, nil
 }
 
 // admitLoss returns the function that permits or refuses an upgrade in the management cluster that would delete
@@ -432,6 +370,26 @@ func (r *Reconciler) patchBefore(ctx context.Context, p *releasePass, changed *a
 	p.before.ResourceVersion, p.release.ResourceVersion = changed.ResourceVersion, changed.ResourceVersion
 	p.before.Status = *changed.Status.DeepCopy()
 	return nil
+}
+
+// stillServes reads a release again right before an action begins. It returns nil if the release is no longer of this
+// shard. The manager that has begun an action also completes it; other managers see from Helm's record that it is
+// running.
+func (r *Reconciler) stillServes(ctx context.Context, scope *releaseScope) (*addonsv1.HelmOpRelease, error) {
+	current := &addonsv1.HelmOpRelease{}
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(scope.release), current); err != nil {
+		scope.isOfOtherShard = apierrors.IsNotFound(err)
+		return nil, client.IgnoreNotFound(err)
+	}
+	return current, nil
+}
+
+// mayBegin reports whether this manager still serves a release and the release was not deleted since the pass began. It
+// is called right before a change in a cluster. If it returns false, the event of the change starts the next pass. An
+// action must be registered before the call, so that no deletion is missed.
+func (r *Reconciler) mayBegin(ctx context.Context, scope *releaseScope) (bool, error) {
+	current, err := r.stillServes(ctx, scope)
+	return current != nil && current.UID == scope.release.UID && current.DeletionTimestamp.IsZero(), err
 }
 
 // slot acquires a slot for the action of a pass. If ok is false, the release is enqueued when it is granted a slot.

@@ -30,15 +30,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgraderun"
 )
 
 const (
-	// unreachableRetry is the delay before the next connection to a cluster that did not answer, if the link to the
-	// cluster has not detected the failure. Otherwise the link enqueues the release when the cluster answers.
-	unreachableRetry = 15 * time.Second
-
 	// downRetry is the delay for a cluster whose link has detected the failure.
 	downRetry = 2 * time.Minute
 
@@ -107,7 +104,7 @@ func reconnectRetry(release *addonsv1.HelmOpRelease, state clusterlink.State) ti
 	if state.Failures > 0 {
 		return queue.Spread(downRetry, release)
 	}
-	return queue.Spread(unreachableRetry, release)
+	return queue.Spread(requeue.UnreachableRetry, release)
 }
 
 // checkKubeconfig returns an error if the kubeconfig of a Cluster must not be used. It returns nil if the kubeconfig

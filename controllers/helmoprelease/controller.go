@@ -33,6 +33,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordstorage"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasememory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
@@ -40,6 +41,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradereadiness"
 )
 
 // Reconciler reconciles HelmOpReleases: it connects to the workload cluster, observes the release, decides, acts and
@@ -65,7 +67,7 @@ type Reconciler struct {
 	kubeconfigs client.Reader
 
 	// memories hold the state of each release that is not in its status.
-	memories memories
+	memories releasememory.Memories
 
 	// assigned renders the values that are assigned to a release.
 	assigned assignedvalues.Renderer
@@ -122,6 +124,9 @@ type releaseScope struct {
 	// isOfOtherShard is true if the release is of another shard, or about to be. The manager of the other shard writes its
 	// status.
 	isOfOtherShard bool
+
+	// trace collects the steps of the pass for the trace of the release; nil if it is not traced. Set by reconcile.
+	trace *tracing.Pass
 }
 
 // Reconcile makes one pass over a HelmOpRelease. The result has the time and the priority of the next pass.
@@ -179,15 +184,16 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request,
 		return ctrl.Result{}, nil
 	}
 	scope.before = release.DeepCopy()
-	began := r.traceNow()
+	scope.trace = r.tracer.PassOver(release, func() *tracing.Memory { return &r.memoryOf(release).Trace }, r.now)
+	began := scope.trace.Now()
 	defer func() {
 		if scope.isOfOtherShard {
 			return
 		}
-		settleUpgradeCheck(scope)
+		upgradereadiness.Settle(release, scope.cluster, scope.object)
 		report.Outdated(release)
 		report.Deleting(release)
-		r.traceProgress(scope, began)
+		scope.trace.Progress(scope.before, release, began)
 		// Write the result of an action also if the manager is stopping.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patchTimeout)
 		defer cancel()
@@ -205,7 +211,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request,
 // dropRelease drops the state in memory of a release that does not exist any more, or that another manager serves.
 func (r *Reconciler) dropRelease(req ctrl.Request) {
 	r.dropObjectState(req.NamespacedName)
-	r.memories.drop(req.NamespacedName)
+	r.memories.Drop(req.NamespacedName)
 	r.images.Forget(req)
 	r.reads.Drop(req)
 	r.delays.Forget(req)
@@ -214,7 +220,12 @@ func (r *Reconciler) dropRelease(req ctrl.Request) {
 // dropObjectState drops the state in memory of the objects of a release, and their watches.
 func (r *Reconciler) dropObjectState(key client.ObjectKey) {
 	r.watcher.Forget(key)
-	r.memories.dropObjects(key)
+	r.memories.DropObjects(key)
+}
+
+// memoryOf returns the memory of a release.
+func (r *Reconciler) memoryOf(release *addonsv1.HelmOpRelease) *releasememory.Memory {
+	return r.memories.Of(client.ObjectKeyFromObject(release))
 }
 
 // patchTimeout is the timeout of the write at the end of a pass.
@@ -242,11 +253,7 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader,
 			return nil, fmt.Errorf("reading the HelmOp of the release: %w", err)
 		}
 	}
-	object, err := clusterview.ReadCluster(ctx, reader, apiutil.ClusterKey(release), r.shard)
-	if apierrors.IsNotFound(err) {
-		// The cache does not have Clusters of other shards. Only the API server shows whether the Cluster exists.
-		object, err = clusterview.ReadCluster(ctx, r.live, apiutil.ClusterKey(release), r.shard)
-	}
+	object, err := clusterview.FindCluster(ctx, reader, r.live, apiutil.ClusterKey(release), r.shard)
 	if apierrors.IsNotFound(err) {
 		r.dropCluster(apiutil.ClusterKey(release))
 		return scope, nil
@@ -255,7 +262,8 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader,
 		return nil, fmt.Errorf("reading Cluster %s: %w", apiutil.ClusterKey(release), err)
 	}
 	scope.object = object
-	if scope.otherShard = otherShardOf(r.shard, release, object); scope.otherShard != "" {
+	if !apiutil.IsOfShard(object, r.shard) {
+		scope.otherShard = apiutil.OtherShardMessage(object, release)
 		r.dropCluster(apiutil.ClusterKey(release))
 	}
 	scope.cluster, err = r.renderer.Objects.Typed(object)

@@ -25,7 +25,7 @@ func (r *Reconciler) assessDrift(ctx context.Context, p *releasePass) {
 	release := p.release
 	deferred := r.deferCorrections(p)
 	p.drift = &drifttracking.Pass{
-		Release: release, Memory: &r.memoryOf(release).drift, Snapshot: p.snapshot, Target: p.target, Desired: p.desired,
+		Release: release, Memory: &r.memoryOf(release).Drift, Snapshot: p.snapshot, Target: p.target, Desired: p.desired,
 		Newest: newestDeployed(p), IsCorrecting: p.policy.CorrectDrift, Engine: r.engine, Now: r.now,
 		WhyDeferred: deferred.Why,
 		Acquire:     func() (func(), bool) { return r.slot(p) },
@@ -49,7 +49,7 @@ func (r *Reconciler) assessDrift(ctx context.Context, p *releasePass) {
 // newestDeployed returns the number of the newest Helm revision if it is deployed; 0 otherwise.
 func newestDeployed(p *releasePass) int {
 	newest, ok := p.observation.Newest()
-	if !ok || newest.Status != statusDeployed {
+	if !ok || newest.Status != model.StatusDeployed {
 		return 0
 	}
 	return newest.Revision

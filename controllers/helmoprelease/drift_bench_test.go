@@ -224,5 +224,5 @@ func (b *driftBench) wantState(state model.State) {
 }
 
 func (b *driftBench) memory() *driftmemory.Memory {
-	return &b.r.memoryOf(b.p.release).drift
+	return &b.r.memoryOf(b.p.release).Drift
 }

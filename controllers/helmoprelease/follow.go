@@ -26,6 +26,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releaseinventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
 const (
@@ -58,7 +59,7 @@ func (r *Reconciler) follow(ctx context.Context, p *releasePass) {
 		r.unfollow(release)
 		return
 	}
-	if newest.Status == statusDeployed && !releaseinventory.IsOf(release, newest.Revision) {
+	if newest.Status == model.StatusDeployed && !releaseinventory.IsOf(release, newest.Revision) {
 		if err := r.readInventory(ctx, p, newest.Revision); err != nil {
 			p.unread = fmt.Errorf("cannot read the manifest of Helm revision %d: %w", newest.Revision, err)
 			return
@@ -69,12 +70,6 @@ func (r *Reconciler) follow(ctx context.Context, p *releasePass) {
 	}
 	r.updateSnapshot(ctx, p)
 }
-
-// statusDeployed is Helm's status of a revision that was installed, statusSuperseded that of one that was replaced.
-const (
-	statusDeployed   = "deployed"
-	statusSuperseded = "superseded"
-)
 
 // unfollow stops watching the objects of a release, and removes their health and drift from its status.
 func (r *Reconciler) unfollow(release *addonsv1.HelmOpRelease) {
@@ -98,7 +93,7 @@ func (r *Reconciler) followNew(ctx context.Context, p *releasePass, result helmc
 	release.Status.Inventory = releaseinventory.Of(&release.Spec, result.Objects, result.Revision)
 	p.unread = nil
 	drifttracking.Forget(release)
-	r.memoryOf(release).health.Begin(release, result, r.now())
+	r.memoryOf(release).Health.Begin(release, result, r.now())
 	r.watcher.Installed(client.ObjectKeyFromObject(release))
 	r.updateSnapshot(ctx, p)
 	// All objects may be in their final state already, without further events. States from before the action do not count.
@@ -154,12 +149,12 @@ func (r *Reconciler) readInventory(ctx context.Context, p *releasePass, revision
 	objects, err := r.engine.Manifest(ctx, p.target, p.desired.Namespace, p.desired.Name, revision)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("Cannot read the manifest of the release; it is tried again", "why", err.Error())
-		p.due(queue.Spread(unreachableRetry, p.release))
+		p.due(queue.Spread(requeue.UnreachableRetry, p.release))
 		return err
 	}
 	if before := p.release.Status.Inventory; before == nil || before.Revision != int64(revision) {
 		// Another program made this revision, so the generations of the last action do not apply.
-		r.memoryOf(p.release).health.ForgetGenerations()
+		r.memoryOf(p.release).Health.ForgetGenerations()
 		drifttracking.Forget(p.release)
 	}
 	p.release.Status.Inventory = releaseinventory.Of(&p.release.Spec, inventory.FromObjects(objects), revision)

@@ -21,7 +21,7 @@ import (
 // assessHealth sets the condition Healthy and status.health from the snapshot of the objects. It sends no request.
 func (r *Reconciler) assessHealth(p *releasePass) {
 	newest, _ := p.observation.Newest()
-	outcome := releasehealth.Assess(p.release, &r.memoryOf(p.release).health, releasehealth.Seen{
+	outcome := releasehealth.Assess(p.release, &r.memoryOf(p.release).Health, releasehealth.Seen{
 		Snapshot: p.snapshot, Unread: p.unread, IsReadPending: errors.Is(p.unread, errNoSlot),
 		Newest: newest, Desired: p.desired, Now: r.now(),
 	})
@@ -55,12 +55,12 @@ func (r *Reconciler) listForRetry(p *releasePass) {
 	isWatched := releasespec.DriftModeOf(&p.release.Spec) != addonsv1.DriftModeDisabled ||
 		!releasespec.FollowsHealth(&p.release.Spec)
 	if p.snapshot == nil || isWatched || p.missing > 0 || request == "" {
-		memory.listedFor = ""
+		memory.ListedFor = ""
 		return
 	}
 	p.isListing = p.unlisted
-	if memory.listedFor != request {
-		memory.listedFor = request
+	if memory.ListedFor != request {
+		memory.ListedFor = request
 		r.watcher.List(client.ObjectKeyFromObject(p.release))
 		p.isListing = true
 	}

@@ -144,7 +144,7 @@ func (b *healthBench) begin() *releasePass {
 	return &releasePass{
 		releaseScope: &releaseScope{release: b.release, helmOp: &addonsv1.HelmOp{}}, desired: desired,
 		policy: b.policy,
-		observation: model.Observation{Records: []model.Record{record(2, statusDeployed, "a2"),
+		observation: model.Observation{Records: []model.Record{record(2, model.StatusDeployed, "a2"),
 			record(1, "superseded", "a1")}},
 	}
 }
@@ -531,7 +531,7 @@ func TestHealthIsRemovedWhenUnwatched(t *testing.T) {
 	b.release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
 	for name, observation := range map[string]model.Observation{
 		"uninstalled by a user": {},
-		"another owner":         {Records: []model.Record{{Revision: 7, Status: statusDeployed, Owner: "other", UID: "x"}}},
+		"another owner":         {Records: []model.Record{{Revision: 7, Status: model.StatusDeployed, Owner: "other", UID: "x"}}},
 	} {
 		b.deploy(nil)
 		report.SetCondition(b.release, addonsv1.HealthyCondition, report.True, addonsv1.HealthyReason, "")

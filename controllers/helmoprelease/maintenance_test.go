@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -19,73 +18,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// TestExemptFromMaintenance has for each decision whether it is carried out outside of maintenance, without and with
-// what a HelmOp can include.
-func TestExemptFromMaintenance(t *testing.T) {
-	t.Parallel()
-	at := metav1.NewTime(time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC))
-	returned := &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutReturned, At: at}
-	pinned := &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutPinned, At: at}
-	updated := &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutUpdated, At: at}
-	joined := &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutJoined, At: at}
-	decided := func(action model.Action) decide.Decision { return decide.Decision{Action: action} }
-	for name, tc := range map[string]struct {
-		decision decide.Decision
-		assigned *addonsv1.ReleaseRollout
-		// failed is true if no Helm revision ever worked, and acted if the release was changed since it was assigned.
-		failed, acted bool
-		// want is whether the decision is carried out without includes, with Installation, with Rollback, and with both.
-		want [4]bool
-	}{
-		"installation": {decision: decided(model.ActionInstall), assigned: joined, want: [4]bool{true, false, true, false}},
-		"installation after a replacement": {decision: decided(model.ActionInstall), assigned: updated,
-			want: [4]bool{true, true, true, true}},
-		"next try of the first installation": {decision: decided(model.ActionUpgrade), assigned: joined, failed: true,
-			want: [4]bool{true, false, true, false}},
-		"pending installation of another program": {decision: decided(model.ActionRecoverThenInstall), assigned: joined,
-			want: [4]bool{true, false, true, false}},
-		"upgrade":                     {decision: decided(model.ActionUpgrade), assigned: updated},
-		"upgrade of unknown revision": {decision: decided(model.ActionUpgrade)},
-		"return":                      {decision: decided(model.ActionUpgrade), assigned: returned, want: [4]bool{true, true, false, false}},
-		"pin":                         {decision: decided(model.ActionUpgrade), assigned: pinned, want: [4]bool{true, true, false, false}},
-		"change after a return":       {decision: decided(model.ActionUpgrade), assigned: returned, acted: true},
-		"change after a pin":          {decision: decided(model.ActionUpgrade), assigned: pinned, acted: true},
-		"upgrade that was interrupted": {decision: decide.Decision{Action: model.ActionRecoverThenUpgrade,
-			Reason: decide.ReasonInterrupted}, assigned: updated, want: [4]bool{true, true, true, true}},
-		"upgrade that another program left pending": {decision: decide.Decision{Action: model.ActionRecoverThenUpgrade,
-			Reason: decide.ReasonPendingTimeout}, assigned: updated},
-		"rollback": {decision: decided(model.ActionRollback), assigned: updated, want: [4]bool{true, true, false, false}},
-		"uninstallation as remediation": {decision: decided(model.ActionUninstall), assigned: updated,
-			want: [4]bool{true, true, false, false}},
-		"test":     {decision: decided(model.ActionTest), assigned: updated, want: [4]bool{true, true, true, true}},
-		"adoption": {decision: decided(model.ActionAdopt), assigned: updated},
-		"adoption of a pending release": {decision: decide.Decision{Action: model.ActionRecoverThenUpgrade,
-			State: model.StateForeign, Reason: decide.ReasonInterrupted}, assigned: updated},
-		"correction of drift": {decision: decided(model.ActionCorrectDrift), assigned: updated},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := &releasePass{releaseScope: &releaseScope{release: controllertest.UpToDateRelease("r"),
-				object: apiutil.NewCluster(), helmOp: &addonsv1.HelmOp{}}}
-			p.release.Spec.Rollout, p.release.Status.History = tc.assigned, nil
-			p.observation.Records = []model.Record{{Status: "failed"}}
-			if !tc.failed {
-				p.observation.Records = append(p.observation.Records, model.Record{Status: "superseded"})
-			}
-			if tc.acted {
-				p.release.Status.History = []addonsv1.ReleaseAction{{Action: "Upgrade", Succeeded: true, Time: at}}
-			}
-			for i, includes := range [][]addonsv1.MaintenanceScope{nil, {addonsv1.MaintenanceInstallation},
-				{addonsv1.MaintenanceRollback}, {addonsv1.MaintenanceInstallation, addonsv1.MaintenanceRollback}} {
-				p.helmOp.Spec.Maintenance = &addonsv1.Maintenance{Includes: includes}
-				if got := isExempt(limitsOf(p.releaseScope), p, tc.decision); got != tc.want[i] {
-					t.Errorf("with %v: %v", includes, got)
-				}
-			}
-		})
-	}
-}
-
 // maintained returns a pass over a release in a Cluster with a window from 22:00, and a reconciler with a time.
 func maintained(now time.Time) (*Reconciler, *releasePass) {
 	cluster := apiutil.NewCluster()
@@ -93,7 +25,7 @@ func maintained(now time.Time) (*Reconciler, *releasePass) {
 	release := controllertest.UpToDateRelease("r")
 	return &Reconciler{now: func() time.Time { return now }},
 		&releasePass{releaseScope: &releaseScope{release: release, object: cluster},
-			observation: model.Observation{Records: []model.Record{{Status: statusDeployed}}}}
+			observation: model.Observation{Records: []model.Record{{Status: model.StatusDeployed}}}}
 }
 
 // TestReleaseWaitsForMaintenance checks what a release reports, and when its next pass is.

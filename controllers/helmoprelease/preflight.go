@@ -13,22 +13,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/actiongate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/images"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 )
-
-// maxNamedImages is how many images a message names.
-const maxNamedImages = 5
-
-// imagesPending is the message while the images of a release are looked up for the first time.
-const imagesPending = "The images of the release are being looked up in their registries"
 
 // renderTimeout is how long the rendering of a release may take that only finds its images. It holds a slot.
 const renderTimeout = time.Minute
@@ -49,13 +44,13 @@ type imageCheck struct {
 func (r *Reconciler) recheckImages(ctx context.Context, p *releasePass, decision decide.Decision,
 ) (check *imageCheck, result ctrl.Result, err error, ok bool) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}
-	if !needsPreconditions(decision, p.desired.Return) || !requiresImages(p.helmOp) {
+	if !actiongate.NeedsPreconditions(decision, p.desired.Return) || !preflight.IsRequired(p.helmOp) {
 		r.images.Forget(request)
 		return nil, ctrl.Result{}, nil, true
 	}
 	access, err := r.references.Access(ctx, p.helmOp)
 	if err != nil {
-		result, err = r.failed(ctx, p.releaseScope, chartReason(err), err)
+		result, err = r.failed(ctx, p.releaseScope, failures.Fetching, err)
 		return nil, result, err, false
 	}
 	check = &imageCheck{request: request, access: access, retry: p.subject().NewRetryRequest()}
@@ -112,12 +107,6 @@ func (r *Reconciler) checkImages(ctx context.Context, p *releasePass, check *ima
 	return ctrl.Result{}, nil, true
 }
 
-// requiresImages reports whether a HelmOp requires that registries have the images of its releases.
-func requiresImages(helmOp *addonsv1.HelmOp) bool {
-	return helmOp != nil && helmOp.Spec.Preflight != nil &&
-		helmOp.Spec.Preflight.Images == addonsv1.ImagesPreflightRequired
-}
-
 // renderImages returns the images of a release, as the action would install them.
 func (r *Reconciler) renderImages(ctx context.Context, p *releasePass, inputs *releaseInputs) ([]string, error) {
 	bounded, cancel := context.WithTimeout(ctx, renderTimeout)
@@ -139,17 +128,9 @@ func (r *Reconciler) reportImages(p *releasePass, outcome *preflight.Outcome) {
 	hasFailed := p.past().Failures > 0
 	// An image may have a value from a Secret in its name.
 	hide := helmerr.NewRedactor(nil, p.options.SecretValues).Hide
-	reason, message := addonsv1.ImagesMissingReason, missingImages(outcome, hide)
-	switch {
-	case len(outcome.Missing) > 0:
-	case outcome.Refused != "":
-		reason, message = addonsv1.ImagesUnknownReason, refusedImages(outcome)
-	case outcome.IsPending && (hasFailed || apiutil.WaitsForImages(p.release)):
+	reason, message := outcome.Report(hasFailed || apiutil.WaitsForImages(p.release), hide)
+	if reason == "" {
 		return
-	case outcome.IsPending:
-		reason, message = addonsv1.UpdatingReason, imagesPending
-	default:
-		reason, message = addonsv1.ImagesUnknownReason, unknownImages(outcome, hide)
 	}
 	if hasFailed {
 		releasestatus.NotReleased(p.release, releasestatus.StandingReason(p.release, p.decision),
@@ -160,22 +141,4 @@ func (r *Reconciler) reportImages(p *releasePass, outcome *preflight.Outcome) {
 		r.event(p.releaseScope, corev1.EventTypeWarning, reason, "Preflight", fmt.Sprintf("Cluster %s, release %s: %s",
 			apiutil.ClusterTitle(p.release), describe(p.release), message))
 	}
-}
-
-func missingImages(outcome *preflight.Outcome, hide func(string) string) string {
-	return fmt.Sprintf("The release is not changed, because %s not in the registry: %s; push or mirror the images "+
-		"(kubectl helmop mirror), correct the values, or set spec.preflight.images to Ignored. The images are looked up "+
-		"again", plural.Count(len(outcome.Missing), "image is", "images are"),
-		hide(plural.Few(outcome.Missing, maxNamedImages)))
-}
-
-func unknownImages(outcome *preflight.Outcome, hide func(string) string) string {
-	return fmt.Sprintf("The release is not changed, because %s could not be looked up: %s: %s. The images are looked up "+
-		"again", plural.Count(len(outcome.Unknown), "image", "images"),
-		hide(plural.Few(outcome.Unknown, maxNamedImages)), hide(outcome.Err.Error()))
-}
-
-func refusedImages(outcome *preflight.Outcome) string {
-	return fmt.Sprintf("The release is not changed, because its images are not looked up: %s; split the chart, or set "+
-		"spec.preflight.images to Ignored", outcome.Refused)
 }

@@ -112,8 +112,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	ofCluster := watches.ChildRequestsForCluster(r.client)
 	awaitingUninstall := handler.EnqueueRequestsFromMapFunc(dependencies.EndingRequests(r.client))
 	unready := func(toHelmOps handler.MapFunc) handler.MapFunc { return watches.UnreadyRequests(r.client, toHelmOps) }
-	ofSecret := watches.Both(watches.RequestsForReference(apiutil.KindSecret, r.client),
-		watches.RequestsForPullSecret(r.client, options.References))
+	ofSecret := watches.RequestsForSecret(r.client, options.References)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("helmoprelease").
 		For(&addonsv1.HelmOpRelease{},

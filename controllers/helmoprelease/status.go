@@ -53,6 +53,17 @@ func (r *Reconciler) reportStalled(p *releasePass, decision decide.Decision) {
 	releasestatus.NotReleased(release, releasestatus.StandingReason(release, decision), message)
 }
 
+// reportRefused reports that a release of another owner is left alone, with an Event if that is new.
+func (r *Reconciler) reportRefused(p *releasePass, decision decide.Decision) {
+	reason := addonsv1.ReleaseConflictReason
+	if decision.Reason == decide.ReasonWouldChange {
+		reason = addonsv1.AdoptionWouldChangeReason
+	}
+	if releasestatus.NotReleased(p.release, reason, decision.Message) {
+		r.event(p.releaseScope, corev1.EventTypeWarning, reason, string(decision.Action), decision.Message)
+	}
+}
+
 // reportInSync reports that the release is in the desired state and needs no action. It resets the failures.
 func reportInSync(p *releasePass) {
 	if !p.isListing {

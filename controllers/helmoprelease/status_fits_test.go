@@ -26,6 +26,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releaseinventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradereadiness"
 )
 
 func TestReleaseStatusFits(t *testing.T) {
@@ -78,6 +79,6 @@ func longReleaseStatus(t *testing.T, long string) *addonsv1.HelmOpReleaseStatus 
 	attempts.NoteError(release, long)
 	cluster := &clusterv1.Cluster{}
 	cluster.Annotations = map[string]string{addonsv1.CheckUpgradeAnnotation: long}
-	settleUpgradeCheck(&releaseScope{release: release, cluster: cluster, object: &unstructured.Unstructured{}})
+	upgradereadiness.Settle(release, cluster, &unstructured.Unstructured{})
 	return status
 }

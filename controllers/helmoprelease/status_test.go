@@ -21,6 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -79,7 +80,7 @@ func TestReportedFailuresAreNotReturned(t *testing.T) {
 		"a stale decision":     {&helmerr.Error{Kind: helmerr.ErrStale}, addonsv1.UpdatingReason},
 	} {
 		for _, about := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
-			result, err := r.failed(t.Context(), scope, addonsv1.InstallFailedReason, tc.err)
+			result, err := r.failed(t.Context(), scope, failures.Acting(addonsv1.InstallFailedReason), tc.err)
 			if err != nil || (result.RequeueAfter-about).Abs() > about/4 {
 				t.Errorf("%s: %+v, %v, want %s", name, result, err, about)
 			}

@@ -15,13 +15,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/actiongate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drifttracking"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
@@ -85,10 +88,6 @@ type releasePass struct {
 
 	// installedOnce is true if the release is done according to its reconcileStrategy. Set by carryOut.
 	installedOnce bool
-
-	// spans are the steps of this pass that belong to the trace if an action follows. Set by observeRecords and
-	// gatherInputs.
-	spans []tracing.Span
 
 	// requeueAfter is the delay after which the next pass is due without an event; 0 is never.
 	requeueAfter time.Duration
@@ -194,6 +193,23 @@ func (r *Reconciler) checkShard(_ context.Context, p *releasePass) (*ctrl.Result
 	return end(r.reportOtherShard(p.releaseScope), nil)
 }
 
+// otherShardRetry is the delay between two checks whether a Cluster of another shard still exists. Its deletion causes
+// no event in this manager.
+const otherShardRetry = 5 * time.Minute
+
+// reportOtherShard reports that a release is not reconciled because its Cluster is of another shard. A change of the
+// shard label causes an event. The deletion of the Cluster does not, so the next pass is due after a delay: the
+// HelmOpRelease of a deleted Cluster can be removed.
+func (r *Reconciler) reportOtherShard(scope *releaseScope) ctrl.Result {
+	r.dropObjectState(client.ObjectKeyFromObject(scope.release))
+	report.SetPaused(scope.release, false, "")
+	report.SetNotReady(scope.release, addonsv1.OtherShardReason, scope.otherShard)
+	if !scope.release.DeletionTimestamp.IsZero() {
+		return ctrl.Result{RequeueAfter: queue.Spread(downRetry, scope.release)}
+	}
+	return ctrl.Result{RequeueAfter: queue.Spread(otherShardRetry, scope.release)}
+}
+
 // checkOwner ends the pass if the HelmOp is under deletion. A new action would delay the uninstallation of the release.
 func (r *Reconciler) checkOwner(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	if p.helmOp == nil || p.helmOp.DeletionTimestamp.IsZero() {
@@ -202,6 +218,26 @@ func (r *Reconciler) checkOwner(_ context.Context, p *releasePass) (*ctrl.Result
 	report.SetNotReady(p.release, addonsv1.DeletingReason,
 		"The HelmOp is being deleted: HelmOp only uninstalls the release")
 	return after(0), nil
+}
+
+// checkInstalledOnce ends the pass if the release was installed once and must be left alone. The annotation says so,
+// because it survives a restart and clusterctl move. With another strategy, the annotation does not count any more.
+func (r *Reconciler) checkInstalledOnce(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
+	if releasespec.IsDone(&p.release.Spec, p.release) {
+		r.reportInstalledOnce(p)
+		err := r.checkUpgradeOfDone(ctx, p)
+		return after(p.requeueAfter), err
+	}
+	if !releasespec.IsInstalledOnce(&p.release.Spec) {
+		delete(p.release.Annotations, addonsv1.InstalledOnceAnnotation)
+	}
+	return nil, nil
+}
+
+// reportInstalledOnce reports that the release is done. It drops the watches and what they reported.
+func (r *Reconciler) reportInstalledOnce(p *releasePass) {
+	r.unfollow(p.release)
+	releasestatus.InstalledOnce(p.release)
 }
 
 func (r *Reconciler) checkControlPlane(_ context.Context, p *releasePass) (*ctrl.Result, error) {
@@ -252,14 +288,14 @@ func (r *Reconciler) observeRecords(ctx context.Context, p *releasePass) (*ctrl.
 	if p.observation, p.remembered = r.remembered(p); !p.remembered {
 		var ok bool
 		var err error
-		began := r.traceNow()
+		began := p.trace.Now()
 		if p.observation, err, ok = r.observe(ctx, p.release, p.target, p.desired); !ok {
-			r.traceWait(p, tracing.SpanObserve, began)
+			p.trace.Wait(tracing.SpanObserve, began)
 			return after(0), nil
 		}
-		r.traceStep(p, tracing.SpanObserve, began)
+		p.trace.Step(tracing.SpanObserve, began)
 		if err != nil {
-			return end(r.failed(ctx, p.releaseScope, addonsv1.ObservationFailedReason, err))
+			return end(r.failed(ctx, p.releaseScope, failures.Observing, err))
 		}
 	}
 	releasestatus.Reachable(p.release)
@@ -347,7 +383,7 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 		r.reportRefused(p, decision)
 		p.due(conflictRetry)
 	default:
-		if awaitsRollout(release, decision) {
+		if actiongate.AwaitsRollout(release, decision) {
 			releasestatus.NotReleased(release, addonsv1.AdoptionPendingReason, adoptionPending)
 			return nil, nil
 		}
@@ -363,4 +399,14 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 		return nil, err
 	}
 	return nil, nil
+}
+
+// finishOnce marks a release that is installed once as done when it is Ready.
+func (r *Reconciler) finishOnce(_ context.Context, p *releasePass) (*ctrl.Result, error) {
+	if !releasespec.IsInstalledOnce(&p.release.Spec) || !p.installedOnce && !releasestatus.IsReady(p.release) {
+		return nil, nil
+	}
+	metav1.SetMetaDataAnnotation(&p.release.ObjectMeta, addonsv1.InstalledOnceAnnotation, "true")
+	r.reportInstalledOnce(p)
+	return after(0), nil
 }

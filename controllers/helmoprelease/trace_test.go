@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
@@ -56,31 +57,32 @@ func TestTraceOfSeveralPasses(t *testing.T) {
 	r := &Reconciler{now: func() time.Time { return now }}
 	release := controllertest.ReadyRelease("calico", func(release *addonsv1.HelmOpRelease) { release.UID = "u" })
 	pass := func(do func(p *releasePass)) {
-		do(&releasePass{releaseScope: &releaseScope{release: release}})
+		trace := r.tracer.PassOver(release, func() *tracing.Memory { return &r.memoryOf(release).Trace }, r.now)
+		do(&releasePass{releaseScope: &releaseScope{release: release, trace: trace}})
 		now = now.Add(time.Minute)
 	}
 	got, spans := traced(t, now, func(tracer *tracing.Tracer) {
 		r.tracer = tracer
 		pass(func(p *releasePass) {
-			r.traceStep(p, tracing.SpanRender, now)
-			r.traceWait(p, tracing.SpanPull, now)
+			p.trace.Step(tracing.SpanRender, now)
+			p.trace.Wait(tracing.SpanPull, now)
 			releasestatus.NotReleased(release, addonsv1.FetchingArtifactReason, "")
-			r.traceFailedInputs(p)
+			p.trace.FailedInputs(conditions.GetReason(release, addonsv1.ReleasedCondition))
 		})
 		pass(func(p *releasePass) {
-			r.traceStep(p, tracing.SpanRender, now)
-			r.traceStep(p, tracing.SpanPull, now)
+			p.trace.Step(tracing.SpanRender, now)
+			p.trace.Step(tracing.SpanPull, now)
 			releasestatus.NotReleased(release, addonsv1.ArtifactFetchFailedReason, secret)
-			r.traceFailedInputs(p)
+			p.trace.FailedInputs(conditions.GetReason(release, addonsv1.ReleasedCondition))
 		})
 		pass(func(p *releasePass) {
-			r.traceStep(p, tracing.SpanPull, now)
-			r.traceWait(p, tracing.SpanWaitForSlot, now)
+			p.trace.Step(tracing.SpanPull, now)
+			p.trace.Wait(tracing.SpanWaitForSlot, now)
 		})
 		pass(func(p *releasePass) {
-			r.traceStep(p, tracing.SpanObserve, now)
+			p.trace.Step(tracing.SpanObserve, now)
 			releasestatus.NotReleased(release, addonsv1.UpgradeFailedReason, secret)
-			r.traceAction(p, decide.Decision{Action: model.ActionUpgrade}, now, now.Add(time.Second), errors.New(secret))
+			p.traceAction(decide.Decision{Action: model.ActionUpgrade}, now, now.Add(time.Second), errors.New(secret))
 		})
 	})
 	for _, span := range spans {
@@ -108,9 +110,10 @@ func TestTraceOfHealth(t *testing.T) {
 	b.release.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 7, At: metav1.NewTime(b.now.Add(-time.Minute))}
 	b.release.Status.ObservedGeneration = b.release.Generation
 	pass := func(after time.Duration, status metav1.ConditionStatus, reason string) {
-		scope := &releaseScope{release: b.release, before: b.release.DeepCopy()}
+		before := b.release.DeepCopy()
+		trace := b.r.tracer.PassOver(b.release, func() *tracing.Memory { return &b.r.memoryOf(b.release).Trace }, b.r.now)
 		b.pass(after, status, reason)
-		b.r.traceProgress(scope, b.now)
+		trace.Progress(before, b.release, b.now)
 	}
 	got, _ := traced(t, b.now, func(tracer *tracing.Tracer) {
 		b.r.tracer = tracer

@@ -6,13 +6,10 @@ package helmoprelease
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,7 +23,6 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/assignedvalues"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
@@ -38,6 +34,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradereadiness"
 )
 
 // presentEngine is an Engine that only reads what a cluster has: a release that uses a removed API, unless it is clean.
@@ -123,7 +120,7 @@ func (b *upgradeBench) pass(hasActed bool) (reason string, reads int, pass *rele
 	if end, err := b.r.checkUpgrade(b.Context(), p); end != nil || err != nil {
 		b.Fatalf("%v, %v", end, err)
 	}
-	settleUpgradeCheck(p.releaseScope)
+	upgradereadiness.Settle(p.release, p.cluster, p.object)
 	return conditions.GetReason(b.Release, addonsv1.KubernetesUpgradeReadyCondition), b.engine.reads, p
 }
 
@@ -193,6 +190,7 @@ func TestCheckUpgradeOfOldVersions(t *testing.T) {
 // TestCheckUpgradeRetries checks that a check that fails is repeated with growing waits, and that the condition stays
 // the same meanwhile.
 func TestCheckUpgradeRetries(t *testing.T) {
+	const longestRetry = time.Hour
 	t.Parallel()
 	b := newUpgradeBench(t)
 	b.Release.Annotations = map[string]string{addonsv1.PinnedRevisionAnnotation: "1"}
@@ -200,7 +198,7 @@ func TestCheckUpgradeRetries(t *testing.T) {
 	last := time.Duration(0)
 	for i := 1; i <= 8; i++ {
 		p := b.want("no answer", addonsv1.UpgradeCheckFailedReason, i)
-		if p.requeueAfter < last || p.requeueAfter < time.Minute || p.requeueAfter > 2*longestUpgradeRetry ||
+		if p.requeueAfter < last || p.requeueAfter < time.Minute || p.requeueAfter > 2*longestRetry ||
 			i == 2 && p.requeueAfter < last*3/2 {
 			t.Errorf("try %d: the next one is in %s, after %s", i, p.requeueAfter, last)
 		}
@@ -208,7 +206,7 @@ func TestCheckUpgradeRetries(t *testing.T) {
 		b.want("no answer, too early", addonsv1.UpgradeCheckFailedReason, i)
 		b.now = b.now.Add(last)
 	}
-	if last < longestUpgradeRetry/2 {
+	if last < longestRetry/2 {
 		t.Errorf("the longest wait is %s", last)
 	}
 	done, _ := b.r.slots.Acquire(slots.Claim{Release: types.NamespacedName{Name: "other"}, Cluster: "team/one"})
@@ -274,37 +272,6 @@ func TestCheckUpgradeWithoutArtifact(t *testing.T) {
 	b.want("no artifact, still", addonsv1.UpgradeCheckFailedReason, 1)
 }
 
-// TestSettleUpgradeCheck checks what is reported for a pass that ends before the check.
-func TestSettleUpgradeCheck(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		change func(*upgradeBench)
-		want   string // of the message; "" means no condition
-	}{
-		"paused": {func(b *upgradeBench) { report.SetPaused(b.Release, true, "The Cluster is paused") },
-			"The release is not checked for Kubernetes v1.37 yet: The Cluster is paused"},
-		"not ready": {func(b *upgradeBench) { report.SetNotReady(b.Release, addonsv1.ClusterUnreachableReason, "no answer") },
-			"The release is not checked for Kubernetes v1.37 yet: No answer"},
-		"not requested":              {func(b *upgradeBench) { b.request("") }, ""},
-		"the release is deleted":     {func(b *upgradeBench) { b.Release.DeletionTimestamp = new(metav1.Now()) }, ""},
-		"the Cluster is deleted":     {func(b *upgradeBench) { b.Cluster.DeletionTimestamp = new(metav1.Now()) }, ""},
-		"the Cluster does not exist": {func(b *upgradeBench) { b.Cluster = nil }, ""},
-	} {
-		b := newUpgradeBench(t)
-		b.Release.Status.UpgradeCheck = &addonsv1.UpgradeCheck{Version: "v1.35"}
-		report.SetCondition(b.Release, addonsv1.KubernetesUpgradeReadyCondition, report.True,
-			addonsv1.KubernetesUpgradeReadyReason, "for another version")
-		tc.change(b)
-		settleUpgradeCheck(&releaseScope{release: b.Release, cluster: b.Cluster, object: &unstructured.Unstructured{}})
-		if got := conditions.GetMessage(b.Release, addonsv1.KubernetesUpgradeReadyCondition); got != tc.want {
-			t.Errorf("%s: got %q, want %q", name, got, tc.want)
-		}
-		if (clusterlife.CheckedVersion(b.Release) == "") != (tc.want == "") {
-			t.Errorf("%s: status %+v", name, b.Release.Status.UpgradeCheck)
-		}
-	}
-}
-
 // TestReadyForAnOldSpecDoesNotStay checks that True becomes Unknown for a spec, or other inputs, that was not checked.
 func TestReadyForAnOldSpecDoesNotStay(t *testing.T) {
 	t.Parallel()
@@ -325,7 +292,8 @@ func TestReadyForAnOldSpecDoesNotStay(t *testing.T) {
 		done()
 		b.want(name+": checked again", addonsv1.KubernetesUpgradeReadyReason, 2)
 		b.Release.Generation++
-		settleUpgradeCheck(b.newPass().releaseScope)
+		p := b.newPass()
+		upgradereadiness.Settle(p.release, p.cluster, p.object)
 		if got := conditions.GetReason(b.Release, addonsv1.KubernetesUpgradeReadyCondition); got !=
 			addonsv1.UpgradeCheckPendingReason {
 			t.Errorf("%s: after a pass that ended early: %s", name, got)
@@ -350,87 +318,6 @@ func TestUnreadableControlPlaneKeepsTheResult(t *testing.T) {
 	b.want("readable again", addonsv1.APIRemovedReason, 1)
 	if got := len(b.recorder.Events); got != sent {
 		t.Errorf("%d Events after %d", got, sent)
-	}
-}
-
-// TestUncheckedHidesSecrets checks that the error of a check appears without values from Secrets.
-func TestUncheckedHidesSecrets(t *testing.T) {
-	t.Parallel()
-	b := newUpgradeBench(t)
-	conflict := fmt.Errorf("hunter2-web: %w", apierrors.NewConflict(schema.GroupResource{}, "one", errors.New("changed")))
-	for name, err := range map[string]error{"failed": errors.New("cannot read hunter2-web"),
-		"pending": fmt.Errorf("hunter2-web: %w", assignedvalues.ErrOutdated), "written meanwhile": conflict} {
-		p := b.newPass()
-		p.options.SecretValues = []any{"hunter2"}
-		c := &upgradeCheck{UpgradeToCheck: clusterlife.UpgradeToCheck{Version: "v1.37"}, inputs: name}
-		if err := b.r.reportUnchecked(t.Context(), p, c, err); err != nil {
-			t.Fatal(err)
-		}
-		if got := conditions.GetMessage(b.Release, addonsv1.KubernetesUpgradeReadyCondition); strings.Contains(got,
-			"hunter2") || !strings.Contains(got, "[redacted]") {
-			t.Errorf("%s: message %q", name, got)
-		}
-		if isPending := conditions.GetReason(b.Release, addonsv1.KubernetesUpgradeReadyCondition) ==
-			addonsv1.UpgradeCheckPendingReason; isPending != (name != "failed") {
-			t.Errorf("%s: pending %t", name, isPending)
-		}
-		conditions.Delete(b.Release, addonsv1.KubernetesUpgradeReadyCondition)
-	}
-}
-
-// TestStopDuringCheck checks that a manager that starts after another one stopped during a check does not repeat the
-// check at once, and counts such checks. Another spec is checked at once.
-func TestStopDuringCheck(t *testing.T) {
-	t.Parallel()
-	b := newUpgradeBench(t)
-	b.Release.Annotations = map[string]string{addonsv1.PinnedRevisionAnnotation: "1"}
-	b.build()
-	for count := int64(1); count <= 3; count++ {
-		if err := b.r.client.Get(t.Context(), client.ObjectKeyFromObject(b.Release), b.Release); err != nil {
-			t.Fatal(err)
-		}
-		p := b.newPass()
-		c, err := b.r.dueUpgradeCheck(t.Context(), p)
-		if err != nil || c == nil {
-			t.Fatalf("%v, %v", c, err)
-		}
-		for _, digest := range []string{"sha256:a", "sha256:b"} {
-			if err := b.r.markUpgradeCheck(t.Context(), p, c, digest); err != nil {
-				t.Fatal(err)
-			}
-		}
-		// The manager stops here: only what the API server has is left.
-		if err := b.r.client.Get(t.Context(), client.ObjectKeyFromObject(b.Release), b.Release); err != nil {
-			t.Fatal(err)
-		}
-		attempt := b.Release.Status.UpgradeCheck.Attempt
-		if attempt == nil || attempt.Count != count || attempt.Inputs != c.inputs {
-			t.Fatalf("attempt %+v, want the count %d", attempt, count)
-		}
-		b.build()
-		p = b.want("after the stop", addonsv1.UpgradeCheckFailedReason, 0)
-		if p.requeueAfter < time.Minute<<(count-1) {
-			t.Errorf("stop %d: the next try is in %s", count, p.requeueAfter)
-		}
-		b.now = b.now.Add(p.requeueAfter + time.Second)
-	}
-	b.want("after the wait", addonsv1.APIRemovedReason, 1)
-	if b.Release.Status.UpgradeCheck.Attempt != nil {
-		t.Error("the attempt is still in the status")
-	}
-}
-
-// TestRenderedArtifactNeedsNoMark checks that a check of artifacts that this process has rendered writes nothing.
-func TestRenderedArtifactNeedsNoMark(t *testing.T) {
-	t.Parallel()
-	b := newUpgradeBench(t)
-	b.r.rendered.Add("sha256:a")
-	p := b.newPass()
-	if err := b.r.markUpgradeCheck(t.Context(), p, &upgradeCheck{inputs: "x"}, "sha256:a"); err != nil {
-		t.Fatal(err)
-	}
-	if p.before.Status.UpgradeCheck != nil {
-		t.Errorf("status %+v", p.before.Status.UpgradeCheck)
 	}
 }
 
@@ -521,23 +408,5 @@ func TestCheckUpgradeAfterFailedAction(t *testing.T) {
 		if wasRead := b.engine.reads > 0; wasRead == changed {
 			t.Errorf("changed %t: %d reads", changed, b.engine.reads)
 		}
-	}
-}
-
-// TestUpgradeRetryOutlivesObjectState expects that the wait before the next check stays when the objects of a release
-// are no longer followed, and ends with the release.
-func TestUpgradeRetryOutlivesObjectState(t *testing.T) {
-	t.Parallel()
-	var m memories
-	key := types.NamespacedName{Namespace: "team", Name: "web"}
-	m.of(key).listedFor, m.of(key).upgrade.failures = "now", 3
-	m.dropObjects(key)
-	if got := m.of(key); got.upgrade.failures != 3 || got.listedFor != "" {
-		t.Errorf("got %+v", got)
-	}
-	m.drop(key)
-	m.dropObjects(key)
-	if len(m.byRelease) != 0 {
-		t.Errorf("%d memories are left", len(m.byRelease))
 	}
 }

@@ -209,6 +209,11 @@ func (d *Decision) waits(in Input, approved *records, c *rollout.Cluster, releas
 	}
 }
 
+// RevisionOf returns what an approval needs to know about a HelmOp revision.
+func RevisionOf(revision *addonsv1.HelmOpRevision) Revision {
+	return Revision{Good: revision.Status.Good, Approval: revision.Status.Approval}
+}
+
 // MayPin reports whether a user may pin a Cluster to a HelmOp revision, if approvals are required: if the revision was
 // rolled out completely once, or the release was approved.
 func MayPin(revision Revision, cluster string, release *rollout.Release) bool {

@@ -6,6 +6,7 @@ package clusterview
 import (
 	"context"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,6 +25,18 @@ func ReadCluster(ctx context.Context, reader client.Reader, key client.ObjectKey
 	}
 	object := apiutil.NewCluster()
 	return object, reader.Get(ctx, key, object, client.UnsafeDisableDeepCopy)
+}
+
+// FindCluster reads a Cluster from a cache and, if the cache does not have it, from the API server: the cache has only the
+// Clusters of the own shard, so only the API server shows whether another Cluster exists.
+func FindCluster(ctx context.Context, cached, live client.Reader, key client.ObjectKey,
+	shard string,
+) (*unstructured.Unstructured, error) {
+	object, err := ReadCluster(ctx, cached, key, shard)
+	if apierrors.IsNotFound(err) {
+		return ReadCluster(ctx, live, key, shard)
+	}
+	return object, err
 }
 
 // ManagementCluster returns a Cluster object for the management cluster, which is initialized, never paused, and of the

@@ -23,3 +23,12 @@ type UnresolvedError struct {
 
 // Error implements error.
 func (e *UnresolvedError) Error() string { return e.Message }
+
+// InvalidVersionError means that the version of Kubernetes that a user requested is not a version. The text is that of
+// Err.
+type InvalidVersionError struct {
+	Err error
+}
+
+// Error implements error.
+func (e *InvalidVersionError) Error() string { return e.Err.Error() }

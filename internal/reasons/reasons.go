@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
@@ -95,6 +96,25 @@ func For(err error, named []namedError, fallback string) string {
 	}
 	return fallback
 }
+
+// ForChart returns the reason for an error of pulling, verifying or loading a chart.
+func ForChart(err error) string {
+	return For(err, ChartErrors, For(err, ArtifactErrors, addonsv1.ArtifactFetchFailedReason))
+}
+
+// passing are reasons of a Ready condition that is False, besides [apiutil.ProgressReasons], that pass without a change
+// by a user.
+var passing = map[string]bool{
+	addonsv1.WaitingForClustersReason:   true,
+	addonsv1.RegistryUnreachableReason:  true,
+	addonsv1.RegistryRateLimitedReason:  true,
+	addonsv1.RegistryErrorReason:        true,
+	addonsv1.TrustRootUnavailableReason: true,
+	addonsv1.VerificationErrorReason:    true,
+}
+
+// IsPassing reports whether the state with a reason passes without a change by a user.
+func IsPassing(reason string) bool { return apiutil.ProgressReasons[reason] || passing[reason] }
 
 // ForRendering returns the reason for an error of rendering the templates of a HelmOp for a Cluster.
 func ForRendering(err error) string {

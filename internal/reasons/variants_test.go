@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 )
@@ -65,5 +66,12 @@ func TestReasonOfVariantErrors(t *testing.T) {
 				t.Errorf("the reason is %s", ForRendering(err))
 			}
 		})
+	}
+}
+
+func TestChartReason(t *testing.T) {
+	t.Parallel()
+	if got := ForChart(bundle.ErrLimit); got != addonsv1.RenderLimitExceededReason {
+		t.Errorf("the reason is %q", got)
 	}
 }

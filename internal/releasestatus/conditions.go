@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -29,6 +30,12 @@ func Reachable(release *addonsv1.HelmOpRelease) {
 func NotReleased(release *addonsv1.HelmOpRelease, reason, message string) bool {
 	changed := report.SetCondition(release, addonsv1.ReleasedCondition, report.False, reason, message)
 	return report.SetNotReady(release, reason, message) || changed
+}
+
+// HasFailed reports whether the condition Released has a failure.
+func HasFailed(release *addonsv1.HelmOpRelease) bool {
+	released := conditions.Get(release, addonsv1.ReleasedCondition)
+	return released != nil && released.Status == report.False && !apiutil.ProgressReasons[released.Reason]
 }
 
 // WaitingForSlot reports that a release waits for a slot, unless it has a Ready condition already that is still true.
@@ -157,4 +164,25 @@ func Ready(release *addonsv1.HelmOpRelease) {
 // isIgnored reports whether a release may be Ready although a condition is not True.
 func isIgnored(release *addonsv1.HelmOpRelease, condition string) bool {
 	return condition == addonsv1.TestedCondition && releasespec.PolicyOf(&release.Spec).Test.IgnoreFailures
+}
+
+// installedOnce is the message of a release that was installed once.
+const installedOnce = "The release was installed once (reconcileStrategy InstallOnce). HelmOp does not change it " +
+	"any more"
+
+// InstalledOnce reports that a release that is installed once is done, and resets its failures.
+func InstalledOnce(release *addonsv1.HelmOpRelease) {
+	for _, name := range []string{addonsv1.TestedCondition, addonsv1.StalledCondition} {
+		conditions.Delete(release, name)
+	}
+	release.Status.Failures, release.Status.LastError, release.Status.NextTryAt = 0, "", metav1.Time{}
+	for _, name := range []string{addonsv1.ReleasedCondition, addonsv1.ReadyCondition} {
+		report.SetCondition(release, name, report.True, addonsv1.InstalledOnceReason, installedOnce)
+	}
+}
+
+// IsReady reports whether a release is Ready with its current spec.
+func IsReady(release *addonsv1.HelmOpRelease) bool {
+	ready := conditions.Get(release, addonsv1.ReadyCondition)
+	return ready != nil && ready.Status == report.True && ready.ObservedGeneration == release.Generation
 }

@@ -19,3 +19,7 @@ const ObjectReadRetry = 15 * time.Second
 
 // StaleRetry is the wait before an object is reconciled again because the cache does not have its latest state yet.
 const StaleRetry = 50 * time.Millisecond
+
+// UnreachableRetry is the delay before the next connection to a cluster that did not answer, if the link to the cluster
+// has not detected the failure. Otherwise the link enqueues the release when the cluster answers.
+const UnreachableRetry = 15 * time.Second

@@ -26,8 +26,8 @@ func RequestsForNamespace(reader client.Reader) func(context.Context, client.Obj
 	}
 }
 
-// Both returns the requests of two mappings.
-func Both(a, b handler.MapFunc) handler.MapFunc {
+// both returns the requests of two mappings.
+func both(a, b handler.MapFunc) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		return append(a(ctx, obj), b(ctx, obj)...)
 	}

@@ -233,10 +233,16 @@ func RequestsForReference(kind string, reader client.Reader) handler.MapFunc {
 	}
 }
 
-// RequestsForPullSecret returns requests for the HelmOps whose ServiceAccount names a Secret among its image pull
+// RequestsForSecret returns requests for the HelmOps that refer to a Secret, or whose ServiceAccount names the Secret among
+// its image pull secrets.
+func RequestsForSecret(reader client.Reader, references *references.Reader) handler.MapFunc {
+	return both(RequestsForReference(apiutil.KindSecret, reader), requestsForPullSecret(reader, references))
+}
+
+// requestsForPullSecret returns requests for the HelmOps whose ServiceAccount names a Secret among its image pull
 // secrets. It reads all HelmOps with a ServiceAccount: they are few, and an index cannot read an object that a HelmOp
 // refers to.
-func RequestsForPullSecret(reader client.Reader, references *references.Reader) handler.MapFunc {
+func requestsForPullSecret(reader client.Reader, references *references.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		helmOps := &addonsv1.HelmOpList{}
 		err := reader.List(ctx, helmOps, client.InNamespace(obj.GetNamespace()),

@@ -59,6 +59,12 @@ const (
 	DifferencePostRender Difference = "post-rendering"
 )
 
+// Helm's statuses of a revision that is installed, and of one that was installed until another revision replaced it.
+const (
+	StatusDeployed   = "deployed"
+	StatusSuperseded = "superseded"
+)
+
 // Record holds the labels of one of Helm's release Secrets.
 type Record struct {
 	// ID is the UID of the Secret. It distinguishes revisions of the same number before and after a reinstallation. Empty

@@ -1,0 +1,100 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmoprelease
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+)
+
+// failed reports an error of a step that changed nothing in the workload cluster, and returns when to try again. Package
+// failures decides both. The error is returned only if the pass was canceled: otherwise the conditions have the error,
+// and the log has it once.
+func (r *Reconciler) failed(ctx context.Context, scope *releaseScope, stage failures.Stage,
+	err error,
+) (ctrl.Result, error) {
+	release, outcome := scope.release, failures.Of(err, stage)
+	if outcome.Kind == failures.Waiting {
+		if !outcome.KeepsFailure || !releasestatus.HasFailed(release) {
+			releasestatus.NotReleased(release, outcome.Reason, err.Error())
+		}
+		return ctrl.Result{RequeueAfter: outcome.Wait}, nil
+	}
+	if ctx.Err() != nil {
+		return ctrl.Result{}, ctx.Err()
+	}
+	switch outcome.Kind {
+	case failures.Unreachable:
+		report.Unreachable(release, err.Error())
+		return ctrl.Result{RequeueAfter: queue.Spread(outcome.Wait, release)}, nil
+	case failures.Contended:
+		releasestatus.NotReleased(release, outcome.Reason, err.Error())
+	default:
+		attempts.NoteError(release, err.Error())
+		if releasestatus.NotReleased(release, outcome.Reason, err.Error()) {
+			r.event(scope, corev1.EventTypeWarning, outcome.Reason, "Reconcile",
+				fmt.Sprintf("Cluster %s, release %s: %v", apiutil.ClusterTitle(release), describe(release), err))
+		}
+	}
+	result := r.tryAgain(ctx, release, outcome, err)
+	result.RequeueAfter = cmp.Or(outcome.Wait, result.RequeueAfter)
+	return result, nil
+}
+
+// tryAgain returns the result of a failed pass. The next pass is due after 1 s, 2 s and so on, up to 5 min.
+func (r *Reconciler) tryAgain(ctx context.Context, release *addonsv1.HelmOpRelease, outcome failures.Outcome,
+	err error,
+) ctrl.Result {
+	cause := requeue.Cause{Generation: release.Generation, Reason: outcome.Reason}
+	wait, isNew := r.delays.After(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}, cause, err.Error())
+	switch {
+	case !isNew:
+	case outcome.Kind == failures.Contended:
+		ctrl.LoggerFrom(ctx).Info("Another program has changed the release; HelmOp reads it again", "Cluster",
+			apiutil.ClusterTitle(release))
+	default:
+		// The text of the error is without secrets. A logger might print more of the error itself.
+		ctrl.LoggerFrom(ctx).Error(nil, "Cannot bring the release to the desired state; it is tried again", "Cluster",
+			apiutil.ClusterTitle(release), "reason", outcome.Reason, "error", err.Error())
+	}
+	return ctrl.Result{RequeueAfter: wait}
+}
+
+// actionFailed reports a failed action. A failed action that changed Helm's records counts as a try: the next pass
+// decides what follows and when. An action that changed nothing is tried again as after any other error. The exception
+// is an action whose rendering exceeded its limits, which counts as a try.
+func (r *Reconciler) actionFailed(ctx context.Context, p *releasePass, decision decide.Decision,
+	result helmclient.Result, err error,
+) (ctrl.Result, error) {
+	if decision.Action == model.ActionTest && result.StorageChanged && !errors.Is(err, helmerr.ErrUnreachable) {
+		ctrl.LoggerFrom(ctx).Error(nil, "The tests of a release failed", "Cluster", apiutil.ClusterTitle(p.release), "error",
+			err.Error())
+		r.reportTested(p, result)
+		return ctrl.Result{RequeueAfter: requeueAtOnce}, nil
+	}
+	outcome, failure := r.failed(ctx, p.releaseScope, failures.Acting(releasestatus.FailureReason(decision)), err)
+	if !result.StorageChanged && !errors.Is(err, helmerr.ErrRenderLimit) {
+		return outcome, failure
+	}
+	return ctrl.Result{RequeueAfter: requeueAtOnce}, nil
+}

@@ -1,0 +1,92 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmoprelease
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clustermove"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+)
+
+// verbPause is the action in the Event when a release is paused because its objects were moved.
+const verbPause = "Pause"
+
+// nameManagementCluster sets in the desired state the UID of the management cluster of this manager. If the
+// HelmOpRelease was moved or restored from another management cluster, it also sets the UID of the former one.
+func (r *Reconciler) nameManagementCluster(ctx context.Context, release *addonsv1.HelmOpRelease,
+	desired *model.Desired,
+) error {
+	system, err := apiutil.SystemNamespace(ctx, r.client)
+	if err != nil {
+		return err
+	}
+	desired.ManagementCluster = string(system.UID)
+	if former := release.Annotations[addonsv1.ManagementClusterAnnotation]; former != desired.ManagementCluster {
+		desired.FormerManagementCluster = former
+	}
+	return nil
+}
+
+// takeOverAfterMove takes over Helm's records of a release that was moved or restored from another management cluster.
+// Then it sets the annotation with the UID of this management cluster. The order matters: if the manager stops between
+// the two, the next manager takes over again.
+func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
+	own, former := p.desired.ManagementCluster, p.desired.FormerManagementCluster
+	if p.release.Annotations[addonsv1.ManagementClusterAnnotation] == own {
+		return nil, nil
+	}
+	if p.observation.NamesFormer(p.desired) {
+		ctx, cancel := context.WithTimeout(ctx, recordreads.ObserveTimeout)
+		defer cancel()
+		if err := r.engine.TakeOver(ctx, p.target, p.desired, p.observation); err != nil {
+			return end(r.failed(ctx, p.releaseScope, failures.Observing, err))
+		}
+		ctrl.LoggerFrom(ctx).Info("Took over a release from another management cluster", "former", former)
+	}
+	metav1.SetMetaDataAnnotation(&p.release.ObjectMeta, addonsv1.ManagementClusterAnnotation, own)
+	return nil, nil
+}
+
+// stopsForMove pauses a release in the management cluster whose objects clusterctl move has moved to another management
+// cluster, and reports whether it did. If HelmOp created the objects again, for drift or with the next upgrade, two
+// management clusters would manage the same infrastructure. The pause is an annotation, because a restarted manager
+// sees only that the objects do not exist.
+func (r *Reconciler) stopsForMove(ctx context.Context, p *releasePass) bool {
+	if apiutil.ClusterKey(p.release) != clusterlink.Management {
+		// In a workload cluster, a user could set the annotation of clusterctl to keep a release from being changed.
+		return false
+	}
+	moved := clustermove.MovedObjects(p.snapshot)
+	if len(moved) == 0 {
+		return false
+	}
+	why := fmt.Sprintf("clusterctl move moved %s to another management cluster", apiutil.ListObjects(moved, ", "))
+	message := fmt.Sprintf("Paused release %s: %s. Manage the objects there. Here, delete the HelmOp, or remove the "+
+		"moved objects from its artifact and then the annotation %s from this HelmOpRelease", describe(p.release), why,
+		clusterv1.PausedAnnotation)
+	ctrl.LoggerFrom(ctx).Info("Pausing a release whose objects were moved", "objects", len(moved))
+	if p.release.Annotations == nil {
+		p.release.Annotations = map[string]string{}
+	}
+	p.release.Annotations[clusterv1.PausedAnnotation] = why
+	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.ObjectsMovedEvent, verbPause, message)
+	report.SetPaused(p.release, true, apiutil.PauseReason(p.cluster, p.helmOp, p.release))
+	// Drop the state, so that HelmOp creates the missing objects again if a user removes the annotation.
+	r.dropObjectState(client.ObjectKeyFromObject(p.release))
+	return true
+}

@@ -1,0 +1,152 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actiongate
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/maintenance"
+)
+
+// TestAdoptionAwaitsRollout checks that a release of another owner is not changed before the rollout reaches its
+// Cluster. Without a rollout, or when the rollout has reached the Cluster, it is; and a new release never waits.
+func TestAdoptionAwaitsRollout(t *testing.T) {
+	t.Parallel()
+	assigned := func(reason addonsv1.ReleaseRolloutReason) *addonsv1.ReleaseRollout {
+		return &addonsv1.ReleaseRollout{Revision: 1, Reason: reason}
+	}
+	for name, tc := range map[string]struct {
+		rollout *addonsv1.ReleaseRollout
+		state   model.State
+		want    bool
+	}{
+		"a new Cluster":            {assigned(addonsv1.ReleaseRolloutJoined), model.StateForeign, true},
+		"the rollout reached it":   {assigned(addonsv1.ReleaseRolloutUpdated), model.StateForeign, false},
+		"returned":                 {assigned(addonsv1.ReleaseRolloutReturned), model.StateForeign, false},
+		"without a rollout":        {nil, model.StateForeign, false},
+		"a release that is absent": {assigned(addonsv1.ReleaseRolloutJoined), model.StateAbsent, false},
+		"an own release":           {assigned(addonsv1.ReleaseRolloutJoined), model.StateOutOfSync, false},
+	} {
+		release := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
+		release.Spec.Rollout = tc.rollout
+		for _, action := range []model.Action{model.ActionAdopt, model.ActionUpgrade, model.ActionRecoverThenUpgrade,
+			model.ActionUninstall} {
+			if got := AwaitsRollout(release, decide.Decision{State: tc.state, Action: action}); got != tc.want {
+				t.Errorf("%s, %s: %t, want %t", name, action, got, tc.want)
+			}
+		}
+	}
+
+	for pin, want := range map[string]bool{"1": false, "2": true, "0": true, "newest": true} {
+		pinned := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
+		pinned.Spec.Rollout = assigned(addonsv1.ReleaseRolloutJoined)
+		pinned.Annotations = map[string]string{addonsv1.PinnedRevisionAnnotation: pin}
+		if got := AwaitsRollout(pinned, decide.Decision{State: model.StateForeign, Action: model.ActionAdopt}); got != want {
+			t.Errorf("a Cluster that is pinned to %q waits for the rollout: %t", pin, got)
+		}
+	}
+}
+
+func TestNeedsPreconditions(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		decision decide.Decision
+		want     bool
+		ofReturn bool
+	}{
+		"install":     {decide.Decision{Action: model.ActionInstall}, true, true},
+		"upgrade":     {decide.Decision{Action: model.ActionUpgrade}, true, false},
+		"return":      {decide.Decision{Action: model.ActionRollback, Reason: decide.ReasonReturn}, false, false},
+		"remediation": {decide.Decision{Action: model.ActionRollback, Reason: decide.ReasonUnhealthy}, false, false},
+		"interrupted": {decide.Decision{Action: model.ActionRecoverThenUpgrade, Recovery: decide.RecoverReplace}, false,
+			false},
+		"interrupted, outdated": {decide.Decision{Action: model.ActionRecoverThenUpgrade, Recovery: decide.RecoverFail}, true,
+			false},
+		"interrupted install": {decide.Decision{Action: model.ActionRecoverThenInstall, Recovery: decide.RecoverFail}, true,
+			true},
+		"test":      {decide.Decision{Action: model.ActionTest}, false, false},
+		"drift":     {decide.Decision{Action: model.ActionCorrectDrift}, false, false},
+		"uninstall": {decide.Decision{Action: model.ActionUninstall}, false, false},
+	} {
+		if got := NeedsPreconditions(tc.decision, false); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+		if got := NeedsPreconditions(tc.decision, true); got != tc.ofReturn {
+			t.Errorf("%s, of a return: %v, want %v", name, got, tc.ofReturn)
+		}
+	}
+}
+
+// TestExemptFromMaintenance has for each decision whether it is carried out outside of maintenance, without and with
+// what a HelmOp can include.
+func TestExemptFromMaintenance(t *testing.T) {
+	t.Parallel()
+	at := metav1.NewTime(time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC))
+	returned := &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutReturned, At: at}
+	pinned := &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutPinned, At: at}
+	updated := &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutUpdated, At: at}
+	joined := &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutJoined, At: at}
+	decided := func(action model.Action) decide.Decision { return decide.Decision{Action: action} }
+	for name, tc := range map[string]struct {
+		decision decide.Decision
+		assigned *addonsv1.ReleaseRollout
+		// failed is true if no Helm revision ever worked, and acted if the release was changed since it was assigned.
+		failed, acted bool
+		// want is whether the decision is carried out without includes, with Installation, with Rollback, and with both.
+		want [4]bool
+	}{
+		"installation": {decision: decided(model.ActionInstall), assigned: joined, want: [4]bool{true, false, true, false}},
+		"installation after a replacement": {decision: decided(model.ActionInstall), assigned: updated,
+			want: [4]bool{true, true, true, true}},
+		"next try of the first installation": {decision: decided(model.ActionUpgrade), assigned: joined, failed: true,
+			want: [4]bool{true, false, true, false}},
+		"pending installation of another program": {decision: decided(model.ActionRecoverThenInstall), assigned: joined,
+			want: [4]bool{true, false, true, false}},
+		"upgrade":                     {decision: decided(model.ActionUpgrade), assigned: updated},
+		"upgrade of unknown revision": {decision: decided(model.ActionUpgrade)},
+		"return":                      {decision: decided(model.ActionUpgrade), assigned: returned, want: [4]bool{true, true, false, false}},
+		"pin":                         {decision: decided(model.ActionUpgrade), assigned: pinned, want: [4]bool{true, true, false, false}},
+		"change after a return":       {decision: decided(model.ActionUpgrade), assigned: returned, acted: true},
+		"change after a pin":          {decision: decided(model.ActionUpgrade), assigned: pinned, acted: true},
+		"upgrade that was interrupted": {decision: decide.Decision{Action: model.ActionRecoverThenUpgrade,
+			Reason: decide.ReasonInterrupted}, assigned: updated, want: [4]bool{true, true, true, true}},
+		"upgrade that another program left pending": {decision: decide.Decision{Action: model.ActionRecoverThenUpgrade,
+			Reason: decide.ReasonPendingTimeout}, assigned: updated},
+		"rollback": {decision: decided(model.ActionRollback), assigned: updated, want: [4]bool{true, true, false, false}},
+		"uninstallation as remediation": {decision: decided(model.ActionUninstall), assigned: updated,
+			want: [4]bool{true, true, false, false}},
+		"test":     {decision: decided(model.ActionTest), assigned: updated, want: [4]bool{true, true, true, true}},
+		"adoption": {decision: decided(model.ActionAdopt), assigned: updated},
+		"adoption of a pending release": {decision: decide.Decision{Action: model.ActionRecoverThenUpgrade,
+			State: model.StateForeign, Reason: decide.ReasonInterrupted}, assigned: updated},
+		"correction of drift": {decision: decided(model.ActionCorrectDrift), assigned: updated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			release, observation := controllertest.UpToDateRelease("r"), model.Observation{}
+			release.Spec.Rollout, release.Status.History = tc.assigned, nil
+			observation.Records = []model.Record{{Status: "failed"}}
+			if !tc.failed {
+				observation.Records = append(observation.Records, model.Record{Status: "superseded"})
+			}
+			if tc.acted {
+				release.Status.History = []addonsv1.ReleaseAction{{Action: "Upgrade", Succeeded: true, Time: at}}
+			}
+			for i, includes := range [][]addonsv1.MaintenanceScope{nil, {addonsv1.MaintenanceInstallation},
+				{addonsv1.MaintenanceRollback}, {addonsv1.MaintenanceInstallation, addonsv1.MaintenanceRollback}} {
+				limits := maintenance.PolicyOf(&addonsv1.Maintenance{Includes: includes}).For(nil)
+				if got := IsExempt(limits, release, observation, tc.decision); got != tc.want[i] {
+					t.Errorf("with %v: %v", includes, got)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,28 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package releasememory
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestUpgradeRetryOutlivesObjectState expects that the wait before the next check stays when the objects of a release
+// are no longer followed, and ends with the release.
+func TestUpgradeRetryOutlivesObjectState(t *testing.T) {
+	t.Parallel()
+	var m Memories
+	key := types.NamespacedName{Namespace: "team", Name: "web"}
+	m.Of(key).ListedFor, m.Of(key).Upgrade.Failures = "now", 3
+	m.DropObjects(key)
+	if got := m.Of(key); got.Upgrade.Failures != 3 || got.ListedFor != "" {
+		t.Errorf("got %+v", got)
+	}
+	m.Drop(key)
+	m.DropObjects(key)
+	if len(m.byRelease) != 0 {
+		t.Errorf("%d memories are left", len(m.byRelease))
+	}
+}

@@ -1,0 +1,110 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upgradereadiness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradecheck"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgraderun"
+)
+
+// runOf returns the check of a release, with the artifacts of its HelmOp revision. A pinned release, and one
+// that was installed once, need neither values nor charts.
+func (c *Checker) runOf(ctx context.Context, s *Subject, check *Check) (*upgraderun.Check, error) {
+	run := &upgraderun.Check{Engine: c.Engine, Target: s.Target, Release: s.Release, Version: check.Version,
+		Plan: check.Plan, Kept: upgraderun.Kept(s.Release, &s.Release.Spec)}
+	if run.Kept != "" {
+		run.Unnamed = true // The values from Secrets are not read, so they could not be hidden.
+		return run, nil
+	}
+	if s.HelmOp == nil {
+		return nil, errors.New("the HelmOp of this release does not exist: the chart cannot be rendered without it")
+	}
+	revision, err := c.Assigned.Revision(ctx, s.Release, s.HelmOp)
+	if err != nil {
+		return nil, err
+	}
+	variants, err := render.NewVariants(&revisionstore.WithRevision(s.HelmOp, revision).Spec)
+	if err != nil {
+		return nil, err
+	}
+	if run.Values, err = s.Values(ctx); err != nil {
+		return nil, err
+	}
+	run.IsAhead = s.Release.Spec.BeforeClusterUpgrade != nil && s.Cluster.Namespace == s.Release.Namespace &&
+		s.Cluster.Spec.Topology.IsDefined()
+	if run.IsAhead {
+		run.Initial = check.initial
+	}
+	run.Desired = func(changed *addonsv1.HelmOpRelease) (model.Desired, model.Options) {
+		desired, options := releasespec.DesiredOf(changed)
+		desired.ManagementCluster = s.Desired.ManagementCluster
+		options.PostRender, options.SecretValues = s.Options.PostRender, s.Options.SecretValues
+		return desired, options
+	}
+	artifactOf := revisionstore.ArtifactsOf(revision)
+	run.Artifact = func(_ context.Context, version string) (*addonsv1.ResolvedArtifact, error) {
+		chosen, err := variants.Of(s.Cluster.Labels, version)
+		if err != nil {
+			return nil, err
+		}
+		artifact, err := artifactOf(chosen.Ref)
+		if err != nil {
+			return nil, fmt.Errorf("the artifact with %s, which %s would use, is not known: %w",
+				apiutil.ReferenceText(&chosen.Ref), version, err)
+		}
+		return artifact, nil
+	}
+	run.Chart = func(ctx context.Context, artifact *addonsv1.ResolvedArtifact) (*bundle.Chart, error) {
+		if err := c.mark(ctx, s, check, artifact.Digest); err != nil {
+			return nil, err
+		}
+		changed := s.Release.DeepCopy()
+		changed.Spec.Artifact = *artifact
+		return c.Charts.Get(ctx, changed, s.HelmOp)
+	}
+	return run, nil
+}
+
+// isRenderingFailure reports whether a finding is a chart that could not be rendered, maybe because it exceeds a limit.
+func isRenderingFailure(finding upgradecheck.Finding) bool {
+	return finding.Reason == upgradecheck.RenderingFails
+}
+
+// mark writes that a check has begun, before it reads an artifact that this process has not rendered
+// before. If the artifact then crashes the manager, for example because the node has no memory left, the next manager
+// waits. The write takes place at most once for each check. The result of the check replaces it.
+func (c *Checker) mark(ctx context.Context, s *Subject, check *Check, digest string) error {
+	check.artifacts = append(check.artifacts, digest)
+	if check.isMarked || !c.Rendered.IsNew(digest, &s.Before.Status) {
+		return nil
+	}
+	count := int64(1)
+	if retry := s.Retry; retry.Inputs == check.inputs {
+		count += int64(retry.Failures)
+	}
+	marked := s.Before.DeepCopy()
+	if marked.Status.UpgradeCheck == nil {
+		marked.Status.UpgradeCheck = &addonsv1.UpgradeCheck{Version: check.Version}
+	}
+	marked.Status.UpgradeCheck.Attempt = &addonsv1.UpgradeCheckAttempt{Inputs: check.inputs, Count: count,
+		StartedAt: metav1.NewTime(c.Now())}
+	if err := s.Mark(ctx, marked); err != nil {
+		return fmt.Errorf("recording that the check begins: %w", err)
+	}
+	check.isMarked = true
+	return nil
+}
