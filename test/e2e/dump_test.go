@@ -30,6 +30,9 @@ const (
 	// cleanupTimeout bounds the end of a scenario, and so how long a deletion may be stuck.
 	cleanupTimeout = 4 * time.Minute
 
+	// lastLookTimeout bounds the list of what is left after that time.
+	lastLookTimeout = 10 * time.Second
+
 	// dumpedLines is the number of log lines of a manager that are shown.
 	dumpedLines = 60
 )
@@ -107,27 +110,32 @@ func (s *scenario) skipDeletionDelay(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// waitEmpty waits until no object is left. It waits for one kind after the other, because each request takes CPU time.
 func (s *scenario) waitEmpty(ctx context.Context) (left string, err error) {
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
-	for {
-		left := s.left(ctx)
-		if left == "" {
+	kinds := []client.ObjectList{&clusterv1.ClusterList{}, &addonsv1.HelmOpReleaseList{}, &addonsv1.HelmOpList{}}
+	for waiting := kinds; ; {
+		for len(waiting) > 0 && s.left(ctx, waiting[0]) == "" {
+			waiting = waiting[1:]
+		}
+		if len(waiting) == 0 && s.left(ctx, kinds...) == "" {
 			return "", nil
 		}
 		select {
 		case <-ctx.Done():
-			return left, ctx.Err()
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLookTimeout)
+			defer cancel()
+			return s.left(last, kinds...), ctx.Err()
 		case <-ticker.C:
 		}
 	}
 }
 
-// left names the objects of the scenario that still exist.
-func (s *scenario) left(ctx context.Context) string {
+// left names the objects of these kinds that still exist in the scenario's namespace.
+func (s *scenario) left(ctx context.Context, kinds ...client.ObjectList) string {
 	var names []string
-	for _, list := range []client.ObjectList{&addonsv1.HelmOpList{}, &addonsv1.HelmOpReleaseList{},
-		&clusterv1.ClusterList{}} {
+	for _, list := range kinds {
 		if err := ignoreNotServed(s.client.List(ctx, list, client.InNamespace(s.namespace))); err != nil {
 			return err.Error()
 		}

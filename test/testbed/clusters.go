@@ -7,12 +7,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	toolswatch "k8s.io/client-go/tools/watch"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -125,22 +130,39 @@ func (m *Management) Release(ctx context.Context, cluster types.NamespacedName) 
 }
 
 // WaitClusterAvailable returns when Cluster API's core manager reports the Cluster as provisioned, connected and
-// available. If ctx ends first, the error names what is missing.
+// available. If ctx ends first, the error names what is missing. It watches the Cluster: polls would be the most
+// frequent requests of a test suite.
 func (m *Management) WaitClusterAvailable(ctx context.Context, key types.NamespacedName) error {
 	missing := errors.New("the Cluster was never read")
-	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		cluster := &clusterv1.Cluster{}
-		if err := m.Client.Get(ctx, key, cluster); err != nil {
-			missing = err
-			return false, nil //nolint:nilerr // the API server may be down for a moment
-		}
-		missing = unavailable(cluster)
-		return missing == nil, nil
-	})
+	_, err := toolswatch.UntilWithSync(ctx, m.watchOf(key), &clusterv1.Cluster{}, nil,
+		func(event watch.Event) (bool, error) {
+			cluster, ok := event.Object.(*clusterv1.Cluster)
+			if !ok || event.Type == watch.Deleted {
+				missing = fmt.Errorf("the Cluster had the event %s", event.Type)
+				return false, nil
+			}
+			missing = unavailable(cluster)
+			return missing == nil, nil
+		})
 	if err != nil {
 		return fmt.Errorf("wait for the Cluster %s to be available: %w: %w", key, err, missing)
 	}
 	return nil
+}
+
+// watchOf lists and watches one Cluster.
+func (m *Management) watchOf(key types.NamespacedName) *cache.ListWatch {
+	only := []client.ListOption{client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name}}
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, raw metav1.ListOptions) (runtime.Object, error) {
+			list := &clusterv1.ClusterList{}
+			return list, m.watcher.List(ctx, list, append(slices.Clone(only), &client.ListOptions{Raw: &raw})...)
+		},
+		WatchFuncWithContext: func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
+			return m.watcher.Watch(ctx, &clusterv1.ClusterList{},
+				append(slices.Clone(only), &client.ListOptions{Raw: &raw})...)
+		},
+	}
 }
 
 // unavailable returns an error that names what a Cluster lacks, or nil.

@@ -75,6 +75,7 @@ type Management struct {
 	Client client.Client
 
 	opts       ManagementOptions
+	watcher    client.WithWatch
 	kubeconfig string
 	core       *process.Process
 }
@@ -102,10 +103,11 @@ func (m *Management) start(ctx context.Context) error {
 	if err := m.writeKubeconfig(); err != nil {
 		return err
 	}
-	scheme := NewScheme()
-	if m.Client, err = client.New(m.Server.RESTConfig(), client.Options{Scheme: scheme}); err != nil {
+	m.watcher, err = client.NewWithWatch(m.Server.RESTConfig(), client.Options{Scheme: NewScheme()})
+	if err != nil {
 		return err
 	}
+	m.Client = m.watcher
 	if m.opts.Objects == nil {
 		if err := m.installCRDs(); err != nil {
 			return err

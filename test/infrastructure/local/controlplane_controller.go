@@ -120,14 +120,22 @@ func (r *controlPlaneReconciler) reconcileRunning(ctx context.Context, cluster *
 	if err != nil {
 		return err
 	}
-	if err := r.ensureKubeconfig(ctx, client.ObjectKeyFromObject(cluster), obj, server); err != nil {
-		return err
+	// The endpoint is written after the Secret. No other controller deletes the Secret while the control plane runs.
+	if obj.Spec.ControlPlaneEndpoint == (controlplanev1.APIEndpoint{}) {
+		if err := r.ensureKubeconfig(ctx, client.ObjectKeyFromObject(cluster), obj, server); err != nil {
+			return err
+		}
 	}
 	if err := r.provider.ensureVersion(ctx, server, obj); err != nil {
 		return err
 	}
 	before := obj.DeepCopy()
 	obj.Spec.ControlPlaneEndpoint = endpointOf(server)
+	if err := patchBoth(ctx, r.client, obj, before); err != nil {
+		return err
+	}
+	// The status needs the generation that the first patch has made. Otherwise it would be written twice.
+	before = obj.DeepCopy()
 	setStatus(obj, server.Version())
 	return patchBoth(ctx, r.client, obj, before)
 }

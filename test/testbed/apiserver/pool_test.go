@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -74,6 +75,13 @@ func wantAsNew(t *testing.T, s *Server) {
 	}
 }
 
+// answers returns no error if a server answers within a second.
+func answers(ctx context.Context, s *Server) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return apiServerReady(ctx, kubernetes.NewForConfigOrDie(s.RESTConfig()))
+}
+
 func TestPool(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -110,6 +118,9 @@ func TestPool(t *testing.T) {
 	first := get("one")
 	spoil(t, first)
 	put(first)
+	if answers(ctx, first) == nil {
+		t.Error("an idle server runs")
+	}
 	if again := get("two"); again != first {
 		t.Fatal("a returned server is not used again")
 	}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/pki"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
@@ -226,6 +228,30 @@ func (s *Server) Resume() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.apiserver.Resume()
+}
+
+// freeze stops the execution of a Server that has no clients, so that it takes no CPU time until thaw.
+func (s *Server) freeze() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(s.apiserver.Hang(), s.etcd.Hang())
+}
+
+// thaw undoes freeze, and returns when the API server answers. The audit log is empty afterwards.
+func (s *Server) thaw(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := errors.Join(s.etcd.Resume(), s.apiserver.Resume()); err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(s.restConfig())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	err = s.apiserver.WaitHealthy(ctx, func(ctx context.Context) error { return apiServerReady(ctx, client) })
+	return errors.Join(err, s.forgetAudit())
 }
 
 // RotateOptions configure Rotate.
