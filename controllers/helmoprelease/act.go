@@ -115,7 +115,7 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 	monitoring.ObserveAction(attempts.VerbOf(decision.Action), started, r.now(), err)
 	defer p.traceAction(decision, started, r.now(), err)
 	r.reportRecordsLeft(p.releaseScope, result)
-	r.rendered.Note(decision.Action, p.release.Spec.Artifact.Digest, result, err)
+	r.rendered.Note(decision.Action, p.release.Spec.Artifact.Digest, p.desired, result, err)
 	p.subject().Record(decision, &p.policy.Test, result, err, r.now())
 	if err != nil {
 		return r.actionFailed(ctx, p, decision, result, err)
@@ -339,10 +339,11 @@ func admitLoss(scope *releaseScope) (func(model.Loss) error, error) {
 // countAttempt counts an attempt as failed before it begins, if this process has not rendered the artifact before. If
 // the rendering then crashes the manager, for example because the node has no memory left, the next manager finds a
 // failed attempt and waits. The result of the attempt replaces the count. The write takes place once for each artifact
-// that is new to this process. It does not take place for releases that were made from the same artifact.
+// that is new to this process. It does not take place for releases that were made from the same artifact, and for
+// retries after the chart rejected the same attempt.
 func (r *Reconciler) countAttempt(ctx context.Context, p *releasePass, decision decide.Decision) error {
 	status, digest := &p.before.Status, p.release.Spec.Artifact.Digest
-	if !r.rendered.IsFirst(decision.Action, digest, status) {
+	if !r.rendered.IsFirst(decision.Action, digest, p.desired, status) {
 		return nil
 	}
 	counted := p.before.DeepCopy()

@@ -38,15 +38,27 @@ func TestFirstRenderingCountsAsAttempt(t *testing.T) {
 		"the first time":    {decision: install, want: 3},
 		"an uninstallation": {decision: decide.Decision{Action: model.ActionUninstall}},
 		"rendered before": {decision: install, change: func(r *Reconciler, p *releasePass) {
-			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, helmclient.Result{},
+			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, p.desired, helmclient.Result{},
 				nil)
 		}},
 		"an earlier rendering exceeded its limits": {decision: install, want: 3, change: func(r *Reconciler, p *releasePass) {
-			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, helmclient.Result{},
+			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, p.desired, helmclient.Result{},
 				&helmerr.Error{Kind: helmerr.ErrRenderLimit})
 		}},
+		"the chart rejected the same attempt": {decision: install, change: func(r *Reconciler, p *releasePass) {
+			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, p.desired, helmclient.Result{},
+				&helmerr.Error{Kind: helmerr.ErrChartFailed})
+		}},
+		"the chart rejected other values": {decision: install, want: 3, change: func(r *Reconciler, p *releasePass) {
+			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, model.Desired{ArtifactDigest: "a",
+				ValuesDigest: "v"}, helmclient.Result{}, &helmerr.Error{Kind: helmerr.ErrChartFailed})
+		}},
+		"the Cluster could not be reached": {decision: install, want: 3, change: func(r *Reconciler, p *releasePass) {
+			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, p.desired, helmclient.Result{},
+				&helmerr.Error{Kind: helmerr.ErrUnreachable})
+		}},
 		"an adoption that would change the release": {decision: install, change: func(r *Reconciler, p *releasePass) {
-			r.rendered.Note(model.ActionAdopt, p.release.Spec.Artifact.Digest, helmclient.Result{},
+			r.rendered.Note(model.ActionAdopt, p.release.Spec.Artifact.Digest, p.desired, helmclient.Result{},
 				&helmerr.Error{Kind: helmerr.ErrWouldChange})
 		}},
 		"the release is made from it": {decision: install, change: func(_ *Reconciler, p *releasePass) {

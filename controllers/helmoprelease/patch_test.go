@@ -55,12 +55,16 @@ func condition(kind, reason string) metav1.Condition {
 		LastTransitionTime: metav1.NewTime(time.Unix(1e9, 0))}
 }
 
-// TestWriteObject checks that a pass writes an object with one request, and that changes by other programs stay.
+// TestWriteObject checks that a pass writes an object with few requests, and that changes by other programs stay.
 func TestWriteObject(t *testing.T) {
 	t.Parallel()
 	changeStatus := func(release *addonsv1.HelmOpRelease) {
 		release.Status.ObservedGeneration, release.Status.Failures = 3, 2
 		conditions.Set(release, condition(addonsv1.ReadyCondition, "Ours"))
+	}
+	addFinalizer := func(release *addonsv1.HelmOpRelease) {
+		changeStatus(release)
+		release.Finalizers = append(release.Finalizers, "x.example/y")
 	}
 	for name, tc := range map[string]struct {
 		change func(*addonsv1.HelmOpRelease)
@@ -75,6 +79,9 @@ func TestWriteObject(t *testing.T) {
 			want: []string{"status", "status", "status"}},
 		"a finalizer": {change: func(r *addonsv1.HelmOpRelease) { r.Finalizers = append(r.Finalizers, "x.example/y") },
 			want: []string{"object"}},
+		"a finalizer, and the status": {change: addFinalizer, want: []string{"object", "status"}},
+		"a finalizer and the status, after a change by another program": {change: addFinalizer, foreign: true,
+			want: []string{"object", "status", "object", "status"}},
 		"the last finalizer, and the status": {
 			change: func(r *addonsv1.HelmOpRelease) { changeStatus(r); r.Finalizers = nil }, ending: true,
 			want: []string{"object"}, gone: true,
@@ -121,6 +128,9 @@ func TestWriteObject(t *testing.T) {
 			}
 			if tc.gone {
 				return
+			}
+			if !slices.Equal(got.Finalizers, read.Finalizers) {
+				t.Errorf("the finalizers are %q, want %q", got.Finalizers, read.Finalizers)
 			}
 			if got.Status.Failures != read.Status.Failures || got.Status.ObservedGeneration != read.Status.ObservedGeneration {
 				t.Errorf("the status is %+v, want %+v", got.Status, read.Status)

@@ -68,7 +68,7 @@ func checkingReconciler(t *testing.T, registry preflight.Registry, engine Engine
 	c := controllertest.StoreOf(t)
 	r := &Reconciler{images: preflight.New(registry, 8), engine: engine, recorder: events.NewFakeRecorder(5), client: c,
 		references: references.NewReader(c, c), budgets: report.NewEventBudgets(time.Now), now: time.Now}
-	r.rendered.Note(model.ActionUpgrade, "", helmclient.Result{}, nil)
+	r.rendered.Note(model.ActionUpgrade, "", model.Desired{}, helmclient.Result{}, nil)
 	return r
 }
 
@@ -286,7 +286,8 @@ func TestRenderingOfCheckIsCounted(t *testing.T) {
 			if p.release.Status.Failures != tc.want {
 				t.Errorf("%d failures, want %d", p.release.Status.Failures, tc.want)
 			}
-			if isFirst := r.rendered.IsFirst(model.ActionUpgrade, "sha256:new", &p.release.Status); isFirst != (tc.err != nil) {
+			isFirst := r.rendered.IsFirst(model.ActionUpgrade, "sha256:new", p.desired, &p.release.Status)
+			if isFirst != (tc.err != nil) {
 				t.Errorf("the rendering counts again: %t", isFirst)
 			}
 		})

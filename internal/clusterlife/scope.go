@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -94,6 +95,7 @@ func UpgradeHolders(cluster metav1.Object, releases []addonsv1.HelmOpRelease,
 	helmOps []addonsv1.HelmOp,
 ) map[string]UpgradeHolder {
 	holders := map[string]UpgradeHolder{}
+	controlled := byController(releases)
 	for i := range helmOps {
 		helmOp := &helmOps[i]
 		if !helmOp.DeletionTimestamp.IsZero() {
@@ -103,8 +105,7 @@ func UpgradeHolders(cluster metav1.Object, releases []addonsv1.HelmOpRelease,
 		if Selects(helmOp, cluster) {
 			holder.Before = helmOp.Spec.BeforeClusterUpgrade
 		}
-		for j := range releases {
-			release := &releases[j]
+		for _, release := range controlled[helmOp.UID] {
 			if release.DeletionTimestamp.IsZero() && MayAffectCluster(release, helmOp) {
 				holder.Release, holder.Before = release, release.Spec.BeforeClusterUpgrade
 			}
@@ -114,6 +115,18 @@ func UpgradeHolders(cluster metav1.Object, releases []addonsv1.HelmOpRelease,
 		}
 	}
 	return holders
+}
+
+// byController returns the releases by the UIDs of their controllers. A Cluster may have hundreds of releases, so that
+// comparing each release with each HelmOp would take too long.
+func byController(releases []addonsv1.HelmOpRelease) map[types.UID][]*addonsv1.HelmOpRelease {
+	controlled := map[types.UID][]*addonsv1.HelmOpRelease{}
+	for i := range releases {
+		if owner := metav1.GetControllerOfNoCopy(&releases[i]); owner != nil {
+			controlled[owner.UID] = append(controlled[owner.UID], &releases[i])
+		}
+	}
+	return controlled
 }
 
 // Apply sets what a state contains about the HelmOp and its release. The time and what is known of the Cluster must be

@@ -18,9 +18,9 @@ import (
 )
 
 // WriteObject writes the changes that a pass has made to an object. Mostly only the status changed, which takes one
-// request. Cluster API's patch helper would send two, because it patches conditions separately, and would cause two
-// watch events. WriteObject uses the helper if another program has changed the object meanwhile, whose conditions stay,
-// or if more than the status changed.
+// request. If the rest changed, too, WriteObject sends it first, in another request. Cluster API's patch helper would
+// send one request more, because it patches conditions separately, and would cause one more watch event. WriteObject
+// uses the helper if another program has changed the object meanwhile: its conditions stay.
 //
 // Conditions of the owned types are overwritten, also if another program has changed them.
 func WriteObject(ctx context.Context, c client.Client, before, after client.Object, owned []string) error {
@@ -47,9 +47,8 @@ func WriteObject(ctx context.Context, c client.Client, before, after client.Obje
 			return err
 		}
 		return client.IgnoreNotFound(c.Patch(ctx, copied(after), client.RawPatch(types.MergePatchType, rest)))
-	case hasStatus && len(changes) == 1:
-		err := patchStatus(ctx, c, before, after, changes["status"])
-		if !apierrors.IsConflict(err) {
+	case hasStatus:
+		if err := patchParts(ctx, c, before, after, changes); !apierrors.IsConflict(err) {
 			return err
 		}
 	}
@@ -60,15 +59,47 @@ func WriteObject(ctx context.Context, c client.Client, before, after client.Obje
 	return helper.Patch(ctx, after, patch.WithOwnedConditions{Conditions: owned})
 }
 
-// patchStatus patches the changed fields of the status. It returns a conflict if another program has written the object
-// since it was read.
-func patchStatus(ctx context.Context, c client.Client, before, after client.Object, status json.RawMessage) error {
-	data, err := json.Marshal(map[string]any{"metadata": map[string]string{"resourceVersion": before.GetResourceVersion()},
-		"status": status})
+// patchParts patches the changed fields of an object: first all but the status, and then the status. It returns a
+// conflict if another program has written the object since it was read.
+func patchParts(ctx context.Context, c client.Client, before, after client.Object,
+	changes map[string]json.RawMessage,
+) error {
+	version, status := before.GetResourceVersion(), changes["status"]
+	delete(changes, "status")
+	if len(changes) > 0 {
+		data, err := atVersion(changes, version)
+		if err != nil {
+			return err
+		}
+		written := copied(after)
+		if err := c.Patch(ctx, written, client.RawPatch(types.MergePatchType, data)); err != nil {
+			return err
+		}
+		version = written.GetResourceVersion()
+	}
+	data, err := atVersion(map[string]json.RawMessage{"status": status}, version)
 	if err != nil {
 		return err
 	}
 	return c.Status().Patch(ctx, copied(after), client.RawPatch(types.MergePatchType, data))
+}
+
+// atVersion returns a patch that the API server refuses if the object has another resource version.
+func atVersion(changes map[string]json.RawMessage, version string) ([]byte, error) {
+	metadata := map[string]any{}
+	if changed, ok := changes["metadata"]; ok {
+		if err := json.Unmarshal(changed, &metadata); err != nil {
+			return nil, err
+		}
+	}
+	metadata["resourceVersion"] = version
+	patched := map[string]any{"metadata": metadata}
+	for field, changed := range changes {
+		if field != "metadata" {
+			patched[field] = changed
+		}
+	}
+	return json.Marshal(patched)
 }
 
 // copied returns a copy of an object, into which the response to a write is read.

@@ -29,14 +29,19 @@ const (
 // neighbours compares a tenant's releases alone with the same releases beside a hostile tenant.
 type neighbours struct {
 	*bench
-	chart charts.Chart
-	other *hostileTenant
+	chart   charts.Chart
+	other   *hostileTenant
+	manager *world.Manager
 	// served is the number of releases that were measured.
 	served int
 }
 
-// served are the durations of some releases.
-type servedTimes struct{ install, upgrade []time.Duration }
+// servedTimes are the durations of some releases. cpu is the CPU time that the manager used for each of them, from the
+// installation to the uninstallation, and for the hostile tenant meanwhile.
+type servedTimes struct {
+	install, upgrade []time.Duration
+	cpu              time.Duration
+}
 
 // neighbour starts a manager that serves two tenants. For each kind of hostility, releases of one tenant are installed
 // and upgraded one after the other, first alone and then beside the other tenant. All Clusters share an API server.
@@ -66,11 +71,10 @@ func neighbour(ctx context.Context, b *bench) (err error) {
 	}
 	defer func() { err = errors.Join(err, n.other.stop(context.WithoutCancel(ctx))) }()
 	// The manager serves all namespaces.
-	manager, err := b.world.StartManager(ctx, "")
-	if err != nil {
+	if n.manager, err = b.world.StartManager(ctx, ""); err != nil {
 		return err
 	}
-	defer func() { _ = manager.Stop(context.WithoutCancel(ctx)) }()
+	defer func() { _ = n.manager.Stop(context.WithoutCancel(ctx)) }()
 	// The first release pulls the chart, and discovers the APIs of the cluster.
 	if _, err := n.serve(ctx, 1); err != nil {
 		return err
@@ -95,14 +99,14 @@ func (n *neighbours) createServed(ctx context.Context) error {
 
 // compare measures releases alone and beside one kind of hostility.
 func (n *neighbours) compare(ctx context.Context, kind hostility) error {
-	alone, err := n.serve(ctx, n.releases)
+	alone, err := n.measure(ctx, "alone, before "+kind.name)
 	if err != nil {
 		return err
 	}
 	if err := n.other.begin(ctx, kind); err != nil {
 		return err
 	}
-	beside, err := n.serve(ctx, n.releases)
+	beside, err := n.measure(ctx, "beside "+kind.name)
 	if err = errors.Join(err, n.other.end(ctx)); err != nil {
 		return err
 	}
@@ -112,9 +116,21 @@ func (n *neighbours) compare(ctx context.Context, kind hostility) error {
 	}
 	add("install", alone.install, beside.install)
 	add("upgrade", alone.upgrade, beside.upgrade)
+	n.report.Add("neighbours", "manager CPU per release", "beside "+kind.name, "s", beside.cpu.Seconds(),
+		report.Against("alone", alone.cpu.Seconds()))
 	n.log("beside %s: installed in %s instead of %s, upgraded in %s instead of %s", kind.name, median(beside.install),
 		median(alone.install), median(beside.upgrade), median(alone.upgrade))
 	return nil
+}
+
+// measure serves the releases of one phase, and measures the manager meanwhile.
+func (n *neighbours) measure(ctx context.Context, phase string) (times servedTimes, err error) {
+	cost, err := n.manager.Measure(ctx, phase, func() error {
+		times, err = n.serve(ctx, n.releases)
+		return err
+	})
+	times.cpu = cost.CPU / time.Duration(n.releases)
+	return times, err
 }
 
 // serve installs, upgrades and uninstalls some releases, one after the other.

@@ -15,5 +15,6 @@
 //   - A task rejects a manifest that is small as text and large after its aliases are expanded. Helm would parse such a
 //     manifest in the process of the engine.
 //   - An error of the kind [ErrLimit] names the limit and the template.
+//   - A task that failed without a lookup fails again for a minute with the same input, and does not run.
 //   - Errors of schemas and patches quote no values. Errors of templates may quote values, and the engine removes them.
 package rendering

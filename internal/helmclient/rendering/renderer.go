@@ -18,10 +18,15 @@ import (
 )
 
 // Renderer renders charts in tasks. It is safe for concurrent use.
-type Renderer struct{ runner sandbox.Runner }
+type Renderer struct {
+	runner   sandbox.Runner
+	failures *failures
+}
 
 // NewRenderer returns a Renderer that runs its tasks with a runner. The runner must have the [Tasks].
-func NewRenderer(runner sandbox.Runner) *Renderer { return &Renderer{runner: runner} }
+func NewRenderer(runner sandbox.Runner) *Renderer {
+	return &Renderer{runner: runner, failures: newFailures()}
+}
 
 // Source is a chart with values. A Renderer does not change it.
 type Source struct {
@@ -59,7 +64,7 @@ func (r *Renderer) CheckValues(ctx context.Context, source Source) error {
 	if !hasSchema(source.Chart) {
 		return nil
 	}
-	_, err := run[struct{}](ctx, r.runner, taskCheck, source, source.Values, nil)
+	_, err := run[struct{}](ctx, r, taskCheck, source, source.Values, nil)
 	return err
 }
 
@@ -70,7 +75,7 @@ func (r *Renderer) CRDs(ctx context.Context, source Source) ([]chart.CRD, error)
 	if len(found) == 0 || len(source.Chart.Dependencies()) == 0 {
 		return found, nil
 	}
-	return run[[]chart.CRD](ctx, r.runner, taskCRDs, source, source.Values, nil)
+	return run[[]chart.CRD](ctx, r, taskCRDs, source, source.Values, nil)
 }
 
 // Options hold the input of templates besides the values.
@@ -99,7 +104,7 @@ func (r *Renderer) Render(ctx context.Context, source Source, options Options) (
 		Values: source.Values, Release: options.Release, Capabilities: *options.Capabilities, Lookups: options.Lookup != nil,
 	}
 	server := &lookupServer{lookup: options.Lookup}
-	result, err := run[renderResult](ctx, r.runner, taskRender, source, request, server.serve)
+	result, err := run[renderResult](ctx, r, taskRender, source, request, server.serve)
 	if err != nil {
 		if server.failed != nil && strings.Contains(err.Error(), server.failed.Error()) {
 			err = &lookupError{text: err.Error(), cause: server.failed}
@@ -151,13 +156,13 @@ func (r *Renderer) PostRenderer(
 	if _, err := newPostRenderer(changes, namespace); err != nil {
 		return nil, err
 	}
-	return &taskPostRenderer{ctx: ctx, runner: r.runner, changes: changes, namespace: namespace, tenant: tenant}, nil
+	return &taskPostRenderer{ctx: ctx, renderer: r, changes: changes, namespace: namespace, tenant: tenant}, nil
 }
 
 // taskPostRenderer changes manifests in a task.
 type taskPostRenderer struct {
 	ctx               context.Context
-	runner            sandbox.Runner
+	renderer          *Renderer
 	changes           *PostRender
 	namespace, tenant string
 }
@@ -165,7 +170,7 @@ type taskPostRenderer struct {
 // Run implements postrender.PostRenderer.
 func (p *taskPostRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	request := postRenderRequest{Changes: *p.changes, Namespace: p.namespace, Manifest: rendered.Bytes()}
-	manifest, err := run[[]byte](p.ctx, p.runner, taskPostRender, Source{Tenant: p.tenant}, request, nil)
+	manifest, err := run[[]byte](p.ctx, p.renderer, taskPostRender, Source{Tenant: p.tenant}, request, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -173,16 +178,24 @@ func (p *taskPostRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 }
 
 // run runs a task and returns the value of its response. The task gets the chart of the source, if it has a chart. The
-// function answer carries out the lookups of the task.
+// function answer carries out the lookups of the task. If the same task failed a short time ago without a lookup, run
+// returns the same failure.
 func run[Value any](
-	ctx context.Context, runner sandbox.Runner, task string, source Source, request any,
+	ctx context.Context, r *Renderer, task string, source Source, request any,
 	answer func(context.Context, []byte) ([]byte, error),
 ) (value Value, err error) {
 	input, err := encode(request)
 	if err != nil {
 		return value, err
 	}
-	work := sandbox.Request{Task: task, Tenant: source.Tenant, Input: input, Answer: answer}
+	work := sandbox.Request{Task: task, Tenant: source.Tenant, Input: input}
+	hasAsked := false
+	if answer != nil {
+		work.Answer = func(ctx context.Context, question []byte) ([]byte, error) {
+			hasAsked = true
+			return answer(ctx, question)
+		}
+	}
 	if source.Chart != nil {
 		key, err := keyOf(source.Chart)
 		if err != nil {
@@ -190,13 +203,20 @@ func run[Value any](
 		}
 		work.Shared = &sandbox.Shared{Key: key, Data: func() ([]byte, error) { return encode(toWire(source.Chart)) }}
 	}
-	output, err := runner.Run(ctx, work)
+	key := failureKeyOf(&work)
+	if known := r.failures.get(key); known != nil {
+		return value, known.err()
+	}
+	output, err := r.runner.Run(ctx, work)
 	if err != nil {
 		return value, limitError(err)
 	}
 	var result response[Value]
 	if err := decode(output, &result); err != nil {
 		return value, err
+	}
+	if result.Failure != nil && !hasAsked {
+		r.failures.keep(key, result.Failure)
 	}
 	return result.Value, result.Failure.err()
 }

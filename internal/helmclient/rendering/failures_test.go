@@ -1,0 +1,145 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rendering
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chartutil"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
+)
+
+// countingRunner counts the tasks that it runs.
+type countingRunner struct {
+	sandbox.Runner
+	tasks int
+}
+
+func (c *countingRunner) Run(ctx context.Context, request sandbox.Request) ([]byte, error) {
+	c.tasks++
+	return c.Runner.Run(ctx, request)
+}
+
+// failureBench renders with a clock that tests move.
+type failureBench struct {
+	*Renderer
+	runner *countingRunner
+	clock  time.Time
+}
+
+func newFailureBench() *failureBench {
+	b := &failureBench{runner: &countingRunner{Runner: sandbox.InProcess(Tasks())}, clock: time.Unix(1_800_000_000, 0)}
+	b.Renderer = NewRenderer(b.runner)
+	b.failures.now = func() time.Time { return b.clock }
+	return b
+}
+
+// TestFailureIsKept checks that a retry of a failed rendering runs no task, unless something that the task depends on
+// may have changed.
+func TestFailureIsKept(t *testing.T) {
+	t.Parallel()
+	const fails = `{{ fail "because" }}`
+	type attempt struct {
+		Source
+		Options
+		after time.Duration
+	}
+	for name, tc := range map[string]struct {
+		template string
+		// change changes the second attempt.
+		change func(*attempt)
+		// tasks is the number of tasks of both attempts.
+		tasks int
+	}{
+		"the same":         {template: fails, tasks: 1},
+		"no template":      {template: `{{ if }}`, tasks: 1},
+		"within a minute":  {template: fails, change: func(a *attempt) { a.after = 59 * time.Second }, tasks: 1},
+		"after a minute":   {template: fails, change: func(a *attempt) { a.after = time.Minute }, tasks: 2},
+		"a success":        {template: "kind: A\n", tasks: 2},
+		"it looked up":     {template: `{{ lookup "v1" "Node" "" "" }}` + fails, tasks: 2},
+		"another chart":    {template: fails, change: func(a *attempt) { a.Chart = newChart("2.0.0", nil) }, tasks: 2},
+		"another tenant":   {template: fails, change: func(a *attempt) { a.Tenant = "b" }, tasks: 2},
+		"other values":     {template: fails, change: func(a *attempt) { a.Values["x"] = "y" }, tasks: 2},
+		"another revision": {template: fails, change: func(a *attempt) { a.Release.Revision = 2 }, tasks: 2},
+		"another kind is served": {template: fails, change: func(a *attempt) {
+			a.Capabilities.APIVersions = append(a.Capabilities.APIVersions, "a/v1/B")
+		}, tasks: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newFailureBench()
+			a := &attempt{
+				Source: Source{Chart: newChart("1.0.0", map[string]string{"a.yaml": tc.template}), Tenant: "a",
+					Values: map[string]any{}},
+				Options: Options{Release: demoRelease, Capabilities: chartutil.DefaultCapabilities.Copy(),
+					Lookup: func(string, string, string, string) (map[string]any, error) { return map[string]any{}, nil }},
+			}
+			_, first := b.Render(t.Context(), a.Source, a.Options)
+			if tc.change != nil {
+				tc.change(a)
+			}
+			b.clock = b.clock.Add(a.after)
+			_, second := b.Render(t.Context(), a.Source, a.Options)
+			if b.runner.tasks != tc.tasks {
+				t.Errorf("%d tasks ran, want %d", b.runner.tasks, tc.tasks)
+			}
+			if tc.tasks == 1 && (first == nil || second == nil || first.Error() != second.Error()) {
+				t.Errorf("first %v, then %v", first, second)
+			}
+		})
+	}
+}
+
+// TestFailureOfValuesIsKept checks that a kept failure has its kind.
+func TestFailureOfValuesIsKept(t *testing.T) {
+	t.Parallel()
+	b := newFailureBench()
+	chrt := newChart("1.0.0", nil)
+	chrt.Schema = []byte(`{"required": ["a"]}`)
+	for range 2 {
+		if err := b.CheckValues(t.Context(), Source{Chart: chrt}); !errors.Is(err, ErrInvalidValues) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if b.runner.tasks != 1 {
+		t.Errorf("%d tasks ran, want 1", b.runner.tasks)
+	}
+}
+
+// TestLimitIsNotKept checks that a task that was stopped runs again.
+func TestLimitIsNotKept(t *testing.T) {
+	t.Parallel()
+	r := newTestRenderer(t, sandbox.Limits{Memory: 64 << 20})
+	counting := &countingRunner{Runner: r.runner}
+	r.runner = counting
+	chrt := newChart("1.0.0", map[string]string{"a.yaml": `{{ repeat 68719476736 "x" | len }}`})
+	for range 2 {
+		_, err := r.Render(t.Context(), Source{Chart: chrt},
+			Options{Release: demoRelease, Capabilities: chartutil.DefaultCapabilities.Copy()})
+		if !errors.Is(err, ErrLimit) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if counting.tasks != 2 {
+		t.Errorf("%d tasks ran, want 2", counting.tasks)
+	}
+}
+
+// TestKeptFailuresAreBounded checks that many long failures do not exceed the limit in bytes.
+func TestKeptFailuresAreBounded(t *testing.T) {
+	t.Parallel()
+	b := newFailureBench()
+	text := strings.Repeat("x", maxFailure)
+	for i := range 2 * maxFailures / maxFailure {
+		b.failures.keep(failureKey{byte(i)}, &failure{Text: text})
+	}
+	if entries, bytes := b.failures.kept.Stats(); entries == 0 || bytes > maxFailures {
+		t.Errorf("%d failures with %d bytes", entries, bytes)
+	}
+}
