@@ -24,9 +24,9 @@ const (
 	// minBurst is the smallest burst, in bytes. Small managers allocate less than this when their metrics are read.
 	minBurst = 16 << 20
 
-	// burstGarbage is the garbage, in bytes, that may accumulate between two collections during a burst, if it is more than
-	// --gc-percent permits and not more than the memory in use. A manager that starts has a small heap that grows fast.
-	// With a quarter of it, the collections of its first seconds would take more time than the work.
+	// burstGarbage is the garbage, in bytes, that may accumulate between two collections during a burst, if it is more
+	// than --gc-percent permits and not more than the memory in use. A manager that starts has a small heap that grows
+	// fast: collections at each quarter of growth would take a third of its CPU time.
 	burstGarbage = 64 << 20
 
 	// restTicks is the number of intervals without a burst after which the work is over. Connections of actions end 20
