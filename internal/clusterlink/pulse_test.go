@@ -51,7 +51,7 @@ func (w *wire) passes() <-chan struct{} {
 	return w.open
 }
 
-// hang stops all data: the network accepts it, and nobody receives it.
+// hang stops all data: the network accepts the data, and does not deliver it.
 func (w *wire) hang() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
