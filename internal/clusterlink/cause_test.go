@@ -46,7 +46,7 @@ func TestCauses(t *testing.T) {
 		{name: "is gone", config: rest.Config{Host: gone.URL}},
 	} {
 		status = tc.status
-		config, err := withTransport(&tc.config, tc.refuseLocal)
+		config, err := withTransport(&tc.config, tc.refuseLocal, newPulse())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,9 +14,14 @@
 //
 // The control plane of the Cluster must be initialized and its infrastructure provisioned; earlier attempts would fail.
 // A link is replaced at once if the kubeconfig or the UID of the Cluster changes. It is kept if the kubeconfig is
-// deleted. The API server is asked for its version every ten seconds, and five seconds after a first failure. After two
-// failures in a row the Cluster counts as unreachable: the controllers are notified, and the link stays. After five
-// failures in a row, or if the API server rejects the credentials, the link is closed. The connection is then tried
-// every 30 seconds, and every minute from the tenth failure. If the first link of a Cluster cannot be made, it is tried
-// again after 3, 6, 12 and 24 seconds.
+// deleted. If the first link of a Cluster cannot be made, it is tried again after 3, 6, 12 and 24 seconds.
+//
+// # When a Cluster is unreachable
+//
+// Everything that the API server sends on the connection with the watches is a sign of life, also the answer to a ping
+// of HTTP/2, which is sent after ten seconds without data. The API server is asked for its version every minute, when
+// it has sent nothing for 13 seconds, and five seconds after a first failure. After two failures in a row the Cluster
+// counts as unreachable: the controllers are notified, and the link stays. From then on, the API server is asked every
+// ten seconds. After five failures in a row, or if the API server rejects the credentials, the link is closed. The
+// connection is then tried every 30 seconds, and every minute from the tenth failure.
 package clusterlink

@@ -77,8 +77,8 @@ type Options struct {
 type Links struct {
 	options Options
 	now     func() time.Time
-	// unreachableSpread is the constant of this name, except in tests.
-	unreachableSpread time.Duration
+	// unreachableSpread and maxSilence are the constants of these names, except in tests.
+	unreachableSpread, maxSilence time.Duration
 
 	// probe requests the version of an API server.
 	probe func(ctx context.Context, host *http.Client, config *rest.Config) error
@@ -96,6 +96,8 @@ type link struct {
 	origin origin
 	// made is the config made from origin; nil if there is none yet. It stays while the link is closed.
 	made *rest.Config
+	// pulse is that of the API server of made.
+	pulse *pulse
 	// config and client are nil while the link is closed.
 	config *rest.Config
 	client *http.Client
@@ -134,8 +136,8 @@ type listener struct {
 
 // New returns Links without a link.
 func New(options Options) *Links {
-	return &Links{options: options, now: time.Now, unreachableSpread: unreachableSpread, probe: askVersion,
-		links: map[client.ObjectKey]*link{}}
+	return &Links{options: options, now: time.Now, unreachableSpread: unreachableSpread, maxSilence: maxSilence,
+		probe: askVersion, links: map[client.ObjectKey]*link{}}
 }
 
 // GetRESTConfig returns the config of a Cluster. Copy it before you change it. The error wraps ErrNotConnected or

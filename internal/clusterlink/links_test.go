@@ -97,7 +97,7 @@ func newFleet(t *testing.T) *fleet {
 		clock: time.Unix(1e9, 0), added: newQueue(t), queue: newQueue(t),
 	}
 	f.links = New(Options{Clusters: f, Kubeconfigs: f, UserAgent: "test"})
-	f.links.unreachableSpread = 0
+	f.links.unreachableSpread, f.links.maxSilence = 0, 0
 	f.links.now = func() time.Time { return f.clock }
 	f.links.probe = func(context.Context, *http.Client, *rest.Config) error {
 		f.handleProbe++

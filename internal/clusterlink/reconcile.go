@@ -26,7 +26,8 @@ import (
 )
 
 const (
-	// probeInterval is the interval between probes of an API server, and probeTimeout the timeout of a probe.
+	// probeInterval is the interval between probes of an API server that gives no signs of life, and probeTimeout the
+	// timeout of a probe.
 	probeInterval, probeTimeout = 10 * time.Second, 5 * time.Second
 	// maxVersionBytes is the maximum length of a response that is read to its end.
 	maxVersionBytes = 4 << 10
@@ -133,23 +134,32 @@ func (l *Links) setSource(known *link, found kubeconfig) bool {
 
 // check makes or probes a link if that is due, and returns when the next check is due.
 func (l *Links) check(ctx context.Context, known *link, found kubeconfig) time.Duration {
-	if rest := known.interval()*9/10 - l.now().Sub(known.state.LastTry); !known.state.LastTry.IsZero() && rest > 0 {
+	began := l.now()
+	if rest := l.interval(known)*9/10 - began.Sub(known.state.LastTry); !known.state.LastTry.IsZero() && rest > 0 {
 		return rest
 	}
 	if known.config == nil {
 		l.connect(ctx, known, found)
-	} else if err := l.probe(ctx, known.client, known.config); l.handleProbe(ctx, known, err) {
+		return l.interval(known)
+	}
+	if err := l.probe(ctx, known.client, known.config); l.handleProbe(ctx, known, began, err) {
 		// The credentials may have been replaced, so the next check reads the kubeconfig at once.
 		return time.Millisecond
 	}
-	return known.interval()
+	if wait := l.interval(known); wait != confirmInterval {
+		return wait
+	}
+	// The second probe begins confirmInterval after the first, which may have taken this time.
+	return max(confirmInterval-l.now().Sub(began), time.Millisecond)
 }
 
 // interval returns the interval between two attempts.
-func (k *link) interval() time.Duration {
+func (l *Links) interval(k *link) time.Duration {
 	switch {
 	case k.config == nil:
 		return k.retryInterval()
+	case k.isAlive(l.maxSilence):
+		return aliveInterval
 	case k.state.Failures > 0 && !k.state.IsUnreachable():
 		return confirmInterval
 	default:
@@ -220,21 +230,23 @@ func (l *Links) prepare(known *link, found kubeconfig) (*rest.Config, error) {
 		return nil, fmt.Errorf("kubeconfig not accepted: %s", why)
 	}
 	config.UserAgent, config.Timeout = l.options.UserAgent, configTimeout
-	made, err := withTransport(config, l.options.RefuseLocal)
+	signs := newPulse()
+	made, err := withTransport(config, l.options.RefuseLocal, signs)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig not accepted: %w", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known.origin, known.made = found.origin, made
+	known.origin, known.made, known.pulse = found.origin, made, signs
 	return made, nil
 }
 
 // handleProbe records the result of a probe, and reports whether it closed the link because of the credentials.
-func (l *Links) handleProbe(ctx context.Context, known *link, err error) bool {
+func (l *Links) handleProbe(ctx context.Context, known *link, began time.Time, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known.recordLocked(l.now(), err)
+	known.state.LastTry = began
 	refused := errors.Is(err, errUnauthorized)
 	if !refused && known.state.Failures < maxFailures {
 		return false
@@ -256,6 +268,7 @@ func (k *link) recordLocked(now time.Time, err error) {
 		return
 	}
 	k.state.LastAnswer, k.state.Failures = now, 0
+	k.pulse.answered()
 	probes.WithLabelValues("success").Inc()
 }
 

@@ -18,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
@@ -38,6 +39,9 @@ func (l *Links) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(source.Func(l.begin)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(l)
+	if err == nil {
+		err = mgr.Add(manager.RunnableFunc(l.sweep))
+	}
 	if err != nil {
 		return fmt.Errorf("setting up the connection controller: %w", err)
 	}

@@ -33,11 +33,12 @@ const (
 type connections struct {
 	// steady is for probes, watches and reads of metadata; busy is for all other requests.
 	steady, busy *http.Transport
+	pulse        *pulse
 }
 
 // newConnections returns the connections to the API server of a config, without credentials. It sends no request. With
-// refuseLocal, it rejects API servers and proxies at addresses of this machine.
-func newConnections(settings *clienttransport.Config, refuseLocal bool) (*connections, error) {
+// refuseLocal, it rejects API servers and proxies at addresses of this machine. The pulse receives the signs of life.
+func newConnections(settings *clienttransport.Config, refuseLocal bool, signs *pulse) (*connections, error) {
 	secured, err := clienttransport.TLSConfigFor(settings)
 	if err != nil {
 		return nil, err
@@ -58,7 +59,10 @@ func newConnections(settings *clienttransport.Config, refuseLocal bool) (*connec
 	r := &connections{
 		steady: newTransport(settings, secured, refuseLocal),
 		busy:   newTransport(settings, secured.Clone(), refuseLocal),
+		pulse:  signs,
 	}
+	r.steady.DialContext = signs.watched(r.steady.DialContext)
+	r.steady.HTTP2.SendPingTimeout, r.steady.HTTP2.PingTimeout = pingInterval, pingTimeout
 	r.busy.IdleConnTimeout = busyIdle
 	return r, nil
 }
@@ -88,10 +92,13 @@ func newTransport(settings *clienttransport.Config, secured *tls.Config, refuseL
 
 // RoundTrip implements http.RoundTripper.
 func (r *connections) RoundTrip(req *http.Request) (*http.Response, error) {
+	way := r.busy
 	if isSmall(req) {
-		return r.steady.RoundTrip(req)
+		way = r.steady
 	}
-	return r.busy.RoundTrip(req)
+	resp, err := way.RoundTrip(req)
+	r.pulse.check(req, resp, err)
+	return resp, err
 }
 
 // CloseIdleConnections closes unused connections.
@@ -111,8 +118,9 @@ func isSmall(req *http.Request) bool {
 }
 
 // withTransport returns a config that sends requests to the same server with the same identity as another config. TLS
-// settings and credentials are in its transport, so the texts of the kubeconfig are not kept.
-func withTransport(config *rest.Config, refuseLocal bool) (*rest.Config, error) {
+// settings and credentials are in its transport, so the texts of the kubeconfig are not kept. The pulse receives the
+// signs of life of the server.
+func withTransport(config *rest.Config, refuseLocal bool, signs *pulse) (*rest.Config, error) {
 	url, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, err
@@ -121,7 +129,7 @@ func withTransport(config *rest.Config, refuseLocal bool) (*rest.Config, error) 
 	if err != nil {
 		return nil, err
 	}
-	transports, err := newConnections(settings, refuseLocal)
+	transports, err := newConnections(settings, refuseLocal, signs)
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func (s *apiServer) way(t *testing.T) *connections {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := newConnections(settings, false)
+	r, err := newConnections(settings, false, newPulse())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestClosedLinkClosesConnections(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
 	config, err := withTransport(&rest.Config{Host: server.URL, UserAgent: "test", BearerToken: "t",
-		TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, false)
+		TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, false, newPulse())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestFailedProbeClosesConnection(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
 	insecure := rest.TLSClientConfig{Insecure: true}
-	config, err := withTransport(&rest.Config{Host: server.URL, TLSClientConfig: insecure}, false)
+	config, err := withTransport(&rest.Config{Host: server.URL, TLSClientConfig: insecure}, false, newPulse())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestLocalAddressesAreRefused(t *testing.T) {
 	t.Cleanup(server.Close)
 	for _, refuse := range []bool{false, true} {
 		insecure := rest.TLSClientConfig{Insecure: true}
-		config, err := withTransport(&rest.Config{Host: server.URL, TLSClientConfig: insecure}, refuse)
+		config, err := withTransport(&rest.Config{Host: server.URL, TLSClientConfig: insecure}, refuse, newPulse())
 		if err != nil {
 			t.Fatal(err)
 		}

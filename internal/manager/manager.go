@@ -83,7 +83,7 @@ func Run(ctx context.Context, options *Options) error {
 	if err := setupPage(mgr, options); err != nil {
 		return fmt.Errorf("setting up the page: %w", err)
 	}
-	if err := setupMemory(mgr); err != nil {
+	if err := setupMemory(mgr, options.gcPercent); err != nil {
 		return fmt.Errorf("setting up the return of memory: %w", err)
 	}
 	return mgr.Start(ctx)

@@ -59,14 +59,47 @@ func TestMemoryIsReturnedAfterBurst(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	reads := 0
-	m := &memoryReturner{interval: time.Millisecond, giveBack: cancel, read: func() (allocated, live uint64) {
-		reads++
-		return 10 * minBurst, minBurst
-	}}
+	var percents []int
+	m := &memoryReturner{
+		interval: time.Millisecond, giveBack: cancel, percent: 25,
+		setPercent: func(percent int) int {
+			percents = append(percents, percent)
+			return 0
+		},
+		read: func() (allocated, live uint64) {
+			reads++
+			return 10 * minBurst, minBurst
+		},
+	}
 	if err := m.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
+	if want := []int{100, 25}; !slices.Equal(percents, want) {
+		t.Errorf("collections start at a growth of %v percent, not %v", percents, want)
+	}
 	if reads < 1+restTicks {
 		t.Errorf("given back after %d intervals", reads)
+	}
+}
+
+func TestSmallHeapIsCollectedLessOftenDuringBurst(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		rest             int
+		live             uint64
+		configured, want int
+	}{
+		"no burst":            {0, 20 << 20, 25, 25},
+		"nothing is known":    {1, 0, 25, 100},
+		"a small heap":        {1, 20 << 20, 25, 100},
+		"a middle heap":       {1, 128 << 20, 25, 50},
+		"a large heap":        {1, 1 << 30, 25, 25},
+		"a user saves CPU":    {1, 20 << 20, 300, 300},
+		"a user saves memory": {1, 1 << 30, 10, 10},
+	} {
+		b := burst{rest: test.rest}
+		if got := b.percent(test.live, test.configured); got != test.want {
+			t.Errorf("%s: %d, not %d", name, got, test.want)
+		}
 	}
 }

@@ -219,7 +219,10 @@ func (f *feed) request() *rest.Request {
 	if key.mode == whole {
 		form = wholeForm
 	}
-	request := f.stream.link.client.Get().AbsPath(append(path, key.resource.Resource)...).SetHeader("Accept", form)
+	// A compressed response would keep a decompressor of 40 kB in the manager as long as the watch lasts, and a larger
+	// compressor in the API server.
+	request := f.stream.link.client.Get().AbsPath(append(path, key.resource.Resource)...).SetHeader("Accept", form).
+		SetHeader("Accept-Encoding", "identity")
 	if selector := f.labels(); selector != "" {
 		request.Param("labelSelector", selector)
 	}

@@ -4,6 +4,7 @@
 package connections
 
 import (
+	"crypto/sha256"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
@@ -68,18 +69,33 @@ func (cs *Pool) cluster(target model.Target) (*cluster, error) {
 	if err := CheckConfig(target.Config); err != nil {
 		return nil, err
 	}
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	if kept, ok := cs.clusters.Get(target.Key); ok && kept.Identity == configIdentity(target.Config) {
+	identity := configIdentity(target.Config)
+	if kept := cs.kept(target.Key, identity); kept != nil {
 		return kept, nil
 	}
-	cs.clusters.Remove(target.Key)
+	// The lock is not held meanwhile: after a start of the manager, the reads of a thousand clusters would wait for it.
 	made, err := NewCluster(target.Key, target.Config, cs.Shared)
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if kept, ok := cs.clusters.Get(target.Key); ok && kept.Identity == identity {
+		return kept, nil // Another read made it at the same time.
+	}
+	cs.clusters.Remove(target.Key)
 	if err != nil {
 		return nil, err
 	}
 	cs.clusters.Add(target.Key, made)
 	return made, nil
+}
+
+// kept returns the state of a cluster; nil if there is none, or if it has another identity.
+func (cs *Pool) kept(key string, identity [sha256.Size]byte) *cluster {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if kept, ok := cs.clusters.Get(key); ok && kept.Identity == identity {
+		return kept
+	}
+	return nil
 }
 
 // Forget drops the state of a cluster, for all users of the cluster.
