@@ -23,7 +23,7 @@ import (
 // arithmeticPackages have Go benchmarks of computations for a HelmOp with very many Clusters, and arithmeticBenchmarks
 // are their names. Benchmarks of dependencies have a thousand Clusters and five HelmOps, the others ten thousand
 // Clusters.
-var arithmeticPackages = []string{"./internal/rollout", "./controllers"}
+var arithmeticPackages = []string{"./internal/rollout", "./internal/helmopstatus", "./controllers/helmop"}
 
 const arithmeticBenchmarks = "^Benchmark(Plan|PlanIdle|Summarize|CheckDependencies)$"
 
