@@ -85,15 +85,15 @@ type Options struct {
 
 // Rendered is the result of rendering a chart.
 type Rendered struct {
-	// Literal has the rendered files as templates, which Helm renders to the same files with any values. It has no
-	// dependencies. The caller may change it.
+	// Literal contains the rendered files as templates. Helm renders these templates to the same files, whatever the
+	// values are. It has no dependencies. The caller may change it.
 	Literal *chart.Chart
 	// Recorded is the chart for Helm's record: the source with processed dependencies.
 	Recorded *chart.Chart
 }
 
-// Render renders a chart. The error of a template is the same as with Helm. If a lookup failed, the error wraps the
-// error of the lookup.
+// Render renders a chart. The error of a template is the same error as with Helm. If a lookup failed, the error wraps
+// the error of the lookup.
 func (r *Renderer) Render(ctx context.Context, source Source, options Options) (*Rendered, error) {
 	request := renderRequest{
 		Values: source.Values, Release: options.Release, Capabilities: *options.Capabilities, Lookups: options.Lookup != nil,
@@ -147,7 +147,7 @@ func (r *Renderer) PostRenderer(
 	if changes.isEmpty() {
 		return nil, nil
 	}
-	// This fails for malformed patches, before the action changes the cluster.
+	// newPostRenderer fails for malformed patches, before the action changes the cluster.
 	if _, err := newPostRenderer(changes, namespace); err != nil {
 		return nil, err
 	}
@@ -172,8 +172,8 @@ func (p *taskPostRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	return bytes.NewBuffer(manifest), nil
 }
 
-// run runs a task and returns the value of its response. The task gets the chart of the source, if it has a chart. The
-// function answer carries out the lookups of the task.
+// run runs a task and returns the value of its response. The task gets the chart of the source if the source has one.
+// The function answer carries out the lookups of the task.
 func run[Value any](
 	ctx context.Context, runner sandbox.Runner, task string, source Source, request any,
 	answer func(context.Context, []byte) ([]byte, error),

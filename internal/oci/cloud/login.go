@@ -95,7 +95,7 @@ func (l *Login) Login(ctx context.Context, providerName, repository string) (oci
 	defer cancel()
 	credential, err := within(limited, func() (oci.CloudCredential, error) { return login(limited, cloud, host) })
 	if err != nil {
-		// Use the caller's context: only its cancellation is reported as such. After the login's own
+		// Use the context of the caller: only its own cancellation is reported as a cancellation. After the login's own
 		// timeout, the caller gets the cause of the delay.
 		return oci.CloudCredential{}, explain(ctx, providerName, cloud.hint, err)
 	}
@@ -120,9 +120,9 @@ func login(ctx context.Context, cloud provider, host string) (oci.CloudCredentia
 // errIncomplete means that a provider's answer lacks a required part.
 var errIncomplete = errors.New("the response is incomplete")
 
-// within runs a function and stops waiting for it when the context ends, because not every SDK
-// respects contexts. An abandoned function ends by its own timeouts. A panic becomes an error,
-// because the libraries do not validate the answers of the providers.
+// within runs a function. It stops waiting for the function when the context ends, because not every SDK respects
+// contexts. An abandoned function ends by its own timeouts. A panic becomes an error, because the libraries do not
+// validate the answers of the providers.
 func within(ctx context.Context, run func() (oci.CloudCredential, error)) (oci.CloudCredential, error) {
 	type outcome struct {
 		credential oci.CloudCredential
