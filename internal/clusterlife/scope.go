@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// Scope holds a Cluster with its releases. The releases and HelmOps are shared with the cache: read only.
+// Scope holds a Cluster with its releases. The releases and HelmOps are shared with the cache: do not change them.
 type Scope struct {
 	// Object is the Cluster as the API server serves it, and Cluster is the same object in the type of Cluster API.
 	Object  *unstructured.Unstructured
@@ -88,8 +88,8 @@ type UpgradeHolder struct {
 }
 
 // UpgradeHolders returns the HelmOps that hold upgrades of a Cluster, by the names of their annotations. If there is a
-// release, the options in its spec apply, not newer options of the HelmOp. A release that is deleted by hand or
-// replaced does not end the hold.
+// release, the options in the spec of the release apply, not newer options of the HelmOp. The hold does not end if a
+// user deletes the release or a HelmOp replaces it.
 func UpgradeHolders(cluster metav1.Object, releases []addonsv1.HelmOpRelease,
 	helmOps []addonsv1.HelmOp,
 ) map[string]UpgradeHolder {
@@ -116,9 +116,9 @@ func UpgradeHolders(cluster metav1.Object, releases []addonsv1.HelmOpRelease,
 	return holders
 }
 
-// Apply sets what a state contains about the HelmOp and its release. The time and what is known of the Cluster must be
-// set before. Limits for maintenance count for the timeout: while the release must not be changed, it cannot become
-// ready.
+// Apply sets the fields of a state that depend on the HelmOp and its release. The caller must set the time and the
+// fields about the Cluster before. Limits for maintenance suspend the timeout: while the release must not be changed,
+// it cannot become ready.
 func (h *UpgradeHolder) Apply(state *UpgradeState, cluster *clusterv1.Cluster) {
 	state.Active, state.Timeout = true, UpgradeTimeout(h.Before)
 	limits := maintenance.PolicyOf(h.HelmOp.Spec.Maintenance).For(cluster.GetAnnotations()).At(state.Now)

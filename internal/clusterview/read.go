@@ -15,7 +15,7 @@ import (
 )
 
 // ReadCluster reads a Cluster as the API server serves it. For the key of the management cluster, it returns
-// ManagementCluster. The result may be shared with a cache: read only.
+// ManagementCluster. The result may be shared with a cache: do not change it.
 func ReadCluster(ctx context.Context, reader client.Reader, key client.ObjectKey,
 	shard string,
 ) (*unstructured.Unstructured, error) {
@@ -26,9 +26,9 @@ func ReadCluster(ctx context.Context, reader client.Reader, key client.ObjectKey
 	return object, reader.Get(ctx, key, object, client.UnsafeDisableDeepCopy)
 }
 
-// ManagementCluster returns a Cluster object for the management cluster, which is initialized, never paused, and of the
-// shard of the argument. Its UID is the UID of the namespace kube-system, which exists as long as the cluster. So after
-// a move to another management cluster, the UID differs.
+// ManagementCluster returns a Cluster object for the management cluster. The object is initialized, never paused, and
+// has the shard label for the argument shard. Its UID is the UID of the namespace kube-system, which exists as long as
+// the cluster exists. So after a move to another management cluster, the UID differs.
 func ManagementCluster(ctx context.Context, reader client.Reader, shard string) (*unstructured.Unstructured, error) {
 	system, err := apiutil.SystemNamespace(ctx, reader)
 	if err != nil {
