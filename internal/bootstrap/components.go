@@ -47,8 +47,8 @@ type Options struct {
 	Image string
 	// Variable returns the value of a variable, and false if it is not set. Unset variables have their defaults.
 	Variable func(name string) (string, bool)
-	// Kustomization holds the files of the user's kustomization folder by name; nil without one. The components are added
-	// to it as ComponentsFile, and to its resources if they do not name that file.
+	// Kustomization holds the files of the user's kustomization folder by name; nil without one. The package adds the
+	// components to it as ComponentsFile. It also adds this file to the resources if they do not name it.
 	Kustomization map[string][]byte
 }
 
@@ -179,7 +179,7 @@ func build(files map[string][]byte, folder string) ([]*unstructured.Unstructured
 	return objects, nil
 }
 
-// check refuses components without the objects that HelmOp needs to update itself.
+// check returns an error if components lack the objects that HelmOp needs to update itself.
 func check(objects []*unstructured.Unstructured) error {
 	for _, needed := range []struct{ kind, namespace, name string }{
 		{"Namespace", "", Namespace}, {"Deployment", Namespace, Deployment}, {"ServiceAccount", Namespace, ServiceAccount},

@@ -2,5 +2,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package prometheus tests the alerts and the queries of the dashboard with the code of Prometheus itself. It is a
-// module of its own, so that the product does not depend on Prometheus.
+// separate module, so that the product does not depend on Prometheus.
 package prometheus
