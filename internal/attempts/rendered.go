@@ -42,20 +42,20 @@ func (a *Rendered) has(digest string) bool {
 	return a.digests != nil && a.digests.Contains(digest)
 }
 
-// IsFirst reports whether an action renders an artifact that this process has not rendered before. It does not count an
-// artifact from which the release was made, according to its status.
+// IsFirst reports whether an action renders an artifact that this process has not rendered before. If the status shows
+// that the release was made from the artifact, the artifact does not count as new.
 func (a *Rendered) IsFirst(action model.Action, digest string, status *addonsv1.HelmOpReleaseStatus) bool {
 	return action.RendersChart() && a.IsNew(digest, status)
 }
 
-// IsNew reports whether this process has not rendered an artifact before. An artifact from which the release was made,
-// according to its status, is not new.
+// IsNew reports whether this process has not rendered an artifact before. If the status shows that the release was made
+// from the artifact, the artifact is not new.
 func (a *Rendered) IsNew(digest string, status *addonsv1.HelmOpReleaseStatus) bool {
 	return !a.has(digest) && (status.Release == nil || status.Release.ArtifactDigest != digest)
 }
 
-// Note records an artifact that was rendered: the action succeeded, or failed after the rendering. An adoption that
-// would change the release is refused after the rendering, without a change in the storage.
+// Note records that an artifact was rendered, if the action succeeded or failed after the rendering. An adoption that
+// would change the release is refused after the rendering. It writes nothing into Helm's storage.
 func (a *Rendered) Note(action model.Action, digest string, result helmclient.Result, err error) {
 	isRendered := err == nil || result.StorageChanged || errors.Is(err, helmerr.ErrWouldChange)
 	if action.RendersChart() && isRendered && !errors.Is(err, helmerr.ErrRenderLimit) {

@@ -47,8 +47,8 @@ func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	return found.value, ok
 }
 
-// Put stores a value of a size in bytes, and replaces the previous value of the key. It does not
-// store a value larger than the limit.
+// Put stores a value with a size in bytes. It replaces the previous value of the key. It does not store a value larger
+// than the limit.
 func (c *Cache[K, V]) Put(key K, value V, size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,7 +18,7 @@ const maxProvenance = 1 << 20
 // Signed is an archive with its provenance file.
 type Signed struct {
 	// File is the name of the archive, NAME-VERSION.tgz, by the chart and the version in the index. The provenance file
-	// must name it: otherwise a repository could offer an old signed archive as a new version.
+	// must contain this name: otherwise a repository could offer an old signed archive as a new version.
 	File string
 	// Archive and Provenance are the bytes of both files. The archive may be shared with other callers: do not change it.
 	Archive, Provenance []byte

@@ -17,15 +17,15 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// WriteObject writes the changes that a pass has made to an object. Mostly only the status changed, which takes one
-// request. Cluster API's patch helper would send two, because it patches conditions separately, and would cause two
-// watch events. WriteObject uses the helper if another program has changed the object meanwhile, whose conditions stay,
-// or if more than the status changed.
+// WriteObject writes the changes that a pass has made to an object. Usually only the status has changed, which takes
+// one request. Cluster API's patch helper would send two requests, because it patches conditions separately. This would
+// cause two watch events. WriteObject uses the helper in two cases: if another program has changed the object
+// meanwhile, so that its conditions stay, and if more than the status changed.
 //
-// Conditions of the owned types are overwritten, also if another program has changed them.
+// Conditions of the owned types are overwritten, even if another program has changed them.
 func WriteObject(ctx context.Context, c client.Client, before, after client.Object, owned []string) error {
 	if equality.Semantic.DeepEqual(before, after) {
-		return nil // Most passes change nothing, and to compare is several times cheaper than to compute a patch.
+		return nil // Most passes change nothing, and comparing is several times cheaper than computing a patch.
 	}
 	data, err := client.MergeFrom(before).Data(after)
 	if err != nil {
@@ -40,7 +40,7 @@ func WriteObject(ctx context.Context, c client.Client, before, after client.Obje
 	case len(changes) == 0:
 		return nil
 	case !after.GetDeletionTimestamp().IsZero() && len(after.GetFinalizers()) == 0:
-		// The API server deletes the object with its last finalizer, so its status need not be written.
+		// The API server deletes the object with its last finalizer, so HelmOp need not write the status.
 		delete(changes, "status")
 		rest, err := json.Marshal(changes)
 		if err != nil {
@@ -71,7 +71,7 @@ func patchStatus(ctx context.Context, c client.Client, before, after client.Obje
 	return c.Status().Patch(ctx, copied(after), client.RawPatch(types.MergePatchType, data))
 }
 
-// copied returns a copy of an object, into which the response to a write is read.
+// copied returns a copy of an object. The response to a write is read into the copy.
 func copied(obj client.Object) client.Object { return obj.DeepCopyObject().(client.Object) }
 
 // Cluster API's patch helper merges conditions only of types that implement conditions.Setter.
