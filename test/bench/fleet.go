@@ -25,7 +25,7 @@ const (
 	// manager.
 	plainShare = 50
 
-	// memoryTarget bounds the memory, in MiB, of a manager with memoryClusters Clusters.
+	// memoryTarget is the largest memory, in MiB, of a manager with memoryClusters Clusters.
 	memoryTarget, memoryClusters = 300, 1000
 
 	// movedTag is the tag of the first chart, which is moved. moveInterval is the source interval at this time.

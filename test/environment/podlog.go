@@ -22,7 +22,7 @@ type podLog struct {
 	// source is the file to which the program writes in all its starts. The first bytes of it are copied.
 	source string
 	copied int64
-	// current is the log of the current start, previous that of the start before.
+	// current is the log since the last start. previous is the log of the start before.
 	current, previous string
 }
 

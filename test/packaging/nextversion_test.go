@@ -28,7 +28,7 @@ import (
 
 const (
 	next = "v1beta1"
-	// servedTimeout bounds the wait until an API server serves a changed CustomResourceDefinition.
+	// servedTimeout is how long an API server may take until it serves a changed CustomResourceDefinition.
 	servedTimeout = time.Minute
 	servedPoll    = 100 * time.Millisecond
 )

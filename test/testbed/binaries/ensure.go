@@ -26,7 +26,7 @@ type Options struct {
 	Root string
 	// CacheDir holds the finished binaries. Default: helmop/testbed in the user's cache folder.
 	CacheDir string
-	// AssetsDir may hold etcd, kube-apiserver and kubectl. Ensure uses these programs whatever their version. Default: the
+	// AssetsDir may hold etcd, kube-apiserver and kubectl. Ensure uses these programs in any version. Default: the
 	// environment's KUBEBUILDER_ASSETS.
 	AssetsDir string
 	// Programs are the names of the programs that are needed. Default: all.
@@ -48,7 +48,7 @@ type Set struct {
 	CoreCRDs string
 	// KwokStages is a folder with kwok's usual behaviour of Nodes and Pods, one YAML file for each stage.
 	KwokStages string
-	// KwokCRDs is a folder with the CustomResourceDefinition by which kwok knows the logs of Pods.
+	// KwokCRDs is a folder with the CustomResourceDefinition that kwok needs for the logs of Pods.
 	KwokCRDs string
 }
 
@@ -211,7 +211,7 @@ type shortage struct {
 
 func (m shortage) count() int { return len(m.programs) + len(m.folders) }
 
-// lookup returns the programs of the cache, and those that are missing.
+// lookup returns the programs in the cache, and the missing programs.
 func (e *ensurer) lookup() (*Set, shortage) {
 	set := &Set{paths: map[string]string{}, versions: map[string]string{}}
 	var missing shortage
@@ -295,7 +295,7 @@ func (e *ensurer) lock(ctx context.Context) (func(), error) {
 	return func() { _ = l.Unlock() }, nil
 }
 
-// downloadAll downloads the published programs, and returns those that must be built.
+// downloadAll downloads the published programs, and returns the programs that must be built.
 func (e *ensurer) downloadAll(ctx context.Context, programs []program) ([]program, error) {
 	var build []program
 	for _, p := range programs {

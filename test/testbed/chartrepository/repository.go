@@ -109,7 +109,7 @@ func (r *Repository) Edit(change func(*repo.IndexFile)) {
 	change(r.index)
 }
 
-// SetFile sets the content of a file beside the index; nil removes it.
+// SetFile sets the content of a file next to the index; nil removes the file.
 func (r *Repository) SetFile(name string, content []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -35,7 +35,7 @@ func Unsupported() error {
 	return <-result
 }
 
-// privateMounts gives the thread a mount namespace of its own.
+// privateMounts gives the thread its own mount namespace.
 func privateMounts() error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("create a mount namespace: %w", err)

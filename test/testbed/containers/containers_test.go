@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// probeEnv makes the test program report what it can do, in a container.
+// probeEnv is the environment variable that makes the test program report what it can do in a container.
 const probeEnv = "CONTAINER_PROBE"
 
 // report is what the program in the container finds.
