@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// cleanupTimeout bounds the end of a scenario, and so how long a deletion may be stuck.
+	// cleanupTimeout is the timeout for the end of a scenario, and so for a deletion that hangs.
 	cleanupTimeout = 4 * time.Minute
 
 	// dumpedLines is the number of log lines of a manager that are shown.

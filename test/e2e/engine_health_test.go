@@ -185,7 +185,7 @@ func (e engine) setPodsReady(app string, status corev1.ConditionStatus) {
 				pod.Status.Conditions[j].Status = status
 			}
 		}
-		// A Pod on a node that another part removes vanishes.
+		// A Pod disappears if another part of the test removes its node.
 		s.must(client.IgnoreNotFound(e.Status().Patch(s.Context(), pod, client.MergeFrom(before))))
 	}
 }
@@ -472,8 +472,8 @@ func (e engine) retriedOnRequest() {
 	e.untouched()
 }
 
-// failedInstallUninstalled removes the objects of a failed installation before the next try, but keeps those of the
-// last try.
+// failedInstallUninstalled removes the objects of a failed installation before the next try, but keeps the objects of
+// the last try.
 func (e engine) failedInstallUninstalled() {
 	once := int32(1)
 	helmOp := e.helmOp(map[string]any{"broken": true}, func(h *addonsv1.HelmOp) {

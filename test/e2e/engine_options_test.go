@@ -206,7 +206,7 @@ spec:
 `, group, description)
 }
 
-// tooLarge installs a chart that is too large for a record. Nothing is installed, and the reason says so.
+// tooLarge installs a chart that is too large for a record. Nothing is installed, and the reason reports this.
 func (e engine) tooLarge() {
 	s := e.scenario
 	files := map[string]string{

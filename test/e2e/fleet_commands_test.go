@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestFleetCommands finds what is broken and steers HelmOps with kubectl helmop, beside the manager.
+// TestFleetCommands finds faults and controls HelmOps with kubectl helmop, while the manager runs.
 func TestFleetCommands(t *testing.T) {
 	s := newScenario(t)
 	s.clusters(

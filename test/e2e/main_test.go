@@ -47,7 +47,7 @@ const (
 	// until all other tests have begun, while the environment of the test is idle.
 	testsAtOnce = 1000
 
-	// setupTimeout bounds the start of an environment whose binaries are ready.
+	// setupTimeout is the timeout for the start of an environment whose binaries are ready.
 	setupTimeout = 10 * time.Minute
 )
 

@@ -236,7 +236,8 @@ func (f *fleetSimulation) deploy(ctx context.Context, user *helmUser, name strin
 	return install.RunWithContext(ctx, &chart, values)
 }
 
-// cleanUp forgets or uninstalls a release whose BundleDeployment is gone. newest is its newest record.
+// cleanUp acts like Fleet's agent after the BundleDeployment of a release was deleted: it deletes the records or
+// uninstalls the release. newest is the newest record of the release.
 func (f *fleetSimulation) cleanUp(user *helmUser, name string, newest *release.Release) error {
 	if newest == nil || newest.Chart.Metadata.Annotations[fleetBundleID] != name {
 		return nil

@@ -29,7 +29,7 @@ var helmChartKind = migrate.HelmRepositoryKind.GroupVersion().WithKind("HelmChar
 // fluxVersion is the version of the charts that Flux installs.
 const fluxVersion = "1.0.0"
 
-// fluxGreeting is a value that looks like a template.
+// fluxGreeting is a value that has the form of a template.
 const fluxGreeting = "{{ not a template }}"
 
 // createHelmReleases creates HelmReleases for a Cluster, one for each chart.
@@ -93,7 +93,8 @@ func (s *scenario) eventuallyHelmReleases(n int) {
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
-// moveRecords moves the records of a release in a Cluster to the namespace of the release, as docs/migration.md says.
+// moveRecords moves the records of a release in a Cluster to the namespace of the release, as described in
+// docs/migration.md.
 func (s *scenario) moveRecords(w *workload, helmRelease, release, namespace string) {
 	s.Helper()
 	object := toolObject(migrate.HelmReleaseKind, s.namespace, helmRelease, nil)
@@ -133,7 +134,7 @@ func (s *scenario) moveRecords(w *workload, helmRelease, release, namespace stri
 type fluxSource struct {
 	*httptest.Server
 	scenario *scenario
-	// archives are the charts by their names, and digests are those of their artifacts in the registry.
+	// archives are the charts by their names. digests are the digests of their artifacts in the registry.
 	archives map[string][]byte
 	digests  map[string]string
 }

@@ -47,7 +47,8 @@ var (
 	// getRevisions is the permission to read a revision that the cache does not have.
 	getRevisions = permissions.Permission{Group: addonsv1.GroupVersion.Group, Resource: "helmoprevisions", Verb: "get"}
 
-	// reviewOwn is the permission to ask what the manager may do, and listInfrastructure one that the manager asks for.
+	// reviewOwn is the permission to review the manager's own permissions. listInfrastructure is a permission that the
+	// manager reviews.
 	reviewOwn = permissions.Permission{Group: authorizationv1.GroupName, Resource: "selfsubjectaccessreviews",
 		Verb: "create"}
 	listInfrastructure = permissions.Permission{Group: clusterv1.GroupVersionInfrastructure.Group, Resource: "*",
@@ -75,12 +76,12 @@ type rights struct {
 	other *scenario
 }
 
-// TestEachPermissionIsNeeded takes each permission of the manager's roles away, one at a time, and waits until the
-// manager reports the permission as missing: in a condition or in its log. Nothing else may be missing then. It is the
-// counterpart of onlyUsedPermissions, which finds permissions that are never used.
+// TestEachPermissionIsNeeded removes each permission from the manager's roles, one at a time. It waits until the
+// manager reports the permission as missing, in a condition or in its log. No other permission may be missing then.
+// onlyUsedPermissions checks the opposite: it finds permissions that are never used.
 //
-// For a permission that a start needs, a manager starts without it. The other permissions are taken from a running
-// manager, and given back. The manager must then finish its work by itself.
+// If a start of the manager needs the permission, a manager is started without it. Other permissions are removed from a
+// running manager, and then restored. The manager must then finish its work without help.
 func TestEachPermissionIsNeeded(t *testing.T) {
 	if os.Getenv(permissionsEnv) == "" {
 		t.Skipf("to start a manager for each permission takes minutes, and %s is not set; see `make test-permissions`",
@@ -262,8 +263,8 @@ func (r *rights) takeWhileRunning(s *scenario, p permissions.Permission) {
 	r.eventuallyMissing(s, info.Size(), p)
 }
 
-// takeBeforeStart starts a manager without a permission. Each permission needs a manager of its own, because a watch
-// that runs is not ended.
+// takeBeforeStart starts a manager without a permission. Each permission needs its own manager, because a running watch
+// does not end when its permission is removed.
 func (r *rights) takeBeforeStart(s *scenario, p permissions.Permission) {
 	s.remove(lease())
 	taken := []permissions.Permission{p}
@@ -281,7 +282,7 @@ func (r *rights) takeBeforeStart(s *scenario, p permissions.Permission) {
 	// A manager that waits for its caches stops late.
 	defer func() { s.must(r.manager.Kill()) }()
 	if p == reviewOwn {
-		// Without its own review, the manager does not know the cause, and says so late.
+		// Without the review, the manager does not know the cause, and reports it late.
 		s.Eventually(func() string { return r.reports(s, 0) }).WithTimeout(missedWithin).Should(gomega.MatchRegexp(
 			`LocalCluster.* could not be listed within`))
 	} else {
@@ -289,7 +290,7 @@ func (r *rights) takeBeforeStart(s *scenario, p permissions.Permission) {
 	}
 }
 
-// giveBack gives all permissions back. If conditions have reports of missing ones, a manager runs until they are gone.
+// giveBack restores all permissions. If conditions report missing permissions, a manager runs until they no longer do.
 func (r *rights) giveBack(s *scenario) {
 	s.Helper()
 	r.grantWithout(s)
@@ -403,7 +404,7 @@ func (r *rights) grantWithout(s *scenario, taken ...permissions.Permission) {
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
-// may asks the API server whether the manager has a permission.
+// may reports whether the manager has a permission, according to the API server.
 func (r *rights) may(ctx context.Context, s *scenario, p permissions.Permission) bool {
 	s.Helper()
 	resource, subresource, _ := strings.Cut(p.Resource, "/")
@@ -418,7 +419,7 @@ func (r *rights) may(ctx context.Context, s *scenario, p permissions.Permission)
 	return review.Status.Allowed
 }
 
-// serveAgain lets a manager with all permissions run, which deletes the HelmOps at the end.
+// serveAgain runs a manager with all permissions. It deletes the HelmOps at the end.
 func (r *rights) serveAgain(s *scenario) {
 	ctx := context.WithoutCancel(s.Context())
 	for i := range r.cluster {

@@ -42,8 +42,8 @@ func deferred(n int) func(gomega.Gomega, *addonsv1.HelmOp) {
 	}
 }
 
-// maintained rolls out to the Clusters and to three of its own: one with a veto, one with a freeze that ends, and one
-// with a window that is always open.
+// maintained rolls out to the Clusters and to three of its own Clusters: one with a veto, one with a freeze that ends,
+// and one with a window that is always open.
 func (t *rolloutClusters) maintained(s *scenario, name string) {
 	own := &rolloutClusters{hosts: maps.Clone(t.hosts), clusters: slices.Clone(t.clusters)}
 	var options []testbed.ClusterOptions
