@@ -62,8 +62,8 @@ func TestExtensionHoldsDeletionWithoutPause(t *testing.T) {
 	}
 }
 
-// TestHoldWithoutPause checks that a pause during a hold without a pause is that of a user, and that a pause that a
-// user ended stays ended.
+// TestHoldWithoutPause checks two things for a hold without a pause: a pause during the hold counts as the pause of a
+// user, and a pause that a user has ended does not return.
 func TestHoldWithoutPause(t *testing.T) {
 	t.Parallel()
 	const unpaused = controllertest.HeldSince + " unpaused"

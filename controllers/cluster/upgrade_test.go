@@ -415,8 +415,8 @@ func TestChangedTargetOfAChain(t *testing.T) {
 }
 
 // TestChainIsHeldOnlyAtItsBeginning follows an upgrade over three minor versions. It is held until the release is ready
-// for the first step. In the middle of the upgrade, the annotation is not set again, and no Event is recorded, even if
-// the release is never ready for a later step.
+// for the first step. In the middle of the upgrade, the annotation is not set again and no Event is recorded, even if
+// the release never becomes ready for a later step.
 func TestChainIsHeldOnlyAtItsBeginning(t *testing.T) {
 	t.Parallel()
 	const target = "v1.37.0"

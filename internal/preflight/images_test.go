@@ -190,7 +190,7 @@ func TestResultExpiresDuringCheck(t *testing.T) {
 	})
 }
 
-// TestRefusesTooMany asks no registry for a release with too many images or hosts.
+// TestRefusesTooMany checks that a release with too many images or hosts causes no request.
 func TestRefusesTooMany(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -259,7 +259,8 @@ func (a *accesses) Head(_ context.Context, url, _ string, access oci.Access) (st
 		Hint: "a hint", RetryAfter: time.Hour}
 }
 
-// TestOtherHosts checks that a chart cannot use the account of the manager on other hosts, nor look into its network.
+// TestOtherHosts checks that a chart cannot use the account of the manager on other hosts, and cannot explore the
+// manager's network.
 func TestOtherHosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -292,7 +292,8 @@ func (j *judge) checkPhase() {
 	}
 }
 
-// isFailed is true for Clusters that the budget counts for the current revision, whatever the goal of the plan is.
+// isFailed reports whether the failure budget counts a Cluster as failed for the current revision, whatever the goal of
+// the plan is.
 func (j *judge) isFailed(c *Cluster) bool {
 	before := c.Child != nil && (c.Child.FailedBefore && c.Health != HealthReady ||
 		c.Health == HealthFailed && (c.Child.Revision == j.in.State.Good || c.Child.Revision == 0))
@@ -446,8 +447,8 @@ func (j *judge) checkNone(c *Cluster, step Step) {
 	}
 }
 
-// mayWait is true if a Cluster without a child may get nothing, although its desired release is known. Either the good
-// release is unknown and the Cluster is not new, or the current revision has spent its budget.
+// mayWait reports whether a Cluster without a child may get nothing although its desired release is known. Either the
+// good release is unknown and the Cluster is not new, or the current revision has spent its budget.
 func (j *judge) mayWait(c *Cluster) bool {
 	state, isNew := j.result.State, !c.Known || j.in.State.Revision == 1
 	if j.in.Unapproved && !j.isGivenUp() && (state.Good == 0 || c.Good == nil) {
@@ -562,7 +563,7 @@ func (j *judge) checkPassed(wave int, assigned string) {
 	}
 }
 
-// checkWaiting checks that a rollout that does not progress says what it waits for.
+// checkWaiting checks that a rollout without progress has a text about what it waits for.
 func (j *judge) checkWaiting() {
 	state, progress := j.result.State, j.result.Progress
 	if (state.Phase == PhaseProgressing || state.Phase == PhasePaused) && progress.WaitingFor == "" {

@@ -346,7 +346,7 @@ func TestOnlyGET(t *testing.T) {
 	}
 }
 
-// The scripts of others are those of the published packages.
+// The third-party scripts are identical to those in the published packages.
 func TestVendoredScripts(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -368,7 +368,7 @@ func TestVendoredScripts(t *testing.T) {
 	}
 }
 
-// A stream reports changes, and what a screen reader says when the numbers change.
+// A stream reports changes, and the text for screen readers when the numbers change.
 func TestStream(t *testing.T) {
 	t.Parallel()
 	source := uitest.New(8)

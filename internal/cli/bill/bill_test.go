@@ -35,8 +35,8 @@ const (
 	two = "sha256:2222222222222222222222222222222222222222222222222222222222222222"
 )
 
-// listed is a bill with two charts of the same tag, one of pinned Clusters, charts of a chart repository and of
-// one on the host of the prefix, and images.
+// listed is a bill with images and these charts: two charts with the same tag, of which one is for pinned Clusters,
+// charts from a chart repository, and a chart from one on the host of the prefix.
 var listed = &Bill{
 	Version: Version,
 	Groups: []Group{{Clusters: []string{"a"}, Releases: []Release{
@@ -64,7 +64,7 @@ var listed = &Bill{
 
 var prefix = registry.Reference{Registry: "m.example", Repository: "base"}
 
-// TestSources checks what is copied under which tag, and that copies are not copied again.
+// TestSources checks which artifacts are copied with which tag, and that copies are not copied again.
 func TestSources(t *testing.T) {
 	t.Parallel()
 	got, err := listed.Sources(prefix)
@@ -200,7 +200,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestText checks what the tables say of signatures, and of what is not known.
+// TestText checks the texts in the tables about signatures and about unknown artifacts.
 func TestText(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

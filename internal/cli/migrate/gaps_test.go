@@ -22,7 +22,7 @@ spec:
   tlsConfig: {caSecret: {name: ca, namespace: other}}
 `
 
-// TestSecretSolvesGap has a gap that asks for a Secret, without and with the Secret.
+// TestSecretSolvesGap has a gap that requires a Secret, without and with the Secret.
 func TestSecretSolvesGap(t *testing.T) {
 	for name, test := range map[string]struct {
 		objects string

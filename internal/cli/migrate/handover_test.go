@@ -832,7 +832,7 @@ func TestUndoWithoutMigration(t *testing.T) {
 	}
 }
 
-// TestUndoOfUnknownObjects has an object whose migration has begun, and whose Cluster is gone.
+// TestUndoOfUnknownObjects has an object whose migration has begun, and whose Cluster no longer exists.
 func TestUndoOfUnknownObjects(t *testing.T) {
 	renamed := strings.Replace(fluxObjects, "name: one, namespace: fleet}", "name: other, namespace: fleet}", 1)
 	w := newWorld(t, "flux", renamed)

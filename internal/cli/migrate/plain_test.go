@@ -95,7 +95,7 @@ users: [{name: one, user: {token: one}}]
 type records struct {
 	*testing.T
 
-	// revisions are the revisions by the names of their Secrets. lost is a Secret that vanishes after it was listed.
+	// revisions holds the revisions by the names of their Secrets. lost is a Secret that is deleted after it was listed.
 	revisions map[string]int
 	lost      string
 
