@@ -8,8 +8,8 @@
 //
 //   - APIs of Kubernetes: the package reads generated methods of the Go types in k8s.io/api and
 //     k8s.io/apiextensions-apiserver (APILifecycleDeprecated, APILifecycleRemoved, APILifecycleReplacement). The
-//     package has no list of its own. For versions of Kubernetes that are newer than these modules, the methods state
-//     the plans of the Kubernetes project.
+//     package itself has no list of APIs. For versions of Kubernetes that are newer than these modules, the methods
+//     state the plans of the Kubernetes project.
 //   - APIs of CustomResourceDefinitions: the package reads the definitions in the cluster and in the chart, see
 //     [Definitions]. Their stages do not depend on the version of Kubernetes.
 //   - The package reads no cluster: the caller passes the definitions and the kinds that the cluster serves.

@@ -91,8 +91,8 @@ type Input struct {
 	Clusters []rollout.Cluster
 }
 
-// Decision says which Clusters wait for an approval, and of which digest. The zero value means that nothing needs an
-// approval.
+// Decision says which Clusters wait for an approval, and which digest a user must approve. The zero value means that
+// nothing needs an approval.
 type Decision struct {
 	// Required is true if approvals are required and there is a HelmOp revision.
 	Required bool
@@ -133,7 +133,8 @@ func (d *Decision) Waits() bool {
 	return d.Unapproved || len(d.Waiting) > 0
 }
 
-// Apply marks what is not approved in the input of the plan. The input must have the Clusters of the decision.
+// Apply marks the releases in the input of the plan that are not approved. The input must have the Clusters of the
+// decision.
 func (d *Decision) Apply(in *rollout.Input) {
 	if !d.Required {
 		return

@@ -46,7 +46,7 @@ type Fetcher interface {
 type ChartLoader interface {
 	Chart(ctx context.Context, source bundle.Source) (*bundle.Chart, error)
 
-	// Cached returns a chart from the cache. It neither reads nor parses.
+	// Cached returns a chart from the cache. It does not read or parse a file.
 	Cached(source bundle.Source) (*bundle.Chart, bool)
 }
 

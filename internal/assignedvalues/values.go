@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
-// ErrOutdated means that the HelmOp has a newer desired state than the one that is assigned to the release.
+// ErrOutdated means that the HelmOp has a newer desired state, which is not assigned to the release yet.
 var ErrOutdated = errors.New("the HelmOp is about to update this release")
 
 // Renderer renders the values that are assigned to releases.

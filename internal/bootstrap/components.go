@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 )
 
-// Parts of an installation. The names are those in package config.
+// Parts of an installation. The names are the same as in package config.
 const (
 	// Namespace is the namespace of the provider.
 	Namespace = "helmop-system"
@@ -27,7 +27,7 @@ const (
 	Deployment = "helmop-controller-manager"
 	// ServiceAccount is impersonated by the manager when it installs in the management cluster.
 	ServiceAccount = "helmop-management"
-	// ComponentsFile is the file of the components, in the artifact and beside the user's kustomization.
+	// ComponentsFile is the name of the file with the components, in the artifact and next to the user's kustomization.
 	ComponentsFile = "helmop-components.yaml"
 
 	// imageName is the manager's image in the manifests.

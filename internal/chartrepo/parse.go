@@ -174,7 +174,7 @@ type yamlParser struct {
 
 	// keyIndent is the column of the keys of the current entry; 0 without an entry.
 	keyIndent int
-	// isOpen is true before the first key of an entry whose dash is on a line of its own.
+	// isOpen is true before the first key of an entry, if the dash of the entry is on a separate line.
 	isOpen bool
 	// isFlow is true for an entry in braces, which is kept as a whole.
 	isFlow bool

@@ -56,7 +56,7 @@ func (c *Client) Provenance(ctx context.Context, chartURL, digest string, access
 	return &Signed{File: l.chart + "-" + found.version + ".tgz", Archive: archive, Provenance: text}, nil
 }
 
-// provenance returns the provenance file of an archive, from the first of the archive's URLs beside which there is one.
+// provenance returns the provenance file of an archive. It tries the archive's URLs in their order.
 func (l *lookup) provenance(ctx context.Context, archives []*url.URL) ([]byte, error) {
 	for _, archive := range archives {
 		target := *archive

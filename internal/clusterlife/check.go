@@ -23,7 +23,7 @@ import (
 // maxCheckVersion is the MaxLength of the version of a check in the status of a HelmOpRelease.
 const maxCheckVersion = 256
 
-// UpgradeToCheck is an upgrade of Kubernetes that a release is checked for.
+// UpgradeToCheck is an upgrade of Kubernetes for which a release is checked.
 type UpgradeToCheck struct {
 	// Version is the requested new version. It may be malformed if the upgrade is not pending.
 	Version string
@@ -113,7 +113,7 @@ func requiredCheck(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, 
 }
 
 // Blocked returns what a user must do before the upgrade of a Cluster, according to a required check. It is empty if
-// the check found nothing, or has not ended. The arguments are those of Unready.
+// the check found nothing, or has not ended. The arguments are the same as for Unready.
 func Blocked(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, running string) string {
 	if found, _ := requiredCheck(cluster, release, running); found != nil && found.Status == metav1.ConditionFalse {
 		return found.Reason + ": " + found.Message

@@ -25,7 +25,7 @@ type Scope struct {
 	Object  *unstructured.Unstructured
 	Cluster *clusterv1.Cluster
 
-	// Releases are all releases of the Cluster, also those of other namespaces.
+	// Releases are all releases of the Cluster, including releases in other namespaces.
 	Releases []addonsv1.HelmOpRelease
 
 	// HelmOps are the HelmOps of the namespace of the Cluster.

@@ -92,7 +92,7 @@ func (r *Reader) Of(ctx context.Context, release *addonsv1.HelmOpRelease) (Inten
 }
 
 // intentByIdentity returns, for a Cluster that the HelmOp selects, whether the HelmOp keeps or replaces the release. It
-// compares the name and the namespace of the release with those of the HelmOp revision from decidingRevision.
+// compares the name and the namespace of the release with the result of the HelmOp revision from decidingRevision.
 func (r *Reader) intentByIdentity(ctx context.Context, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp,
 	object *unstructured.Unstructured,
 ) (Intent, error) {

@@ -56,7 +56,7 @@ func newDependency(named addonsv1.Dependency, helmOp *addonsv1.HelmOp) Dependenc
 
 // Unsettled returns why a HelmOp has not written its desired state into its releases yet; empty if it has. HelmOps that
 // a user applies together must be installed in order. Until a HelmOp has written its releases, they are Ready with the
-// former spec.
+// previous spec.
 func Unsettled(helmOp *addonsv1.HelmOp) string {
 	if apiutil.IsHelmOpPaused(helmOp) {
 		return "" // The releases do not change.

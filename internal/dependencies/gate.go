@@ -21,7 +21,7 @@ type Gate struct {
 	// Client reads from the cache, and Live from the API server.
 	Client, Live client.Reader
 
-	// Shard and WatchFilter are those of the manager.
+	// Shard and WatchFilter are the settings of the manager.
 	Shard, WatchFilter string
 
 	Now func() time.Time

@@ -211,8 +211,8 @@ func (l *link) read(key streamKey, at objectKey) (metav1.Object, error) {
 	return all.Resource(key.resource).Namespace(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
 }
 
-// moveToOwnStreamLocked moves an object without Helm's label to its own stream. If the release has too many streams of
-// its own, the object is read periodically.
+// moveToOwnStreamLocked moves an object without Helm's label to its own stream. If too many objects of the release have
+// their own stream, the object is read periodically.
 func (l *link) moveToOwnStreamLocked(t target, at objectKey) {
 	if t.release.ownStreams >= maxOwnStreams {
 		l.pendingReads.confirm(t, absenceInterval)

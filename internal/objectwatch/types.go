@@ -55,8 +55,8 @@ type Connection struct {
 
 // Plan lists what to follow for a release.
 type Plan struct {
-	// Objects are the objects of the release, at most MaxObjects. Objects that need neither health nor drift detection are
-	// listed. Without ListEvery, they are not followed.
+	// Objects are the objects of the release, at most MaxObjects. Objects for which neither health nor drift detection is
+	// enabled are listed. Without ListEvery, they are not followed.
 	Objects []inventory.Ref
 	// Checker determines the health of objects whose kinds have a health rule. If it is nil, health is not followed.
 	Checker *health.Checker

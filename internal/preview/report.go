@@ -112,8 +112,8 @@ type Result struct {
 	Outcome
 }
 
-// ApprovalDigest returns the digest that a user approves for exactly these releases. The results must be those of all
-// selected Clusters. It is empty if the inputs of a release are not known.
+// ApprovalDigest returns the digest that a user approves for exactly these releases. The list must contain the results
+// of all selected Clusters. It is empty if the inputs of a release are not known.
 func ApprovalDigest(results []Result) string {
 	var hashes []string
 	for i := range results {

@@ -60,8 +60,8 @@ type Seen struct {
 	// Snapshot is the state of the objects according to the watches; nil if it is not known.
 	Snapshot *objectwatch.Snapshot
 
-	// Unread is the error because of which the objects of the newest revision are not known; nil if they are known.
-	// IsReadPending is true if they will be read when a slot is free.
+	// Unread is the error of reading the objects of the newest revision; nil if they are known. IsReadPending is true if
+	// they will be read when a slot is free.
 	Unread        error
 	IsReadPending bool
 

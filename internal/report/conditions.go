@@ -106,7 +106,7 @@ func Outdated(obj conditions.Setter) {
 	SetCondition(obj, addonsv1.ReadyCondition, False, reason, message)
 }
 
-// Deleting sets the condition Deleting of an object under deletion. The reason and the message are those of Ready if
+// Deleting sets the condition Deleting of an object under deletion. The reason and the message are copied from Ready if
 // Ready says what the deletion waits for.
 func Deleting(obj conditions.Setter) {
 	object := obj.(metav1.Object)

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package resolution resolves the references of a HelmOp to artifacts, and checks the required signatures. It looks up
-// each distinct reference once per interval, whatever the numbers of passes and Clusters are. HelmOps with the same
+// each distinct reference once per interval. The numbers of passes and Clusters do not matter. HelmOps with the same
 // reference share results. While a registry fails, a reference keeps its last known artifact.
 //
 // The package does not read Clusters or releases. A [Resolver] returns an [Outcome] and changes no object. Callers

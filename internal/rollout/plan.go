@@ -144,9 +144,9 @@ func (p *plan) budgetSpent() string {
 // isComplete reports whether nothing is left to do and enough Clusters are done. At least one Cluster must be done. At
 // least as many Clusters must be done as could not be updated or became unreachable after their update. Otherwise a
 // short network outage would complete the rollout, and most Clusters would be updated without waves and budget.
-// clusterctl move unpauses Clusters one by one, and would have the same effect. The rollout is not complete while
-// Clusters that could not be updated are in a wave after one that needs a promotion, while no desired release is known,
-// while the revision is not approved, or while Clusters wait for maintenance at a known time. The failure budget must
+// clusterctl move unpauses Clusters one by one, and would have the same effect. The rollout is also not complete in
+// these cases: Clusters that could not be updated are in a wave after one that needs a promotion, no desired release is
+// known, the revision is not approved, or Clusters wait for maintenance at a known time. The failure budget must
 // protect these Clusters too.
 func (p *plan) isComplete() bool {
 	by := &p.total.by

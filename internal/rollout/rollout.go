@@ -92,7 +92,7 @@ type Cluster struct {
 	// Selected is true if the selector selects the Cluster.
 	Selected bool
 
-	// Gone is true if the Cluster does not exist any more.
+	// Gone is true if the Cluster no longer exists.
 	Gone bool
 
 	// Deleting is true if the Cluster is under deletion.
@@ -151,7 +151,7 @@ type Cluster struct {
 
 // Deferral says which changes of a release wait for maintenance. The zero value defers nothing.
 type Deferral struct {
-	// Changes defers all changes except those of the other fields.
+	// Changes defers all changes except the changes of the other fields.
 	Changes bool
 
 	// Installations defers the installation of a release in a new Cluster. Returns defers the return to the last known
@@ -332,7 +332,7 @@ type Step struct {
 	// Cluster is the name of the Cluster.
 	Cluster string
 
-	// Action is what is done.
+	// Action is the kind of the step.
 	Action Action
 
 	// Source is the release that ActionCreate and ActionUpdate assign.
@@ -375,8 +375,8 @@ type Progress struct {
 	// Promote is the name of the wave that needs a promotion; empty if there is none.
 	Promote string
 
-	// Opens is when the first of the Clusters that wait for maintenance may be changed, among those that the rollout would
-	// change now. It is zero if there is no such Cluster, or if the time is not known.
+	// Opens is the earliest time at which a Cluster that waits for maintenance may be changed. Only Clusters that the
+	// rollout would change now count. It is zero if there is no such Cluster, or if the time is not known.
 	Opens time.Time
 
 	// DeletionsWaiting is the number of releases of unselected Clusters whose deletion waits for a slot, for the end of a

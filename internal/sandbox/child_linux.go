@@ -64,15 +64,15 @@ func (c *child) confine() error {
 	return nil
 }
 
-// allowCPU limits the CPU time to that of a short request. If a request reaches this limit, it continues with a lower
-// priority.
+// allowCPU limits the CPU time to the time of a short request. If a request reaches this limit, it continues with a
+// lower priority.
 func (c *child) allowCPU() error {
 	used := cpuTime()
 	c.allowed.Store(int64(used + c.limits.CPU))
 	return limitCPU(used + min(shortCPU, c.limits.CPU))
 }
 
-// continueSlowly lowers the priority of the child, and raises the limit of CPU time to that of a request.
+// continueSlowly lowers the priority of the child, and raises the limit of CPU time to the limit of a whole request.
 func (c *child) continueSlowly() error {
 	if !c.isSlow.Swap(true) {
 		addNice(slower)

@@ -74,7 +74,7 @@ func (s *server) clusterView(r *http.Request, f *fleet) (content, error) {
 	return content{Title: "Cluster " + p.Key.Name, Template: "cluster", Data: p}, nil
 }
 
-// holdsOf returns the holds of the upgrade and of the deletion of a Cluster. The releases are those of the Cluster.
+// holdsOf returns the holds of the upgrade and of the deletion of a Cluster. releases are the releases of the Cluster.
 func holdsOf(cluster *clusterv1.Cluster, helmOps map[client.ObjectKey]*addonsv1.HelmOp,
 	releases map[client.ObjectKey]*addonsv1.HelmOpRelease, now time.Time,
 ) []hold {

@@ -27,7 +27,7 @@ import (
 // spdxPredicate is the type of an attestation with an SPDX document.
 const spdxPredicate = "https://spdx.dev/Document"
 
-// artifacts are what is pushed to registries.
+// artifacts are the artifacts that are pushed to registries.
 type artifacts struct{ imageIndex, helmChart, clusterctl publish.Artifact }
 
 // imageFiles copies the image and lists the modules of each platform.

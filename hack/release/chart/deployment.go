@@ -221,7 +221,8 @@ func (m *maker) withSettings(t *draft, in any, flag string) any {
 	}
 }
 
-// explain returns the user of a field: the name of the environment variable or of the volume that contains it.
+// explain says where a field is used: it returns the name of the environment variable or of the volume that contains
+// it.
 func explain(in map[string]any, key string) string {
 	name, ok := in["name"].(string)
 	switch {

@@ -93,7 +93,7 @@ func readFile(name string, left *int64) ([]byte, error) {
 	return content, nil
 }
 
-// readManifests reads the files of a folder that can hold objects. At least one must exist. If there is a
+// readManifests reads the files of a folder that can hold objects. At least one such file must exist. If there is a
 // kustomization, it reads all files, because a kustomization may use files of any kind.
 func readManifests(root string, limit int64) ([]file, error) {
 	files, err := readTree(root, limit)

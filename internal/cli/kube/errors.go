@@ -110,7 +110,7 @@ type DryRun string
 const (
 	dryRunNone DryRun = "none"
 
-	// DryRunServer lets the API server check a request without storing it.
+	// DryRunServer makes the API server check a request without storing it.
 	DryRunServer DryRun = "server"
 )
 

@@ -305,7 +305,7 @@ func (f fleetTool) awaitKept(ctx context.Context, c *kube.Client, item *migrate.
 	return nil
 }
 
-// notKept returns what is missing for releases of an item that Fleet would still uninstall. It returns an error if a
+// notKept returns texts about releases of an item that Fleet would still uninstall. It returns an error if a
 // BundleDeployment is not part of the item.
 func notKept(item *migrate.Item, deployments deploymentsByKey) ([]string, error) {
 	for key := range deployments {

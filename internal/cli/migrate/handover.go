@@ -105,8 +105,7 @@ func (m *migration) planned(ctx context.Context, item *migrate.Item) (*addonsv1.
 	return m.generated(item), nil
 }
 
-// checkOwner returns an error if the HelmOp is not the one that adopted the releases: after the detachment, the
-// releases would have no owner.
+// checkOwner returns an error if the HelmOp did not adopt the releases: after detach, the releases would have no owner.
 func (m *migration) checkOwner(ctx context.Context, item *migrate.Item, helmOp *addonsv1.HelmOp) error {
 	current, err := m.usable(ctx, item)
 	if err == nil && (current == nil || current.UID != helmOp.UID) {

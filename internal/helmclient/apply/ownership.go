@@ -89,9 +89,9 @@ func (k *Client) readRequest(info *resource.Info) *rest.Request {
 		Resource(info.Mapping.Resource.Resource)
 }
 
-// readTogether lists objects of one kind if this saves requests. The keys are those of observedKey. Objects that are
-// not in the result must be read one by one. Such an object may not exist or may lack Helm's label, or the permission
-// to list the objects is missing.
+// readTogether lists objects of one kind if this saves requests. The keys come from observedKey. Objects that are not
+// in the result must be read one by one. Such an object may not exist or may lack Helm's label, or the permission to
+// list the objects is missing.
 func (k *Client) readTogether(resources kube.ResourceList) map[string]*observedState {
 	byNamespace := map[string]kube.ResourceList{}
 	for _, info := range resources {

@@ -164,7 +164,7 @@ func (c *cluster) as(user string) (*Connection, error) {
 	if conn, ok := c.impersonated[user]; ok {
 		return conn, nil
 	}
-	// The first transport that sets the header decides. This transport runs before that of the config.
+	// The first transport that sets the header decides. This transport runs before the transport of the config.
 	transport := clienttransport.NewImpersonatingRoundTripper(clienttransport.ImpersonationConfig{UserName: user},
 		c.Own.transport)
 	conn, err := newConnection(c, transport, c.Own.host)

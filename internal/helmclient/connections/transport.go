@@ -108,7 +108,8 @@ func changesKinds(req *http.Request) bool {
 			strings.Contains(req.URL.Path, "/apis/apiregistration.k8s.io/"))
 }
 
-// boundedBody releases the request's deadline when it is closed, and returns an error if it is too large.
+// boundedBody is the body of a response. Close releases the request's deadline. Read returns an error if the body is
+// too large.
 type boundedBody struct {
 	body io.Closer
 	from io.Reader

@@ -12,7 +12,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// failures returns the number of failed attempts at the desired state, as far as it is known.
+// failures returns the known number of failed attempts at the desired state.
 func (s situation) failures() int {
 	if s.past.RetryRequested {
 		return 0

@@ -178,7 +178,7 @@ func (s *Store) deleteChunk(key string) error {
 
 // Sweep deletes the parts of a release's payloads that no record names. A process leaves such parts if it ends before
 // it writes the pointer, or if it cannot delete the parts. Sweep lists the metadata of the parts, and the metadata of
-// the records if this action knows no record of a part. It returns the number of unnamed parts that remain, and the
+// the records if this action has read no record of a part. It returns the number of unnamed parts that remain, and the
 // cause. The number is 1 if it is not known.
 func (s *Store) Sweep(name string, now time.Time) (left int, err error) {
 	parts, err := s.ListMetadata(kblabels.Set{LabelChunkOf: name}.AsSelector().String())

@@ -22,7 +22,7 @@ import (
 )
 
 // recordState is the state of a record's Secret when this action first read it, or last wrote it. The zero value means
-// that the action neither read nor wrote the record.
+// that the action has not read or written the record.
 type recordState struct {
 	// version is the resource version; empty if any version is accepted.
 	version string

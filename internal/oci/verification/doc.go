@@ -7,9 +7,9 @@
 //
 // # Contract
 //
-//   - A verification is for a digest in a repository. Signatures are stored beside the artifact, so the same digest in
-//     another repository needs another verification.
-//   - One valid signature is enough. Broken, foreign and expired signatures beside it do not matter.
+//   - A verification is for a digest in a repository. Signatures are stored in the repository of the artifact, so the
+//     same digest in another repository needs another verification.
+//   - One valid signature is enough. Other signatures that are broken, foreign or expired do not matter.
 //   - Successful verifications are cached by repository, digest and policy. Concurrent callers share one verification.
 //     Failures are not cached: the caller must wait before it tries again.
 //   - Everything has a limit: the time, the number of signatures, their sizes and the length of messages.
