@@ -17,7 +17,7 @@ var (
 	firstSeed = flag.Int64("rollout.seed", 1, "seed of the first of them")
 )
 
-// TestPlanInvariants holds for random events in random order that no plan breaks a limit, an order or a budget.
+// TestPlanInvariants checks for random events in random order that no plan breaks a limit, an order or a budget.
 // When the events end, every Cluster gets its desired release.
 func TestPlanInvariants(t *testing.T) {
 	t.Parallel()

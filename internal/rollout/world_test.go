@@ -44,7 +44,8 @@ type revision struct {
 	// base is the content of the release of a Cluster. A Cluster may have the same content under two revisions.
 	base map[string]string
 
-	// invalid are the Clusters for which it cannot be rendered. bad are those in which it fails at first.
+	// invalid are the Clusters for which the release cannot be rendered. bad are the Clusters in which the release fails
+	// at first.
 	invalid, bad map[string]bool
 
 	// lost is true if the revision can no longer be rendered.

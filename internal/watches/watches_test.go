@@ -116,8 +116,8 @@ func TestClusterReplaced(t *testing.T) {
 	}
 }
 
-// TestHelmOpThatReturnsToShardPassesPredicate has a HelmOp leave the shard and come back: its releases were left alone
-// meanwhile.
+// TestHelmOpThatReturnsToShardPassesPredicate has a HelmOp that leaves the shard and returns: its releases were not
+// reconciled meanwhile.
 func TestHelmOpThatReturnsToShardPassesPredicate(t *testing.T) {
 	t.Parallel()
 	for atTheStart, want := range map[bool]bool{true: false, false: true} {

@@ -115,8 +115,8 @@ func (w *workload) objectVersions(namespace string) map[string]string {
 	return versions
 }
 
-// adoptions returns the course of the adoptions by the first HelmOp revision. It does not count a Cluster whose release
-// is left alone as in progress. waves names the tiers in order; Clusters of other tiers come last.
+// adoptions returns the course of the adoptions by the first HelmOp revision. A Cluster whose release is not adopted
+// does not count as in progress. waves names the tiers in order; Clusters of other tiers come last.
 func (l *rolloutLog) adoptions(leftAlone string, waves ...string) course {
 	l.mu.Lock()
 	defer l.mu.Unlock()

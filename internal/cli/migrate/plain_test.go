@@ -151,7 +151,7 @@ func (r *records) record(revision int) []byte {
 	return data.Bytes()
 }
 
-// TestRecordIn reads the newest record only, also if it is deleted in the meantime.
+// TestRecordIn checks that only the newest record is read, even if it is deleted in the meantime.
 func TestRecordIn(t *testing.T) {
 	for name, test := range map[string]struct {
 		revisions map[string]int

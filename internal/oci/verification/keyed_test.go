@@ -245,7 +245,7 @@ func pushAttestations(t *testing.T, a signing.Artifact, key *ecdsa.PrivateKey) e
 	return nil
 }
 
-// A log entry or a timestamp of a key's signature is not what is trusted.
+// The policy trusts the key, and not the log entry or the timestamp of a signature.
 func TestKeyedSignatureIgnoresTransparencyLog(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)

@@ -54,8 +54,8 @@ rules:
 const lazyCollection = "GOGC=200"
 
 // etcdArgs returns the flags of etcd. They sacrifice durability for speed, because the data is deleted with the test.
-// The short election timeout lets a single member start at once. A shorter heartbeat would take 1 % of a core for each
-// idle etcd.
+// With the short election timeout, a single member starts at once. A shorter heartbeat would take 1 % of a core for
+// each idle etcd.
 func etcdArgs(dataDir string, clientPort, peerPort int) []string {
 	client, peer := "http://"+process.Loopback(clientPort), "http://"+process.Loopback(peerPort)
 	return []string{

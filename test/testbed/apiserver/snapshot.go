@@ -38,7 +38,7 @@ func (s *Server) Save(ctx context.Context) error {
 }
 
 // Reset restores all objects to their state at Save. It writes to etcd directly, so finalizers, webhooks and admission
-// have no effect. Watches report the changes as any others. The audit log is empty afterwards. Reset returns
+// have no effect. Watches report these changes like other changes. The audit log is empty afterwards. Reset returns
 // ErrNotResettable if a program of the Server did not run all the time since Save.
 func (s *Server) Reset(ctx context.Context) error {
 	s.mu.Lock()
