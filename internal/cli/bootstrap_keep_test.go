@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/exit"
 )
 
 // stateOf returns the HelmOp of a state in a folder.
@@ -92,9 +93,9 @@ func TestBootstrapMakesNoEmptyStateOverAnother(t *testing.T) {
 	cluster, users := b.stateCluster(stateOf(""))
 	args := b.bootstrapArgs("--kubeconfig", b.path("none"), "--server", cluster, "--as", "admiral", "--timeout", "20s",
 		"--pull-username", b.Username(), "--pull-password", b.Password(), "--allow-push-with-pull-credential")
-	b.fails(exitUsage, "HelmOp cluster-state follows oci://r.example/fleet:production; correct --cluster-url", args...)
+	b.fails(exit.Usage, "HelmOp cluster-state follows oci://r.example/fleet:production; correct --cluster-url", args...)
 	for _, repository := range []string{"helmop", "fleet"} {
-		if b.run("list", b.at(repository)).code != exitNotFound {
+		if b.run("list", b.at(repository)).code != exit.NotFound {
 			t.Errorf("something was pushed to %s", repository)
 		}
 	}
@@ -102,8 +103,8 @@ func TestBootstrapMakesNoEmptyStateOverAnother(t *testing.T) {
 		t.Errorf("the cluster was asked as %q", got)
 	}
 	// With the flag, or with an artifact, the command goes on. It fails later, because there is no real cluster.
-	b.fails(exitFailed, "pushing an empty state", append(args, "--allow-empty-state")...)
-	b.fails(exitFailed, "error: reading from the management cluster: ", args...)
+	b.fails(exit.Failed, "pushing an empty state", append(args, "--allow-empty-state")...)
+	b.fails(exit.Failed, "error: reading from the management cluster: ", args...)
 }
 
 // TestBootstrapKeepsTheFolderOfTheState holds that a run without a folder keeps the folder that the cluster uses. Other
@@ -150,13 +151,13 @@ func TestBootstrapKeepsTheFolderOfTheState(t *testing.T) {
 				t.Errorf("it said %s", got.err)
 			}
 			if tc.empty == "" {
-				if got.code != exitUsage || b.run("list", b.at("helmop")).code != exitNotFound {
+				if got.code != exit.Usage || b.run("list", b.at("helmop")).code != exit.NotFound {
 					t.Errorf("it was not refused, or only after something was pushed: %+v", got)
 				}
 				return
 			}
 			// The command fails here, because there is no real cluster.
-			if got.code != exitFailed || !strings.Contains(got.err, "reading from the management cluster: ") {
+			if got.code != exit.Failed || !strings.Contains(got.err, "reading from the management cluster: ") {
 				t.Errorf("%+v", got)
 			}
 			if out := b.ok("pull", b.at("fleet:production"), "--dir", b.path("out")); out != b.path("out/"+tc.empty)+"\n" {

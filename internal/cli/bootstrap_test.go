@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bootstrap"
+	command "github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/bootstrap"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/exit"
 )
 
 const pullPassword = "the password for pulling"
@@ -66,7 +68,7 @@ func TestBootstrapArguments(t *testing.T) {
 		"is not a file":             b.bootstrapArgs("--kustomization", b.path("k/other.yaml")),
 		"is not an image reference": b.bootstrapArgs("--image", "@sha256:a"),
 	} {
-		b.fails(exitUsage, text, args...)
+		b.fails(exit.Usage, text, args...)
 	}
 	if total := b.Counts().Total(); total != 0 {
 		t.Errorf("%d requests", total)
@@ -106,7 +108,7 @@ func TestBootstrapExport(t *testing.T) {
 		strings.Contains(got.out, dropped) {
 		t.Errorf("without a key: %s", got.err)
 	}
-	if got := b.run(b.bootstrapArgs("--export", "--verify-key", b.path("cosign.pub"))...); got.code != exitDone ||
+	if got := b.run(b.bootstrapArgs("--export", "--verify-key", b.path("cosign.pub"))...); got.code != exit.Done ||
 		got.err != "" {
 		t.Errorf("with a key: %+v", got)
 	}
@@ -127,7 +129,7 @@ func TestBootstrapExport(t *testing.T) {
 func (b *bed) okBare(args ...string) string {
 	b.Helper()
 	got := b.runPlain("", args...)
-	if got.code != exitDone {
+	if got.code != exit.Done {
 		b.Fatalf("%q: exit code %d: %s", args, got.code, got.err)
 	}
 	return got.out
@@ -200,25 +202,25 @@ func TestBootstrapPushesOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	args := []string{"bootstrap", "oci", "--url", b.at("helmop:production"), "--push-only", "-o", "json"}
-	first := decode[bootstrapped](t, b.ok(args...))
+	first := decode[command.Result](t, b.ok(args...))
 	if !first.Provider.Pushed || first.State != nil || len(first.Provider.Tags) != 2 ||
 		first.Provider.Tags[1] != "production" {
 		t.Errorf("%+v", first)
 	}
 	b.ResetCounts()
-	second := decode[bootstrapped](t, b.ok(args...))
+	second := decode[command.Result](t, b.ok(args...))
 	if writes := b.Counts().Writes; writes != 0 || second.Provider.Pushed ||
 		second.Provider.Reference != first.Provider.Reference {
 		t.Errorf("%d writes: %+v", writes, second)
 	}
-	third := decode[bootstrapped](t, b.ok(append(args, "--image", "registry.example/other:1")...))
+	third := decode[command.Result](t, b.ok(append(args, "--image", "registry.example/other:1")...))
 	if !third.Provider.Pushed || third.Provider.Reference == first.Provider.Reference ||
 		third.Provider.Tags[0] == first.Provider.Tags[0] {
 		t.Errorf("%+v", third)
 	}
 	// The tag with the digest is never moved.
 	b.ok("tag", b.at("helmop:"+third.Provider.Tags[0]), first.Provider.Tags[0])
-	b.fails(exitFailed, "was moved to another artifact", args...)
+	b.fails(exit.Failed, "was moved to another artifact", args...)
 	out := b.ok("pull", b.at("helmop:production"), "--dir", b.path("pulled"))
 	if !strings.Contains(out, bootstrap.ComponentsFile) {
 		t.Errorf("pulled %s", out)
@@ -230,19 +232,19 @@ func TestBootstrapKeepsTheCredentialForPushingOut(t *testing.T) {
 	b := newBed(t)
 	kubeconfig := []string{"--kubeconfig", b.path("none"), "--allow-empty-state"}
 	b.ResetCounts()
-	b.fails(exitUsage, "can push to",
+	b.fails(exit.Usage, "can push to",
 		b.bootstrapArgs(append(kubeconfig, "--pull-username", b.Username(), "--pull-password", b.Password())...)...)
-	if b.run("list", b.at("helmop")).code != exitNotFound {
+	if b.run("list", b.at("helmop")).code != exit.NotFound {
 		t.Error("something was pushed")
 	}
 	// The registry has no anonymous access.
-	b.fails(exitUsage, "cannot be pulled anonymously", b.bootstrapArgs(kubeconfig...)...)
+	b.fails(exit.Usage, "cannot be pulled anonymously", b.bootstrapArgs(kubeconfig...)...)
 	got := b.run(b.bootstrapArgs(append(kubeconfig, "--pull-username", b.Username(), "--pull-password", b.Password(),
 		"--allow-push-with-pull-credential")...)...)
-	if got.code != exitFailed || !strings.Contains(got.err, "warning: ") ||
+	if got.code != exit.Failed || !strings.Contains(got.err, "warning: ") ||
 		!strings.Contains(got.err, "reading the kubeconfig of the management cluster") {
 		t.Errorf("%+v", got)
 	}
-	b.fails(exitDenied, "pulling ",
+	b.fails(exit.Denied, "pulling ",
 		b.bootstrapArgs(append(kubeconfig, "--pull-username", "reader", "--pull-password", pullPassword)...)...)
 }

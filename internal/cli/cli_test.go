@@ -21,6 +21,8 @@ import (
 	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/exit"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/registryaccess"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/signing"
@@ -79,7 +81,7 @@ func (b *bed) write(name, content string) string {
 }
 
 // at returns a reference in the registry.
-func (b *bed) at(reference string) string { return scheme + b.Host() + "/" + reference }
+func (b *bed) at(reference string) string { return registryaccess.Scheme + b.Host() + "/" + reference }
 
 // run runs a command with access to the registry.
 func (b *bed) run(args ...string) result {
@@ -98,7 +100,7 @@ func (b *bed) runPlain(stdin string, args ...string) result {
 func (b *bed) ok(args ...string) string {
 	b.Helper()
 	got := b.run(args...)
-	if got.code != exitDone {
+	if got.code != exit.Done {
 		b.Fatalf("%q: exit code %d: %s", args, got.code, got.err)
 	}
 	return got.out
@@ -139,7 +141,7 @@ func TestPush(t *testing.T) {
 	}
 	b.ResetCounts()
 	again := b.run("push", b.path("dir"), b.at("base:v2"), "--source", "https://example.com/repo")
-	if again.code != exitDone || strings.TrimSpace(again.out) != got.Reference || !strings.Contains(again.err, "exists") {
+	if again.code != exit.Done || strings.TrimSpace(again.out) != got.Reference || !strings.Contains(again.err, "exists") {
 		t.Errorf("%+v", again)
 	}
 	if writes := b.Counts().Writes; writes != 1 {
@@ -156,7 +158,7 @@ func TestPushChart(t *testing.T) {
 	if got.Format != "HelmChart" || !slices.Equal(got.Tags, []string{"1.2.3_b.4"}) {
 		t.Errorf("%+v", got)
 	}
-	b.fails(exitUsage, "must be its version, 1.2.3_b.4", "push", b.path("cni"), b.at("charts/cni:latest"))
+	b.fails(exit.Usage, "must be its version, 1.2.3_b.4", "push", b.path("cni"), b.at("charts/cni:latest"))
 }
 
 // TestPushRemovesCredentials checks that push removes the token from the URL with which a pipeline clones.
@@ -179,7 +181,7 @@ func TestPushRemovesCredentials(t *testing.T) {
 	} {
 		got := b.run(append([]string{"push", b.path(tc.args[0]), b.at(tc.args[1])}, tc.args[2:]...)...)
 		if warns := strings.Contains(got.err,
-			"warning: the credential in the URL of "+source+" was removed"); got.code != exitDone ||
+			"warning: the credential in the URL of "+source+" was removed"); got.code != exit.Done ||
 			warns != (tc.want == without) || strings.Contains(got.err, "planted") {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -277,12 +279,12 @@ func TestSigned(t *testing.T) {
 	}
 	t.Setenv(signing.PasswordVariable, "wrong")
 	b.ResetCounts()
-	b.fails(exitFailed, "nothing was pushed", "push", b.path("dir"), b.at("other:v1"), "--sign", "--key", cosign)
-	b.fails(exitFailed, "nothing was pushed", "push", b.path("dir"), b.at("other:v1"), "--sign", "--key", b.path("none"))
+	b.fails(exit.Failed, "nothing was pushed", "push", b.path("dir"), b.at("other:v1"), "--sign", "--key", cosign)
+	b.fails(exit.Failed, "nothing was pushed", "push", b.path("dir"), b.at("other:v1"), "--sign", "--key", b.path("none"))
 	if writes := b.Counts().Writes; writes != 0 {
 		t.Errorf("%d writes by pushes whose key cannot be read", writes)
 	}
-	b.fails(exitUsage, "--sign requires --key", "push", b.path("dir"), b.at("other:v1"), "--sign")
+	b.fails(exit.Usage, "--sign requires --key", "push", b.path("dir"), b.at("other:v1"), "--sign")
 }
 
 func (b *bed) expectSigned(url, digest string, public []byte) {
@@ -312,24 +314,24 @@ func TestLogin(t *testing.T) {
 	own := b.path("own.json")
 	flags := []string{"--ca-file", b.path("ca.crt"), "--registry-config", own}
 	login := append([]string{"login", b.Host(), "--username", b.Username(), "--password-stdin"}, flags...)
-	if got := b.runPlain("wrong\n", login...); got.code != exitDenied {
+	if got := b.runPlain("wrong\n", login...); got.code != exit.Denied {
 		t.Errorf("a wrong password: %+v", got)
 	}
 	if _, err := os.Stat(own); err == nil {
 		t.Error("a wrong password was kept")
 	}
-	if got := b.runPlain(b.Password()+"\n", login...); got.code != exitDone {
+	if got := b.runPlain(b.Password()+"\n", login...); got.code != exit.Done {
 		t.Fatalf("%+v", got)
 	}
 	b.write("dir/one.yaml", configMap)
 	push := append([]string{"push", b.path("dir"), b.at("base:v1")}, flags...)
-	if got := b.runPlain("", push...); got.code != exitDone {
+	if got := b.runPlain("", push...); got.code != exit.Done {
 		t.Errorf("%+v", got)
 	}
-	if got := b.runPlain("", "logout", b.Host(), "--registry-config", own); got.code != exitDone {
+	if got := b.runPlain("", "logout", b.Host(), "--registry-config", own); got.code != exit.Done {
 		t.Errorf("%+v", got)
 	}
-	if got := b.runPlain("", push...); got.code != exitDenied {
+	if got := b.runPlain("", push...); got.code != exit.Denied {
 		t.Errorf("after the logout: %+v", got)
 	}
 }
@@ -340,10 +342,10 @@ func TestExitCodes(t *testing.T) {
 	b := newBed(t)
 	dir := b.path("dir")
 	b.write("dir/one.yaml", configMap)
-	b.fails(exitNotFound, "none", "tag", b.at("none:v1"), "v2")
-	b.fails(exitNotFound, "none", "list", b.at("none"))
-	b.fails(exitUnreachable, "", "push", dir, scheme+"127.0.0.1:1/base:v1", "--timeout", "5s")
-	b.fails(exitFailed, "none", "push", b.path("none"), b.at("base:v1"))
+	b.fails(exit.NotFound, "none", "tag", b.at("none:v1"), "v2")
+	b.fails(exit.NotFound, "none", "list", b.at("none"))
+	b.fails(exit.Unreachable, "", "push", dir, registryaccess.Scheme+"127.0.0.1:1/base:v1", "--timeout", "5s")
+	b.fails(exit.Failed, "none", "push", b.path("none"), b.at("base:v1"))
 	for text, args := range map[string][]string{
 		"does not start with oci://":     {"push", dir, b.Host() + "/base:v1"},
 		"has no tag":                     {"push", dir, b.at("base")},
@@ -360,18 +362,18 @@ func TestExitCodes(t *testing.T) {
 		`tag "a b"`:                      {"tag", b.at("base:v1"), "a b"},
 		"is not a reference of the form": {"list", "oci://UPPER"},
 	} {
-		b.fails(exitUsage, text, args...)
+		b.fails(exit.Usage, text, args...)
 	}
 	got := b.runPlain("", "list", b.at("base"), "--ca-file", b.path("ca.crt"), "--registry-config",
 		b.write("empty.json", "{}"))
-	if got.code != exitDenied {
+	if got.code != exit.Denied {
 		t.Errorf("without a credential: %+v", got)
 	}
-	if got := b.runPlain("", "none"); got.code != exitUsage || !strings.Contains(got.err, `unknown command "none"`) {
+	if got := b.runPlain("", "none"); got.code != exit.Usage || !strings.Contains(got.err, `unknown command "none"`) {
 		t.Errorf("an unknown command: %+v", got)
 	}
 	for _, args := range [][]string{{"--help"}, {"push", "--help"}, {"completion", "bash"}, {"--version"}} {
-		if got := b.runPlain("", args...); got.code != exitDone || got.out == "" {
+		if got := b.runPlain("", args...); got.code != exit.Done || got.out == "" {
 			t.Errorf("%q: %+v", args, got)
 		}
 	}
@@ -383,7 +385,7 @@ func TestErrorEscapes(t *testing.T) {
 	var out, errOut bytes.Buffer
 	code := RunAs(t.Context(), programName, []string{"push", "\x1b[31m", "oci://registry.example.com/r:1"},
 		Streams{Out: &out, ErrOut: &errOut})
-	if code == exitDone || strings.Contains(errOut.String(), "\x1b") || !strings.Contains(errOut.String(), "[31m") {
+	if code == exit.Done || strings.Contains(errOut.String(), "\x1b") || !strings.Contains(errOut.String(), "[31m") {
 		t.Errorf("%d: %q", code, errOut.String())
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 )
 
 // programName is the name of the binary. kubectl runs it for "kubectl helmop".
@@ -33,7 +35,7 @@ Save it as kubectl_complete-helmop in a directory of the PATH, beside ` + progra
 kubectl's own completion must be set up.`,
 		Example: `  kubectl helmop completion kubectl > ~/.local/bin/kubectl_complete-helmop
   chmod +x ~/.local/bin/kubectl_complete-helmop`,
-		Args: exactArgs(),
+		Args: kube.Args(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(streams.Out, "#!/bin/sh\nexec %s %s \"$@\"\n", programName, cobra.ShellCompRequestCmd)
 			return err

@@ -10,10 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/exit"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 )
 
 func TestCompletion(t *testing.T) {
@@ -65,7 +66,7 @@ func TestProgramNames(t *testing.T) {
 		var out bytes.Buffer
 		code := RunAs(t.Context(), program, []string{"rollout", "promote", "--help"}, Streams{Out: &out, ErrOut: &out})
 		for _, text := range []string{"\n  " + want + " rollout promote HELMOP [flags]\n", "\n  " + want + " rollout promote calico\n"} {
-			if code != exitDone || !strings.Contains(out.String(), text) {
+			if code != exit.Done || !strings.Contains(out.String(), text) {
 				t.Errorf("%s: no %q in\n%s", program, text, out.String())
 			}
 		}
@@ -79,22 +80,22 @@ func TestExitCodesOfFleet(t *testing.T) {
 		err  error
 		want int
 	}{
-		{kube.ErrUnhealthy, exitFailed},
-		{apierrors.NewNotFound(resource, "calico"), exitNotFound},
-		{apierrors.NewForbidden(resource, "calico", nil), exitDenied},
-		{apierrors.NewUnauthorized("no"), exitDenied},
-		{apierrors.NewServiceUnavailable("busy"), exitUnreachable},
-		{apierrors.NewTimeoutError("slow", 1), exitUnreachable},
-		{apierrors.NewTooManyRequests("many", 1), exitUnreachable},
-		{apierrors.NewConflict(resource, "calico", errors.New("changed")), exitFailed},
-		{errors.Join(kube.ErrResultFailed), exitUsage},
+		{kube.ErrUnhealthy, exit.Failed},
+		{apierrors.NewNotFound(resource, "calico"), exit.NotFound},
+		{apierrors.NewForbidden(resource, "calico", nil), exit.Denied},
+		{apierrors.NewUnauthorized("no"), exit.Denied},
+		{apierrors.NewServiceUnavailable("busy"), exit.Unreachable},
+		{apierrors.NewTimeoutError("slow", 1), exit.Unreachable},
+		{apierrors.NewTooManyRequests("many", 1), exit.Unreachable},
+		{apierrors.NewConflict(resource, "calico", errors.New("changed")), exit.Failed},
+		{errors.Join(kube.ErrResultFailed), exit.Usage},
 	} {
-		if got := exitCode(tc.err); got != tc.want {
+		if got := exit.Code(tc.err); got != tc.want {
 			t.Errorf("%v: got %d, want %d", tc.err, got, tc.want)
 		}
 	}
 	var out bytes.Buffer
-	if code := Run(t.Context(), []string{"status", "-o", "xml"}, Streams{Out: &out, ErrOut: &out}); code != exitUsage {
+	if code := Run(t.Context(), []string{"status", "-o", "xml"}, Streams{Out: &out, ErrOut: &out}); code != exit.Usage {
 		t.Errorf("got %d: %s", code, out.String())
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/pack"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/exit"
 )
 
 // read reads the files below a folder.
@@ -86,11 +87,11 @@ func TestPullChart(t *testing.T) {
 		t.Errorf("%s and %s", reference, again)
 	}
 	before := b.read(b.path("out"))
-	b.fails(exitFailed, "nothing was written", "pull", reference, "-d", b.path("out"))
+	b.fails(exit.Failed, "nothing was written", "pull", reference, "-d", b.path("out"))
 	if diff := cmp.Diff(before, b.read(b.path("out"))); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	b.fails(exitNotFound, "none", "pull", b.at("none:v1"), "-d", b.path("out"))
+	b.fails(exit.NotFound, "none", "pull", b.at("none:v1"), "-d", b.path("out"))
 }
 
 func TestDiff(t *testing.T) {
@@ -107,11 +108,11 @@ func TestDiff(t *testing.T) {
 	before := strings.TrimSpace(b.ok("push", b.path("old"), b.at("base:old"), "--format", "files"))
 	after := strings.TrimSpace(b.ok("push", b.path("new"), b.at("base:new"), "--format", "plain"))
 
-	if got := b.run("diff", before, before); got.code != exitDone || got.out != "" {
+	if got := b.run("diff", before, before); got.code != exit.Done || got.out != "" {
 		t.Errorf("%+v", got)
 	}
 	got := b.run("diff", before, after, "-o", "json")
-	if got.code != exitFailed || strings.Contains(got.out+got.err, "planted") {
+	if got.code != exit.Failed || strings.Contains(got.out+got.err, "planted") {
 		t.Fatalf("%+v", got)
 	}
 	var changes []string
@@ -132,11 +133,11 @@ func TestDiff(t *testing.T) {
 			t.Errorf("%q is not in\n%s", line, text)
 		}
 	}
-	b.fails(exitNotFound, "none", "diff", before, b.at("none:v1"))
-	b.fails(exitUsage, "neither a tag nor a digest", "diff", before, b.at("base"))
+	b.fails(exit.NotFound, "none", "diff", before, b.at("none:v1"))
+	b.fails(exit.Usage, "neither a tag nor a digest", "diff", before, b.at("base"))
 	b.write("broken/a.yaml", "a: b: c\n")
 	broken := strings.TrimSpace(b.ok("push", b.path("broken"), b.at("base:broken")))
-	b.fails(exitUsage, "a.yaml", "diff", before, broken)
+	b.fails(exit.Usage, "a.yaml", "diff", before, broken)
 }
 
 // TestDiffOfCharts renders charts with values.
@@ -154,11 +155,11 @@ func TestDiffOfCharts(t *testing.T) {
 	}
 	got := b.run(slices.Concat([]string{"diff"}, references,
 		[]string{"-n", "ns", "-f", b.write("values.yaml", "name: given\n"), "-o", "yaml"})...)
-	if got.code != exitFailed || !strings.Contains(got.out, "object: ConfigMap ns/given\n") ||
+	if got.code != exit.Failed || !strings.Contains(got.out, "object: ConfigMap ns/given\n") ||
 		!strings.Contains(got.out, "+  v: 1.1.0") {
 		t.Errorf("%+v", got)
 	}
-	b.fails(exitUsage, "--values", slices.Concat([]string{"diff"}, references, []string{"-f", b.path("none")})...)
+	b.fails(exit.Usage, "--values", slices.Concat([]string{"diff"}, references, []string{"-f", b.path("none")})...)
 }
 
 // TestDiffTakesListsApart compares charts with several Lists, and with objects that have only a generateName.
@@ -180,7 +181,7 @@ func TestDiffTakesListsApart(t *testing.T) {
 		references = append(references, strings.TrimSpace(b.ok("push", b.path("cni"), b.at("charts/cni"))))
 	}
 	got := b.run(append([]string{"diff", "-o", "json"}, references...)...)
-	if got.code != exitFailed || strings.Contains(got.out+got.err, "planted") {
+	if got.code != exit.Failed || strings.Contains(got.out+got.err, "planted") {
 		t.Fatalf("%+v", got)
 	}
 	var changes []string

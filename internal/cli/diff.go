@@ -20,8 +20,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/registryaccess"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
@@ -30,7 +31,7 @@ const contextLines = 3
 
 // diff is the command "diff".
 type diff struct {
-	registryFlags
+	registryaccess.Flags
 	output             kube.Output
 	release, namespace string
 	path               string
@@ -68,20 +69,20 @@ with their default values and those of --values. Values of Secrets are not shown
 
 The exit codes are those of "kubectl diff": 0 without differences, 1 with differences, higher on failure.`,
 		Example: `  kubectl helmop diff oci://registry.example.com/base:v1 oci://registry.example.com/base:v2`,
-		Args:    exactArgs("OLD", "NEW"),
+		Args:    kube.Args(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			differ, err := d.run(cmd, args[0], args[1])
 			switch {
 			case err != nil:
-				return diffError{err}
+				return kube.NoResult(err)
 			case differ:
-				return errDiffers
+				return kube.ErrDiffers
 			default:
 				return nil
 			}
 		},
 	}
-	d.registryFlags.add(cmd.Flags())
+	d.Flags.Add(cmd.Flags())
 	d.output.Add(cmd, "plain text", "json", "yaml")
 	cmd.Flags().StringVar(&d.release, "release", "release", "Release name to render charts with.")
 	cmd.Flags().StringVarP(&d.namespace, "namespace", "n", "default", "Release namespace to render charts with.")
@@ -97,22 +98,22 @@ func (d *diff) run(cmd *cobra.Command, before, after string) (bool, error) {
 	if err := d.output.Validate(); err != nil {
 		return false, err
 	}
-	locations := make([]location, 2)
+	locations := make([]registryaccess.Location, 2)
 	for i, text := range []string{before, after} {
 		var err error
-		if locations[i], err = parseArtifact(text); err != nil {
+		if locations[i], err = registryaccess.ParseArtifact(text); err != nil {
 			return false, err
 		}
 	}
-	ctx, cancel := d.bounded(cmd)
+	ctx, cancel := d.Bounded(cmd)
 	defer cancel()
-	artifacts, objects := make([]*remoteArtifact, 2), make([]map[string]string, 2)
+	artifacts, objects := make([]*registryaccess.Artifact, 2), make([]map[string]string, 2)
 	for i, at := range locations {
 		var err error
-		if artifacts[i], err = d.open(ctx, d.streams, at); err != nil {
+		if artifacts[i], err = d.Open(ctx, d.streams, at); err != nil {
 			return false, err
 		}
-		if i == 1 && artifacts[0].desc.Digest == artifacts[1].desc.Digest {
+		if i == 1 && artifacts[0].Digest() == artifacts[1].Digest() {
 			objects[1] = objects[0]
 			continue
 		}
@@ -137,17 +138,17 @@ func (d *diff) run(cmd *cobra.Command, before, after string) (bool, error) {
 }
 
 // objects returns the objects of an artifact as YAML, by name.
-func (d *diff) objects(ctx context.Context, a *remoteArtifact) (map[string]string, error) {
-	defer a.progress.end()
+func (d *diff) objects(ctx context.Context, a *registryaccess.Artifact) (map[string]string, error) {
+	defer a.EndProgress()
 	// Rendering changes the chart, so each artifact has its own loader.
 	loader := bundle.NewLoader(bundle.Limits{}, sandbox.InProcess(bundle.Tasks()))
-	source := a.source()
+	source := a.Source()
 	source.Path, source.Templates = d.path, d.templates
 	chart, err := loader.Chart(ctx, source)
 	if err != nil {
 		return nil, err
 	}
-	values, err := fleet.ReadValues(d.valueFiles)
+	values, err := rendering.ReadValues(d.valueFiles)
 	if err != nil {
 		return nil, err
 	}

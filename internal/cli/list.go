@@ -16,6 +16,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/registryaccess"
 )
 
 // lookups is how many tags are resolved at the same time.
@@ -23,7 +24,7 @@ const lookups = 8
 
 // list is the command "list".
 type list struct {
-	registryFlags
+	registryaccess.Flags
 	output  kube.Output
 	digests bool
 	streams Streams
@@ -47,10 +48,10 @@ func newList(streams Streams) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List the tags of a repository, highest version first",
 		Example: `  kubectl helmop list oci://registry.example.com/platform/base --digests`,
-		Args:    exactArgs("REPOSITORY"),
+		Args:    kube.Args(1, 1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return l.run(cmd, args[0]) },
 	}
-	l.registryFlags.add(cmd.Flags())
+	l.Flags.Add(cmd.Flags())
 	l.output.Add(cmd, "plain text", "json", "yaml")
 	cmd.Flags().BoolVar(&l.digests, "digests", false, "Show the digest of each tag. This takes one request for each tag.")
 	return cmd
@@ -60,14 +61,14 @@ func (l *list) run(cmd *cobra.Command, reference string) error {
 	if err := l.output.Validate(); err != nil {
 		return err
 	}
-	at, err := parseLocation(reference)
+	at, err := registryaccess.ParseLocation(reference)
 	if err != nil {
 		return err
 	}
 	if at.Reference.Reference != "" {
-		return usageError{fmt.Errorf("%q has a tag or a digest; give the repository only", reference)}
+		return kube.Usagef("%q has a tag or a digest; give the repository only", reference)
 	}
-	ctx, cancel := l.bounded(cmd)
+	ctx, cancel := l.Bounded(cmd)
 	defer cancel()
 	result, err := l.tags(ctx, at)
 	if err != nil {
@@ -76,12 +77,12 @@ func (l *list) run(cmd *cobra.Command, reference string) error {
 	return l.output.Write(l.streams.Out, result, func(out io.Writer) error { return l.table(out, result) })
 }
 
-func (l *list) tags(ctx context.Context, at location) (*listed, error) {
-	repository, err := l.repository(at)
+func (l *list) tags(ctx context.Context, at registryaccess.Location) (*listed, error) {
+	repository, err := l.Repository(at)
 	if err != nil {
 		return nil, err
 	}
-	result := &listed{Repository: at.name(), Tags: []listedTag{}}
+	result := &listed{Repository: at.URL(), Tags: []listedTag{}}
 	err = repository.Tags(ctx, "", func(tags []string) error {
 		for _, tag := range tags {
 			result.Tags = append(result.Tags, listedTag{Tag: tag})

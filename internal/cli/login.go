@@ -4,9 +4,7 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -15,14 +13,14 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
-)
 
-// maxPassword is the largest password that is read, in bytes.
-const maxPassword = 64 << 10
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/registryaccess"
+)
 
 // login is the command "login".
 type login struct {
-	registryFlags
+	registryaccess.Flags
 	username string
 	stdin    bool
 	streams  Streams
@@ -34,10 +32,10 @@ func newLogin(streams Streams) *cobra.Command {
 		Use:     "login HOST",
 		Short:   "Check a credential and store it in the Docker configuration or its credential helper",
 		Example: `  printenv TOKEN | kubectl helmop login registry.example.com --username me --password-stdin`,
-		Args:    exactArgs("HOST"),
+		Args:    kube.Args(1, 1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return l.run(cmd, args[0]) },
 	}
-	l.registryFlags.add(cmd.Flags())
+	l.Flags.Add(cmd.Flags())
 	cmd.Flags().StringVarP(&l.username, "username", "u", "", "Username.")
 	cmd.Flags().BoolVar(&l.stdin, "password-stdin", false,
 		"Read the password or token from standard input (default: prompt for it).")
@@ -46,7 +44,7 @@ func newLogin(streams Streams) *cobra.Command {
 
 func (l *login) run(cmd *cobra.Command, host string) error {
 	if l.username == "" {
-		return usageError{errors.New("--username is required")}
+		return kube.Usagef("--username is required")
 	}
 	password, err := l.password()
 	if err != nil {
@@ -56,11 +54,11 @@ func (l *login) run(cmd *cobra.Command, host string) error {
 	if err != nil {
 		return err
 	}
-	store, err := l.credentials()
+	store, err := l.CredentialStore()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := l.bounded(cmd)
+	ctx, cancel := l.Bounded(cmd)
 	defer cancel()
 	if err := credentials.Login(ctx, store, reg, auth.Credential{Username: l.username, Password: password}); err != nil {
 		return err
@@ -70,28 +68,28 @@ func (l *login) run(cmd *cobra.Command, host string) error {
 }
 
 // registry returns a client for a registry, without credentials.
-func (f *registryFlags) registry(host string) (*remote.Registry, error) {
-	reg, err := remote.NewRegistry(strings.TrimPrefix(host, scheme))
+func (l *login) registry(host string) (*remote.Registry, error) {
+	reg, err := remote.NewRegistry(strings.TrimPrefix(host, registryaccess.Scheme))
 	if err != nil {
-		return nil, usageError{fmt.Errorf("%q is not a host name of a registry: %w", host, err)}
+		return nil, kube.Usagef("%q is not a host name of a registry: %v", host, err)
 	}
-	plain, err := f.httpClient()
+	plain, err := l.HTTPClient()
 	if err != nil {
 		return nil, err
 	}
-	reg.PlainHTTP = f.plainHTTP
+	reg.PlainHTTP = l.PlainHTTP
 	reg.Client = &auth.Client{Client: plain}
 	return reg, nil
 }
 
 func (l *login) password() (string, error) {
 	if l.stdin {
-		return readPassword(l.streams.In)
+		return registryaccess.ReadPassword(l.streams.In)
 	}
 	file, ok := l.streams.In.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return "", usageError{errors.New(
-			"cannot prompt for the password, because standard input is not a terminal; use --password-stdin")}
+		return "", kube.Usagef(
+			"cannot prompt for the password, because standard input is not a terminal; use --password-stdin")
 	}
 	_, _ = fmt.Fprint(l.streams.ErrOut, "Password: ")
 	password, err := term.ReadPassword(int(file.Fd()))
@@ -99,33 +97,27 @@ func (l *login) password() (string, error) {
 	return string(password), err
 }
 
-// readPassword reads a password, which is the whole input except for the last line break.
-func readPassword(in io.Reader) (string, error) {
-	data, err := io.ReadAll(io.LimitReader(in, maxPassword))
-	return strings.TrimRight(string(data), "\r\n"), err
-}
-
 // newLogout returns the command "logout".
 func newLogout(streams Streams) *cobra.Command {
-	var flags registryFlags
+	var flags registryaccess.Flags
 	cmd := &cobra.Command{
 		Use:     "logout HOST",
 		Short:   "Remove a credential from the Docker configuration or its credential helper",
 		Example: `  kubectl helmop logout registry.example.com`,
-		Args:    exactArgs("HOST"),
+		Args:    kube.Args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			store, err := flags.credentials()
+			store, err := flags.CredentialStore()
 			if err != nil {
 				return err
 			}
-			if err := credentials.Logout(cmd.Context(), store, strings.TrimPrefix(args[0], scheme)); err != nil {
+			if err := credentials.Logout(cmd.Context(), store, strings.TrimPrefix(args[0], registryaccess.Scheme)); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(streams.ErrOut, "logged out of %s\n", args[0])
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&flags.config, "registry-config", "",
+	cmd.Flags().StringVar(&flags.Config, "registry-config", "",
 		"File with the Docker configuration and its credentials (default: Docker's own).")
 	return cmd
 }

@@ -20,9 +20,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/bill"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/registryaccess"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/images"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
@@ -30,7 +31,7 @@ import (
 
 // mirroring is the command "mirror".
 type mirroring struct {
-	registryFlags
+	registryaccess.Flags
 	output              kube.Output
 	streams             Streams
 	to, lock, manifests string
@@ -80,7 +81,7 @@ continues where it was: content that the target has is not sent again. A line fo
 		Args: func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error { return m.run(cmd, args) },
 	}
-	m.registryFlags.add(cmd.Flags())
+	m.Flags.Add(cmd.Flags())
 	m.output.Add(cmd, "plain text", "json", "yaml")
 	cmd.Flags().StringVar(&m.to, "to", "", "Registry, and the start of the repositories, to copy to: oci://HOST/PREFIX.")
 	cmd.Flags().StringVar(&m.lock, "lock", "mirror.lock.yaml", "Lock file. It is created if it does not exist.")
@@ -112,23 +113,23 @@ func (m *mirroring) run(cmd *cobra.Command, args []string) (err error) {
 	if err := m.output.Validate(); err != nil {
 		return err
 	}
-	to, err := parseLocation(m.to)
+	to, err := registryaccess.ParseLocation(m.to)
 	if err == nil && to.Reference.Reference != "" {
-		err = usageError{fmt.Errorf("%q must not have a tag or a digest", m.to)}
+		err = kube.Usagef("%q must not have a tag or a digest", m.to)
 	}
 	if err != nil {
-		return usageError{fmt.Errorf("--to: %w", err)}
+		return kube.Usagef("--to: %v", err)
 	}
 	if m.bill != "" && m.update {
-		return usageError{errors.New("--from-bill and --update cannot be used together: the bill has the digests")}
+		return kube.Usagef("--from-bill and --update cannot be used together: the bill has the digests")
 	}
 	m.prefix = to.Reference
-	if m.values, err = fleet.ReadValues(m.valueFiles); err != nil {
+	if m.values, err = rendering.ReadValues(m.valueFiles); err != nil {
 		return err
 	}
 	lock, err := mirror.ReadLock(m.lock)
 	if err != nil {
-		return usageError{fmt.Errorf("--lock: %w", err)}
+		return kube.Usagef("--lock: %v", err)
 	}
 	sources, err := m.sources(args, lock)
 	if err != nil {
@@ -138,7 +139,7 @@ func (m *mirroring) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(m.folder)) }()
-	ctx, cancel := m.bounded(cmd)
+	ctx, cancel := m.Bounded(cmd)
 	defer cancel()
 	copied, err := m.copyAll(ctx, sources, lock)
 	return errors.Join(err, m.incomplete(), m.output.Write(m.streams.Out, copied,
@@ -218,17 +219,17 @@ func (m *mirroring) copyOne(ctx context.Context, source mirrorSource, lock *mirr
 
 // imagesOf returns the images that a copied artifact installs.
 func (m *mirroring) imagesOf(ctx context.Context, entry mirror.Entry) ([]mirrorSource, error) {
-	at, err := parseArtifact(entry.Target + "@" + entry.Digest)
+	at, err := registryaccess.ParseArtifact(entry.Target + "@" + entry.Digest)
 	if err != nil {
 		return nil, err
 	}
-	artifact, err := m.open(ctx, m.streams, at)
+	artifact, err := m.Open(ctx, m.streams, at)
 	if err != nil {
 		return nil, err
 	}
-	defer artifact.progress.end()
+	defer artifact.EndProgress()
 	loader := bundle.NewLoader(bundle.Limits{}, sandbox.InProcess(bundle.Tasks()))
-	chart, err := loader.Chart(ctx, artifact.source())
+	chart, err := loader.Chart(ctx, artifact.Source())
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +278,7 @@ func (m *mirroring) sources(args []string, lock *mirror.Lock) ([]mirrorSource, e
 		}
 	}
 	if len(sources) == 0 {
-		return nil, usageError{fmt.Errorf("nothing to copy: name a source, or a lock file with entries; %s has none", m.lock)}
+		return nil, kube.Usagef("nothing to copy: name a source, or a lock file with entries; %s has none", m.lock)
 	}
 	return sources, nil
 }
@@ -300,7 +301,7 @@ func (m *mirroring) listed() (sources []mirrorSource, err error) {
 		}
 		list, err := bill.Read(data)
 		if err != nil {
-			return usageError{err}
+			return kube.Usagef("%v", err)
 		}
 		entries, err := list.Sources(m.prefix)
 		for _, entry := range entries {
@@ -319,7 +320,7 @@ func (m *mirroring) read(name string, read func(io.Reader) error) error {
 	}
 	file, err := os.Open(name)
 	if err != nil {
-		return usageError{err}
+		return kube.Usagef("%v", err)
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	return read(file)
@@ -338,14 +339,14 @@ func (m *mirroring) copy(ctx context.Context, source mirrorSource, lock *mirror.
 		return m.copyChart(ctx, source.text, locked)
 	}
 	// A user may name an image as an artifact.
-	if source.isImage && !strings.HasPrefix(source.text, scheme) {
+	if source.isImage && !strings.HasPrefix(source.text, registryaccess.Scheme) {
 		ref, err := images.Parse(source.text)
 		if err != nil {
 			return mirror.Entry{}, err
 		}
 		return m.copyArtifact(ctx, source, ref, locked)
 	}
-	at, err := parseArtifact(source.text)
+	at, err := registryaccess.ParseArtifact(source.text)
 	if err != nil {
 		return mirror.Entry{}, err
 	}
@@ -361,11 +362,11 @@ func (m *mirroring) copyArtifact(ctx context.Context, source mirrorSource, ref r
 	if err != nil {
 		return entry, err
 	}
-	from, err := m.repository(location{ref})
+	from, err := m.Repository(registryaccess.Location{Reference: ref})
 	if err != nil {
 		return entry, err
 	}
-	to, err := m.repository(location{target})
+	to, err := m.Repository(registryaccess.Location{Reference: target})
 	if err != nil {
 		return entry, err
 	}
@@ -379,7 +380,7 @@ func (m *mirroring) copyArtifact(ctx context.Context, source mirrorSource, ref r
 		return mirror.Entry{}, err
 	}
 	m.note(source.text, sent.Load())
-	entry.Target, entry.Digest = location{target}.name(), desc.Digest.String()
+	entry.Target, entry.Digest = registryaccess.Location{Reference: target}.URL(), desc.Digest.String()
 	// An image for several platforms.
 	entry.IsImage = entry.IsImage || desc.MediaType == ocispec.MediaTypeImageIndex ||
 		desc.MediaType == "application/vnd.docker.distribution.manifest.list.v2+json"
@@ -390,7 +391,7 @@ func (m *mirroring) copyArtifact(ctx context.Context, source mirrorSource, ref r
 func (m *mirroring) note(source string, sent int64) {
 	what := "the target has it"
 	if sent > 0 {
-		what = "copied " + sizeOf(sent)
+		what = "copied " + registryaccess.SizeOf(sent)
 	}
 	_, _ = fmt.Fprintf(m.streams.ErrOut, "%s %s: %s\n", m.position, source, what)
 }
@@ -400,7 +401,7 @@ func printCopied(out io.Writer, copied []mirror.Entry) error {
 	var text strings.Builder
 	for _, entry := range copied {
 		if entry.IsImage {
-			fmt.Fprintf(&text, "# image %s: %s@%s\n", entry.Source, strings.TrimPrefix(entry.Target, scheme), entry.Digest)
+			fmt.Fprintf(&text, "# image %s: %s@%s\n", entry.Source, strings.TrimPrefix(entry.Target, registryaccess.Scheme), entry.Digest)
 			continue
 		}
 		fmt.Fprintf(&text, "# %s\nsource:\n  url: %s\n  ref:\n    digest: %s\n", entry.Source, entry.Target, entry.Digest)

@@ -16,8 +16,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/pack"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/registryaccess"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
@@ -32,7 +33,7 @@ func (m *mirroring) copyChart(ctx context.Context, source string, locked mirror.
 	}
 	site, err := url.Parse(chart)
 	if err != nil {
-		return entry, usageError{fmt.Errorf("%q is not a URL", source)}
+		return entry, kube.Usagef("%q is not a URL", source)
 	}
 	target, err := mirror.Target(m.prefix, site.Host, site.Path)
 	if err != nil {
@@ -42,15 +43,15 @@ func (m *mirroring) copyChart(ctx context.Context, source string, locked mirror.
 	if err != nil {
 		return entry, err
 	}
-	to, err := m.repository(location{target})
+	to, err := m.Repository(registryaccess.Location{Reference: target})
 	if err != nil {
 		return entry, err
 	}
-	if err := transfer(ctx, m.streams, to, packed); err != nil {
+	if err := registryaccess.Transfer(ctx, m.streams, to, packed); err != nil {
 		return entry, err
 	}
 	entry.Version, entry.ArchiveDigest = found.Version, found.Digest
-	entry.Target, entry.Tag = location{target}.name(), strings.ReplaceAll(found.Version, "+", "_")
+	entry.Target, entry.Tag = registryaccess.Location{Reference: target}.URL(), strings.ReplaceAll(found.Version, "+", "_")
 	entry.Digest = packed.Manifest.Digest.String()
 	return entry, to.PushReference(ctx, packed.Manifest.Descriptor, bytes.NewReader(packed.Manifest.Content), entry.Tag)
 }
@@ -59,7 +60,7 @@ func (m *mirroring) copyChart(ctx context.Context, source string, locked mirror.
 func splitChart(source string) (chart, wanted string, err error) {
 	end := strings.LastIndex(source, ":")
 	if end < strings.LastIndex(source, "/") || end == len(source)-1 {
-		return "", "", usageError{fmt.Errorf("%q has no version; add :VERSION", source)}
+		return "", "", kube.Usagef("%q has no version; add :VERSION", source)
 	}
 	return source[:end], source[end+1:], nil
 }
@@ -69,7 +70,7 @@ func splitChart(source string) (chart, wanted string, err error) {
 func (m *mirroring) pullChart(ctx context.Context, chart, wanted string,
 	locked mirror.Entry,
 ) (*pack.Artifact, oci.Artifact, error) {
-	access := oci.Access{Insecure: m.plainHTTP}
+	access := oci.Access{Insecure: m.PlainHTTP}
 	charts, err := m.chartClient()
 	if err != nil {
 		return nil, oci.Artifact{}, err
@@ -103,8 +104,8 @@ func (m *mirroring) chartClient() (*chartrepo.Client, error) {
 	if m.charts != nil {
 		return m.charts, nil
 	}
-	registries, err := oci.New(oci.Options{Dir: filepath.Join(m.folder, "artifacts"), CAFile: m.caFile,
-		UserAgent: "kubectl-helmop/" + version.Version, CredentialsFile: cmp.Or(m.config, fleet.DockerConfig())})
+	registries, err := oci.New(oci.Options{Dir: filepath.Join(m.folder, "artifacts"), CAFile: m.CAFile,
+		UserAgent: "kubectl-helmop/" + version.Version, CredentialsFile: cmp.Or(m.Config, registryaccess.DockerConfig())})
 	if err != nil {
 		return nil, err
 	}

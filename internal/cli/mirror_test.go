@@ -12,6 +12,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/exit"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/chartrepository"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
@@ -91,7 +92,7 @@ func TestMirrorChart(t *testing.T) {
 	}
 	replaced := add("second")
 	args := []string{"mirror", "--to", b.at("mirrored"), "--lock", b.path("lock.yaml"), source}
-	b.fails(exitFailed, "the chart repository replaced this version", args...)
+	b.fails(exit.Failed, "the chart repository replaced this version", args...)
 	if updated := b.copied(source, "--update"); updated[0].ArchiveDigest != replaced {
 		t.Errorf("with --update: %+v, want the archive %s", updated, replaced)
 	}
@@ -137,7 +138,7 @@ func TestMirrorArguments(t *testing.T) {
 		"is not a lock file":    {"--to", b.at("x"), "--lock", b.write("bad.yaml", "a: b\n")},
 		"--output \"x\" is unk": {"oci://r.example/a:1", "--to", b.at("x"), "-o", "x"},
 	} {
-		b.fails(exitUsage, text, append([]string{"mirror"}, args...)...)
+		b.fails(exit.Usage, text, append([]string{"mirror"}, args...)...)
 	}
 }
 
@@ -157,7 +158,7 @@ func TestMirrorContinues(t *testing.T) {
 		t.Fatal(err)
 	}
 	missing := b.at("team/missing:v1")
-	b.fails(exitNotFound, missing, "mirror", missing, b.at("team/image:v1"), b.at("team/one:v1"), "--images", "--to",
+	b.fails(exit.NotFound, missing, "mirror", missing, b.at("team/image:v1"), b.at("team/one:v1"), "--images", "--to",
 		b.at("mirrored"), "--lock", b.path("lock.yaml"))
 	lock, err := mirror.ReadLock(b.path("lock.yaml"))
 	if err != nil || len(lock.Entries) != 2 || !lock.Entries[0].IsImage || lock.Entries[1].IsImage {
@@ -190,7 +191,7 @@ func TestMirrorBill(t *testing.T) {
 	args := []string{"mirror", "--to", b.at("mirrored"), "--lock", b.path("lock.yaml"), "--from-bill", list, "-o", "json"}
 	first := b.run(args...)
 	copied := decode[[]mirror.Entry](t, first.out)
-	if first.code != exitDone || len(copied) != 2 || copied[0].Digest != digest || copied[1].Digest != digest ||
+	if first.code != exit.Done || len(copied) != 2 || copied[0].Digest != digest || copied[1].Digest != digest ||
 		copied[1].Tag != "v1" || !copied[1].IsImage {
 		t.Fatalf("%d\n%s%s", first.code, first.out, first.err)
 	}
@@ -202,8 +203,8 @@ func TestMirrorBill(t *testing.T) {
 	if again.out != first.out || strings.Count(again.err, "the target has it") != 2 {
 		t.Errorf("the second time\n%s%s", again.out, again.err)
 	}
-	b.fails(exitUsage, "not a bill", "mirror", "--to", b.at("x"), "--from-bill", b.write("bad.json", "{}"))
-	b.fails(exitUsage, "cannot be used together", append(args, "--update")...)
+	b.fails(exit.Usage, "not a bill", "mirror", "--to", b.at("x"), "--from-bill", b.write("bad.json", "{}"))
+	b.fails(exit.Usage, "cannot be used together", append(args, "--update")...)
 }
 
 // TestBillOfChartRepository copies a chart of a chart repository, and compares the copy by the digest of the archive.
@@ -221,7 +222,7 @@ func TestBillOfChartRepository(t *testing.T) {
 	text := `{"version": "helmop.bill/v1", "charts": [{"name": "` + r.URL() + `/demo:1.0.0+b1@` +
 		archive + `", "url": "` + r.URL() + `/demo", "version": "1.0.0+b1", "digest": "` + archive + `"}]}`
 	missing := []string{"bill", "--from", b.write("bill.json", text), "--missing-in", b.at("mirrored")}
-	if got := b.run(missing...); got.code != exitFailed || !strings.Contains(got.out, "1 artifact is missing") {
+	if got := b.run(missing...); got.code != exit.Failed || !strings.Contains(got.out, "1 artifact is missing") {
 		t.Errorf("before: %d\n%s%s", got.code, got.out, got.err)
 	}
 	copied := b.copied("--from-bill", b.path("bill.json"))
@@ -233,7 +234,7 @@ func TestBillOfChartRepository(t *testing.T) {
 	}
 	other := strings.Repeat("1", 64)
 	b.write("bill.json", strings.ReplaceAll(text, archive, "sha256:"+other))
-	if got := b.run(missing...); got.code != exitFailed || !strings.Contains(got.out, archive[:19]) {
+	if got := b.run(missing...); got.code != exit.Failed || !strings.Contains(got.out, archive[:19]) {
 		t.Errorf("another archive: %d\n%s%s", got.code, got.out, got.err)
 	}
 }
@@ -249,7 +250,7 @@ func TestBillUnknown(t *testing.T) {
 		`"name": "r.example/app:1", "repository": "r.example/app", "tag": "1", "message": "no answer"`} {
 		b.write("bill.json", `{"version": "helmop.bill/v1", "images": [{`+image+`}]}`)
 		got := b.run(missing...)
-		if got.code != exitUsage || !strings.Contains(got.out, "the list is incomplete") ||
+		if got.code != exit.Usage || !strings.Contains(got.out, "the list is incomplete") ||
 			!strings.Contains(got.err, "1 artifact is not known completely") {
 			t.Errorf("%s: %d\n%s%s", image, got.code, got.out, got.err)
 		}
@@ -278,7 +279,7 @@ func TestMirrorIncompleteBill(t *testing.T) {
 		list := b.write(name+".json", `{"version": "helmop.bill/v1", `+tc.fields+`}`)
 		got := b.run("mirror", "--to", b.at(name), "--lock", b.path(name+".yaml"), "--from-bill", list, "-o", "json")
 		copied := decode[[]mirror.Entry](t, got.out)
-		if got.code != exitFailed || len(copied) != 1 || copied[0].Digest != known || !strings.Contains(got.err, tc.want) {
+		if got.code != exit.Failed || len(copied) != 1 || copied[0].Digest != known || !strings.Contains(got.err, tc.want) {
 			t.Errorf("%s: %d\n%s%s, want %q", name, got.code, got.out, got.err, tc.want)
 		}
 	}

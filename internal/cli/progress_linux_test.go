@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/exit"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/terminal"
 )
 
@@ -30,7 +31,7 @@ func TestProgress(t *testing.T) {
 			t.Fatal(err)
 		}
 		said, _ := io.ReadAll(from) // Reading a terminal whose other side is closed is an error.
-		if code != exitDone {
+		if code != exit.Done {
 			t.Fatalf("exit code %d: %s", code, said)
 		}
 		return string(said)

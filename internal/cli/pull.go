@@ -17,11 +17,12 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/registryaccess"
 )
 
 // pull is the command "pull".
 type pull struct {
-	registryFlags
+	registryaccess.Flags
 	output  kube.Output
 	dir     string
 	untar   bool
@@ -46,10 +47,10 @@ unless --untar is set.
 
 Existing files are not overwritten: if one of the files exists, the command fails and writes nothing.`,
 		Example: `  kubectl helmop pull oci://registry.example.com/platform/base:v1.2.3 --dir base`,
-		Args:    exactArgs("REFERENCE"),
+		Args:    kube.Args(1, 1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return p.run(cmd, args[0]) },
 	}
-	p.registryFlags.add(cmd.Flags())
+	p.Flags.Add(cmd.Flags())
 	p.output.Add(cmd, "plain text", "json", "yaml")
 	cmd.Flags().StringVarP(&p.dir, "dir", "d", ".", "Folder to write to. It is created if it does not exist.")
 	cmd.Flags().BoolVar(&p.untar, "untar", false, "Unpack a chart into a folder with the chart's name.")
@@ -60,17 +61,17 @@ func (p *pull) run(cmd *cobra.Command, reference string) error {
 	if err := p.output.Validate(); err != nil {
 		return err
 	}
-	at, err := parseArtifact(reference)
+	at, err := registryaccess.ParseArtifact(reference)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := p.bounded(cmd)
+	ctx, cancel := p.Bounded(cmd)
 	defer cancel()
-	artifact, err := p.open(ctx, p.streams, at)
+	artifact, err := p.Open(ctx, p.streams, at)
 	if err != nil {
 		return err
 	}
-	defer artifact.progress.end()
+	defer artifact.EndProgress()
 	format, files, err := p.files(ctx, artifact)
 	if err != nil {
 		return fmt.Errorf("%s: %w", artifact, err)
@@ -78,7 +79,7 @@ func (p *pull) run(cmd *cobra.Command, reference string) error {
 	if err := writeFiles(p.dir, files); err != nil {
 		return err
 	}
-	result := pulled{Reference: artifact.String(), Digest: artifact.desc.Digest.String(), Format: string(format)}
+	result := pulled{Reference: artifact.String(), Digest: artifact.Digest(), Format: string(format)}
 	for _, file := range files {
 		result.Files = append(result.Files, filepath.Join(p.dir, filepath.FromSlash(file.Name)))
 	}
@@ -93,8 +94,8 @@ func (p *pull) run(cmd *cobra.Command, reference string) error {
 }
 
 // files returns the files to write.
-func (p *pull) files(ctx context.Context, a *remoteArtifact) (bundle.Format, []bundle.File, error) {
-	source := a.source()
+func (p *pull) files(ctx context.Context, a *registryaccess.Artifact) (bundle.Format, []bundle.File, error) {
+	source := a.Source()
 	format, layers, err := bundle.Detect(source.Manifest, source.Selection)
 	if err != nil {
 		return format, nil, err
@@ -102,7 +103,7 @@ func (p *pull) files(ctx context.Context, a *remoteArtifact) (bundle.Format, []b
 	if format != bundle.FormatHelmChart {
 		return bundle.Files(ctx, source)
 	}
-	packed, err := a.layer(ctx, layers[0])
+	packed, err := a.Layer(ctx, layers[0])
 	if err != nil {
 		return format, nil, err
 	}

@@ -4,8 +4,6 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -13,23 +11,21 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
-	"oras.land/oras-go/v2"
-	"oras.land/oras-go/v2/content/memory"
-	"oras.land/oras-go/v2/registry/remote"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/pack"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/registryaccess"
 )
 
 // push is the command "push".
 type push struct {
-	registryFlags
+	registryaccess.Flags
 	output                            kube.Output
 	format, source, revision, created string
 	annotations                       map[string]string
 	tags                              []string
-	sign                              signFlags
+	sign                              registryaccess.SignFlags
 	streams                           Streams
 }
 
@@ -62,12 +58,12 @@ Formats:
   kubectl helmop push ./manifests oci://registry.example.com/platform/base:v1 \
     --source "$(git remote get-url origin)" --revision "$(git log -1 --format=%H -- ./manifests)"
   kubectl helmop push ./manifests oci://registry.example.com/platform/base:v1 --sign --key cosign.key`,
-		Args: exactArgs("PATH", "REFERENCE"),
+		Args: kube.Args(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error { return p.run(cmd, args[0], args[1]) },
 	}
-	p.registryFlags.add(cmd.Flags())
+	p.Flags.Add(cmd.Flags())
 	p.output.Add(cmd, "plain text", "json", "yaml")
-	p.sign.add(cmd.Flags())
+	p.sign.Add(cmd.Flags())
 	cmd.Flags().StringVar(&p.format, "format", "",
 		"Format: HelmChart, Flux, Plain, Files or Fleet "+
 			"(default: HelmChart for charts, Flux for other folders, Files for a file).")
@@ -95,7 +91,7 @@ func completeFormats(*cobra.Command, []string, string) ([]string, cobra.ShellCom
 }
 
 func (p *push) run(cmd *cobra.Command, path, reference string) error {
-	to, err := parseLocation(reference)
+	to, err := registryaccess.ParseLocation(reference)
 	if err != nil {
 		return err
 	}
@@ -114,24 +110,24 @@ func (p *push) run(cmd *cobra.Command, path, reference string) error {
 	if err != nil {
 		return err
 	}
-	key, err := p.sign.signer(p.streams)
+	key, err := p.sign.Signer(p.streams)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := p.bounded(cmd)
+	ctx, cancel := p.Bounded(cmd)
 	defer cancel()
-	repository, err := p.repository(to)
+	repository, err := p.Repository(to)
 	if err != nil {
 		return err
 	}
 	result := pushed{
-		Reference: to.pinned(artifact.Manifest.Digest.String()), Digest: artifact.Manifest.Digest.String(), Tags: tags,
+		Reference: to.Pinned(artifact.Manifest.Digest.String()), Digest: artifact.Manifest.Digest.String(), Tags: tags,
 		Format: string(artifact.Format), Bytes: artifact.Manifest.Size,
 	}
 	for _, blob := range artifact.Blobs() {
 		result.Bytes += blob.Size
 	}
-	if result.Signature, err = key.upload(ctx, p.streams, repository, artifact, tags); err != nil {
+	if result.Signature, err = key.Upload(ctx, p.streams, repository, artifact, tags); err != nil {
 		return err
 	}
 	return p.output.Write(p.streams.Out, result, func(out io.Writer) error {
@@ -141,11 +137,11 @@ func (p *push) run(cmd *cobra.Command, path, reference string) error {
 }
 
 // validate checks the arguments before anything is read or sent.
-func (p *push) validate(to location) error {
+func (p *push) validate(to registryaccess.Location) error {
 	if _, err := to.Digest(); err == nil {
-		return usageError{fmt.Errorf("%s has a digest, which only the push determines; give a tag", to.name())}
+		return kube.Usagef("%s has a digest, which only the push determines; give a tag", to.URL())
 	}
-	if err := p.sign.validate(); err != nil {
+	if err := p.sign.Validate(); err != nil {
 		return err
 	}
 	return p.output.Validate()
@@ -156,12 +152,12 @@ func (p *push) pack(path string) (*pack.Artifact, error) {
 	var err error
 	if p.format != "" {
 		if options.Format, err = pack.ParseFormat(p.format); err != nil {
-			return nil, usageError{fmt.Errorf("--format: %w", err)}
+			return nil, kube.Usagef("--format: %v", err)
 		}
 	}
 	if p.created != "" {
 		if options.Created, err = time.Parse(time.RFC3339, p.created); err != nil {
-			return nil, usageError{fmt.Errorf("--created: %w", err)}
+			return nil, kube.Usagef("--created: %v", err)
 		}
 	}
 	for key, value := range p.annotations {
@@ -177,22 +173,22 @@ func (p *push) pack(path string) (*pack.Artifact, error) {
 }
 
 // tagsOf returns the tags to set. The tag of a chart must be its version, because Helm looks for the version.
-func (p *push) tagsOf(to location, artifact *pack.Artifact) ([]string, error) {
+func (p *push) tagsOf(to registryaccess.Location, artifact *pack.Artifact) ([]string, error) {
 	tag := to.Reference.Reference
 	if artifact.Format == bundle.FormatHelmChart {
 		version := strings.ReplaceAll(artifact.Version, "+", "_")
 		if tag != "" && tag != version {
-			return nil, usageError{fmt.Errorf(
+			return nil, kube.Usagef(
 				"the tag of the chart %q must be its version, %s, not %s; use --tag for additional tags",
 				artifact.Name,
 				version,
 				tag,
-			)}
+			)
 		}
 		tag = version
 	}
 	if tag == "" && len(p.tags) == 0 {
-		return nil, usageError{fmt.Errorf("%s has no tag; use %s:TAG", to.name(), to.name())}
+		return nil, kube.Usagef("%s has no tag; use %s:TAG", to.URL(), to.URL())
 	}
 	var tags []string
 	for _, name := range append([]string{tag}, p.tags...) {
@@ -202,52 +198,9 @@ func (p *push) tagsOf(to location, artifact *pack.Artifact) ([]string, error) {
 		ref := to.Reference
 		ref.Reference = name
 		if err := ref.ValidateReferenceAsTag(); err != nil {
-			return nil, usageError{fmt.Errorf("tag %q: %w", name, err)}
+			return nil, kube.Usagef("tag %q: %v", name, err)
 		}
 		tags = append(tags, name)
 	}
 	return tags, nil
-}
-
-// upload copies an artifact to its repository, signs it if there is a key, and sets the tags last. Clients that follow
-// a tag therefore find the artifact complete and signed. It returns the digest of the signature's manifest; empty
-// without a key.
-func (s *signer) upload(
-	ctx context.Context,
-	streams Streams,
-	repository *remote.Repository,
-	artifact *pack.Artifact,
-	tags []string,
-) (string, error) {
-	if err := transfer(ctx, streams, repository, artifact); err != nil {
-		return "", err
-	}
-	made, err := s.sign(ctx, repository, artifact.Manifest.Descriptor)
-	if err != nil {
-		return "", fmt.Errorf("%s was pushed, but neither signed nor tagged: %w", artifact.Manifest.Digest, err)
-	}
-	for _, tag := range tags {
-		manifest := bytes.NewReader(artifact.Manifest.Content)
-		if err := repository.PushReference(ctx, artifact.Manifest.Descriptor, manifest, tag); err != nil {
-			return "", fmt.Errorf("tag %s: %w", tag, err)
-		}
-	}
-	return made, nil
-}
-
-// transfer copies an artifact to its repository: blobs first, then the manifest.
-func transfer(ctx context.Context, streams Streams, repository *remote.Repository, artifact *pack.Artifact) error {
-	staged := memory.New()
-	total := artifact.Manifest.Size
-	for _, blob := range append(artifact.Blobs(), artifact.Manifest) {
-		if err := staged.Push(ctx, blob.Descriptor, bytes.NewReader(blob.Content)); err != nil {
-			return err
-		}
-	}
-	for _, blob := range artifact.Blobs() {
-		total += blob.Size
-	}
-	bar := newProgress(streams.ErrOut, "pushing", total)
-	defer bar.end()
-	return oras.CopyGraph(ctx, countedSource{staged, bar}, repository, artifact.Manifest.Descriptor, bar.options("pushed"))
 }

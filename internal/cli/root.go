@@ -15,14 +15,15 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
-
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/bootstrap"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/exit"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/migrate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/support"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
@@ -48,11 +49,11 @@ func RunAs(ctx context.Context, program string, args []string, streams Streams) 
 	root := newRootAs(program, streams)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err != nil && !isQuiet(err) {
+	if err != nil && !exit.IsQuiet(err) {
 		// Errors have texts of API servers and registries.
 		_, _ = fmt.Fprintln(streams.ErrOut, "error:", printers.EscapeTerminal(err.Error()))
 	}
-	return exitCode(err)
+	return exit.Code(err)
 }
 
 func newRoot(streams Streams) *cobra.Command { return newRootAs(programName, streams) }
@@ -111,14 +112,14 @@ Exit codes:
 			if len(args) == 0 {
 				return nil
 			}
-			return usageError{fmt.Errorf("unknown command %q; see %q", args[0], cmd.CommandPath()+" --help")}
+			return kube.Usagef("unknown command %q; see %q", args[0], cmd.CommandPath()+" --help")
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return kube.Usagef("%v", err) })
 	root.AddCommand(
 		newPush(streams),
 		newPull(streams),
@@ -128,7 +129,7 @@ Exit codes:
 		newMirror(streams),
 		newLogin(streams),
 		newLogout(streams),
-		newBootstrap(streams),
+		bootstrap.Command(streams),
 	)
 	options := kube.Options{Streams: streams, Program: title}
 	root.AddCommand(fleet.Commands(options)...)
@@ -136,20 +137,6 @@ Exit codes:
 	root.AddCommand(support.Commands(options)...)
 	addCompletion(root, streams)
 	return root
-}
-
-// exactArgs requires exactly the named arguments.
-func exactArgs(names ...string) cobra.PositionalArgs { return minArgs(len(names), names...) }
-
-// minArgs requires the named arguments, and allows up to most arguments; without limit if most is negative.
-func minArgs(most int, names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) >= len(names) && (most < 0 || len(args) <= most) {
-			return nil
-		}
-		return usageError{fmt.Errorf("wrong number of arguments: got %d; usage: %s; see %q",
-			len(args), cmd.UseLine(), cmd.CommandPath()+" --help")}
-	}
 }
 
 // Command returns the command tree. Tests of the documentation parse command lines with it; Run runs them.

@@ -10,11 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/registryaccess"
 )
 
 // tag is the command "tag".
 type tag struct {
-	registryFlags
+	registryaccess.Flags
 	output  kube.Output
 	streams Streams
 }
@@ -32,10 +33,10 @@ func newTag(streams Streams) *cobra.Command {
 		Use:     "tag oci://HOST/REPOSITORY:TAG|@DIGEST TAG...",
 		Short:   "Add tags to an artifact",
 		Example: `  kubectl helmop tag oci://registry.example.com/platform/base:v1.2.3 production`,
-		Args:    minArgs(-1, "REFERENCE", "TAG"),
+		Args:    kube.Args(2, -1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return t.run(cmd, args[0], args[1:]) },
 	}
-	t.registryFlags.add(cmd.Flags())
+	t.Flags.Add(cmd.Flags())
 	t.output.Add(cmd, "plain text", "json", "yaml")
 	return cmd
 }
@@ -44,7 +45,7 @@ func (t *tag) run(cmd *cobra.Command, reference string, tags []string) error {
 	if err := t.output.Validate(); err != nil {
 		return err
 	}
-	at, err := parseArtifact(reference)
+	at, err := registryaccess.ParseArtifact(reference)
 	if err != nil {
 		return err
 	}
@@ -52,12 +53,12 @@ func (t *tag) run(cmd *cobra.Command, reference string, tags []string) error {
 		ref := at.Reference
 		ref.Reference = name
 		if err := ref.ValidateReferenceAsTag(); err != nil {
-			return usageError{fmt.Errorf("tag %q: %w", name, err)}
+			return kube.Usagef("tag %q: %v", name, err)
 		}
 	}
-	ctx, cancel := t.bounded(cmd)
+	ctx, cancel := t.Bounded(cmd)
 	defer cancel()
-	repository, err := t.repository(at)
+	repository, err := t.Repository(at)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (t *tag) run(cmd *cobra.Command, reference string, tags []string) error {
 			return fmt.Errorf("tag %s: %w", name, err)
 		}
 	}
-	result := tagged{Reference: at.pinned(desc.Digest.String()), Digest: desc.Digest.String(), Tags: tags}
+	result := tagged{Reference: at.Pinned(desc.Digest.String()), Digest: desc.Digest.String(), Tags: tags}
 	return t.output.Write(t.streams.Out, result, func(out io.Writer) error {
 		_, err := fmt.Fprintln(out, result.Reference)
 		return err

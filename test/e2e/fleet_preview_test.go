@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	fleetcli "github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/rendering"
 )
 
 // previewsAsTheManager previews other values, and compares the preview with what the manager then does.
@@ -70,11 +70,11 @@ func (s *scenario) approvesThePreview() {
 }
 
 // previewed previews something, and returns the result.
-func (s *scenario) previewed(args ...string) *fleetcli.Preview {
+func (s *scenario) previewed(args ...string) *rendering.Preview {
 	s.Helper()
 	output, code := s.helmopCommand(append([]string{"preview", "-o", "json"}, args...)...)
 	s.Expect(code).To(gomega.BeNumerically("<=", 1), output)
-	preview := &fleetcli.Preview{}
+	preview := &rendering.Preview{}
 	s.Expect(json.Unmarshal([]byte(output), preview)).To(gomega.Succeed(), output)
 	return preview
 }

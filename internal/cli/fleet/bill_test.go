@@ -27,6 +27,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/bill"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
@@ -191,7 +192,7 @@ func TestBillMissing(t *testing.T) {
 		t.Errorf("got %v", got.err)
 	}
 
-	var missing Missing
+	var missing rendering.Missing
 	data := b.bill("listed", "--missing-in", at, "-o", "json")
 	if err := json.Unmarshal([]byte(data.out), &missing); err != nil || len(missing.Missing) != 4 ||
 		len(missing.Unknown) != 1 {
@@ -199,7 +200,7 @@ func TestBillMissing(t *testing.T) {
 	}
 	// What is below the prefix already is its own copy.
 	own := b.bill("listed", "--missing-in", "oci://"+b.registry.Host()+"/charts", "-o", "json")
-	missing = Missing{}
+	missing = rendering.Missing{}
 	if err := json.Unmarshal([]byte(own.out), &missing); err != nil || len(missing.Missing) != 4 ||
 		strings.Contains(own.out, "Chart") {
 		t.Errorf("%v: %s, want the 4 images only", err, own.out)
@@ -278,7 +279,7 @@ func TestBillSecrets(t *testing.T) {
 	if err := b.Update(b.Context(), helmOp); err != nil {
 		t.Fatal(err)
 	}
-	for _, format := range []string{"wide", "json", formatSPDX, formatCycloneDX} {
+	for _, format := range []string{"wide", "json", "spdx", "cyclonedx"} {
 		got := b.bill("listed", "--offline", "-o", format)
 		if strings.Contains(got.out+got.errOut, planted) || !errors.Is(got.err, kube.ErrResultFailed) ||
 			!strings.Contains(got.errOut, "/[redacted]:1: its name has a value from a Secret") {

@@ -10,15 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
-
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
-
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/registryaccess"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
@@ -129,7 +128,7 @@ type versions struct {
 
 	// checkRegistry, registry and timeout are for the newer versions in the registries.
 	checkRegistry bool
-	registry      registryFlags
+	registry      registryaccess.ReadFlags
 	timeout       time.Duration
 }
 
@@ -157,7 +156,7 @@ reads with your rights, or with those of your Docker configuration.`,
 	cmd.Flags().BoolVarP(&v.allNamespaces, "all-namespaces", "A", false, "Count in all namespaces.")
 	v.output.Add(cmd, "a table", "json", "yaml")
 	cmd.Flags().BoolVar(&v.checkRegistry, "check-registry", false, "Look for newer versions in the registries.")
-	v.registry.add(cmd)
+	v.registry.Add(cmd)
 	cmd.Flags().DurationVar(&v.timeout, "timeout", 2*time.Minute,
 		"How long the requests to the registries may take; 0 is without a limit.")
 	return cmd

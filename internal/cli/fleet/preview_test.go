@@ -24,7 +24,8 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/registryaccess"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
@@ -89,8 +90,14 @@ func (b *previewBed) admin() kubernetes.Interface {
 // previewer returns what the commands use.
 func (b *previewBed) previewer() *preview.Previewer {
 	b.Helper()
-	source := chartSource{registryFlags: registryFlags{caFile: b.authority}}
-	options, end, err := source.options()
+	source := rendering.Source{ReadFlags: registryaccess.ReadFlags{CAFile: b.authority}}
+	connection := kube.NewBase(kube.Options{})
+	connection.ConfigFlags.KubeConfig = &b.kubeconfig
+	c, err := connection.Connect()
+	if err != nil {
+		b.Fatal(err)
+	}
+	previewer, end, err := source.Previewer(c, &connection, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -99,17 +106,6 @@ func (b *previewBed) previewer() *preview.Previewer {
 			b.Error(err)
 		}
 	})
-	connection := kube.NewBase(kube.Options{})
-	connection.ConfigFlags.KubeConfig = &b.kubeconfig
-	c, err := connection.Connect()
-	if err != nil {
-		b.Fatal(err)
-	}
-	options.Resolves = true
-	previewer, err := newPreviewer(c, options, &connection)
-	if err != nil {
-		b.Fatal(err)
-	}
 	return previewer
 }
 
@@ -210,25 +206,12 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-// TestPreviewDigest expects a command that approves the digest in the management cluster that the user has chosen.
-func TestPreviewDigest(t *testing.T) {
-	t.Parallel()
-	report := &Preview{HelmOp: "web", Namespace: "apps", ApprovalDigest: "abc"}
-	got := report.text(true, fleetview.Program{Name: "clusterctl helmop", Flags: " --context=mgmt"})
-	want := "HelmOp \"web\" in 0 Clusters: the HelmOp selects none\n" +
-		"The digest of these releases is abc. To approve exactly them when they wait for an approval:\n" +
-		"  clusterctl helmop approve web -n apps --digest abc --context=mgmt\n"
-	if got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 // TestPreviewJSON checks the machine-readable output.
 func TestPreviewJSON(t *testing.T) {
 	t.Parallel()
 	b := newPreviewBed(t, "previewjson")
 	got := b.preview("web", "--set-version", "1.3.0", "--cluster", "prod-2", "-o", "json")
-	var report Preview
+	var report rendering.Preview
 	if err := json.Unmarshal([]byte(got.out), &report); err != nil {
 		t.Fatalf("%v\n%s", err, got.out)
 	}
@@ -401,25 +384,4 @@ func (b *previewBed) withFiles() string {
 		b.Fatal(err)
 	}
 	return path
-}
-
-// TestChangeHelmOp checks the changes of the flags.
-func TestChangeHelmOp(t *testing.T) {
-	t.Parallel()
-	helmOp := &addonsv1.HelmOp{}
-	helmOp.Spec.Source.Ref.Semver = "1.x"
-	if err := changeHelmOp(helmOp, "1.2.3", map[string]any{"a": map[string]any{"b": 1}}); err != nil {
-		t.Fatal(err)
-	}
-	if helmOp.Spec.Source.Ref != (addonsv1.ArtifactReference{Tag: "1.2.3"}) ||
-		string(helmOp.Spec.Values.Raw) != `{"a":{"b":1}}` {
-		t.Errorf("got %+v %s", helmOp.Spec.Source.Ref, helmOp.Spec.Values.Raw)
-	}
-	if err := changeHelmOp(helmOp, "sha256:1", map[string]any{"a": map[string]any{"c": 2}}); err != nil {
-		t.Fatal(err)
-	}
-	if helmOp.Spec.Source.Ref != (addonsv1.ArtifactReference{Digest: "sha256:1"}) ||
-		string(helmOp.Spec.Values.Raw) != `{"a":{"b":1,"c":2}}` {
-		t.Errorf("got %+v %s", helmOp.Spec.Source.Ref, helmOp.Spec.Values.Raw)
-	}
 }

@@ -4,15 +4,12 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 
-	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -22,47 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sources"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
-
-// registryFlags are the flags of commands that read a registry.
-type registryFlags struct{ caFile, registryConfig string }
-
-// add adds the flags.
-func (r *registryFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&r.caFile, "ca-file", "",
-		"File with PEM certificates of CAs to trust for the registry, in addition to the system's CAs.")
-	cmd.Flags().StringVar(&r.registryConfig, "registry-config", "",
-		"File with the Docker configuration, for registries without credentials in the HelmOp (default: Docker's own). "+
-			"Credential helpers are not run.")
-}
-
-// client returns a client of registries and chart repositories. It keeps what it pulls in a folder.
-func (r *registryFlags) client(folder string) (*sources.Client, error) {
-	registries, err := oci.New(oci.Options{Dir: folder, UserAgent: "kubectl-helmop/" + version.Version,
-		CredentialsFile: cmp.Or(r.registryConfig, DockerConfig()), CAFile: r.caFile})
-	if err != nil {
-		return nil, err
-	}
-	return sources.New(registries), nil
-}
-
-// DockerConfig returns the file with the Docker configuration of the user; empty if there is none.
-func DockerConfig() string {
-	folder := os.Getenv("DOCKER_CONFIG")
-	if folder == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return ""
-		}
-		folder = filepath.Join(home, ".docker")
-	}
-	file := filepath.Join(folder, "config.json")
-	if _, err := os.Stat(file); err != nil {
-		return ""
-	}
-	return file
-}
 
 // anyVersion refers to the highest version that is not a pre-release.
 var anyVersion = oci.Reference{Semver: ">=0.0.0"}
@@ -135,7 +92,7 @@ func (v *versions) addNewer(ctx context.Context, c *kube.Client, helmOps map[cli
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	registry, err := v.registry.client(folder)
+	registry, err := v.registry.Client(folder)
 	if err != nil {
 		return err
 	}

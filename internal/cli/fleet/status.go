@@ -13,10 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
-
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
-
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,6 +21,8 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 )
 
 // status is the command "status".
@@ -86,7 +84,7 @@ Stalled, Failed, Unreachable and Drifted are unhealthy.`,
 			s.HelmOps = args
 			err := s.run(cmd.Context())
 			if err != nil && s.exitCode && !errors.Is(err, kube.ErrUnhealthy) {
-				return kube.WithText(err.Error(), errors.Join(kube.ErrResultFailed, err))
+				return kube.NoResult(err)
 			}
 			return err
 		},

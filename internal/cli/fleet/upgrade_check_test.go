@@ -30,6 +30,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradecheck"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
@@ -333,7 +334,7 @@ func TestUpgradeCheckJSON(t *testing.T) {
 	if !errors.Is(got.err, kube.ErrDiffers) {
 		t.Fatalf("got %v\n%s%s", got.err, got.out, got.errOut)
 	}
-	var report UpgradeCheck
+	var report rendering.UpgradeCheck
 	if err := json.Unmarshal([]byte(got.out), &report); err != nil {
 		t.Fatalf("%v\n%s", err, got.out)
 	}

@@ -25,11 +25,11 @@ var (
 	// ErrUsage is wrapped by errors about invalid arguments.
 	ErrUsage = errors.New("invalid arguments")
 
-	// ErrDiffers is the result of "preview" if something would change. It has no message for users.
+	// ErrDiffers is the result of "diff" and "preview" if something would change. It has no message for users.
 	ErrDiffers = errors.New("something would change")
 
-	// ErrResultFailed is wrapped by errors of commands for which exit code 1 is a result: "status --exit-code" and
-	// "preview". It means that there is no result.
+	// ErrResultFailed is wrapped by errors of commands for which exit code 1 is a result: "diff",
+	// "status --exit-code" and "preview". It means that there is no result.
 	ErrResultFailed = errors.New("there is no result")
 )
 
@@ -50,6 +50,10 @@ func WithText(text string, err error) error { return &textError{text, err} }
 func Usagef(format string, args ...any) error {
 	return &textError{fmt.Sprintf(format, args...), ErrUsage}
 }
+
+// NoResult returns the error of a command for which exit code 1 is a result, if there is no result. It keeps the text
+// of err.
+func NoResult(err error) error { return WithText(err.Error(), errors.Join(ErrResultFailed, err)) }
 
 // Args requires between least and most arguments. A negative most means no limit.
 func Args(least, most int) cobra.PositionalArgs {

@@ -16,8 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
 )
 
@@ -27,7 +27,7 @@ const defaultTimeout = 10 * time.Minute
 // migration is the command "migrate".
 type migration struct {
 	kube.Base
-	comparison fleet.Comparison
+	comparison rendering.Source
 
 	from   string
 	output kube.Output
@@ -95,7 +95,7 @@ The command uses your rights: to read and write the objects of the other tool, H
 		RunE: func(cmd *cobra.Command, args []string) error { return m.run(cmd.Context(), args) },
 	}
 	m.Add(cmd)
-	m.comparison.Add(cmd)
+	m.comparison.ReadFlags.Add(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&m.from, "from", "", "Tool to migrate from: "+strings.Join(toolNames, ", ")+".")
 	flags.StringVar(&m.release, "release", "", "With --from helm, the release: NAMESPACE/NAME.")

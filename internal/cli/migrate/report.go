@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/fleet"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
@@ -104,7 +104,7 @@ func (m *migration) compare(ctx context.Context, item *migrate.Item) string {
 	}
 	var text strings.Builder
 	for i := range groups {
-		_, _ = fmt.Fprintf(&text, "  preview: %s: %s\n", fleet.GroupTitle(&groups[i], clusters), groups[i].Summary())
+		_, _ = fmt.Fprintf(&text, "  preview: %s: %s\n", rendering.GroupTitle(&groups[i], clusters), groups[i].Summary())
 	}
 	return text.String()
 }

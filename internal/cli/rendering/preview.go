@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package rendering
 
 import (
 	"cmp"
@@ -34,7 +34,7 @@ import (
 // previewing is the command "preview".
 type previewing struct {
 	kube.Base
-	chartSource
+	Source
 	proposal
 	clusters      []string
 	labelSelector string
@@ -102,7 +102,7 @@ previewed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := p.run(cmd.Context(), args)
 			if err != nil && !errors.Is(err, kube.ErrDiffers) {
-				return kube.WithText(err.Error(), errors.Join(kube.ErrResultFailed, err))
+				return kube.NoResult(err)
 			}
 			return err
 		},
@@ -128,7 +128,7 @@ func (p *previewing) addFlags(cmd *cobra.Command) {
 		"With --cluster-file, the version of Kubernetes (default: that of the Cluster).")
 	flags.StringSliceVar(&p.apiVersions, "api-versions", nil,
 		"With --cluster-file, further APIs that the Cluster serves: GROUP/VERSION or GROUP/VERSION/KIND.")
-	p.registryFlags.add(cmd)
+	p.ReadFlags.Add(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("cluster", p.CompleteClusters)
 }
 
@@ -180,16 +180,11 @@ func (p *previewing) run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	options, end, err := p.chartSource.options()
+	previewer, end, err := p.Previewer(c, &p.Base, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	options.Resolves = true
-	previewer, err := newPreviewer(c, options, &p.Base)
-	if err != nil {
-		return err
-	}
 	clusters, err := p.keys(ctx, previewer, helmOp, selector)
 	if err != nil {
 		return kube.Explain(err)
@@ -369,46 +364,6 @@ func union(a, b map[string]string) map[string]string {
 	}
 	maps.Copy(both, b)
 	return both
-}
-
-// Comparison previews HelmOps for other commands, as "preview" does. The HelmOps need not exist.
-type Comparison struct{ source chartSource }
-
-// Add adds the flags for access to registries.
-func (c *Comparison) Add(cmd *cobra.Command) { c.source.add(cmd) }
-
-// Groups returns what a HelmOp would change in its Clusters. Secrets are hidden. wrap returns a reader of the
-// management cluster that shows changes of Clusters that are not made yet; nil shows the Clusters as they are.
-func (c *Comparison) Groups(ctx context.Context, b *kube.Base, helmOp *addonsv1.HelmOp,
-	wrap func(client.Reader) client.Reader,
-) (groups []preview.Group, err error) {
-	management, err := b.Connect()
-	if err != nil {
-		return nil, err
-	}
-	stored := helmOp.DeepCopy()
-	if err := storeDry(ctx, management, stored); err != nil {
-		return nil, kube.Explain(err)
-	}
-	options, end, err := c.source.options()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, end()) }()
-	options.Resolves = true
-	previewer, err := newPreviewerWith(management, options, b, wrap)
-	if err != nil {
-		return nil, err
-	}
-	clusters, err := previewer.Selected(ctx, stored, nil)
-	if err != nil {
-		return nil, kube.Explain(err)
-	}
-	results, err := previewer.Clusters(ctx, stored, clusters, []byte(rand.Text()))
-	if err != nil {
-		return nil, kube.Explain(err)
-	}
-	return preview.GroupResults(results)
 }
 
 // GroupTitle names the Clusters of a group, one of so many.

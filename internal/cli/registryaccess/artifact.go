@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package registryaccess
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"io"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/registry/remote"
 
@@ -20,22 +21,22 @@ const (
 	// maxManifest is the largest manifest that is read, in bytes. Registries have the same limit.
 	maxManifest = 4 << 20
 
-	// maxLayer is the largest layer that is read, in bytes. The manager has the same limit.
-	maxLayer = 64 << 20
+	// MaxLayer is the largest layer that is read, in bytes. The manager has the same limit.
+	MaxLayer = 64 << 20
 )
 
-// remoteArtifact is an artifact in a registry.
-type remoteArtifact struct {
-	location
+// Artifact is an artifact in a registry.
+type Artifact struct {
+	Location
 	repository *remote.Repository
 	desc       ocispec.Descriptor
 	manifest   ocispec.Manifest
 	progress   *progress
 }
 
-// open reads the manifest of an artifact.
-func (f *registryFlags) open(ctx context.Context, streams Streams, at location) (*remoteArtifact, error) {
-	repository, err := f.repository(at)
+// Open reads the manifest of an artifact.
+func (f *Flags) Open(ctx context.Context, streams genericiooptions.IOStreams, at Location) (*Artifact, error) {
+	repository, err := f.Repository(at)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func (f *registryFlags) open(ctx context.Context, streams Streams, at location) 
 	if err != nil {
 		return nil, err
 	}
-	a := &remoteArtifact{location: at, repository: repository, desc: desc}
+	a := &Artifact{Location: at, repository: repository, desc: desc}
 	if err := json.Unmarshal(data, &a.manifest); err != nil || len(a.manifest.Layers) == 0 {
 		return nil, fmt.Errorf(
 			"%s is not the manifest of an artifact with content; if it is an index, give the digest of one of its artifacts", a)
@@ -64,14 +65,20 @@ func (f *registryFlags) open(ctx context.Context, streams Streams, at location) 
 	return a, nil
 }
 
-// String returns the reference of the artifact with its digest.
-func (a *remoteArtifact) String() string { return a.pinned(a.desc.Digest.String()) }
+// Digest returns the digest of the manifest.
+func (a *Artifact) Digest() string { return a.desc.Digest.String() }
 
-// layer reads a layer and checks its digest.
-func (a *remoteArtifact) layer(ctx context.Context, i int) ([]byte, error) {
+// EndProgress ends the output about the transfer.
+func (a *Artifact) EndProgress() { a.progress.end() }
+
+// String returns the reference of the artifact with its digest.
+func (a *Artifact) String() string { return a.Pinned(a.desc.Digest.String()) }
+
+// Layer reads a layer and checks its digest.
+func (a *Artifact) Layer(ctx context.Context, i int) ([]byte, error) {
 	desc := a.manifest.Layers[i]
-	if desc.Size > maxLayer {
-		return nil, fmt.Errorf("layer %s has %d bytes; the limit is %d", desc.Digest, desc.Size, maxLayer)
+	if desc.Size > MaxLayer {
+		return nil, fmt.Errorf("layer %s has %d bytes; the limit is %d", desc.Digest, desc.Size, MaxLayer)
 	}
 	body, err := a.repository.Fetch(ctx, desc)
 	if err != nil {
@@ -85,11 +92,11 @@ func (a *remoteArtifact) layer(ctx context.Context, i int) ([]byte, error) {
 	return data, err
 }
 
-// source returns the artifact in the form that package bundle reads.
-func (a *remoteArtifact) source() bundle.Source {
+// Source returns the artifact in the form that package bundle reads.
+func (a *Artifact) Source() bundle.Source {
 	source := bundle.Source{
 		Manifest: bundle.Manifest{ConfigMediaType: a.manifest.Config.MediaType, ArtifactType: a.manifest.ArtifactType},
-		Digest:   a.desc.Digest.String(), Name: "artifact", ReadLayer: a.layer,
+		Digest:   a.desc.Digest.String(), Name: "artifact", ReadLayer: a.Layer,
 	}
 	for _, layer := range a.manifest.Layers {
 		source.Layers = append(source.Layers, bundle.Layer{

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package registryaccess
 
 import (
 	"context"
@@ -56,7 +56,7 @@ func (p *progress) add(n int64) {
 // draw draws the bar over the previous one. The caller holds mu.
 func (p *progress) draw() {
 	p.drawn = time.Now()
-	text := fmt.Sprintf("%s %s of %s ", p.verb, sizeOf(p.done), sizeOf(p.total))
+	text := fmt.Sprintf("%s %s of %s ", p.verb, SizeOf(p.done), SizeOf(p.total))
 	room := max(0, min(40, p.width-len(text)-3))
 	filled := room
 	if p.total > 0 {
@@ -73,8 +73,8 @@ func (p *progress) draw() {
 	_, _ = fmt.Fprintf(p.out, "\r%s[%s]", text, bar)
 }
 
-// sizeOf formats a size in bytes.
-func sizeOf(n int64) string {
+// SizeOf formats a size in bytes.
+func SizeOf(n int64) string {
 	switch {
 	case n < 1<<10:
 		return fmt.Sprintf("%d B", n)
@@ -90,7 +90,7 @@ func (p *progress) blob(desc ocispec.Descriptor, what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.width == 0 {
-		_, _ = fmt.Fprintf(p.out, "%s %s %s (%s)\n", what, desc.MediaType, desc.Digest, sizeOf(desc.Size))
+		_, _ = fmt.Fprintf(p.out, "%s %s %s (%s)\n", what, desc.MediaType, desc.Digest, SizeOf(desc.Size))
 	}
 }
 

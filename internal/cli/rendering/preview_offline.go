@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package rendering
 
 import (
 	"bufio"
@@ -49,7 +49,7 @@ func (p *previewing) offline(ctx context.Context) (err error) {
 	if err := p.change(&p.Base, helmOp); err != nil {
 		return err
 	}
-	options, end, err := p.chartSource.options()
+	options, end, err := p.Source.options()
 	if err != nil {
 		return err
 	}

@@ -1,21 +1,21 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package bootstrap
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bootstrap"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 )
 
 // keepPath keeps the folder that the cluster uses already, unless the command line names one. Other folders of the
 // artifact may describe the Clusters of other management clusters. An empty --cluster-path, for example from an unset
 // variable, counts as not set.
-func (b *bootstrapOCI) keepPath(ctx context.Context, plan *bootstrapPlan) error {
+func (b *ociCommand) keepPath(ctx context.Context, plan *plan) error {
 	if b.clusterPath != "" {
 		return nil
 	}
@@ -38,16 +38,16 @@ func (b *bootstrapOCI) keepPath(ctx context.Context, plan *bootstrapPlan) error 
 		return err
 	}
 	if applied != "" {
-		return usageError{fmt.Errorf(
-			"%s, and its folder is unknown; set --cluster-path (\".\" for the whole artifact)", applied)}
+		return kube.Usagef(
+			"%s, and its folder is unknown; set --cluster-path (\".\" for the whole artifact)", applied)
 	}
-	b.say("--cluster-path is not set: the cluster uses the whole artifact at %s", plan.state.name())
+	b.say("--cluster-path is not set: the cluster uses the whole artifact at %s", plan.state.URL())
 	return nil
 }
 
 // keepSource keeps fields of the HelmOps for which the command line has no value. For example, an update without the
 // key at hand must not remove the requirement for signatures.
-func (b *bootstrapOCI) keepSource(
+func (b *ociCommand) keepSource(
 	ctx context.Context,
 	applier *bootstrap.Applier,
 	objects []*unstructured.Unstructured,
@@ -59,7 +59,7 @@ func (b *bootstrapOCI) keepSource(
 		{"verify", "verify-key", b.verifyKey == ""},
 		{"interval", "interval", !b.intervalGiven},
 		// A CA cannot be combined with a cloud's identity or with HTTP.
-		{"certSecretRef", "ca-file", b.caFile == "" && !b.isCloud() && !b.plainHTTP},
+		{"certSecretRef", "ca-file", b.CAFile == "" && !b.isCloud() && !b.PlainHTTP},
 	} {
 		if !one.silent {
 			continue

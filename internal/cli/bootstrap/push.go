@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package bootstrap
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bootstrap"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/pack"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
@@ -33,7 +34,7 @@ const (
 )
 
 // push pushes the components, and an empty state if there is none, and checks the credential of the cluster.
-func (b *bootstrapOCI) push(ctx context.Context, plan *bootstrapPlan, result *bootstrapped) error {
+func (b *ociCommand) push(ctx context.Context, plan *plan, result *Result) error {
 	known := ""
 	if !b.pushOnly {
 		var err error
@@ -58,7 +59,7 @@ func (b *bootstrapOCI) push(ctx context.Context, plan *bootstrapPlan, result *bo
 	if err != nil {
 		return err
 	}
-	b.say("pushing the components of %s to %s", version.Version, plan.provider.name())
+	b.say("pushing the components of %s to %s", version.Version, plan.provider.URL())
 	result.Provider, err = b.ensure(ctx, plan, artifact)
 	if err != nil || b.pushOnly {
 		return err
@@ -74,15 +75,15 @@ func (b *bootstrapOCI) push(ctx context.Context, plan *bootstrapPlan, result *bo
 
 // ensure pushes the artifact of the provider with a tag of its own, which contains its digest, and moves the given tag
 // to it. It neither pushes nor signs again what the registry has already.
-func (b *bootstrapOCI) ensure(
+func (b *ociCommand) ensure(
 	ctx context.Context,
-	plan *bootstrapPlan,
+	plan *plan,
 	artifact *pack.Artifact,
-) (bootstrapArtifact, error) {
+) (Artifact, error) {
 	to, digest := plan.provider, artifact.Manifest.Digest
 	own := strings.ReplaceAll(version.Version, "+", "_") + "-" + digest.Encoded()[:checksumLength]
-	made := bootstrapArtifact{Reference: to.pinned(digest.String()), Tags: []string{own, to.Reference.Reference}}
-	repository, err := b.repository(to)
+	made := Artifact{Reference: to.Pinned(digest.String()), Tags: []string{own, to.Reference.Reference}}
+	repository, err := b.Repository(to)
 	if err != nil {
 		return made, err
 	}
@@ -95,22 +96,22 @@ func (b *bootstrapOCI) ensure(
 		case known == digest.String():
 		case known != "" && tag == own:
 			return made, fmt.Errorf(
-				"tag %q of %s was moved to another artifact, %s; delete or restore the tag", tag, to.name(), known)
+				"tag %q of %s was moved to another artifact, %s; delete or restore the tag", tag, to.URL(), known)
 		default:
 			missing = append(missing, tag)
 		}
 	}
 	if made.Pushed = len(missing) > 0; made.Pushed {
-		made.Signature, err = plan.signer.upload(ctx, b.streams, repository, artifact, missing)
+		made.Signature, err = plan.signer.Upload(ctx, b.streams, repository, artifact, missing)
 	} else {
-		made.Signature, err = plan.signer.sign(ctx, repository, artifact.Manifest.Descriptor)
+		made.Signature, err = plan.signer.Sign(ctx, repository, artifact.Manifest.Descriptor)
 	}
 	return made, err
 }
 
 // findState returns the digest of the desired state; empty if there is none and an empty state may be pushed.
-func (b *bootstrapOCI) findState(ctx context.Context, plan *bootstrapPlan) (string, error) {
-	repository, err := b.repository(plan.state)
+func (b *ociCommand) findState(ctx context.Context, plan *plan) (string, error) {
+	repository, err := b.Repository(plan.state)
 	if err != nil {
 		return "", err
 	}
@@ -126,17 +127,17 @@ func (b *bootstrapOCI) findState(ctx context.Context, plan *bootstrapPlan) (stri
 	if err != nil || applied == "" {
 		return "", err
 	}
-	return "", usageError{fmt.Errorf(
+	return "", kube.Usagef(
 		"there is no artifact at %s:%s, and an empty state would delete everything that the current state has created, "+
 			"including Clusters: %s; correct --cluster-url, push the state there first, or start over with --allow-empty-state",
-		plan.state.name(), plan.state.Reference.Reference, applied)}
+		plan.state.URL(), plan.state.Reference.Reference, applied)
 }
 
 // ensureState returns the artifact of the desired state. known is its digest; if it is empty, ensureState pushes an
 // empty state.
-func (b *bootstrapOCI) ensureState(ctx context.Context, plan *bootstrapPlan, known string) (bootstrapArtifact, error) {
-	made := bootstrapArtifact{Tags: []string{plan.state.Reference.Reference}}
-	repository, err := b.repository(plan.state)
+func (b *ociCommand) ensureState(ctx context.Context, plan *plan, known string) (Artifact, error) {
+	made := Artifact{Tags: []string{plan.state.Reference.Reference}}
+	repository, err := b.Repository(plan.state)
 	if err != nil {
 		return made, err
 	}
@@ -145,16 +146,16 @@ func (b *bootstrapOCI) ensureState(ctx context.Context, plan *bootstrapPlan, kno
 		return made, err
 	}
 	if known != "" {
-		made.Reference = plan.state.pinned(known)
+		made.Reference = plan.state.Pinned(known)
 		if known == artifact.Manifest.Digest.String() {
 			// The command signs only the empty state. The author of another state signs that.
-			made.Signature, err = plan.signer.sign(ctx, repository, artifact.Manifest.Descriptor)
+			made.Signature, err = plan.signer.Sign(ctx, repository, artifact.Manifest.Descriptor)
 		}
 		return made, err
 	}
-	b.say("there is no state at %s: pushing an empty state", plan.state.name())
-	made.Reference, made.Pushed = plan.state.pinned(artifact.Manifest.Digest.String()), true
-	made.Signature, err = plan.signer.upload(ctx, b.streams, repository, artifact, made.Tags)
+	b.say("there is no state at %s: pushing an empty state", plan.state.URL())
+	made.Reference, made.Pushed = plan.state.Pinned(artifact.Manifest.Digest.String()), true
+	made.Signature, err = plan.signer.Upload(ctx, b.streams, repository, artifact, made.Tags)
 	return made, err
 }
 
@@ -213,10 +214,10 @@ func readKustomization(file string) (map[string][]byte, error) {
 			return err
 		}
 		if total += info.Size(); total > maxKustomization {
-			return usageError{fmt.Errorf(
+			return kube.Usagef(
 				"--kustomization: its folder has more than %d MiB; use a folder with only the kustomization and its files",
 				maxKustomization>>20,
-			)}
+			)
 		}
 		relative, err := filepath.Rel(root, name)
 		if err != nil {
@@ -230,7 +231,7 @@ func readKustomization(file string) (map[string][]byte, error) {
 	}
 	content, ok := files[filepath.Base(file)]
 	if !ok {
-		return nil, usageError{fmt.Errorf("--kustomization: %s is not a file", file)}
+		return nil, kube.Usagef("--kustomization: %s is not a file", file)
 	}
 	for _, name := range []string{"kustomization.yml", "Kustomization", filepath.Base(file)} {
 		delete(files, name)

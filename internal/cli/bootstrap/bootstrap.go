@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package bootstrap
 
 import (
 	"context"
@@ -20,17 +20,19 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bootstrap"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/registryaccess"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
-// bootstrapOCI is the command "bootstrap oci".
-type bootstrapOCI struct {
-	registryFlags
+// ociCommand is the command "bootstrap oci".
+type ociCommand struct {
+	registryaccess.Flags
 	output           kube.Output
 	pull             pullFlags
 	kube             *genericclioptions.ConfigFlags
@@ -47,23 +49,23 @@ type bootstrapOCI struct {
 	export, pushOnly bool
 	pause            bool
 	allowEmptyState  bool
-	sign             signFlags
+	sign             registryaccess.SignFlags
 	verifyKey        string
-	streams          Streams
+	streams          genericiooptions.IOStreams
 }
 
-// bootstrapped is the result of "bootstrap oci".
-type bootstrapped struct {
+// Result is the result of "bootstrap oci".
+type Result struct {
 	// Provider and State are the artifacts.
-	Provider bootstrapArtifact  `json:"provider"`
-	State    *bootstrapArtifact `json:"clusterState,omitempty"`
+	Provider Artifact  `json:"provider"`
+	State    *Artifact `json:"clusterState,omitempty"`
 	// Credential is how the cluster pulls: "Secret", "Anonymous" or the name of the cloud.
 	Credential string `json:"credential,omitempty"`
 	// Objects are the objects that were applied to the management cluster.
-	Objects []bootstrapObject `json:"objects,omitempty"`
+	Objects []Object `json:"objects,omitempty"`
 }
 
-type bootstrapArtifact struct {
+type Artifact struct {
 	// Reference names the artifact by its digest. Tags point to the artifact.
 	Reference string   `json:"reference"`
 	Tags      []string `json:"tags"`
@@ -73,7 +75,7 @@ type bootstrapArtifact struct {
 	Signature string `json:"signature,omitempty"`
 }
 
-type bootstrapObject struct {
+type Object struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
 	Namespace  string            `json:"namespace,omitempty"`
@@ -81,19 +83,20 @@ type bootstrapObject struct {
 	Outcome    bootstrap.Outcome `json:"outcome"`
 }
 
-func newBootstrap(streams Streams) *cobra.Command {
+// Command returns the command "bootstrap".
+func Command(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bootstrap",
 		Short: "Install HelmOp in a management cluster, and keep both in sync with a registry",
-		Args:  exactArgs(),
+		Args:  kube.Args(0, 0),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newBootstrapOCI(streams))
 	return cmd
 }
 
-func newBootstrapOCI(streams Streams) *cobra.Command {
-	b := &bootstrapOCI{streams: streams, kube: newKubeFlags()}
+func newBootstrapOCI(streams genericiooptions.IOStreams) *cobra.Command {
+	b := &ociCommand{streams: streams, kube: newKubeFlags()}
 	cmd := &cobra.Command{
 		Use:   "oci --url oci://HOST/REPOSITORY:TAG --cluster-url oci://HOST/REPOSITORY:TAG",
 		Short: "Keep HelmOp and the desired state of the management cluster in an OCI registry",
@@ -111,14 +114,14 @@ with --pull-username, which must not be able to push, or anonymously.`,
 		Example: `  kubectl helmop bootstrap oci --url oci://registry.example.com/helmop:production \
     --cluster-url oci://registry.example.com/fleet:production --cluster-path clusters/production \
     --pull-username fleet-reader --pull-password "$READ_TOKEN"`,
-		Args: exactArgs(),
+		Args: kube.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd) },
 	}
-	b.registryFlags.add(cmd.Flags())
+	b.Flags.Add(cmd.Flags())
 	b.output.Add(cmd, "plain text", "json", "yaml")
 	b.add(cmd.Flags())
 	b.pull.add(cmd.Flags())
-	b.sign.add(cmd.Flags())
+	b.sign.Add(cmd.Flags())
 	b.kube.AddFlags(cmd.Flags())
 	return cmd
 }
@@ -131,7 +134,7 @@ func newKubeFlags() *genericclioptions.ConfigFlags {
 	return flags
 }
 
-func (b *bootstrapOCI) add(flags *pflag.FlagSet) {
+func (b *ociCommand) add(flags *pflag.FlagSet) {
 	flags.StringVar(&b.url, "url", "",
 		"Repository and tag of HelmOp's components, oci://HOST/REPOSITORY:TAG. Each update moves the tag.")
 	flags.StringVar(&b.clusterURL, "cluster-url", "",
@@ -164,29 +167,29 @@ func (b *bootstrapOCI) add(flags *pflag.FlagSet) {
 		"Push the components only; HelmOp then updates itself. Use it to upgrade without access to the cluster.")
 }
 
-// bootstrapPlan holds the parsed arguments.
-type bootstrapPlan struct {
-	provider, state location
+// plan holds the parsed arguments.
+type plan struct {
+	provider, state registryaccess.Location
 	components      []*unstructured.Unstructured
 	access          bootstrap.Access
-	signer          *signer
+	signer          *registryaccess.Signer
 	pull            known
 	// path is the folder of the desired state in its artifact.
 	path string
 }
 
-func (b *bootstrapOCI) run(cmd *cobra.Command) error {
+func (b *ociCommand) run(cmd *cobra.Command) error {
 	b.intervalGiven = cmd.Flags().Changed("interval")
 	plan, err := b.plan(cmd.Context())
 	if err != nil {
 		return err
 	}
-	ctx, cancel := b.bounded(cmd)
+	ctx, cancel := b.Bounded(cmd)
 	defer cancel()
 	if b.export {
 		return b.print(plan)
 	}
-	result := &bootstrapped{}
+	result := &Result{}
 	if err := b.push(ctx, plan, result); err != nil {
 		return err
 	}
@@ -202,8 +205,8 @@ func (b *bootstrapOCI) run(cmd *cobra.Command) error {
 }
 
 // plan reads the arguments and builds the components. It sends no requests.
-func (b *bootstrapOCI) plan(ctx context.Context) (*bootstrapPlan, error) {
-	plan := &bootstrapPlan{path: strings.Trim(path.Clean("/"+b.clusterPath), "/")}
+func (b *ociCommand) plan(ctx context.Context) (*plan, error) {
+	plan := &plan{path: strings.Trim(path.Clean("/"+b.clusterPath), "/")}
 	var err error
 	if plan.provider, err = movingTag("--url", b.url); err != nil {
 		return nil, err
@@ -228,7 +231,7 @@ func (b *bootstrapOCI) plan(ctx context.Context) (*bootstrapPlan, error) {
 	if plan.components, err = bootstrap.Components(options); err != nil {
 		return nil, usageIf(err)
 	}
-	if plan.signer, err = b.sign.signer(b.streams); err != nil {
+	if plan.signer, err = b.sign.Signer(b.streams); err != nil {
 		return nil, err
 	}
 	if plan.pull, err = b.pull.credentials(ctx, plan.provider, plan.state); err != nil {
@@ -238,14 +241,14 @@ func (b *bootstrapOCI) plan(ctx context.Context) (*bootstrapPlan, error) {
 }
 
 // planAccess sets how the cluster pulls and what it trusts.
-func (b *bootstrapOCI) planAccess(plan *bootstrapPlan) (err error) {
+func (b *ociCommand) planAccess(plan *plan) (err error) {
 	plan.access = bootstrap.Access{
-		PlainHTTP: b.plainHTTP, Provider: addonsv1.RegistryProvider(b.provider),
+		PlainHTTP: b.PlainHTTP, Provider: addonsv1.RegistryProvider(b.provider),
 		Interval: b.interval, PauseState: b.pause,
 	}
-	if b.caFile != "" {
-		if plan.access.CA, err = os.ReadFile(b.caFile); err != nil {
-			return usageError{fmt.Errorf("--ca-file: %w", err)}
+	if b.CAFile != "" {
+		if plan.access.CA, err = os.ReadFile(b.CAFile); err != nil {
+			return kube.Usagef("--ca-file: %v", err)
 		}
 	}
 	if b.verifyKey != "" {
@@ -253,7 +256,7 @@ func (b *bootstrapOCI) planAccess(plan *bootstrapPlan) (err error) {
 			_, err = cryptoutils.UnmarshalPEMToPublicKey(plan.access.VerifyKey)
 		}
 		if err != nil {
-			return usageError{fmt.Errorf("--verify-key: %w", err)}
+			return kube.Usagef("--verify-key: %v", err)
 		}
 	}
 	if plan.pull != nil {
@@ -263,15 +266,15 @@ func (b *bootstrapOCI) planAccess(plan *bootstrapPlan) (err error) {
 }
 
 // readPasswords reads the passwords that come from standard input, and sets the credential for pushing.
-func (b *bootstrapOCI) readPasswords(plan *bootstrapPlan) (err error) {
+func (b *ociCommand) readPasswords(plan *plan) (err error) {
 	switch {
 	case b.passwordStdin:
-		b.password, err = readPassword(b.streams.In)
+		b.password, err = registryaccess.ReadPassword(b.streams.In)
 	case b.pull.stdin:
-		b.pull.password, err = readPassword(b.streams.In)
+		b.pull.password, err = registryaccess.ReadPassword(b.streams.In)
 	}
 	if b.username != "" {
-		b.as = only(b.username, b.password, plan.provider, plan.state).find
+		b.As = only(b.username, b.password, plan.provider, plan.state).find
 	}
 	return err
 }
@@ -279,64 +282,64 @@ func (b *bootstrapOCI) readPasswords(plan *bootstrapPlan) (err error) {
 // usageIf turns an error of package bootstrap about invalid input into a usage error.
 func usageIf(err error) error {
 	if errors.Is(err, bootstrap.ErrInvalid) {
-		return usageError{err}
+		return kube.Usagef("%v", err)
 	}
 	return err
 }
 
 // movingTag parses a reference that must have a tag.
-func movingTag(flag, text string) (location, error) {
+func movingTag(flag, text string) (registryaccess.Location, error) {
 	if text == "" {
-		return location{}, usageError{fmt.Errorf("%s is required", flag)}
+		return registryaccess.Location{}, kube.Usagef("%s is required", flag)
 	}
-	l, err := parseLocation(text)
+	l, err := registryaccess.ParseLocation(text)
 	if err != nil {
-		return location{}, err
+		return registryaccess.Location{}, err
 	}
 	if l.ValidateReferenceAsTag() != nil {
-		return location{}, usageError{fmt.Errorf(
-			"%s: %q must have a tag, not a digest, because updates move the tag", flag, text)}
+		return registryaccess.Location{}, kube.Usagef(
+			"%s: %q must have a tag, not a digest, because updates move the tag", flag, text)
 	}
 	return l, nil
 }
 
 // isCloud is true if the manager pulls with its identity at a cloud.
-func (b *bootstrapOCI) isCloud() bool {
+func (b *ociCommand) isCloud() bool {
 	return b.provider != "" && b.provider != string(addonsv1.RegistryProviderGeneric)
 }
 
 // validate checks which flags may be combined.
-func (b *bootstrapOCI) validate() error {
+func (b *ociCommand) validate() error {
 	isCloud := b.isCloud()
 	switch {
 	case b.export && b.pushOnly:
-		return usageError{errors.New("--export and --push-only cannot be used together")}
+		return kube.Usagef("--export and --push-only cannot be used together")
 	case b.passwordStdin && b.pull.stdin:
-		return usageError{errors.New(
-			"--password-stdin and --pull-password-stdin cannot be used together: there is only one standard input")}
+		return kube.Usagef(
+			"--password-stdin and --pull-password-stdin cannot be used together: there is only one standard input")
 	case (b.password != "" || b.passwordStdin) && b.username == "":
-		return usageError{errors.New("--password requires --username")}
+		return kube.Usagef("--password requires --username")
 	case b.username != "" && b.password == "" && !b.passwordStdin && !b.export:
-		return usageError{errors.New("--username requires --password or --password-stdin")}
+		return kube.Usagef("--username requires --password or --password-stdin")
 	case isCloud && !slices.Contains([]string{"aws", "azure", "gcp"}, b.provider):
-		return usageError{fmt.Errorf("--provider %q is unknown; use aws, azure or gcp", b.provider)}
+		return kube.Usagef("--provider %q is unknown; use aws, azure or gcp", b.provider)
 	case isCloud && b.pull.username+b.pull.config != "":
-		return usageError{errors.New("--provider cannot be used with --pull-username or --pull-registry-config")}
-	case isCloud && b.plainHTTP:
-		return usageError{errors.New(
-			"--provider and --plain-http cannot be used together: the manager's identity is never sent unencrypted")}
-	case isCloud && b.caFile != "":
-		return usageError{errors.New(
+		return kube.Usagef("--provider cannot be used with --pull-username or --pull-registry-config")
+	case isCloud && b.PlainHTTP:
+		return kube.Usagef(
+			"--provider and --plain-http cannot be used together: the manager's identity is never sent unencrypted")
+	case isCloud && b.CAFile != "":
+		return kube.Usagef(
 			"--provider and --ca-file cannot be used together: the manager does not use its identity with a CA of a HelmOp; " +
-				"put the CA into the ConfigMap helmop-registries for the manager, and into SSL_CERT_FILE for this command")}
+				"put the CA into the ConfigMap helmop-registries for the manager, and into SSL_CERT_FILE for this command")
 	case b.interval < time.Second:
-		return usageError{errors.New("--interval must be at least 1s")}
+		return kube.Usagef("--interval must be at least 1s")
 	}
-	return errors.Join(b.pull.validate(), b.sign.validate(), b.output.Validate())
+	return errors.Join(b.pull.validate(), b.sign.Validate(), b.output.Validate())
 }
 
 // print writes everything that would be applied.
-func (b *bootstrapOCI) print(plan *bootstrapPlan) error {
+func (b *ociCommand) print(plan *plan) error {
 	objects, err := plan.helmOps(nil)
 	if err != nil {
 		return err
@@ -359,9 +362,9 @@ func (b *bootstrapOCI) print(plan *bootstrapPlan) error {
 
 // helmOps returns the HelmOps and their Secrets. digests are the pushed artifacts by the name of their HelmOp: the
 // request annotation makes the HelmOp resolve its tag at once.
-func (p *bootstrapPlan) helmOps(digests map[string]string) ([]*unstructured.Unstructured, error) {
-	provider := bootstrap.Artifact{URL: p.provider.name(), Tag: p.provider.Reference.Reference}
-	state := bootstrap.Artifact{URL: p.state.name(), Tag: p.state.Reference.Reference, Path: p.path}
+func (p *plan) helmOps(digests map[string]string) ([]*unstructured.Unstructured, error) {
+	provider := bootstrap.Artifact{URL: p.provider.URL(), Tag: p.provider.Reference.Reference}
+	state := bootstrap.Artifact{URL: p.state.URL(), Tag: p.state.Reference.Reference, Path: p.path}
 	objects, err := bootstrap.HelmOps(provider, state, p.access)
 	for _, object := range objects {
 		if digest, ok := digests[object.GetName()]; ok {
@@ -372,7 +375,7 @@ func (p *bootstrapPlan) helmOps(digests map[string]string) ([]*unstructured.Unst
 }
 
 // install applies everything and waits until it is ready.
-func (b *bootstrapOCI) install(ctx context.Context, plan *bootstrapPlan, result *bootstrapped) error {
+func (b *ociCommand) install(ctx context.Context, plan *plan, result *Result) error {
 	applier, err := b.applier(result)
 	if err != nil {
 		return err
@@ -421,7 +424,7 @@ func (b *bootstrapOCI) install(ctx context.Context, plan *bootstrapPlan, result 
 }
 
 // applier returns a client for the management cluster. It records each applied object in the result.
-func (b *bootstrapOCI) applier(result *bootstrapped) (*bootstrap.Applier, error) {
+func (b *ociCommand) applier(result *Result) (*bootstrap.Applier, error) {
 	config, err := b.kube.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig of the management cluster: %w", err)
@@ -438,13 +441,13 @@ func (b *bootstrapOCI) applier(result *bootstrapped) (*bootstrap.Applier, error)
 	return &bootstrap.Applier{Client: cluster, Report: func(object client.Object, outcome bootstrap.Outcome) {
 		b.say("  %s %s", bootstrap.Title(object), outcome)
 		version, kind := object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
-		result.Objects = append(result.Objects, bootstrapObject{
+		result.Objects = append(result.Objects, Object{
 			APIVersion: version, Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), Outcome: outcome,
 		})
 	}}, nil
 }
 
 // say prints progress.
-func (b *bootstrapOCI) say(format string, args ...any) {
+func (b *ociCommand) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(b.streams.ErrOut, format+"\n", args...)
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package registryaccess
 
 import (
 	"bytes"
@@ -19,10 +19,12 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"google.golang.org/protobuf/encoding/protojson"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/signing"
 )
 
@@ -32,35 +34,35 @@ const (
 	maxSignatures = 64
 )
 
-// signFlags are the flags for signing.
-type signFlags struct {
+// SignFlags are the flags for signing.
+type SignFlags struct {
 	enabled bool
 	key     string
 }
 
-func (f *signFlags) add(flags *pflag.FlagSet) {
+func (f *SignFlags) Add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.enabled, "sign", false, "Sign the pushed artifact like cosign, with --key.")
 	flags.StringVar(&f.key, "key", "",
 		"File with the private key for --sign, from \"cosign generate-key-pair\" or in PKCS #8. "+
 			"Its password is read from "+signing.PasswordVariable+" or prompted for.")
 }
 
-func (f *signFlags) validate() error {
+func (f *SignFlags) Validate() error {
 	switch {
 	case f.enabled && f.key == "":
-		return usageError{errors.New("--sign requires --key")}
+		return kube.Usagef("--sign requires --key")
 	case !f.enabled && f.key != "":
-		return usageError{errors.New("--key requires --sign")}
+		return kube.Usagef("--key requires --sign")
 	default:
 		return nil
 	}
 }
 
-// signer signs what is pushed. A nil signer does not sign.
-type signer struct{ key crypto.PrivateKey }
+// Signer signs what is pushed. A nil signer does not sign.
+type Signer struct{ key crypto.PrivateKey }
 
-// signer reads the key. It runs before anything is pushed, so that an unusable key fails early.
-func (f *signFlags) signer(streams Streams) (*signer, error) {
+// Signer reads the key. It runs before anything is pushed, so that an unusable key fails early.
+func (f *SignFlags) Signer(streams genericiooptions.IOStreams) (*Signer, error) {
 	if !f.enabled {
 		return nil, nil
 	}
@@ -68,12 +70,12 @@ func (f *signFlags) signer(streams Streams) (*signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--key: %w: nothing was pushed", err)
 	}
-	return &signer{key}, nil
+	return &Signer{key}, nil
 }
 
-// sign signs a manifest and stores the signature beside it. It returns the digest of the signature's manifest; empty
+// Sign signs a manifest and stores the signature beside it. It returns the digest of the signature's manifest; empty
 // for a nil signer.
-func (s *signer) sign(ctx context.Context, repository *remote.Repository, subject ocispec.Descriptor) (string, error) {
+func (s *Signer) Sign(ctx context.Context, repository *remote.Repository, subject ocispec.Descriptor) (string, error) {
 	if s == nil {
 		return "", nil
 	}
@@ -90,7 +92,7 @@ func (s *signer) sign(ctx context.Context, repository *remote.Repository, subjec
 
 // signature looks for an existing signature by this key, so that a pipeline that pushes unchanged content does not add
 // signatures. It returns the digest of the signature's manifest; empty if there is none.
-func (s *signer) signature(
+func (s *Signer) signature(
 	ctx context.Context,
 	repository *remote.Repository,
 	subject ocispec.Descriptor,
@@ -114,7 +116,7 @@ func (s *signer) signature(
 }
 
 // hasSigned is true if a manifest is a signature of the subject by the key.
-func (s *signer) hasSigned(
+func (s *Signer) hasSigned(
 	ctx context.Context,
 	repository *remote.Repository,
 	referrer, subject ocispec.Descriptor,
@@ -160,7 +162,7 @@ func fetchSmall(ctx context.Context, repository *remote.Repository, desc ocispec
 	return content.FetchAll(ctx, repository, desc)
 }
 
-func keyPassword(streams Streams) ([]byte, error) {
+func keyPassword(streams genericiooptions.IOStreams) ([]byte, error) {
 	if password, ok := os.LookupEnv(signing.PasswordVariable); ok {
 		return []byte(password), nil
 	}

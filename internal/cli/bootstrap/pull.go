@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package bootstrap
 
 import (
 	"context"
@@ -17,6 +17,10 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
 	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/exit"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/registryaccess"
 )
 
 // How the cluster pulls.
@@ -50,11 +54,11 @@ func (f *pullFlags) add(flags *pflag.FlagSet) {
 func (f *pullFlags) validate() error {
 	switch {
 	case f.username != "" && f.password == "" && !f.stdin:
-		return usageError{errors.New("--pull-username requires --pull-password or --pull-password-stdin")}
+		return kube.Usagef("--pull-username requires --pull-password or --pull-password-stdin")
 	case f.username != "" && f.config != "":
-		return usageError{errors.New("--pull-username and --pull-registry-config cannot be used together")}
+		return kube.Usagef("--pull-username and --pull-registry-config cannot be used together")
 	case f.username == "" && (f.password != "" || f.stdin):
-		return usageError{errors.New("--pull-password requires --pull-username")}
+		return kube.Usagef("--pull-password requires --pull-username")
 	default:
 		return nil
 	}
@@ -64,7 +68,7 @@ func (f *pullFlags) validate() error {
 type known map[string]auth.Credential
 
 // only returns the credential for the registries of the given locations.
-func only(username, password string, locations ...location) known {
+func only(username, password string, locations ...registryaccess.Location) known {
 	all := known{}
 	for _, l := range locations {
 		if l.Registry != "" {
@@ -77,7 +81,7 @@ func only(username, password string, locations ...location) known {
 // find is an auth.CredentialFunc. Other hosts, for example targets of redirects, get no credential.
 func (k known) find(_ context.Context, host string) (auth.Credential, error) {
 	for name, credential := range k {
-		if (location{registry.Reference{Registry: name}}).Host() == host {
+		if (registryaccess.Location{Reference: registry.Reference{Registry: name}}).Host() == host {
 			return credential, nil
 		}
 	}
@@ -94,7 +98,7 @@ func (k known) dockerConfig() ([]byte, error) {
 }
 
 // credentials returns the credentials with which the cluster pulls; nil to pull anonymously.
-func (f *pullFlags) credentials(ctx context.Context, locations ...location) (known, error) {
+func (f *pullFlags) credentials(ctx context.Context, locations ...registryaccess.Location) (known, error) {
 	switch {
 	case f.username != "":
 		return only(f.username, f.password, locations...), nil
@@ -102,12 +106,12 @@ func (f *pullFlags) credentials(ctx context.Context, locations ...location) (kno
 		return nil, nil
 	}
 	if _, err := os.Stat(f.config); err != nil {
-		return nil, usageError{fmt.Errorf("--pull-registry-config: %w", err)}
+		return nil, kube.Usagef("--pull-registry-config: %v", err)
 	}
 	// Credential helpers are not called, because the credentials that they return may expire.
 	store, err := credentials.NewFileStore(f.config)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--pull-registry-config: %w", err)}
+		return nil, kube.Usagef("--pull-registry-config: %v", err)
 	}
 	all := known{}
 	for _, l := range locations {
@@ -116,11 +120,11 @@ func (f *pullFlags) credentials(ctx context.Context, locations ...location) (kno
 		}
 		credential, err := credentialOf(ctx, store, l.Registry)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("--pull-registry-config: %s: %w", l.Registry, err)}
+			return nil, kube.Usagef("--pull-registry-config: %s: %v", l.Registry, err)
 		}
 		if credential.Username == "" || credential.Password == "" {
-			return nil, usageError{fmt.Errorf(
-				"--pull-registry-config: %s has no username and password for %s", f.config, l.Registry)}
+			return nil, kube.Usagef(
+				"--pull-registry-config: %s has no username and password for %s", f.config, l.Registry)
 		}
 		all[l.Registry] = credential
 	}
@@ -138,44 +142,44 @@ func credentialOf(ctx context.Context, store credentials.Store, name string) (au
 }
 
 // puller returns the access that the cluster will have to the registries, and its name.
-func (b *bootstrapOCI) puller(plan *bootstrapPlan) (registryFlags, string) {
-	reader := b.registryFlags
+func (b *ociCommand) puller(plan *plan) (registryaccess.Flags, string) {
+	reader := b.Flags
 	switch {
 	case b.isCloud():
 		return reader, b.provider
 	case plan.pull != nil:
-		reader.as = plan.pull.find
+		reader.As = plan.pull.find
 		return reader, pullsWithSecret
 	default:
-		reader.as = func(context.Context, string) (auth.Credential, error) { return auth.EmptyCredential, nil }
+		reader.As = func(context.Context, string) (auth.Credential, error) { return auth.EmptyCredential, nil }
 		return reader, pullsAnonymously
 	}
 }
 
 // checkRights checks, before anything is pushed, that the cluster's credential can only pull.
-func (b *bootstrapOCI) checkRights(ctx context.Context, plan *bootstrapPlan) error {
+func (b *ociCommand) checkRights(ctx context.Context, plan *plan) error {
 	reader, how := b.puller(plan)
 	if b.isCloud() {
 		b.say("the cluster pulls with the manager's identity at %s; make sure that this identity can only read", how)
 		return nil
 	}
-	for _, l := range []location{plan.provider, plan.state} {
-		can, err := reader.canPush(ctx, l)
+	for _, l := range []registryaccess.Location{plan.provider, plan.state} {
+		can, err := canPush(ctx, &reader, l)
 		switch {
 		case err != nil:
-			return fmt.Errorf("checking whether the cluster's credential can push to %s: %w", l.name(), err)
+			return fmt.Errorf("checking whether the cluster's credential can push to %s: %w", l.URL(), err)
 		case can && how == pullsAnonymously:
-			b.say("warning: anyone can push to %s without a credential", l.name())
+			b.say("warning: anyone can push to %s without a credential", l.URL())
 		case can && !b.pull.mayPush:
-			return usageError{fmt.Errorf(
+			return kube.Usagef(
 				"the account %q can push to %s: anyone who reads its password in the cluster could replace what the cluster runs; "+
 					"use a read-only account, or --allow-push-with-pull-credential if the registry has no access rights",
-				plan.pull[l.Registry].Username, l.name())}
+				plan.pull[l.Registry].Username, l.URL())
 		case can:
 			b.say(
 				"warning: the account %q can push to %s, and its password is stored in the cluster",
 				plan.pull[l.Registry].Username,
-				l.name(),
+				l.URL(),
 			)
 		}
 	}
@@ -183,25 +187,25 @@ func (b *bootstrapOCI) checkRights(ctx context.Context, plan *bootstrapPlan) err
 }
 
 // checkPull checks that the cluster can pull both artifacts. It returns how.
-func (b *bootstrapOCI) checkPull(ctx context.Context, plan *bootstrapPlan) (string, error) {
+func (b *ociCommand) checkPull(ctx context.Context, plan *plan) (string, error) {
 	reader, how := b.puller(plan)
 	if b.isCloud() {
 		return how, nil
 	}
-	for _, l := range []location{plan.provider, plan.state} {
-		repository, err := reader.repository(l)
+	for _, l := range []registryaccess.Location{plan.provider, plan.state} {
+		repository, err := reader.Repository(l)
 		if err != nil {
 			return "", err
 		}
 		_, err = repository.Resolve(ctx, l.Reference.Reference)
 		switch {
 		case err == nil:
-		case how == pullsAnonymously && exitCode(err) == exitDenied:
-			return "", usageError{fmt.Errorf(
-				"%s cannot be pulled anonymously: %w; set --pull-username and --pull-password to a read-only account "+
-					"(the credential for pushing is never stored in the cluster)", l.name(), err)}
+		case how == pullsAnonymously && exit.Code(err) == exit.Denied:
+			return "", kube.Usagef(
+				"%s cannot be pulled anonymously: %v; set --pull-username and --pull-password to a read-only account "+
+					"(the credential for pushing is never stored in the cluster)", l.URL(), err)
 		default:
-			return "", fmt.Errorf("pulling %s with the cluster's credential: %w", l.name(), err)
+			return "", fmt.Errorf("pulling %s with the cluster's credential: %w", l.URL(), err)
 		}
 	}
 	b.say("the cluster pulls with: %s", how)
@@ -209,14 +213,14 @@ func (b *bootstrapOCI) checkPull(ctx context.Context, plan *bootstrapPlan) (stri
 }
 
 // canPush checks whether the registry lets an upload start, and cancels the upload.
-func (f *registryFlags) canPush(ctx context.Context, l location) (bool, error) {
-	client, err := f.client()
+func canPush(ctx context.Context, f *registryaccess.Flags, l registryaccess.Location) (bool, error) {
+	client, err := f.Client()
 	if err != nil {
 		return false, err
 	}
 	ctx = auth.AppendRepositoryScope(ctx, l.Reference, auth.ActionPull, auth.ActionPush)
 	scheme := "https"
-	if f.plainHTTP {
+	if f.PlainHTTP {
 		scheme = "http"
 	}
 	begin := fmt.Sprintf("%s://%s/v2/%s/blobs/uploads/", scheme, l.Host(), l.Repository)
@@ -224,7 +228,7 @@ func (f *registryFlags) canPush(ctx context.Context, l location) (bool, error) {
 	var refused *errcode.ErrorResponse
 	switch {
 	case errors.Is(err, auth.ErrBasicCredentialNotFound),
-		errors.As(err, &refused) && codesByStatus[refused.StatusCode] == exitDenied:
+		errors.As(err, &refused) && exit.Code(refused) == exit.Denied:
 		return false, nil
 	case err != nil:
 		return false, err

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package rendering
 
 import (
 	"bufio"
@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -20,16 +18,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
-	payloadregistry "github.com/helmop/cluster-api-addon-provider-helmop/internal/payload/registry"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordstorage"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
 // rendering is what "values" and "render" share: the release of one HelmOp in one Cluster.
@@ -86,7 +77,7 @@ func (r *rendering) release(ctx context.Context, name string, options preview.Op
 	if err != nil {
 		return nil, nil, err
 	}
-	previewer, err := newPreviewer(c, options, &r.Base)
+	previewer, err := newPreviewer(c, options, &r.Base, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -101,31 +92,6 @@ func (r *rendering) release(ctx context.Context, name string, options preview.Op
 		r.Note("warning: HelmOp %q does not select Cluster %q; this is what it would install there", name, r.cluster)
 	}
 	return previewer, release, nil
-}
-
-// newPreviewer returns a Previewer with the rights of the user.
-func newPreviewer(c *kube.Client, options preview.Options, b *kube.Base) (*preview.Previewer, error) {
-	return newPreviewerWith(c, options, b, nil)
-}
-
-// newPreviewerWith is newPreviewer with a reader that wrap returns; nil changes nothing.
-func newPreviewerWith(c *kube.Client, options preview.Options, b *kube.Base,
-	wrap func(client.Reader) client.Reader,
-) (*preview.Previewer, error) {
-	var err error
-	if options.Config, err = b.RestConfig(); err != nil {
-		return nil, err
-	}
-	// A preview of many Clusters reads several objects of each.
-	options.Config.QPS, options.Config.Burst = 200, 400
-	// Templates read objects of any kind, so this client discovers kinds.
-	if options.Client, err = client.New(options.Config, client.Options{Scheme: c.Scheme()}); err != nil {
-		return nil, kube.Explain(err)
-	}
-	if wrap != nil {
-		options.Client = wrap(options.Client)
-	}
-	return preview.New(options), nil
 }
 
 // masker returns the Masker of a release; nil if secrets are shown.
@@ -182,45 +148,8 @@ func (r *rendering) values(ctx context.Context, name string) error {
 // chartRendering is the command "render".
 type chartRendering struct {
 	rendering
-	chartSource
+	Source
 	noHooks, noCRDs bool
-}
-
-// chartSource is where the commands "render", "preview" and "bill" pull charts from.
-type chartSource struct {
-	registryFlags
-	// registries is the client of registries. Set by options.
-	registries *oci.Client
-}
-
-// options returns the parts that pull, verify and render charts. Charts are kept in a folder until end is called.
-func (s *chartSource) options() (options preview.Options, end func() error, err error) {
-	folder, err := os.MkdirTemp("", "kubectl-helmop-")
-	if err != nil {
-		return options, nil, err
-	}
-	end = func() error { return os.RemoveAll(folder) }
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, end())
-		}
-	}()
-	registry, err := s.client(filepath.Join(folder, "artifacts"))
-	if err != nil {
-		return options, nil, err
-	}
-	s.registries = registry.Registries()
-	verifier, err := verification.New(verification.Options{Registry: s.registries, Provenance: registry,
-		Dir: filepath.Join(folder, "sigstore")})
-	if err != nil {
-		return options, nil, err
-	}
-	// A chart is untrusted code: a child process of this program renders it.
-	renderers := sandbox.NewPool(sandbox.Options{})
-	return preview.Options{Registry: registry, Charts: bundle.NewLoader(bundle.Limits{}, renderers), Verifier: verifier,
-		Engine:  helmclient.New(renderers),
-		Records: recordstorage.Options{Registries: payloadregistry.New(s.registries)},
-	}, end, nil
 }
 
 func newRender(o kube.Options) *cobra.Command {
@@ -247,14 +176,14 @@ pulls the chart with the credentials of the HelmOp, or with those of your Docker
 	r.addFlags(cmd)
 	cmd.Flags().BoolVar(&r.noHooks, "no-hooks", false, "Leave hooks out.")
 	cmd.Flags().BoolVar(&r.noCRDs, "no-crds", false, "Leave the folder crds out.")
-	r.registryFlags.add(cmd)
+	r.ReadFlags.Add(cmd)
 	return cmd
 }
 
 func (r *chartRendering) run(ctx context.Context, name string) (err error) {
 	ctx, cancel := kube.Bounded(ctx, r.timeout)
 	defer cancel()
-	options, end, err := r.chartSource.options()
+	options, end, err := r.Source.options()
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package rendering
 
 import (
 	"context"
@@ -24,7 +24,7 @@ import (
 // upgradeChecking is the command "upgrade-check".
 type upgradeChecking struct {
 	kube.Base
-	chartSource
+	Source
 	choice
 	to      string
 	version apilifecycle.Version
@@ -77,7 +77,7 @@ without the release that is not ready yet changes nothing.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := u.run(cmd.Context(), args)
 			if err != nil && !errors.Is(err, kube.ErrDiffers) {
-				return kube.WithText(err.Error(), errors.Join(kube.ErrResultFailed, err))
+				return kube.NoResult(err)
 			}
 			return err
 		},
@@ -88,7 +88,7 @@ without the release that is not ready yet changes nothing.`,
 	u.choice.add(flags, "Check")
 	u.output.Add(cmd, "text", "json", "yaml")
 	flags.DurationVar(&u.timeout, "timeout", 5*time.Minute, "How long the command may take; 0 is without a limit.")
-	u.registryFlags.add(cmd)
+	u.ReadFlags.Add(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("cluster", u.CompleteClusters)
 	return cmd
 }
@@ -121,16 +121,11 @@ func (u *upgradeChecking) run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	options, end, err := u.chartSource.options()
+	previewer, end, err := u.Previewer(c, &u.Base, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	options.Resolves = true
-	previewer, err := newPreviewer(c, options, &u.Base)
-	if err != nil {
-		return err
-	}
 	if known := apilifecycle.KnownVersion(); !known.IsZero() && u.version.Compare(known) > 0 {
 		u.Note("note: this program knows the APIs of Kubernetes %s. Of later versions, it knows the planned removals only",
 			known)

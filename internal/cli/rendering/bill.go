@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package fleet
+package rendering
 
 import (
 	"context"
@@ -30,7 +30,7 @@ const (
 // billing is the command "bill".
 type billing struct {
 	kube.Base
-	chartSource
+	Source
 	proposal
 	choice
 	allNamespaces bool
@@ -100,7 +100,7 @@ does not have an artifact of the list. A warning says why.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := b.run(cmd.Context(), args)
 			if err != nil && !errors.Is(err, kube.ErrDiffers) {
-				return kube.WithText(err.Error(), errors.Join(kube.ErrResultFailed, err))
+				return kube.NoResult(err)
 			}
 			return err
 		},
@@ -126,7 +126,7 @@ func (b *billing) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&b.plainHTTP, "plain-http", false, "Use HTTP instead of HTTPS for the registry of --missing-in.")
 	flags.DurationVar(&b.timeout, "timeout", 10*time.Minute, "How long the command may take; 0 is without a limit.")
 	b.output.Add(cmd, "tables", "wide", "json", "yaml", formatSPDX, formatCycloneDX)
-	b.registryFlags.add(cmd)
+	b.ReadFlags.Add(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("cluster", b.CompleteClusters)
 }
 
@@ -175,7 +175,7 @@ func (b *billing) run(ctx context.Context, args []string) (err error) {
 	}
 	ctx, cancel := kube.Bounded(ctx, b.timeout)
 	defer cancel()
-	options, end, err := b.chartSource.options()
+	options, end, err := b.Source.options()
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (b *billing) list(ctx context.Context, args []string, options preview.Optio
 		return nil, err
 	}
 	options.Resolves = true
-	previewer, err := newPreviewer(c, options, &b.Base)
+	previewer, err := newPreviewer(c, options, &b.Base, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,45 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rendering
+
+import (
+	"testing"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
+)
+
+// TestChangeHelmOp checks the changes of the flags.
+func TestChangeHelmOp(t *testing.T) {
+	t.Parallel()
+	helmOp := &addonsv1.HelmOp{}
+	helmOp.Spec.Source.Ref.Semver = "1.x"
+	if err := changeHelmOp(helmOp, "1.2.3", map[string]any{"a": map[string]any{"b": 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if helmOp.Spec.Source.Ref != (addonsv1.ArtifactReference{Tag: "1.2.3"}) ||
+		string(helmOp.Spec.Values.Raw) != `{"a":{"b":1}}` {
+		t.Errorf("got %+v %s", helmOp.Spec.Source.Ref, helmOp.Spec.Values.Raw)
+	}
+	if err := changeHelmOp(helmOp, "sha256:1", map[string]any{"a": map[string]any{"c": 2}}); err != nil {
+		t.Fatal(err)
+	}
+	if helmOp.Spec.Source.Ref != (addonsv1.ArtifactReference{Digest: "sha256:1"}) ||
+		string(helmOp.Spec.Values.Raw) != `{"a":{"b":1,"c":2}}` {
+		t.Errorf("got %+v %s", helmOp.Spec.Source.Ref, helmOp.Spec.Values.Raw)
+	}
+}
+
+// TestPreviewDigest expects a command that approves the digest in the management cluster that the user has chosen.
+func TestPreviewDigest(t *testing.T) {
+	t.Parallel()
+	report := &Preview{HelmOp: "web", Namespace: "apps", ApprovalDigest: "abc"}
+	got := report.text(true, fleetview.Program{Name: "clusterctl helmop", Flags: " --context=mgmt"})
+	want := "HelmOp \"web\" in 0 Clusters: the HelmOp selects none\n" +
+		"The digest of these releases is abc. To approve exactly them when they wait for an approval:\n" +
+		"  clusterctl helmop approve web -n apps --digest abc --context=mgmt\n"
+	if got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
