@@ -19,8 +19,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 )
 
-// TestExtensionHoldsDeletionWithoutPause checks when the deletion of a Cluster is held by a pause although the manager
-// serves the Runtime Extension.
+// TestExtensionHoldsDeletionWithoutPause checks in which cases the deletion of a Cluster is held with a pause although
+// the manager serves the Runtime Extension.
 func TestExtensionHoldsDeletionWithoutPause(t *testing.T) {
 	t.Parallel()
 	deleting := func(reason string) func(*clusterv1.Cluster) {

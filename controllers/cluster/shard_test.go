@@ -44,8 +44,8 @@ func foreign(change func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease)) []client.Ob
 }
 
 // TestClusterSharedWithOtherShard has HelmOps of this shard and of another shard with conditions and holds of the same
-// Cluster. The conditions and holds of this shard are reconciled. Those of the other shard are kept, and its holds time
-// out.
+// Cluster. The conditions and holds of this shard are reconciled. The conditions and holds of the other shard are kept,
+// and its holds time out.
 func TestClusterSharedWithOtherShard(t *testing.T) {
 	t.Parallel()
 	const held, long = "v1.36.0 since " + controllertest.HeldSince, "v1.36.0 since 2026-11-21T21:55:00Z" // 35 minutes ago

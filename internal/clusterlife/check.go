@@ -68,7 +68,7 @@ func isUpgradePending(cluster *clusterv1.Cluster, release *addonsv1.HelmOpReleas
 }
 
 // IsNewMinor reports whether an upgrade from a running version has a new minor version. Other upgrades remove no API,
-// so they do not wait for a check. A running version that is not known counts as older.
+// so they do not wait for a check. If one of the versions is not known, it returns true.
 func IsNewMinor(running, version string) bool {
 	from, err := apilifecycle.ParseVersion(running)
 	if err != nil {

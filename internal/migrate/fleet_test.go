@@ -720,8 +720,8 @@ templateValues:
 	}
 }
 
-// TestFleetMigratedDependency has a dependency that an earlier run migrated, one of the same name that it did not, and
-// a dependency of the object on itself.
+// TestFleetMigratedDependency has three dependencies: one that an earlier run migrated, one with the same name that it
+// did not migrate, and one of the object on itself.
 func TestFleetMigratedDependency(t *testing.T) {
 	app := fleetObject("app", `
   helm: {repo: "oci://registry.example/charts/app", version: 1.0.0}

@@ -144,9 +144,9 @@ func (l *link) resolvedLocked(gvk schema.GroupVersionKind, served resource) {
 	})
 }
 
-// unservedLocked handles a resource that is not served. The kind may be served in another version. So it is discovered
-// again, and the state of its objects stays until then. The pause before the discovery grows while discovery still
-// names the resource.
+// unservedLocked handles a resource that the cluster does not serve. The kind may be served in another version. So
+// discovery of the kind runs again, and the state of its objects stays until then. The pause before the discovery grows
+// while discovery still names the resource.
 func (l *link) unservedLocked(served schema.GroupVersionResource, err error) {
 	now, g := time.Now(), l.unserved[served]
 	if now.Sub(g.at) > unservedMemory {

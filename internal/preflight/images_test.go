@@ -148,7 +148,7 @@ func (s slow) Head(ctx context.Context, url, reference string, access oci.Access
 	return s.Registry.Head(ctx, url, reference, access)
 }
 
-// TestPending does not hold a worker while a registry is slow.
+// TestPending checks that no worker is blocked while a registry is slow.
 func TestPending(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -3,5 +3,5 @@
 
 // Package queue orders the objects that wait for a worker. New HelmOpReleases come before releases that are only
 // checked again. HelmOps are served by the turns of their namespaces. The package decides only the order: it starts no
-// work and drops no request. A controller passes a [Constructor] as its queue.
+// work. A controller passes a [Constructor] as its queue.
 package queue

@@ -14,6 +14,6 @@
 //   - as a separate word only, if it has less than four characters.
 //
 // If a Set is too large to search for, it hides the whole text. It does not hide a short secret within another word,
-// because it reveals nothing there. It does not find encrypted, hashed or compressed secrets. Callers must pass every
-// text from a chart, a workload cluster or a registry through Hide before they show it.
+// because it reveals nothing there. It does not find encrypted, hashed or compressed secrets. Callers pass texts
+// through Hide before they show them.
 package redaction

@@ -152,7 +152,7 @@ func (a *assessment) due(delay time.Duration) {
 
 // summarize computes the health of the release from the state of its objects. A failed object counts at once, even if
 // the current state of other objects is not known. The release can become healthy only if the current state of all
-// objects is known. The same holds for a failure of the revision, which HelmOp remediates.
+// objects is known. Also, the revision can fail and be remediated only if the current state of all objects is known.
 func (a *assessment) summarize(view objectView) {
 	release := a.release
 	status, isKnown := a.inStatus()

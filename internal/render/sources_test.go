@@ -198,7 +198,8 @@ func TestObjectsStayInTheNamespaceOfTheHelmOp(t *testing.T) {
 	}
 }
 
-// TestSecretValues collects what no message may show, from each place where a Secret can be named.
+// TestSecretValues checks that the values of Secrets are collected from each field that can name a Secret, because
+// messages must not show them.
 func TestSecretValues(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, &corev1.ConfigMap{ObjectMeta: controllertest.Meta("shown"),

@@ -2,5 +2,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package revisionstore reads HelmOpRevisions, and HelmOps with the spec of a HelmOpRevision. It writes nothing.
-// Callers must not change the result of a cached reader.
+// Callers pass the reader: from a cache, or from the API server.
 package revisionstore

@@ -225,8 +225,8 @@ func (j *judge) isLate(c *Cluster) bool {
 		release != nil && !j.isOnItsWay(c)
 }
 
-// isPaced is true for a step that limits and waves hold: it changes what runs in a Cluster, and not because the Cluster
-// itself changed.
+// isPaced reports whether limits and waves apply to a step. They apply if the step changes the release in a Cluster,
+// unless the Cluster itself changed.
 func (j *judge) isPaced(i int) bool {
 	c, step := &j.in.Clusters[i], j.result.Steps[i]
 	if !isServable(c) || c.Child == nil || step.Action != ActionUpdate && step.Action != ActionReplace {
@@ -534,7 +534,7 @@ func (j *judge) checkPassed(wave int, assigned string) {
 			c.Child == nil && (!c.Known || j.in.State.Revision == 1) {
 			continue
 		}
-		// A Cluster whose window opens at a known time holds its wave until the wave is promoted.
+		// A Cluster whose window opens at a known time delays its wave until the wave is promoted.
 		mayPass := c.Defers.Changes && (promoted || c.Defers.Opens.IsZero()) && c.Child != nil
 		isGoal := c.Child != nil && (c.Child.Revision == j.in.State.Revision || j.has(c.Target, c))
 		isJoined := c.Child != nil && c.Child.Joined && (c.Child.Revision == j.in.State.Revision ||

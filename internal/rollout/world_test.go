@@ -31,7 +31,8 @@ type world struct {
 	approvalRequired bool
 	approved         map[int64]map[string]Release
 
-	// maintained is true if Clusters have windows and vetoes. includes has what else these apply to.
+	// maintained is true if Clusters have windows and vetoes. includes has the additional changes to which the windows
+	// apply.
 	maintained bool
 	includes   Deferral
 }
@@ -66,7 +67,7 @@ type member struct {
 	// pin is the revision to which a user has pinned the Cluster; 0 for none.
 	pin int64
 
-	// opens is when the next window of the Cluster opens, and vetoed is true while there is no such time.
+	// opens is when the next window of the Cluster opens. vetoed is true while there is no such time.
 	opens  time.Time
 	vetoed bool
 

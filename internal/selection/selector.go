@@ -89,7 +89,7 @@ func HelmOpsOfNamespace(ctx context.Context, reader client.Reader, namespace met
 }
 
 // helmOpsThat returns the HelmOps whose selector passes a test. It tests the HelmOps of a namespace, and all HelmOps
-// with spec.clusterNamespaces. If the namespace is empty, it tests only the latter.
+// with spec.clusterNamespaces. If the namespace is empty, it tests only HelmOps with spec.clusterNamespaces.
 func helmOpsThat(ctx context.Context, reader client.Reader, namespace string,
 	test func(*Selector) (bool, error),
 ) ([]addonsv1.HelmOp, error) {

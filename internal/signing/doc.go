@@ -6,5 +6,5 @@
 //
 // LoadKey reads a key. Manifest and Attestation sign a statement about a manifest or about files. File signs the bytes
 // of a file. Push stores a bundle in a registry, as a referrer of its manifest. The package does not verify signatures.
-// Callers must not log a key or a password.
+// Package verification does.
 package signing

@@ -230,7 +230,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// What a user looks for is on the page.
+// The page has the information that a user needs.
 func TestContent(t *testing.T) {
 	t.Parallel()
 	page := newPage(uitest.New(40), "/")

@@ -280,7 +280,7 @@ func (t *Tab) Open(ctx context.Context, url string) error {
 	var result struct {
 		Error string `json:"errorText"`
 	}
-	// The result comes when the browser shows the new page.
+	// It returns when the browser shows the new page.
 	if err := t.call(ctx, "Page.navigate", map[string]any{"url": url}, &result); err != nil {
 		return err
 	}

@@ -286,7 +286,7 @@ func (s stack) reportsMissingDependency() {
 	s.eventually(app, ready(2))
 }
 
-// evaluatesExpression uses an expression that is malformed, and then one that holds a release back.
+// evaluatesExpression uses a malformed expression, and then an expression for which a release must wait.
 func (s stack) evaluatesExpression() {
 	base, app := s.helmOp("base", "hi"), s.helmOp("app", "hi", "base")
 	readyIf := func(expr string) func(*addonsv1.HelmOp) {

@@ -91,7 +91,7 @@ func (s *scenario) empty() {
 	}
 }
 
-// skipDeletionDelay makes the control planes of the scenario be deleted at once.
+// skipDeletionDelay removes the delay in the deletion of the scenario's control planes.
 func (s *scenario) skipDeletionDelay(ctx context.Context) error {
 	list := &controlplanev1.LocalControlPlaneList{}
 	if err := s.client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {

@@ -79,7 +79,8 @@ func TestReleaseMovesBetweenHelmOps(t *testing.T) {
 	w.expectUntouched()
 	w.eventuallyHandedOver(helmOps[to], helmOps[from])
 
-	// If both HelmOps select the Cluster, the later one takes the release over, and the other one does not take it back.
+	// If both HelmOps select the Cluster, the later HelmOp takes over the release. The first HelmOp does not take over the
+	// release again.
 	s.label("one", from, "yes")
 	s.child(helmOps[to], "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse,
 		addonsv1.ReleaseConflictReason),

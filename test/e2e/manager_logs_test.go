@@ -182,7 +182,7 @@ func (l *managerLogs) debugs(s *scenario) {
 		"\tthe token is %s\n\tencoded %s\n >\n", s.namespace, l.secret, encoded)
 	s.must(err)
 	s.must(log.Close())
-	// The command logs shows to the user what the manager logged.
+	// The command logs prints the manager's log entries for the user.
 	s.eventuallyPrints("the token is "+l.secret, "logs", "logged", "--level=error")
 
 	archive := filepath.Join(s.TempDir(), "helmop.tar.gz")

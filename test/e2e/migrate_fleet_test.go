@@ -50,7 +50,7 @@ func TestMigrateFleet(t *testing.T) {
 }
 
 // fleetWorkloads creates the Clusters of a migration from Fleet. Without controllers, the DaemonSets of the charts have
-// no status, and Fleet's agent does not take them for ready.
+// no status, so Fleet's agent does not find them ready.
 func (s *scenario) fleetWorkloads(controllers bool) []*workload {
 	s.Helper()
 	return s.clusters(

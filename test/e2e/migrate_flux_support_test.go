@@ -129,8 +129,8 @@ func (s *scenario) moveRecords(w *workload, helmRelease, release, namespace stri
 	}
 }
 
-// fluxSource does what the source-controller of Flux does: it serves charts to the helm-controller, and writes into the
-// status of their sources where each is.
+// fluxSource replaces the source-controller of Flux: it serves charts to the helm-controller, and writes their
+// addresses into the status of the sources.
 type fluxSource struct {
 	*httptest.Server
 	scenario *scenario

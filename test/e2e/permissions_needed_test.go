@@ -60,7 +60,7 @@ var (
 	unreadable = regexp.MustCompile(`the manager may not (list|watch) ([a-z]+)\.([a-z0-9.-]*[a-z0-9])`)
 )
 
-// rights are the roles of the manager, from which the test takes single permissions away.
+// rights holds the roles of the manager. The test removes single permissions from these roles.
 type rights struct {
 	granted []permissions.Permission // of all roles
 	cluster []rbacv1.ClusterRole
@@ -129,7 +129,7 @@ func (r *rights) read(s *scenario) {
 	s.must(s.client.List(s.Context(), cluster, installed))
 	s.must(s.client.List(s.Context(), own, installed))
 	r.cluster, r.own = cluster.Items, own.Items
-	// Kubernetes gives all users some rights, which an administrator may take away.
+	// Kubernetes gives all users some permissions, which an administrator may remove.
 	s.must(s.client.Delete(s.Context(),
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "system:basic-user"}}))
 }
@@ -252,7 +252,8 @@ func (r *rights) settle(s *scenario) {
 	s.Eventually(func() []permissions.Permission { return missing(r.conditions(s)) }).Should(gomega.BeEmpty())
 }
 
-// takeWhileRunning takes a permission from the running manager, and gives it back when the manager misses it.
+// takeWhileRunning removes a permission from the running manager, and restores the permission when the manager reports
+// it as missing.
 func (r *rights) takeWhileRunning(s *scenario, p permissions.Permission) {
 	info, err := os.Stat(r.manager.LogFile())
 	s.must(err)
@@ -310,7 +311,7 @@ func lease() *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: environment.Namespace, Name: leaseName}}
 }
 
-// hideRevision takes the labels from the only revision of a HelmOp. A manager that starts finds the revision by its
+// hideRevision removes the labels from the only revision of a HelmOp. A manager that starts finds the revision by its
 // name.
 func (r *rights) hideRevision(s *scenario) {
 	s.Helper()

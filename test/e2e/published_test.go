@@ -22,7 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// releaseEnv permits to make releases, which takes minutes.
+// releaseEnv is the environment variable that permits the test to build releases, which takes minutes.
 const releaseEnv = "HELMOP_RELEASE"
 
 // TestPublishedRelease follows a user from `make release` to `clusterctl delete`, with an empty home folder and the

@@ -73,7 +73,7 @@ func (t *rolloutClusters) maintained(s *scenario, name string) {
 	s.Expect(s.mustCommand("rollout", "status", name, "--watch=false")).To(gomega.ContainSubstring(
 		"maintenance (the next is at " + until.Format(time.RFC3339) + ")"))
 
-	// The freeze ends by itself. The veto does not hold the end of the rollout.
+	// The freeze ends by itself. The rollout ends although the veto still exists.
 	q.eventuallyText("two", []string{"frozen"}, "1 superseded", "2 deployed")
 	s.Expect(s.child(q.helmOp, "frozen").Spec.Rollout.At.Time).To(gomega.BeTemporally(">=", until))
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseComplete), progress(14, 14, 0), deferred(1))

@@ -191,7 +191,7 @@ func testExtensionHoldsSteps(s *scenario) {
 	s.Consistently(func(g gomega.Gomega) {
 		s.versions(s.Context(), g, "stepped", kubernetes135, kubernetes135)
 	}).WithTimeout(10 * time.Second).Should(gomega.Succeed())
-	// The last step is held in the same way, so that the provider can be stopped before it.
+	// The last step is held too, so that the provider can be stopped before this step.
 	update(s, helmOp, func(h *addonsv1.HelmOp) {
 		h.Spec.RefsByKubernetesVersion[1].Ref.Tag = "1.2.0-rc.1"
 		h.Spec.RefsByKubernetesVersion[0].Ref.Tag = missing

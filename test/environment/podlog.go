@@ -17,7 +17,7 @@ import (
 )
 
 // podLog is the log of the program of a Pod, in the format in which container runtimes write logs for kubelets. A nil
-// podLog is the log of a Pod without a log.
+// podLog is valid, and is used for a Pod without a log.
 type podLog struct {
 	// source is the file to which the program writes in all its starts. The first bytes of it are copied.
 	source string

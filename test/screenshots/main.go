@@ -53,7 +53,8 @@ func pictures() []picture {
 	}
 }
 
-// looks returns a picture of each view, narrow and wide, light and dark, for a person who changes the style sheet.
+// looks returns a picture of each view, narrow and wide, light and dark. The pictures help to check changes of the
+// style sheet.
 func looks() []picture {
 	var every []picture
 	for name, path := range map[string]string{

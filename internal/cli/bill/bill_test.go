@@ -35,8 +35,8 @@ const (
 	two = "sha256:2222222222222222222222222222222222222222222222222222222222222222"
 )
 
-// listed is a bill with images and these charts: two charts with the same tag, of which one is for pinned Clusters,
-// charts from a chart repository, and a chart from one on the host of the prefix.
+// listed is a bill with images and charts. Two charts have the same tag, and one of these is for pinned Clusters. Other
+// charts come from chart repositories, and one of these repositories is on the host of the prefix.
 var listed = &Bill{
 	Version: Version,
 	Groups: []Group{{Clusters: []string{"a"}, Releases: []Release{
@@ -227,7 +227,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadRefuses checks that a bill is refused whose fields contradict each other, or lead out of the registries.
+// TestReadRefuses checks that a bill is refused if its fields contradict each other or name a place outside of the
+// registries.
 func TestReadRefuses(t *testing.T) {
 	t.Parallel()
 	chart := func(url, tag, version, digest string) string {

@@ -614,7 +614,7 @@ func TestFleetPreviewsHelmOpOfUser(t *testing.T) {
 	}
 }
 
-// TestFleetClusterLeaves has a Cluster that lost its release between two runs, so that its label is left.
+// TestFleetClusterLeaves has a Cluster that lost its release between two runs and still has its label.
 func TestFleetClusterLeaves(t *testing.T) {
 	for name, isPaused := range map[string]bool{"paused": true, "resumed": false} {
 		t.Run(name, func(t *testing.T) {
@@ -720,7 +720,7 @@ func TestFleetObjectsReturn(t *testing.T) {
 	}
 }
 
-// TestFleetDependencyIsMissing has a HelmOp that would wait for another one, which does not exist.
+// TestFleetDependencyIsMissing has a HelmOp that would wait for a HelmOp that does not exist.
 func TestFleetDependencyIsMissing(t *testing.T) {
 	w := newFleetWorld(t)
 	plan := w.plan()
@@ -745,7 +745,7 @@ func TestFleetIsGone(t *testing.T) {
 	}
 }
 
-// TestFleetAgentIsLate has an agent that goes down before the HelmOp of Fleet is deleted, and comes back later.
+// TestFleetAgentIsLate has an agent that stops before the HelmOp of Fleet is deleted, and starts again later.
 func TestFleetAgentIsLate(t *testing.T) {
 	w := newFleetWorld(t)
 	next := w.afterPatch

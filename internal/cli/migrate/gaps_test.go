@@ -55,7 +55,7 @@ metadata: {name: ca, namespace: fleet}
 	}
 }
 
-// TestMissingDependency has a HelmRelease that depends on another one.
+// TestMissingDependency has a HelmRelease that depends on another HelmRelease.
 func TestMissingDependency(t *testing.T) {
 	base := strings.ReplaceAll(strings.ReplaceAll(fluxObjects, "one-calico", "one-base"), "\n---\napiVersion: cluster",
 		"\n---\n# apiVersion: cluster")

@@ -95,8 +95,8 @@ func (s *steer) undo(ctx context.Context, c *kube.Client, name string, number in
 	return s.observer(c, name).waiter(isObserved(changed)), nil
 }
 
-// undoTo returns the revision that "rollout undo" restores: the requested one. If wanted is 0, it is the newest good
-// revision before the current one. revisions are complete, and the newest is the last.
+// undoTo returns the revision that "rollout undo" restores: the requested revision. If wanted is 0, the result is the
+// newest good revision before the current revision. revisions are complete, and the newest is the last.
 func undoTo(helmOp *addonsv1.HelmOp, revisions []*addonsv1.HelmOpRevision, wanted int64) (
 	*addonsv1.HelmOpRevision, error,
 ) {

@@ -174,7 +174,7 @@ func TestPin(t *testing.T) {
 	}
 }
 
-// TestShapeOf expects that what does not shape releases does not count.
+// TestShapeOf checks that fields that do not affect releases are ignored.
 func TestShapeOf(t *testing.T) {
 	t.Parallel()
 	spec := &addonsv1.HelmOpSpec{Paused: true}

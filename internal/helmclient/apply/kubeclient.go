@@ -247,8 +247,8 @@ func (k *Client) remaining(timeout time.Duration) time.Duration {
 }
 
 // noteApplied stores which objects of the manifest were applied, and their generations in the responses of the API
-// server. If all succeeded, it also stores their versions. After a failure, an object may still be in its previous
-// state, and its author may have written a version into the manifest.
+// server. If all succeeded, it also stores their versions. After a failure, a result may still contain the object of
+// the manifest. Its version may then come from the author of the chart.
 func (k *Client) noteApplied(result *kube.Result, allSucceeded bool) {
 	if result == nil {
 		return

@@ -139,8 +139,8 @@ type situation struct {
 
 // Next returns the next action that brings a release to its desired state. It is a pure function.
 //
-// The caller must not call it while an action of this process runs on the release. Next assumes that an earlier process
-// of this manager left behind a pending record with the desired UID and Shard.
+// The caller must not call it while an action of this process runs on the release. If a pending record has the desired
+// UID and Shard, Next assumes that an earlier process of this manager left this record.
 func Next(obs model.Observation, desired model.Desired, policy model.Policy, past model.Past, now time.Time) Decision {
 	newest, _ := obs.Newest()
 	s := situation{obs: obs, newest: newest, desired: desired, policy: policy, past: past.Since(newest, desired), now: now}

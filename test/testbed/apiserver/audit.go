@@ -131,7 +131,7 @@ func (s *Server) AuditEnd() (int64, error) {
 	return info.Size(), nil
 }
 
-// RequestsFrom returns what Requests returns, but only of the log after the offset that AuditEnd returned. A caller
+// RequestsFrom does the same as Requests, but only for the part of the log after an offset from AuditEnd. A caller
 // saves the time to read the earlier log, which is long after many thousands of requests. A watch that started before
 // and ended since is included by its end.
 func (s *Server) RequestsFrom(from int64, filters ...Filter) ([]Request, error) {

@@ -31,8 +31,8 @@ type Options struct {
 	AssetsDir string
 	// Programs are the names of the programs that are needed. Default: all.
 	Programs []string
-	// Compile names packages of the repository, such as "./test/demo". Ensure fills the go command's build cache with what
-	// they import, so that a later build of them takes seconds. Default: none.
+	// Compile names packages of the repository, such as "./test/demo". Ensure compiles their imports into the go command's
+	// build cache, so that a later build takes seconds. Default: none.
 	Compile []string
 	// NoDownload skips the attempt to download, so that every missing program is built.
 	NoDownload bool
@@ -70,7 +70,7 @@ func (s *Set) WithAPIServer(path, version string) *Set {
 func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.paths)) }
 
 // Ensure downloads or builds the missing programs and returns the paths of all. Several processes may call Ensure at
-// once: one of them works, the others wait. The error names the programs that are missing.
+// the same time: one process works, and the others wait. The error names the programs that are missing.
 func Ensure(ctx context.Context, opts Options) (*Set, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {

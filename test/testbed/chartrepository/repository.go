@@ -51,7 +51,7 @@ func Start() *Repository {
 // Close stops the server.
 func (r *Repository) Close() { r.server.Close() }
 
-// URL is what "helm repo add" takes.
+// URL is the URL for "helm repo add".
 func (r *Repository) URL() string { return r.server.URL + path.Clean(root) }
 
 // CA is the certificate authority of the server, in PEM.
