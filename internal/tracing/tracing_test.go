@@ -84,7 +84,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestRatio checks that a part of the traces is exported, and each of them completely.
+// TestRatio checks that a part of the traces is exported, and that each exported trace is complete.
 func TestRatio(t *testing.T) {
 	const traces = 400
 	spans := export(t, 0.25, func(tracer *Tracer) {

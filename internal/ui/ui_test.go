@@ -189,7 +189,7 @@ func checkElement(t *testing.T, element *html.Node, ids map[string]bool) {
 	}
 }
 
-// Every link of the page leads to a view, also below another base.
+// Every link of the page leads to a view, even if the page has another base path.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{"/", "/ui/"} {

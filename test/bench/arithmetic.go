@@ -20,9 +20,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
-// arithmeticPackages have Go benchmarks of computations for a HelmOp with very many Clusters, and arithmeticBenchmarks
-// are their names. Benchmarks of dependencies have a thousand Clusters and five HelmOps, the others ten thousand
-// Clusters.
+// arithmeticPackages have Go benchmarks of computations for a HelmOp with very many Clusters. arithmeticBenchmarks are
+// the names of these benchmarks. Benchmarks of dependencies have a thousand Clusters and five HelmOps, the others ten
+// thousand Clusters.
 var arithmeticPackages = []string{"./internal/rollout", "./controllers"}
 
 const arithmeticBenchmarks = "^Benchmark(Plan|PlanIdle|Summarize|CheckDependencies)$"

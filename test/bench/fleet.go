@@ -32,7 +32,7 @@ const (
 	movedTag     = "stable"
 	moveInterval = 5 * time.Second
 
-	// leavingGroup is the group of the Clusters that are unselected at the end, a quarter of all.
+	// leavingGroup is the group of the Clusters that are unselected at the end. It has a quarter of all Clusters.
 	leavingGroup = "leaving"
 
 	// restInterval is the source interval at other times, so long that the manager sends no requests to the registry.

@@ -85,7 +85,7 @@ greeting: '{{ if hasPrefix "t" .Cluster.metadata.name }}t{{ else }}other{{ end }
 		s.Expect(s.mustCommand("migrate", "--from", "caaph", "-o", "yaml")).To(gomega.ContainSubstring("kind: HelmOp"))
 	})
 	s.step("a migration that was interrupted can be undone", func(s *scenario) {
-		// HelmOp cannot adopt the releases of a paused Cluster, so the command ends while HelmOp adopts.
+		// HelmOp cannot adopt the releases of a paused Cluster, so the command ends before all releases are adopted.
 		s.pause("four", true)
 		output, code := s.helmopCommand("migrate", "--from", "caaph", "--apply", "--timeout", "5s")
 		s.Expect(code).NotTo(gomega.Equal(0), output)

@@ -31,7 +31,8 @@ import (
 )
 
 const (
-	// permissionsEnv permits to start a manager for most of its permissions, which takes minutes.
+	// permissionsEnv is the environment variable with which the test starts a manager for most of its permissions. This
+	// takes minutes.
 	permissionsEnv = "HELMOP_PERMISSIONS"
 
 	// missedWithin is how long a manager may work without a permission until it reports that the permission is missing.

@@ -56,7 +56,8 @@ func (p *Planner) Namespace(n *Namespacer) error {
 }
 
 // Missing plans an object in the folder crds. The object is given as JSON. The plan creates the object if it does not
-// exist. An existing object is kept. If replace is set, its result replaces the object.
+// exist. Without replace, an existing object is kept. With replace, the result of replace takes the place of an
+// existing object.
 func (p *Planner) Missing(data []byte, replace func(live []byte) ([]byte, error)) error {
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(data); err != nil {

@@ -35,7 +35,7 @@ const (
 	maxStatements  = 256
 )
 
-// Policy defines which signers make an artifact trusted. The fields of the other provider must be empty.
+// Policy defines which signers make an artifact trusted. The fields of other providers must be empty.
 type Policy struct {
 	// Provider is Cosign, Notation or HelmProvenance.
 	Provider Provider

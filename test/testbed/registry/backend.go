@@ -23,7 +23,7 @@ import (
 // backend is the registry behind the front.
 type backend struct {
 	url *url.URL
-	// transport sends requests to the registry with the client's credentials, owner with all rights.
+	// transport sends requests to the registry with the client's credentials. owner sends requests with all permissions.
 	transport, owner http.RoundTripper
 	process          *process.Process
 	server           *endpoint
