@@ -1,7 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backoff computes the waits between attempts after repeated failures.
+// Package backoff computes the waits between attempts after repeated failures. It does not count failures and does not
+// wait. Callers pass the number of failures, and wait themselves.
 package backoff
 
 import (

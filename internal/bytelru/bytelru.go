@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bytelru provides an LRU cache with a limit in bytes. Caches with a limit on entries use
-// golang-lru directly.
+// Package bytelru provides an LRU cache with a limit in bytes. It does not measure values: callers pass the size of
+// each value. Caches with a limit on entries use golang-lru directly.
 package bytelru
 
 import (

@@ -1,7 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plural writes a number and its noun for messages, with the right singular or plural.
+// Package plural writes a number and its noun for messages, with the right singular or plural. It does not know any
+// nouns. Callers pass both forms, with the verb if there is one.
 package plural
 
 import (

@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package truncate limits the length of texts for messages and status fields. It does not remove secrets: callers must
-// do this before.
+// Package truncate limits the length of texts for messages and status fields. It does not remove secrets. Callers must
+// remove secrets before, because a part of a secret may not be recognized.
 package truncate
 
 import "strings"

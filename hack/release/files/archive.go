@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package files writes the files of a release: archives of the command line, checksums, and the manifest of Krew. The
-// same input always results in the same bytes.
+// same input always results in the same bytes. The package builds and signs nothing: callers pass the content.
 package files
 
 import (

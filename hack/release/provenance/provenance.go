@@ -3,7 +3,7 @@
 
 // Package provenance writes a statement about the sources and the build of a release: an in-toto statement with the
 // predicate SLSA provenance v1. The statement contains no times and no build number, so the same source gives the same
-// bytes.
+// bytes. The package does not sign the statement: package signing does.
 package provenance
 
 import (

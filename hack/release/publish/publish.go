@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package publish pushes the artifacts of a release to a registry, in this order: content, signatures, tags. So a
-// client that uses a tag finds the artifact complete and signed.
+// client that uses a tag finds the artifact complete and signed. The package does not build artifacts: callers pass
+// them.
 package publish
 
 import (
