@@ -25,7 +25,7 @@ import (
 )
 
 func main() {
-	// The manager renders charts in child processes of its own binary.
+	// The manager renders charts in child processes that run the same binary.
 	sandbox.Serve(rendering.Tasks(), bundle.Tasks())
 	options, logOptions := &manager.Options{}, logs.NewOptions()
 	fs := pflag.NewFlagSet("manager", pflag.ContinueOnError)

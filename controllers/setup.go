@@ -48,8 +48,8 @@ import (
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews;selfsubjectaccessreviews,verbs=create
 
-// minIdleOfKinds is the shortest time for which the informer of a kind is kept after the last read of the kind.
-// Clusters referred to objects of the kind before.
+// minIdleOfKinds is the shortest time for which the informer of a kind is kept after the last read of the kind. It is
+// for kinds to which Clusters no longer refer.
 const minIdleOfKinds = 15 * time.Minute
 
 // Options are the dependencies and settings of the controllers.
@@ -69,7 +69,7 @@ type Options struct {
 	// Engine brings releases to their desired state.
 	Engine helmoprelease.Engine
 
-	// Records finds the storage of the records of releases outside of their clusters. Default: no such storage.
+	// Records configures the storage of the records of releases outside of their clusters. Default: no such storage.
 	Records recordstorage.Options
 
 	// Watcher watches the objects of releases in the workload clusters.
@@ -78,24 +78,23 @@ type Options struct {
 	// Clusters connects to the workload clusters.
 	Clusters clusterview.Clusters
 
-	// Kubeconfigs reads the Secrets with the kubeconfigs of Clusters and refuses kubeconfigs that must not be used: see
-	// SafeKubeconfigs.
+	// Kubeconfigs reads the Secrets with the kubeconfigs of Clusters. It refuses unsafe kubeconfigs: see SafeKubeconfigs.
 	Kubeconfigs client.Reader
 
 	// WatchFilterValue restricts the controllers to objects whose label cluster.x-k8s.io/watch-filter has this value.
-	// Empty is no restriction.
+	// Empty means no restriction.
 	WatchFilterValue string
 
-	// Namespace is the namespace that the manager serves. Empty is all namespaces.
+	// Namespace is the namespace that the manager serves. Empty means all namespaces.
 	Namespace string
 
 	// ManagementClusterNamespaces are the namespaces whose HelmOps may install in the management cluster itself. Default:
 	// none.
 	ManagementClusterNamespaces []string
 
-	// Shard is the shard that the manager serves, see addonsv1.ShardLabel. Of HelmOps, their releases and revisions, and
-	// Clusters, the caches of the manager hold only the objects of this shard. Empty is the shard of the objects without
-	// the label.
+	// Shard is the shard that the manager serves, see addonsv1.ShardLabel. The caches of the manager hold only objects of
+	// this shard: its HelmOps with their releases and revisions, and its Clusters. Empty means the shard of the objects
+	// without the label.
 	Shard string
 
 	// RuntimeExtension is true if the manager serves the Runtime Extension, see internal/runtimeextension.
@@ -111,14 +110,14 @@ type Options struct {
 	ClusterConcurrency int
 
 	// MinSourceInterval is the shortest time after which a reference is resolved again. It replaces a shorter
-	// spec.source.interval. Default: 0, which is no minimum.
+	// spec.source.interval. Default: 0, which means no minimum.
 	MinSourceInterval time.Duration
 
-	// ResyncPeriod is the time after which a HelmOp and a release are reconciled without an event. The period of each
-	// object differs from it by up to a tenth, so that the passes spread over time. Default: 0, which is never.
+	// ResyncPeriod is the time after which a HelmOp or a release is reconciled without an event. The period differs
+	// between objects by up to a tenth, so that the passes spread over time. Default: 0, which means never.
 	ResyncPeriod time.Duration
 
-	// Tracer exports traces. Default: none are exported.
+	// Tracer exports traces. Default: no traces are exported.
 	Tracer *tracing.Tracer
 }
 
@@ -185,7 +184,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	return metrics.Registry.Register(monitoring.NewStateCollector(mgr.GetClient()))
 }
 
-// newKinds returns the reader of the kinds that Clusters refer to. A kind is idle if no HelmOp has read the kind in
+// newKinds returns the reader for the kinds to which Clusters refer. A kind is idle if no HelmOp has read the kind in
 // three resync periods. Without a resync period, no kind is idle.
 func newKinds(mgr ctrl.Manager, options Options) *kindcache.Kinds {
 	idle := max(minIdleOfKinds, 3*options.ResyncPeriod)
@@ -199,8 +198,8 @@ func newKinds(mgr ctrl.Manager, options Options) *kindcache.Kinds {
 	})
 }
 
-// forgetting returns a function that drops the state kept for a Cluster that was deleted, was re-created, or is now of
-// another shard.
+// forgetting returns a function that drops the state of a Cluster that was deleted, was re-created, or moved to another
+// shard.
 func forgetting(engine helmoprelease.Engine, watcher helmoprelease.Watcher,
 	reads *recordreads.Reads,
 ) func(cluster client.ObjectKey) {

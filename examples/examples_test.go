@@ -144,8 +144,8 @@ func TestHealthChecks(t *testing.T) {
 	}
 }
 
-// TestComments checks the beginning of each example: a comment with what the example needs, and with a command that
-// shows that it works.
+// TestComments checks the beginning of each example: a comment with the requirements of the example, and with a command
+// that shows that the example works.
 func TestComments(t *testing.T) {
 	t.Parallel()
 	for _, file := range exampleFiles(t) {

@@ -36,7 +36,7 @@ import (
 // managementCluster is the name of the management cluster in golden files.
 const managementCluster = "management"
 
-// example is the content of one file, beside the sample Clusters.
+// example is the content of one file, with the sample Clusters.
 type example struct {
 	helmOps  []*addonsv1.HelmOp
 	clusters map[string]client.ObjectKey // by name
@@ -124,9 +124,9 @@ func (e *example) cluster(t *testing.T, name string) *unstructured.Unstructured 
 	return cluster
 }
 
-// render returns what a HelmOp installs in a Cluster: the chart with its reference, the name and namespace of the
-// release, the values and, if there are any, the changes after rendering and the dependencies. The code is that of the
-// controller.
+// render returns what a HelmOp installs in a Cluster: the reference of the chart, the name and namespace of the
+// release, and the values. If there are any, it also returns the changes after rendering and the dependencies. It uses
+// the code of the controller.
 func (e *example) render(t *testing.T, helmOp *addonsv1.HelmOp, name string) map[string]any {
 	t.Helper()
 	must := func(err error) {

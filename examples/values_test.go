@@ -137,7 +137,8 @@ func TestUnknownValues(t *testing.T) {
 	}
 }
 
-// TestVSphereConfiguration renders the template beside the manifests of the CSI driver with the values of its example.
+// TestVSphereConfiguration renders the template next to the manifests of the CSI driver, with the values of its
+// example.
 func TestVSphereConfiguration(t *testing.T) {
 	t.Parallel()
 	const file = "vsphere-csi-driver.yaml"

@@ -19,8 +19,8 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// TestApprovalPolicy applies the policy in docs/rollouts.md. A user without the verb approve may change a HelmOp, but
-// neither approve it nor end the requirement of approvals.
+// TestApprovalPolicy applies the policy in docs/rollouts.md. A user without the verb approve may change a HelmOp. Such
+// a user may neither approve the HelmOp nor end the requirement of approvals.
 func TestApprovalPolicy(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
@@ -78,7 +78,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: author}]
 		obj.SetAnnotations(map[string]string{addonsv1.RolloutApproveAnnotation: "1/5e8d1f0a9b3c4d2e8f7061a2b3c4d5e6"})
 	}
 	release := func(obj *unstructured.Unstructured) { change(t, obj, "spec.rollout", nil) }
-	// The API server needs a moment to know the policy.
+	// The API server needs a moment until it uses the policy.
 	for _, forbidden := range []func(*unstructured.Unstructured){approve, release} {
 		g.Eventually(func() bool { return apierrors.IsInvalid(patch(author, forbidden)) }).Should(gomega.BeTrue())
 		g.Expect(patch(author, forbidden)).To(gomega.MatchError(gomega.ContainSubstring("only users who may approve")))

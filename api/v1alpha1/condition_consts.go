@@ -4,7 +4,7 @@
 package v1alpha1
 
 // Ready of a HelmOp is true when all selected Clusters that are not paused have a healthy release with the current
-// HelmOp revision, and also when no Cluster is selected.
+// HelmOp revision. It is also true when no Cluster is selected.
 const (
 	// ReadyCondition is the summary of a HelmOp or a HelmOpRelease.
 	ReadyCondition = "Ready"
@@ -130,8 +130,8 @@ const (
 	VerificationErrorReason = "VerificationError"
 )
 
-// RollingOut of a HelmOp is true while Clusters are being given the current HelmOp revision. It is unknown while there
-// is no revision. It says nothing about health: see Ready.
+// RollingOut of a HelmOp is true while the current HelmOp revision is being assigned to Clusters. It is unknown while
+// there is no HelmOp revision. It does not depend on the health of releases: see Ready.
 const (
 	// RollingOutCondition is the condition.
 	RollingOutCondition = "RollingOut"
@@ -178,17 +178,18 @@ const (
 	ApprovalRefusedReason = "ApprovalRefused"
 )
 
-// Paused of a HelmOp or a HelmOpRelease is true when it is not reconciled.
+// Paused of a HelmOp or a HelmOpRelease is true when the object is not reconciled.
 const (
 	// PausedCondition is the condition.
 	PausedCondition = "Paused"
 
-	// PausedReason is the reason when it is paused.
+	// PausedReason is the reason when the object is paused.
 	PausedReason = "Paused"
 
-	// BeingMovedReason is the reason when it has the annotation that clusterctl move sets before it deletes an object.
+	// BeingMovedReason is the reason when the object has the annotation that clusterctl move sets before it deletes an
+	// object.
 	BeingMovedReason = "BeingMoved"
-	// NotPausedReason is the reason when it is not.
+	// NotPausedReason is the reason when the object is not paused.
 	NotPausedReason = "NotPaused"
 )
 
@@ -197,13 +198,14 @@ const (
 	// ClusterReachableCondition is the condition.
 	ClusterReachableCondition = "ClusterReachable"
 
-	// ClusterReachableReason is the reason when it answers.
+	// ClusterReachableReason is the reason when the API server answers.
 	ClusterReachableReason = "Connected"
 
-	// ClusterUnreachableReason: it does not answer. The release is reconciled again when it does.
+	// ClusterUnreachableReason: the API server does not answer. The release is reconciled again when the API server
+	// answers.
 	ClusterUnreachableReason = "ClusterUnreachable"
 
-	// ClusterNotFoundReason: the Cluster is gone.
+	// ClusterNotFoundReason: the Cluster does not exist.
 	ClusterNotFoundReason = "ClusterNotFound"
 
 	// ClusterDeletingReason: the Cluster is under deletion; its releases are not changed.
@@ -218,11 +220,11 @@ const (
 	// ReleasedCondition is the condition.
 	ReleasedCondition = "Released"
 
-	// ReleasedReason is the reason when it is.
+	// ReleasedReason is the reason when the release has the desired state.
 	ReleasedReason = "Released"
 
-	// InstalledOnceReason: reconcileStrategy is InstallOnce, and the release was installed. It is left alone from then
-	// on. Also a reason of Ready.
+	// InstalledOnceReason: reconcileStrategy is InstallOnce, and the release was installed. HelmOp does not change it
+	// after the installation. Also a reason of Ready.
 	InstalledOnceReason = "InstalledOnce"
 
 	// TemplateFailedReason: a template or values reference cannot be rendered for this Cluster.
@@ -293,7 +295,7 @@ const (
 	// not changed.
 	RecordDamagedReason = "RecordDamaged"
 
-	// ClusterForbiddenReason: the kubeconfig of the Cluster does not permit what is needed.
+	// ClusterForbiddenReason: the kubeconfig of the Cluster lacks a permission that HelmOp needs.
 	ClusterForbiddenReason = "ClusterForbidden"
 
 	// WaitingForMaintenanceReason: a change of the release waits for a maintenance window, the end of a freeze or the end
@@ -424,13 +426,13 @@ const (
 	KubeconfigRefusedReason = "KubeconfigRefused"
 )
 
-// Movable of a HelmOp is true when clusterctl move moves all objects that it refers to. Without references it is
-// absent.
+// Movable of a HelmOp is true when clusterctl move moves all objects to which the HelmOp refers. Without references it
+// is absent.
 const (
 	// MovableCondition is the condition.
 	MovableCondition = "Movable"
 
-	// MovableReason is the reason when it is.
+	// MovableReason is the reason when all objects are moved.
 	MovableReason = "Movable"
 
 	// ReferencesNotMovedReason: clusterctl move would not move an object that the HelmOp refers to.
@@ -487,8 +489,8 @@ const (
 	InvalidKubernetesVersionReason = "InvalidKubernetesVersion"
 )
 
-// Reasons of the condition of a Cluster that spec.clusterCondition names, and of HelmOpKubernetesUpgradeReady. HelmOp
-// recognizes its conditions by them.
+// These are the reasons of the condition of a Cluster in spec.clusterCondition, and of HelmOpKubernetesUpgradeReady.
+// HelmOp recognizes its conditions by these reasons.
 const (
 	// ReleasesReadyReason is the reason when it is true.
 	ReleasesReadyReason = "ReleasesReady"

@@ -51,8 +51,8 @@ type validationCase struct {
 	// A nil value removes the field.
 	path  string
 	value any
-	// field and message are those of the expected error. field defaults to path.
-	// An empty message means that the object is valid.
+	// field and message belong to the expected error. field defaults to path. An empty message means that the object is
+	// valid.
 	field, message string
 }
 

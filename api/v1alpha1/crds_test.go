@@ -51,7 +51,7 @@ func newClient(t *testing.T) client.Client {
 	return c
 }
 
-// TestCRDs checks every rule and default of the CRDs on a real API server, and the messages that users see.
+// TestCRDs checks every rule and default of the CRDs on a real API server, and the messages of the rules.
 func TestCRDs(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// otherFragments are top-level keys of YAML in the documentation that is neither an object nor part of a HelmOp's spec.
+// otherFragments are top-level YAML keys in the documentation that belong neither to an object nor to a HelmOp's spec.
 var otherFragments = map[string]bool{"status": true, "metadata": true, "provider_repos": true, "patches": true,
 	"resources": true}
 

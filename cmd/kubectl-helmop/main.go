@@ -1,8 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubectl-helmop is the plugin "kubectl helmop". It shows and steers the HelmOps of a fleet, and packs, pushes,
-// reads and compares the artifacts that HelmOp installs. With the name clusterctl-helmop it is a plugin of clusterctl.
+// Command kubectl-helmop is the plugin "kubectl helmop". It shows and controls the HelmOps of a fleet, and packs,
+// pushes, reads and compares the artifacts that HelmOp installs. With the name clusterctl-helmop it is a plugin of
+// clusterctl.
 package main
 
 import (

@@ -22,16 +22,16 @@ import (
 )
 
 const (
-	// maxClusterConditions is the number of conditions that HelmOps may add to one Cluster, beside the one about upgrades
-	// of Kubernetes. A Cluster may have 32 conditions in all.
+	// maxClusterConditions is the largest number of conditions that HelmOps may add to one Cluster, in addition to the
+	// condition about upgrades of Kubernetes. The API permits 32 conditions of a Cluster.
 	maxClusterConditions = 8
 
-	// maxNamedReleases is the number of releases that a message about a Cluster names.
+	// maxNamedReleases is the largest number of releases that a message about a Cluster names.
 	maxNamedReleases = 3
 )
 
-// clusterConditions returns the conditions that HelmOps request for a Cluster, ordered by type. Every HelmOp in the
-// namespace of the Cluster that selects the Cluster counts, even before its release exists. HelmOps of other namespaces
+// clusterConditions returns the conditions that HelmOps request for a Cluster, sorted by type. It counts every HelmOp
+// in the namespace of the Cluster that selects the Cluster, even before its release exists. HelmOps of other namespaces
 // must not change the Cluster.
 func clusterConditions(cluster *clusterv1.Cluster, helmOps []addonsv1.HelmOp,
 	releases []addonsv1.HelmOpRelease,
@@ -75,7 +75,7 @@ func clusterConditions(cluster *clusterv1.Cluster, helmOps []addonsv1.HelmOp,
 }
 
 // upgradeCondition returns the condition with the results of the checks of releases for an upgrade of Kubernetes; nil
-// if no check is requested. A result for another version does not count, nor True for an older spec of the release.
+// if no check is requested. It ignores results for another version, and a result True for an older spec of the release.
 func upgradeCondition(cluster *clusterv1.Cluster, releases []addonsv1.HelmOpRelease) *metav1.Condition {
 	var total int
 	versions, unready, unchecked := sets.Set[string]{}, map[string]string{}, map[string]string{}
@@ -124,8 +124,8 @@ func upgradeCondition(cluster *clusterv1.Cluster, releases []addonsv1.HelmOpRele
 	return condition
 }
 
-// leaveOpen replaces the result of the checks by Unknown if it is True: releases of HelmOps of other shards are not
-// known, and may not be ready.
+// leaveOpen replaces a result True of the checks with Unknown: the releases of HelmOps of other shards are not known,
+// and may not be ready.
 func leaveOpen(desired []metav1.Condition) {
 	for i := range desired {
 		if desired[i].Type == addonsv1.ClusterUpgradeReadyType && desired[i].Status == metav1.ConditionTrue {
@@ -136,7 +136,7 @@ func leaveOpen(desired []metav1.Condition) {
 	}
 }
 
-// named names the first HelmOps, with the reasons of their releases.
+// named returns the names of the first HelmOps, with the reasons of their releases.
 func named(why map[string]string) string {
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(why)) {
@@ -149,8 +149,8 @@ func named(why map[string]string) string {
 	return strings.Join(texts, "; ")
 }
 
-// clusterCondition returns the condition for a number of releases. unready has the reasons of the releases that are not
-// Ready, by the names of their HelmOps.
+// clusterCondition returns the condition for a number of releases. unready holds the reasons of the releases that are
+// not Ready, by the names of their HelmOps.
 func clusterCondition(conditionType string, total int, unready map[string]string) metav1.Condition {
 	if len(unready) == 0 {
 		return metav1.Condition{Type: conditionType, Status: metav1.ConditionTrue, Reason: addonsv1.ReleasesReadyReason,
@@ -163,8 +163,8 @@ func clusterCondition(conditionType string, total int, unready map[string]string
 			plural.Word(len(unready), "is", "are"), named(unready)), report.MaxConditionMessage)}
 }
 
-// unreadyReason returns why a release is not Ready, in a few words; empty if the release is Ready. The message of the
-// condition Ready is left out, because it may change often.
+// unreadyReason returns why a release is not Ready, in a few words; empty if the release is Ready. It does not use the
+// message of the condition Ready, because this message may change often.
 func unreadyReason(release *addonsv1.HelmOpRelease) string {
 	if release == nil {
 		return "no release yet"
@@ -179,8 +179,8 @@ func unreadyReason(release *addonsv1.HelmOpRelease) string {
 	}
 }
 
-// changedConditions returns the conditions to apply to a Cluster, and whether one of them differs from the observed
-// condition. The transition time of a condition changes only with its status.
+// changedConditions returns the conditions to apply to a Cluster. hasChanged is true if one of them differs from the
+// observed condition. The transition time of a condition changes only with its status.
 func changedConditions(cluster *clusterv1.Cluster, desired []metav1.Condition,
 	now metav1.Time,
 ) ([]metav1.Condition, bool) {

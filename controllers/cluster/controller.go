@@ -38,7 +38,7 @@ const conditionsManager = "helmop-cluster-conditions"
 // clusterConflictRetry is the wait before the next try if another program wrote the Cluster first.
 const clusterConflictRetry = 200 * time.Millisecond
 
-// Reconciler publishes the state of releases as conditions of their Clusters, and holds upgrades and deletions of
+// Reconciler publishes the state of releases in conditions of their Clusters, and holds upgrades and deletions of
 // Clusters. It writes a Cluster only if a release or a HelmOp requests a condition or a hold.
 type Reconciler struct {
 	client   client.Client
@@ -65,21 +65,21 @@ type lifeScope struct {
 	object  *unstructured.Unstructured
 	cluster *clusterv1.Cluster
 
-	// releases are the releases of the Cluster that HelmOps of its namespace control. They are shared with the cache: read
-	// only.
+	// releases are the releases of the Cluster that HelmOps of its namespace control. They are shared with the cache: do
+	// not change them.
 	releases []addonsv1.HelmOpRelease
 
-	// helmOps are the HelmOps of the namespace of the Cluster. They are shared with the cache: read only.
+	// helmOps are the HelmOps of the namespace of the Cluster. They are shared with the cache: do not change them.
 	helmOps []addonsv1.HelmOp
 
-	// unknownHelmOps are the names of the HelmOps of all other releases. These HelmOps do not exist, or are of another
+	// unknownHelmOps are the names of the HelmOps of all other releases. These HelmOps do not exist, or belong to another
 	// shard.
 	unknownHelmOps sets.Set[string]
 
-	// isRead is true if the Cluster may be read for at least one release, which may be of another namespace.
+	// isRead is true if the Cluster may be read for at least one release. This release may be in another namespace.
 	isRead bool
 
-	// foreign is true if conditions and holds of the Cluster may belong to HelmOps of other shards. Set by readForeign.
+	// foreign is true if conditions and holds of the Cluster may belong to HelmOps of other shards. readForeign sets it.
 	foreign bool
 }
 
@@ -113,8 +113,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return endPass(result, kerrors.NewAggregate([]error{foreignErr, conditionErr, err}))
 }
 
-// endPass returns the result of a pass. A conflict with another writer of the Cluster and a Cluster that does not exist
-// are no errors: the pass is repeated.
+// endPass returns the result of a pass. It returns no error for a conflict with another writer of the Cluster, or for a
+// Cluster that does not exist: the pass is repeated.
 func endPass(result ctrl.Result, err error) (ctrl.Result, error) {
 	serious := kerrors.FilterOut(err, apierrors.IsConflict, apierrors.IsNotFound)
 	if err != nil && serious == nil {
@@ -169,8 +169,8 @@ func (r *Reconciler) watches(scope *lifeScope) bool {
 		})
 }
 
-// reconcileConditions publishes the conditions that HelmOps request. It uses server-side apply: the controllers of
-// Cluster API do not change fields of other managers, and a condition is removed when no HelmOp requests it any more.
+// reconcileConditions publishes the conditions that HelmOps request. It uses server-side apply. So the controllers of
+// Cluster API do not change these conditions, and a condition is removed when no HelmOp requests it any more.
 func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) error {
 	all, unsettled := clusterConditions(scope.cluster, scope.helmOps, scope.releases), r.unsettledConditions(scope)
 	if scope.foreign {
@@ -198,7 +198,7 @@ func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) 
 	apply := apiutil.NewCluster()
 	apply.SetNamespace(scope.object.GetNamespace())
 	apply.SetName(scope.object.GetName())
-	// The UID prevents that the conditions are written to a re-created Cluster.
+	// With the UID, the API server refuses to write the conditions to a re-created Cluster.
 	apply.SetUID(scope.object.GetUID())
 	if err := unstructured.SetNestedSlice(apply.Object, list, "status", "conditions"); err != nil {
 		return err
@@ -211,8 +211,8 @@ func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) 
 	return nil
 }
 
-// eventAt records an Event at the Cluster. If the Event is about a release, it is also recorded at the release and,
-// within a budget, at the HelmOp of the release.
+// eventAt records an Event about the Cluster. If the Event is about a release, it is also recorded for the release.
+// Within a budget, it is also recorded for the HelmOp of the release.
 func (r *Reconciler) eventAt(scope *lifeScope, release *addonsv1.HelmOpRelease,
 	eventType, reason, action, message string,
 ) {
@@ -234,13 +234,13 @@ func (r *Reconciler) eventAt(scope *lifeScope, release *addonsv1.HelmOpRelease,
 	}
 }
 
-// reconcileUpgrade sets, renews and removes the annotations by which HelmOps hold upgrades of the Cluster.
+// reconcileUpgrade sets, renews and removes the annotations with which HelmOps hold upgrades of the Cluster.
 func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ctrl.Result, error) {
 	holders := upgradeHolders(scope)
 	var result ctrl.Result
 	controlPlane, err := r.controlPlane(ctx, scope, len(holders) > 0 || scope.foreign)
 	if err != nil {
-		// A hold must end in time also without the version.
+		// A hold must end in time, even if the version is not known.
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot read which version of Kubernetes the control plane runs")
 		result.RequeueAfter = requeue.ObjectReadRetry
 	}
@@ -250,7 +250,7 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 		annotations = map[string]string{}
 	}
 	var holdEvents []func()
-	// A Cluster that is not being deleted has this annotation only if it was restored from a backup, for example.
+	// A Cluster that is not being deleted has this annotation if it was restored from a backup, for example.
 	_, changed := annotations[addonsv1.DeletionHoldAnnotation]
 	delete(annotations, addonsv1.DeletionHoldAnnotation)
 	for _, name := range upgradeHoldNames(holders, annotations) {
@@ -282,7 +282,7 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 		return result, nil
 	}
 	after.SetAnnotations(annotations)
-	// The resource version prevents that a decision on an old state restores a hold that ended.
+	// With the resource version, a decision about an old state cannot restore a hold that has ended.
 	patch := client.MergeFromWithOptions(scope.object, client.MergeFromWithOptimisticLock{})
 	if err := r.client.Patch(ctx, after, patch); err != nil {
 		return result, fmt.Errorf("annotating the Cluster: %w", err)
@@ -294,7 +294,7 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 }
 
 // upgradeState returns the state for the decision about an annotation. The holder is the zero value if no HelmOp
-// requests the annotation. The second result is false if the annotations must stay as they are.
+// requests the annotation. The second result is false if the annotations must not change.
 func (r *Reconciler) upgradeState(scope *lifeScope, controlPlane map[string]any, annotations map[string]string,
 	name string, holder clusterlife.UpgradeHolder,
 ) (clusterlife.UpgradeState, bool) {
@@ -340,7 +340,8 @@ func (r *Reconciler) controlPlane(ctx context.Context, scope *lifeScope, needed 
 	return controlPlane, nil
 }
 
-// reconcileDeletion holds the deletion of a Cluster until the releases with beforeClusterDelete are uninstalled.
+// reconcileDeletion holds the deletion of a Cluster until the releases with the option beforeClusterDelete are
+// uninstalled.
 func (r *Reconciler) reconcileDeletion(ctx context.Context, scope *lifeScope) (ctrl.Result, error) {
 	hold := apiutil.HoldOf(scope.cluster)
 	if hold.Over {

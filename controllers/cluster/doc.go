@@ -1,6 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster reconciles Clusters for which HelmOps request a condition, or that an upgrade or a deletion waits for
-// releases. It does not change other Clusters.
+// Package cluster reconciles Clusters. It publishes the conditions that HelmOps request, and holds upgrades and
+// deletions of a Cluster for which HelmOps request it. Package clusterlife makes the decisions. It does not change
+// other Clusters, and does not install or uninstall releases. The package controllers calls [SetupWithManager].
 package cluster

@@ -23,8 +23,8 @@ import (
 )
 
 // beginHold begins to hold the deletion of a Cluster. It pauses the Cluster, unless Cluster API waits for the Runtime
-// Extension. It sets spec.paused, which stops all controllers of the Cluster; the paused annotation would stop only the
-// controller of the Cluster object. Cluster API observes the deletion at the same time, so the control plane may be
+// Extension. It sets spec.paused, which stops all controllers of the Cluster. The paused annotation would stop only the
+// controller of the Cluster object. Cluster API observes the deletion at the same time. So the control plane may be
 // under deletion already.
 func (r *Reconciler) beginHold(ctx context.Context, scope *lifeScope, releases int) error {
 	pauses := !r.waitsForExtension(scope.cluster)
@@ -34,7 +34,7 @@ func (r *Reconciler) beginHold(ctx context.Context, scope *lifeScope, releases i
 			return false, err
 		}
 		if cluster.DeletionTimestamp.IsZero() || apiutil.IsClusterPaused(cluster) || !apiutil.HoldOf(cluster).MayBegin() {
-			// Another program paused the Cluster: the hold must not begin before the pause ends.
+			// Another program has paused the Cluster: the hold must not begin before this pause ends.
 			return false, nil
 		}
 		setAnnotation(object, addonsv1.DeletionHoldAnnotation, apiutil.DeletionHoldSince(r.now(), pauses))
@@ -86,9 +86,9 @@ func (r *Reconciler) endHold(ctx context.Context, scope *lifeScope, late []strin
 	return nil
 }
 
-// changeHold changes the current Cluster, and reports whether it did. It tries the cached Cluster first, and then reads
-// the Cluster from the API server. So it does not overwrite a change of another program, and does not treat the pause
-// of another program as a hold.
+// changeHold changes the current Cluster, and reports whether it changed anything. It first uses the cached Cluster,
+// and then reads the Cluster from the API server. So it does not overwrite a change of another program, and does not
+// treat another program's pause as a hold.
 func (r *Reconciler) changeHold(ctx context.Context, scope *lifeScope,
 	change func(*unstructured.Unstructured) (bool, error),
 ) (bool, error) {
@@ -129,8 +129,8 @@ func upgradeHolders(scope *lifeScope) map[string]clusterlife.UpgradeHolder {
 	return clusterlife.UpgradeHolders(scope.cluster, scope.releases, scope.helmOps)
 }
 
-// upgradeHoldNames returns the names of the annotations of upgrade holders, and of annotations of this controller that
-// exist, in order.
+// upgradeHoldNames returns the sorted names of the annotations of upgrade holders, and of existing annotations of this
+// controller.
 func upgradeHoldNames(holders map[string]clusterlife.UpgradeHolder, annotations map[string]string) []string {
 	names := sets.KeySet(holders)
 	for name, value := range annotations {
@@ -139,7 +139,7 @@ func upgradeHoldNames(holders map[string]clusterlife.UpgradeHolder, annotations 
 		}
 		if released, ok := strings.CutPrefix(name, addonsv1.UpgradeReleasedAnnotationPrefix+"/"); ok {
 			hold := clusterv1.BeforeClusterUpgradeHookAnnotationPrefix + "/" + released
-			// Another program may use this annotation for its own hold, which must stay.
+			// Another program may use this annotation for its own hold. That hold must stay.
 			if value, held := annotations[hold]; !held || clusterlife.IsUpgradeHold(hold, value) {
 				names.Insert(hold)
 			}
@@ -148,15 +148,15 @@ func upgradeHoldNames(holders map[string]clusterlife.UpgradeHolder, annotations 
 	return sets.List(names)
 }
 
-// mayBeginHold reports whether a hold exists or may be set. Before the control plane is initialized, it may be set even
-// without a release, so that the Cluster always has an annotation of HelmOp: see UpgradeReleasedName. Later, a hold
-// without a release would protect nothing.
+// mayBeginHold reports whether a hold exists or may be set. Before the control plane is initialized, the hold may be
+// set even without a release, so that the Cluster always has an annotation of HelmOp: see UpgradeReleasedName. Later, a
+// hold without a release would protect nothing.
 func mayBeginHold(cluster *clusterv1.Cluster, holder clusterlife.UpgradeHolder, held bool) bool {
 	return held || holder.Release != nil || !apiutil.IsInitialized(cluster)
 }
 
 // versionToBegin returns the version that the control plane runs. If the control plane does not exist yet, it returns
-// the version that the control plane is created with.
+// the version with which the control plane will be created.
 func versionToBegin(cluster *clusterv1.Cluster, s clusterlife.UpgradeState) string {
 	if s.Running == "" && !s.Held && s.Released == "" && !cluster.Spec.ControlPlaneRef.IsDefined() &&
 		!apiutil.IsInitialized(cluster) {

@@ -18,10 +18,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 )
 
-// nextHold returns the corrected value of the annotation of a deletion hold, and an Event message that says why. Both
-// are empty if the annotation needs no correction. If a user pauses the Cluster during its hold with the paused
-// annotation, the hold is paused. If the hold is one with a pause, spec.paused stays, because it does not show who set
-// it. When the user ends the pause, the hold begins again with its full time.
+// nextHold returns the corrected value of the annotation of a deletion hold, and the reason for the correction as an
+// Event message. Both are empty if the annotation needs no correction. If a user pauses the Cluster with the paused
+// annotation during its hold, the hold is paused. If HelmOp has set spec.paused for the hold, spec.paused stays,
+// because nothing shows whether the user wants it too. When the user ends the pause, the hold begins again with its
+// full time.
 func nextHold(cluster *clusterv1.Cluster, now time.Time) (value, why string) {
 	hold, begins := apiutil.HoldOf(cluster), apiutil.DeletionHoldSince(now, true)
 	isOurs := apiutil.HasPauseOfHold(cluster)
@@ -39,7 +40,7 @@ func nextHold(cluster *clusterv1.Cluster, now time.Time) (value, why string) {
 			fmt.Sprintf("The annotation %s was removed: the releases are uninstalled, and then the deletion of the Cluster"+
 				" continues", clusterv1.PausedAnnotation)
 	case hold.IsOn() && clusterlife.IsAhead(hold.Since, now):
-		// The time is of HelmOp. Without a correction, the hold would last until that time.
+		// HelmOp wrote the time. Without a correction, the hold would last until this time.
 		return apiutil.DeletionHoldSince(now, !hold.Unpaused), fmt.Sprintf("The annotation %s had a time in the future: "+
 			"the hold of the deletion of the Cluster begins now", addonsv1.DeletionHoldAnnotation)
 	case hold.Malformed && !hasPaused && isOurs:
@@ -51,7 +52,7 @@ func nextHold(cluster *clusterv1.Cluster, now time.Time) (value, why string) {
 	}
 }
 
-// correctHold corrects the annotation of a deletion hold if necessary, and reports whether it did.
+// correctHold corrects the annotation of a deletion hold if necessary, and reports whether it changed anything.
 func (r *Reconciler) correctHold(ctx context.Context, scope *lifeScope) (bool, error) {
 	if value, _ := nextHold(scope.cluster, r.now()); value == "" {
 		return false, nil
@@ -77,8 +78,8 @@ func (r *Reconciler) correctHold(ctx context.Context, scope *lifeScope) (bool, e
 	return true, nil
 }
 
-// restoredHoldKept is the time for which a restored Cluster stays paused by a hold of its deletion. The Cluster may
-// also have been created by clusterctl move, which pauses the Clusters that it creates and ends these pauses itself.
+// restoredHoldKept is how long a restored Cluster stays paused by a hold of its deletion. The Cluster may also come
+// from clusterctl move, which pauses the Clusters that it creates and ends these pauses itself.
 const restoredHoldKept = 10 * time.Minute
 
 // isRestoredHold reports whether a Cluster that is not being deleted is paused by a hold of its deletion. Such a

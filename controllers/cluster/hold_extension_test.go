@@ -19,8 +19,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 )
 
-// TestExtensionHoldsDeletionWithoutPause checks when the deletion of a Cluster is held by a pause although the manager
-// serves the Runtime Extension.
+// TestExtensionHoldsDeletionWithoutPause checks in which cases the deletion of a Cluster is held with a pause although
+// the manager serves the Runtime Extension.
 func TestExtensionHoldsDeletionWithoutPause(t *testing.T) {
 	t.Parallel()
 	deleting := func(reason string) func(*clusterv1.Cluster) {
@@ -62,8 +62,8 @@ func TestExtensionHoldsDeletionWithoutPause(t *testing.T) {
 	}
 }
 
-// TestHoldWithoutPause checks that a pause during a hold without a pause is that of a user, and that a pause that a
-// user ended stays ended.
+// TestHoldWithoutPause checks two things for a hold without a pause: a pause during the hold counts as the pause of a
+// user, and a pause that a user has ended does not return.
 func TestHoldWithoutPause(t *testing.T) {
 	t.Parallel()
 	const unpaused = controllertest.HeldSince + " unpaused"

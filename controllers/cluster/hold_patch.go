@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 )
 
-// holdFields are the fields that a decision about the hold of a deletion reads or changes.
+// holdFields are the fields that a decision about a deletion hold reads or changes.
 var holdFields = [][]string{
 	{"metadata", "uid"},
 	{"metadata", "annotations", clusterv1.PausedAnnotation},
@@ -33,10 +33,10 @@ type jsonOperation struct {
 	Value any    `json:"value"`
 }
 
-// holdPatch returns a patch that changes the holdFields if all of them still have their values from before the
-// decision. All other fields may have changed: Cluster API observes a deletion at the same moment and writes the status
-// of the Cluster. A test of the resource version would nearly always fail, and the hold would begin too late for fast
-// providers.
+// holdPatch returns a patch that changes the holdFields if all of them still have the values from before the decision.
+// All other fields may have changed: Cluster API observes a deletion at the same time and writes the status of the
+// Cluster. A test of the resource version would nearly always fail, and the hold would begin too late for providers
+// that delete quickly.
 func holdPatch(before, after *unstructured.Unstructured) (client.Patch, error) {
 	var tests, changes []jsonOperation
 	seen := map[string]bool{}
@@ -61,8 +61,8 @@ func holdPatch(before, after *unstructured.Unstructured) (client.Patch, error) {
 	return client.RawPatch(types.JSONPatchType, data), err
 }
 
-// upToMissing returns the path of a field up to the first part that an object does not have. A JSON patch can neither
-// test nor add anything below a missing part.
+// upToMissing returns the path of a field up to the first part that the object does not have. A JSON patch cannot test
+// or add anything below a missing part.
 func upToMissing(object *unstructured.Unstructured, field []string) []string {
 	for i := range field {
 		if valueAt(object, field[:i+1]) == nil {
@@ -78,9 +78,8 @@ func valueAt(object *unstructured.Unstructured, field []string) any {
 	return value
 }
 
-// isConflict reports whether a change was refused because another program changed the object before. If a test of a
-// JSON patch fails, the API server responds that the request is invalid, without causes; a failed validation has
-// causes.
+// isConflict reports whether a change was refused because another program has changed the object. If a test of a JSON
+// patch fails, the API server responds that the request is invalid, without causes. A failed validation has causes.
 func isConflict(err error) bool {
 	if apierrors.IsConflict(err) {
 		return true

@@ -80,7 +80,7 @@ func TestHoldPatch(t *testing.T) {
 	}
 }
 
-// TestBeginHoldWithConcurrentWrites checks writes of other programs that the cache does not have yet: no write is lost,
+// TestBeginHoldWithConcurrentWrites checks writes of other programs that the cache does not have yet. No write is lost,
 // the pause of another program is not treated as a hold, and a write of other fields does not delay the hold.
 func TestBeginHoldWithConcurrentWrites(t *testing.T) {
 	t.Parallel()
@@ -157,8 +157,8 @@ func TestBeginHoldWithConcurrentWrites(t *testing.T) {
 	}
 }
 
-// TestEndHoldKeepsPauseOfUser checks a Cluster that a user paused after another manager ended the hold. The cache has
-// neither change yet.
+// TestEndHoldKeepsPauseOfUser checks a Cluster that a user paused after another manager ended the hold. The cache does
+// not have these two changes yet.
 func TestEndHoldKeepsPauseOfUser(t *testing.T) {
 	t.Parallel()
 	r := lifeReconciler(t, controllertest.DeletingCluster(controllertest.HeldSince, true))

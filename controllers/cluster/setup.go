@@ -27,11 +27,11 @@ type Options struct {
 	Budgets *report.EventBudgets
 	Kinds   *kindcache.Kinds
 
-	// Forget drops the state that other packages keep for a Cluster that was deleted, was re-created, or is now of another
+	// Forget drops the state that other packages keep for a Cluster that was deleted, was re-created, or moved to another
 	// shard.
 	Forget func(cluster client.ObjectKey)
 
-	// ForgetReads drops the recorded responsiveness of a Cluster from which no release is read any more.
+	// ForgetReads drops the recorded responsiveness of a Cluster when no release of the Cluster is read any more.
 	ForgetReads func(cluster client.ObjectKey)
 
 	// Concurrency is the number of Clusters that are reconciled at the same time.

@@ -25,13 +25,13 @@ import (
 )
 
 // foreignRetry is the time until the next check whether a Cluster has releases in other shards. The manager does not
-// watch other shards, so no event starts the check.
+// watch other shards, so there is no event.
 const foreignRetry = 5 * time.Minute
 
-// readForeign sets scope.foreign if a Cluster has releases in other shards, or of HelmOps of other shards. Conditions
-// and holds that no HelmOp of the own shard requests then stay, because they may belong to HelmOps of other shards. It
-// sends requests to the API server only if there are such conditions or holds, or if releases are checked for an
-// upgrade of Kubernetes.
+// readForeign sets scope.foreign if a Cluster has releases in other shards, or of HelmOps of other shards. If there are
+// some, conditions and holds that no HelmOp of this shard requests are kept: they may belong to HelmOps of other
+// shards. It sends requests to the API server only if there are such conditions or holds, or if releases are checked
+// for an upgrade of Kubernetes.
 func (r *Reconciler) readForeign(ctx context.Context, scope *lifeScope) error {
 	if !hasUnrequested(scope) {
 		return nil
@@ -61,8 +61,8 @@ func (r *Reconciler) readForeign(ctx context.Context, scope *lifeScope) error {
 	return nil
 }
 
-// hasUnrequested reports whether a Cluster has a condition or an upgrade hold of HelmOp that no HelmOp of the own shard
-// requests, or gets the condition with the checks of all its releases.
+// hasUnrequested reports whether a Cluster has a condition or an upgrade hold of HelmOp that no HelmOp of this shard
+// requests. It also returns true if the Cluster gets the condition with the checks of all its releases.
 func hasUnrequested(scope *lifeScope) bool {
 	desired := clusterConditions(scope.cluster, scope.helmOps, scope.releases)
 	if hasType(desired, addonsv1.ClusterUpgradeReadyType) || slices.ContainsFunc(scope.cluster.Status.Conditions,
@@ -77,7 +77,7 @@ func hasUnrequested(scope *lifeScope) bool {
 }
 
 // isUnrequested reports whether HelmOps of other shards may request a condition of a Cluster. Only the manager of the
-// Cluster publishes the checks of its releases.
+// Cluster publishes the results of the checks of its releases.
 func isUnrequested(known metav1.Condition, desired []metav1.Condition) bool {
 	return isOfHelmOp(known) && known.Type != addonsv1.ClusterUpgradeReadyType && !hasType(desired, known.Type)
 }
@@ -86,9 +86,9 @@ func hasType(list []metav1.Condition, conditionType string) bool {
 	return slices.ContainsFunc(list, func(c metav1.Condition) bool { return c.Type == conditionType })
 }
 
-// unsettledConditions returns the types of the conditions about releases whose state in this shard is not known yet.
-// For such a release, either the HelmOp has not entered the shard, or the release was not reconciled since its Cluster
-// entered the shard.
+// unsettledConditions returns the types of conditions about releases whose state in this shard is not known yet. Either
+// the HelmOp of such a release has not entered the shard, or the release was not reconciled after its Cluster entered
+// the shard.
 func (r *Reconciler) unsettledConditions(scope *lifeScope) sets.Set[string] {
 	unsettled := sets.Set[string]{}
 	for i := range scope.helmOps {
@@ -108,7 +108,7 @@ func (r *Reconciler) unsettledConditions(scope *lifeScope) sets.Set[string] {
 }
 
 // foreignHold makes an upgrade wait for a HelmOp of another shard, for the default timeout. The manager of the other
-// shard does not read the Cluster and cannot end the hold.
+// shard does not read the Cluster, so it cannot end the hold.
 func foreignHold(state *clusterlife.UpgradeState) {
 	state.Active, state.Timeout = true, clusterlife.DefaultUpgradeTimeout
 	state.Unready = func(string) string {

@@ -44,7 +44,8 @@ func foreign(change func(*addonsv1.HelmOp, *addonsv1.HelmOpRelease)) []client.Ob
 }
 
 // TestClusterSharedWithOtherShard has HelmOps of this shard and of another shard with conditions and holds of the same
-// Cluster. Those of this shard are reconciled; those of the other shard stay, and its holds time out.
+// Cluster. The conditions and holds of this shard are reconciled. The conditions and holds of the other shard are kept,
+// and its holds time out.
 func TestClusterSharedWithOtherShard(t *testing.T) {
 	t.Parallel()
 	const held, long = "v1.36.0 since " + controllertest.HeldSince, "v1.36.0 since 2026-11-21T21:55:00Z" // 35 minutes ago
@@ -162,8 +163,8 @@ func TestClusterSharedWithOtherShard(t *testing.T) {
 	}
 }
 
-// applying restricts the cache of the manager to its shard, and returns a Cluster with the applied fields: the fake
-// client never removes fields of its initial objects.
+// applying restricts the cache of the manager to its shard. It returns a Cluster with the applied fields, because the
+// fake client never removes fields of its initial objects.
 func applying(r *Reconciler) *clusterv1.Cluster {
 	applied := &clusterv1.Cluster{}
 	r.client = &controllertest.ShardView{Client: interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
@@ -270,7 +271,7 @@ func TestConditionsStayIfOtherShardsCannotBeListed(t *testing.T) {
 }
 
 // TestUpgradeConditionWithOtherShard checks that the condition about an upgrade is not True while the Cluster has a
-// release of another shard, which this manager does not know.
+// release of another shard: this manager cannot read that release.
 func TestUpgradeConditionWithOtherShard(t *testing.T) {
 	t.Parallel()
 	own := controllertest.HoldingRelease(0)

@@ -372,7 +372,7 @@ func topologyObserved(cluster *clusterv1.Cluster) {
 		Status: metav1.ConditionFalse, Reason: clusterv1.ClusterTopologyReconciledClusterUpgradingReason})
 }
 
-// TestUpgradeToAnotherBuild expects that an upgrade ends its hold in which only the build part of the version changes.
+// TestUpgradeToAnotherBuild checks that the hold ends for an upgrade that only changes the build part of the version.
 func TestUpgradeToAnotherBuild(t *testing.T) {
 	t.Parallel()
 	cluster := upgradingCluster(nil)
@@ -414,9 +414,9 @@ func TestChangedTargetOfAChain(t *testing.T) {
 	}
 }
 
-// TestChainIsHeldOnlyAtItsBeginning follows an upgrade over three minor versions. It is held until the release is ready
-// for the first step. In the middle of the upgrade, the annotation is not set again, and no Event is recorded, even if
-// the release is never ready for a later step.
+// TestChainIsHeldOnlyAtItsBeginning follows an upgrade over three minor versions. The upgrade is held until the release
+// is ready for the first step. In the middle of the upgrade, the annotation is not set again and no Event is recorded,
+// even if the release never becomes ready for a later step.
 func TestChainIsHeldOnlyAtItsBeginning(t *testing.T) {
 	t.Parallel()
 	const target = "v1.37.0"
@@ -425,7 +425,7 @@ func TestChainIsHeldOnlyAtItsBeginning(t *testing.T) {
 	released := clusterlife.UpgradeReleasedName(hold)
 	held := map[string]string{hold: target + " since 2026-11-21T22:30:00Z"}
 	for name, tc := range map[string]struct {
-		// readyFor is the only version that the release becomes ready for; "" is none.
+		// readyFor is the only version for which the release becomes ready; "" means no version.
 		readyFor string
 		warning  bool
 		says     []string
@@ -502,8 +502,8 @@ func TestChainIsHeldOnlyAtItsBeginning(t *testing.T) {
 	}
 }
 
-// TestUpgradeWithoutNewMinorNeedsNoCheck expects that a required check does not hold an upgrade to another build or
-// patch version, and holds one to another minor version.
+// TestUpgradeWithoutNewMinorNeedsNoCheck checks that a required check holds an upgrade to another minor version, but
+// not an upgrade to another build or patch version.
 func TestUpgradeWithoutNewMinorNeedsNoCheck(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -532,7 +532,7 @@ func TestUpgradeWithoutNewMinorNeedsNoCheck(t *testing.T) {
 	}
 }
 
-// TestBlockedUpgradeNamesTheCheckFirst expects that a hold names what the check has found, also while the next step is
+// TestBlockedUpgradeNamesTheCheckFirst checks that a hold names the findings of the check, even while the next step is
 // not known.
 func TestBlockedUpgradeNamesTheCheckFirst(t *testing.T) {
 	t.Parallel()

@@ -26,8 +26,8 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters/status,verbs=patch
 
-// requestForClusterOf returns a request for the Cluster of a HelmOpRelease of the same namespace. Releases of other
-// namespaces do not change the Cluster.
+// requestForClusterOf returns a request for the Cluster of a HelmOpRelease of the same namespace. Releases in other
+// namespaces do not affect the Cluster.
 func requestForClusterOf(_ context.Context, obj client.Object) []ctrl.Request {
 	release, ok := obj.(*addonsv1.HelmOpRelease)
 	if !ok || apiutil.ClusterKey(release).Namespace != release.Namespace {
@@ -36,7 +36,7 @@ func requestForClusterOf(_ context.Context, obj client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: apiutil.ClusterKey(release)}}
 }
 
-// requestsForControlPlane returns a request for the Cluster that a control-plane object belongs to.
+// requestsForControlPlane returns a request for the Cluster of a control-plane object.
 func (r *Reconciler) requestsForControlPlane(_ context.Context, obj client.Object) []ctrl.Request {
 	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
 	for _, owner := range obj.GetOwnerReferences() {

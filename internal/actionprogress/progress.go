@@ -31,8 +31,8 @@ type Progress struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	// release and before are those of Start. The release must not change while the action runs, so running, a copy, is
-	// written.
+	// release and before are the arguments of Start. running is a copy of release that Progress changes and writes,
+	// because release must not change while the action runs.
 	release, before, running *addonsv1.HelmOpRelease
 
 	// isWritten is true if progress was written. isShared is true if another program has written the object meanwhile.
@@ -40,12 +40,13 @@ type Progress struct {
 	isWritten, isShared bool
 
 	mu sync.Mutex
-	// what is the current step.
+	// what is the name of the current step.
 	what string
 }
 
-// Start reports the progress of an action until Stop is called. before is the release as the API server has it, and
-// release is the object that the caller writes after the action. writer is the client that the caller uses, too.
+// Start reports the progress of an action until Stop is called. before is the release as the API server has it. release
+// is the object that the caller writes after the action. writer must be the client that the caller uses for its own
+// writes.
 func Start(ctx context.Context, writer client.Client, release, before *addonsv1.HelmOpRelease,
 	action model.Action,
 ) *Progress {
@@ -89,9 +90,9 @@ func (p *Progress) now() string {
 	return p.what
 }
 
-// Stop stops the reports, and returns when no write is running any more, so that the result of the action is written
-// last. It updates the objects of Start to the last write, which therefore does not cause a conflict. It may be
-// called more than once.
+// Stop stops the reports. It returns when no write is running any more, so that the caller writes the result of the
+// action last. It updates release and before to the state of the last write, so that the next write of the caller has
+// no conflict. It may be called more than once.
 func (p *Progress) Stop() {
 	p.cancel()
 	<-p.done
@@ -102,8 +103,8 @@ func (p *Progress) Stop() {
 	}
 }
 
-// write writes the current step of the action. Changes by another program stay; the result of the action is then
-// written as after any such change.
+// write writes the current step of the action. It keeps changes that another program made meanwhile. The caller then
+// writes the result of the action as after any such change.
 func (p *Progress) write(ctx context.Context, c client.Client, action model.Action, message string) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

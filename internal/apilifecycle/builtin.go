@@ -6,24 +6,26 @@
 //
 // # Contract
 //
-//   - APIs of Kubernetes: the methods that the project generates on the Go types of k8s.io/api and of
+//   - APIs of Kubernetes: the package reads generated methods of the Go types in k8s.io/api and
 //     k8s.io/apiextensions-apiserver (APILifecycleDeprecated, APILifecycleRemoved, APILifecycleReplacement). The
-//     package has no list of its own. Versions later than the modules are plans of the Kubernetes project.
-//   - APIs of CustomResourceDefinitions: the definitions of the cluster and of the chart, see [Definitions]. They do
-//     not depend on the version of Kubernetes.
-//   - It reads no cluster: the caller passes the definitions and what the cluster serves.
+//     package itself has no list of APIs. For versions of Kubernetes that are newer than these modules, the methods
+//     state the plans of the Kubernetes project.
+//   - APIs of CustomResourceDefinitions: the package reads the definitions in the cluster and in the chart, see
+//     [Definitions]. Their stages do not depend on the version of Kubernetes.
+//   - The package reads no cluster: the caller passes the definitions and the kinds that the cluster serves.
 //
 // # What the modules do not know
 //
-// The Kubernetes project deletes the Go types of an API some releases after its removal. v0.37 of k8s.io/api has no
-// types any more for autoscaling/v2beta1 and v2beta2 (not served since v1.25 and v1.26), PodSecurityPolicy of
-// policy/v1beta1 and extensions/v1beta1 (v1.25 and v1.16), and batch/v2alpha1 (v1.21): see
-// https://kubernetes.io/docs/reference/using-api/deprecation-guide/ for these removals. For such an API, in a group
-// that the modules have, the stage is [Unknown]. It is also Unknown for alpha and beta versions whose types have no
-// lifecycle: v0.37 has v1alpha1 of rbac.authorization.k8s.io and of node.k8s.io (not served since v1.22 and v1.25),
-// v1alpha1 of internal.apiserver.k8s.io, and v1alpha3 of scheduling.k8s.io. Groups that are gone as a whole
-// (settings.k8s.io), or are in other modules (apiregistration.k8s.io), look like groups of other projects. Deprecations
-// without a removal are comments in the modules (Endpoints and ComponentStatus of v1), and are not reported.
+// The Kubernetes project deletes the Go types of an API some releases after the removal of the API. v0.37 of k8s.io/api
+// has no types for autoscaling/v2beta1 and v2beta2 (removed in v1.25 and v1.26), for PodSecurityPolicy of
+// policy/v1beta1 and extensions/v1beta1 (v1.25 and v1.16), and for batch/v2alpha1 (v1.21): see
+// https://kubernetes.io/docs/reference/using-api/deprecation-guide/. The stage of such an API is [Unknown] if the
+// modules have its group. The stage is also Unknown for alpha and beta versions whose types have no lifecycle methods.
+// In v0.37, these are v1alpha1 of rbac.authorization.k8s.io and of node.k8s.io (removed in v1.22 and v1.25), v1alpha1
+// of internal.apiserver.k8s.io, and v1alpha3 of scheduling.k8s.io. The package cannot distinguish some groups of
+// Kubernetes from groups of other projects: groups that were removed as a whole (settings.k8s.io), and groups in other
+// modules (apiregistration.k8s.io). The modules state some deprecations only in comments, because no removal is planned
+// (Endpoints and ComponentStatus of v1). The package does not report them.
 package apilifecycle
 
 import (
@@ -51,20 +53,20 @@ func newTypes() *runtime.Scheme {
 	return all
 }
 
-// Lifecycle is what is known about an API.
+// Lifecycle holds the known facts about an API.
 type Lifecycle struct {
-	// Introduced, Deprecated and Removed are the first versions of Kubernetes in which the API exists, in which it is
-	// deprecated, and in which it is not served; zero if there is none, and for CustomResourceDefinitions.
+	// Introduced, Deprecated and Removed are the versions of Kubernetes that first had the API, first deprecated it, and
+	// first did not serve it. Each is zero if there is no such version. All are zero for CustomResourceDefinitions.
 	Introduced, Deprecated, Removed Version
 
 	// Replacement is the API to use instead; empty if none is known.
 	Replacement schema.GroupVersionKind
 
-	// IsUndated means that the modules have the kind in an alpha or beta version, and do not say in which versions of
-	// Kubernetes the API is served.
+	// IsUndated means that the modules have the kind in an alpha or beta version, but not the versions of Kubernetes that
+	// serve the API.
 	IsUndated bool
 
-	// Warning is the text of the CustomResourceDefinition about the deprecation; empty if it has none.
+	// Warning is the deprecation warning of the CustomResourceDefinition; empty if it has none.
 	Warning string
 }
 
@@ -102,8 +104,7 @@ func isPrerelease(apiVersion string) bool {
 // IsOfKubernetes reports whether a group has APIs of Kubernetes.
 func IsOfKubernetes(group string) bool { return types.IsGroupRegistered(group) }
 
-// newestOf returns a kind in the newest version that the modules know and that is not deprecated; empty if there is
-// none.
+// newestOf returns a kind in its newest version in the modules that is not deprecated; empty if there is none.
 func newestOf(kind schema.GroupKind) schema.GroupVersionKind {
 	versions := types.VersionsForGroupKind(kind)
 	slices.SortFunc(versions, func(a, b schema.GroupVersion) int {

@@ -16,22 +16,22 @@ type Stage string
 
 // The stages.
 const (
-	// Current means that nothing is known against the API.
+	// Current means that the API is served, as far as is known, and not deprecated.
 	Current Stage = "Current"
 	// Deprecated means that the API is served, and will be removed.
 	Deprecated Stage = "Deprecated"
 	// Removed means that the API is not served.
 	Removed Stage = "Removed"
-	// Unknown means that the group is one of Kubernetes, and that the modules do not know the kind in this version, or do
-	// not know in which versions of Kubernetes it is served. The replacement is the newest version of the kind that the
-	// modules know.
+	// Unknown means that the group is a group of Kubernetes, but the modules do not have the kind in this version, or do
+	// not have the versions of Kubernetes that serve it. The replacement is the newest version of the kind in the modules.
 	Unknown Stage = "Unknown"
 )
 
 // Definitions are the CustomResourceDefinitions of a cluster and of a chart, by their kinds.
 type Definitions map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition
 
-// Add adds a definition. A later one takes precedence: pass those of a chart after those of the cluster.
+// Add adds a definition. A later definition replaces an earlier definition of the same kind: pass the definitions of a
+// chart after the definitions of the cluster.
 func (d Definitions) Add(definition *apiextensionsv1.CustomResourceDefinition) {
 	d[schema.GroupKind{Group: definition.Spec.Group, Kind: definition.Spec.Names.Kind}] = definition
 }
@@ -76,9 +76,9 @@ func newestServed(definition *apiextensionsv1.CustomResourceDefinition) string {
 	return slices.MaxFunc(names, version.CompareKubeAwareVersionStrings)
 }
 
-// At returns the stage of an API in a version of Kubernetes, and what is known about the API. The definitions take
-// precedence over the APIs of Kubernetes. A kind of another group without a definition is Current: an API server that
-// extends the cluster may serve it, and the version of Kubernetes does not matter.
+// At returns the stage and the lifecycle of an API in a version of Kubernetes. The definitions take precedence over the
+// APIs of Kubernetes. A kind of a group of another project, without a definition, is Current: an aggregated API server
+// may serve it, and the version of Kubernetes does not matter.
 func (d Definitions) At(kind schema.GroupVersionKind, target Version) (Stage, Lifecycle) {
 	if stage, known, ok := d.Of(kind); ok {
 		return stage, known

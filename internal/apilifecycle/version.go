@@ -22,7 +22,8 @@ const (
 	// MaxSteps is the number of minor versions that an upgrade may have.
 	MaxSteps = 10
 
-	// maxNumber is the largest major or minor version that ParseVersion accepts. Larger numbers do not fit every type.
+	// maxNumber is the largest major or minor version that ParseVersion accepts. Larger numbers do not fit into some of
+	// the types that hold versions.
 	maxNumber = 9999
 )
 
@@ -38,11 +39,11 @@ func ParseVersion(text string) (Version, error) {
 	return Version{int(parsed.Major()), int(parsed.Minor())}, nil
 }
 
-// ofKubernetes matches the prereleases of Kubernetes itself.
+// ofKubernetes matches the prerelease part of versions of Kubernetes itself.
 var ofKubernetes = regexp.MustCompile(`^(alpha|beta|rc)\.`)
 
-// SuffixOf returns what a vendor appends to a version of Kubernetes: "-eks-1234567" of v1.35.1-eks-1234567, and "+k3s1"
-// of v1.34.1+k3s1. It is empty if there is nothing, and for a prerelease of Kubernetes itself.
+// SuffixOf returns the part that a vendor appends to a version of Kubernetes: "-eks-1234567" of v1.35.1-eks-1234567,
+// and "+k3s1" of v1.34.1+k3s1. It is empty if the version has no such part. A prerelease of Kubernetes itself has none.
 func SuffixOf(version string) string {
 	parsed, err := utilversion.ParseSemantic(version)
 	if err != nil {
@@ -69,9 +70,9 @@ func (v Version) Compare(other Version) int {
 	return cmp.Or(cmp.Compare(v.Major, other.Major), cmp.Compare(v.Minor, other.Minor))
 }
 
-// StepsTo returns the minor versions after this version up to the target, in their order: Cluster API upgrades a
-// control plane by one minor version at a time. A new major version is one step. It is empty if the target is not
-// newer. The error is ErrTooManySteps if there are more than MaxSteps.
+// StepsTo returns the minor versions after this version, up to the target, in ascending order. Cluster API upgrades a
+// control plane by one minor version at a time. A new major version is one step. The result is empty if the target is
+// not newer. The error is ErrTooManySteps if there are more than MaxSteps.
 func (v Version) StepsTo(target Version) ([]Version, error) {
 	switch {
 	case v.Compare(target) >= 0:
@@ -92,8 +93,9 @@ func (v Version) StepsTo(target Version) ([]Version, error) {
 // apiModule is the module with the types of the APIs of Kubernetes.
 const apiModule = "k8s.io/api"
 
-// KnownVersion returns the version of Kubernetes that the program was built with: v0.37.2 of k8s.io/api is v1.37. Of
-// later versions, the plans are known. It is zero if the program has no list of its modules, as in tests.
+// KnownVersion returns the version of Kubernetes that the program was built with: v0.37.2 of k8s.io/api is v1.37. For
+// later versions, the modules have only the plans of the project. The result is zero if the program has no list of its
+// modules, as in tests.
 func KnownVersion() Version {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return versionIn(info.Deps)

@@ -12,8 +12,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
-// Selected returns the part of a ResolvedArtifact that an artifact source selects: format, path, templating and layer.
-// TemplatingNone is left empty.
+// Selected returns the fields with which an artifact source selects a part of the artifact: format, path, templating
+// and layer. TemplatingNone is left empty.
 func Selected(source *addonsv1.ArtifactSource) addonsv1.ResolvedArtifact {
 	artifact := addonsv1.ResolvedArtifact{Format: source.Format, Path: source.Path}
 	if source.Templating != addonsv1.TemplatingNone {
@@ -34,7 +34,7 @@ func ArtifactURL(source *addonsv1.ArtifactSource) string {
 	return chartrepo.URL(source.URL, source.Chart)
 }
 
-// BundleSelection converts the selected part of an artifact for the loader in package bundle.
+// BundleSelection converts the selection fields of an artifact for the loader in package bundle.
 func BundleSelection(artifact *addonsv1.ResolvedArtifact) bundle.Selection {
 	return bundle.Selection{
 		Format: bundle.Format(artifact.Format), LayerMediaType: artifact.LayerMediaType,

@@ -36,15 +36,15 @@ func ClusterRefOf(namespace string, key client.ObjectKey) addonsv1.ClusterRefere
 	return addonsv1.ClusterReference{Namespace: key.Namespace, Name: key.Name}
 }
 
-// NewCluster returns an empty Cluster to read into. The Cluster is unstructured, so templates see all fields that the
-// API server serves, also fields that the Cluster API types of this program do not have.
+// NewCluster returns an empty Cluster to read into. The Cluster is unstructured. So templates can use all fields that
+// the API server serves, also fields that the Cluster API types of this program do not have.
 func NewCluster() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))
 	return u
 }
 
-// NewClusterList returns an empty list of unstructured Clusters, the form in which the cache has them.
+// NewClusterList returns an empty list of unstructured Clusters. The cache holds Clusters in this form.
 func NewClusterList() *unstructured.UnstructuredList {
 	u := &unstructured.UnstructuredList{}
 	u.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("ClusterList"))
@@ -66,8 +66,8 @@ func IsInitialized(cluster *clusterv1.Cluster) bool {
 	return ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false)
 }
 
-// IsClusterPaused reports whether a user has paused a Cluster. While the deletion of the Cluster is held, only the
-// annotation counts, if the hold itself sets spec.paused.
+// IsClusterPaused reports whether a user has paused a Cluster, with spec.paused or with the annotation. If HelmOp has
+// set spec.paused to hold the deletion of the Cluster, only the annotation counts.
 func IsClusterPaused(cluster *clusterv1.Cluster) bool {
 	if HoldOf(cluster).IsOn() {
 		return annotations.HasPaused(cluster)

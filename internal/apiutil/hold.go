@@ -15,21 +15,23 @@ import (
 )
 
 const (
-	// DeletionHoldOver is the value of the annotation after the hold: the deletion of the Cluster continues.
+	// DeletionHoldOver is the value of the annotation after the hold. The deletion of the Cluster continues then.
 	DeletionHoldOver = "over"
 
 	// DeletionHoldPaused is the value while a user pauses the Cluster during the hold, with the paused annotation.
 	DeletionHoldPaused = "paused"
 
-	// DeletionHoldStopped is the same for a hold without a pause of HelmOp. The user may also pause with spec.paused.
+	// DeletionHoldStopped is the same for a hold for which HelmOp has not set spec.paused. The user may also have paused
+	// with spec.paused.
 	DeletionHoldStopped = "stopped"
 
-	// deletionHoldUnpaused follows the time of a hold without a pause of HelmOp.
+	// deletionHoldUnpaused is the suffix of the value, after the time, for a hold for which HelmOp has not set
+	// spec.paused.
 	deletionHoldUnpaused = " unpaused"
 )
 
-// DeletionHoldSince returns the value of the annotation for a hold that begins. pauses is true if HelmOp pauses the
-// Cluster with it.
+// DeletionHoldSince returns the value of the annotation for a hold that begins at a time. pauses is true if HelmOp
+// pauses the Cluster for the hold.
 func DeletionHoldSince(since time.Time, pauses bool) string {
 	value := since.UTC().Format(time.RFC3339)
 	if !pauses {
@@ -40,17 +42,18 @@ func DeletionHoldSince(since time.Time, pauses bool) string {
 
 // DeletionHold is the state of the hold that delays the deletion of a Cluster until releases are uninstalled.
 type DeletionHold struct {
-	// Since is when the hold began; zero if it has not begun, is over, or a user pauses the Cluster.
+	// Since is when the hold began. It is zero if the hold has not begun or is over, or if a user pauses the Cluster.
 	Since time.Time
 
-	// Over is true after the hold.
+	// Over is true after the end of the hold.
 	Over bool
 
-	// Paused is true while a user pauses the Cluster during the hold. The deletion then does not continue when the
-	// hold would end.
+	// Paused is true while a user pauses the Cluster during the hold. The deletion then does not continue at the planned
+	// end of the hold.
 	Paused bool
 
-	// Unpaused is true if HelmOp has not paused the Cluster, so a pause is that of a user.
+	// Unpaused is true if HelmOp has not paused the Cluster for the hold. A pause of the Cluster is then the pause of a
+	// user.
 	Unpaused bool
 
 	// Malformed is true if the value of the annotation is not valid.
@@ -60,11 +63,11 @@ type DeletionHold struct {
 // IsOn reports whether the deletion is held now.
 func (h DeletionHold) IsOn() bool { return !h.Since.IsZero() }
 
-// MayBegin reports whether a hold can begin: there is none yet, or it is paused or malformed.
+// MayBegin reports whether a hold can begin: there was none yet, or the hold is paused or malformed.
 func (h DeletionHold) MayBegin() bool { return !h.IsOn() && !h.Over }
 
-// HoldOf returns the hold of a Cluster's deletion, from the annotation; the zero value if the Cluster is not being
-// deleted.
+// HoldOf returns the hold of a Cluster's deletion, from the annotation. It returns the zero value if the Cluster is not
+// being deleted.
 func HoldOf(cluster *clusterv1.Cluster) DeletionHold {
 	value, ok := cluster.Annotations[addonsv1.DeletionHoldAnnotation]
 	if !ok || cluster.DeletionTimestamp.IsZero() {
@@ -77,7 +80,8 @@ func HoldOf(cluster *clusterv1.Cluster) DeletionHold {
 	return hold
 }
 
-// HasPauseOfHold reports whether spec.paused of a Cluster with the annotation of a hold belongs to the hold.
+// HasPauseOfHold reports whether HelmOp has set spec.paused of a Cluster for the hold of its deletion, according to the
+// annotation.
 func HasPauseOfHold(cluster *clusterv1.Cluster) bool {
 	value, held := cluster.Annotations[addonsv1.DeletionHoldAnnotation]
 	hold := parseHold(value)

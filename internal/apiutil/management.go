@@ -21,7 +21,7 @@ func IsManagement(cluster metav1.Object) bool {
 	return cluster.GetNamespace() == clusterlink.Management.Namespace && cluster.GetName() == clusterlink.Management.Name
 }
 
-// PlaceOf returns the name of a cluster for a sentence: "Cluster a" or "the management cluster".
+// PlaceOf returns the name of a cluster for use in a sentence: "Cluster a" or "the management cluster".
 func PlaceOf(cluster metav1.Object) string {
 	if IsManagement(cluster) {
 		return "the " + ManagementTitle
@@ -33,7 +33,7 @@ func PlaceOf(cluster metav1.Object) string {
 func SystemNamespace(ctx context.Context, reader client.Reader) (*metav1.PartialObjectMetadata, error) {
 	system := PartialOf(KindNamespace)
 	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
-		// Not wrapped: a caller would take the NotFound error for a Cluster that does not exist.
+		// The error is not wrapped: a caller would take a NotFound error to mean that the Cluster does not exist.
 		return nil, fmt.Errorf("reading the UID of the management cluster: %s", err.Error())
 	}
 	return system, nil

@@ -50,9 +50,10 @@ const (
 // maxNameLength is the length, in bytes, that Kubernetes permits for the name of most objects.
 const maxNameLength = 253
 
-// ChildName returns the name of the HelmOpRelease of a HelmOp and a Cluster. A Cluster of another namespace is given as
-// namespace/name. The name is computed, not generated, so that a crash between two steps cannot create a second
-// HelmOpRelease. The hash distinguishes pairs whose joined names are equal ("a-b" and "c", "a" and "b-c").
+// ChildName returns the name of the HelmOpRelease of a HelmOp and a Cluster. For a Cluster of another namespace, the
+// argument is namespace/name. The name is computed, not generated, so that a crash between two steps cannot create a
+// second HelmOpRelease. The hash distinguishes pairs whose joined names are equal, such as "a-b" and "c", and "a" and
+// "b-c".
 func ChildName(helmOp, cluster string) string {
 	sum := sha256.Sum256([]byte(helmOp + "/" + cluster))
 	suffix := "-" + hex.EncodeToString(sum[:4])
@@ -129,7 +130,8 @@ func TitleOf(namespace string, cluster client.ObjectKey) string {
 }
 
 // IsWatched reports whether a manager with a watch filter serves an object. A request may be for an object of another
-// manager: an event of a Cluster or a Secret caused it, or a timer that started before a label changed.
+// manager: the request came from an event of a Cluster or a Secret, or from a timer that started before a label
+// changed.
 func IsWatched(obj client.Object, watchFilter string) bool {
 	return watchFilter == "" || obj.GetLabels()[clusterv1.WatchLabel] == watchFilter
 }
@@ -153,8 +155,8 @@ func ContentDigest(spec *addonsv1.HelmOpReleaseSpec) (string, error) {
 	return DigestOf(ArtifactIdentity(&spec.Artifact), spec.ValuesDigest, spec.PostRenderDigest, spec.ReleaseOptions)
 }
 
-// ArtifactIdentity returns the digest of an artifact or, if only a part is installed or a format is set, a digest that
-// includes the layer, the format, the templating and the path.
+// ArtifactIdentity returns the digest of an artifact. If only a part of the artifact is installed, or a format is set,
+// the result is a digest that includes the layer, the format, the templating and the path.
 func ArtifactIdentity(artifact *addonsv1.ResolvedArtifact) string {
 	identity := artifact.Digest
 	if artifact.LayerMediaType != "" {
@@ -187,7 +189,7 @@ func KnownArtifacts(status *addonsv1.HelmOpStatus) []*addonsv1.ArtifactStatus {
 	return known
 }
 
-// ReferenceText returns a reference to an artifact in words.
+// ReferenceText describes a reference to an artifact, for messages.
 func ReferenceText(ref *addonsv1.ArtifactReference) string {
 	var parts []string
 	for _, part := range []struct{ name, value string }{
@@ -204,7 +206,7 @@ func ReferenceText(ref *addonsv1.ArtifactReference) string {
 // them also serves them.
 var inheritedLabels = []string{clusterv1.WatchLabel, addonsv1.ShardLabel}
 
-// MetadataList returns an empty list of the metadata of objects of a kind, to read into.
+// MetadataList returns an empty list of metadata of objects of a kind, to read into.
 func MetadataList(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// ClusterIndex is the cache index of HelmOpReleases by the "<namespace>/<name>" of their Cluster. It has the
-	// HelmOpReleases of all namespaces.
+	// ClusterIndex is the name of the cache index of HelmOpReleases by the "<namespace>/<name>" of their Cluster. The
+	// index has the HelmOpReleases of all namespaces.
 	ClusterIndex = "spec.clusterRef"
 )
 
@@ -41,8 +41,8 @@ func IsHelmOpPaused(helmOp *addonsv1.HelmOp) bool {
 // maxPauseReason is the limit, in bytes, of the value of the paused annotation in a message.
 const maxPauseReason = 512
 
-// PauseReason returns why a release is paused: by its Cluster, its HelmOp or itself. It is empty if the release is not
-// paused. cluster and helmOp are nil if they do not exist.
+// PauseReason returns why a release is paused, by its Cluster, its HelmOp or its own annotation. It is empty if the
+// release is not paused. cluster and helmOp are nil if they do not exist.
 func PauseReason(cluster *clusterv1.Cluster, helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease) string {
 	switch {
 	case cluster != nil && IsClusterPaused(cluster):
@@ -77,8 +77,8 @@ func SiblingsOf(ctx context.Context, reader client.Reader,
 	return ByHelmOp(list.Items, release), nil
 }
 
-// ByHelmOp returns releases by the names of their HelmOps. It leaves out the release without, and releases that no
-// HelmOp controls.
+// ByHelmOp returns releases by the names of their HelmOps. It leaves out the release in the argument without, and
+// releases that no HelmOp controls.
 func ByHelmOp(releases []addonsv1.HelmOpRelease, without *addonsv1.HelmOpRelease) map[string]*addonsv1.HelmOpRelease {
 	named := make(map[string]*addonsv1.HelmOpRelease, len(releases))
 	for i := range releases {
@@ -116,8 +116,8 @@ func IsReadyNow(release *addonsv1.HelmOpRelease) bool {
 		release.DeletionTimestamp.IsZero()
 }
 
-// LimitsDeletions reports whether the releases of a HelmOp under deletion wait until their deletions are admitted: the
-// HelmOp sets maxUnavailable, and its releases are uninstalled, not orphaned.
+// LimitsDeletions reports whether the releases of a HelmOp under deletion wait until HelmOp admits their deletions.
+// This is so if the HelmOp sets maxUnavailable and its releases are uninstalled, not orphaned.
 func LimitsDeletions(helmOp *addonsv1.HelmOp) bool {
 	spec := helmOp.Spec.Rollout
 	if spec == nil || IsOrphaning(helmOp) || helmOp.Spec.DeletionPolicy == addonsv1.DeletionPolicyOrphan {
@@ -127,7 +127,7 @@ func LimitsDeletions(helmOp *addonsv1.HelmOp) bool {
 		slices.ContainsFunc(spec.Waves, func(wave addonsv1.Wave) bool { return wave.MaxUnavailable != nil })
 }
 
-// IsDeletionAdmitted reports whether a release of a HelmOp under deletion is being deleted and need not wait: its
+// IsDeletionAdmitted reports whether a release of a HelmOp under deletion is being deleted without a further wait: its
 // deletion was admitted, or the HelmOp does not limit deletions.
 func IsDeletionAdmitted(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 	return !child.DeletionTimestamp.IsZero() &&
@@ -135,17 +135,17 @@ func IsDeletionAdmitted(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) 
 }
 
 // IsOrphaning reports whether a HelmOp is being deleted with "kubectl delete --cascade=orphan", so that its releases
-// stay in their clusters. Garbage collection removes the finalizer after it has removed the owner references from the
-// HelmOpReleases; see isOrphaned in package helmop.
+// stay in their clusters. Garbage collection first removes the owner references from the HelmOpReleases, and then this
+// finalizer; see isOrphaned in package helmop.
 func IsOrphaning(helmOp *addonsv1.HelmOp) bool {
 	return !helmOp.DeletionTimestamp.IsZero() && controllerutil.ContainsFinalizer(helmOp, metav1.FinalizerOrphanDependents)
 }
 
-// SourceDigest returns a digest of what a source looks up in a registry. The digest does not include the interval and
-// the credentials.
+// SourceDigest returns a digest of the fields of a source that decide what HelmOp looks up in a registry. The digest
+// does not include the interval and the credentials.
 func SourceDigest(source *addonsv1.ArtifactSource) (string, error) {
 	parts := []any{source.URL, source.Ref, source.Insecure, source.LayerSelector}
-	// Later fields count only if they are set: digests without them are stored in statuses.
+	// Fields that later versions of HelmOp added count only if they are set: statuses contain digests from before.
 	if other := Selected(source); other.Format != "" || other.Path != "" || other.Templating != "" {
 		parts = append(parts, other.Format, other.Path, other.Templating)
 	}
@@ -155,7 +155,7 @@ func SourceDigest(source *addonsv1.ArtifactSource) (string, error) {
 	return DigestOf(parts...)
 }
 
-// ProgressReasons are the reasons of a release that is not Ready and has not failed.
+// ProgressReasons are the reasons in the Ready condition of a release that is not Ready and has not failed.
 var ProgressReasons = map[string]bool{
 	"":                                        true,
 	addonsv1.ProgressingReason:                true,
@@ -201,9 +201,9 @@ func IsChildPaused(release *addonsv1.HelmOpRelease) bool {
 	return annotations.HasPaused(release)
 }
 
-// DeletionPolicy returns the deletion policy of the HelmOp if it exists and sets one, because it may have changed after
-// the spec of the release was written. Otherwise it returns the policy of the release. helmOp is nil if the HelmOp does
-// not exist.
+// DeletionPolicy returns the deletion policy of the HelmOp if the HelmOp exists and sets one: the policy may have
+// changed after HelmOp wrote the spec of the release. Otherwise it returns the policy of the release. helmOp is nil if
+// the HelmOp does not exist.
 func DeletionPolicy(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) addonsv1.DeletionPolicy {
 	if helmOp != nil && helmOp.Spec.DeletionPolicy != "" {
 		return helmOp.Spec.DeletionPolicy
@@ -211,8 +211,8 @@ func DeletionPolicy(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) ad
 	return release.Spec.DeletionPolicy
 }
 
-// WaitsForAdmission reports whether a release must not be uninstalled yet: its HelmOp is under deletion and has not
-// admitted the deletion of the release.
+// WaitsForAdmission reports whether a release must not be uninstalled yet, because its HelmOp is under deletion and has
+// not admitted the deletion of the release.
 func WaitsForAdmission(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease) bool {
 	return helmOp != nil && !helmOp.DeletionTimestamp.IsZero() && !IsDeletionAdmitted(helmOp, release)
 }

@@ -12,15 +12,15 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// ReplacedBy returns the number of the HelmOp revision that replaces a release by another release. ok is false if none
-// does.
+// ReplacedBy returns the number of the HelmOp revision that replaces a release by another release, from the annotation.
+// ok is false if there is no such revision.
 func ReplacedBy(release *addonsv1.HelmOpRelease) (number int64, ok bool) {
 	number, err := strconv.ParseInt(release.Annotations[addonsv1.ReplacedByRevisionAnnotation], 10, 64)
 	return number, err == nil && number >= 0
 }
 
-// ReplaceChild deletes a HelmOpRelease that a HelmOp revision replaces by another release in the same Cluster. Before,
-// it notes the number of the revision in an annotation.
+// ReplaceChild deletes a HelmOpRelease that a HelmOp revision replaces by another release in the same Cluster. Before
+// the deletion, it writes the number of the revision into an annotation.
 func ReplaceChild(ctx context.Context, c client.Client, child *addonsv1.HelmOpRelease, revision int64) error {
 	if number, ok := ReplacedBy(child); !ok || number != revision {
 		marked := child.DeepCopy()

@@ -17,7 +17,7 @@ import (
 const defaultShardLease = "controller-leader-election-helmop"
 
 // ShardLease returns the name of the lease with which the managers of a shard elect their leader. The shard must be a
-// DNS label or empty. The manager without a shard sees from the lease that the shard is served.
+// DNS label or empty. The lease shows the manager without a shard that another manager serves the shard.
 func ShardLease(shard string) string {
 	if shard == "" {
 		return defaultShardLease
@@ -51,7 +51,7 @@ func shardRequirement(operator selection.Operator, values ...string) labels.Sele
 	return labels.NewSelector().Add(*requirement)
 }
 
-// IsOfShard reports whether an object is of a shard. The cache of a manager has only objects of the manager's own
+// IsOfShard reports whether an object belongs to a shard. The cache of a manager has only objects of the manager's own
 // shard.
 func IsOfShard(obj metav1.Object, shard string) bool {
 	value, ok := obj.GetLabels()[addonsv1.ShardLabel]

@@ -20,22 +20,23 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 )
 
-// hashBytes is the size of a digest and of a hash: 128 bits, as 32 hexadecimal digits or 22 characters of base64. The
-// hashes of 1,000 Clusters take 25 KB in a HelmOpRevision.
+// hashBytes is the size of a digest and of a hash: 128 bits. In text, they have 32 hexadecimal digits or 22 characters
+// of base64. So the hashes of 1,000 Clusters take 25 KB in a HelmOpRevision.
 const hashBytes = 16
 
-// IsRequired reports whether what a HelmOp rolls out must be approved.
+// IsRequired reports whether the rollouts of a HelmOp need approvals.
 func IsRequired(helmOp *addonsv1.HelmOp) bool {
 	return helmOp.Spec.Rollout != nil && helmOp.Spec.Rollout.Approval == addonsv1.ApprovalPolicyRequired
 }
 
-// Hash returns the hash of a release in a Cluster: of its name and namespace, its chart, its values, its postRender and
-// its options. cluster is the title of the Cluster, see [apiutil.TitleOf].
+// Hash returns the hash of a release in a Cluster: a hash of its name and namespace, its chart, its values, its
+// postRender and its options. cluster is the name of the Cluster from [apiutil.TitleOf].
 func Hash(cluster string, release *rollout.Release) string {
 	return base64.RawURLEncoding.EncodeToString(shortDigest(cluster, release.Identity, release.Content))
 }
 
-// HashOfSpec returns the hash of a release in a Cluster by its spec, as the manager computes it from the same inputs.
+// HashOfSpec returns the hash of a release in a Cluster, computed from the spec of the release. It is the hash that the
+// manager computes from the same inputs.
 func HashOfSpec(cluster string, spec *addonsv1.HelmOpReleaseSpec) (string, error) {
 	release, err := rolloutstate.Release(spec)
 	if err != nil {
@@ -44,12 +45,13 @@ func HashOfSpec(cluster string, spec *addonsv1.HelmOpReleaseSpec) (string, error
 	return Hash(cluster, release), nil
 }
 
-// Digest returns the digest of the hashes of releases, which is what a user approves. The order does not matter.
+// Digest returns the digest of the hashes of releases. A user approves this digest. The order of the hashes does not
+// matter.
 func Digest(hashes []string) string {
 	return hex.EncodeToString(shortDigest(slices.Sorted(slices.Values(hashes))...))
 }
 
-// shortDigest returns the first bytes of the SHA-256 of texts, each with its length.
+// shortDigest returns the first bytes of a SHA-256 over the texts and the length of each text.
 func shortDigest(texts ...string) []byte {
 	hash := sha256.New()
 	for _, text := range texts {
@@ -64,12 +66,12 @@ func Request(revision int64, digest string) string {
 	return fmt.Sprintf("%d/%s", revision, digest)
 }
 
-// Revision is what a decision needs to know about a HelmOp revision.
+// Revision is the part of a HelmOp revision that a decision needs.
 type Revision struct {
-	// Good is true if its rollout was complete once.
+	// Good is true if the rollout of the revision was complete once.
 	Good bool
 
-	// Approval is what was last approved of it; nil if nothing was.
+	// Approval is the last approval of the revision; nil if there was none.
 	Approval *addonsv1.RevisionApproval
 }
 
@@ -78,18 +80,19 @@ type Input struct {
 	// Required is true if approvals are required.
 	Required bool
 
-	// Request is the request of a user, see [Request].
+	// Request is the approval that a user requests, see [Request].
 	Request string
 
-	// Revisions are the HelmOp revisions by number.
+	// Revisions holds the HelmOp revisions by number.
 	Revisions map[int64]Revision
 
-	// State and Clusters are those of the plan of the rollout.
+	// State and Clusters are the inputs of the plan of the rollout.
 	State    rollout.State
 	Clusters []rollout.Cluster
 }
 
-// Decision is what waits for an approval. The zero value is that nothing needs one.
+// Decision says which Clusters wait for an approval, and which digest a user must approve. The zero value means that
+// nothing needs an approval.
 type Decision struct {
 	// Required is true if approvals are required and there is a HelmOp revision.
 	Required bool
@@ -97,30 +100,31 @@ type Decision struct {
 	// Revision is the number of the HelmOp revision to approve: the goal of the rollout.
 	Revision int64
 
-	// Digest is the digest to approve; if nothing waits, the last approved one. It is empty, and nothing can be approved,
-	// while no release is known.
+	// Digest is the digest to approve. If nothing waits, it is the last approved digest. It is empty while no release is
+	// known: then nothing can be approved.
 	Digest string
 
 	// Unapproved is true if the HelmOp revision as a whole is not approved. Otherwise, only changed releases may wait.
 	Unapproved bool
 
-	// Waiting are the names of the Clusters in which an approval of the digest changes the release. If Unapproved, the
-	// HelmOp revision may wait although it changes no release. Total is the number of the Clusters in the digest.
+	// Waiting are the names of the Clusters whose release changes with an approval of the digest. If Unapproved is true,
+	// Waiting may be empty: the HelmOp revision then changes no release. Total is the number of the Clusters in the
+	// digest.
 	Waiting []string
 	Total   int
 
-	// Refused is the digest that the request has instead of the present one; empty if there is no such request, or if
-	// nothing waits.
+	// Refused is the digest in a request that does not match Digest; empty if there is no such request, or if nothing
+	// waits.
 	Refused string
 
-	// Hashes are the hashes that must be stored before any step is carried out, with Digest, because the request has just
-	// approved them. They are nil if it has not.
+	// Hashes are the hashes that the request has just approved. The caller must store them with Digest before it carries
+	// out any step. Hashes is nil if the request approves nothing new.
 	Hashes []string
 
-	// Begins is true if Hashes approve the HelmOp revision as a whole, so that its rollout begins.
+	// Begins is true if Hashes approve the HelmOp revision as a whole. Its rollout then begins.
 	Begins bool
 
-	// goal and own are the flags of the Clusters in the plan.
+	// goal and own are flags of the Clusters, for the input of the plan.
 	goal, own []bool
 }
 
@@ -129,7 +133,8 @@ func (d *Decision) Waits() bool {
 	return d.Unapproved || len(d.Waiting) > 0
 }
 
-// Apply sets what is not approved in the input of the plan that has the Clusters of the decision.
+// Apply marks the releases in the input of the plan that are not approved. The input must have the Clusters of the
+// decision.
 func (d *Decision) Apply(in *rollout.Input) {
 	if !d.Required {
 		return
@@ -140,7 +145,7 @@ func (d *Decision) Apply(in *rollout.Input) {
 	}
 }
 
-// Decide decides what waits for an approval.
+// Decide decides which Clusters wait for an approval.
 func Decide(in Input) Decision {
 	goal := in.State.Goal()
 	if !in.Required || goal == 0 {
@@ -179,7 +184,7 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// findWaiting sets what waits, by what is approved.
+// findWaiting sets which Clusters wait, by the approved hashes.
 func (d *Decision) findWaiting(in Input, approved *records) {
 	_, isRecorded := approved.of(d.Revision)
 	d.Unapproved, d.Waiting = !isRecorded && !in.Revisions[d.Revision].Good, nil
@@ -194,7 +199,7 @@ func (d *Decision) findWaiting(in Input, approved *records) {
 	}
 }
 
-// waits reports whether a Cluster waits for an approval of its release under the goal.
+// waits reports whether a Cluster waits for an approval of its release in the goal of the rollout.
 func (d *Decision) waits(in Input, approved *records, c *rollout.Cluster, release *rollout.Release) bool {
 	isReturn := d.Revision != in.State.Revision && c.Child != nil && c.Child.Revision != d.Revision
 	switch {
@@ -220,8 +225,8 @@ func MayPin(revision Revision, cluster string, release *rollout.Release) bool {
 	return revision.Good || revision.Approval != nil && slices.Contains(revision.Approval.Releases, Hash(cluster, release))
 }
 
-// releaseAt returns the release of a Cluster under the goal of the rollout; nil if it is not known, or if the Cluster
-// is pinned to a revision.
+// releaseAt returns the release of a Cluster in the goal of the rollout. It returns nil if the release is not known, or
+// if the Cluster is pinned to a revision.
 func releaseAt(c *rollout.Cluster, state rollout.State) *rollout.Release {
 	if c.Pin != nil {
 		return nil
@@ -232,18 +237,19 @@ func releaseAt(c *rollout.Cluster, state rollout.State) *rollout.Release {
 	return c.Good
 }
 
-// changes reports whether a release is not the one that a Cluster has been assigned.
+// changes reports whether a release differs from the release that is assigned to a Cluster.
 func changes(c *rollout.Cluster, release *rollout.Release) bool {
 	return c.Child == nil || c.Child.Identity != release.Identity || c.Child.Content != release.Content
 }
 
-// records finds approved hashes by the number of their HelmOp revision. Most revisions are not asked for.
+// records finds approved hashes by the number of their HelmOp revision. It reads hashes only when they are needed: most
+// revisions are not needed.
 type records struct {
 	revisions map[int64]Revision
 	hashes    map[int64]sets.Set[string]
 }
 
-// of returns the approved hashes of a HelmOp revision, and whether anything of it was approved.
+// of returns the approved hashes of a HelmOp revision. ok is false if nothing of the revision was approved.
 func (r *records) of(revision int64) (hashes sets.Set[string], ok bool) {
 	if hashes, ok = r.hashes[revision]; ok {
 		return hashes, true
@@ -261,14 +267,14 @@ func (r *records) has(revision int64, c *rollout.Cluster, release *rollout.Relea
 	return hashes.Has(Hash(c.Name, release))
 }
 
-// requested returns the digest that a request for a HelmOp revision has.
+// requested returns the digest in a request for a HelmOp revision.
 func requested(request string, revision int64) (digest string, ok bool) {
 	number, digest, _ := strings.Cut(request, "/")
 	return digest, number == strconv.FormatInt(revision, 10)
 }
 
-// isApproved reports whether a digest is the last approved one of a HelmOp revision. The annotation of an approval
-// stays behind when a release changes later.
+// isApproved reports whether a digest is the last approved digest of a HelmOp revision. The annotation of an approval
+// remains when a release changes later.
 func isApproved(revision Revision, digest string) bool {
 	return revision.Approval != nil && revision.Approval.Digest == digest
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// In these tests the current revision is 7 and the last known good one is 6, unless a case says otherwise.
+// In these tests, the current revision is 7 and the last known good revision is 6, unless a case sets others.
 
 func release(content string) *rollout.Release {
 	return &rollout.Release{Identity: "ns/a", Content: content}

@@ -27,11 +27,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 )
 
-// ErrFetching means that a background task fetches or parses the chart. The release is enqueued
-// when the task has ended.
+// ErrFetching means that a background task fetches or parses the chart. The release is enqueued when the task has
+// ended.
 var ErrFetching = errors.New("the chart is being fetched or prepared")
 
-// ErrRefetching is ErrFetching after a failed attempt.
+// ErrRefetching has the meaning of ErrFetching, after a failed attempt.
 var ErrRefetching = errors.New("fetching the chart is retried")
 
 // Fetcher pulls artifacts.
@@ -47,7 +47,7 @@ type Fetcher interface {
 type ChartLoader interface {
 	Chart(ctx context.Context, source bundle.Source) (*bundle.Chart, error)
 
-	// Cached returns a chart from the cache. It neither reads nor parses.
+	// Cached returns a chart from the cache. It does not read or parse a file.
 	Cached(source bundle.Source) (*bundle.Chart, bool)
 }
 
@@ -72,15 +72,15 @@ func New(registry Fetcher, loader ChartLoader, verifier verify.Verifier, referen
 	}
 }
 
-// Source enqueues the releases whose background task has ended, successfully or not.
+// Source returns a source that enqueues a release when its background task has ended, successfully or not.
 func (c *Charts) Source() source.Source { return c.tasks.Waker.Source() }
 
 // Get returns the chart of a release. The caller must not change the chart.
 //
-// If the store does not have the chart, or its signature is not known to be valid, a background
-// task fetches, verifies and parses it. All releases of the namespace with the same chart share the
-// task. Meanwhile, the error is ErrFetching, or ErrRefetching if the last attempt failed. A
-// *Failure contains the time of the next attempt.
+// If the store does not have the chart, or if its signature is not known to be valid, a background task fetches,
+// verifies and parses the chart. All releases of the namespace with the same chart share the task. While the task runs,
+// the error is ErrFetching, or ErrRefetching if the last attempt failed. After a failure, the error is a *Failure with
+// the time of the next attempt.
 func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease,
 	helmOp *addonsv1.HelmOp,
 ) (*bundle.Chart, error) {
@@ -97,7 +97,7 @@ func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease,
 			return chart, err
 		}
 	}
-	// Read the access only if a request to the registry is needed, so that its errors do not matter otherwise.
+	// Get reads the credentials only here: without a request to the registry, an error in them does not matter.
 	access, err := c.references.Access(ctx, helmOp)
 	if err != nil {
 		return nil, err
@@ -105,9 +105,9 @@ func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease,
 	if isSigned {
 		policy = nil
 	}
-	// A signature that the status of this HelmOp confirms is not shared with other HelmOps. Namespaces
-	// share nothing: otherwise a release would wait for another namespace's slot at the registry, and
-	// for the end of its failures.
+	// HelmOps do not share a task if the status of this HelmOp confirms the signature. Namespaces do not share tasks
+	// either: otherwise a release would wait for another namespace's slot at the registry, and for the backoff after its
+	// failures.
 	key, err := apiutil.DigestOf(release.Namespace, artifact, access, references.PolicyDigest(policy))
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease,
 	return c.loader.Chart(ctx, bundleSource(content, &artifact, release.Namespace, content.ReadLayer))
 }
 
-// outcome returns the error of a finished task, or ErrFetching or ErrRefetching while it runs.
+// outcome returns the error of a finished task. While the task runs, it returns ErrFetching or ErrRefetching.
 func (c *Charts) outcome(key string, done bool, err error) error {
 	switch {
 	case !done && c.failures.isFailing(key):
@@ -160,7 +160,7 @@ func (c *Charts) storedChart(ctx context.Context, content *oci.Content, artifact
 		return nil, failure
 	}
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
-	// Namespaces share nothing, as in Get.
+	// Namespaces do not share tasks, as in Get.
 	shared := strings.Join([]string{"stored", release.Namespace, key}, "\n")
 	_, err, ok := c.tasks.Run(ctx, shared, request, func(ctx context.Context) (*oci.Content, error) {
 		_, err := async.Guarded(ctx, func(ctx context.Context) (*bundle.Chart, error) { return c.loader.Chart(ctx, source) })
@@ -218,7 +218,7 @@ func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, ten
 		Manifest:  apiutil.BundleManifest(content.ConfigMediaType, content.ArtifactType, content.Layers),
 		Selection: apiutil.BundleSelection(artifact),
 		Digest:    content.Digest, Name: path.Base(artifact.URL), Version: artifact.Version, Tenant: tenant,
-		// An index may offer an old archive, which is signed, as a new version.
+		// An index may offer an old, signed archive as a new version.
 		IsNamed: chartrepo.IsURL(artifact.URL),
 		ReadLayer: func(ctx context.Context, layer int) ([]byte, error) {
 			return read(ctx, content.Layers[layer])
@@ -227,8 +227,7 @@ func bundleSource(content *oci.Content, artifact *addonsv1.ResolvedArtifact, ten
 	}
 }
 
-// registryOf returns the host in the URL of an artifact, in the form in which package oci names
-// hosts.
+// registryOf returns the host in the URL of an artifact, in the form of host names in package oci.
 func registryOf(url string) string {
 	_, rest, _ := strings.Cut(url, "://")
 	host, _, _ := strings.Cut(rest, "/")

@@ -68,7 +68,7 @@ func TestInvalidStoredChartIsLoadedOnce(t *testing.T) {
 	}
 }
 
-// TestSlowStoredChartDoesNotBlockWorker holds that artifacts of the store which take long to load, such as
+// TestSlowStoredChartDoesNotBlockWorker checks that artifacts of the store which take long to load, such as
 // kustomizations, leave all workers to others.
 func TestSlowStoredChartDoesNotBlockWorker(t *testing.T) {
 	t.Parallel()

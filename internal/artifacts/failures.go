@@ -25,9 +25,9 @@ func (e *Failure) Error() string { return e.err.Error() }
 // Unwrap implements the interface of errors.Is.
 func (e *Failure) Unwrap() error { return e.err }
 
-// failures records which artifacts could not be fetched, by artifact, credentials and policy. All
-// releases with the same artifact wait for the same next attempt, so that a thousand clusters do
-// not cause a thousand requests.
+// failures records which artifacts could not be fetched, by artifact, credentials and policy of signatures. All
+// releases with the same artifact wait for the same next attempt, so that a thousand clusters do not cause a thousand
+// requests.
 type failures struct {
 	mu    sync.Mutex
 	byKey map[string]recordedFailure
@@ -49,7 +49,7 @@ func (f *failures) record(key string, err error, now time.Time) {
 	defer f.mu.Unlock()
 	for other, failure := range f.byKey {
 		if now.Sub(failure.next) > time.Hour {
-			delete(f.byKey, other) // no release has needed it for an hour
+			delete(f.byKey, other) // no release has needed the artifact for an hour
 		}
 	}
 	if err == nil {
@@ -61,7 +61,7 @@ func (f *failures) record(key string, err error, now time.Time) {
 	f.byKey[key] = recordedFailure{err: err, count: count, next: now.Add(delay)}
 }
 
-// pending returns the last failure until the next attempt is due; otherwise nil.
+// pending returns the last failure if its next attempt is not due yet; otherwise nil.
 func (f *failures) pending(key string, now time.Time) *Failure {
 	failure := f.failure(key, now)
 	if failure == nil || failure.Wait <= 0 {
@@ -81,7 +81,7 @@ func (f *failures) failure(key string, now time.Time) *Failure {
 	return &Failure{err: failure.err, Wait: failure.next.Sub(now)}
 }
 
-// isFailing reports whether the last try failed.
+// isFailing reports whether the last attempt failed.
 func (f *failures) isFailing(key string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

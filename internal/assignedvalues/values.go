@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
-// ErrOutdated means that the desired state of the HelmOp is newer than what is assigned to the release.
+// ErrOutdated means that the HelmOp has a newer desired state, which is not assigned to the release yet.
 var ErrOutdated = errors.New("the HelmOp is about to update this release")
 
 // Renderer renders the values that are assigned to releases.
@@ -32,9 +32,10 @@ type Renderer struct {
 	Renderer *render.Renderer
 }
 
-// Values returns the rendered values whose digests are in the spec of a release. It renders the current HelmOp. If the
-// digests differ and the release stays at its HelmOp revision, it renders the HelmOp at this revision. object and
-// cluster are the same Cluster. The error is [ErrOutdated] if the HelmOp is about to update the release.
+// Values returns the rendered values whose digests are in the spec of a release. It first renders the current HelmOp.
+// If the digests differ and the HelmOp will not update the release, it renders the HelmOp at the revision of the
+// release. object and cluster are the same Cluster. The error is [ErrOutdated] if the HelmOp will soon update the
+// release.
 func (r *Renderer) Values(ctx context.Context, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp,
 	object *unstructured.Unstructured,
 	cluster *clusterv1.Cluster,
@@ -68,9 +69,9 @@ func hasAssignedDigests(release *addonsv1.HelmOpRelease, rendered *templating.Re
 	return rendered.Digest == release.Spec.ValuesDigest && rendered.PostRenderDigest == release.Spec.PostRenderDigest
 }
 
-// staysAtRevision reports whether a release stays at its HelmOp revision: the HelmOp has been reconciled since its spec
-// changed, and has not assigned another spec to the release. It reads the release from the API server, because the
-// cache may be stale.
+// staysAtRevision reports whether a release stays at its HelmOp revision. It does if the HelmOp was reconciled after
+// the last change of its spec, and has not assigned another spec to the release. It reads the release from the API
+// server, because the cache may be stale.
 func (r *Renderer) staysAtRevision(ctx context.Context, release *addonsv1.HelmOpRelease,
 	helmOp *addonsv1.HelmOp,
 ) (bool, error) {
@@ -99,15 +100,15 @@ func (r *Renderer) helmOpAtRevision(ctx context.Context, release *addonsv1.HelmO
 	return revisionstore.WithRevision(helmOp, revision), nil
 }
 
-// Revision returns the HelmOp revision that is assigned to a release. The error wraps [ErrOutdated] if it does not
-// exist.
+// Revision returns the HelmOp revision that is assigned to a release. The error wraps [ErrOutdated] if the revision
+// does not exist.
 func (r *Renderer) Revision(ctx context.Context, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) (
 	*addonsv1.HelmOpRevision, error,
 ) {
 	number := apiutil.RevisionOf(release)
 	revision, err := revisionstore.ReadRevision(ctx, r.Client, helmOp, number)
 	if apierrors.IsNotFound(err) {
-		// A revision may be assigned to the release before the cache has it.
+		// A revision may be assigned to the release before the cache has the revision.
 		revision, err = revisionstore.ReadRevision(ctx, r.Live, helmOp, number)
 	}
 	if apierrors.IsNotFound(err) {
@@ -118,7 +119,7 @@ func (r *Renderer) Revision(ctx context.Context, release *addonsv1.HelmOpRelease
 }
 
 // outdatedError returns why the rendered values of a release do not have the assigned digests. A HelmOp revision does
-// not hold the content of the objects that it refers to, so values from references may have changed.
+// not hold the content of the Secrets and ConfigMaps that it refers to, so their values may have changed.
 func outdatedError(release *addonsv1.HelmOpRelease, helmOp, revision *addonsv1.HelmOp) error {
 	number, rollout := apiutil.RevisionOf(release), helmOp.Status.Rollout
 	if number == 0 || rollout == nil || rollout.Revision == number || !references.HasFixedValues(revision) {

@@ -44,7 +44,7 @@ const maxReleaseStatus = 32
 // HelmStatus returns a status of Helm within the limit of the status of a release.
 func HelmStatus(status string) string { return apiutil.Truncate(status, maxReleaseStatus) }
 
-// observed returns the status of a release after an action.
+// observed returns the observed release after an action, for the status.
 func observed(release *addonsv1.HelmOpRelease, decision decide.Decision,
 	result helmclient.Result,
 ) *addonsv1.ReleaseObservation {
@@ -68,7 +68,8 @@ func IsRemediation(decision decide.Decision) bool {
 	return decision.Action == model.ActionRollback && !decision.Returns
 }
 
-// madeFromDesired returns a digest of the desired state, or nothing if the decision is a rollback to another state.
+// madeFromDesired returns a digest of the desired state. It returns nothing if the decision is a rollback to another
+// state.
 func madeFromDesired(decision decide.Decision, digest string) string {
 	if IsRemediation(decision) {
 		return ""

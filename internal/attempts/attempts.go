@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
-// Subject is a release, whose desired state the attempts try to reach.
+// Subject is a release. Attempts try to bring it to its desired state.
 type Subject struct {
 	Release *addonsv1.HelmOpRelease
 
@@ -55,7 +55,8 @@ func RetryRequestWith(release *addonsv1.HelmOpRelease, ofHelmOp string) string {
 
 func (s *Subject) retryRequest() string { return RetryRequest(s.Release, s.HelmOp) }
 
-// NewRetryRequest returns the retry request by annotation that was not met yet; empty if there is none.
+// NewRetryRequest returns the retry request in the annotations that HelmOp has not carried out yet; empty if there is
+// none.
 func (s *Subject) NewRetryRequest() string {
 	if request := s.retryRequest(); request != s.Release.Status.LastRetryRequest {
 		return request
@@ -63,8 +64,8 @@ func (s *Subject) NewRetryRequest() string {
 	return ""
 }
 
-// InitRetryRequest marks the current retry request as met if the status is empty: the release is new, or its status was
-// lost in a move. A later request counts.
+// InitRetryRequest marks the current retry request as carried out if the status is empty: the release is new, or its
+// status was lost in a move. A later request still counts.
 func (s *Subject) InitRetryRequest() {
 	status := &s.Release.Status
 	if status.Release == nil && status.LastAttemptedGeneration == 0 {
@@ -81,22 +82,22 @@ func (s *Subject) isRetryRequested() bool {
 		status.LastAttemptedGeneration != 0 && status.LastAttemptedGeneration != s.Release.Generation
 }
 
-// requestDigest returns a digest of the last retry request: the generation of the spec and the annotations. Helm's
-// record of the action has the digest, because the status may not be written: the action may crash the manager, or the
-// management cluster may be unreachable. The digest includes the UID, because generations start again at 1 after a
-// move. A request counts as met only if its digest is that of the newest record. An annotation is a time, so it does
-// not repeat.
+// requestDigest returns a digest of the last retry request. It covers the generation of the spec and the annotations.
+// Helm's record of the action contains the digest too, because HelmOp may fail to write the status: the action may
+// crash the manager, or the management cluster may be unreachable. The digest includes the UID, because generations
+// start again at 1 after a move. A request counts as carried out only if the newest record has its digest. The value of
+// the annotation is a time, so no value occurs twice.
 func (s *Subject) requestDigest() string {
 	return apiutil.HexDigest(fmt.Sprintf("%s/%d/%s", s.Release.UID, s.Release.Generation, s.retryRequest()))
 }
 
-// Seen is what a pass found out about the state of a release.
+// Seen holds the observations of a pass about a release.
 type Seen struct {
 	// Newest is the number of the newest Helm revision; 0 if there is none.
 	Newest int
 
-	// IsUnhealthy is true if a new revision did not become healthy. IsUnwatchable is true if permissions to watch objects
-	// of the release are missing. HasDrifted is true if objects differ from what the release installed.
+	// IsUnhealthy is true if a new Helm revision did not become healthy. IsUnwatchable is true if permissions to watch
+	// objects of the release are missing. HasDrifted is true if objects differ from what the release installed.
 	IsUnhealthy, IsUnwatchable, HasDrifted bool
 
 	// IsRestoreRequested is true if missing objects must be created again.
@@ -124,7 +125,7 @@ func (s *Subject) Past(seen Seen) model.Past {
 	return past
 }
 
-// isUnproven reports whether the newest Helm revision was watched after its deployment and has not been healthy. It is
+// isUnproven reports whether HelmOp watched the objects of the newest Helm revision and never found them healthy. It is
 // false if permissions to watch objects are missing: otherwise a rollback would skip all revisions since the
 // permissions were lost.
 func isUnproven(release *addonsv1.HelmOpRelease, seen Seen) bool {
@@ -133,7 +134,8 @@ func isUnproven(release *addonsv1.HelmOpRelease, seen Seen) bool {
 		(memory.Deployed || memory.Missed) && !memory.WasHealthy
 }
 
-// isProgressing reports whether the release was watched since its deployment and may still become healthy.
+// isProgressing reports whether HelmOp has watched the objects of the release since its deployment, and the release may
+// still become healthy.
 func isProgressing(release *addonsv1.HelmOpRelease) bool {
 	memory := release.Status.Health
 	return memory != nil && memory.Deployed && !memory.WasHealthy &&
@@ -154,7 +156,7 @@ func (s *Subject) Record(decision decide.Decision, policy *model.TestPolicy, res
 	if err != nil && !result.StorageChanged && !errors.Is(err, helmerr.ErrRenderLimit) {
 		return
 	}
-	// The decision already ignores failures from before a retry request.
+	// The number in the decision does not include failures from before a retry request.
 	failures := decision.Failures
 	switch {
 	case decision.MakesDesired() && err == nil:
@@ -190,7 +192,7 @@ func (s *Subject) Write(status *addonsv1.HelmOpReleaseStatus, failures int, at m
 	status.LastRetryRequest = s.retryRequest()
 }
 
-// RetryDelay returns how long an uninstallation still waits because the same uninstallation failed before; 0 if it is
+// RetryDelay returns the rest of the wait after earlier failures of the same uninstallation; 0 if the uninstallation is
 // due.
 func RetryDelay(release *addonsv1.HelmOpRelease, attempt string, now time.Time) time.Duration {
 	status := &release.Status
@@ -200,7 +202,7 @@ func RetryDelay(release *addonsv1.HelmOpRelease, attempt string, now time.Time) 
 	return max(0, status.LastAttemptedAt.Add(model.Backoff(int(status.Failures), apiutil.Jitter(release))).Sub(now))
 }
 
-// RecordUninstall counts a failed uninstallation, identified by attempt, and adds it to the history.
+// RecordUninstall counts a failed uninstallation, and adds it to the history. attempt identifies the uninstallation.
 func (s *Subject) RecordUninstall(decision decide.Decision, attempt string, result helmclient.Result, err error,
 	at time.Time,
 ) {
@@ -220,7 +222,7 @@ func (s *Subject) RecordUninstall(decision decide.Decision, attempt string, resu
 	})
 }
 
-// NoteError sets the last error, which messages have until the next success.
+// NoteError sets the last error. Messages contain it until the next success.
 func NoteError(release *addonsv1.HelmOpRelease, message string) {
 	release.Status.LastError = apiutil.Truncate(message, report.MaxConditionMessage)
 }

@@ -96,8 +96,8 @@ func TestIsUnproven(t *testing.T) {
 	}
 }
 
-// TestLostStatusIsNoRetryRequest checks that the annotation of a release whose status was lost in a move is no new
-// retry request, and that a later request counts, also if nothing was tried since.
+// TestLostStatusIsNoRetryRequest checks a release whose status was lost in a move. Its annotation is not a new retry
+// request. A later request counts, even if nothing was tried in between.
 func TestLostStatusIsNoRetryRequest(t *testing.T) {
 	t.Parallel()
 	s := triedSubject()
@@ -154,9 +154,9 @@ func TestRecordAttempt(t *testing.T) {
 	}
 }
 
-// lostTries simulates an attempt each time that one is due, without a write of the status: the attempt crashes the
-// manager, or the management cluster is unreachable. It returns the number of attempts and the waiting time until the
-// decision is to stop.
+// lostTries simulates an attempt each time that an attempt is due, without a write of the status: the attempt crashes
+// the manager, or the management cluster is unreachable. It returns the number of attempts and the total waiting time
+// until the decision is to stop.
 func lostTries(t *testing.T, s *Subject, policy model.Policy, records []model.Record, now time.Time,
 	end string,
 ) ([]model.Record, int, time.Duration) {
@@ -186,8 +186,8 @@ func lostTries(t *testing.T, s *Subject, policy model.Policy, records []model.Re
 	return records, tries, waited
 }
 
-// TestRetryRequestIsMetByNewestRecord checks that attempts upon a retry request are limited, although the status is
-// never written.
+// TestRetryRequestIsMetByNewestRecord checks that the attempts after a retry request are limited, although the status
+// is never written.
 func TestRetryRequestIsMetByNewestRecord(t *testing.T) {
 	t.Parallel()
 	none, few := 0, 3
@@ -236,7 +236,7 @@ func TestRetryRequestIsMetByNewestRecord(t *testing.T) {
 	}
 }
 
-// TestRequestDigest checks that the digests of different retry requests differ, also if a move resets the generation.
+// TestRequestDigest checks that the digests of different retry requests differ, even if a move resets the generation.
 func TestRequestDigest(t *testing.T) {
 	t.Parallel()
 	s := triedSubject()

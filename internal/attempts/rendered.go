@@ -50,8 +50,8 @@ func (a *Rendered) IsFirst(action model.Action, artifact string, desired model.D
 	return action.RendersChart() && a.IsNew(artifact, status) && !a.has(attemptDigest(desired))
 }
 
-// IsNew reports whether this process has not rendered an artifact before. An artifact from which the release was made,
-// according to its status, is not new.
+// IsNew reports whether this process has not rendered an artifact before. If the status shows that the release was made
+// from the artifact, the artifact is not new.
 func (a *Rendered) IsNew(digest string, status *addonsv1.HelmOpReleaseStatus) bool {
 	return !a.has(digest) && (status.Release == nil || status.Release.ArtifactDigest != digest)
 }

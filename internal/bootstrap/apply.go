@@ -55,7 +55,7 @@ var (
 type Applier struct {
 	// Client is a client for the cluster. It must know the kinds of HelmOp.
 	Client client.Client
-	// Report is called with the outcome of each object.
+	// Report is called with the result for each object.
 	Report func(object client.Object, outcome Outcome)
 }
 
@@ -266,7 +266,8 @@ func (a *Applier) unverified(ctx context.Context, name string) (string, error) {
 	}
 }
 
-// whyNot returns the Ready condition of a HelmOp as text. If it cannot be read in time, it returns before.
+// whyNot returns the Ready condition of a HelmOp as text. If it cannot read the condition in time, it returns the text
+// before.
 func (a *Applier) whyNot(ctx context.Context, name, before string) string {
 	helmOp := &addonsv1.HelmOp{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: name}, helmOp); err != nil {
@@ -278,7 +279,8 @@ func (a *Applier) whyNot(ctx context.Context, name, before string) string {
 	return "the manager has not reconciled it yet"
 }
 
-// orBefore returns the text of an error. If the time is over and there is an earlier reason, it returns that.
+// orBefore returns the text of an error. If the time is over and there is an earlier reason, it returns the earlier
+// reason instead.
 func orBefore(ctx context.Context, err error, before string) string {
 	if ctx.Err() != nil && before != "" {
 		return before

@@ -26,7 +26,7 @@ import (
 
 const aDigest = "sha256:a"
 
-// newApplier returns an Applier for a cluster with the given objects. Its context gives each wait a moment.
+// newApplier returns an Applier for a cluster with the given objects. Its context ends each wait after a moment.
 func newApplier(t *testing.T, objects ...client.Object) (*Applier, context.Context) {
 	t.Helper()
 	scheme := runtime.NewScheme()

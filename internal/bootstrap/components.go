@@ -20,7 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/kustomize"
 )
 
-// Parts of an installation. The names are those in package config.
+// Parts of an installation. The names are the same as in package config.
 const (
 	// Namespace is the namespace of the provider.
 	Namespace = "helmop-system"
@@ -28,7 +28,7 @@ const (
 	Deployment = "helmop-controller-manager"
 	// ServiceAccount is impersonated by the manager when it installs in the management cluster.
 	ServiceAccount = "helmop-management"
-	// ComponentsFile is the file of the components, in the artifact and beside the user's kustomization.
+	// ComponentsFile is the name of the file with the components, in the artifact and next to the user's kustomization.
 	ComponentsFile = "helmop-components.yaml"
 
 	// imageName is the manager's image in the manifests.
@@ -48,8 +48,8 @@ type Options struct {
 	Image string
 	// Variable returns the value of a variable, and false if it is not set. Unset variables have their defaults.
 	Variable func(name string) (string, bool)
-	// Kustomization holds the files of the user's kustomization folder by name; nil without one. The components are added
-	// to it as ComponentsFile, and to its resources if they do not name that file.
+	// Kustomization holds the files of the user's kustomization folder by name; nil without one. The package adds the
+	// components to it as ComponentsFile. It also adds this file to the resources if they do not name it.
 	Kustomization map[string][]byte
 }
 
@@ -180,7 +180,7 @@ func build(files map[string][]byte, folder string) ([]*unstructured.Unstructured
 	return objects, nil
 }
 
-// check refuses components without the objects that HelmOp needs to update itself.
+// check returns an error if components lack the objects that HelmOp needs to update itself.
 func check(objects []*unstructured.Unstructured) error {
 	for _, needed := range []struct{ kind, namespace, name string }{
 		{"Namespace", "", Namespace}, {"Deployment", Namespace, Deployment}, {"ServiceAccount", Namespace, ServiceAccount},

@@ -37,7 +37,7 @@ func find(t *testing.T, objects []*unstructured.Unstructured, kind, name string)
 	return nil
 }
 
-// container is the manager's.
+// container returns the container of the manager.
 func container(t *testing.T, objects []*unstructured.Unstructured) map[string]any {
 	t.Helper()
 	containers, _, err := unstructured.NestedSlice(find(t, objects, "Deployment", Deployment).Object, "spec", "template",
@@ -75,7 +75,7 @@ func TestComponents(t *testing.T) {
 		t.Error("a variable was not replaced")
 	}
 	for _, object := range objects {
-		// Without it, clusterctl move leaves all objects of the kind behind.
+		// Without the label, clusterctl move does not move the objects of the kind.
 		if _, has := object.GetLabels()["clusterctl.cluster.x-k8s.io"]; has != (object.GetKind() == crdKind) {
 			t.Errorf("%s is labelled for clusterctl: %t", Title(object), has)
 		}
@@ -114,7 +114,7 @@ func TestVariables(t *testing.T) {
 	if !strings.Contains(all, "--helmop-concurrency=7") || !strings.Contains(all, "--helmoprelease-concurrency=24") {
 		t.Error("the variable was not taken, or a default was lost")
 	}
-	// Some texts are numbers or truths to YAML.
+	// In YAML, some texts are numbers or booleans.
 	for _, value := range []string{"1", "true"} {
 		built := container(t, mustBuild(t, Options{Version: "v1", Variable: func(name string) (string, bool) {
 			return value, name == "HELMOP_NO_PROXY" || name == "HELMOP_WATCH_FILTER"
@@ -132,7 +132,7 @@ func TestUsersKustomization(t *testing.T) {
 	replicas := "patches:\n- target: {kind: Deployment}\n  patch: |\n    - {op: replace, path: /spec/replicas, value: 2}\n"
 	for name, tc := range map[string]struct {
 		files map[string]string
-		want  string // of the error
+		want  string // text of the error
 	}{
 		"a patch": {files: map[string]string{"kustomization.yaml": replicas}},
 		"that names the components": {files: map[string]string{"kustomization.yaml": replicas +

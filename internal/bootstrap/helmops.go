@@ -26,12 +26,12 @@ const (
 	PullSecret = "helmop-pull"
 	// CASecret holds the CAs of the registries.
 	CASecret = "helmop-registry-ca"
-	// VerifySecret holds the public key that both signatures must match.
+	// VerifySecret holds the public key for the signatures of both artifacts.
 	VerifySecret = "helmop-verify"
 )
 
 const (
-	// providerHealthTimeout is how long a new manager may take to become ready before it is rolled back.
+	// providerHealthTimeout is how long a new manager may take to become ready. After this time, it is rolled back.
 	providerHealthTimeout = 5 * time.Minute
 	// stateHealthTimeout is how long the objects of the state may take to become ready, which includes new Clusters.
 	stateHealthTimeout = time.Hour
@@ -53,11 +53,11 @@ type Access struct {
 	CA []byte
 	// PlainHTTP uses HTTP instead of HTTPS.
 	PlainHTTP bool
-	// Provider is the cloud whose workload identity is used; empty for none.
+	// Provider is the cloud provider for workload identity; empty for none.
 	Provider addonsv1.RegistryProvider
 	// Interval is how often the moving tags are resolved.
 	Interval time.Duration
-	// VerifyKey is cosign's public key in PEM that both artifacts must be signed with; nil requires no signatures.
+	// VerifyKey is cosign's public key in PEM for the signatures of both artifacts; nil requires no signatures.
 	VerifyKey []byte
 	// PauseState pauses the HelmOp of the desired state.
 	PauseState bool
@@ -86,12 +86,13 @@ func HelmOps(provider, state Artifact, access Access) ([]*unstructured.Unstructu
 	desired.Spec.Paused = access.PauseState
 	objects = append(objects, helmOp(ProviderHelmOp, provider, access, addonsv1.ReleaseOptions{
 		Upgrade: &addonsv1.UpgradeOptions{Remediation: &addonsv1.UpgradeRemediation{
-			// A version that does not become ready is retried in case the failure was temporary. Then it is left until there is
-			// another version.
+			// HelmOp retries a version that does not become ready, because the failure may be temporary. After the retries,
+			// HelmOp waits for another version.
 			Strategy: addonsv1.UpgradeRemediationRollback, Retries: ptr.To[int32](2),
 		}},
 		Health: &addonsv1.HealthOptions{Timeout: &metav1.Duration{Duration: providerHealthTimeout}},
-		// Another run of bootstrap applies components shortly before HelmOp resolves the tag. A correction would undo them.
+		// When bootstrap runs again, it applies components shortly before HelmOp resolves the tag. A correction of drift
+		// would undo this.
 		DriftDetection: &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn},
 	}), desired)
 	made := make([]*unstructured.Unstructured, 0, len(objects))
@@ -100,7 +101,7 @@ func HelmOps(provider, state Artifact, access Access) ([]*unstructured.Unstructu
 		if err != nil {
 			return nil, err
 		}
-		// Fields of the server are not applied.
+		// The server sets these fields.
 		delete(content, "status")
 		unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
 		made = append(made, &unstructured.Unstructured{Object: content})
@@ -121,8 +122,8 @@ func secret(name string, kind corev1.SecretType, key string, data []byte) *corev
 	}
 }
 
-// helmOp returns a HelmOp that installs an artifact in the management cluster. Its deletion orphans everything:
-// otherwise, the provider's HelmOp would delete the manager, and the state's HelmOp all Clusters.
+// helmOp returns a HelmOp that installs an artifact in the management cluster. A deletion of the HelmOp orphans all
+// objects: otherwise, the provider's HelmOp would delete the manager, and the state's HelmOp all Clusters.
 func helmOp(name string, artifact Artifact, access Access, options addonsv1.ReleaseOptions) *addonsv1.HelmOp {
 	source := addonsv1.ArtifactSource{
 		URL: artifact.URL, Ref: addonsv1.ArtifactReference{Tag: artifact.Tag}, Path: artifact.Path,

@@ -19,8 +19,8 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// AppliedState describes the source of the desired state in the cluster; empty if there is no state. Helm's records
-// count as a state even if the HelmOp was deleted, because a new HelmOp would continue from them.
+// AppliedState describes where the desired state in the cluster comes from; empty if there is no state. Helm's records
+// count as a state even if the HelmOp was deleted, because a new HelmOp would continue from these records.
 func (a *Applier) AppliedState(ctx context.Context) (string, error) {
 	helmOp, err := a.state(ctx)
 	if err != nil {
@@ -84,8 +84,8 @@ func asking(err error) error {
 	return fmt.Errorf("reading the state of the management cluster: %w", err)
 }
 
-// Keep copies a field of the source from the HelmOps in the cluster to the HelmOps to apply. Otherwise,
-// applying would remove the field or reset it to its default. It returns true if that changed an object.
+// Keep copies a field of the source from the HelmOps in the cluster to the HelmOps that will be applied. Otherwise,
+// applying would remove the field or reset it to its default. It returns true if this changed an object.
 func (a *Applier) Keep(ctx context.Context, objects []*unstructured.Unstructured, field string) (kept bool, err error) {
 	path := []string{"spec", "source", field}
 	for _, object := range objects {

@@ -16,7 +16,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// TestAppliedState holds that a state in the cluster is seen as long as an empty one would delete what it has made.
+// TestAppliedState checks that the state in the cluster is found as long as an empty state would delete its objects.
 func TestAppliedState(t *testing.T) {
 	t.Parallel()
 	following := func(ref addonsv1.ArtifactReference) client.Object {
@@ -89,7 +89,7 @@ func TestKeep(t *testing.T) {
 		at     []string
 		kept   bool
 		want   any
-		// other is what the HelmOp that is not there yet has.
+		// other is the field in the HelmOp that is not in the cluster yet.
 		other any
 	}{
 		"a demand for signatures": {field: "verify", at: []string{"secretRef", "name"}, kept: true, want: "mine"},

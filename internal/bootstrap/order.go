@@ -20,7 +20,7 @@ const (
 
 const crdKind = "CustomResourceDefinition"
 
-// phase returns the position of an object in the order of applying: objects that others need come first.
+// phase returns the position of an object in the order of applying. Objects that other objects need come first.
 func phase(object *unstructured.Unstructured) int {
 	switch object.GetKind() {
 	case "Namespace":

@@ -18,8 +18,9 @@ import (
 // managerFieldManager is the manager's field manager.
 const managerFieldManager = "helmop"
 
-// takeOver transfers the manager's fields of a provider object to this command. Otherwise, list entries that an update
-// added would remain, because the manager would still own them. It changes the field ownership only.
+// takeOver transfers the field ownership of a provider object from the manager to this command. Otherwise, list entries
+// that an update of the manager added would remain, because the manager would still own them. It changes only the field
+// ownership.
 func (a *Applier) takeOver(
 	ctx context.Context,
 	object *unstructured.Unstructured,

@@ -21,8 +21,8 @@ var sharedServer apiserver.Shared
 
 func TestMain(m *testing.M) { os.Exit(sharedServer.Run(m)) }
 
-// TestApplyTakesOverFieldsOfManager holds that a run of the command goes back from a version that the manager has
-// installed, whatever that added to lists, and that another run changes nothing.
+// TestApplyTakesOverFieldsOfManager checks that a run of the command can return from a version that the manager has
+// installed, whatever this version added to lists. Another run changes nothing.
 func TestApplyTakesOverFieldsOfManager(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -60,7 +60,7 @@ func TestApplyTakesOverFieldsOfManager(t *testing.T) {
 			"initContainers": [{"name": "newer", "image": "registry.example/newer:1"}],
 			"volumes": [{"name": "newer", "emptyDir": {}}],
 			"containers": [{"name": "manager", "env": [{"name": "NEWER", "value": "yes"}], "volumeMounts": [{"name": "newer", "mountPath": "/newer"}]}]}}}}`)
-	// What others have set stays theirs.
+	// Fields that others have set are kept.
 	patchAs(ctx, t, cluster, before, "kubectl-edit",
 		`{"spec": {"template": {"metadata": {"annotations": {"example.com/others": "yes"}}}}}`)
 	if err := unstructured.SetNestedField(spec, "yes", "template", "metadata", "annotations",
@@ -74,7 +74,7 @@ func TestApplyTakesOverFieldsOfManager(t *testing.T) {
 	apply(Unchanged)
 }
 
-// patchAs changes an object as Helm and kubectl do it, in the name of a field manager.
+// patchAs changes an object as Helm and kubectl do, as a field manager.
 func patchAs(ctx context.Context, t *testing.T, cluster client.Client, object *unstructured.Unstructured,
 	manager, change string,
 ) {

@@ -15,18 +15,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Window is how long after the last deletion another deletion counts as part of the same loss.
+// Window is the longest time between two deletions of the same loss.
 const Window = 10 * time.Minute
 
 const (
-	// defaultPercent and defaultCount are the default limit: the larger of the two.
+	// defaultPercent and defaultCount define the default limit. The larger of both applies.
 	defaultPercent = 25
 	defaultCount   = 3
 )
 
-// Limit returns how many of total objects may be deleted at once without a confirmation: a number, or a percentage of
-// them that is rounded down and at least 1. Without a value it is the larger of 25 % and 3. With 100 % no deletion
-// waits.
+// Limit returns how many of total objects may be deleted at once without a confirmation. The value is a number or a
+// percentage. A percentage is rounded down, but the result is at least 1. Without a value, the limit is the larger of
+// 25 % and 3. With 100 % no deletion waits.
 func Limit(value *intstr.IntOrString, total int) int {
 	switch {
 	case value == nil:
@@ -41,15 +41,15 @@ func Limit(value *intstr.IntOrString, total int) int {
 	return max(1, total*percent/100)
 }
 
-// State is the state between two decisions. The zero value means that there were no deletions.
+// State is the state that is stored between two decisions. The zero value means that there were no deletions.
 type State struct {
 	// Recent is the number of deletions that began without a confirmation, each less than Window after the previous one.
 	// LastAt is when the last of them began.
 	Recent int
 	LastAt time.Time
 
-	// WaitingSince is the time since which deletions wait, in whole seconds; zero if none waits. MostWaiting is the
-	// highest number of deletions that waited at the same time.
+	// WaitingSince is when deletions began to wait, in whole seconds; zero if none waits. MostWaiting is the highest
+	// number of deletions that waited at the same time.
 	WaitingSince time.Time
 	MostWaiting  int
 
@@ -61,30 +61,31 @@ type State struct {
 type Input struct {
 	State State
 
-	// Pending are the names of the objects whose deletion has not begun. Total is the number of all objects, without those
-	// under deletion; it includes the pending ones.
+	// Pending are the names of the objects whose deletion has not begun. Total is the number of all objects that are not
+	// under deletion. It includes the pending ones.
 	Pending []string
 	Total   int
 
 	// Max is the limit, see Limit.
 	Max *intstr.IntOrString
 
-	// Confirmation is the confirmation of a user, see the function Confirmation.
+	// Confirmation is the confirmation that a user has set, see the function Confirmation.
 	Confirmation string
 
 	Now time.Time
 }
 
-// Decision is whether deletions may begin.
+// Decision says whether deletions may begin.
 type Decision struct {
 	// Held is true if no deletion may begin.
 	Held bool
 
-	// Total is the number of objects to which the limit applies: those in Input, and those that were deleted in the same
-	// loss.
+	// Total is the number of objects to which the limit applies: the objects in Input, and those already deleted in the
+	// same loss.
 	Total int
 
-	// Lost is the number of objects that would be deleted in this loss. Limit is the maximum without a confirmation.
+	// Lost is the number of objects that would be deleted in this loss. Limit is how many objects may be deleted without a
+	// confirmation.
 	Lost, Limit int
 
 	// Confirmation is the value that confirms the waiting deletions; empty if none waits.
@@ -128,7 +129,7 @@ func Decide(in Input) Decision {
 	if !waited {
 		s.WaitingSince = in.Now.Truncate(time.Second)
 	}
-	// Confirmed and unconfirmed deletions cannot be distinguished, so all of them wait.
+	// It is not known which of the deletions were confirmed, so all of them wait.
 	s.Confirmed, s.MostWaiting = 0, max(s.MostWaiting, pending)
 	d.Lost = s.Recent + pending
 	d.Held, d.Confirmation, d.State = true, Confirmation(s.WaitingSince, in.Pending), s
@@ -164,8 +165,8 @@ func Confirmation(since time.Time, names []string) string {
 	return confirmation(strconv.FormatInt(since.Unix(), 10), names)
 }
 
-// confirmation returns the value that confirms a loss on an occasion. The same loss on another occasion has another
-// value.
+// confirmation returns the value that confirms the deletion of objects on an occasion. The same deletion on another
+// occasion has another value.
 func confirmation(occasion string, names []string) string {
 	hash := sha256.New()
 	for _, line := range append([]string{occasion}, slices.Sorted(slices.Values(names))...) {

@@ -58,7 +58,7 @@ type fleet struct {
 
 func newFleet() *fleet { return &fleet{total: 40, now: start} }
 
-// decide decides with a confirmation and, if that is allowed, begins as many deletions as there is room for.
+// decide makes a decision with a confirmation. If deletions are allowed, it begins at most room of them.
 func (f *fleet) decide(confirmation string, room int) Decision {
 	d := Decide(Input{State: f.state, Pending: f.pending, Total: f.total, Max: f.max, Confirmation: confirmation,
 		Now: f.now})
@@ -210,8 +210,8 @@ func TestConfirmationIgnoresOrder(t *testing.T) {
 	}
 }
 
-// Whatever leaves and returns, and with whatever restarts, no more than the limit goes within the window unless it is
-// confirmed.
+// Objects disappear and return, and the manager restarts. Within the window, at most the limit is deleted without a
+// confirmation.
 func TestDecideNeverLosesMoreThanTheLimit(t *testing.T) {
 	t.Parallel()
 	for seed := range int64(200) {

@@ -18,9 +18,10 @@ import (
 // maxNamed is the maximum number of objects that a message names.
 const maxNamed = 3
 
-// ObjectLoss lists what an upgrade of a release in the management cluster would delete.
+// ObjectLoss lists the objects that an upgrade of a release in the management cluster would delete.
 type ObjectLoss struct {
-	// Objects are the objects that it would delete. Total is the number of objects of the release, which includes them.
+	// Objects are the objects that the upgrade would delete. Total is the number of objects of the release, which includes
+	// them.
 	Objects []inventory.Ref
 	Total   int
 
@@ -40,8 +41,9 @@ func (l ObjectLoss) Confirmation() string {
 	return confirmation(l.Occasion, names)
 }
 
-// Why returns, as a text for users, why the loss requires a confirmation. It returns an empty text if no confirmation
-// is required: the loss is within the limit and deletes no Cluster of Cluster API, or the limit is 100 %.
+// Why returns the reason why the loss requires a confirmation, as a text for users. The text is empty if no
+// confirmation is required. This is so if the limit is 100 %, or if the loss is within the limit and deletes no Cluster
+// of Cluster API.
 func (l ObjectLoss) Why() string {
 	limit := Limit(l.Max, l.Total)
 	isOff := l.Max != nil && l.Max.Type == intstr.String && l.Max.StrVal == "100%"

@@ -18,21 +18,19 @@ import (
 const Free = 64 << 10
 
 const (
-	// hostShare and tenantShare are the divisors of a Budget for the shares of one host and one
-	// tenant: a quarter and a half.
+	// hostShare and tenantShare are the divisors of a Budget: one host may hold a quarter, and one tenant a half.
 	hostShare, tenantShare = 4, 2
 )
 
 var (
-	// ErrExhausted means that the Budget is used up at the moment: retry later.
+	// ErrExhausted means that the Budget has too few free bytes at the moment: retry later.
 	ErrExhausted = errors.New("the memory budget is used up")
 	// ErrTooLarge means that a single item needs more than the share of its owner. Retries do not
 	// help.
 	ErrTooLarge = errors.New("larger than the share of one host")
 )
 
-// Owner is the tenant and the host that a lease is charged to. An empty field means that only the
-// other limits apply.
+// Owner is the tenant and the host whose shares a lease reduces. If a field is empty, its limit does not apply.
 type Owner struct {
 	// Tenant is for example the namespace of a Cluster.
 	Tenant string
@@ -88,8 +86,8 @@ func (b *Budget) InUse() int64 { return b.inUse.Load() }
 // Waiting returns the number of callers that wait in Acquire.
 func (b *Budget) Waiting() int64 { return b.waiting.Load() }
 
-// Acquire waits until n bytes are free for an owner, and returns a Lease for them. It reduces n to
-// the share of a host. The error is an [ErrExhausted] with the cause of the context's end.
+// Acquire waits until n bytes are free for an owner, and returns a Lease for them. It reduces n to the share of a host.
+// If the context ends first, the error is an [ErrExhausted] with the cause of the end.
 func (b *Budget) Acquire(ctx context.Context, owner Owner, n int64) (*Lease, error) {
 	l := &Lease{budget: b}
 	if b == nil || n <= 0 {
@@ -114,15 +112,15 @@ func (b *Budget) Acquire(ctx context.Context, owner Owner, n int64) (*Lease, err
 	return l, nil
 }
 
-// source is a semaphore that a lease takes bytes from.
+// source is a semaphore from which a lease takes bytes.
 type source struct {
 	*semaphore.Weighted
 	// share is nil for the whole Budget.
 	share *share
 }
 
-// sources returns the semaphores for a lease of an owner, in the order of acquisition. The owner's
-// own shares are first, so that a caller that waits for them holds nothing that other owners need.
+// sources returns the semaphores for a lease of an owner, in the order of acquisition. The owner's own shares are
+// first. So a caller that waits for these shares holds nothing that other owners need.
 func (b *Budget) sources(owner Owner) []source {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -142,7 +140,7 @@ func (b *Budget) sources(owner Owner) []source {
 	return append(sources, source{b.all, nil})
 }
 
-// dropUnused drops the shares of owners that neither hold nor wait for bytes.
+// dropUnused deletes the shares of owners that neither hold nor wait for bytes.
 func (b *Budget) dropUnused(sources []source) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -51,7 +51,7 @@ func TestHostsAndTenantsHaveShares(t *testing.T) {
 	g.Expect(isFull(t, b, bytebudget.Owner{Tenant: "a", Host: "a/3"}, 1)).To(BeTrue(), "of the tenant")
 	other := bytebudget.Owner{Tenant: "b", Host: "b/1"}
 	g.Expect(isFull(t, b, other, 100)).To(BeFalse(), "of another tenant")
-	// A host that is called as a tenant is not that tenant.
+	// A host with the name of a tenant does not use the share of the tenant.
 	g.Expect(isFull(t, b, bytebudget.Owner{Host: "a"}, 100)).To(BeFalse())
 }
 
@@ -104,8 +104,8 @@ func TestNilBudget(t *testing.T) {
 	lease.ReleaseAfter(time.Nanosecond)
 }
 
-// TestConcurrentLeasesReturnAllBytes: whatever many do at the same time, no more than the total is under way, everybody
-// gets on, and in the end nothing is held.
+// TestConcurrentLeasesReturnAllBytes runs many leases at the same time. Together they never exceed the total, each of
+// them completes, and in the end no bytes are held.
 func TestConcurrentLeasesReturnAllBytes(t *testing.T) {
 	t.Parallel()
 	const total = 1000

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// firstStep is the first share that an answer of unknown size acquires when it exceeds Free, in
-	// bytes of its text. Only this first request may wait.
+	// firstStep is how many bytes of text an answer of unknown size acquires first, when it exceeds Free. Only this first
+	// request may wait.
 	firstStep = 1 << 20
 	// decodedPerSecond is the estimated rate at which an answer's memory is decoded, used and freed,
 	// in bytes per second.
@@ -36,9 +36,9 @@ func NewIntake(budget *Budget, owner Owner, mediaType string, size int64) *Intak
 	return &Intake{budget: budget, owner: owner, size: size, meter: NewMeter(mediaType), allowed: Free}
 }
 
-// Room returns how many bytes may be read now, at least one. When an answer without a lease exceeds
-// [Free] bytes, Room waits for a lease until the context ends. Later calls never wait. The error
-// wraps [ErrExhausted] or [ErrTooLarge].
+// Room returns how many bytes the caller may read now, at least one. When an answer without a lease exceeds [Free]
+// bytes, Room waits for a lease until the context ends. Later calls never wait. The error wraps [ErrExhausted] or
+// [ErrTooLarge].
 func (i *Intake) Room(ctx context.Context) (int64, error) {
 	if i.meter.Bytes() < i.allowed {
 		return i.allowed - i.meter.Bytes(), nil
@@ -88,7 +88,7 @@ func (i *Intake) Took(data []byte) error {
 	return i.lease.Grow(i.meter.Cost(0))
 }
 
-// Release returns the share immediately. Call it when nothing of the answer is in memory any more.
+// Release returns the share immediately. Call it when no part of the answer is in memory any more.
 func (i *Intake) Release() { i.lease.Release() }
 
 // ReleaseSoon returns the share after the estimated time to decode the answer.
@@ -104,8 +104,8 @@ type Reader struct {
 	intake *Intake
 }
 
-// NewReader returns a Reader of an answer. The context bounds the wait for the share. Errors wrap
-// [ErrExhausted] and [ErrTooLarge], or are those of the answer.
+// NewReader returns a Reader of an answer. The context bounds the wait for the share. Errors wrap [ErrExhausted] or
+// [ErrTooLarge], or are the errors of reading the answer.
 func NewReader(ctx context.Context, from io.Reader, intake *Intake) *Reader {
 	return &Reader{ctx: ctx, from: from, intake: intake}
 }

@@ -14,18 +14,17 @@ const (
 	// perValue is the memory for a JSON value in addition to its text. perObject is the memory for a
 	// JSON object: a map with its first entries.
 	perValue, perObject = 32, 340
-	// perItem is the memory for an object of a binary list, perField for a text or a message in the
-	// object.
+	// perItem is the memory for an object of a binary list. perField is the memory for a text or a message in the object.
 	perItem, perField = 700, 160
-	// itemDepth is the depth of a list's objects: inside an envelope.
+	// itemDepth is the nesting depth of the objects of a list: the list is in an envelope.
 	itemDepth = 1
-	// maxDepth bounds the depth at which messages are counted. Kubernetes objects repeat messages at
-	// depth five at most: envelope, list, object, metadata, entry.
+	// maxDepth is the greatest nesting depth at which messages are counted. Kubernetes objects repeat messages at depth
+	// five at most: envelope, list, object, metadata, entry.
 	maxDepth = 8
 )
 
-// Meter estimates the memory of an answer after decoding. A megabyte of tiny values may need a
-// hundred megabytes.
+// Meter estimates the memory of an answer after decoding. A megabyte of tiny values may need a hundred megabytes of
+// memory.
 type Meter struct {
 	bytes int64
 	// scan counts the values in the bytes; nil for an unknown media type.
@@ -60,7 +59,7 @@ func (m *Meter) Add(data []byte) {
 // Bytes returns the number of counted bytes.
 func (m *Meter) Bytes() int64 { return m.bytes }
 
-// Cost returns the memory of the answer in bytes, if more bytes without values follow.
+// Cost returns the estimated memory of the answer in bytes, if another number of bytes without values follows.
 func (m *Meter) Cost(more int64) int64 {
 	cost := perByte * (m.bytes + more)
 	if m.scan != nil {
@@ -94,9 +93,9 @@ func (v *values) scan(data []byte) {
 	}
 }
 
-// fields counts the fields of a protobuf message and of its nested messages. It has no schema. It
-// treats each length-delimited field as a message until it finds bytes that cannot be part of a
-// message, and the rest as text.
+// fields counts the fields of a protobuf message and of its nested messages. It has no schema. It treats each
+// length-delimited field as a message until it finds bytes that cannot be part of a message. It treats the rest as
+// text.
 type fields struct {
 	at int64
 	// skipTo is the offset up to which bytes are skipped.
@@ -105,7 +104,7 @@ type fields struct {
 	// no end.
 	ends  []int64
 	state fieldState
-	// number is the varint that is being read, shift the number of its bits so far.
+	// number is the varint that is being read. shift is the number of its bits so far.
 	number uint64
 	shift  uint
 	// bytes is the estimate so far.
@@ -147,8 +146,7 @@ func (f *fields) scan(data []byte) {
 	}
 }
 
-// leave closes the messages that end at the current offset, including a varint that the end cuts
-// off.
+// leave closes the messages that end at the current offset. A varint that continues past the end is cut off.
 func (f *fields) leave() {
 	for len(f.ends) > 0 && f.ends[len(f.ends)-1] <= f.at {
 		f.ends = f.ends[:len(f.ends)-1]
@@ -198,7 +196,7 @@ func (f *fields) tag(tag uint64) {
 	}
 }
 
-// skip skips a number of fixed size, within its message.
+// skip skips a value of fixed size, at most to the end of its message.
 func (f *fields) skip(n int64) {
 	f.skipTo = f.at + n
 	if len(f.ends) > 0 {

@@ -28,7 +28,7 @@ const (
 	asBinary = "application/vnd.kubernetes.protobuf"
 )
 
-// cost is what a meter says of an answer that comes in pieces.
+// cost returns the estimate of a meter for an answer that arrives in pieces.
 func cost(mediaType string, data []byte, piece int) int64 {
 	m := bytebudget.NewMeter(mediaType)
 	for len(data) > 0 {
@@ -39,7 +39,7 @@ func cost(mediaType string, data []byte, piece int) int64 {
 	return m.Cost(0)
 }
 
-// taken is what an answer takes, with what decode makes of it.
+// taken returns the memory that an answer needs together with its decoded form.
 func taken(data []byte, decode func([]byte) any) int64 {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -87,13 +87,13 @@ func message(tag byte, data []byte) []byte {
 	return append(binary64.AppendUvarint([]byte{tag}, uint64(len(data))), data...)
 }
 
-// enveloped is a list of Secrets given its message.
+// enveloped returns a list of Secrets in its envelope.
 func enveloped(list []byte) []byte {
 	kind := append(message(0x0a, []byte("v1")), message(0x12, []byte("SecretList"))...)
 	return append(append([]byte("k8s\x00"), message(0x0a, kind)...), message(0x12, list)...)
 }
 
-// labels are entries of a map with short keys.
+// labels returns entries of a map with short keys.
 func labels(n int) []byte {
 	var out []byte
 	for i := range n {
@@ -130,7 +130,8 @@ func metadata(n int) *corev1.SecretList {
 	return list
 }
 
-// TestMeter: what is decoded never takes more than the meter says, and what API servers commonly answer not much less.
+// TestMeter checks that decoded answers never need more memory than the estimate. For common answers of API servers,
+// the estimate is not much larger than the memory.
 func TestMeter(t *testing.T) {
 	empty := func(n int) *corev1.SecretList { return &corev1.SecretList{Items: make([]corev1.Secret, n)} }
 	crowd := &corev1.SecretList{Items: []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{
@@ -156,7 +157,7 @@ volumeMounts: [{name: a, mountPath: /a}]}], volumes: [{name: a, configMap: {name
 		mediaType string
 		data      []byte
 		decode    func([]byte) any
-		// common says that the estimate must not be far above.
+		// common is true if the estimate must not be much larger.
 		common bool
 	}{
 		"JSON of empty objects": {asJSON, repeated(`{"items":[`, `{}`, `]}`, 1<<20), untyped, false},
@@ -199,7 +200,7 @@ volumeMounts: [{name: a, mountPath: /a}]}], volumes: [{name: a, configMap: {name
 	}
 }
 
-// FuzzMeter: whatever comes, the estimate does not depend on how it is cut, and is found.
+// FuzzMeter checks, for any input, that there is an estimate and that it does not depend on the pieces.
 func FuzzMeter(f *testing.F) {
 	f.Add([]byte("k8s\x00\x0a\x02\x12\x00\x12\xff"), 3)
 	f.Add([]byte(`{"a":[{},"\"{"]}`), 1)

@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bytelru provides an LRU cache with a limit in bytes. Caches with a limit on entries use
-// golang-lru directly.
+// Package bytelru provides an LRU cache with a limit in bytes. It does not measure values: callers pass the size of
+// each value. Caches with a limit on entries use golang-lru directly.
 package bytelru
 
 import (
@@ -47,8 +47,8 @@ func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	return found.value, ok
 }
 
-// Put stores a value of a size in bytes, and replaces the previous value of the key. It does not
-// store a value larger than the limit.
+// Put stores a value with a size in bytes. It replaces the previous value of the key. It does not store a value larger
+// than the limit.
 func (c *Cache[K, V]) Put(key K, value V, size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

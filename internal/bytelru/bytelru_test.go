@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// kept returns the keys of a cache, and checks that it counts what it has.
+// kept returns the keys of a cache. It checks that the size of the cache is the size of its entries.
 func kept(t *testing.T, c *Cache[string, int]) string {
 	t.Helper()
 	entries, bytes := c.Stats()
@@ -47,7 +47,7 @@ func TestCache(t *testing.T) {
 		t.Errorf("a is %d, %t", value, ok)
 	}
 	c.Put("e", 4, 250)
-	step("a c d e") // b was used longest ago
+	step("a c d e") // b is the least recently used
 	c.Put("c", 5, 100)
 	if value, _ := c.Get("c"); value != 5 {
 		t.Errorf("c is still %d", value)
@@ -55,7 +55,7 @@ func TestCache(t *testing.T) {
 	c.Put("f", 6, 1200)
 	step("c f")
 	c.Put("c", 7, 3000)
-	step("f") // neither what is too large, nor what was there before
+	step("f") // a value that is too large is not stored, and the previous value is removed
 	c.Put("g", 8, 1)
 	c.Put("h", 9, 1)
 	c.RemoveIf(func(key string) bool { return key >= "g" })
@@ -68,7 +68,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestEmptyEntriesAreBounded holds that what has no size is bounded, too.
+// TestEmptyEntriesAreBounded checks that entries of size 0 have a limit too.
 func TestEmptyEntriesAreBounded(t *testing.T) {
 	t.Parallel()
 	c := New[string, int](10 * Overhead)

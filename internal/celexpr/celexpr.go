@@ -1,9 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package celexpr evaluates user-defined CEL expressions over one object. An expression may be malformed, expensive or
-// of the wrong type, and the object may hold secrets. Therefore compilation and evaluation are bounded in time and
-// memory, and errors contain no values of the object.
+// Package celexpr evaluates user-defined CEL expressions over one object. An expression may be malformed or expensive
+// or have the wrong type, and the object may hold secrets. So the package bounds the time and the memory of compilation
+// and evaluation, and its errors contain no values of the object. Callers may show these errors to users.
 package celexpr
 
 import (
@@ -40,11 +40,12 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(cel.ParserRecursionLimit(maxNesting), cel.ParserExpressionSizeLimit(maxSource))
 })
 
-// compiled caches compiled expressions and compilation errors. A thousand releases share one entry.
+// compiled caches compiled expressions and compilation errors. A thousand releases with the same expression share one
+// entry.
 var compiled = func() *lru.Cache[key, outcome] {
 	cache, err := lru.New[key, outcome](maxCompiled)
 	if err != nil {
-		panic(err) // only for a size below one
+		panic(err) // the size is a positive constant
 	}
 	return cache
 }()
@@ -94,13 +95,13 @@ func compile(variable, source string) (cel.Program, error) {
 	return env.Program(ast, cel.CostTracking(costs{}), cel.CostLimit(maxCost))
 }
 
-// Holds reports whether the expression is true for an object. An error is why it cannot be evaluated, without any value
-// of the object.
+// Holds reports whether the expression is true for an object. An error says why the expression cannot be evaluated. It
+// contains no value of the object.
 func (e *Expression) Holds(object map[string]any) (bool, error) {
 	result, _, err := e.program.Eval(map[string]any{e.variable: object})
 	if err != nil {
-		// CEL's errors name missing fields, and quote values: values that cannot be converted, and keys of lookups. The
-		// constants of the expression itself are not secret.
+		// Errors of CEL name missing fields. They also quote values of the object: values that cannot be converted, and keys
+		// of lookups. The constants in the expression itself are not secret.
 		if missing, ok := strings.CutPrefix(err.Error(), "no such key: "); ok {
 			if !strings.Contains(e.source, missing) {
 				return false, errors.New("a field is missing")

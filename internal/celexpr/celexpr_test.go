@@ -58,7 +58,7 @@ func TestCompileRejectsInvalidExpressions(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for range 2 { // The second time it is remembered.
+			for range 2 { // The second call uses the cache.
 				if _, err := Compile(tc.variable, tc.source); err == nil || !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("error %v; want %q in it", err, tc.want)
 				}

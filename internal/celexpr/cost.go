@@ -11,8 +11,8 @@ import (
 )
 
 // costs adds the cost of growing strings and lists. CEL does not count this cost for values of unknown type, and the
-// type of an object is always unknown. Without the cost, a short expression could fill the memory by doubling a string
-// repeatedly.
+// type of an object is always unknown to CEL. Without the cost, a short expression could fill the memory by doubling a
+// string repeatedly.
 type costs struct{}
 
 // CallCost implements interpreter.ActualCostEstimator. It counts additions, and calls whose overload is unknown. It
@@ -38,7 +38,7 @@ func (costs) CallCost(function, overloadID string, args []ref.Val, result ref.Va
 	return &cost
 }
 
-// weigh subtracts the size of a value from a budget, and stops when the budget is used up.
+// weigh subtracts the size of a value from a budget. It stops when the budget is used up.
 func weigh(value ref.Val, budget *int) {
 	*budget--
 	if *budget < 0 {

@@ -40,7 +40,7 @@ type Client struct {
 	reads   singleflight.Group
 	// reading bounds the memory for indexes that are being read.
 	reading *bytebudget.Budget
-	// computed has the digests of archives that have none in the index.
+	// computed caches the digests of archives for which the index has no digest.
 	computed *bytelru.Cache[string, string]
 }
 
@@ -53,7 +53,7 @@ func New(registry *oci.Client) *Client {
 	}
 }
 
-// IsURL reports whether a URL is that of a chart repository, or of a chart in one.
+// IsURL reports whether a URL names a chart repository, or a chart in a chart repository.
 func IsURL(url string) bool {
 	return strings.HasPrefix(url, "https://") || strings.HasPrefix(url, "http://")
 }
@@ -67,7 +67,7 @@ func splitURL(url string) (repository, chart string) {
 	return url[:max(end, 0)], url[end+1:]
 }
 
-// lookup is a chart of a repository with what is needed to read it.
+// lookup is one lookup of a chart in a repository, with the data to read the chart.
 type lookup struct {
 	client     *Client
 	site       *oci.Site
@@ -89,8 +89,8 @@ func (c *Client) lookup(chartURL string, access oci.Access) (*lookup, error) {
 	return &lookup{client: c, site: site, url: chartURL, chart: chart, repository: base}, nil
 }
 
-// Resolve finds the version of a chart that a source refers to. The URL of the source is that of the chart. A tag is an
-// exact version.
+// Resolve finds the version of a chart to which a source refers. The URL of the source is the URL of the chart. A tag
+// is an exact version.
 func (c *Client) Resolve(ctx context.Context, src oci.Source) (oci.Artifact, error) {
 	if err := src.Ref.Validate(src.URL); err != nil {
 		return oci.Artifact{}, err
@@ -149,7 +149,7 @@ func (l *lookup) choose(ctx context.Context, ref oci.Reference) (*entry, error) 
 	return nil, errors.New("the chosen version is not in the list")
 }
 
-// tagOf returns a version in the form of a tag, so that a reference may be written either way.
+// tagOf returns a version in the form of a tag, so that a reference may contain a version in either form.
 func tagOf(version string) string { return strings.ReplaceAll(version, "+", "_") }
 
 func versions(entries []entry) iter.Seq[string] {
@@ -280,7 +280,7 @@ func (l *lookup) pull(ctx context.Context, e *entry, digest string) (oci.Layer, 
 	return oci.Layer{}, first
 }
 
-// explain replaces the detail and the hint of an error of a kind, because those of package oci are about registries.
+// explain replaces the detail and the hint of an error of a kind: the texts of package oci are about registries.
 func explain(err error, kind error, detail, hint string) error {
 	var failure *ocierr.Error
 	if !errors.As(err, &failure) || !errors.Is(err, kind) {

@@ -103,8 +103,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestFetch holds that the index and the archive are requested once for all callers, and that the archive is read from
-// the store afterwards.
+// TestFetch checks that the index and the archive are requested once for all callers, and that later calls read the
+// archive from the store.
 func TestFetch(t *testing.T) {
 	t.Parallel()
 	r := start(t)
@@ -166,7 +166,8 @@ func TestConditionalRequests(t *testing.T) {
 	resolve("1.1.0")
 }
 
-// TestLoginStaysAtTheRepository holds that the credential reaches the repository only, not the host of an archive.
+// TestLoginStaysAtTheRepository checks that the credential is sent only to the repository, and not to the host of an
+// archive.
 func TestLoginStaysAtTheRepository(t *testing.T) {
 	t.Parallel()
 	var leaked []string
@@ -188,7 +189,7 @@ func TestLoginStaysAtTheRepository(t *testing.T) {
 		defer mu.Unlock()
 		leaked = append(leaked, req.Header.Get("Authorization"))
 		if req.URL.Path == "/moved" {
-			_, _ = w.Write(archive) // chunked or not, the client reads it
+			_, _ = w.Write(archive) // the client reads it with and without chunks
 			return
 		}
 		http.Redirect(w, req, "/moved", http.StatusFound)
@@ -286,7 +287,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestNoDigest holds that an archive without a digest in the index is pulled once, also if it is sent in chunks.
+// TestNoDigest checks that an archive without a digest in the index is pulled once, even if it is sent in chunks.
 func TestNoDigest(t *testing.T) {
 	t.Parallel()
 	r := start(t)
@@ -327,8 +328,8 @@ func TestCompressedIndex(t *testing.T) {
 	}
 }
 
-// TestEncodedPath resolves and fetches from a repository whose URL has an encoded slash. A token in the URL of an
-// archive is in no error.
+// TestEncodedPath resolves and fetches from a repository whose URL has an encoded slash. No error contains the token in
+// the URL of an archive.
 func TestEncodedPath(t *testing.T) {
 	t.Parallel()
 	archive, err := registry.ChartFiles(map[string]string{

@@ -22,24 +22,26 @@ const (
 	opIndex   = "read the index of"
 	indexFile = "index.yaml"
 
-	// maxIndexFile bounds an index.yaml after decompression, in bytes. Those of the largest public repositories have
+	// maxIndexFile bounds an index.yaml after decompression, in bytes. The indexes of the largest public repositories have
 	// about 25 MB.
 	maxIndexFile = 64 << 20
-	// maxIndex bounds what is kept of one index, maxIndexes what is kept of all, and maxReading what all indexes need
-	// that are being read, in bytes. One host may use a quarter of maxReading, and one tenant a half.
+	// maxIndex bounds the memory that is kept for one index, and maxIndexes the memory for all, in bytes. maxReading
+	// bounds the memory for all indexes that are being read. One host may use a quarter of maxReading, and one tenant a
+	// half.
 	maxIndex   = 24 << 20
 	maxIndexes = 64 << 20
 	maxReading = 4 * maxIndex
 	// roomStep is the memory that is reserved at a time, in bytes.
 	roomStep = 1 << 20
 
-	// freshTime is how long an index is used without a request, so that HelmOps that are resolved at the same moment
-	// share one. A server without validators would send the whole index each time; unvalidatedTime is longer.
+	// freshTime is how long an index is used without a request, so that HelmOps that are resolved at the same moment share
+	// one request. unvalidatedTime is the same for a server without validators, which would send the whole index each
+	// time.
 	freshTime       = time.Second
 	unvalidatedTime = time.Minute
 )
 
-// index is what is kept of an index.yaml. Its charts do not change.
+// index is the part of an index.yaml that is kept in memory. Its charts do not change after it was read.
 type index struct {
 	*catalog
 	// etag and lastModified are the validators of the server; empty if it sends none.
@@ -78,7 +80,7 @@ func (l *lookup) index(ctx context.Context) (*index, error) {
 	})
 }
 
-// readIndex requests the index. It returns the known index with a new time if the server has no other.
+// readIndex requests the index. It returns the known index with a new time if the server has no newer index.
 func (l *lookup) readIndex(ctx context.Context, known *index) (*index, error) {
 	header := http.Header{"Accept-Encoding": {"gzip"}}
 	if known != nil && known.etag != "" {
@@ -132,7 +134,7 @@ func (l *lookup) unreadable(err error) error {
 		out.Kind, out.Detail = ocierr.ErrTooLarge, err.Error()
 	case errors.As(err, &wrong):
 		out.Detail, out.Hint = err.Error(), "check that source.url is the URL of a chart repository"
-	default: // texts of libraries may contain text of the index
+	default: // error texts of libraries may contain text of the index
 		out.Detail = "it is not an index of a chart repository, or it is damaged"
 	}
 	return out

@@ -32,7 +32,7 @@ const (
 	entryOverhead = 160
 )
 
-// entry is what is kept of a version of a chart.
+// entry is the part of an index entry that is kept in memory: one version of a chart.
 type entry struct {
 	version string
 	// digest is "sha256:…"; empty if the index has none.
@@ -49,12 +49,12 @@ type catalog struct {
 	skipped int
 	bytes   int64
 
-	// room are the bytes that are reserved, and reserve reserves a number of bytes in total.
+	// room is the number of reserved bytes. reserve reserves more memory: its argument is the new total.
 	room    int64
 	reserve func(bytes int64) error
 }
 
-// formatError means that a file is not an index, or has a form that is not supported.
+// formatError means that a file is not an index, or is an index in a form that is not supported.
 type formatError struct{ detail string }
 
 func (e *formatError) Error() string { return e.detail }
@@ -66,7 +66,7 @@ var (
 	versionPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
 )
 
-// rawEntry is the part of an entry in an index that is needed.
+// rawEntry holds the keys of an entry that the package needs.
 type rawEntry struct {
 	Version string   `json:"version"`
 	Digest  string   `json:"digest"`
@@ -116,13 +116,14 @@ func (c *catalog) add(chart string, raw *rawEntry) error {
 	return nil
 }
 
-// parseIndex reads an index in YAML or JSON as a stream. reserve reserves memory, a number of bytes in total.
+// parseIndex reads an index in YAML or JSON as a stream. reserve reserves memory: its argument is the new total in
+// bytes.
 func parseIndex(from io.Reader, reserve func(bytes int64) error) (*catalog, error) {
 	buffered := bufio.NewReaderSize(from, 64<<10)
 	if mark, err := buffered.Peek(3); err == nil && string(mark) == "\ufeff" {
 		_, _ = buffered.Discard(len(mark)) // they were peeked
 	}
-	start, err := buffered.Peek(512) // an error is not important: a short index has fewer bytes
+	start, err := buffered.Peek(512) // an error does not matter: a short index has fewer bytes
 	if len(start) == 0 {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
@@ -160,7 +161,7 @@ func parseIndex(from io.Reader, reserve func(bytes int64) error) (*catalog, erro
 }
 
 // yamlParser reads the lines of an index. Indexes have 20 MB and more, and a YAML parser would need twenty times the
-// memory. So the parser finds the entries by their indentation, which YAML requires for nested blocks, and gives only
+// memory. So the parser finds the entries by their indentation, which YAML requires for nested blocks. It gives only
 // the needed keys of each entry to the YAML parser.
 type yamlParser struct {
 	*catalog
@@ -173,7 +174,7 @@ type yamlParser struct {
 
 	// keyIndent is the column of the keys of the current entry; 0 without an entry.
 	keyIndent int
-	// isOpen is true until the first line of an entry whose dash is on a line of its own.
+	// isOpen is true before the first key of an entry, if the dash of the entry is on a separate line.
 	isOpen bool
 	// isFlow is true for an entry in braces, which is kept as a whole.
 	isFlow bool
@@ -247,7 +248,7 @@ func (p *yamlParser) beginChart(text string) error {
 	if name == "" || len(name) > maxChart || value != "" && value != "[]" && value != "null" {
 		return notAnIndex("the entry %q of \"entries\" has a form that is not supported", clip(text))
 	}
-	p.chart, p.itemIndent = strings.Clone(name), -1 // a part of a line would keep the whole line in memory
+	p.chart, p.itemIndent = strings.Clone(name), -1 // a substring would keep the whole line in memory
 	return nil
 }
 

@@ -29,7 +29,7 @@ func TestParseIndex(t *testing.T) {
 	entries := "version: 1.0.0\n    digest: " + hash + "\n    urls:\n    - a.tgz\n"
 	for name, tc := range map[string]struct {
 		text string
-		// want are the versions of the chart a, and their URLs.
+		// want contains the versions of the chart a, and their URLs.
 		want    string
 		skipped int
 	}{
@@ -107,7 +107,7 @@ func TestParseIndexRefuses(t *testing.T) {
 	}
 }
 
-// TestParseIndexAsHelm compares the entries with what Helm reads from an index that Helm wrote.
+// TestParseIndexAsHelm compares the entries with Helm's result for an index that Helm wrote.
 func TestParseIndexAsHelm(t *testing.T) {
 	t.Parallel()
 	index := repo.NewIndexFile()
@@ -144,7 +144,8 @@ func TestParseIndexAsHelm(t *testing.T) {
 	}
 }
 
-// largeIndex writes an index of about 25 MB, as the largest public repositories have, without keeping it.
+// largeIndex writes an index of about 25 MB, which is the size in the largest public repositories. It does not hold the
+// index in memory.
 func largeIndex(w io.Writer, items int) {
 	out := bufio.NewWriter(w)
 	fmt.Fprint(out, "apiVersion: v1\nentries:\n")
@@ -162,7 +163,7 @@ func largeIndex(w io.Writer, items int) {
 	_ = out.Flush()
 }
 
-// TestLargeIndexNeedsLittleMemory holds that memory is proportional to what is kept, not to the file.
+// TestLargeIndexNeedsLittleMemory checks that the memory depends on the kept entries and not on the size of the file.
 func TestLargeIndexNeedsLittleMemory(t *testing.T) {
 	const items = 15_000
 	from, to := io.Pipe()
@@ -248,8 +249,8 @@ func FuzzParseIndex(f *testing.F) {
 	})
 }
 
-// TestNameKeepsNoLine holds that the name of a chart does not keep the line in memory that it is in. It measures
-// memory, so it does not run beside others.
+// TestNameKeepsNoLine checks that the name of a chart does not keep its whole line in memory. It measures memory, so it
+// does not run in parallel with other tests.
 func TestNameKeepsNoLine(t *testing.T) {
 	const names = 32
 	var text strings.Builder

@@ -21,7 +21,7 @@ const maxProvenance = 1 << 20
 // Signed is an archive with its provenance file.
 type Signed struct {
 	// File is the name of the archive, NAME-VERSION.tgz, by the chart and the version in the index. The provenance file
-	// must name it: otherwise a repository could offer an old signed archive as a new version.
+	// must contain this name: otherwise a repository could offer an old signed archive as a new version.
 	File string
 	// Archive and Provenance are the bytes of both files. The archive may be shared with other callers: do not change it.
 	Archive, Provenance []byte
@@ -59,7 +59,7 @@ func (c *Client) Provenance(ctx context.Context, chartURL, digest string, access
 	return &Signed{File: l.chart + "-" + found.version + ".tgz", Archive: archive, Provenance: text}, nil
 }
 
-// provenance returns the provenance file of an archive, from the first of the archive's URLs beside which there is one.
+// provenance returns the provenance file of an archive. It tries the archive's URLs in their order.
 func (l *lookup) provenance(ctx context.Context, archives []*url.URL) ([]byte, error) {
 	for _, archive := range archives {
 		target := *archive

@@ -23,15 +23,15 @@ import (
 // maxCheckVersion is the MaxLength of the version of a check in the status of a HelmOpRelease.
 const maxCheckVersion = 256
 
-// UpgradeToCheck is an upgrade of Kubernetes that a release is checked for.
+// UpgradeToCheck is an upgrade of Kubernetes for which a release is checked.
 type UpgradeToCheck struct {
-	// Version is the new version, as it was requested. It may be malformed if the upgrade is not pending.
+	// Version is the requested new version. It may be malformed if the upgrade is not pending.
 	Version string
 
 	// Plan are the versions of the steps according to Cluster API; empty if there is no plan for Version.
 	Plan []string
 
-	// IsPending is true if the upgrade of the Cluster is requested. Otherwise, an annotation requests the check.
+	// IsPending is true if the upgrade of the Cluster was requested. Otherwise, an annotation requests the check.
 	IsPending bool
 }
 
@@ -59,7 +59,7 @@ func requiresCheck(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease) 
 		cluster.Namespace == release.Namespace && cluster.Spec.Topology.IsDefined()
 }
 
-// isUpgradePending reports whether an upgrade is requested that the control plane of a Cluster has not finished. The
+// isUpgradePending reports whether an upgrade was requested that the control plane of a Cluster has not finished. The
 // controller of Clusters records this in the annotations of the HelmOp of a release.
 func isUpgradePending(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease) bool {
 	name := UpgradeHoldName(client.ObjectKey{Namespace: release.Namespace, Name: apiutil.HelmOpOf(release)})
@@ -68,7 +68,7 @@ func isUpgradePending(cluster *clusterv1.Cluster, release *addonsv1.HelmOpReleas
 }
 
 // IsNewMinor reports whether an upgrade from a running version has a new minor version. Other upgrades remove no API,
-// so they do not wait for a check. A version that is not known counts as new.
+// so they do not wait for a check. If one of the versions is not known, it returns true.
 func IsNewMinor(running, version string) bool {
 	from, err := apilifecycle.ParseVersion(running)
 	if err != nil {
@@ -92,14 +92,14 @@ func UpgradeTrigger(cluster *clusterv1.Cluster) string {
 		return ""
 	}
 	slices.Sort(parts)
-	// The labels choose overrides, and the observed generation says whether a plan may still come.
+	// The labels select overrides. The observed generation shows whether Cluster API may still publish a plan.
 	parts = append(parts, cluster.Spec.Topology.Version, labels.FormatLabels(cluster.Labels),
 		fmt.Sprint(render.HasObserved(cluster)))
 	return strings.Join(append(parts, render.PlannedVersions(cluster)...), " ")
 }
 
-// requiredCheck returns the result of the check that the upgrade of a Cluster waits for; nil if there is none. running
-// is the version that the control plane runs; empty if it is not known.
+// requiredCheck returns the result of the check that the upgrade of a Cluster waits for; nil if there is no such check.
+// running is the version that the control plane runs; empty if it is not known.
 func requiredCheck(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, running string) (
 	found *metav1.Condition, isRequired bool,
 ) {
@@ -112,8 +112,8 @@ func requiredCheck(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, 
 	return found, true
 }
 
-// Blocked returns what a required check has found that must be done before the upgrade of a Cluster; empty if it has
-// found nothing, or has not ended. The arguments are those of Unready.
+// Blocked returns what a user must do before the upgrade of a Cluster, according to a required check. It is empty if
+// the check found nothing, or has not ended. The arguments are the same as for Unready.
 func Blocked(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, running string) string {
 	if found, _ := requiredCheck(cluster, release, running); found != nil && found.Status == metav1.ConditionFalse {
 		return found.Reason + ": " + found.Message
@@ -121,9 +121,10 @@ func Blocked(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, runnin
 	return ""
 }
 
-// Unready returns why the upgrade of a Cluster waits for a release; empty if it does not. running is the version that
-// the control plane runs, empty if it is not known, and version is the version of the next step. The result of a
-// required check comes first, because it has the way out. The release is nil if it does not exist yet.
+// Unready returns why the upgrade of a Cluster waits for a release; empty if the upgrade does not wait. running is the
+// version that the control plane runs, empty if it is not known. version is the version of the next step. The result of
+// a required check comes first, because it says how to resolve the problem. The release is nil if it does not exist
+// yet.
 func Unready(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, running, version string) string {
 	if blocked := Blocked(cluster, release, running); blocked != "" {
 		return blocked
@@ -142,8 +143,8 @@ func Unready(cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease, runnin
 	}
 }
 
-// CheckedVersion returns the version that the condition KubernetesUpgradeReady of a release is about; empty if the
-// release does not have the condition.
+// CheckedVersion returns the version in the condition KubernetesUpgradeReady of a release; empty if the release does
+// not have the condition.
 func CheckedVersion(release *addonsv1.HelmOpRelease) string {
 	if check := release.Status.UpgradeCheck; check != nil {
 		return check.Version

@@ -147,7 +147,7 @@ func TestUnready(t *testing.T) {
 	}
 }
 
-// TestUpgradeTrigger checks that what happens in an upgrade, and nothing else, causes another pass over releases.
+// TestUpgradeTrigger checks that only the changes during an upgrade cause another pass over releases.
 func TestUpgradeTrigger(t *testing.T) {
 	t.Parallel()
 	cluster, _, name := checkedRelease("")

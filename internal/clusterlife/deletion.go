@@ -19,18 +19,18 @@ const (
 	defaultDeletionTimeout = 10 * time.Minute
 )
 
-// MayAffectCluster reports whether a release may change or hold its Cluster: a HelmOp in the namespace of the Cluster
-// controls the release. A user who may only read the kubeconfig of a Cluster, or who writes a release directly, must
-// not be able to change the Cluster. The HelmOp is nil if it does not exist; a HelmOp under deletion exists.
+// MayAffectCluster reports whether a release may change or hold its Cluster. It may if a HelmOp in the namespace of the
+// Cluster controls the release. A user who may only read the kubeconfig of a Cluster, or who writes a release directly,
+// must not be able to change the Cluster. The HelmOp is nil if it does not exist; a HelmOp under deletion exists.
 func MayAffectCluster(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
 	return helmOp != nil && apiutil.ClusterKey(release).Namespace == release.Namespace &&
 		helmOp.Namespace == release.Namespace &&
 		apiutil.HelmOpOf(release) == helmOp.Name && metav1.IsControlledBy(release, helmOp)
 }
 
-// RequiresUninstall reports whether a release must be uninstalled before its Cluster is deleted. A paused release, or a
-// release of a paused HelmOp, need not be: no manager works on the release, so waiting would be useless. The HelmOp is
-// nil if it does not exist.
+// RequiresUninstall reports whether a release must be uninstalled before its Cluster is deleted. It is false for a
+// paused release, or a release of a paused HelmOp: no manager works on this release, so a wait would never end. The
+// HelmOp is nil if it does not exist.
 func RequiresUninstall(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
 	if release.Spec.BeforeClusterDelete == nil || apiutil.IsChildPaused(release) || !MayAffectCluster(release, helmOp) {
 		return false
@@ -58,8 +58,8 @@ func DeletionTimeout(release *addonsv1.HelmOpRelease) time.Duration {
 	return defaultDeletionTimeout
 }
 
-// DeletionRest is the time that is left until a release no longer holds the deletion of its Cluster; 0 or less if that
-// time is over.
+// DeletionRest returns for how long a release may still hold the deletion of its Cluster; 0 or less if this time is
+// over.
 func DeletionRest(hold apiutil.DeletionHold, release *addonsv1.HelmOpRelease, now time.Time) time.Duration {
 	since := hold.Since
 	if since.After(now) {
@@ -68,9 +68,10 @@ func DeletionRest(hold apiutil.DeletionHold, release *addonsv1.HelmOpRelease, no
 	return since.Add(DeletionTimeout(release)).Sub(now)
 }
 
-// BeforeDeletion makes an uninstallation wait until the objects are gone, if it holds the deletion of the Cluster.
-// Other controllers have then removed what they created for the objects: after the deletion of the Cluster, no
-// controller removes a load balancer. The wait ends with the hold, or earlier if the timeout of the user is shorter.
+// BeforeDeletion changes the options of an uninstallation that holds the deletion of the Cluster: the uninstallation
+// waits until the objects no longer exist. Then other controllers have removed what they created for the objects, for
+// example a load balancer: after the deletion of the Cluster, no controller removes it. The wait ends with the hold, or
+// earlier if the timeout of the user is shorter.
 func BeforeDeletion(options *model.UninstallOptions, cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease,
 	now time.Time,
 ) {

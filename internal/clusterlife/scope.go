@@ -20,13 +20,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// Scope holds a Cluster with its releases. The releases and HelmOps are shared with the cache: read only.
+// Scope holds a Cluster with its releases. The releases and HelmOps are shared with the cache: do not change them.
 type Scope struct {
 	// Object is the Cluster as the API server serves it, and Cluster is the same object in the type of Cluster API.
 	Object  *unstructured.Unstructured
 	Cluster *clusterv1.Cluster
 
-	// Releases are all releases of the Cluster, also those of other namespaces.
+	// Releases are all releases of the Cluster, including releases in other namespaces.
 	Releases []addonsv1.HelmOpRelease
 
 	// HelmOps are the HelmOps of the namespace of the Cluster.
@@ -89,8 +89,8 @@ type UpgradeHolder struct {
 }
 
 // UpgradeHolders returns the HelmOps that hold upgrades of a Cluster, by the names of their annotations. If there is a
-// release, the options in its spec apply, not newer options of the HelmOp. A release that is deleted by hand or
-// replaced does not end the hold.
+// release, the options in the spec of the release apply, not newer options of the HelmOp. The hold does not end if a
+// user deletes the release or a HelmOp replaces it.
 func UpgradeHolders(cluster metav1.Object, releases []addonsv1.HelmOpRelease,
 	helmOps []addonsv1.HelmOp,
 ) map[string]UpgradeHolder {

@@ -38,15 +38,15 @@ type StepsDecision struct {
 	// Step and Workers are the values of the annotations; empty if an annotation must not exist.
 	Step, Workers string
 
-	// Decisions have the Events.
+	// Decisions contain the Events to send.
 	Decisions []UpgradeDecision
 
-	// RequeueAfter is the time after which the decision may change without an event; 0 is never.
+	// RequeueAfter is the time after which the decision may change without an event; 0 means never.
 	RequeueAfter time.Duration
 }
 
-// DecideSteps decides for how long the Runtime Extension makes a step of the control plane, and the workers, wait for a
-// HelmOp. step and workers are the values of the annotations, and hold is the decision about the upgrade.
+// DecideSteps decides how long the Runtime Extension makes a step of the control plane, and the workers, wait for a
+// HelmOp. step and workers are the values of the annotations. hold is the decision about the whole upgrade.
 func DecideSteps(cluster *clusterv1.Cluster, s UpgradeState, hold UpgradeDecision, step, workers string) StepsDecision {
 	var decision StepsDecision
 	if !s.Active || !cluster.Spec.Topology.IsDefined() {
@@ -76,10 +76,11 @@ func (d *StepsDecision) decideStep(cluster *clusterv1.Cluster, s *UpgradeState, 
 	switch {
 	case next == "":
 	case hold.Held:
-		// If a user removes the annotation that holds the upgrade, this one shows that it was held.
+		// If a user removes the annotation that holds the upgrade, the annotation of the step shows that the upgrade was
+		// held.
 		d.Step = stepOfHold(hold.Value, next)
 	case s.Held || s.stepBegan():
-		// The first step waited already, by the annotation that holds the upgrade.
+		// The first step has waited already, with the annotation that holds the upgrade.
 		d.Step = next
 	case s.Released == "" && isRecorded(step, next) && s.Unready(next) != "":
 		d.Step = d.add(next, UpgradeDecision{Event: addonsv1.ClusterUpgradeReleasedEvent, Warning: true,
@@ -90,8 +91,8 @@ func (d *StepsDecision) decideStep(cluster *clusterv1.Cluster, s *UpgradeState, 
 	}
 }
 
-// isLost reports whether a wait that went on should have lasted longer. value is the value of the annotation that
-// records it. A release that is assigned a newer version may have been ready before.
+// isLost reports whether a wait ended too early: Cluster API continued although the release was not ready. value is the
+// value of the annotation that records the wait. A release with a newer assigned version may have been ready before.
 func (s *UpgradeState) isLost(value string, unready func(version string) string) bool {
 	known := parseUpgradeHold(value)
 	if known.since.IsZero() || render.NewerVersion(s.Assigned, known.version) != "" {
@@ -102,15 +103,15 @@ func (s *UpgradeState) isLost(value string, unready func(version string) string)
 }
 
 // lostWait returns the Warning about a wait that Cluster API ignored. value is the value of the annotation that records
-// it.
+// the wait.
 func lostWait(what, value string) UpgradeDecision {
 	return UpgradeDecision{Event: addonsv1.ClusterUpgradeReleasedEvent, Warning: true,
 		Message: fmt.Sprintf("%s to %s went on although HelmOp held it: check that the ExtensionConfig of HelmOp is "+
 			"Discovered, and that Cluster API runs with the feature gate RuntimeSDK", what, parseUpgradeHold(value).version)}
 }
 
-// stepOfHold returns the record of a step that waits by the annotation that holds the upgrade; empty if it does not
-// wait. value is the value of that annotation.
+// stepOfHold returns the record of a step that waits because of the annotation that holds the upgrade; empty if the
+// step does not wait. value is the value of that annotation.
 func stepOfHold(value, step string) string {
 	hold := parseUpgradeHold(value)
 	if hold.since.IsZero() {
@@ -140,10 +141,10 @@ func (d *StepsDecision) add(value string, wait UpgradeDecision) string {
 // stepBegan reports whether the control plane is being upgraded.
 func (s *UpgradeState) stepBegan() bool { return render.NewerVersion(s.Specified, s.Running) != "" }
 
-// DecideWait decides whether a step of an upgrade waits for a HelmOp, by the rules of the hold of a whole upgrade.
-// value is the value of the annotation that records the wait, and version the version that the release must be ready
-// for. The first result is the new value: a version without a time means that nothing waits for this version any more.
-// Nothing is recorded if the release is ready without a wait.
+// DecideWait decides whether a step of an upgrade waits for a HelmOp, by the same rules as for a whole upgrade. value
+// is the value of the annotation that records the wait. version is the version for which the release must be ready. The
+// first result is the new value of the annotation: a version without a time means that nothing waits for this version
+// any more. Nothing is recorded if the release is ready without a wait.
 func DecideWait(s UpgradeState, value, version string, unready func(version string) string) (string, UpgradeDecision) {
 	known := parseUpgradeHold(value)
 	if known.version == version && known.since.IsZero() {
@@ -161,9 +162,9 @@ func DecideWait(s UpgradeState, value, version string, unready func(version stri
 	}
 }
 
-// UnrecordedLimit returns for how long a wait may last if no controller records it. The second result is true if an
-// annotation records since when it lasts, which bounds it. A wait that was suspended for maintenance does not continue
-// until a controller records it.
+// UnrecordedLimit returns how long a wait may last if no controller records it. The second result is true if an
+// annotation records the start of the wait. This start then bounds the wait. A wait that was suspended for maintenance
+// does not continue until a controller records it.
 func (s *UpgradeState) UnrecordedLimit(value, version string) (limit time.Duration, isRecorded bool) {
 	known := parseUpgradeHold(value)
 	switch {
@@ -182,8 +183,8 @@ func hasPendingHook(cluster *clusterv1.Cluster, hook runtimecatalog.Hook) bool {
 	return slices.Contains(pending, runtimecatalog.HookName(hook))
 }
 
-// UnreadyForWorkers returns why a release is not ready for workers of a version that the control plane runs; empty if
-// the release is ready. In the middle of an upgrade, the release may be prepared for the next step already.
+// UnreadyForWorkers returns why a release is not ready for workers of the version that the control plane runs; empty if
+// the release is ready. In the middle of an upgrade, the release may already be rendered for the next step.
 func UnreadyForWorkers(release *addonsv1.HelmOpRelease, version string) string {
 	if release != nil && render.NewerVersion(release.Spec.KubernetesVersion, version) != "" {
 		version = release.Spec.KubernetesVersion

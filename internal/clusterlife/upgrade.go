@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// UpgradeHoldPrefix begins the names of the annotations by which HelmOps hold upgrades.
+	// UpgradeHoldPrefix is the prefix of the names of the annotations with which HelmOps hold upgrades.
 	UpgradeHoldPrefix = clusterv1.BeforeClusterUpgradeHookAnnotationPrefix + "/helmop-"
 
 	// DefaultUpgradeTimeout is the default of the API, for releases that were written without the defaults of the API.
@@ -30,8 +30,8 @@ const (
 	maxAnnotationName = 63
 )
 
-// UpgradeHoldName returns the name of the annotation by which a HelmOp holds the upgrades of a Cluster. The hash
-// distinguishes HelmOps of several namespaces, and names that had to be shortened.
+// UpgradeHoldName returns the name of the annotation with which a HelmOp holds the upgrades of a Cluster. The hash
+// distinguishes HelmOps of several namespaces, and HelmOps whose names had to be shortened.
 func UpgradeHoldName(helmOp client.ObjectKey) string {
 	suffix := "-" + apiutil.HexDigest(helmOp.String())[:8]
 	limit := maxAnnotationName - len("helmop-") - len(suffix)
@@ -45,26 +45,26 @@ func UpgradeHoldName(helmOp client.ObjectKey) string {
 // UpgradeReleasedName returns the name of the annotation that records which upgrade a HelmOp no longer holds. The
 // argument is the name of the annotation that held the upgrade.
 //
-// With these two annotations, a Cluster of a ClusterClass always has an annotation of HelmOp. Otherwise, Cluster API
-// would know only its own annotation, and when it removes this annotation, it also removes all that were added
-// meanwhile.
+// With UpgradeHoldName and UpgradeReleasedName, a Cluster of a ClusterClass always has an annotation of HelmOp.
+// Otherwise, Cluster API would see only its own annotation. When it removes its own annotation, it also removes all
+// annotations that were added meanwhile.
 func UpgradeReleasedName(hold string) string {
 	_, name, _ := strings.Cut(hold, "/")
 	return addonsv1.UpgradeReleasedAnnotationPrefix + "/" + name
 }
 
 // upgradeHold is the value of the annotation that holds upgrades. The annotation is set before any upgrade is
-// requested, because Cluster API checks for the annotation at the moment of the request. Until then, the value is the
-// version that runs. After the request was observed, the value is the requested version, and since when it is held.
-// While the release waits for maintenance, the time is that of the last change, and the value has the used part of the
-// timeout.
+// requested, because Cluster API checks for the annotation at the moment of the request. Before the request, the value
+// is the version that the control plane runs. After the request, the value is the requested version and the time since
+// when it is held. While the release waits for maintenance, the value has the time of the last change and the used part
+// of the timeout.
 type upgradeHold struct {
 	version string
-	// since is zero as long as no upgrade is held.
+	// since is zero while no upgrade is held.
 	since time.Time
 
-	// suspended is true while the release waits for maintenance, which does not count for the timeout. used is what
-	// counted before.
+	// suspended is true while the release waits for maintenance. This wait does not count for the timeout. used is the
+	// part of the timeout that was used before.
 	suspended bool
 	used      time.Duration
 }
@@ -77,8 +77,8 @@ const (
 func parseUpgradeHold(value string) upgradeHold {
 	version, since, _ := strings.Cut(value, upgradeHoldSeparator)
 	since, used, suspended := strings.Cut(since, upgradeHoldUsed)
-	// A malformed value has no time, so the hold starts again, and ends. A hold with a time in the future starts again,
-	// too: see decidePending.
+	// A malformed value has no time: the hold starts again, so it still ends. A hold with a time in the future starts
+	// again too: see decidePending.
 	began, _ := time.Parse(time.RFC3339, since)
 	hold := upgradeHold{version: version, since: began, suspended: suspended && !began.IsZero()}
 	hold.used, _ = time.ParseDuration(used)
@@ -99,7 +99,7 @@ func IsUpgradeHold(name, value string) bool {
 }
 
 // HeldUpgrade returns the version whose upgrade a HelmOp holds, and since when, from the value of the annotation. The
-// time is zero as long as no upgrade is held.
+// time is zero while no upgrade is held.
 func HeldUpgrade(value string) (version string, since time.Time) {
 	hold := parseUpgradeHold(value)
 	return hold.version, hold.since
@@ -118,14 +118,14 @@ func (h upgradeHold) String() string {
 
 // UpgradeState is the input for the decision whether a HelmOp holds the upgrades of a Cluster.
 type UpgradeState struct {
-	// Active is true if the HelmOp holds upgrades of the Cluster, by its beforeClusterUpgrade.
+	// Active is true if the HelmOp holds upgrades of the Cluster, with spec.beforeClusterUpgrade.
 	Active bool
 
 	// Running is the version that the control plane runs; empty if the version is not known.
 	Running string
 
-	// Specified is the version in the spec of the control plane, to which it is being upgraded if it runs an older one;
-	// empty if the version is not known.
+	// Specified is the version in the spec of the control plane; empty if it is not known. The control plane is being
+	// upgraded if it runs an older version.
 	Specified string
 
 	// Assigned is the version for which the release is rendered; empty if there is no release.
@@ -141,20 +141,21 @@ type UpgradeState struct {
 	// Unready returns why the release is not ready for a version; empty if it is ready.
 	Unready func(version string) string
 
-	// UnreadyWorkers returns the same for workers of a version that the control plane runs.
+	// UnreadyWorkers returns the same for workers of the version that the control plane runs.
 	UnreadyWorkers func(version string) string
 
 	// HoldsSteps is true if the Runtime Extension of HelmOp holds each step of an upgrade.
 	HoldsSteps bool
 
-	// Blocked is what a required check of the release has found that must be done; empty if it has found nothing.
+	// Blocked is what a user must do first, according to a required check of the release; empty if the check found
+	// nothing.
 	Blocked string
 
 	// Resumed is when the last pause of the Cluster ended; zero if the time is not known.
 	Resumed time.Time
 
-	// Deferred is why the release must not be changed now; empty if it may. This time does not count for the timeout.
-	// Opens is when it may be changed; zero if the time is not known.
+	// Deferred is why the release must not be changed now; empty if it may be changed. The time of this wait does not
+	// count for the timeout. Opens is when the release may be changed; zero if the time is not known.
 	Deferred string
 	Opens    time.Time
 
@@ -171,16 +172,16 @@ type UpgradeDecision struct {
 	// Released is the requested version whose upgrade is not held; empty if there is none.
 	Released string
 
-	// Event is the reason of an Event about the decision, and Message its text; both are empty if there is no Event.
+	// Event is the reason of an Event about the decision, and Message its text. Both are empty if there is no Event.
 	Event, Message string
 	Warning        bool
 
-	// RequeueAfter is the time after which the decision may change without an event; 0 is never.
+	// RequeueAfter is the time after which the decision may change without an event; 0 means never.
 	RequeueAfter time.Duration
 }
 
-// DecideUpgrade decides whether a HelmOp holds the upgrade of a Cluster. An upgrade that was released is never held
-// again: the annotation is set again only when the control plane runs the requested version.
+// DecideUpgrade decides whether a HelmOp holds the upgrade of a Cluster. An upgrade that was released is not held a
+// second time: the annotation is set again only when the control plane runs the requested version.
 func DecideUpgrade(cluster *clusterv1.Cluster, s UpgradeState) UpgradeDecision {
 	known := parseUpgradeHold(s.Value)
 	if !s.Active || !cluster.Spec.Topology.IsDefined() {
@@ -222,10 +223,10 @@ func DecideUpgrade(cluster *clusterv1.Cluster, s UpgradeState) UpgradeDecision {
 
 // pendingUpgrade is an upgrade of a Cluster that the control plane has not finished.
 type pendingUpgrade struct {
-	// to is the requested version, which the annotations name for all steps of the upgrade.
+	// to is the requested version. The annotations have this version for all steps of the upgrade.
 	to string
 
-	// step is the version of the next step, or of the present one; empty if it is not known yet.
+	// step is the version of the next or current step; empty if it is not known yet.
 	step string
 }
 
@@ -235,7 +236,7 @@ func (p pendingUpgrade) unready(s UpgradeState) string {
 	case p.step != "":
 		return s.Unready(p.step)
 	case s.Blocked != "":
-		return s.Blocked // This has the way out, which does not depend on the next step.
+		return s.Blocked // The text says how to resolve the problem, whatever the next step is.
 	default:
 		return "Cluster API has not planned the steps of the upgrade yet: see the condition TopologyReconciled of the Cluster"
 	}
@@ -249,8 +250,8 @@ func (p pendingUpgrade) String() string {
 	return fmt.Sprintf("The upgrade to %s, with the next step %s,", p.to, p.step)
 }
 
-// decideWithoutUpgrade decides while no upgrade is requested: the annotation is set for the next upgrade. If a hold
-// ended without a decision of HelmOp, an Event says why.
+// decideWithoutUpgrade decides while no upgrade is requested: it sets the annotation for the next upgrade. If a hold
+// ended without a decision of HelmOp, an Event explains this.
 func decideWithoutUpgrade(cluster *clusterv1.Cluster, s UpgradeState, running string) UpgradeDecision {
 	decision := UpgradeDecision{Held: true, Value: upgradeHold{version: running}.String()}
 	known := parseUpgradeHold(s.Value)
@@ -272,13 +273,12 @@ func decideWithoutUpgrade(cluster *clusterv1.Cluster, s UpgradeState, running st
 	return decision
 }
 
-// decideUnheld decides while an upgrade is pending and the annotation is not set. It does not set the annotation,
-// because Cluster API may have started the upgrade, or a user removed the annotation to start the upgrade. In the
-// middle of an upgrade with several steps, the requested version is recorded as released since its beginning, so the
-// steps cause no Events.
+// decideUnheld decides while an upgrade is pending and the annotation is not set. It does not set the annotation:
+// Cluster API may have started the upgrade, or a user may have removed the annotation to start it. In an upgrade with
+// several steps, the requested version is recorded as released from the start, so the steps cause no Events.
 func decideUnheld(s UpgradeState, p pendingUpgrade) UpgradeDecision {
 	if p.step == "" {
-		return UpgradeDecision{Released: s.Released} // The target was just changed: decide when the next step is known.
+		return UpgradeDecision{Released: s.Released} // The target has just changed: decide when the next step is known.
 	}
 	decision := UpgradeDecision{Released: p.to}
 	if s.Released == p.to || s.HoldsSteps && !s.stepBegan() {
@@ -331,8 +331,8 @@ func beginUpgradeHold(s UpgradeState, p pendingUpgrade, why string) UpgradeDecis
 			s.Timeout, why), RequeueAfter: s.requeueAfter(s.Timeout)}
 }
 
-// usedTimeout returns the part of the timeout that has passed. A pause does not count: the release was not reconciled
-// during the pause.
+// usedTimeout returns the part of the timeout that has passed. A pause does not count, because no manager reconciled
+// the release during the pause.
 func (s *UpgradeState) usedTimeout(hold upgradeHold) time.Duration {
 	if hold.suspended {
 		return hold.used
@@ -344,7 +344,7 @@ func (s *UpgradeState) usedTimeout(hold upgradeHold) time.Duration {
 	return s.Now.Sub(since)
 }
 
-// requeueAfter returns after which time the decision may change, if rest is what is left of the timeout.
+// requeueAfter returns the time after which the decision may change. rest is the remaining part of the timeout.
 func (s *UpgradeState) requeueAfter(rest time.Duration) time.Duration {
 	switch {
 	case s.Deferred == "":
@@ -375,9 +375,9 @@ func UnreadyFor(release *addonsv1.HelmOpRelease, version string) string {
 	}
 }
 
-// ResumedAt is when the last pause of a Cluster ended, by the condition Paused that Cluster API sets; zero if the
-// Cluster does not have the condition. The Cluster is not paused. If Cluster API has not observed the end of the pause
-// yet, the time is now.
+// ResumedAt returns when the last pause of a Cluster ended, from the condition Paused that Cluster API sets; zero if
+// the Cluster does not have the condition. The Cluster must not be paused. If Cluster API has not observed the end of
+// the pause yet, the result is now.
 func ResumedAt(cluster *clusterv1.Cluster, now time.Time) time.Time {
 	switch paused := conditions.Get(cluster, clusterv1.PausedCondition); {
 	case paused == nil:
@@ -400,5 +400,5 @@ func UpgradeTimeout(before *addonsv1.BeforeClusterUpgrade) time.Duration {
 // maxAhead is the permitted difference between the clocks of managers.
 const maxAhead = time.Minute
 
-// IsAhead reports whether the recorded begin of a hold is in the future.
+// IsAhead reports whether the recorded start of a hold is in the future.
 func IsAhead(since, now time.Time) bool { return since.After(now.Add(maxAhead)) }

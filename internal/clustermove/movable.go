@@ -22,8 +22,8 @@ import (
 // Cluster.
 const maxShownUnlabelled = 10
 
-// WhyNotMovable returns which of the referenced objects of a namespace clusterctl move leaves behind, and what to do;
-// empty if it moves all. The references have the form "<kind>/<name>". Objects that do not exist do not count.
+// WhyNotMovable returns which of the referenced objects of a namespace clusterctl move does not move, and what the user
+// can do; empty if it moves all. The references have the form "<kind>/<name>". Objects that do not exist do not count.
 func WhyNotMovable(ctx context.Context, metadata client.Reader, namespace string, referenced []string) (string, error) {
 	var unlabelled, accounts []string
 	for _, reference := range referenced {
@@ -36,7 +36,7 @@ func WhyNotMovable(ctx context.Context, metadata client.Reader, namespace string
 		err := metadata.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, partial)
 		switch {
 		case apierrors.IsNotFound(err):
-			// Another condition reports a missing object, where the object is needed.
+			// Another condition reports a missing object.
 		case err != nil:
 			return "", fmt.Errorf("reading %s %s/%s: %w", kind, namespace, name, err)
 		case !isMoved(partial):
@@ -67,8 +67,8 @@ func whyNotMovable(namespace string, unlabelled, accounts []string) string {
 	return strings.Join(why, "; ")
 }
 
-// isMoved reports whether clusterctl move takes an object along: the object has a label of clusterctl move, or an owner
-// that is an object of Cluster API or of HelmOp.
+// isMoved reports whether clusterctl move moves an object. It does if the object has a label of clusterctl move, or an
+// owner of Cluster API or of HelmOp.
 func isMoved(obj client.Object) bool {
 	for _, label := range []string{clusterctlv1.ClusterctlMoveLabel, clusterctlv1.ClusterctlMoveHierarchyLabel} {
 		if _, ok := obj.GetLabels()[label]; ok {

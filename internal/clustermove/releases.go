@@ -21,10 +21,10 @@ import (
 // deletes while it has the annotation of a move is created again after this time.
 const movedKept = 10 * time.Minute
 
-// Releases holds the HelmOpReleases that clusterctl move has moved to another management cluster. A HelmOp that is
-// not deleted yet would create them again, and after the deletion of the HelmOp they would be uninstalled. The releases
-// of paused Clusters are protected by the pause, but a release of the management cluster is not. The zero value is
-// empty. It is safe for concurrent use.
+// Releases holds the HelmOpReleases that clusterctl move has moved to another management cluster. Without this record,
+// a HelmOp that is not deleted yet would create such a release again. After the deletion of the HelmOp, the release
+// would be uninstalled. Releases of paused Clusters are protected by the pause, but a release of the management cluster
+// is not. The zero value is empty. It is safe for concurrent use.
 type Releases struct {
 	mu    sync.Mutex
 	until map[types.NamespacedName]time.Time
@@ -45,7 +45,8 @@ func (m *Releases) add(release types.NamespacedName, now time.Time) {
 	m.until[release] = now.Add(movedKept)
 }
 
-// forget removes a release. The release lost the annotation of a move, so it stays.
+// forget removes a release from the record. Call it when the release no longer has the annotation of a move: the
+// release stays in this management cluster.
 func (m *Releases) forget(release types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,13 +14,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 )
 
-// Clusters has the connections to the workload clusters.
+// Clusters provides the connections to the workload clusters.
 type Clusters interface {
 	// GetRESTConfig returns the configuration of clients for a Cluster. The error wraps clusterlink.ErrNotConnected if the
 	// Cluster is not connected, and clusterlink.ErrNotTried if the state of the Cluster is not known.
 	GetRESTConfig(ctx context.Context, cluster client.ObjectKey) (*rest.Config, error)
 	// State returns the state of the connection to a Cluster.
 	State(cluster client.ObjectKey) clusterlink.State
-	// Source returns a source of requests, which map a Cluster that became reachable or unreachable.
+	// Source returns a source that enqueues requests for a Cluster that became reachable or unreachable.
 	Source(requests handler.MapFunc) source.Source
 }

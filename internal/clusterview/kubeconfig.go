@@ -23,10 +23,10 @@ import (
 var ErrKubeconfigRefused = errors.New("the kubeconfig is refused")
 
 // SafeKubeconfigs returns a reader of kubeconfig Secrets. It refuses a kubeconfig with which the manager would run a
-// program, read its own files or call a plugin: a user who may write a Secret for a Cluster must not get the rights of
-// the manager.
+// program, read its own files or call a plugin. Otherwise a user who may write a Secret for a Cluster would get the
+// rights of the manager.
 func SafeKubeconfigs(reader client.Reader) client.Reader {
-	results, _ := lru.New[[sha256.Size]byte, error](maxCheckedKubeconfigs) // It fails only if the size is not positive.
+	results, _ := lru.New[[sha256.Size]byte, error](maxCheckedKubeconfigs) // fails only for a size below one
 	return safeKubeconfigs{Reader: reader, results: results}
 }
 
@@ -37,7 +37,7 @@ type safeKubeconfigs struct {
 	client.Reader
 
 	// results caches the results of checks, by the digests of kubeconfigs. A kubeconfig is read with every probe of its
-	// Cluster, and to parse the kubeconfig takes longer than the probe.
+	// Cluster, and parsing it takes longer than the probe.
 	results *lru.Cache[[sha256.Size]byte, error]
 }
 
@@ -62,9 +62,9 @@ func (s safeKubeconfigs) Get(ctx context.Context, key client.ObjectKey, obj clie
 	return result
 }
 
-// checkKubeconfig returns an error if a kubeconfig has more than addresses and credentials, even in a part that its
-// current context does not use. It does not build a REST config, because to build the config already reads files. A
-// malformed kubeconfig is no error: the caller that uses it fails.
+// checkKubeconfig returns an error if a kubeconfig contains more than addresses and credentials, even in a part that
+// its current context does not use. It does not build a REST config, because building one already reads files. It
+// returns no error for a malformed kubeconfig: the caller that uses the kubeconfig fails.
 func checkKubeconfig(data []byte) error {
 	config, err := clientcmd.Load(data)
 	if err != nil {

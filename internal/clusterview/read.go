@@ -16,7 +16,7 @@ import (
 )
 
 // ReadCluster reads a Cluster as the API server serves it. For the key of the management cluster, it returns
-// ManagementCluster. The result may be shared with a cache: read only.
+// ManagementCluster. The result may be shared with a cache: do not change it.
 func ReadCluster(ctx context.Context, reader client.Reader, key client.ObjectKey,
 	shard string,
 ) (*unstructured.Unstructured, error) {

@@ -25,32 +25,32 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
-// objectReadTimeout is the limit for the first read of the objects of a Cluster, which waits until the
+// objectReadTimeout is the limit for the first read of the objects of a Cluster: this read waits until the
 // CustomResourceDefinitions are in the cache.
 const objectReadTimeout = 10 * time.Second
 
-// KindRetry is the wait before the next read of a kind that is being read for the first time.
+// KindRetry is the wait before the next read of a kind whose first read has not ended.
 const KindRetry = time.Second
 
-// maxTypedClusters is the number of Clusters in the types of Cluster API in the cache, which takes some 5 kB for each.
+// maxTypedClusters is the number of Clusters in the cache of typed Clusters. Each takes about 5 kB.
 const maxTypedClusters = 1 << 14
 
-// Reader reads the objects of a Cluster that templates can use. The results are shared with the cache: read only. With
-// a thousand Clusters, copies would take most of the time of a pass over a HelmOp.
+// Reader reads the objects of a Cluster that templates can use. The results are shared with the cache: do not change
+// them. With a thousand Clusters, copies would take most of the time of a pass over a HelmOp.
 type Reader struct {
 	client client.Reader
 
-	// clusters are the Clusters in the types of Cluster API, by UID.
+	// clusters caches the Clusters in the types of Cluster API, by UID.
 	clusters *lru.Cache[types.UID, *clusterv1.Cluster]
 
 	mu sync.Mutex
-	// versions are the API versions in which kinds are read, with the times of their lookups.
+	// versions caches the API versions in which kinds are read, with the times of their lookups.
 	versions map[schema.GroupKind]knownVersion
 }
 
-// versionTTL is the time for which the API version of a kind is cached. The labels of the CustomResourceDefinition have
-// the version that fits the contract of Cluster API. To look up the version for each object takes several times as long
-// as to read the object.
+// versionTTL is the time for which the API version of a kind is cached. The labels of the CustomResourceDefinition name
+// the version that fits the contract of Cluster API. Looking up the version takes several times as long as reading the
+// object.
 const versionTTL = 30 * time.Second
 
 type knownVersion struct {
@@ -60,7 +60,7 @@ type knownVersion struct {
 
 // NewReader returns a Reader that uses a client which does not wait for the informers of kinds: see kindcache.
 func NewReader(reader client.Reader) *Reader {
-	clusters, _ := lru.New[types.UID, *clusterv1.Cluster](maxTypedClusters) // It fails only if the size is not positive.
+	clusters, _ := lru.New[types.UID, *clusterv1.Cluster](maxTypedClusters) // fails only for a size below one
 	return &Reader{client: sharingReader{reader}, clusters: clusters, versions: map[schema.GroupKind]knownVersion{}}
 }
 
@@ -97,8 +97,8 @@ func (r sharingReader) Get(ctx context.Context, key client.ObjectKey, obj client
 	return r.Reader.Get(ctx, key, obj, append(slices.Clip(options), client.UnsafeDisableDeepCopy)...)
 }
 
-// Typed is [apiutil.TypedCluster] with a cache: a Cluster is converted only after a change. The result is shared: read
-// only.
+// Typed is [apiutil.TypedCluster] with a cache: a Cluster is converted only after a change. The result is shared: do
+// not change it.
 func (r *Reader) Typed(u *unstructured.Unstructured) (*clusterv1.Cluster, error) {
 	if known, ok := r.clusters.Get(u.GetUID()); ok && known.ResourceVersion == u.GetResourceVersion() {
 		return known, nil
@@ -119,8 +119,8 @@ type Objects struct {
 	Watched []*unstructured.Unstructured
 }
 
-// Read returns the Cluster and the objects that it refers to. A missing object is an error: rendering without the
-// object would install something that the user did not intend.
+// Read returns the Cluster and the objects that it refers to. A missing object is an error: HelmOp would otherwise
+// install something that the user did not intend.
 func (r *Reader) Read(ctx context.Context, u *unstructured.Unstructured, cluster *clusterv1.Cluster) (*Objects, error) {
 	ctx, cancel := context.WithTimeout(ctx, objectReadTimeout)
 	defer cancel()

@@ -31,8 +31,8 @@ func (r failingReader) Get(context.Context, client.ObjectKey, client.Object, ...
 	return r.err
 }
 
-// TestReadUnreadableKind checks that the error says what to do, and that a kind that is being read for the first time
-// has an error of its own.
+// TestReadUnreadableKind checks that the error contains advice, and that there is a separate error for a kind that is
+// being read for the first time.
 func TestReadUnreadableKind(t *testing.T) {
 	t.Parallel()
 	kind := schema.GroupKind{Group: "infrastructure.example", Kind: "ExampleCluster"}

@@ -20,7 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// Intent is why a HelmOpRelease is under deletion, which decides what happens to its release.
+// Intent is the reason why a HelmOpRelease is under deletion. It decides what happens to the Helm release.
 type Intent int
 
 const (
@@ -31,7 +31,7 @@ const (
 	// uninstalled, without waiting for its dependents.
 	Replace
 
-	// Keep means that the release is in the desired state of the HelmOp. The release stays.
+	// Keep means that the release still belongs to the desired state of the HelmOp. The release stays.
 	Keep
 
 	// Unknown means that the HelmOp does not exist, or that it has another UID and does not select the Cluster. A
@@ -41,7 +41,7 @@ const (
 
 // Reader finds out why a HelmOpRelease is under deletion.
 type Reader struct {
-	// Live reads from the API server: an uninstallation must not depend on a stale cache.
+	// Live reads from the API server: a stale cache must not cause an uninstallation.
 	Live client.Reader
 
 	// Renderer renders the name and the namespace of a release.
@@ -51,11 +51,10 @@ type Reader struct {
 	Shard string
 }
 
-// Of reads the HelmOp and the Cluster from the API server, and returns why the HelmOpRelease is under
-// deletion. The release may still be in the desired state of the HelmOp. For example, a user deleted the HelmOpRelease,
-// garbage collection deleted it after a restore, the Cluster was selected again before the uninstallation began, or a
-// cache was stale. The HelmOp then creates the HelmOpRelease again, and the labels on Helm's records show that no
-// action is needed.
+// Of reads the HelmOp and the Cluster from the API server, and returns why the HelmOpRelease is under deletion. The
+// release may still belong to the desired state of the HelmOp. Examples: a user deleted the HelmOpRelease, garbage
+// collection deleted it after a restore, the Cluster was selected again before the uninstallation began, or a cache was
+// stale. The HelmOp then creates the HelmOpRelease again. The labels on Helm's records show that no action is needed.
 func (r *Reader) Of(ctx context.Context, release *addonsv1.HelmOpRelease) (Intent, error) {
 	owner := metav1.GetControllerOf(release)
 	if owner == nil || owner.Kind != apiutil.HelmOpKind {
@@ -93,7 +92,7 @@ func (r *Reader) Of(ctx context.Context, release *addonsv1.HelmOpRelease) (Inten
 }
 
 // intentByIdentity returns, for a Cluster that the HelmOp selects, whether the HelmOp keeps or replaces the release. It
-// compares the name and the namespace of the release with those of the HelmOp revision from decidingRevision.
+// compares the name and the namespace of the release with the result of the HelmOp revision from decidingRevision.
 func (r *Reader) intentByIdentity(ctx context.Context, release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp,
 	object *unstructured.Unstructured,
 ) (Intent, error) {
@@ -104,8 +103,8 @@ func (r *Reader) intentByIdentity(ctx context.Context, release *addonsv1.HelmOpR
 	revision, err := r.decidingRevision(ctx, release, helmOp)
 	switch {
 	case apierrors.IsNotFound(err):
-		// A user deleted the revision, because HelmOp keeps the revisions of its releases. There is no sign that the
-		// release is replaced.
+		// HelmOp keeps the revisions of its releases, so a user must have deleted this revision. There is no sign that
+		// another release replaces this release.
 		return Keep, nil
 	case err != nil:
 		return Uninstall, err

@@ -25,20 +25,20 @@ const (
 	maxUnmet = 3
 )
 
-// Dependency is a HelmOp on which another one depends.
+// Dependency is an entry in dependsOn: a HelmOp on which another HelmOp depends.
 type Dependency struct {
 	addonsv1.Dependency
 
-	// HelmOp is the HelmOp of that name; nil if there is none, or it is of another shard.
+	// HelmOp is the HelmOp of the dependency; nil if it does not exist or belongs to another shard.
 	HelmOp *addonsv1.HelmOp
 
-	// otherShard says that the HelmOp is of another shard; empty if it is not.
+	// otherShard is the message that the HelmOp belongs to another shard; empty otherwise.
 	otherShard string
 
-	// selector selects its Clusters; nil if it is malformed.
+	// selector selects the Clusters of the HelmOp; nil if it is malformed.
 	selector *selection.Selector
 
-	// unsettled is why the desired state of the HelmOp is not known yet; empty if it is.
+	// unsettled is why the desired state of the HelmOp is not known yet; empty if it is known.
 	unsettled string
 }
 
@@ -54,13 +54,14 @@ func newDependency(named addonsv1.Dependency, helmOp *addonsv1.HelmOp) Dependenc
 	return d
 }
 
-// Unsettled is why a HelmOp has not written its desired state into its releases yet; empty if it has. HelmOps that
-// are applied together must be installed in order, and until then their releases are Ready with the former spec.
+// Unsettled returns why a HelmOp has not written its desired state into its releases yet; empty if it has. HelmOps that
+// a user applies together must be installed in order. Until a HelmOp has written its releases, they are Ready with the
+// previous spec.
 func Unsettled(helmOp *addonsv1.HelmOp) string {
 	if apiutil.IsHelmOpPaused(helmOp) {
-		return "" // The releases stay as they are.
+		return "" // The releases do not change.
 	}
-	// Only a whole reconciliation writes RollingOut, after the releases.
+	// Only a complete reconciliation writes RollingOut, after the releases.
 	rollingOut := conditions.Get(helmOp, addonsv1.RollingOutCondition)
 	if rollingOut == nil || rollingOut.ObservedGeneration != helmOp.Generation {
 		return "has changed and has not been reconciled yet"
@@ -69,8 +70,7 @@ func Unsettled(helmOp *addonsv1.HelmOp) string {
 	if err == nil && (helmOp.Status.Artifact == nil || helmOp.Status.Artifact.SourceDigest != source) {
 		return "is not resolved yet"
 	}
-	// The same for the references of overrides and Kubernetes versions: until there is an answer, there is no new
-	// revision.
+	// References of overrides and Kubernetes versions must be resolved too: until then, there is no new HelmOp revision.
 	if resolved := conditions.Get(helmOp, addonsv1.ResolvedCondition); resolved != nil &&
 		resolved.Status == metav1.ConditionUnknown {
 		return "is not resolved yet"
@@ -78,8 +78,8 @@ func Unsettled(helmOp *addonsv1.HelmOp) string {
 	return ""
 }
 
-// Unmet is why the dependency is not ready in a Cluster; empty if it is. release is its release there, nil if there
-// is none.
+// Unmet returns why the dependency is not ready in a Cluster; empty if it is ready. release is the release of the
+// dependency in the Cluster, nil if there is none.
 func (d *Dependency) Unmet(cluster metav1.Object, release *addonsv1.HelmOpRelease) string {
 	switch {
 	case d.otherShard != "":
@@ -118,7 +118,7 @@ func (d *Dependency) Unmet(cluster metav1.Object, release *addonsv1.HelmOpReleas
 }
 
 // isOutdated reports whether a release does not have the newest revision of its HelmOp yet. During a rollout that has
-// not reached the Cluster, it is up to date: a user who needs more can use readyExpr.
+// not reached the Cluster, the release is not outdated: a user who needs more can use readyExpr.
 func (d *Dependency) isOutdated(release *addonsv1.HelmOpRelease) bool {
 	desired, assigned := d.HelmOp.Status.Rollout, release.Spec.Rollout
 	if desired == nil || assigned == nil || assigned.Revision == desired.Revision ||
@@ -131,16 +131,16 @@ func (d *Dependency) isOutdated(release *addonsv1.HelmOpRelease) bool {
 	case "", addonsv1.RolloutPhaseProgressing:
 		return d.HelmOp.Spec.Rollout == nil
 	default:
-		return false // It was given up, or waits for a human.
+		return false // The rollout has stopped: it was aborted, or waits for a user.
 	}
 }
 
-// readinessCache has the values of expressions for releases: a pass over a fleet evaluates them for a thousand that
-// have not changed.
+// readinessCache caches the results of expressions for releases. A pass over a fleet evaluates the expressions for a
+// thousand unchanged releases.
 var readinessCache = func() *lru.Cache[readinessKey, readinessResult] {
 	cache, err := lru.New[readinessKey, readinessResult](maxCachedResults)
 	if err != nil {
-		panic(err) // only for a size below one
+		panic(err) // the size is a positive constant
 	}
 	return cache
 }()
@@ -185,7 +185,7 @@ func evaluateReadiness(source string, release *addonsv1.HelmOpRelease) (bool, er
 	return expression.Holds(object)
 }
 
-// InvalidDependency is why one of the expressions is malformed; empty if none is.
+// InvalidDependency returns why one of the expressions is malformed; empty if none is.
 func InvalidDependency(dependencies []addonsv1.Dependency) string {
 	for _, dependency := range dependencies {
 		if dependency.ReadyExpr == "" {
@@ -198,15 +198,16 @@ func InvalidDependency(dependencies []addonsv1.Dependency) string {
 	return ""
 }
 
-// DependsOn reports whether one of the dependencies is a HelmOp.
+// DependsOn reports whether a list of dependencies names a HelmOp.
 func DependsOn(dependencies []addonsv1.Dependency, helmOp string) bool {
 	return slices.ContainsFunc(dependencies, func(d addonsv1.Dependency) bool { return d.Name == helmOp })
 }
 
-// DependencyGraph has, by the name of each HelmOp of a namespace, the names of those on which it depends.
+// DependencyGraph holds the dependencies of the HelmOps of a namespace: the name of each HelmOp, and the names of the
+// HelmOps on which it depends.
 type DependencyGraph map[string][]string
 
-// GraphOf is the graph of the dependencies of HelmOps.
+// GraphOf returns the graph of the dependencies of HelmOps.
 func GraphOf(helmOps []addonsv1.HelmOp) DependencyGraph {
 	graph := make(DependencyGraph, len(helmOps))
 	for i := range helmOps {
@@ -222,8 +223,9 @@ func (g DependencyGraph) Add(name string, dependencies []addonsv1.Dependency) {
 	}
 }
 
-// Path is the shortest path of dependencies, of at least one step, from one HelmOp to another; nil if there is none.
-// Of several, it is the one that is written first, so that the result is always the same.
+// Path returns the shortest path of dependencies from one HelmOp to another; nil if there is none. The path has at
+// least one step. If several paths have the same length, it follows the order of the entries in dependsOn. So the
+// result is always the same.
 func (g DependencyGraph) Path(from, to string) []string {
 	cameFrom := map[string]string{}
 	queue := []string{from}
@@ -249,8 +251,8 @@ func (g DependencyGraph) Path(from, to string) []string {
 	return nil
 }
 
-// dependents are the HelmOps that depend on one, directly or not. The HelmOp itself is among them only if there is a
-// cycle.
+// dependents returns the HelmOps that depend on a HelmOp, directly or through other HelmOps. The HelmOp itself is among
+// them only if there is a cycle.
 func (g DependencyGraph) dependents(of string) map[string]bool {
 	reversed := DependencyGraph{}
 	for name, dependencies := range g {
@@ -270,10 +272,10 @@ func (g DependencyGraph) dependents(of string) map[string]bool {
 	return found
 }
 
-// maxCyclePath bounds how many HelmOps of a cycle are named.
+// maxCyclePath is the largest number of HelmOps of a cycle that a message names.
 const maxCyclePath = 10
 
-// CycleMessage names a cycle.
+// CycleMessage returns a message that names the HelmOps of a cycle.
 func CycleMessage(path []string) string {
 	shown := path
 	if len(path) > maxCyclePath {
@@ -283,7 +285,7 @@ func CycleMessage(path []string) string {
 		"; remove one of them from dependsOn"
 }
 
-// ListUnmet joins what is waited for.
+// ListUnmet joins the texts about unmet dependencies.
 func ListUnmet(waits []string) string {
 	if more := len(waits) - maxUnmet; more > 0 {
 		waits = append(waits[:maxUnmet:maxUnmet], fmt.Sprintf("and %d more", more))

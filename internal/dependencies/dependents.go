@@ -19,8 +19,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// NeededBy returns the message that names a release in the Cluster that depends on a release, which is about to be
-// uninstalled; empty if there is none. cluster is nil if the Cluster does not exist.
+// NeededBy returns a message that names a dependent: another release in the Cluster that depends on the release that is
+// about to be uninstalled. The message is empty if there is none. cluster is nil if the Cluster does not exist.
 func (g *Gate) NeededBy(ctx context.Context, release *addonsv1.HelmOpRelease,
 	cluster *clusterv1.Cluster,
 ) (string, error) {
@@ -31,7 +31,7 @@ func (g *Gate) NeededBy(ctx context.Context, release *addonsv1.HelmOpRelease,
 	if message, err := g.neededByOne(ctx, g.Client, release, cluster, siblings); message != "" || err != nil {
 		return message, err
 	}
-	// Dependents that the cache does not have yet count, too.
+	// The cache may not have a new dependent yet, so this reads from the API server.
 	list := &addonsv1.HelmOpReleaseList{}
 	err = g.Live.List(ctx, list, client.InNamespace(release.Namespace), client.MatchingLabels{
 		clusterv1.ClusterNameLabel: capilabels.MustFormatValue(release.Spec.ClusterRef.Name),
@@ -45,8 +45,8 @@ func (g *Gate) NeededBy(ctx context.Context, release *addonsv1.HelmOpRelease,
 	return g.neededByOne(ctx, g.Live, release, cluster, apiutil.ByHelmOp(list.Items, release))
 }
 
-// neededByOne returns the message that names one of the other releases in the Cluster that depends on a release; empty
-// if there is none.
+// neededByOne returns a message that names one dependent of a release among the other releases in the Cluster; empty if
+// there is none.
 func (g *Gate) neededByOne(ctx context.Context, reader client.Reader, release *addonsv1.HelmOpRelease,
 	cluster *clusterv1.Cluster,
 	siblings map[string]*addonsv1.HelmOpRelease,
@@ -59,8 +59,8 @@ func (g *Gate) neededByOne(ctx context.Context, reader client.Reader, release *a
 }
 
 // remainingDependents returns the dependents that are not uninstalled before their Cluster is deleted, by the names of
-// their HelmOps. It returns none if the Cluster is not under deletion: a release then waits for all its dependents,
-// without a limit of time.
+// their HelmOps. It returns none if the Cluster is not under deletion: then a release waits for all its dependents,
+// without a time limit.
 func (g *Gate) remainingDependents(ctx context.Context, reader client.Reader, release *addonsv1.HelmOpRelease,
 	cluster *clusterv1.Cluster,
 	siblings map[string]*addonsv1.HelmOpRelease,
@@ -88,8 +88,8 @@ func (g *Gate) remainingDependents(ctx context.Context, reader client.Reader, re
 	return remaining, nil
 }
 
-// neededBy returns the message that names a dependent in the Cluster for which the uninstallation of a release waits;
-// empty if there is none. Releases in a dependency cycle and remaining dependents do not count.
+// neededBy returns a message that names a dependent for which the uninstallation of a release waits; empty if there is
+// none. Releases in a dependency cycle and remaining dependents do not count.
 func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.HelmOpRelease,
 	remaining map[string]bool,
 ) string {
@@ -132,8 +132,8 @@ func neededBy(release *addonsv1.HelmOpRelease, siblings map[string]*addonsv1.Hel
 		"remove the dependency", dependents[0])
 }
 
-// AwaitsInstall reports whether a release is not installed yet and waits for its dependencies or its images. Its
-// dependencies therefore may be uninstalled.
+// AwaitsInstall reports whether a release is not installed yet and waits for its dependencies or its images. So its
+// dependencies may be uninstalled.
 func AwaitsInstall(release *addonsv1.HelmOpRelease) bool {
 	return release.Status.Release == nil && release.Status.State == string(model.StateAbsent) &&
 		(apiutil.IsAwaiting(release) || apiutil.WaitsForImages(release))

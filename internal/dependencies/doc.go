@@ -1,8 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dependencies decides whether the dependencies of a HelmOp or a release are met, and which objects an event of
-// a dependency concerns. It knows HelmOps, HelmOpReleases and Clusters, and not how a release is installed. It reads
-// objects and writes none: callers report its answers. A [Gate] is for one release in one Cluster; callers that decide
-// about a whole fleet use [ReadDependency] once for each dependency, and [Dependency.Unmet] for each Cluster.
+// Package dependencies decides whether the dependencies of a HelmOp or a release are met. It also finds the objects to
+// reconcile after a change of a dependency. It reads HelmOps, HelmOpReleases and Clusters, and writes nothing. It does
+// not install or uninstall releases. Callers report its results in conditions. A [Gate] is for one release in one
+// Cluster. For a whole fleet, callers use [ReadDependency] once for each dependency, and [Dependency.Unmet] for each
+// Cluster.
 package dependencies

@@ -21,13 +21,13 @@ type Gate struct {
 	// Client reads from the cache, and Live from the API server.
 	Client, Live client.Reader
 
-	// Shard and WatchFilter are those of the manager.
+	// Shard and WatchFilter are the settings of the manager.
 	Shard, WatchFilter string
 
 	Now func() time.Time
 }
 
-// Unmet returns the reason and the message for dependencies of a release that are not met in its Cluster. Both are
+// Unmet returns the reason and the message about dependencies of a release that are not met in its Cluster. Both are
 // empty if all are met.
 func (g *Gate) Unmet(ctx context.Context, release *addonsv1.HelmOpRelease,
 	cluster *clusterv1.Cluster,
@@ -40,7 +40,7 @@ func (g *Gate) Unmet(ctx context.Context, release *addonsv1.HelmOpRelease,
 		client.UnsafeDisableDeepCopy); err != nil {
 		return "", "", fmt.Errorf("listing HelmOps: %w", err)
 	}
-	// The spec of this release counts, too: its HelmOp may have changed since.
+	// The spec of this release counts too: its HelmOp may have changed since HelmOp wrote the spec.
 	name, graph := apiutil.HelmOpOf(release), GraphOf(helmOps.Items)
 	graph.Add(name, release.Spec.DependsOn)
 	if path := graph.Path(name, name); path != nil {
@@ -71,7 +71,7 @@ func (g *Gate) Unmet(ctx context.Context, release *addonsv1.HelmOpRelease,
 }
 
 // unmet returns why a dependency is not met; empty if it is met. Before it returns that a dependency is met, it reads
-// the release of the dependency from the API server: the cache may not have a revision that was just assigned.
+// the release of the dependency from the API server: the cache may not have a newly assigned revision.
 func (g *Gate) unmet(ctx context.Context, cluster *clusterv1.Cluster, d Dependency,
 	release *addonsv1.HelmOpRelease,
 ) (string, error) {

@@ -24,7 +24,7 @@ func findHelmOp(helmOps []addonsv1.HelmOp, name string) *addonsv1.HelmOp {
 	return nil
 }
 
-// Exists reports whether an object that the cache does not have exists, and reads it.
+// Exists reads an object that the cache does not have from the API server, and reports whether it exists.
 func Exists(ctx context.Context, live client.Reader, key client.ObjectKey, into client.Object) (bool, error) {
 	err := live.Get(ctx, key, into)
 	if apierrors.IsNotFound(err) {
@@ -36,8 +36,8 @@ func Exists(ctx context.Context, live client.Reader, key client.ObjectKey, into 
 	return true, nil
 }
 
-// ReadDependency returns the dependency on a HelmOp, and finds out whether the HelmOp is of another shard if the
-// cache does not have it.
+// ReadDependency returns the dependency on a HelmOp. If the cache does not have the HelmOp, it finds out whether the
+// HelmOp belongs to another shard.
 func ReadDependency(ctx context.Context, live client.Reader, shard, namespace string, named addonsv1.Dependency,
 	helmOps []addonsv1.HelmOp,
 ) (Dependency, error) {

@@ -22,18 +22,19 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
 
-// releaseChange is what an event of a release means to the releases that depend on it.
+// releaseChange says how a change of a release concerns the releases that depend on it, and the releases on which it
+// depends.
 type releaseChange struct {
-	// mends: their dependency may be met now.
+	// mends is true if dependents without an expression may now find their dependency met.
 	mends bool
 
-	// mendsExpressions: the same for those with an expression.
+	// mendsExpressions is true if dependents with an expression may now find their dependency met.
 	mendsExpressions bool
 
-	// explains: the message of those that wait changes.
+	// explains is true if the message of waiting dependents changes.
 	explains bool
 
-	// frees: a release on which it depended may be uninstalled now.
+	// frees is true if a release on which this release depended may now be uninstalled.
 	frees bool
 }
 
@@ -61,7 +62,7 @@ func assignedRevision(release *addonsv1.HelmOpRelease) int64 {
 	return release.Spec.Rollout.Revision
 }
 
-// readyState is what the messages of dependents say about a release.
+// readyState holds the facts about a release that the messages of its dependents contain.
 type readyState struct {
 	isEnding, isOutdated bool
 	reason, message      string
@@ -108,7 +109,8 @@ func onReleaseChange(enqueue func(context.Context, async.RequestQueue, *addonsv1
 }
 
 // SiblingsOnChange enqueues the releases in the same Cluster that an event of a release concerns. If only their message
-// changes, the cache decides whether they wait; otherwise they are enqueued in any case, for the cache may be late.
+// changes, it enqueues the releases that wait according to the cache. Otherwise it enqueues all of them, because the
+// cache may be stale.
 func SiblingsOnChange(reader client.Reader) handler.EventHandler {
 	return onReleaseChange(func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease,
 		change releaseChange) {
@@ -126,7 +128,7 @@ func SiblingsOnChange(reader client.Reader) handler.EventHandler {
 	})
 }
 
-// concerns reports whether an event of the release of a HelmOp concerns another release in the same Cluster.
+// concerns reports whether a change of the release of a HelmOp concerns another release in the same Cluster.
 func concerns(change releaseChange, helmOp string, sibling *addonsv1.HelmOpRelease) bool {
 	if change.frees && !sibling.DeletionTimestamp.IsZero() {
 		return true
@@ -140,8 +142,8 @@ func concerns(change releaseChange, helmOp string, sibling *addonsv1.HelmOpRelea
 	return false
 }
 
-// HelmOpsOnChange enqueues, after SettleDelay, the HelmOps that depend on the HelmOp of a release: they may assign a
-// revision to its Cluster that they held back.
+// HelmOpsOnChange enqueues, after SettleDelay, the HelmOps that depend on the HelmOp of a release: these HelmOps may
+// now assign a revision that waited for the release.
 func HelmOpsOnChange(reader client.Reader) handler.EventHandler {
 	return onReleaseChange(func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease,
 		change releaseChange) {
@@ -164,7 +166,7 @@ func HelmOpsOnChange(reader client.Reader) handler.EventHandler {
 	})
 }
 
-// orderFacets is what dependents need to know of a HelmOp.
+// orderFacets holds the facts about a HelmOp that its dependents need.
 type orderFacets struct {
 	deleting, paused bool
 	unsettled        string
@@ -184,10 +186,10 @@ func orderFacetsOf(helmOp *addonsv1.HelmOp) orderFacets {
 	return facets
 }
 
-// DependencyChanged passes events of HelmOps after which dependents may continue, or have to wait.
+// DependencyChanged passes events of HelmOps after which dependents may continue or must wait.
 func DependencyChanged() predicate.Predicate {
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }, // At the start all are looked at anyway.
+		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }, // the start reconciles all objects anyway
 		UpdateFunc: watches.Updated(func(before, after *addonsv1.HelmOp) bool {
 			return orderFacetsOf(before) != orderFacetsOf(after) || choiceChanged(before, after) ||
 				!equality.Semantic.DeepEqual(before.Spec.DependsOn, after.Spec.DependsOn)
@@ -202,8 +204,8 @@ func choiceChanged(before, after *addonsv1.HelmOp) bool {
 		(before.Spec.ManagementCluster == nil) != (after.Spec.ManagementCluster == nil)
 }
 
-// DependentHelmOps are the HelmOps that depend on one, directly or not: a change of its dependencies may close or
-// open a cycle.
+// DependentHelmOps maps a HelmOp to the HelmOps that depend on it, directly or through others. A change of its
+// dependencies may close or open a cycle.
 func DependentHelmOps(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		helmOps := &addonsv1.HelmOpList{}
@@ -222,8 +224,7 @@ func DependentHelmOps(reader client.Reader) handler.MapFunc {
 	}
 }
 
-// EndingRequests are the HelmOpReleases of a HelmOp or of a Cluster that are under deletion: they may be selected
-// again.
+// EndingRequests maps a HelmOp or a Cluster to its HelmOpReleases under deletion: they may be selected again.
 func EndingRequests(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		var releases, ending []addonsv1.HelmOpRelease

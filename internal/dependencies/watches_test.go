@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
 
-// recordingQueue notes what is added to it.
+// recordingQueue records the requests that are added to it.
 type recordingQueue struct {
 	workqueue.TypedRateLimitingInterface[ctrl.Request]
 	added []string
@@ -29,7 +29,7 @@ type recordingQueue struct {
 
 func (q *recordingQueue) Add(request ctrl.Request) { q.added = append(q.added, request.Name) }
 
-// changedRelease is a release as it is after an event.
+// changedRelease returns a release in the state after an event.
 func changedRelease(helmOp string, change func(*addonsv1.HelmOpRelease)) *addonsv1.HelmOpRelease {
 	return controllertest.ReadyRelease(helmOp, func(r *addonsv1.HelmOpRelease) {
 		r.ResourceVersion = "2"
@@ -53,7 +53,8 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 			}
 		})
 	}
-	// Of these, what "waits" says in the cache that it does; "quiet" does not say so, but may be about to.
+	// The sibling "waits" waits for its dependency according to the cache. The sibling "quiet" does not wait, but may do
+	// so soon.
 	siblings := []client.Object{
 		controllertest.ReadyRelease("other", nil),
 		needing("quiet", "", nil),

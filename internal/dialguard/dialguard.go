@@ -20,8 +20,8 @@ import (
 var ErrRefused = errors.New("connections to loopback and link-local addresses, and to those of the manager's own " +
 	"machine or cloud, are refused")
 
-// metadata are the metadata services of clouds at addresses that are not link-local: those of AWS
-// in IPv6, Google, Alibaba, Azure and Oracle.
+// metadata are the addresses of the metadata services of clouds that are not link-local: those of AWS in IPv6, Google,
+// Alibaba, Azure and Oracle.
 var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd00:ec2::/32"),
 	netip.MustParsePrefix("fd20:ce::254/128"),
@@ -42,8 +42,7 @@ func plain(address netip.Addr) netip.Addr {
 	return address
 }
 
-// IsMetadata reports whether an address is link-local or that of a cloud's metadata service, in any
-// form.
+// IsMetadata reports whether an address is link-local or the address of a cloud's metadata service, in any form.
 func IsMetadata(address netip.Addr) bool {
 	address = plain(address)
 	return address.IsLinkLocalUnicast() ||
@@ -53,15 +52,15 @@ func IsMetadata(address netip.Addr) bool {
 // thisNetwork is the network 0.0.0.0/8, which systems treat as their own addresses.
 var thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
 
-// IsLocal reports whether an address is an [IsMetadata] address, loopback, unspecified or
-// multicast, in any form.
+// IsLocal reports whether [IsMetadata] is true for an address, or the address is loopback, unspecified or multicast, in
+// any form.
 func IsLocal(address netip.Addr) bool {
 	own := plain(address)
 	return IsMetadata(address) || own.IsLoopback() || own.IsUnspecified() || own.IsMulticast() ||
 		own.Is4() && thisNetwork.Contains(own)
 }
 
-// IsLocalName reports whether the host of a URL is an [IsLocal] address or localhost.
+// IsLocalName reports whether the host in a URL is localhost, or an address for which [IsLocal] is true.
 func IsLocalName(host string) bool {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if address, err := netip.ParseAddr(host); err == nil {
@@ -73,7 +72,7 @@ func IsLocalName(host string) bool {
 // ProxyFunc selects the proxy of a request, as in http.Transport.
 type ProxyFunc func(*http.Request) (*url.URL, error)
 
-// Guard dials addresses that are not refused. Dialer and Refuse must be set.
+// Guard dials addresses that Refuse does not refuse. Dialer and Refuse must be set.
 type Guard struct {
 	Dialer *net.Dialer
 	// Refuse reports whether an address is refused.

@@ -41,8 +41,8 @@ func TestIsLocal(t *testing.T) {
 	}
 }
 
-// TestGuard: names that lead to refused addresses are refused when they are dialled, and so are proxies unless they are
-// trusted.
+// TestGuard checks that a name with a refused address is refused when it is dialled. Proxies are refused too, unless
+// they are trusted.
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

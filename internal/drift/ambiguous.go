@@ -12,7 +12,7 @@ import (
 )
 
 // listKeys are the fields that identify the elements of some lists. The strategic merge key of these lists is not
-// unique: ports of both protocols can have the same number, and an environment variable can occur twice.
+// unique: a TCP port and a UDP port can have the same number, and an environment variable can occur twice.
 var listKeys = map[string][]string{
 	"ports":                     {"port", "containerPort", "protocol"},
 	"env":                       {"name"},
@@ -20,7 +20,8 @@ var listKeys = map[string][]string{
 	"topologySpreadConstraints": {"topologyKey", "whenUnsatisfiable"},
 }
 
-// mergeKeys are the strategic merge keys of these lists. ports has one key for Services and one for containers.
+// mergeKeys are the strategic merge keys of these lists. The field ports has one key for Services and another key for
+// containers.
 var mergeKeys = map[string][]string{
 	"ports":                     {"port", "containerPort"},
 	"env":                       {"name"},
@@ -44,15 +45,15 @@ var podSpecs = map[string][]string{
 	"PodTemplate":           {"template", "spec"},
 }
 
-// ambiguousList is a list of the desired object with two elements of the same merge key, in the manifest or in the
-// cluster. A strategic merge cannot distinguish them.
+// ambiguousList is a list in the desired object in which two elements have the same merge key, in the manifest or in
+// the cluster. A strategic merge cannot distinguish them.
 type ambiguousList struct {
-	// path is the path of the map that has the list, or that has the container with the list.
+	// path is the path of the map that contains the list, or of the map that contains the list of containers.
 	path []string
-	// containers is the name of the list of containers, and container the name of the container in it. Both are empty if
-	// the list is in no container.
+	// containers is the name of the list of containers, and container is the name of the container in it. Both are empty
+	// if the list does not belong to a container.
 	containers, container string
-	// field is the name of the list, and merged the desired content.
+	// field is the name of the list, and merged is its desired content.
 	field  string
 	merged []any
 }
@@ -81,7 +82,7 @@ func ambiguousLists(kind string, desired, live map[string]any) []ambiguousList {
 	return found
 }
 
-// findAmbiguous appends the ambiguous lists among the named fields of a map; at is the path of the map.
+// findAmbiguous appends the ambiguous lists among the fields of a map. The path of the map is in at.
 func findAmbiguous(found []ambiguousList, at ambiguousList, desired, live map[string]any,
 	fields ...string,
 ) []ambiguousList {
@@ -97,7 +98,7 @@ func findAmbiguous(found []ambiguousList, at ambiguousList, desired, live map[st
 	return found
 }
 
-// put sets the list in an object that was merged without this list.
+// put writes the list into an object that was merged without the list.
 func (l ambiguousList) put(merged map[string]any) {
 	target := mapAt(merged, l.path...)
 	if l.containers != "" {
@@ -146,9 +147,10 @@ func identityOf(element any, keys []string) string {
 	return identity.String()
 }
 
-// mergeLists merges desired elements over live ones, the n-th of an identity over the n-th. Elements that other clients
-// added stay. The order is that of the live elements. If a desired element is missing in the live list, the desired
-// order applies, followed by the other elements.
+// mergeLists merges the desired elements into the live elements. The n-th desired element with an identity changes the
+// n-th live element with this identity. It keeps elements that other clients added. The result has the order of the
+// live elements. If a desired element is missing in the live list, the result has the desired order, followed by the
+// other elements.
 func mergeLists(desired, live []any, keys []string) []any {
 	places := map[string][]int{}
 	for i, element := range live {
@@ -181,7 +183,7 @@ func mergeLists(desired, live []any, keys []string) []any {
 	return inWantedOrder
 }
 
-// layOver returns base with the fields of over set. It replaces lists as a whole.
+// layOver returns base with the fields that over sets. It replaces lists as a whole.
 func layOver(base, over any) any {
 	baseMap, isMap := base.(map[string]any)
 	overMap, alsoMap := over.(map[string]any)

@@ -34,15 +34,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
-// sharedServer is the API server of all integration tests; each test has a namespace of its own.
+// sharedServer is the API server of all integration tests. Each test has its own namespace.
 var sharedServer apiserver.Shared
 
 func TestMain(m *testing.M) { os.Exit(sharedServer.Run(m)) }
 
-// benches counts them.
+// benches counts the benches.
 var benches atomic.Int32
 
-// bench is one test's view of the API server.
+// bench gives one test access to the API server.
 type bench struct {
 	*testing.T
 	namespace string
@@ -56,7 +56,7 @@ func newBench(t *testing.T) *bench {
 	t.Helper()
 	t.Parallel()
 	server := sharedServer.Server(t)
-	// With a number, because a test may run more than once.
+	// The name has a number, because a test may run more than once.
 	name := fmt.Sprintf("%s-%d", strings.ToLower(t.Name()), benches.Add(1))
 	b := &bench{T: t, namespace: name, release: Release{Namespace: name, Name: "demo"}, requests: &requests{}}
 	config := rest.CopyConfig(server.RESTConfig())
@@ -75,12 +75,13 @@ func newBench(t *testing.T) *bench {
 	b.cluster.Config.Timeout = 20 * time.Second
 	b.cluster.Config.Wrap(b.requests.wrap)
 	b.create(b.parse("{apiVersion: v1, kind: Namespace, metadata: {name: NAMESPACE}}")[0])
-	// There is no controller that makes it, and pods need it.
+	// No controller creates this object, and pods need it.
 	b.create(b.parse("{apiVersion: v1, kind: ServiceAccount, metadata: {name: default}}")[0])
 	return b
 }
 
-// parse reads objects. It replaces NAMESPACE by the namespace of the test, and sets it in objects without a namespace.
+// parse reads objects. It replaces NAMESPACE with the namespace of the test, and sets this namespace in objects without
+// one.
 func (b *bench) parse(text string) []*unstructured.Unstructured {
 	b.Helper()
 	var objects []*unstructured.Unstructured
@@ -96,7 +97,7 @@ func (b *bench) parse(text string) []*unstructured.Unstructured {
 	}
 }
 
-// resource returns a client for the resource of an object, with the identity of the human.
+// resource returns a client for the resource of an object. The client acts as a user.
 func (b *bench) resource(obj *unstructured.Unstructured) dynamic.ResourceInterface {
 	b.Helper()
 	gvk := obj.GroupVersionKind()
@@ -117,7 +118,7 @@ func (b *bench) create(obj *unstructured.Unstructured) {
 	}
 }
 
-// edit is what a human does to an object: a JSON patch.
+// edit applies a JSON patch to an object as a user.
 func (b *bench) edit(obj *unstructured.Unstructured, patch string) {
 	b.Helper()
 	options := metav1.PatchOptions{FieldManager: "kubectl-edit"}
@@ -136,7 +137,7 @@ func (b *bench) get(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	return live
 }
 
-// compare compares objects that all can be compared.
+// compare compares objects and fails the test if one cannot be compared.
 func (b *bench) compare(rules *Rules, manifest ...*unstructured.Unstructured) []Difference {
 	b.Helper()
 	got, err := Compare(b.Context(), b.cluster, b.release, rules, manifest)
@@ -160,7 +161,7 @@ func (b *bench) install(manifest ...*unstructured.Unstructured) {
 	b.requests.reset()
 }
 
-// correct puts right exactly one difference and expects no other to be left.
+// correct corrects exactly one difference, and checks that no other difference is left.
 func (b *bench) correct(manifest ...*unstructured.Unstructured) Difference {
 	b.Helper()
 	differences := b.compare(nil, manifest...)
@@ -185,7 +186,7 @@ func (b *bench) wantRequests(want ...string) {
 	}
 }
 
-// waitServed waits until the API server knows a kind.
+// waitServed waits until the API server serves a kind.
 func (b *bench) waitServed(gvk schema.GroupVersionKind) {
 	b.Helper()
 	err := wait.PollUntilContextTimeout(b.Context(), 50*time.Millisecond, 30*time.Second, true,
@@ -250,7 +251,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// answer is an API server's answer of choice.
+// answer returns a response of an API server.
 func answer(r *http.Request, code int, body string) *http.Response {
 	return &http.Response{
 		StatusCode: code, Status: http.StatusText(code), Request: r, ProtoMajor: 1, ProtoMinor: 1,

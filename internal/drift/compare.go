@@ -22,31 +22,31 @@ import (
 )
 
 const (
-	// parallel is the number of objects that are compared at the same time, so that the latency of a distant cluster does
-	// not add up.
+	// parallel is the number of objects that are compared at the same time, so that requests to a distant cluster take
+	// less time in total.
 	parallel = 4
-	// maxUnanswered is the number of requests without an answer after which the cluster counts as unreachable. Each
-	// request may have taken as long as its deadline.
+	// maxUnanswered is the number of requests without an answer after which the cluster counts as unreachable. Each of
+	// these requests may have taken until its deadline.
 	maxUnanswered = 3
 )
 
-// Comparison is the result of a comparison. It does not mention objects that were not compared because the time was up
-// or the cluster did not respond. References are those of the manifest.
+// Comparison is the result of a comparison. It omits objects that were not compared because the time was over or the
+// cluster did not respond. All references have the form of the manifest.
 type Comparison struct {
 	// Differences are the objects that differ, in the order of the manifest.
 	Differences []Difference
-	// Compared are the objects that were compared, whether they differ or not.
+	// Compared are all objects that were compared, equal or not.
 	Compared []inventory.Ref
 	// Failed are the objects that could not be compared.
 	Failed []*ObjectError
 }
 
-// Compare compares objects of a release's manifest with the cluster. manifest may be a part of the release's objects;
-// Compare does not change it. Objects under deletion are skipped.
+// Compare compares objects of a release's manifest with the cluster. manifest may contain only some objects of the
+// release. Compare does not change it. Objects under deletion are skipped.
 //
-// The error of one object does not delay the others. During two thirds of the time until the deadline of ctx, Compare
-// starts objects in the order of the manifest; started objects may use the rest. It returns an error if it could not
-// compare any object.
+// An error of one object does not delay the other objects. Compare starts objects in the order of the manifest, during
+// the first two thirds of the time until the deadline of ctx. Started objects may use the rest. It returns an error if
+// it could compare no object.
 func Compare(ctx context.Context, c Cluster, release Release, rules *Rules,
 	manifest []*unstructured.Unstructured,
 ) (Comparison, error) {
@@ -115,7 +115,7 @@ func collect(manifest []*unstructured.Unstructured, results []outcome) Compariso
 func (c *comparison) compareObject(ctx context.Context, obj *unstructured.Unstructured) outcome {
 	difference, err := c.compareUnredacted(ctx, obj)
 	if isStale(err) {
-		// The object was changed, deleted or re-created between the two requests.
+		// The object was changed, deleted or re-created between the two requests: compare it again.
 		difference, err = c.compareUnredacted(ctx, obj)
 	}
 	if err != nil {
@@ -157,7 +157,8 @@ func (c *comparison) compareUnredacted(ctx context.Context, obj *unstructured.Un
 	return compareLive(ctx, resource, ref, desired, live, pointers)
 }
 
-// resolve returns a copy of the object as Helm sends it, and the client for its resource. It completes ref.
+// resolve returns a copy of the object as Helm sends it, and the client for its resource. It completes ref with the
+// namespace and the version.
 func (c *comparison) resolve(obj *unstructured.Unstructured,
 	ref *inventory.Ref,
 ) (*unstructured.Unstructured, dynamic.ResourceInterface, error) {
@@ -181,7 +182,8 @@ func (c *comparison) resolve(obj *unstructured.Unstructured,
 	return desired, resourceClient(c.client, mapping, ref.Namespace), nil
 }
 
-// resourceClient returns the client for objects of a kind in a namespace, or in none if the kind has none.
+// resourceClient returns the client for objects of a kind in a namespace. It ignores the namespace if the kind is
+// cluster-scoped.
 func resourceClient(client dynamic.Interface, mapping *meta.RESTMapping, namespace string) dynamic.ResourceInterface {
 	if namespace == "" {
 		return client.Resource(mapping.Resource)
@@ -208,7 +210,7 @@ func compareLive(ctx context.Context, resource dynamic.ResourceInterface, ref in
 	var paths [][]string
 	switch {
 	case apierrors.IsInvalid(err) && !isStale(err):
-		// The live object cannot be changed to match the manifest, which is a difference, too.
+		// The API server refuses to change the live object to match the manifest. This is a difference too.
 		difference.Refused = describe(ref, err)
 		paths = changedPaths(live.Object, desired)
 	case err != nil:
@@ -226,7 +228,7 @@ func compareLive(ctx context.Context, resource dynamic.ResourceInterface, ref in
 type patch struct {
 	kind types.PatchType
 	data []byte
-	// exact is true if the patch is valid for this version of the live object only.
+	// exact is true if the patch is valid only for this version of the live object.
 	exact bool
 }
 

@@ -14,8 +14,8 @@ import (
 )
 
 // Correct corrects one difference that [Compare] found, with one request. It creates a missing object, or patches only
-// the differing fields. It does not delete. If the object was deleted or re-created since the comparison, the error is
-// a conflict (apierrors.IsConflict), and the caller must compare again. The error is an [*ObjectError].
+// the differing fields. It does not delete. If the object was deleted or re-created after the comparison, the error is
+// a conflict (apierrors.IsConflict): the caller must compare again. The error is an [*ObjectError].
 func Correct(ctx context.Context, c Cluster, d Difference) error {
 	if d.Owner != "" {
 		return &ObjectError{Ref: d.Ref, Err: fmt.Errorf("not corrected: the object now belongs to release %s", d.Owner)}

@@ -28,17 +28,17 @@ const (
 	secretStringsField = "stringData"
 )
 
-// serverFields are the fields of the metadata that only the API server writes. Manifests that were made by exporting
-// objects contain some of them.
+// serverFields are the fields of the metadata that only the API server writes. Exported objects contain some of them,
+// and some manifests were made from exported objects.
 var serverFields = []string{
 	"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
 	"resourceVersion", "selfLink", "uid",
 }
 
-// newDesired returns a copy of a manifest's object as Helm sends it to the API server: with its namespace and the
-// labels and annotations of the release.
+// newDesired returns a copy of an object of the manifest in the form that Helm sends to the API server: with its
+// namespace, and with the labels and annotations of the release.
 func newDesired(obj *unstructured.Unstructured, namespace string, release Release) (*unstructured.Unstructured, error) {
-	// DeepCopy would panic on types that JSON does not have.
+	// The conversion makes a copy: DeepCopy would panic on types that JSON does not have.
 	data, err := json.Marshal(obj.Object)
 	if err != nil {
 		return nil, errors.New("the manifest cannot be encoded as JSON")
@@ -74,8 +74,8 @@ func child(parent map[string]any, key string) map[string]any {
 	return made
 }
 
-// toCompare returns the fields of obj that are compared with live: without ignored fields, and without fields that
-// the API server stores in another form.
+// toCompare returns the fields of obj to compare with live. It omits ignored fields, and fields that the API server
+// stores in another form.
 func toCompare(obj, live *unstructured.Unstructured, ignored [][]string) map[string]any {
 	desired := obj.DeepCopy().Object
 	if isSecret(obj.GroupVersionKind()) {
@@ -122,8 +122,8 @@ func dropNulls(value any) {
 }
 
 // takeOver copies the value at a pointer from live to desired, so that the field does not differ. If live does not have
-// the value, takeOver removes it from desired. In a list of named elements it uses the element of the same name, not of
-// the same index, because other clients add elements.
+// the value, takeOver removes it from desired. In a list of named elements, it uses the live element with the same name
+// and not the one with the same index, because other clients add elements.
 func takeOver(desired, live any, pointer []string) {
 	if len(pointer) == 0 {
 		return
@@ -165,7 +165,7 @@ func takeOverField(desired, live map[string]any, token string, rest []string) {
 		if !isMap || !has(liveMap, rest) {
 			return
 		}
-		// This matters within lists, which are compared as a whole.
+		// Lists are compared as a whole, so this matters within lists.
 		desiredValue = map[string]any{}
 		desired[token] = desiredValue
 	}
@@ -185,8 +185,8 @@ func has(value map[string]any, pointer []string) bool {
 	return isMap && has(innerMap, pointer[1:])
 }
 
-// elementLike returns the element of live that corresponds to an element of a list: the element of the same name or,
-// without a name, of the same index.
+// elementLike returns the live element that corresponds to an element of a list: the element with the same name. An
+// element without a name corresponds to the element with the same index.
 func elementLike(element, live any, index int) (any, bool) {
 	list, _ := live.([]any)
 	if name, ok := nameOf(element); ok {
@@ -210,7 +210,7 @@ func nameOf(element any) (string, bool) {
 	return name, ok
 }
 
-// parseIndex parses the index of a list as JSON pointers write it.
+// parseIndex parses the index of a list element in a JSON pointer.
 func parseIndex(token string, length int) (int, bool) {
 	if token == "" || len(token) > 1 && token[0] == '0' || token[0] < '0' || token[0] > '9' {
 		return 0, false

@@ -4,14 +4,14 @@
 // Package drift finds changes that other clients made to the objects of a Helm release, and corrects them without a new
 // Helm revision.
 //
-// It compares only the fields that the manifest sets. Fields that other clients add stay, as in a Helm upgrade. The
-// comparison of an object takes one GET. If the object does not literally match the manifest, one PATCH as a dry run
-// shows whether the difference matters: "1000m" and "1" are equal.
+// It compares only the fields that the manifest sets. It keeps fields that other clients added, as a Helm upgrade does.
+// One GET compares an object that literally matches the manifest. Otherwise, a PATCH as a dry run shows whether the
+// difference matters: "1000m" and "1" are equal.
 //
-// A Job that Kubernetes deletes after its completion (ttlSecondsAfterFinished) does not count as missing.
+// A Job that Kubernetes deletes after its completion (ttlSecondsAfterFinished) is not a missing object.
 //
-// The package never deletes an object. Differences, errors and texts hold paths, but no values. The package keeps no
-// state except [History]: callers decide when to compare, and must compare again after a conflict.
+// The package never deletes an object. Differences, errors and texts contain paths of fields, but no values. The
+// package keeps no state except [History]. Callers decide when to compare. After a conflict, they must compare again.
 package drift
 
 import (
@@ -27,14 +27,14 @@ import (
 )
 
 const (
-	// fieldManager is the field manager of corrections. Helm's writes have the same field manager.
+	// fieldManager is the field manager of corrections. Helm's writes use the same one.
 	fieldManager = "helmop"
-	// optOut is an annotation or label that excludes an object from the comparison if its value is Disabled.
+	// optOut is the annotation or label that excludes an object from the comparison if its value is Disabled.
 	optOut      = "addons.cluster.x-k8s.io/drift-detection"
 	optOutValue = "Disabled"
-	// maxPaths bounds the paths that a Difference names.
+	// maxPaths is the largest number of paths in a Difference.
 	maxPaths = 10
-	// maxPathLength bounds the text of a path.
+	// maxPathLength is the longest text of a path.
 	maxPathLength = 256
 )
 
@@ -45,8 +45,8 @@ type Cluster struct {
 	Mapper meta.RESTMapper
 }
 
-// Release is the release that objects belong to. Helm recognises the objects of a release by labels and annotations, so
-// a missing one is a difference, too.
+// Release is the Helm release of the objects. Helm recognizes the objects of a release by labels and annotations, so a
+// missing label or annotation is a difference too.
 type Release struct {
 	Namespace, Name string
 }
@@ -58,15 +58,16 @@ type Difference struct {
 	Missing bool
 	// Paths are the first 10 fields that differ, sorted, as JSON pointers into the live object.
 	Paths []string
-	// More is the number of differing fields that Paths leaves out.
+	// More is the number of differing fields that are not in Paths.
 	More int
 	// Manager is the field manager that last wrote these fields, or fields below them. It is empty if the API server does
-	// not know it, for example for a removed field.
+	// not record it, for example for a removed field.
 	Manager string
-	// Owner is another release, as namespace/name, that the annotations of the object name as its owner. The object is not
-	// corrected.
+	// Owner is the other Helm release, as namespace/name, that owns the object according to its annotations. HelmOp does
+	// not correct such an object.
 	Owner string
-	// Refused is why the API server would refuse the correction, for example because a field is immutable; nil otherwise.
+	// Refused is the error with which the API server would refuse the correction, for example because a field is
+	// immutable; nil otherwise.
 	Refused error
 
 	// desired is the object to create; nil unless Missing.

@@ -19,15 +19,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// maxErrorLength bounds the text of an error.
+// maxErrorLength is the longest text of an error.
 const maxErrorLength = 512
 
-// errRequest replaces errors whose text may quote a Secret.
+// errRequest replaces an error whose text may quote a Secret.
 var errRequest = errors.New("the request failed")
 
 // ObjectError is the error of one object. Its text holds no value of the object. The functions of
-// k8s.io/apimachinery/pkg/api/errors can classify errors of an API server. For a Secret, the text of such an error is
-// the reason only.
+// k8s.io/apimachinery/pkg/api/errors can classify errors of an API server. For a Secret, the text contains only the
+// reason of the error.
 type ObjectError struct {
 	Ref inventory.Ref
 	Err error
@@ -49,7 +49,7 @@ func isUnanswered(err error) bool {
 	return errors.As(err, &request)
 }
 
-// isStale reports whether a patch was rejected because the object has changed or was replaced.
+// isStale reports whether the API server rejected a patch because the object was changed or replaced.
 func isStale(err error) bool {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return true
@@ -63,7 +63,7 @@ func isStale(err error) bool {
 	})
 }
 
-// describe returns an error without values.
+// describe returns an error whose text contains no values.
 func describe(ref inventory.Ref, err error) *ObjectError {
 	return &ObjectError{Ref: ref, Err: withoutValues(err, isSecret(ref.GroupVersionKind()))}
 }
@@ -82,7 +82,7 @@ func withoutValues(err error, secret bool) error {
 	}
 }
 
-// bounded is an error with a bounded text.
+// bounded is an error whose text has a limited length.
 type bounded struct {
 	err error
 }
@@ -95,7 +95,7 @@ func (b *bounded) Unwrap() error {
 	return b.err
 }
 
-// withoutValuesOf returns an error of an API server, with the same reason and code, without quoted content.
+// withoutValuesOf returns an error of an API server with the same reason and code, but without quoted content.
 func withoutValuesOf(status metav1.Status, secret bool) error {
 	safe := metav1.Status{
 		Status: metav1.StatusFailure, Code: status.Code, Reason: status.Reason,
@@ -119,13 +119,13 @@ func answered(status metav1.Status) string {
 	return fmt.Sprintf("the API server responded with %d %s", status.Code, status.Reason)
 }
 
-// rejectingParty matches the part of an error that names the rejecting party: the whole text of the authorizer, and the
-// names of webhooks, policies and quotas. The authorizer receives no content of objects. The texts of the others may
-// quote the object, which may hold values of a Secret.
+// rejectingParty matches the part of an error that names who rejected the request: the whole text of the authorizer,
+// and the names of webhooks, policies and quotas. The authorizer receives no content of objects, so its text is safe.
+// The texts of the others may quote the object, with values of a Secret.
 var rejectingParty = regexp.MustCompile(`User "[^"]*" cannot .*|admission webhook "[^"]*" denied the request|` +
 	`ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied request|exceeded quota: [^,]*|violates PodSecurity "[^"]*"`)
 
-// refusal returns which party rejects an object, without the text of that party.
+// refusal returns the name of the webhook, policy or quota that rejects an object, without its text.
 func refusal(status metav1.Status) string {
 	if who := rejectingParty.FindString(status.Message); who != "" {
 		return answered(status) + ": " + who
@@ -133,7 +133,8 @@ func refusal(status metav1.Status) string {
 	return answered(status)
 }
 
-// invalidFields returns the fields that an API server rejects. The message of the API server quotes their values.
+// invalidFields returns the paths of the fields that an API server rejects. The message of the API server would quote
+// their values.
 func invalidFields(details *metav1.StatusDetails) string {
 	var fields []string
 	var immutable bool

@@ -78,7 +78,7 @@ func TestDescribe(t *testing.T) {
 		if apierrors.ReasonForError(got) != apierrors.ReasonForError(test.err) {
 			t.Errorf("%s: became %s", test.name, apierrors.ReasonForError(got))
 		}
-		// Not even what it wraps holds more.
+		// The wrapped errors must not contain more either.
 		for err := error(got); err != nil && test.want != ""; err = errors.Unwrap(err) {
 			if text := fmt.Sprintf("%+v", err); strings.Contains(text, "hunter2") {
 				t.Errorf("%s: holds %s", test.name, text)
@@ -150,7 +150,7 @@ func TestCompareStopsAtDeadline(t *testing.T) {
 			<-request.Context().Done()
 			return request.Context().Err()
 		case strings.Contains(request.URL.Path, "/slow"):
-			// More than two thirds.
+			// This is more than two thirds of the time.
 			<-time.After(time.Until(began.Add(whole * 3 / 4)))
 		}
 		return nil

@@ -14,21 +14,21 @@ const (
 	// An object is contested after contestCorrections corrections within contestWindow.
 	contestWindow      = 10 * time.Minute
 	contestCorrections = 3
-	// minHold and maxHold bound how long a contested object is not corrected.
+	// minHold and maxHold are the shortest and the longest time for which a contested object is not corrected.
 	minHold = time.Minute
 	maxHold = 30 * time.Minute
-	// quiet is how long an object must need no correction until its earlier corrections are forgotten. It is longer than
-	// maxHold.
+	// quiet is the time without a correction after which the earlier corrections of an object are forgotten. It is longer
+	// than maxHold.
 	quiet = time.Hour
 	// maxHistory is the maximum number of objects in a History.
 	maxHistory = 1000
 )
 
-// History stores the corrections of one release, so that HelmOp does not correct without end what another controller
-// changes back. From the third correction of an object within 10 minutes on, the object is not corrected for 1 minute.
-// This time doubles with each correction, up to 30 minutes. After an hour without a correction it starts again at 0.
-// The zero value is empty. A History is safe for concurrent use. It holds at most 1,000 objects: those that were
-// corrected last.
+// History stores the corrections of one release. It limits the corrections of an object that another controller changes
+// back each time. After the third correction of an object within 10 minutes, the object is not corrected for 1 minute.
+// This time doubles with each correction, up to 30 minutes. After an hour without a correction, the count starts again
+// at 0. The zero value is empty. A History is safe for concurrent use. It holds at most 1,000 objects: the most
+// recently corrected ones.
 type History struct {
 	mu      sync.Mutex
 	objects map[inventory.Ref]*corrections
@@ -36,7 +36,7 @@ type History struct {
 
 // corrections are the corrections of one object.
 type corrections struct {
-	// recent are the times of the last correction and of the corrections within contestWindow before it, at most
+	// recent are the times of the last correction and of earlier corrections within contestWindow, at most
 	// contestCorrections.
 	recent []time.Time
 	// hold is how long the object is not corrected after the last correction; 0 if the object is not contested.
@@ -80,7 +80,7 @@ func (p *corrections) correct(now time.Time) {
 	}
 }
 
-// makeRoom drops expired entries. If that is not enough, it drops the object that was corrected longest ago.
+// makeRoom drops expired entries. If this is not enough, it drops the object with the oldest correction.
 func (h *History) makeRoom(ref inventory.Ref, now time.Time) {
 	if h.objects == nil {
 		h.objects = map[inventory.Ref]*corrections{}

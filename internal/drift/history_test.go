@@ -21,7 +21,7 @@ func TestHistory(t *testing.T) {
 		name string
 		// corrections are the minutes of corrections.
 		corrections []float64
-		// want is the minute that the object is held until after the last; 0 if it is not.
+		// want is the minute, after the last correction, until which the object is held; 0 if it is not held.
 		want float64
 	}{
 		{"none", nil, 0},

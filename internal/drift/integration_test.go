@@ -20,7 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// caBundle is a certificate, as others inject it.
+// caBundle is a certificate of the kind that other controllers inject.
 const caBundle = "" +
 	"LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJjVENDQVJlZ0F3SUJBZ0lVVDFBZkhtK3lUMFhDODM4aFYrV3YvaE9xTUVFd0NnWUlLb1" +
 	"pJemowRUF3SXcKRFRFTE1Ba0dBMVVFQXd3Q1kyRXdJQmNOTWpZeE1USXhNVGswT1RJNFdoZ1BNakV5TmpFd01qZ3hPVFE1TWpoYQpNQTB4Q3pB" +
@@ -40,7 +40,7 @@ spec:
   parts: [{name: lid}, {name: handle, nothing: null}]
 `
 
-// installKitchen installs an object of each kind of interest.
+// installKitchen installs an object of each kind that the tests need.
 func (b *bench) installKitchen() []*unstructured.Unstructured {
 	b.Helper()
 	kitchen, err := os.ReadFile("testdata/kitchen.yaml")
@@ -82,11 +82,11 @@ func TestCompareFindsManualEdits(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name, kind, object, edit string
-		// want are the differing paths; none if the edit is no drift.
+		// want are the paths that differ; none if the edit is not drift.
 		want []string
-		// manager is false for what is gone, or was not tracked.
+		// manager is false if the field was removed, or if the API server does not record its manager.
 		manager bool
-		// asked is true if the API server is asked although nothing differs.
+		// asked is true if a dry run is sent although nothing differs.
 		asked bool
 	}{
 		{name: "replicas", kind: "Deployment", edit: `[{"op":"replace","path":"/spec/replicas","value":5}]`,
@@ -153,7 +153,7 @@ func TestCompareFindsManualEdits(t *testing.T) {
 		{name: "field of a custom resource that the chart does not set", kind: "Pan",
 			edit: `[{"op":"replace","path":"/spec/size","value":8}]`, asked: true},
 	} {
-		// One after the other: each edit meets what the ones before left.
+		// The cases run one after the other on the same objects.
 		object := test.object
 		if object == "" {
 			object = "kitchen"

@@ -22,15 +22,15 @@ func optedOut(obj *unstructured.Unstructured) bool {
 	return obj.GetAnnotations()[optOut] == optOutValue || obj.GetLabels()[optOut] == optOutValue
 }
 
-// isDeletedAfterCompletion reports whether Kubernetes deletes an object after its work. To create such an object again
-// would repeat the work.
+// isDeletedAfterCompletion reports whether Kubernetes deletes an object after the completion of its work. Creating such
+// an object again would repeat the work.
 func isDeletedAfterCompletion(obj *unstructured.Unstructured) bool {
 	gvk := obj.GroupVersionKind()
 	return gvk.Group == "batch" && gvk.Kind == "Job" && mapAt(obj.Object, "spec")["ttlSecondsAfterFinished"] != nil
 }
 
-// foreignOwner returns the other release, as namespace/name, that annotations of the object name as its owner; empty if
-// there is none.
+// foreignOwner returns the other Helm release, as namespace/name, that owns the object according to its annotations;
+// empty if there is none.
 func foreignOwner(live *unstructured.Unstructured, release Release) string {
 	annotations := live.GetAnnotations()
 	name, namespace := annotations[releaseNameKey], annotations[releaseNamespace]
@@ -40,7 +40,7 @@ func foreignOwner(live *unstructured.Unstructured, release Release) string {
 	return printable(namespace+"/"+name, maxPathLength)
 }
 
-// ownerPaths returns the fields that differ on an object of another release.
+// ownerPaths returns the paths that differ on an object of another release.
 func ownerPaths() []string {
 	return []string{
 		FormatPointer([]string{metadataField, annotationsField, releaseNameKey}),
@@ -48,7 +48,7 @@ func ownerPaths() []string {
 	}
 }
 
-// lastManager returns the field manager, except HelmOp's, that last wrote any of these fields.
+// lastManager returns the field manager that last wrote any of these fields. It ignores HelmOp.
 func lastManager(live *unstructured.Unstructured, paths [][]string) string {
 	var last string
 	var lastAt time.Time
@@ -83,11 +83,11 @@ func ownsAny(fields map[string]any, live map[string]any, paths [][]string) bool 
 	return false
 }
 
-// owns reports whether a set of fields, in the form of managedFields, has the field at a path of a value, or a field
-// below it.
+// owns reports whether a set of fields contains the field at a path of a value, or a field below it. The set has the
+// form of managedFields.
 func owns(fields map[string]any, value any, path []string) bool {
 	if len(path) == 0 || len(fields) == 0 {
-		// A field without nested fields in the set belongs to the manager with everything below it.
+		// A field without nested fields in the set is owned with all fields below it.
 		return true
 	}
 	switch typed := value.(type) {
@@ -109,8 +109,8 @@ func owns(fields map[string]any, value any, path []string) bool {
 	return false
 }
 
-// isElement reports whether a key of managedFields identifies an element of a list: k: by some of its fields, v: by its
-// value, i: by its index.
+// isElement reports whether a key of managedFields identifies an element of a list: "k:" by some of its fields, "v:" by
+// its value, "i:" by its index.
 func isElement(key string, element any, index int) bool {
 	kind, text, _ := strings.Cut(key, ":")
 	var parsed any

@@ -26,10 +26,11 @@ var (
 		"the two")
 )
 
-// makePatch returns the patch that gives live all fields of desired. It is Helm's three-way merge with equal old and
-// new manifests. The old manifest is not needed because nothing is deleted.
+// makePatch returns the patch that sets all fields of desired in live. It is Helm's three-way merge with the same
+// manifest as old and new manifest. The old manifest would only be needed to delete fields.
 func makePatch(ref inventory.Ref, desired, live map[string]any) (made patch, err error) {
-	// The merge functions panic on some shapes that a manifest may have, although no API server accepts them.
+	// The merge functions panic for some malformed objects that a manifest may contain. No API server accepts such
+	// objects.
 	defer func() {
 		if recover() != nil {
 			made, err = patch{}, errMerge
@@ -57,7 +58,7 @@ func makePatch(ref inventory.Ref, desired, live map[string]any) (made patch, err
 	return patch{kind: types.StrategicMergePatchType, data: data}, nil
 }
 
-// mergePatch returns a patch for kinds without merge keys: their lists are compared and replaced as a whole.
+// mergePatch returns a patch for kinds without merge keys. It compares and replaces their lists as a whole.
 func mergePatch(desired, live map[string]any) (patch, error) {
 	desiredData, liveData, err := marshal(desired, live)
 	if err != nil {
@@ -84,7 +85,8 @@ func exactPatch(lists []ambiguousList, desired, live map[string]any,
 		list.put(merged)
 	}
 	p, err := mergePatch(merged, live)
-	// The lists include elements of other clients. If others add more, the patch must not be applied.
+	// The lists include elements of other clients. If other clients add more elements meanwhile, the API server must
+	// refuse the patch.
 	p.exact = true
 	return p, err
 }
@@ -99,8 +101,8 @@ func marshal(desired, live map[string]any) (desiredData, liveData []byte, err er
 	return desiredData, liveData, nil
 }
 
-// guard makes the API server reject the patch with a conflict if the object was re-created or, for an exact patch,
-// changed.
+// guard adds conditions to a patch: the API server rejects it with a conflict if the object was re-created or, for an
+// exact patch, changed.
 func (p *patch) guard(live *unstructured.Unstructured) error {
 	var fields map[string]any
 	if err := json.Unmarshal(p.data, &fields); err != nil {
@@ -124,7 +126,7 @@ func isSecret(gvk schema.GroupVersionKind) bool {
 	return gvk.Group == "" && gvk.Kind == "Secret"
 }
 
-// encode encodes a text as the API encodes bytes.
+// encode encodes a text in the form in which the API encodes bytes.
 func encode(text string) string {
 	return base64.StdEncoding.EncodeToString([]byte(text))
 }

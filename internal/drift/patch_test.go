@@ -16,12 +16,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// inPod is a Deployment with a container of some fields.
+// inPod returns a Deployment with a container that has some fields.
 func inPod(fields string) string {
 	return `{"spec":{"template":{"spec":{"containers":[{"name":"main",` + fields + `}]}}}}`
 }
 
-// manyVariables is a list of variables, each given twice, so long that sorting may change the order of equal ones.
+// manyVariables returns a list of variables, each twice. The list is so long that sorting may change the order of equal
+// elements.
 func manyVariables(more string) string {
 	var list []string
 	for i := range 40 {
@@ -119,7 +120,7 @@ func TestMakePatchInvalidShapes(t *testing.T) {
 					object := func(shape string) map[string]any {
 						return parseJSON(t, `{"spec":{"`+field+`":`+shape+`},"`+field+`":`+shape+`,"data":`+shape+`}`)
 					}
-					// No matter what comes of it, but it must not panic.
+					// Any result is valid, but makePatch must not panic.
 					if p, err := makePatch(refOf("v1", kind), object(desired), object(live)); err == nil && desired == live &&
 						!p.empty() {
 						t.Errorf("%s %s: %s differs from itself: %s", kind, field, desired, p.data)

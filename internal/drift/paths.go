@@ -15,15 +15,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
-// differingPaths returns the paths of the desired fields in which the corrected object differs from the live one. Each
-// write also changes fields of the API server and of webhooks, which are not drift.
+// differingPaths returns the paths of the desired fields whose values differ between the live and the corrected object.
+// Each write also changes fields of the API server and of webhooks. These are not drift.
 func differingPaths(live, corrected *unstructured.Unstructured, desired map[string]any) [][]string {
 	found := diff(nil, nil, withoutServerFields(live), withoutServerFields(corrected), false)
 	return slices.DeleteFunc(found, func(path []string) bool { return !isDesired(desired, path) })
 }
 
-// isDesired reports whether desired has a value at a path of the live object. The order of lists may differ, so every
-// element of a desired list counts.
+// isDesired reports whether desired has a value at a path of the live object. The order of lists may differ, so it
+// considers every element of a desired list.
 func isDesired(desired any, path []string) bool {
 	fields, isMap := desired.(map[string]any)
 	if len(path) == 0 || !isMap {
@@ -52,13 +52,13 @@ func withoutServerFields(obj *unstructured.Unstructured) map[string]any {
 	return stripped
 }
 
-// changedPaths returns the paths at which live does not have the value of desired.
+// changedPaths returns the paths at which live does not have the value in desired.
 func changedPaths(live, desired map[string]any) [][]string {
 	return diff(nil, nil, live, desired, true)
 }
 
-// diff appends to found the paths at which two values differ. partial leaves out the keys that only a has. Lists of
-// different lengths differ as a whole. null in a map equals an absent key.
+// diff appends the paths at which two values differ to found. With partial, it ignores keys that only a has. Lists of
+// different lengths differ as a whole. The value null in a map equals an absent key.
 func diff(found [][]string, path []string, a, b any, partial bool) [][]string {
 	switch typedA := a.(type) {
 	case map[string]any:
@@ -97,7 +97,7 @@ func diff(found [][]string, path []string, a, b any, partial bool) [][]string {
 	return append(found, slices.Clone(path))
 }
 
-// name adds to the difference the paths of the live object and the field manager that changed them.
+// name sets the paths of a difference, and the field manager that changed them.
 func (d *Difference) name(live *unstructured.Unstructured, paths [][]string) {
 	d.Manager = lastManager(live, paths)
 	texts := make([]string, 0, len(paths))

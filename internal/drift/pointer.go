@@ -14,8 +14,8 @@ var (
 	escaper   = strings.NewReplacer("~", "~0", "/", "~1")
 )
 
-// parsePointer returns the tokens of a JSON pointer (RFC 6901), none for the whole document. It rejects "-", the
-// element after the last of a list, because that element never exists.
+// parsePointer returns the tokens of a JSON pointer (RFC 6901). The pointer to the whole document has none. It rejects
+// "-", which means the element after the last one of a list: this element never exists.
 func parsePointer(text string) ([]string, error) {
 	if text == "" {
 		return nil, nil
@@ -46,7 +46,8 @@ func checkEscapes(token string) error {
 	return nil
 }
 
-// FormatPointer returns the JSON pointer (RFC 6901) of these tokens, empty for none. It is the inverse of parsePointer.
+// FormatPointer returns the JSON pointer (RFC 6901) for tokens. Without tokens, it is empty. It is the inverse of
+// parsePointer.
 func FormatPointer(tokens []string) string {
 	var text strings.Builder
 	for _, token := range tokens {

@@ -30,7 +30,7 @@ type compiledRule struct {
 	whole    bool
 }
 
-// NewRules compiles rules. The error names the rule and the cause.
+// NewRules compiles rules. The error names the invalid rule and the cause.
 func NewRules(rules []Rule) (*Rules, error) {
 	compiled := &Rules{rules: make([]compiledRule, 0, len(rules))}
 	for i, rule := range rules {
@@ -56,7 +56,7 @@ func NewRules(rules []Rule) (*Rules, error) {
 	return compiled, nil
 }
 
-// forObject returns the fields of an object that are excluded; whole is true if the whole object is.
+// forObject returns the fields of an object that are excluded. whole is true if the whole object is excluded.
 func (r *Rules) forObject(obj *unstructured.Unstructured) (pointers [][]string, whole bool) {
 	if r == nil {
 		return nil, false

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// Retry is the delay before a failed comparison or correction is tried again. The delay doubles with each failure, up
-	// to maxDriftRetry. After the object changed, the delay is Retry again.
+	// Retry is the delay before the next try after a failed comparison or correction. The delay doubles with each failure,
+	// up to maxDriftRetry. After the object changed, the delay is Retry again.
 	Retry         = time.Minute
 	maxDriftRetry = time.Hour
 
@@ -25,7 +25,7 @@ const (
 	maxFailureCause = 512
 )
 
-// failures are the failed comparisons or corrections of a release, by object. The zero Ref means that no object could
+// failures holds the failed comparisons or corrections of a release, by object. The zero Ref means that no object could
 // be compared, because the manifest or the cluster could not be read.
 type failures map[inventory.Ref]failure
 

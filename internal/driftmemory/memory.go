@@ -26,20 +26,20 @@ type Memory struct {
 	// Revision is the Helm revision whose manifest is compared. rules is the digest of the ignore rules.
 	Revision int
 	rules    string
-	// compared has the fingerprint of each object at its last comparison; 0 for an object that did not exist. Objects that
-	// are not in the map were not compared yet.
+	// compared holds the fingerprint of each object at its last comparison; 0 for an object that did not exist. Objects
+	// that were not compared yet are not in the map.
 	compared map[inventory.Ref]uint64
 	// Differing are the objects that differ.
 	Differing map[inventory.Ref]drift.Difference
-	// Uncompared are the objects whose comparison failed, Uncorrected are the objects whose correction failed.
+	// Uncompared holds the objects whose comparison failed. Uncorrected holds the objects whose correction failed.
 	Uncompared, Uncorrected failures
-	// Corrections is the history of corrections. It delays corrections of an object that another program changes again and
-	// again.
+	// Corrections is the history of corrections. It delays corrections of an object that another program changes
+	// repeatedly.
 	Corrections drift.History
 }
 
-// Begin resets the memory if the Helm revision or the ignore rules changed. After a restart of the manager, the
-// fingerprint in the status counts: if nothing differed and no object changed since, no object is compared.
+// Begin resets the memory if the Helm revision or the ignore rules changed. After a restart of the manager, it uses the
+// fingerprint in the status: if nothing differed and no object changed since, no object is compared.
 func (m *Memory) Begin(revision int, rules string, status *addonsv1.DriftStatus, snapshot *objectwatch.Snapshot) {
 	if m.Revision == revision && m.rules == rules {
 		return
@@ -56,12 +56,12 @@ func (m *Memory) Begin(revision int, rules string, status *addonsv1.DriftStatus,
 	}
 }
 
-// BeginCheck starts a comparison of all objects, which may take several passes. Objects whose comparison failed wait
-// until their next try is due.
+// BeginCheck starts a comparison of all objects. It may take several passes. Objects whose comparison failed wait until
+// their next try is due.
 func (m *Memory) BeginCheck() { clear(m.compared) }
 
-// Suspects returns the objects to compare now: objects that were not compared in their current state and, if
-// correct is true, objects that differ and whose correction is due.
+// Suspects returns the objects to compare now: the objects that were not compared in their current state. If correct is
+// true, it also returns objects that differ and whose correction is due.
 func (m *Memory) Suspects(snapshot *objectwatch.Snapshot, correct bool, now time.Time) map[inventory.Ref]bool {
 	suspects := map[inventory.Ref]bool{}
 	if m.Uncompared.wait(inventory.Ref{}, 0, now) > 0 {
@@ -115,8 +115,8 @@ func (m *Memory) Left(snapshot *objectwatch.Snapshot) int {
 	return count
 }
 
-// ToCompare returns the objects of a manifest that are suspects. Objects whose last comparison failed are at the end,
-// so that they do not take the time for the comparison of the others.
+// ToCompare returns the suspects among the objects of a manifest. Objects whose last comparison failed come last, so
+// that they do not use the time of the others.
 func (m *Memory) ToCompare(manifest []*unstructured.Unstructured,
 	suspects map[inventory.Ref]bool,
 ) []*unstructured.Unstructured {
@@ -135,7 +135,7 @@ func (m *Memory) ToCompare(manifest []*unstructured.Unstructured,
 	return append(first, last...)
 }
 
-// Update records the result of a comparison of objects. Suspects that are not in the manifest cannot differ.
+// Update records the result of a comparison of objects. Suspects that are not in the manifest are recorded as equal.
 func (m *Memory) Update(suspects map[inventory.Ref]bool, compared []*unstructured.Unstructured, found drift.Comparison,
 	snapshot *objectwatch.Snapshot, now time.Time,
 ) {
@@ -166,15 +166,16 @@ func (m *Memory) Update(suspects map[inventory.Ref]bool, compared []*unstructure
 	}
 }
 
-// Corrected records that an object was corrected. The object is compared again when the watch shows the correction.
+// Corrected records that an object was corrected. The object is compared again when the watch shows the corrected
+// state.
 func (m *Memory) Corrected(ref inventory.Ref, now time.Time) {
 	m.Corrections.Corrected(ref, now)
 	m.noteEqual(ref)
 	delete(m.compared, ref)
 }
 
-// Hold returns the time until the next correction of an object that differs: another program changes it again and
-// again, or its correction failed. It returns 0 if a correction is due.
+// Hold returns the time until the next correction of an object that differs. The correction waits if another program
+// changes the object repeatedly, or if the last correction failed. It returns 0 if a correction is due.
 func (m *Memory) Hold(ref inventory.Ref, snapshot *objectwatch.Snapshot, now time.Time) time.Duration {
 	wait := m.Uncorrected.wait(ref, FingerprintOf(snapshot.Objects[ref]), now)
 	if until, held := m.Corrections.HeldUntil(ref, now); held {
@@ -193,7 +194,7 @@ func (m *Memory) Differences() []drift.Difference {
 	return list
 }
 
-// RetryIn returns the time until the next try for an object whose comparison or correction waits; 0 if none waits.
+// RetryIn returns the time until the next comparison or correction that waits after a failure; 0 if none waits.
 func (m *Memory) RetryIn(snapshot *objectwatch.Snapshot, correct bool, now time.Time) time.Duration {
 	var first time.Duration
 	earlier := func(wait time.Duration) {
@@ -225,8 +226,8 @@ func IsFullCheckDue(release *addonsv1.HelmOpRelease, now time.Time) bool {
 	return release.Status.Drift == nil || !now.Before(release.Status.Drift.LastCheckedAt.Add(Interval(release)))
 }
 
-// Interval returns the time between two comparisons of all objects of a release. It is longer than specified by up to a
-// tenth, constant for a release, so that the comparisons of a fleet are spread.
+// Interval returns the time between two comparisons of all objects of a release. It is up to a tenth longer than
+// specified. The addition is constant for a release, so that the comparisons of a fleet are spread.
 func Interval(release *addonsv1.HelmOpRelease) time.Duration {
 	interval := defaultDriftInterval
 	if spec := release.Spec.DriftDetection; spec != nil && spec.Interval != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 )
 
-// Correct corrects the differences that Compare found. Objects that another program changes again and again, and
-// objects whose correction failed, are not corrected for a while. hasFailed is true if a correction failed.
+// Correct corrects the differences that Compare found. Objects that another program changes repeatedly, and objects
+// whose correction failed, are not corrected for some time. hasFailed is true if a correction failed.
 func (p *Pass) Correct(ctx context.Context) (corrected []drift.Difference, hasFailed bool) {
 	var due []drift.Difference
 	for _, d := range p.Differences {
-		// A missing object may have been moved. The watch shows whether it was moved when it shows the deletion, which starts
-		// the next pass.
+		// The missing object may have been moved. The watch will show the deletion, and then also whether the object was
+		// moved. This event starts the next pass.
 		isDeletionUnseen := d.Missing && p.Snapshot.Objects[d.Ref].Exists
 		if !isDeletionUnseen && p.Memory.Hold(d.Ref, p.Snapshot, p.Now()) == 0 {
 			due = append(due, d)
@@ -33,15 +33,15 @@ func (p *Pass) Correct(ctx context.Context) (corrected []drift.Difference, hasFa
 		return nil, false
 	}
 	defer done()
-	// Count before the correction: corrected objects were compared, and are about to be compared again.
+	// Count before the correction: a corrected object was compared, but the correction makes it uncompared again.
 	left := p.Memory.Left(p.Snapshot)
 	corrected, hasFailed = p.correct(ctx, due)
 	p.report(left, nil)
 	return corrected, hasFailed
 }
 
-// correct corrects differences and returns the corrected ones. It stops if this manager does not serve the release any
-// more, or if the release is under deletion. failed is true if a correction failed. A conflict or the timeout is not a
+// correct corrects differences and returns the corrected ones. It stops if this manager no longer serves the release,
+// or if the release is under deletion. failed is true if a correction failed. A conflict or the timeout is not a
 // failure: the correction continues in another pass.
 func (p *Pass) correct(ctx context.Context, due []drift.Difference) (corrected []drift.Difference, failed bool) {
 	access, err := p.Engine.Access(p.Target)

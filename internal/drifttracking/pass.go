@@ -28,8 +28,8 @@ import (
 )
 
 const (
-	// driftTimeout is the timeout of a comparison, and of a correction, in one pass. The objects that are left are handled
-	// in the next pass, which is due after driftContinues.
+	// driftTimeout is the timeout of a comparison, and of a correction, in one pass. The next pass, which is due after
+	// driftContinues, handles the remaining objects.
 	driftTimeout   = 30 * time.Second
 	driftContinues = 2 * time.Second
 )
@@ -41,7 +41,7 @@ type Engine interface {
 	Access(target model.Target) (*helmclient.Access, error)
 }
 
-// Pass is drift detection in one pass over a release. The fields up to Now are required.
+// Pass is the drift detection in one pass over a release. The fields up to Now are required.
 type Pass struct {
 	Release *addonsv1.HelmOpRelease
 
@@ -55,10 +55,10 @@ type Pass struct {
 	Target  model.Target
 	Desired model.Desired
 
-	// Newest is the number of the newest Helm revision if it is deployed; 0 otherwise.
+	// Newest is the number of the newest Helm revision if its status is deployed; 0 otherwise.
 	Newest int
 
-	// IsCorrecting is true if differences are corrected. WhyDeferred is why they are corrected later instead; empty
+	// IsCorrecting is true if differences are corrected. WhyDeferred is the reason why they are corrected later; empty
 	// otherwise.
 	IsCorrecting bool
 	WhyDeferred  string
@@ -74,12 +74,12 @@ type Pass struct {
 	// Differences are the differences that Compare found.
 	Differences []drift.Difference
 
-	// RequeueAfter is the delay after which the next comparison or correction is due; 0 is never.
+	// RequeueAfter is the delay after which the next comparison or correction is due; 0 means never.
 	RequeueAfter time.Duration
 }
 
 // Compare compares objects that changed since their last comparison, and updates status.drift and the condition
-// Drifted. It sets Differences. hasMore is true if there are more differences than before.
+// Drifted. It sets Differences. hasMore is true if there are more differences than in the last pass.
 func (p *Pass) Compare(ctx context.Context) (hasMore bool) {
 	release := p.Release
 	switch {
@@ -152,7 +152,7 @@ func (p *Pass) compare(ctx context.Context, suspects map[inventory.Ref]bool) err
 	if p.Memory.Left(p.Snapshot) > 0 {
 		p.due(driftmemory.Retry)
 		if len(found.Compared) > 0 {
-			// The timeout ended the comparison, which made progress: continue soon.
+			// The timeout ended the comparison, but some objects were compared: continue soon.
 			p.due(driftContinues)
 		}
 	}
@@ -187,7 +187,7 @@ func driftRules(spec *addonsv1.DriftDetectionOptions) (*drift.Rules, error) {
 	return drift.NewRules(rules)
 }
 
-// due schedules the next pass after a delay at the latest. A delay of 0 or less does nothing.
+// due schedules the next pass after a delay or earlier. A delay of 0 or less does nothing.
 func (p *Pass) due(delay time.Duration) {
 	p.RequeueAfter = requeue.Sooner(p.RequeueAfter, delay)
 }

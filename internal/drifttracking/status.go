@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// maxDriftedObjects is the number of objects in status.drift, maxDriftPaths is the number of paths for each.
+	// maxDriftedObjects is the largest number of objects in status.drift. maxDriftPaths is the largest number of paths for
+	// each object.
 	maxDriftedObjects = 10
 	maxDriftPaths     = 10
 )
@@ -38,13 +39,14 @@ func isDenied(snapshot *objectwatch.Snapshot) bool {
 	return snapshot != nil && errors.Is(snapshot.Err, objectwatch.ErrForbidden)
 }
 
-// isStuck reports whether watches have failed for objectwatch.StuckAfter, which is longer than temporary errors last.
+// isStuck reports whether watches have failed for objectwatch.StuckAfter. Temporary errors do not last as long.
 func isStuck(snapshot *objectwatch.Snapshot, now time.Time) bool {
 	return snapshot != nil && !snapshot.Synced && snapshot.Err != nil &&
 		now.Sub(snapshot.ErrSince) >= objectwatch.StuckAfter
 }
 
-// reportUnwatched reports in the condition Drifted that the objects cannot be watched. Known differences stay reported.
+// reportUnwatched reports in the condition Drifted that the objects cannot be watched. Known differences remain in the
+// message.
 func reportUnwatched(release *addonsv1.HelmOpRelease, err error) {
 	message := "The objects of the release cannot be watched: " + err.Error()
 	status := metav1.ConditionUnknown
@@ -66,9 +68,9 @@ func Forget(release *addonsv1.HelmOpRelease) {
 	}
 }
 
-// report writes the result of drift detection into the status. Drifted is True if objects differ; otherwise
-// Unknown if objects could not be compared; otherwise False. left is the number of objects that are not compared yet;
-// err means that the ignore rules are not valid.
+// report writes the result of drift detection into the status. Drifted is True if objects differ. Otherwise it is
+// Unknown if objects could not be compared, and False if all are equal. left is the number of objects that are not
+// compared yet. err means that the ignore rules are not valid.
 func (p *Pass) report(left int, err error) {
 	status := p.Release.Status.Drift
 	if status == nil {
@@ -95,7 +97,7 @@ func (p *Pass) report(left int, err error) {
 		report.SetCondition(p.Release, addonsv1.DriftedCondition, report.True, reason, message)
 	case err == nil && len(p.Memory.Uncompared) == 0 && left > 0 &&
 		conditions.IsFalse(p.Release, addonsv1.DriftedCondition):
-		// The check takes several passes. The result of the last check stays until this one is complete.
+		// The check takes several passes. The condition keeps the result of the last check until this check is complete.
 		report.ConfirmCondition(p.Release, addonsv1.DriftedCondition)
 	case problems != "":
 		report.SetCondition(p.Release, addonsv1.DriftedCondition, metav1.ConditionUnknown, driftErrorReason(err), problems)
@@ -141,14 +143,14 @@ func (p *Pass) describe(differences []drift.Difference,
 		}
 	}
 	if len(p.Memory.Uncorrected) > 0 {
-		// A failed correction is reported rather than a contest, because a user must correct its cause.
+		// A failed correction takes precedence over a contested object, because a user must resolve its cause.
 		reason, message = addonsv1.DriftCorrectionFailedReason,
 			"Objects cannot be corrected: "+p.Memory.Uncorrected.String()+". "+message
 	}
 	return reason, message
 }
 
-// managerTitle returns a field manager as the subject of a sentence.
+// managerTitle describes a field manager, for the start of a sentence.
 func managerTitle(manager string) string {
 	if manager == "" {
 		return "Another program"

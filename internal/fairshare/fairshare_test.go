@@ -14,7 +14,7 @@ func TestPoolLeavesSlotsToOthers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		base, size int
-		// want is how many places each holder gets if one after the other takes all that it may.
+		// want is the number of slots that each holder gets if the holders take all that they may, one after the other.
 		want []int
 	}{
 		{base: 20, size: 18, want: []int{15, 2, 1, 0}},
@@ -45,7 +45,7 @@ func TestPoolLeavesSlotsToOthers(t *testing.T) {
 	}
 }
 
-// serve pops one item and gives its place back.
+// serve pops one item and returns its slot.
 func serve(t *testing.T, pool *Pool[string], queue *Queue[string, int]) (holder string, item int) {
 	t.Helper()
 	holder, item, ok := queue.Pop()
@@ -56,8 +56,8 @@ func serve(t *testing.T, pool *Pool[string], queue *Queue[string, int]) (holder 
 	return holder, item
 }
 
-// TestQueueAlternatesBetweenHolders holds that a holder with one item waits for one item of each other holder at most,
-// however many they have.
+// TestQueueAlternatesBetweenHolders checks that a holder with one item waits for at most one item of each other holder,
+// however many items they have.
 func TestQueueAlternatesBetweenHolders(t *testing.T) {
 	t.Parallel()
 	pool := NewPool[string](4, 4)
@@ -82,7 +82,7 @@ func TestQueueAlternatesBetweenHolders(t *testing.T) {
 	if got := slices.Index(order, "small"); got > 1 {
 		t.Errorf("served: %v", order)
 	}
-	// Who comes back for one item each time has no more turns than who waits with a thousand.
+	// A holder that always adds one item is not served more often than a holder with a thousand items.
 	small := 0
 	for i := range 100 {
 		queue.Push("small", 10+i)
@@ -97,7 +97,7 @@ func TestQueueAlternatesBetweenHolders(t *testing.T) {
 	}
 }
 
-// TestQueueSkipsHoldersAtTheirShare holds that the queue goes on with the others.
+// TestQueueSkipsHoldersAtTheirShare checks that the queue continues with other holders.
 func TestQueueSkipsHoldersAtTheirShare(t *testing.T) {
 	t.Parallel()
 	pool := NewPool[string](4, 4)
@@ -122,8 +122,8 @@ func TestQueueSkipsHoldersAtTheirShare(t *testing.T) {
 	}
 }
 
-// TestQueueServesAllHolders holds that, in any order of events, each item is served once, items of one holder in their
-// order, and nothing is kept of holders that are gone.
+// TestQueueServesAllHolders checks random orders of events. Each item is served once, the items of one holder are
+// served in their order, and no state of absent holders is kept.
 func TestQueueServesAllHolders(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -163,7 +163,8 @@ func TestQueueServesAllHolders(t *testing.T) {
 	}
 }
 
-// TestQueueOrdersItemsOfHolderByPriority holds that a priority changes the order of one holder, and no turn of others.
+// TestQueueOrdersItemsOfHolderByPriority checks that a priority changes the order of the items of one holder, and not
+// how often others are served.
 func TestQueueOrdersItemsOfHolderByPriority(t *testing.T) {
 	t.Parallel()
 	pool := NewPool[string](4, 4)

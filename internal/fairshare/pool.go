@@ -3,8 +3,8 @@
 
 package fairshare
 
-// Share returns how many slots one holder may have if the other holders leave a number of slots: three quarters, at
-// least one.
+// Share returns how many slots one holder may have. left is the number of slots that the other holders do not have. The
+// result is three quarters of left, and at least one.
 func Share(left int) int { return max(1, left*3/4) }
 
 // Pool is a number of slots that holders share.
@@ -26,7 +26,8 @@ func (p *Pool[H]) Total() int { return p.total }
 // Held returns the number of slots of a holder.
 func (p *Pool[H]) Held(holder H) int { return p.held[holder] }
 
-// Allowance returns how many slots a holder may have now: its share, but never the last free slot if it holds others.
+// Allowance returns how many slots a holder may have now: its share, but not the last free slot if it already has a
+// slot.
 func (p *Pool[H]) Allowance(holder H) int {
 	others := p.total - p.held[holder]
 	return max(1, min(Share(p.base-others), p.size-others-1))

@@ -12,12 +12,12 @@ type Queue[H, T comparable] struct {
 	waiting map[H][]entry[T]
 	length  int
 
-	// now is the start number of the last served item. next is the start number of the next item of a holder; it has an
-	// entry for each holder that pushed an item since the queue was empty.
+	// now is the start number of the item that was served last. next is the start number of the next item of each holder.
+	// It has an entry for each holder that added an item since the queue was empty.
 	now  uint64
 	next map[H]uint64
 
-	// pushed counts the items. It orders items with the same start number.
+	// pushed counts the items. It orders items that have the same start number.
 	pushed uint64
 }
 
@@ -25,7 +25,8 @@ type entry[T comparable] struct {
 	item     T
 	priority int
 
-	// start and number are of the place in the queue. They stay when items of a holder change places.
+	// start and number belong to the position in the queue. They do not move with the items when items of a holder change
+	// positions.
 	start, number uint64
 }
 
@@ -45,8 +46,8 @@ func (q *Queue[H, T]) Len() int { return q.length }
 // many waiting items are before it.
 func (q *Queue[H, T]) Push(holder H, item T) (ahead int) { return q.PushWithPriority(holder, item, 0) }
 
-// PushWithPriority does the same as Push, with another priority. The higher number is served first. Priorities order
-// the items of one holder, and do not change the turns of the holders.
+// PushWithPriority does the same as Push, with a priority. Items with a higher number are served first. Priorities do
+// not change how often a holder is served.
 func (q *Queue[H, T]) PushWithPriority(holder H, item T, priority int) (ahead int) {
 	q.pushed++
 	added := entry[T]{item: item, priority: priority, start: max(q.now, q.next[holder]), number: q.pushed}
@@ -69,7 +70,7 @@ func (q *Queue[H, T]) Raise(holder H, item T, priority int) {
 	lift(entries, at)
 }
 
-// lift moves an item before the items of the same holder with lower priorities, and returns its place.
+// lift moves an item before the items of the same holder with lower priorities, and returns its new position.
 func lift[T comparable](entries []entry[T], at int) int {
 	for ; at > 0 && entries[at-1].priority < entries[at].priority; at-- {
 		before, after := &entries[at-1], &entries[at]
@@ -134,7 +135,7 @@ func (q *Queue[H, T]) first() (holder H, best entry[T], ok bool) {
 
 func (q *Queue[H, T]) removeAt(holder H, at int) {
 	if q.length--; q.length == 0 {
-		// The queue is empty, so no holder is ahead of another.
+		// The queue is empty, so no holder must wait for others any more.
 		clear(q.next)
 	}
 	entries := slices.Delete(q.waiting[holder], at, at+1)

@@ -13,7 +13,8 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// IsOurs is true for Events about objects of HelmOp. Fleet has a kind HelmOp, too.
+// IsOurs reports whether an Event is about an object of HelmOp. It checks the API group, because Fleet has a kind
+// HelmOp too.
 func IsOurs(e *corev1.Event) bool {
 	return strings.HasPrefix(e.InvolvedObject.APIVersion, addonsv1.GroupVersion.Group+"/")
 }

@@ -10,23 +10,24 @@ import (
 	"time"
 )
 
-// MaxNamedClusters is how many Clusters of a group are named.
+// MaxNamedClusters is the largest number of Clusters that a group names.
 const MaxNamedClusters = 3
 
-// Group is a row for one Cluster, or for several Clusters whose rows are alike.
+// Group is a row for one Cluster, or for several Clusters with equal rows.
 type Group struct {
 	Row
 
 	// Clusters are the Clusters of the group.
 	Clusters []string
 
-	// the least and the greatest values in the group
+	// the smallest and the largest values in the group
 	oldest, newest           time.Time
 	minRevision, maxRevision int64
 }
 
-// Fold puts rows together that have the same HelmOp, state, version and message, not considering names of the Cluster
-// and of the HelmOpRelease in the message. The order is that of the first rows. With all it puts nothing together.
+// Fold combines rows with the same HelmOp, state, version and message. It ignores the names of the Cluster and of the
+// HelmOpRelease in the message. The groups have the order of their first rows. If all is true, each row is its own
+// group.
 func Fold(rows []Row, all bool) []Group {
 	var groups []Group
 	index := map[string]int{}
@@ -58,8 +59,8 @@ func (r *Row) General() string {
 	return WithoutNames(r.Message, r.Cluster, r.Release, 1)
 }
 
-// WithoutNames replaces the names of a Cluster and of its HelmOpRelease in a text, except names of fewer than least
-// characters. The name of the Cluster may have its namespace before it.
+// WithoutNames replaces the names of a Cluster and of its HelmOpRelease in a text. It keeps names of fewer than least
+// characters. It also replaces the name of a Cluster with its namespace.
 func WithoutNames(text, cluster, release string, least int) string {
 	names := [][2]string{{release, "<release>"}, {cluster, "<cluster>"}}
 	if _, name, ok := strings.Cut(cluster, "/"); ok {
@@ -78,7 +79,7 @@ func replaceName(text, name, placeholder string) string {
 	if name == "" || !strings.Contains(text, name) {
 		return text
 	}
-	// Two names may share the character between them, so the second pass finds what the first one could not.
+	// Two adjacent names may share one separator, so the second pass replaces what the first pass could not match.
 	whole := regexp.MustCompile(`(^|[^A-Za-z0-9.-])` + regexp.QuoteMeta(name) + `($|[^A-Za-z0-9-.]|\.($|\s))`)
 	for range 2 {
 		text = whole.ReplaceAllString(text, "${1}"+placeholder+"${2}")
@@ -86,7 +87,7 @@ func replaceName(text, name, placeholder string) string {
 	return text
 }
 
-// ClustersOf names the Clusters of a group.
+// ClustersOf returns the names of the Clusters of a group, for a table.
 func (g *Group) ClustersOf() string {
 	n := len(g.Clusters)
 	switch {
@@ -99,12 +100,12 @@ func (g *Group) ClustersOf() string {
 	}
 }
 
-// Since returns how long the state of a group lasts: the shortest and the longest time.
+// Since returns how long a group has been in its state, as a range from the shortest to the longest time.
 func (g *Group) Since(now time.Time) string {
 	return span(Age(now, g.newest), Age(now, g.oldest))
 }
 
-// HelmRevision returns the Helm revision of the group: the least and the greatest number; empty if none is known.
+// HelmRevision returns the smallest and the largest Helm revision of the group; empty if none is known.
 func (g *Group) HelmRevision() string {
 	if g.maxRevision == 0 {
 		return ""

@@ -23,10 +23,10 @@ import (
 type Step struct {
 	// Why is the reason for the step, as a sentence without a full stop.
 	Why string `json:"why"`
-	// Command is the command to run; empty if no command does it.
+	// Command is the command to run; empty if there is no command for the step.
 	Command string `json:"command,omitempty"`
 
-	// promotes is true for the promotion of a wave.
+	// promotes is true if the step promotes a wave.
 	promotes bool
 }
 
@@ -37,10 +37,10 @@ func (s Step) String() string {
 	return s.Why + ":\n  " + s.Command
 }
 
-// Program is the program in the commands that the output recommends.
+// Program is the program that recommended commands call.
 type Program struct {
 	Name string
-	// Flags choose the management cluster. Each begins with a space.
+	// Flags are the flags that select the management cluster. Each begins with a space.
 	Flags string
 }
 
@@ -73,20 +73,21 @@ type Summary struct {
 	Next []Step `json:"next,omitempty"`
 }
 
-// restingReasons are reasons of a HelmOp that is not Ready and needs no user, besides [apiutil.ProgressReasons].
+// restingReasons are reasons for which a HelmOp is not Ready but needs no user, in addition to
+// [apiutil.ProgressReasons].
 var restingReasons = map[string]bool{
 	addonsv1.WaitingForClustersReason:  true,
 	addonsv1.PausedReason:              true,
 	addonsv1.RegistryRateLimitedReason: true,
 }
 
-// needsUser is true if a HelmOp with a condition Ready needs a user to become Ready.
+// needsUser reports whether a HelmOp with a condition Ready needs a user to become Ready.
 func needsUser(ready *metav1.Condition) bool {
 	return ready != nil && ready.Status == metav1.ConditionFalse && !apiutil.ProgressReasons[ready.Reason] &&
 		!restingReasons[ready.Reason]
 }
 
-// SummaryOf returns the summary of a HelmOp. The commands that it recommends are those of a program.
+// SummaryOf returns the summary of a HelmOp. It recommends commands of the program p.
 func SummaryOf(helmOp *addonsv1.HelmOp, p Program) Summary {
 	s := Summary{
 		Namespace: helmOp.Namespace, Name: helmOp.Name, Ready: metav1.ConditionUnknown,
@@ -104,7 +105,7 @@ func SummaryOf(helmOp *addonsv1.HelmOp, p Program) Summary {
 	return s
 }
 
-// TimelessLine returns the line without times, which change although nothing happens.
+// TimelessLine returns the line without times, which change without any other change.
 func (s *Summary) TimelessLine(namespaces bool) string {
 	timeless := *s
 	if s.Rollout != nil {
@@ -114,7 +115,7 @@ func (s *Summary) TimelessLine(namespaces bool) string {
 	return timeless.Line(time.Time{}, namespaces)
 }
 
-// Line returns a summary in one line, with the namespace if the table has namespaces.
+// Line returns a summary in one line. It includes the namespace if the table has several namespaces.
 func (s *Summary) Line(now time.Time, namespaces bool) string {
 	var b strings.Builder
 	if namespaces {
@@ -125,7 +126,7 @@ func (s *Summary) Line(now time.Time, namespaces bool) string {
 		b.WriteString("; " + s.Progress(now))
 	}
 	if len(s.Next) > 0 {
-		// "waits for the promotion of wave canary" needs no other words.
+		// If the next step promotes a wave, the text "waits for the promotion of wave canary" is enough.
 		if !s.Next[0].promotes {
 			b.WriteString("; " + lowerFirst(s.Next[0].Why))
 		}
@@ -186,10 +187,10 @@ func (s *Summary) Progress(now time.Time) string {
 	return text
 }
 
-// InlineCommand is a command at the end of a message, by which a user continues.
+// InlineCommand matches a command at the end of a message with which a user continues.
 var InlineCommand = regexp.MustCompile(`:\s+kubectl -n \S+ annotate .*$`)
 
-// approveCommand is the command in a message by which a user approves, see nextForRollout.
+// approveCommand matches the command in a message with which a user approves, see nextForRollout.
 var approveCommand = regexp.MustCompile(` \(kubectl helmop approve [^)]*\)`)
 
 // WaitingFor returns what a rollout waits for, without the commands.
@@ -197,7 +198,7 @@ func WaitingFor(r *addonsv1.RolloutStatus) string {
 	return approveCommand.ReplaceAllString(InlineCommand.ReplaceAllString(r.WaitingFor, ""), "")
 }
 
-// AwaitsPromotion returns the wave whose promotion the rollout waits for.
+// AwaitsPromotion returns the wave whose promotion the rollout waits for. ok is false if it waits for none.
 func AwaitsPromotion(helmOp *addonsv1.HelmOp) (wave string, ok bool) {
 	r := helmOp.Status.Rollout
 	if r == nil || r.Wave == "" || IsEnded(r.Phase) || r.Phase == addonsv1.RolloutPhasePaused {
@@ -206,7 +207,7 @@ func AwaitsPromotion(helmOp *addonsv1.HelmOp) (wave string, ok bool) {
 	return r.Wave, strings.Contains(r.WaitingFor, addonsv1.RolloutPromoteAnnotation+"=")
 }
 
-// IsEnded is true for the phases of a rollout that has ended.
+// IsEnded reports whether a phase means that the rollout has ended.
 func IsEnded(phase addonsv1.RolloutPhase) bool {
 	switch phase {
 	case addonsv1.RolloutPhaseComplete, addonsv1.RolloutPhaseRolledBack, addonsv1.RolloutPhaseAborted,

@@ -47,7 +47,7 @@ func WaveStates(helmOp *addonsv1.HelmOp) []string {
 		case reached:
 			states[i] = "Not begun"
 		case r.Phase == addonsv1.RolloutPhasePaused:
-			// The status names no wave then.
+			// In the other phases, the status names no wave.
 		default:
 			states[i] = "Done"
 		}
@@ -55,7 +55,7 @@ func WaveStates(helmOp *addonsv1.HelmOp) []string {
 	return states
 }
 
-// RevisionsOf returns those of some HelmOp revisions that belong to a HelmOp, the newest last. The manager does not use
+// RevisionsOf returns the HelmOp revisions in a list that belong to a HelmOp, the newest last. The manager does not use
 // revisions under deletion.
 func RevisionsOf(helmOp *addonsv1.HelmOp, items []*addonsv1.HelmOpRevision) []*addonsv1.HelmOpRevision {
 	items = slices.DeleteFunc(items, func(r *addonsv1.HelmOpRevision) bool {
@@ -65,7 +65,8 @@ func RevisionsOf(helmOp *addonsv1.HelmOp, items []*addonsv1.HelmOpRevision) []*a
 	return items
 }
 
-// MarkOf returns what the status of a release says about one of its objects; empty if the status does not name it.
+// MarkOf returns what the status of a release reports about one of its objects; empty if the status does not name the
+// object.
 func MarkOf(release *addonsv1.HelmOpRelease, kind, object string) string {
 	if healthy := conditions.Get(release, addonsv1.HealthyCondition); healthy != nil &&
 		healthy.Status != metav1.ConditionTrue {

@@ -24,7 +24,7 @@ type State string
 
 // The states, the most urgent first.
 const (
-	// StateStalled means: the retries are spent, and a user has to act.
+	// StateStalled means: there are no retries left, and a user has to act.
 	StateStalled State = "Stalled"
 	// StateFailed means: the release failed, is not healthy or cannot be rendered.
 	StateFailed State = "Failed"
@@ -54,7 +54,7 @@ var States = []State{
 	StatePinned, StateOutdated, StateReady,
 }
 
-// IsUnhealthy is true for the states that need the attention of a user.
+// IsUnhealthy reports whether a state needs the attention of a user.
 func (s State) IsUnhealthy() bool {
 	switch s {
 	case StateStalled, StateFailed, StateUnreachable, StateDrifted:
@@ -64,7 +64,7 @@ func (s State) IsUnhealthy() bool {
 	}
 }
 
-// Urgency orders states.
+// Urgency returns the position of a state in States: the most urgent state has the lowest number.
 func (s State) Urgency() int { return slices.Index(States, s) }
 
 // waitingReasons are the reasons of a release that waits for its Cluster or for another HelmOp.
@@ -83,7 +83,8 @@ var waitingReasons = map[string]bool{
 type Row struct {
 	Namespace string `json:"namespace"`
 	HelmOp    string `json:"helmOp"`
-	// Cluster is the name of the Cluster, or namespace/name for a Cluster of another namespace than the HelmOp's.
+	// Cluster is the name of the Cluster. It has the form namespace/name if the Cluster and the HelmOp are in different
+	// namespaces.
 	Cluster string `json:"cluster"`
 	State   State  `json:"state"`
 	Reason  string `json:"reason,omitempty"`
@@ -111,13 +112,13 @@ func (r *Row) ClusterKey() client.ObjectKey {
 	return client.ObjectKey{Namespace: r.Namespace, Name: r.Cluster}
 }
 
-// Alike returns a text that is the same for the rows that Fold puts together.
+// Alike returns a text that is equal for rows that Fold combines.
 func (r *Row) Alike() string {
 	return strings.Join([]string{r.Namespace, r.HelmOp, string(r.State), r.Version, r.Reason, r.General()}, "\x00")
 }
 
-// StateOf returns the state of a release, and the condition that explains the state; the condition may be nil.
-// revision is the newest HelmOp revision; 0 if it is not known.
+// StateOf returns the state of a release, and the condition that explains the state. The condition may be nil. revision
+// is the newest HelmOp revision; 0 if it is not known.
 func StateOf(release *addonsv1.HelmOpRelease, revision int64) (State, *metav1.Condition) {
 	ready := conditions.Get(release, addonsv1.ReadyCondition)
 	isTrue := func(condition string) bool { return conditions.IsTrue(release, condition) }
@@ -153,15 +154,15 @@ func StateOf(release *addonsv1.HelmOpRelease, revision int64) (State, *metav1.Co
 	}
 }
 
-// World is what is known of the management cluster.
+// World holds the objects of the management cluster that the user may read.
 type World struct {
 	HelmOps  map[client.ObjectKey]*addonsv1.HelmOp
 	Releases map[client.ObjectKey]*addonsv1.HelmOpRelease
-	// Clusters are the Clusters. There are none if the user may not list them.
+	// Clusters are the Clusters. It is empty if the user may not list them.
 	Clusters map[client.ObjectKey]*unstructured.Unstructured
 }
 
-// NewWorld returns the world with these objects.
+// NewWorld returns a World with these objects.
 func NewWorld(helmOps []*addonsv1.HelmOp, releases []*addonsv1.HelmOpRelease,
 	clusters []*unstructured.Unstructured,
 ) *World {
@@ -246,8 +247,8 @@ func (w *World) RowOf(release *addonsv1.HelmOpRelease) Row {
 	return row
 }
 
-// missing returns rows for the Clusters that a HelmOp selects and, as far as the caller knows, have no release. It
-// looks at the Clusters of the namespace and the shard of the HelmOp, and at the failures in the status of the HelmOp.
+// missing returns rows for the Clusters that a HelmOp selects and that have no release, as far as the caller knows. It
+// considers the Clusters of the namespace and the shard of the HelmOp, and the failures in the status of the HelmOp.
 func (w *World) missing(helmOp *addonsv1.HelmOp) []Row {
 	var rows []Row
 	row := func(cluster string, state State, reason, message string) {
@@ -299,17 +300,17 @@ func waveOf(helmOp *addonsv1.HelmOp, clusterLabels map[string]string) string {
 	return ""
 }
 
-// Filter chooses rows. An empty field chooses all.
+// Filter selects rows. An empty field selects all.
 type Filter struct {
 	HelmOps  []string
 	Clusters []string
 	States   []string
-	// Waves choose Clusters by their wave; the empty name is for Clusters in no wave.
+	// Waves select Clusters by their wave. The empty name selects Clusters in no wave.
 	Waves    []string
 	Selector labels.Selector
 }
 
-// Matches is true if a filter chooses a row.
+// Matches reports whether the filter selects a row.
 func (f *Filter) Matches(w *World, row *Row) bool {
 	anyOf := func(wanted []string, values ...string) bool {
 		return len(wanted) == 0 || slices.ContainsFunc(values, func(value string) bool {
@@ -325,8 +326,8 @@ func (f *Filter) Matches(w *World, row *Row) bool {
 		(f.Selector == nil || f.Selector.Empty() || cluster != nil && f.Selector.Matches(labels.Set(cluster.GetLabels())))
 }
 
-// View returns the summaries and rows that the filter chooses. A summary is left out if none of its rows is chosen, but
-// only with a filter for rows.
+// View returns the summaries and rows that the filter selects. With a filter for rows, it omits summaries without a
+// selected row.
 func (f *Filter) View(w *World, p Program) ([]Summary, []Row) {
 	rows := slices.DeleteFunc(w.rows(), func(row Row) bool { return !f.Matches(w, &row) })
 	var summaries []Summary
@@ -343,7 +344,7 @@ func (f *Filter) View(w *World, p Program) ([]Summary, []Row) {
 	return summaries, rows
 }
 
-// filtersRows is true if the filter leaves out rows of a HelmOp.
+// filtersRows reports whether the filter may omit rows of a HelmOp.
 func (f *Filter) filtersRows() bool {
 	return len(f.Clusters)+len(f.States)+len(f.Waves) > 0 || f.Selector != nil && !f.Selector.Empty()
 }
@@ -365,14 +366,14 @@ func compareSummaries(a, b Summary) int {
 	return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 }
 
-// IsUnhealthy is true if something that a view shows is unhealthy. With a filter for rows, only the rows count:
-// the summary of a HelmOp is about all its Clusters.
+// IsUnhealthy reports whether something in a view is unhealthy. With a filter for rows, only the rows count, because
+// the summary of a HelmOp covers all its Clusters.
 func (f *Filter) IsUnhealthy(summaries []Summary, rows []Row) bool {
 	return slices.ContainsFunc(rows, func(row Row) bool { return row.State.IsUnhealthy() }) ||
 		!f.filtersRows() && slices.ContainsFunc(summaries, func(summary Summary) bool { return summary.Unhealthy })
 }
 
-// StateNames returns all states for a text.
+// StateNames returns the names of all states, for a text.
 func StateNames() string {
 	var all []string
 	for _, state := range States {

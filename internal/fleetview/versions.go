@@ -13,7 +13,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
-// VersionCount is how many Clusters have a version of a chart.
+// VersionCount is the number of Clusters with a version of a chart.
 type VersionCount struct {
 	Namespace string `json:"namespace"`
 	HelmOp    string `json:"helmOp"`
@@ -22,12 +22,14 @@ type VersionCount struct {
 	Version string `json:"version"`
 	// Desired is true if the HelmOp resolved its source to the version.
 	Desired bool `json:"desired"`
-	// Newer are the newest version that the HelmOp accepts and the newest version in the registry, if they are newer.
+	// Newer are the newest version that the HelmOp accepts, and the newest version in the registry, if they are newer than
+	// Version.
 	Newer    []string `json:"newer,omitempty"`
 	Clusters []string `json:"clusters"`
 }
 
-// CountVersions counts releases by HelmOp and observed version. wanted are the names of HelmOps; none for all.
+// CountVersions counts releases by HelmOp and observed version. wanted are the names of HelmOps. Without names, it
+// counts all HelmOps.
 func CountVersions(helmOps map[client.ObjectKey]*addonsv1.HelmOp, releases []*addonsv1.HelmOpRelease,
 	wanted []string,
 ) []VersionCount {

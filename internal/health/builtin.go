@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// rule returns the health of an object and the cause; false leaves the object to kstatus.
+// rule returns the health of an object and the cause. If the last result is false, kstatus determines the health.
 type rule func(obj *unstructured.Unstructured) (Status, string, bool)
 
 // rules are the exceptions from kstatus, by kind.
@@ -22,7 +22,7 @@ var rules = map[schema.GroupKind]rule{
 	{Group: "apiregistration.k8s.io", Kind: "APIService"}: apiService,
 }
 
-// reasons are texts for the reasons of kstatus. Its own messages count replicas.
+// reasons are texts for the reasons of kstatus. The messages of kstatus are not used, because they count replicas.
 var reasons = map[string]string{
 	"LatestGenerationNotObserved": "its controller has not observed the latest change",
 	"NoObservedGeneration":        "its controller has not observed it yet",
@@ -74,7 +74,7 @@ func byKstatus(obj *unstructured.Unstructured) (Status, string) {
 	}
 }
 
-// explain returns why an object is not current according to kstatus.
+// explain returns the reason why kstatus does not find an object current.
 func explain(obj *unstructured.Unstructured, result *status.Result) string {
 	var reason, message string
 	if len(result.Conditions) > 0 {
@@ -83,7 +83,7 @@ func explain(obj *unstructured.Unstructured, result *status.Result) string {
 	if words, ok := reasons[reason]; ok {
 		return words
 	}
-	// The message of a condition may contain counters, so it is shown only in a final state.
+	// The message of a condition may contain counters. So it is used only in a final state.
 	text := "is not ready"
 	if result.Status == status.FailedStatus {
 		text = "has failed"
@@ -97,7 +97,7 @@ func explain(obj *unstructured.Unstructured, result *status.Result) string {
 	return text
 }
 
-// condition returns the status and reason of a condition, empty if there is none.
+// condition returns the status and the reason of a condition; empty if there is none.
 func condition(obj *unstructured.Unstructured, kind string) (value, reason string) {
 	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
 	for _, item := range conditions {
@@ -173,7 +173,7 @@ func job(obj *unstructured.Unstructured) (Status, string, bool) {
 	return InProgress, "has not completed", true
 }
 
-// daemonSet makes kstatus ignore the revision of pods that only their owner replaces (OnDelete).
+// daemonSet makes kstatus ignore the revision of pods if only a user replaces them (OnDelete).
 func daemonSet(obj *unstructured.Unstructured) (Status, string, bool) {
 	if text(obj, "spec", "updateStrategy", "type") != "OnDelete" {
 		return "", "", false

@@ -15,14 +15,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
-// maxMessageBytes bounds the message about one object.
+// maxMessageBytes is the longest message about one object, in bytes.
 const maxMessageBytes = 256
 
 // compiled caches checkers by their checks. A thousand releases of one HelmOp share one Checker.
 var compiled = func() *lru.Cache[[sha256.Size]byte, *Checker] {
 	cache, err := lru.New[[sha256.Size]byte, *Checker](256)
 	if err != nil {
-		panic(err) // only for a size below one
+		panic(err) // the size is a positive constant
 	}
 	return cache
 }()
@@ -79,10 +79,10 @@ func (c *Checker) Has(gvk schema.GroupVersionKind) bool {
 }
 
 // Check returns the health of an object as it was read from a cluster. The message is the cause if the object is not
-// current, and empty if it is. The message has a bounded length. From the object it contains only reasons and messages
-// of conditions.
+// current; otherwise it is empty. It has a limited length. It contains nothing of the object except reasons and
+// messages of conditions.
 func (c *Checker) Check(obj *unstructured.Unstructured) (status Status, message string) {
-	// kstatus panics if an object does not have the form of its kind, and objects of custom kinds can have any form.
+	// kstatus panics if an object does not have the form of its kind. Objects of custom kinds can have any form.
 	defer func() {
 		if recover() != nil {
 			status, message = Unknown, "its status cannot be evaluated"

@@ -202,8 +202,8 @@ func TestChecksOfKinds(t *testing.T) {
 	}
 }
 
-// TestExpressionsAreBounded holds that no expression takes memory or time without end. Each doubles something, time and
-// again.
+// TestExpressionsAreBounded checks that the memory and the time of each expression are limited. Each expression doubles
+// something repeatedly.
 func TestExpressionsAreBounded(t *testing.T) {
 	t.Parallel()
 	object := parse(t, "apiVersion: v1\nkind: ConfigMap\ndata: {k: "+strings.Repeat("x", 100)+"}")
@@ -323,7 +323,7 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// BenchmarkCheck is what one event of an object costs.
+// BenchmarkCheck measures the check of one event of an object.
 func BenchmarkCheck(b *testing.B) {
 	object, err := yaml.YAMLToJSON([]byte(deployment +
 		"status: {observedGeneration: 2, replicas: 3, updatedReplicas: 3, readyReplicas: 1, availableReplicas: 1}"))

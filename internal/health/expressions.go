@@ -61,7 +61,7 @@ func (e *expressions) evaluate(obj *unstructured.Unstructured) (Status, string) 
 	}
 }
 
-// holds reports whether there is an expression and it is true.
+// holds reports whether an expression exists and is true.
 func holds(expression *celexpr.Expression, obj *unstructured.Unstructured) bool {
 	if expression == nil {
 		return false

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// creationGrace is how long after a deployment an object may be unseen: watches lag behind.
+	// creationGrace is how long after a deployment an object may be missing, because watches show it late.
 	creationGrace = 10 * time.Second
 	// maxNamed is how many objects a summary names.
 	maxNamed = 3
-	// maxSummaryBytes bounds the message of a summary.
+	// maxSummaryBytes is the longest message of a summary, in bytes.
 	maxSummaryBytes = 1024
 )
 
@@ -44,7 +44,7 @@ func Summarize(objects []Object, policy Policy, past Past, now time.Time) Summar
 	return summary
 }
 
-// beforeHealthy sets the state of a release that has not been healthy yet, as far as known.
+// beforeHealthy sets the state of a release that has not been healthy yet.
 func (s *Summary) beforeHealthy(unhealthy []Object, policy Policy, now time.Time) {
 	if policy.FailFast {
 		grace := s.Past.DeployedAt.Add(creationGrace).Sub(now)
@@ -95,10 +95,10 @@ func (s *Summary) afterHealthy(unhealthy []Object, policy Policy, now time.Time)
 func failed(o Object) bool  { return o.Status == Failed }
 func missing(o Object) bool { return o.Status == NotFound }
 
-// isBroken is true if waiting does not make an object healthy again.
+// isBroken reports whether an object does not become healthy by waiting.
 func isBroken(o Object) bool { return failed(o) || missing(o) || o.Status == Terminating }
 
-// notCurrent returns the objects that are not current, the worst first, then by name.
+// notCurrent returns the objects that are not current: the worst state first, then in the order of names.
 func notCurrent(objects []Object) []Object {
 	var unhealthy []Object
 	for _, o := range objects {

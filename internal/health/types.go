@@ -50,8 +50,8 @@ type Object struct {
 type State string
 
 const (
-	// StateHealthy means that all objects are current, or that all were and some are in progress for less than the
-	// timeout.
+	// StateHealthy means that all objects are current. It also means that all objects were current, and some are in
+	// progress for less than the timeout.
 	StateHealthy State = "Healthy"
 	// StateProgressing means that the release is not healthy yet.
 	StateProgressing State = "Progressing"
@@ -64,28 +64,29 @@ const (
 // DefaultTimeout is the default time for a release to become healthy.
 const DefaultTimeout = 5 * time.Minute
 
-// Policy is how long to wait for a healthy release.
+// Policy configures how long HelmOp waits for a healthy release.
 type Policy struct {
 	// Timeout is how long a release may take to become healthy after its deployment, and how long a release that was
 	// healthy may be in progress. 0 is DefaultTimeout.
 	Timeout time.Duration
-	// FailFast makes a release failed as soon as one of its objects failed or does not exist, before the timeout.
+	// FailFast ends the wait before the timeout: the release is failed as soon as an object failed or does not exist.
 	FailFast bool
 }
 
-// Past is the state of a release that the caller keeps between two calls of [Summarize]: the Past of the last Summary.
-// For a new revision, only Revision and DeployedAt are set.
+// Past is the state of a release that the caller keeps between two calls of [Summarize]: it is the field Past of the
+// last Summary. For a new revision, only Revision and DeployedAt are set.
 type Past struct {
-	// Revision is the Helm revision that the other fields are about. Summarize does not read it.
+	// Revision is the Helm revision of the other fields. Summarize does not read it.
 	Revision int64
 	// DeployedAt is when the revision was deployed.
 	DeployedAt time.Time
 	// Healthy is true if the revision was healthy at least once.
 	Healthy bool
-	// Lost is true if the revision was healthy and is not any more. It is healthy again only when all objects are current.
+	// Lost is true if the revision was healthy and is no longer healthy. It is healthy again only when all objects are
+	// current.
 	Lost bool
-	// ProgressingSince is the time since which not all objects have been current, after the revision was healthy. Zero if
-	// all are current.
+	// ProgressingSince is since when not all objects are current, after the revision was healthy. It is zero if all are
+	// current.
 	ProgressingSince time.Time
 }
 
@@ -95,8 +96,8 @@ type Summary struct {
 	// Message names at most the first three objects that are not current; empty if all are current. It has at most 1 KiB.
 	// It does not change while the same objects are not current for the same reasons.
 	Message string
-	// Past must be passed to the next call.
+	// Past is the input for the next call.
 	Past Past
-	// RequeueAfter is the time after which the state may change without any change of an object; 0 for never.
+	// RequeueAfter is the time after which the state may change although no object changes; 0 means never.
 	RequeueAfter time.Duration
 }

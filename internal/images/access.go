@@ -11,8 +11,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
-// Access returns the settings for requests for an image that a chart installs. They are those of the chart. Plain HTTP,
-// the client certificate and the identity at a cloud provider are for the host of the chart only.
+// Access returns the settings for requests to the registry of an image in a chart. They are the settings of the chart.
+// Plain HTTP, the client certificate and the identity at a cloud provider apply only to the host of the chart.
 func Access(chart oci.Access, chartURL string, image registry.Reference) oci.Access {
 	if IsOnHostOf(chartURL, image) {
 		return chart

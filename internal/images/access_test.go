@@ -9,7 +9,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
-// TestAccess checks that what is meant for the host of a chart is not used for other hosts.
+// TestAccess checks that credentials for the host of a chart are not used for other hosts.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	chart := oci.Access{Insecure: true, CloudProvider: "aws", CA: []byte("ca"), ClientCert: []byte("cert"),

@@ -19,9 +19,9 @@ import (
 // containerLists are the fields with containers, in pods and in all objects that have templates of pods.
 var containerLists = []string{"containers", "initContainers", "ephemeralContainers"}
 
-// In returns the images in rendered manifests, sorted, each once: those of containers and of image volumes, in pods and
-// in all objects with templates of pods, custom resources included. It does not find images that programs get by
-// arguments, variables or other fields of custom resources.
+// In returns the images in rendered manifests, sorted and without duplicates: the images of containers and of image
+// volumes, in pods and in all objects with pod templates, including custom resources. It does not find images in
+// arguments, in environment variables or in other fields of custom resources.
 func In(manifests io.Reader) ([]string, error) {
 	found := map[string]bool{}
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(manifests))

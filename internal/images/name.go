@@ -12,8 +12,8 @@ import (
 
 const dockerHub = "docker.io"
 
-// Parse returns the full reference of an image as container runtimes read it: without a host, the image is in
-// Docker Hub, and without a tag and a digest it is "latest".
+// Parse returns the full reference of an image, by the rules of container runtimes: an image without a host is in
+// Docker Hub, and an image without a tag and a digest has the tag "latest".
 func Parse(name string) (registry.Reference, error) {
 	host, rest, hasHost := strings.Cut(name, "/")
 	if !hasHost || !strings.ContainsAny(host, ".:") && host != "localhost" {
@@ -22,7 +22,7 @@ func Parse(name string) (registry.Reference, error) {
 			rest = "library/" + name
 		}
 	}
-	// With a tag and a digest, the digest counts.
+	// If there are a tag and a digest, the digest counts.
 	if path, digest, ok := strings.Cut(rest, "@"); ok {
 		if i := strings.LastIndex(path, ":"); i > strings.LastIndex(path, "/") {
 			path = path[:i]

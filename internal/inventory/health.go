@@ -5,8 +5,8 @@ package inventory
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// kindsWithoutHealth are the kinds whose objects are healthy if they exist: no controller works on them, or none
-// reports its progress in their status.
+// kindsWithoutHealth are the kinds whose objects are healthy if they exist: no controller reports progress in their
+// status.
 var kindsWithoutHealth = map[schema.GroupKind]struct{}{
 	{Kind: "ConfigMap"}:      {},
 	{Kind: "Endpoints"}:      {},
@@ -48,8 +48,7 @@ var kindsWithoutHealth = map[schema.GroupKind]struct{}{
 }
 
 // HasHealth reports whether an existing object of a kind can be unhealthy. It is false for data and rules, such as
-// ConfigMaps and RBAC. It is true for kinds that a controller works on, and for all unknown kinds. The version does not
-// matter.
+// ConfigMaps and RBAC. It is true for kinds with a controller, and for all unknown kinds. The version does not matter.
 func HasHealth(gvk schema.GroupVersionKind) bool {
 	_, found := kindsWithoutHealth[gvk.GroupKind()]
 	return !found

@@ -1,8 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inventory has references to the objects of releases, selectors of these objects, and the kinds that have a
-// health of their own. All its functions are pure.
+// Package inventory has references to the objects of releases, selectors of these objects, and the list of kinds that
+// are healthy if they exist. All its functions are pure: they send no requests. Other packages use a [Ref] as a key of
+// maps.
 package inventory
 
 import (

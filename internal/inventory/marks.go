@@ -5,7 +5,7 @@ package inventory
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// The annotations of Helm on the objects of a release.
+// Helm sets these annotations on the objects of a release.
 const (
 	// HelmReleaseName and HelmReleaseNamespace name the release.
 	HelmReleaseName      = "meta.helm.sh/release-name"
@@ -15,8 +15,9 @@ const (
 	keepPolicy         = "keep"
 )
 
-// DeletedWith returns the Helm release with which an object is deleted, as namespace/name: the release in its
-// annotations. It is empty if they name no release, or if a policy protects the object.
+// DeletedWith returns the Helm release with which an object will be deleted, as namespace/name. It reads the
+// annotations of the object. It is empty if the annotations name no release, or if a resource policy protects the
+// object.
 func DeletedWith(obj metav1.Object) string {
 	annotations := obj.GetAnnotations()
 	name, namespace := annotations[HelmReleaseName], annotations[HelmReleaseNamespace]

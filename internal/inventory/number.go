@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NumberOf returns a number that orders the states of one object: the smaller number is the older state. It is
-// metadata.generation or, if the kind has none, the resource version, which API servers count up. isVersion is true for
-// the resource version. The number is 0 if there is no generation and the resource version is not a number.
+// NumberOf returns a number that orders the states of one object: an older state has a smaller number. The number is
+// metadata.generation. If the kind has no generation, it is the resource version, which API servers increase. isVersion
+// is true for a resource version. The number is 0 if there is no generation and the resource version is not a number.
 func NumberOf(obj metav1.Object) (number int64, isVersion bool) {
 	if generation := obj.GetGeneration(); generation > 0 {
 		return generation, false

@@ -63,7 +63,7 @@ func (s Selector) Compile() (*Matcher, error) {
 
 // compileWhole compiles a regular expression so that it must match the whole text.
 func compileWhole(text string) (*regexp.Regexp, error) {
-	// Compile it alone first: "a)(b" is not valid, but becomes valid between parentheses.
+	// Compile the text alone first: "a)(b" is not valid, but would be valid between parentheses.
 	if _, err := regexp.Compile(text); err != nil {
 		return nil, err
 	}

@@ -1,14 +1,15 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package jsonvalues counts the values of JSON texts before they are decoded. A limit on bytes is
-// not enough: decoded, "{}," needs forty times as much memory as its text.
+// Package jsonvalues counts the values in JSON texts before they are decoded. A limit on bytes is not enough: decoded,
+// "{}," needs forty times as much memory as the text. The package decodes nothing: callers refuse texts with too many
+// values.
 package jsonvalues
 
-// Counter counts the values of a JSON text approximately: each comma and each opening bracket is
-// one value. It needs no memory for the text, which callers pass in parts.
+// Counter counts the values of a JSON text approximately: each comma and each opening bracket is one value. It does not
+// store the text. Callers pass the text in parts.
 type Counter struct {
-	// Count is the number so far.
+	// Count is the number of values so far.
 	Count           int
 	quoted, escaped bool
 }

@@ -4,19 +4,20 @@
 // Package kindcache reads objects of kinds that are known only at run time, because Clusters refer to them. Reads use a
 // cache of controller-runtime, which has one informer for each kind.
 //
-// A user who may create Clusters determines the kinds. So the package bounds the cost of a kind:
+// A user who may create Clusters chooses the kinds. So the package limits the cost of a kind:
 //
 //   - The first read of a kind starts its informer in the background and waits for at most half a second. Only a few
-//     callers wait at the same time. Then the read fails with ErrPending until the objects of the kind are listed.
-//   - Before an informer starts, the API server is asked whether the manager may list and watch the kind. A refusal is
-//     cached for a minute. An informer that is not synced in time is stopped.
-//   - The number of kinds is bounded. Namespaces share the limit, and no namespace can use all of it.
-//   - An informer whose kind was not read for Options.Idle is stopped, and the watches of the controllers end with it.
-//     The next read starts it again.
+//     callers may wait at the same time. After the wait, the read fails with ErrPending until the objects of the kind
+//     are listed.
+//   - Before an informer starts, the package asks the API server whether the manager may list and watch the kind. It
+//     caches a refusal for a minute. It stops an informer that does not become synced in time.
+//   - The number of kinds has a limit. All namespaces share this limit, and no namespace can use all of it.
+//   - It stops an informer whose kind was not read for Options.Idle. This also ends the watches of controllers on the
+//     kind. The next read starts it again.
 //
 // # What callers must do
 //
-// A caller that gets ErrPending must read again later, because there is no notification when the kind is ready. A
-// controller that needs the events of a kind calls [Watcher.Watch] after each read. This costs nothing if the kind is
+// A caller that gets ErrPending must read again later: there is no notification when the kind is ready. A controller
+// that needs the events of a kind must call [Watcher.Watch] after each read. This call costs nothing if the kind is
 // watched already.
 package kindcache

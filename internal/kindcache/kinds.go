@@ -21,40 +21,40 @@ import (
 )
 
 const (
-	// firstReadWait is how long a caller waits for a kind that is read for the first time. Most kinds are listed within
-	// that time.
+	// firstReadWait is how long a caller waits for the first read of a kind. Most kinds are listed within this time.
 	firstReadWait = 500 * time.Millisecond
 
-	// maxCallers is the number of callers that may wait at the same time. The namespaces of the objects share it.
+	// maxCallers is the number of callers that may wait at the same time. The namespaces of the objects share this number.
 	maxCallers = 4
 
-	// slowAfter is when a kind that is not synced counts as unreadable, and syncTimeout when its informer is stopped.
+	// slowAfter is the time after which a kind that is not synced counts as unreadable. syncTimeout is the time after
+	// which its informer is stopped.
 	slowAfter, syncTimeout = 10 * time.Second, time.Minute
 
-	// retryAfter is the wait before another attempt after a kind could not be read.
+	// retryAfter is the wait before the next attempt for a kind that could not be read.
 	retryAfter = time.Minute
 
-	// maxKinds is the maximum number of kinds that are read at the same time.
+	// maxKinds is the largest number of kinds with an informer.
 	maxKinds = 64
 
 	// idleCheckInterval is the interval between checks for idle informers.
 	idleCheckInterval = time.Minute
 
-	// syncPoll is the interval between checks whether a starting informer is synced.
+	// syncPoll is the interval at which a starting informer is checked.
 	syncPoll = 20 * time.Millisecond
 )
 
-// ErrPending is returned while the objects of a kind are listed for the first time.
+// ErrPending is returned until the objects of a kind are listed for the first time.
 var ErrPending = errors.New("its kind is being read for the first time")
 
 // ErrTooMany is returned when the limit of kinds is reached.
 var ErrTooMany = fmt.Errorf("the Clusters refer to too many kinds: the manager reads at most %d, and one "+
 	"namespace can use a part of them; delete Clusters or correct their references", maxKinds)
 
-// UnreadableError is why the objects of a kind cannot be read.
+// UnreadableError says why the objects of a kind cannot be read.
 type UnreadableError struct {
 	Kind schema.GroupKind
-	// Reason is what the manager cannot do, and the cause.
+	// Reason says what the manager cannot do, and the cause.
 	Reason string
 }
 
@@ -75,19 +75,19 @@ type Options struct {
 	// Informers starts and stops the informers.
 	Informers Informers
 
-	// Review returns why the manager may not list and watch the kind; empty if it may. After an error, the manager tries
-	// to read the kind. Default: the manager tries all kinds.
+	// Review returns why the manager may not list and watch the kind; empty if it may. If Review returns an error, the
+	// manager tries to read the kind. Default: the manager tries to read all kinds.
 	Review func(ctx context.Context, kind schema.GroupVersionKind) (refusal string, err error)
 
 	// Own are the kinds whose informers the controllers need. They are never stopped.
 	Own []schema.GroupVersionKind
 
-	// Idle is how long an informer runs without a read of its kind. 0: for ever.
+	// Idle is how long an informer runs without a read of its kind. 0 means no limit.
 	Idle time.Duration
 }
 
-// Kinds read objects of kinds that are known only at run time. They are a client.Reader for unstructured objects. Other
-// objects are read from Reader directly. They are safe for concurrent use.
+// Kinds reads objects of kinds that are known only at run time. It is a client.Reader for unstructured objects. It
+// passes reads of other objects to Reader. It is safe for concurrent use.
 type Kinds struct {
 	Options
 	now func() time.Time
@@ -95,7 +95,7 @@ type Kinds struct {
 	mu    sync.Mutex
 	base  context.Context
 	known map[schema.GroupVersionKind]*kind
-	// slots are shared by the namespaces that first read a kind, callers by the namespaces that wait for one.
+	// slots limits the kinds of each namespace. callers limits the waiting callers of each namespace.
 	slots, callers *fairshare.Pool[string]
 }
 
@@ -105,10 +105,10 @@ type kind struct {
 	begun     time.Time
 	used      time.Time
 
-	// isStarting is true while the informer is being started, and isSynced if the kind can be read.
+	// isStarting is true while the informer is starting. isSynced is true if the kind can be read.
 	isStarting, isSynced bool
 
-	// err is why the kind could not be read in the last attempt, and retry the time of the next attempt.
+	// err is the error of the last attempt, and retry is the time of the next attempt.
 	err   error
 	retry time.Time
 
@@ -118,7 +118,7 @@ type kind struct {
 	watchers map[*Watcher]struct{}
 }
 
-// New returns Kinds without a kind.
+// New returns Kinds that has not read any kind yet.
 func New(options Options) *Kinds {
 	if options.Review == nil {
 		options.Review = func(context.Context, schema.GroupVersionKind) (string, error) { return "", nil }
@@ -178,8 +178,8 @@ func (k *Kinds) ensure(ctx context.Context, namespace string, gvk schema.GroupVe
 	return known.state()
 }
 
-// find returns the state of a kind, and starts its informer if an attempt is due. If waits is true, the caller may
-// wait, and holds a slot of callers.
+// find returns the state of a kind, and starts its informer if an attempt is due. If waits is true, the caller may wait
+// and has taken a slot of callers.
 func (k *Kinds) find(namespace string, gvk schema.GroupVersionKind) (known *kind, waits bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -199,7 +199,7 @@ func (k *Kinds) find(namespace string, gvk schema.GroupVersionKind) (known *kind
 		go k.startInformer(k.base, gvk, known)
 	}
 	err = known.state()
-	// All callers of a kind wait until the same time: later callers do not wait longer.
+	// All callers of a kind wait until the same time: a later caller waits for less time.
 	if errors.Is(err, ErrPending) && now.Sub(known.begun) < firstReadWait && k.callers.Admits(namespace) {
 		k.callers.Take(namespace)
 		return known, true, nil
@@ -207,7 +207,7 @@ func (k *Kinds) find(namespace string, gvk schema.GroupVersionKind) (known *kind
 	return known, false, err
 }
 
-// state returns nil if a kind can be read, and otherwise why it cannot. The caller holds mu of Kinds.
+// state returns nil if a kind can be read, and otherwise the error. The caller holds mu of Kinds.
 func (known *kind) state() error {
 	switch {
 	case known.isSynced:
@@ -250,7 +250,7 @@ func (k *Kinds) startInformer(base context.Context, gvk schema.GroupVersionKind,
 }
 
 // setResult records the result of an attempt. An empty reason means that the kind can be read. If continues is true,
-// the attempt is not over.
+// the attempt continues.
 func (k *Kinds) setResult(gvk schema.GroupVersionKind, known *kind, reason string, continues bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -277,7 +277,7 @@ func (k *Kinds) stopIdle(ctx context.Context) {
 		if k.Idle <= 0 || known.isStarting || k.now().Sub(known.used) < k.Idle {
 			continue
 		}
-		// The informer is stopped under the lock, so that no caller reads the kind meanwhile.
+		// It stops the informer under the lock, so that no caller reads the kind meanwhile.
 		if known.isSynced {
 			k.stop(ctx, gvk)
 		}

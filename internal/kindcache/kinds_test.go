@@ -92,7 +92,7 @@ func read(t *testing.T, kinds *Kinds, namespace, name string) error {
 	return kinds.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "one"}, u)
 }
 
-// wantReason checks that an object could not be read, and that the error has the reason.
+// wantReason checks that an object could not be read and that the error contains the reason.
 func wantReason(t *testing.T, err error, reason string) {
 	t.Helper()
 	var unreadable *UnreadableError
@@ -116,8 +116,8 @@ func TestFirstReadWaitsForSync(t *testing.T) {
 	})
 }
 
-// TestUnsyncedKindBlocksNoCaller holds that callers wait once for half a second, and that the kind is tried again after
-// its informer was ended.
+// TestUnsyncedKindBlocksNoCaller checks that callers wait only once for half a second, and that the kind is tried again
+// after its informer was stopped.
 func TestUnsyncedKindBlocksNoCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, kinds := newWorld()
@@ -142,7 +142,7 @@ func TestUnsyncedKindBlocksNoCaller(t *testing.T) {
 		w.mu.Lock()
 		w.syncedAfter["Hangs"] = time.Second
 		w.mu.Unlock()
-		// What was found stands until the next try is over.
+		// The result is kept until the next try has ended.
 		wantReason(t, read(t, kinds, "a", "Hangs"), "could not be listed")
 		time.Sleep(2 * time.Second)
 		if err := read(t, kinds, "a", "Hangs"); err != nil {
@@ -151,7 +151,7 @@ func TestUnsyncedKindBlocksNoCaller(t *testing.T) {
 	})
 }
 
-// TestSlowKindIsReadAfterSync holds that a try that is slow goes on.
+// TestSlowKindIsReadAfterSync checks that a slow try continues.
 func TestSlowKindIsReadAfterSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, kinds := newWorld()
@@ -166,7 +166,7 @@ func TestSlowKindIsReadAfterSync(t *testing.T) {
 	})
 }
 
-// TestForbiddenKindStartsNoInformer holds that a refusal begins no informer, is remembered, and is asked for again.
+// TestForbiddenKindStartsNoInformer checks that a refusal starts no informer, is cached, and is checked again later.
 func TestForbiddenKindStartsNoInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, kinds := newWorld()
@@ -190,7 +190,7 @@ func TestForbiddenKindStartsNoInformer(t *testing.T) {
 	})
 }
 
-// TestWaitingCallersAreLimited holds that a namespace that names one kind after the other does not hold the workers.
+// TestWaitingCallersAreLimited checks that a namespace with many kinds does not block all workers.
 func TestWaitingCallersAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, kinds := newWorld()
@@ -215,7 +215,7 @@ func TestWaitingCallersAreLimited(t *testing.T) {
 			})
 		}
 		all.Wait()
-		defer time.Sleep(2 * syncTimeout) // All tries are over then.
+		defer time.Sleep(2 * syncTimeout) // All tries have ended then.
 		for namespace, callers := range waited {
 			if callers >= maxCallers {
 				t.Errorf("%d callers of %s waited, of %d that may wait", callers, namespace, maxCallers)
@@ -224,7 +224,8 @@ func TestWaitingCallersAreLimited(t *testing.T) {
 	})
 }
 
-// TestNamespacesShareLimitOfKinds holds that one namespace with any number of kinds leaves some to another one.
+// TestNamespacesShareLimitOfKinds checks that a namespace with many kinds leaves some of the limit for other
+// namespaces.
 func TestNamespacesShareLimitOfKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, kinds := newWorld()
@@ -249,7 +250,8 @@ func TestNamespacesShareLimitOfKinds(t *testing.T) {
 	})
 }
 
-// TestIdleInformerIsStopped holds that its informer ends, and that it begins again with all its watches.
+// TestIdleInformerIsStopped checks that an idle informer is stopped, and that the next read starts it again with all
+// its watches.
 func TestIdleInformerIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, kinds := newWorld()
@@ -276,7 +278,7 @@ func TestIdleInformerIsStopped(t *testing.T) {
 		if err := pass("Used"); !errors.Is(err, failing) {
 			t.Errorf("error = %v, want that of the watch", err)
 		}
-		for range 7 { // An hour and ten minutes.
+		for range 7 { // These are 70 minutes.
 			if err := pass("Used"); err != nil {
 				t.Fatal(err)
 			}
@@ -302,7 +304,7 @@ func TestIdleInformerIsStopped(t *testing.T) {
 	})
 }
 
-// TestOwnKindsAreNeverStopped holds that the informers of the controllers themselves are neither begun nor ended.
+// TestOwnKindsAreNeverStopped checks that the informers of the controllers themselves are neither started nor stopped.
 func TestOwnKindsAreNeverStopped(t *testing.T) {
 	t.Parallel()
 	w, kinds := newWorld()

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reviewer returns an Options.Review that creates SelfSubjectAccessReviews: may the manager list and watch a kind in a
-// namespace? An empty namespace means all namespaces.
+// Reviewer returns a function for Options.Review. The function creates SelfSubjectAccessReviews to find out whether the
+// manager may list and watch a kind in a namespace. An empty namespace means all namespaces.
 func Reviewer(writer client.Writer, mapper meta.RESTMapper,
 	namespace string,
 ) func(context.Context, schema.GroupVersionKind) (string, error) {

@@ -1,13 +1,15 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package maintenance decides whether a release in a Cluster may be changed now, by the windows, the freezes and the
-// veto of its HelmOp and of its Cluster.
+// Package maintenance decides whether a release in a Cluster may be changed now. It considers the windows, the freezes
+// and the veto of the HelmOp and of the Cluster.
 //
 // # Contract
 //
-//   - It consists of pure functions: no clients and no clocks.
-//   - It knows the grammar of spec.maintenance and of the annotations on Clusters.
-//   - Limits that cannot be read permit no change: the author wanted a limit. Messages say what to correct.
-//   - It does not know which actions there are. Callers ask whether limits apply to a kind of action: Limits.Covers.
+//   - The package consists of pure functions: callers pass the objects and the time.
+//   - It parses spec.maintenance and the annotations on Clusters.
+//   - A limit that cannot be parsed permits no change, because its author intended a limit. Messages say what to
+//     correct.
+//   - The package does not carry out or stop actions. Callers ask with Limits.Covers whether the limits apply to a kind
+//     of action, and wait if they do.
 package maintenance

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // The image has no time zone database.
+	_ "time/tzdata" // The image has no time zone database, so the program embeds it.
 
 	"github.com/netresearch/go-cron"
 
@@ -19,22 +19,24 @@ const (
 	// minDuration and maxDuration are the limits of the API for the duration of a window.
 	minDuration, maxDuration = time.Minute, 7 * 24 * time.Hour
 
-	// maxEntries is the number of windows or freezes that an annotation may have, and maxReason the length of a veto in
-	// messages, in bytes.
+	// maxEntries is the largest number of windows or freezes in an annotation. maxReason is the longest veto in messages,
+	// in bytes.
 	maxEntries, maxReason = 16, 256
 
 	// cronFields is the number of fields of a cron expression.
 	cronFields = 5
 )
 
-// expressions parses cron expressions as crontab and CronJobs of Kubernetes do, with nth and last days.
+// expressions parses cron expressions with the syntax of crontab and of Kubernetes CronJobs, and with the n-th and the
+// last weekday of a month.
 var expressions = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowNth |
 	cron.DowLast | cron.DomL | cron.DowOrDom)
 
-// anyTime is the start of the search for an opening. The parser searches for five years, which have a leap day.
+// anyTime is the start of the search for a time when a window opens. The parser searches for five years, and these
+// contain a leap day.
 var anyTime = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// window is a repeated time.
+// window is a repeated time in which changes are permitted.
 type window struct {
 	schedule cron.Schedule
 	duration time.Duration
@@ -46,7 +48,7 @@ func newWindow(schedule string, duration time.Duration, zone string) (window, er
 	if err != nil {
 		return window{}, err
 	}
-	// The parser accepts time zones and abbreviations, too.
+	// The parser would also accept time zones and abbreviations.
 	if fields := strings.Fields(schedule); len(fields) != cronFields {
 		return window{}, fmt.Errorf("the schedule %q has %d fields; a cron expression has %d", schedule, len(fields),
 			cronFields)
@@ -79,7 +81,7 @@ func locationOf(zone string) (*time.Location, error) {
 	return location, nil
 }
 
-// opening returns when the window opened that is open at a time; zero if it is closed.
+// opening returns when the window opened that is open at a time; zero if the window is closed then.
 func (w window) opening(at time.Time) time.Time {
 	opened := w.schedule.Next(at.Add(-w.duration))
 	if opened.IsZero() || opened.After(at) {
@@ -107,7 +109,7 @@ func (f freeze) why(whose string) string {
 
 func clip(text string) string { return truncate.Text(text, maxReason) }
 
-// parseEach parses entries that semicolons separate. Empty entries are left out.
+// parseEach parses entries that are separated by semicolons. It ignores empty entries.
 func parseEach[T any](text string, parse func(string) (T, error)) ([]T, error) {
 	var parsed []T
 	for entry := range strings.SplitSeq(text, ";") {
@@ -167,7 +169,7 @@ func parseFreeze(entry string) (freeze, error) {
 	return f, nil
 }
 
-// errTime is the error of a time that cannot be read.
+// errTime is the error for a time that cannot be parsed.
 var errTime = errors.New("is neither a time in RFC 3339 nor a date; examples are 2026-12-20T08:00:00Z and 2026-12-20")
 
 func parseTime(text string) (time.Time, error) {

@@ -11,7 +11,8 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// Limits are when the releases of a HelmOp may be changed in one Cluster. The zero value permits changes at any time.
+// Limits define when the releases of a HelmOp may be changed in one Cluster. The zero value permits changes at any
+// time.
 type Limits struct {
 	rules    []*rules
 	includes []addonsv1.MaintenanceScope
@@ -21,11 +22,11 @@ type Limits struct {
 type Policy struct {
 	own      *rules
 	includes []addonsv1.MaintenanceScope
-	// ignoresClusters is true if the limits of Clusters do not count.
+	// ignoresClusters is true if the limits of Clusters are ignored.
 	ignoresClusters bool
 }
 
-// PolicyOf parses spec.maintenance of a HelmOp; nil is no limits.
+// PolicyOf parses spec.maintenance of a HelmOp. Nil sets no limits.
 func PolicyOf(spec *addonsv1.Maintenance) Policy {
 	if spec == nil {
 		return Policy{}
@@ -34,7 +35,7 @@ func PolicyOf(spec *addonsv1.Maintenance) Policy {
 		ignoresClusters: spec.ClusterLimits == addonsv1.ClusterLimitsIgnored}
 }
 
-// Invalid returns why spec.maintenance cannot be read; empty if it can.
+// Invalid returns why spec.maintenance cannot be parsed; empty if it is valid.
 func (p Policy) Invalid() string {
 	if p.own == nil {
 		return ""
@@ -57,22 +58,22 @@ func (p Policy) For(annotations map[string]string) Limits {
 	return limits
 }
 
-// Covers reports whether a kind of action waits, too.
+// Covers reports whether the limits apply to a kind of action.
 func (l Limits) Covers(scope addonsv1.MaintenanceScope) bool {
 	return slices.Contains(l.includes, scope)
 }
 
-// State is whether a release may be changed.
+// State says whether a release may be changed.
 type State struct {
-	// Closed is true if it must not be changed, and Why says why, for users: "the windows of the HelmOp are closed until
-	// 2026-11-26T22:00:00Z".
+	// Closed is true if the release must not be changed. Why is the reason, for users: "the windows of the HelmOp are
+	// closed until 2026-11-26T22:00:00Z".
 	Closed bool
 	Why    string
 
-	// Opens is when changes are permitted again, unless the limits change; zero if this is not known.
+	// Opens is when changes are permitted again, unless the limits change; zero if the time is not known.
 	Opens time.Time
 
-	// Invalid is true if the limits cannot be read.
+	// Invalid is true if the limits cannot be parsed.
 	Invalid bool
 }
 
@@ -94,7 +95,7 @@ func (l Limits) At(now time.Time) State {
 	return state
 }
 
-// blocker is a limit that forbids changes until a time; zero if the time is not known.
+// blocker is a limit that forbids changes until a time. The time is zero if it is not known.
 type blocker struct {
 	why     string
 	until   time.Time
@@ -102,7 +103,7 @@ type blocker struct {
 }
 
 // blocker returns the first limit that forbids changes at a time; nil if there is none. Limits that only a user can
-// lift come first.
+// remove come first.
 func (l Limits) blocker(at time.Time) *blocker {
 	for _, r := range l.rules {
 		switch {

@@ -24,8 +24,8 @@ func at(t *testing.T, text string) time.Time {
 	return parsed
 }
 
-// limits returns the limits of annotations in the form "windows | freezes | veto". An empty text, or "-", is no
-// annotation.
+// limits returns the limits of annotations in the form "windows | freezes | veto". An empty text and "-" mean that
+// there is no annotation.
 func limits(text string) Limits {
 	annotations := map[string]string{}
 	fields := strings.Split(text, "|")
@@ -121,7 +121,7 @@ func TestAt(t *testing.T) {
 	}
 }
 
-// TestBothAuthors checks the limits of a HelmOp together with those of a Cluster.
+// TestBothAuthors checks the limits of a HelmOp together with the limits of a Cluster.
 func TestBothAuthors(t *testing.T) {
 	t.Parallel()
 	cluster := map[string]string{addonsv1.MaintenanceWindowsAnnotation: "0 0 * * 6 24h"}
@@ -157,7 +157,7 @@ func TestBothAuthors(t *testing.T) {
 	}
 }
 
-// randomLimits returns the text of random limits that repeat each week at the latest.
+// randomLimits returns the text of random limits. They repeat at least once a week.
 func randomLimits(r *rand.Rand, begin time.Time) string {
 	zones := []string{"", "UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe",
 		"Pacific/Apia"}
@@ -174,8 +174,8 @@ func randomLimits(r *rand.Rand, begin time.Time) string {
 	return strings.Join(windows, ";") + "|" + strings.Join(freezes, ";")
 }
 
-// TestRandomWindows checks with a clock that goes on by minutes: changes are permitted again exactly when the
-// message said so before. The weeks have changes of daylight saving time in several zones.
+// TestRandomWindows advances a clock by minutes. It checks that changes are permitted again exactly at the time in the
+// earlier message. The weeks contain changes of daylight saving time in several zones.
 func TestRandomWindows(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -202,8 +202,8 @@ func TestRandomWindows(t *testing.T) {
 	}
 }
 
-// TestWallClock compares the openings of random windows with the clock on the wall, except near changes of daylight
-// saving time.
+// TestWallClock compares the openings of random windows with the local time, except near changes of daylight saving
+// time.
 func TestWallClock(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -217,7 +217,7 @@ func TestWallClock(t *testing.T) {
 		}
 		duration := time.Duration(1+r.IntN(20*60)) * time.Minute
 		now := time.Date(2026, 5, 1+r.IntN(90), r.IntN(24), r.IntN(60), 0, 0, zone)
-		// The last opening before now, by the calendar.
+		// This is the last opening before now, computed from the calendar.
 		opened := time.Date(now.Year(), now.Month(), now.Day(), hour, minute, 0, 0, zone)
 		for opened.After(now) || int(opened.Weekday()) != day {
 			opened = opened.AddDate(0, 0, -1)
@@ -230,7 +230,7 @@ func TestWallClock(t *testing.T) {
 	}
 }
 
-// FuzzAnnotations checks that no text panics or permits what it should forbid.
+// FuzzAnnotations checks that no text causes a panic or permits a change that it should forbid.
 func FuzzAnnotations(f *testing.F) {
 	f.Add("0 22 * * 1-5 4h Europe/Berlin; 0 8 * * 6 10h", "2026-12-20/2027-01-03", "not now")
 	f.Add("* * * * * 1m", "2026-12-20T00:00:00Z/2027-01-03T00:00:00+05:30", "")

@@ -21,13 +21,13 @@ type rules struct {
 	windows []window
 	freezes []freeze
 	veto    string
-	// invalid is why the limits cannot be read; empty if they can.
+	// invalid says why the limits cannot be parsed; empty if they are valid.
 	invalid string
-	// key identifies windows and freezes.
+	// key identifies the windows and freezes in caches.
 	key string
 }
 
-// nextOpening returns when the next window opens; zero if none does.
+// nextOpening returns when the next window opens; zero if no window opens.
 func (r *rules) nextOpening(after time.Time) time.Time {
 	var next time.Time
 	for _, w := range r.windows {
@@ -59,12 +59,12 @@ func rulesOfSpec(spec *addonsv1.Maintenance) *rules {
 	return r
 }
 
-// annotationTexts are the annotations of a Cluster with its windows and its freezes.
+// annotationTexts holds the values of the annotations of a Cluster for windows and freezes.
 type annotationTexts struct{ windows, freezes string }
 
-// parsedRules caches the rules of annotations. The Clusters of a fleet have few different ones, and a pass over a
-// HelmOp reads them for each Cluster.
-var parsedRules, _ = lru.New[annotationTexts, *rules](1 << 12) // It fails only if the size is not positive.
+// parsedRules caches the rules of annotations. The Clusters of a fleet have few different annotations, and a pass over
+// a HelmOp needs the rules for each Cluster.
+var parsedRules, _ = lru.New[annotationTexts, *rules](1 << 12) // fails only if the size is not positive
 
 // rulesOfCluster parses the limits in the annotations of a Cluster; nil if there are none.
 func rulesOfCluster(annotations map[string]string) *rules {
@@ -91,7 +91,7 @@ func rulesOfCluster(annotations map[string]string) *rules {
 
 var errEmpty = errors.New("it is empty; remove the annotation, or add an entry")
 
-// rulesOfTexts parses windows and freezes. An empty text has none.
+// rulesOfTexts parses windows and freezes. An empty text means none.
 func rulesOfTexts(texts annotationTexts) rules {
 	if known, ok := parsedRules.Get(texts); ok {
 		return *known
@@ -107,7 +107,7 @@ func rulesOfTexts(texts annotationTexts) rules {
 	return r
 }
 
-// refuse notes that an annotation cannot be read.
+// refuse records that an annotation cannot be parsed.
 func (r *rules) refuse(annotation string, err error) {
 	r.invalid = fmt.Sprintf("the annotation %s of the Cluster is not valid: %v", annotation, err)
 }

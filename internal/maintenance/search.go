@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// maxSteps bounds the search for a time that all limits permit. Each step passes a closed window or a freeze.
+	// maxSteps limits the search for a time that all limits permit. Each step skips a closed window or a freeze.
 	maxSteps = 1000
 
-	// unknownFor is how long a search without a result is not repeated.
+	// unknownFor is how long HelmOp does not repeat a search that found no time.
 	unknownFor = time.Hour
 )
 
 // found is the result of a search.
 type found struct {
-	// from and until are the times for which the result holds.
+	// from and until are the start and the end of the time in which the result is valid.
 	from, until time.Time
 
 	// opens is the next time that all limits permit; zero if none was found.
@@ -29,10 +29,10 @@ type found struct {
 
 // searches caches the results of searches, by the keys of the rules. A search over windows that never overlap takes
 // milliseconds, and a pass over a HelmOp needs the result for each Cluster.
-var searches, _ = lru.New[string, found](1 << 12) // It fails only if the size is not positive.
+var searches, _ = lru.New[string, found](1 << 12) // fails only if the size is not positive
 
-// opening returns the next time that all limits permit; zero if none was found. They permit no change from now until a
-// first time.
+// opening returns the next time that all limits permit; zero if none was found. The limits permit no change from now
+// until the time until.
 func (l Limits) opening(now, until time.Time) time.Time {
 	keys := make([]string, 0, len(l.rules))
 	for _, r := range l.rules {

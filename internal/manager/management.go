@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// withoutFiles converts the manager's own config to the form of configs for workload clusters, which must not name
-// files. The transport reads the files of the config, such as the pod's token, which the kubelet renews.
+// withoutFiles converts the manager's own config to the form of configs for workload clusters. Such configs must not
+// name files. So the transport reads the files of the config. One of them is the pod's token, which the kubelet renews.
 func withoutFiles(config *rest.Config) (*rest.Config, error) {
 	url, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 )
 
-// A pod's own config names files, which that of a workload cluster must not.
+// A pod's own config names files, but the config for a workload cluster must not name files.
 func TestWithoutFiles(t *testing.T) {
 	t.Parallel()
 	var got string

@@ -1,7 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manager wires the parts of HelmOp together. It makes no decisions.
+// Package manager reads the flags of the manager, creates the parts of HelmOp and starts them: caches, clients,
+// controllers, metrics and the page. It makes no decisions about releases. The command calls [Options.AddFlags],
+// [Options.Validate] and [Run].
 package manager
 
 import (
@@ -125,7 +127,7 @@ func newManager(options *Options) (ctrl.Manager, error) {
 		RenewDeadline:              &options.leaderElectRenewDeadline,
 		RetryPeriod:                &options.leaderElectRetryPeriod,
 		LeaderElectionResourceLock: "leases",
-		// The lease is released on exit, because no work is running then. The next leader can start at once.
+		// The manager releases the lease on exit, because no work is running then. The next leader can start at once.
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       &options.gracefulShutdownTimeout,
 		HealthProbeBindAddress:        options.healthAddr,
@@ -134,7 +136,8 @@ func newManager(options *Options) (ctrl.Manager, error) {
 		Cache:                         cacheOptions(options),
 		Client: client.Options{Cache: &client.CacheOptions{
 			Unstructured: true,
-			// The metadata of all Secrets and ConfigMaps is cached. The content is read only for those that HelmOps name.
+			// The cache holds the metadata of all Secrets and ConfigMaps. HelmOp reads the content only of objects that HelmOps
+			// refer to.
 			DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}},
 		}},
 	})
@@ -161,8 +164,7 @@ func setupHealth(mgr ctrl.Manager) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}
-	// Kinds of other providers are added to the cache later. A kind that may not be read must not make the manager
-	// unready.
+	// Later, the cache gets kinds of other providers. If one of these kinds cannot be read, the manager must stay ready.
 	var synced atomic.Bool
 	return mgr.AddReadyzCheck("informers", func(req *http.Request) error {
 		if synced.Load() {
@@ -236,7 +238,7 @@ func setupExtension(ctx context.Context, mgr ctrl.Manager, options *Options) err
 	})
 }
 
-// setupTracing returns what exports traces; nil if they are not exported.
+// setupTracing returns the exporter of traces; nil if traces are not exported.
 func setupTracing(ctx context.Context, mgr ctrl.Manager, options *Options) (*tracing.Tracer, error) {
 	tracingOptions := options.tracing
 	tracingOptions.Version, tracingOptions.Log = version.Version, mgr.GetLogger().WithName("tracing")
@@ -247,7 +249,7 @@ func setupTracing(ctx context.Context, mgr ctrl.Manager, options *Options) (*tra
 	return tracer, mgr.Add(tracer)
 }
 
-// setupSources opens the artifact store, and creates the client for registries and chart repositories and the verifier
+// setupSources opens the artifact store. It creates the client for registries and chart repositories, and the verifier
 // of signatures.
 func setupSources(
 	options *Options,
@@ -304,7 +306,7 @@ func recordStorage(options *recordOptions, registry *oci.Client) recordstorage.O
 	}
 }
 
-// setupClusters creates the links to the Clusters and the cache of their kubeconfigs. Only Secrets that belong to
+// setupClusters creates the links to the Clusters, and the cache of their kubeconfigs. Only Secrets that belong to
 // Clusters are cached with their content.
 func setupClusters(ctx context.Context, mgr ctrl.Manager, options *Options) (client.Reader, *clusterlink.Links, error) {
 	ofCluster, err := labels.NewRequirement(clusterv1.ClusterNameLabel, selection.Exists, nil)

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// steadyMapper caches the resources of kinds. Each read from a cache needs the mapping, and the mapper of
+// steadyMapper caches the mappings of kinds to resources. Each read from a cache needs the mapping, and the mapper of
 // controller-runtime searches all kinds of the group each time. It is safe for concurrent use.
 type steadyMapper struct {
 	meta.RESTMapper
@@ -31,9 +31,9 @@ func newSteadyMapper(config *rest.Config, httpClient *http.Client) (meta.RESTMap
 	return &steadyMapper{RESTMapper: mapper}, nil
 }
 
-// RESTMapping implements meta.RESTMapper. Kinds that are not served are looked up again, because they may be served
-// later. A kind can become namespaced or cluster-scoped only by being re-created, which also ends the watch of the
-// cache.
+// RESTMapping implements meta.RESTMapper. It does not cache that a kind is not served, because the kind may be served
+// later. A CustomResourceDefinition must be re-created to change the scope of its kind, and this also ends the watch of
+// the cache.
 func (m *steadyMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	if len(versions) == 0 {
 		// The preferred version may change, so it is not cached.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// countingMapper counts how often it is asked.
+// countingMapper counts its calls.
 type countingMapper struct {
 	meta.RESTMapper
 	asked int

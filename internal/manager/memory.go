@@ -16,12 +16,13 @@ const (
 	// heapInterval is how often allocations are measured.
 	heapInterval = 5 * time.Second
 
-	// burstShare is the part of the used memory, 1/burstShare, that must be allocated within heapInterval to count as a
-	// burst of work. A thousand idle Clusters allocate less than a third of that, for probes and checks; their
-	// installations allocate five times as much.
+	// burstShare defines a burst of work: at least 1/burstShare of the used memory is allocated within heapInterval. A
+	// thousand idle Clusters allocate less than a third of this for probes and checks. Their installations allocate five
+	// times as much.
 	burstShare = 4
 
-	// minBurst is the smallest burst, in bytes. Small managers allocate less than this when their metrics are read.
+	// minBurst is the smallest number of allocated bytes that counts as a burst. Reading the metrics of a small manager
+	// allocates less than this.
 	minBurst = 16 << 20
 
 	// burstGarbage is the garbage, in bytes, that may accumulate between two collections during a burst, if it is more
@@ -38,7 +39,7 @@ const (
 // would keep the memory for minutes: an idle process collects garbage rarely and returns pages slowly. During a burst,
 // the garbage of a small heap is collected less often.
 type memoryReturner struct {
-	// read returns the bytes allocated since the start, and the bytes in use at the last collection.
+	// read returns the bytes allocated since the start, and the bytes in use after the last garbage collection.
 	read     func() (allocated, live uint64)
 	giveBack func()
 	// setPercent sets the growth of the heap that starts a collection, and returns the former value. percent is the value
@@ -80,19 +81,21 @@ func (m *memoryReturner) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable. Replicas that wait for the lead fill their caches, too.
+// NeedLeaderElection implements manager.LeaderElectionRunnable. It is false because replicas that are not the leader
+// fill their caches too.
 func (*memoryReturner) NeedLeaderElection() bool { return false }
 
 // burst tracks a burst of work.
 type burst struct {
 	// allocated is the number of bytes allocated at the last check.
 	allocated uint64
-	// rest is the number of further intervals without a burst after which the burst is over; 0 if there was none or its
-	// memory was returned.
+	// rest is the number of further intervals without a burst after which the burst is over. It is 0 if there was no
+	// burst, or if its memory was returned.
 	rest int
 }
 
-// isOver returns true once for each burst, when it is over. Arguments are the bytes allocated so far and in use.
+// isOver returns true once for each burst, when the burst is over. The arguments are the bytes allocated since the
+// start, and the bytes in use.
 func (b *burst) isOver(allocated, live uint64) bool {
 	recent := allocated - b.allocated
 	b.allocated = allocated

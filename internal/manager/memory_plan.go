@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// renderShare is the part of the container's limit, 1/renderShare, that all render processes together may use.
+	// renderShare limits the render processes: together they may use 1/renderShare of the container's memory limit.
 	renderShare = 2
-	// defaultMemory is the manager's own memory if no limit is known, in bytes.
+	// defaultMemory is the assumed memory of the manager if no limit is known, in bytes.
 	defaultMemory = 1 << 30
-	// underWayShare is the part of the manager's own memory, 1/underWayShare, that data being read may use. A thousand
-	// idle Clusters with five releases each use 379 MiB.
+	// underWayShare limits the data that is being read: it may use 1/underWayShare of the manager's own memory. For
+	// comparison: a thousand idle Clusters with five releases each use 379 MiB.
 	underWayShare = 2
 )
 
@@ -29,15 +29,15 @@ const (
 type memoryPlan struct {
 	// heap is the memory limit of the Go runtime, in bytes; 0 if no limit is known.
 	heap int64
-	// underWay is the memory that responses, events and artifacts together may use while they are read, in bytes.
+	// underWay is the memory for all responses, events and artifacts while they are read, in bytes.
 	underWay int64
-	// renderers is the number of processes that render charts for one tenant at a time. Another tenant can use one more. 0
-	// means one for each processor.
+	// renderers is the number of processes that render charts for one tenant at the same time. Another tenant can use one
+	// additional process. 0 means one for each processor.
 	renderers int
 }
 
-// memoryLimit returns the value of the flag in bytes. Without the flag, it returns the value of the environment, and 0
-// without both.
+// memoryLimit returns the value of the flag in bytes. Without the flag, it returns the value of the environment
+// variable. Without both, it returns 0.
 func memoryLimit(flag int64, environment string) (int64, error) {
 	if flag != 0 || environment == "" {
 		return flag, nil
@@ -49,20 +49,20 @@ func memoryLimit(flag int64, environment string) (int64, error) {
 	return limit, nil
 }
 
-// planMemory divides a container's limit. renderer is the limit of one render process. Both are in bytes; a limit of 0
-// is unknown.
+// planMemory divides a container's limit. renderer is the limit of one render process. Both are in bytes. 0 means that
+// the limit is not known.
 func planMemory(limit, renderer int64) memoryPlan {
 	if limit <= 0 {
 		return memoryPlan{underWay: defaultMemory / underWayShare}
 	}
-	// A small container has no room for two renderers at their limit. The manager keeps half of the memory anyway.
+	// A small container has no memory for two renderers at their limit. So the manager always keeps half of the memory.
 	processes := max(2, min(limit/renderShare/renderer, int64(runtime.GOMAXPROCS(0))+1))
 	own := max(limit-processes*renderer, limit/renderShare)
-	// A tenth is reserved for memory that the runtime does not count: the binary, and the kernel's socket buffers.
+	// A tenth is reserved for memory that the Go runtime does not count: the binary, and the socket buffers of the kernel.
 	return memoryPlan{heap: own / 10 * 9, underWay: own / underWayShare, renderers: int(processes) - 1}
 }
 
-// apply sets the limit of the Go runtime, unless the environment sets it.
+// apply sets the memory limit of the Go runtime, unless the environment sets it.
 func (p memoryPlan) apply(environment string) {
 	if p.heap > 0 && environment == "" {
 		debug.SetMemoryLimit(p.heap)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestPlanMemory holds that the parts never exceed the limit, and that a large idle fleet leaves room for data being
+// TestPlanMemory checks that the parts never exceed the limit, and that a large idle fleet leaves room for data being
 // read.
 func TestPlanMemory(t *testing.T) {
 	t.Parallel()

@@ -51,7 +51,7 @@ func TestSmallManagersHaveNoBursts(t *testing.T) {
 	}
 }
 
-// TestMemoryIsReturnedAfterBurst holds that memory is returned after a burst, and not earlier.
+// TestMemoryIsReturnedAfterBurst checks that memory is returned after a burst, and not earlier.
 func TestMemoryIsReturnedAfterBurst(t *testing.T) {
 	t.Parallel()
 	if allocated, live := readHeap(); allocated == 0 || live > allocated {

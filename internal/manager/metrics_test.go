@@ -22,8 +22,8 @@ import (
 // described matches what a prometheus.Desc prints: the name of a metric, and its constant and variable labels.
 var described = regexp.MustCompile(`^Desc\{fqName: "(\w+)", help: .*, constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
 
-// TestQueries checks that the registry of the manager has all metrics and labels that the alerts and the dashboard use,
-// with the values that they compare with.
+// TestQueries checks that the registry of the manager has all metrics and labels in the alerts and the dashboard, with
+// the values that these compare with.
 func TestQueries(t *testing.T) {
 	if err := observeBudget(bytebudget.New(1)); err != nil {
 		t.Fatal(err)

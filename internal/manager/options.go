@@ -169,7 +169,7 @@ func (o *Options) addExtensionFlags(fs *pflag.FlagSet) {
 			"Empty accepts all clients.")
 }
 
-// addDiagnosticFlags adds the flags for what the manager serves at --diagnostics-address.
+// addDiagnosticFlags adds the flags for the server at --diagnostics-address.
 func (o *Options) addDiagnosticFlags(fs *pflag.FlagSet) {
 	flags.AddManagerOptions(fs, &o.diagnostics)
 	fs.BoolVar(&o.page, "enable-page", false,
@@ -239,7 +239,7 @@ func (o *registryOptions) addFlags(fs *pflag.FlagSet) {
 		"Maximum concurrent requests to one registry.")
 }
 
-// Validate returns an error if flags are invalid.
+// Validate returns an error if a flag is invalid.
 func (o *Options) Validate() error {
 	switch {
 	case o.helmOpConcurrency < 1, o.releaseConcurrency < 1, o.clusterConcurrency < 1:

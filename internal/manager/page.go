@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	// pagePath is where the page is served.
+	// pagePath is the URL path of the page.
 	pagePath = "/ui/"
 
-	// pageStreams bounds the live updates of all users.
+	// pageStreams is the largest number of live updates that run for all users together.
 	pageStreams = 100
 )
 
-// setupPage serves the page at the address of the metrics, behind their authentication and authorization.
+// setupPage serves the page at the address of the metrics, with the same authentication and authorization.
 func setupPage(mgr ctrl.Manager, options *Options) error {
 	if !options.page {
 		return nil
@@ -50,8 +50,8 @@ func setupPage(mgr ctrl.Manager, options *Options) error {
 		MaxStreams: pageStreams}))
 }
 
-// cachedFleet is the fleet in the cache of the manager. It sends no request of its own, so the page needs no right that
-// the manager does not use anyway.
+// cachedFleet is the fleet in the cache of the manager. It sends no requests, so the page needs no permission that the
+// manager does not have anyway.
 type cachedFleet struct {
 	cache   cache.Cache
 	changes *ui.Changes
@@ -72,7 +72,7 @@ func (f *cachedFleet) Start(ctx context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection is false: each replica has the cache and serves the page.
+// NeedLeaderElection is false, because each replica has the cache and serves the page.
 func (f *cachedFleet) NeedLeaderElection() bool { return false }
 
 func (f *cachedFleet) handler() toolscache.ResourceEventHandler {
@@ -80,7 +80,7 @@ func (f *cachedFleet) handler() toolscache.ResourceEventHandler {
 		AddFunc: func(any) { f.changes.Add() },
 		UpdateFunc: func(before, now any) {
 			was, isObject := before.(metav1.Object)
-			// The periodic resynchronization reports objects that did not change.
+			// Skip objects that did not change: the periodic resynchronization sends events for them too.
 			if is, ok := now.(metav1.Object); !ok || !isObject || is.GetResourceVersion() != was.GetResourceVersion() {
 				f.changes.Add()
 			}
@@ -89,7 +89,7 @@ func (f *cachedFleet) handler() toolscache.ResourceEventHandler {
 	}
 }
 
-// World implements ui.Source. The objects point into the cache.
+// World implements ui.Source. The objects are shared with the cache: do not change them.
 func (f *cachedFleet) World(ctx context.Context) (*fleetview.World, string, error) {
 	helmOps, releases := &addonsv1.HelmOpList{}, &addonsv1.HelmOpReleaseList{}
 	clusters := apiutil.NewClusterList()
@@ -118,7 +118,7 @@ func (f *cachedFleet) Revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([
 	return fleetview.RevisionsOf(helmOp, pointers(list.Items)), err
 }
 
-// Events implements ui.Source. The manager has no right to read Events.
+// Events implements ui.Source. The manager has no permission to read Events.
 func (f *cachedFleet) Events(context.Context, client.ObjectKey, string) ([]*corev1.Event, error) {
 	return nil, ui.ErrNoEvents
 }

@@ -45,7 +45,7 @@ func (o *renderingOptions) validate() error {
 	return nil
 }
 
-// pool returns the pool of render processes. children is the number of processes for one tenant; 0 means one for each
+// pool returns the pool of render processes. children is the number of processes for one tenant. 0 means one for each
 // processor.
 func (o *renderingOptions) pool(children int) *sandbox.Pool {
 	return sandbox.NewPool(sandbox.Options{

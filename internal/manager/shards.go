@@ -26,11 +26,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sharding"
 )
 
-// podNamespaceFile is the file with the namespace of the pod.
+// podNamespaceFile is the file that contains the namespace of the pod.
 const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// setupShards makes the manager without --shard report which shards are served. Managers with --shard report themselves
-// as running.
+// setupShards makes the manager without --shard report which shards are served. A manager with --shard reports that it
+// runs.
 func setupShards(mgr ctrl.Manager, options *Options) error {
 	namespace := leaseNamespace(options)
 	switch {
@@ -41,7 +41,7 @@ func setupShards(mgr ctrl.Manager, options *Options) error {
 	case options.shard == "":
 		return setupOverview(mgr, options, namespace)
 	case options.leaderElect:
-		return nil // its leader election lease shows that it runs
+		return nil // the lease of its leader election shows that it runs
 	default:
 		return mgr.Add(&heartbeat{
 			client: mgr.GetClient(), live: mgr.GetAPIReader(), duration: options.leaderElectLeaseDuration, now: time.Now,
@@ -50,7 +50,7 @@ func setupShards(mgr ctrl.Manager, options *Options) error {
 	}
 }
 
-// leaseNamespace is where the managers have their leases; empty if that is not known.
+// leaseNamespace returns the namespace of the leases of managers; empty if it is not known.
 func leaseNamespace(options *Options) string {
 	if options.leaderElectNamespace != "" {
 		return options.leaderElectNamespace
@@ -62,7 +62,7 @@ func leaseNamespace(options *Options) string {
 	return strings.TrimSpace(string(data))
 }
 
-// setupOverview watches the metadata of objects with a shard label. It runs on the leader only.
+// setupOverview watches the metadata of objects with a shard label. Only the leader runs it.
 func setupOverview(mgr ctrl.Manager, options *Options, namespace string) error {
 	hasShard, err := labels.NewRequirement(addonsv1.ShardLabel, selection.Exists, nil)
 	if err != nil {
@@ -87,7 +87,8 @@ func setupOverview(mgr ctrl.Manager, options *Options, namespace string) error {
 	}))
 }
 
-// onlyShard drops everything but the shard of an object, so that ten thousand Clusters take a few hundred bytes each.
+// onlyShard removes everything from an object except its shard. So ten thousand Clusters take only a few hundred bytes
+// each.
 func onlyShard(obj any) (any, error) {
 	object, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -105,8 +106,8 @@ func onlyShard(obj any) (any, error) {
 	return kept, nil
 }
 
-// heartbeat renews the lease of a shard whose manager runs without leader election. No other process uses that lease,
-// because without an election only one manager may run.
+// heartbeat renews the lease of a shard for a manager that runs without leader election. No other process uses this
+// lease: without leader election, only one manager may run.
 type heartbeat struct {
 	client   client.Client
 	live     client.Reader
@@ -141,7 +142,7 @@ func identity() string {
 	return name
 }
 
-// beat renews the lease in the name of a holder.
+// beat renews the lease for a holder.
 func (h *heartbeat) beat(ctx context.Context, holder string) error {
 	ctx, cancel := context.WithTimeout(ctx, h.duration)
 	defer cancel()

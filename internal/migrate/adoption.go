@@ -13,8 +13,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
-// IsAdopted reports whether a HelmOpRelease has adopted a release, and if not, what is missing. child is nil if there
-// is no HelmOpRelease. The health of the release does not count: an adoption does not change it.
+// IsAdopted reports whether a HelmOpRelease has adopted a release. Otherwise, missing says what is missing. child is
+// nil if there is no HelmOpRelease. It ignores the health of the release, because an adoption does not change the
+// health.
 func IsAdopted(release *Release, child *addonsv1.HelmOpRelease) (adopted bool, missing string) {
 	where := fmt.Sprintf("Cluster %s", release.Cluster.Name)
 	if child == nil {
@@ -41,14 +42,14 @@ func IsAdopted(release *Release, child *addonsv1.HelmOpRelease) (adopted bool, m
 	}
 }
 
-// isReleased reports whether a release is in the state of its present spec.
+// isReleased reports whether the release has the state of the current spec.
 func isReleased(child *addonsv1.HelmOpRelease) bool {
 	return child.Status.ObservedGeneration == child.Generation && child.Status.Release != nil &&
 		conditions.IsTrue(child, addonsv1.ReleasedCondition)
 }
 
-// IsHeld reports whether HelmOp does nothing more for a release before a user acts: HelmOp refuses to change the
-// release, or does not retry what failed. revision is the newest HelmOp revision; 0 if it is not known.
+// IsHeld reports whether HelmOp will do nothing more for a release until a user acts: HelmOp refuses to change the
+// release, or does not retry a failed action. revision is the newest HelmOp revision; 0 if it is not known.
 func IsHeld(child *addonsv1.HelmOpRelease, revision int64) bool {
 	if revision == 0 || apiutil.RevisionOf(child) != revision || child.Status.ObservedGeneration != child.Generation {
 		return false
@@ -61,8 +62,8 @@ func IsHeld(child *addonsv1.HelmOpRelease, revision int64) bool {
 	}
 }
 
-// IsUnchanged reports whether an adopted release still has the Helm revision that it had with the other tool. A
-// revision that the other tool did not store counts as unchanged.
+// IsUnchanged reports whether an adopted release still has the Helm revision that it had under the other tool. If the
+// other tool did not store the revision, the result is true.
 func IsUnchanged(release *Release, child *addonsv1.HelmOpRelease) bool {
 	return release.Revision == 0 || child.Status.Release != nil && child.Status.Release.Revision == release.Revision
 }

@@ -19,29 +19,29 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
-// Kinds of CAAPH, and what it writes into the metadata of its objects.
+// These are the kinds of CAAPH, and the names that CAAPH writes into the metadata of its objects.
 var (
-	// HelmChartProxyKind is a chart for the Clusters of a selector.
+	// HelmChartProxyKind is the kind of a chart for the Clusters of a selector.
 	HelmChartProxyKind = schema.GroupVersionKind{Group: "addons.cluster.x-k8s.io", Version: "v1alpha1",
 		Kind: "HelmChartProxy"}
 
-	// HelmReleaseProxyKind is the release of a HelmChartProxy in a Cluster.
+	// HelmReleaseProxyKind is the kind of the release of a HelmChartProxy in a Cluster.
 	HelmReleaseProxyKind = schema.GroupVersionKind{Group: "addons.cluster.x-k8s.io", Version: "v1alpha1",
 		Kind: "HelmReleaseProxy"}
 )
 
 const (
-	// HelmChartProxyFinalizer is the finalizer of a HelmChartProxy. CAAPH uninstalls the release
-	// of a HelmReleaseProxy that is deleted while it has its finalizer.
+	// HelmChartProxyFinalizer is the finalizer of a HelmChartProxy. CAAPH uninstalls the release of a HelmReleaseProxy if
+	// it is deleted with its finalizer.
 	HelmChartProxyFinalizer = "helmchartproxy.addons.cluster.x-k8s.io"
 
 	// HelmReleaseProxyFinalizer is the finalizer of a HelmReleaseProxy.
 	HelmReleaseProxyFinalizer = "helmreleaseproxy.addons.cluster.x-k8s.io"
 
-	// HelmChartProxyLabel of a HelmReleaseProxy names its HelmChartProxy.
+	// HelmChartProxyLabel is the label of a HelmReleaseProxy that names its HelmChartProxy.
 	HelmChartProxyLabel = "helmreleaseproxy.addons.cluster.x-k8s.io/helmchartproxy-name"
 
-	// defaultOCIKey is the key of a Secret with credentials if a HelmChartProxy names none.
+	// defaultOCIKey is the key in a Secret with credentials if the HelmChartProxy names no key.
 	defaultOCIKey = "config.json"
 )
 
@@ -193,7 +193,7 @@ func (i *Item) addProxies(chart *helmChartProxy, releases []*unstructured.Unstru
 	return newest
 }
 
-// setCredentials converts the access to the registry. A HelmOp reads Secrets of its own namespace.
+// setCredentials converts the access to the registry. A HelmOp reads Secrets only from its own namespace.
 func (i *Item) setCredentials(proxy *helmChartProxy) {
 	source := &i.HelmOp.Spec.Source
 	if credentials := proxy.Spec.Credentials; credentials != nil && credentials.Secret.Name != "" {
@@ -228,9 +228,9 @@ func (i *Item) setCredentials(proxy *helmChartProxy) {
 	}
 }
 
-// setCAAPHOptions converts the options of Helm. HelmOp monitors the health of a release also without wait. CAAPH
-// ignores dependencyUpdate, options.options (sub-notes), upgrade.recreate and install.includeCRDs, and its client
-// cache does not concern a release.
+// setCAAPHOptions converts the options of Helm. HelmOp watches the health of a release even without the option wait.
+// CAAPH itself ignores dependencyUpdate, options.options (sub-notes), upgrade.recreate and install.includeCRDs. Its
+// client cache does not affect a release.
 func (i *Item) setCAAPHOptions(o *caaphOptions) {
 	helmOp := i.HelmOp
 	if o.DisableHooks {
@@ -289,7 +289,7 @@ func (i *Item) setCAAPHUpgrade(o *caaphOptions) {
 // defaultMaxHistory is the default of CAAPH and of HelmOp.
 const defaultMaxHistory = 10
 
-// Clusters returns the Clusters of the releases, each once.
+// Clusters returns the Clusters of the releases, without duplicates.
 func (i *Item) Clusters() []types.NamespacedName {
 	var clusters []types.NamespacedName
 	for _, release := range i.Releases {

@@ -39,7 +39,7 @@ func spec(t *testing.T, helmOp *addonsv1.HelmOp) string {
 	return string(data)
 }
 
-// gaps returns the gaps of an item; those that block begin with "!".
+// gaps returns the gaps of an item. Gaps that block begin with "!".
 func gaps(item *Item) []string {
 	var all []string
 	for _, gap := range item.Gaps {
@@ -261,7 +261,8 @@ func TestGeneratedNamesAreMarks(t *testing.T) {
 }
 
 // TestGeneratedName renders the release name in Clusters with and without the annotation. A Cluster that is older than
-// the releases has the annotation: without it, the Cluster is not up to date, and gets no release of another name.
+// the releases must have the annotation: without it, the Cluster is not up to date, and gets no release with another
+// name.
 func TestGeneratedName(t *testing.T) {
 	plan := FromCAAPH(parse(t, proxy("")), parse(t, releaseProxy("one", "tigera-operator-1", "deployed")))
 	name := plan.Items[0].HelmOp.Spec.Release.Name

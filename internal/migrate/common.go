@@ -24,7 +24,8 @@ import (
 // anyVersion is the range of all versions that are not pre-releases.
 const anyVersion = "*"
 
-// refOf returns the reference for a version as Helm takes it: an exact version, a range, or nothing for the latest.
+// refOf returns the reference for a version in the syntax of Helm: an exact version, a range, or nothing for the latest
+// version.
 func refOf(version string) addonsv1.ArtifactReference {
 	version = strings.TrimSpace(version)
 	if version == "" {
@@ -57,7 +58,7 @@ func (i *Item) setChart(url, chart string) {
 	}
 }
 
-// managers are labels and annotations by which a GitOps tool marks the objects that it manages.
+// managers are the labels and annotations that GitOps tools set on the objects that they manage.
 var managers = []struct{ key, tool string }{
 	{"kustomize.toolkit.fluxcd.io/name", "the Flux Kustomization"},
 	{"helm.toolkit.fluxcd.io/name", "the Flux HelmRelease"},
@@ -66,7 +67,7 @@ var managers = []struct{ key, tool string }{
 	{"meta.helm.sh/release-name", "the Helm release"},
 }
 
-// instanceLabel is the label by which Argo CD may mark its objects. Charts and people set the label, too.
+// instanceLabel is the label that Argo CD may set on its objects. Charts and users set this label too.
 const instanceLabel = "app.kubernetes.io/instance"
 
 // blockManaged blocks the migration of an object that a GitOps tool would restore.
@@ -87,7 +88,7 @@ func (i *Item) blockManaged(meta *metav1.ObjectMeta) {
 	}
 }
 
-// checkTemplates blocks the migration of templates that HelmOp cannot read.
+// checkTemplates blocks the migration if the item has templates that HelmOp cannot parse.
 func (i *Item) checkTemplates(field string) {
 	spec := &i.HelmOp.Spec
 	source := templating.Spec{
@@ -124,10 +125,10 @@ func nonEmpty(text, otherwise string) string {
 	return text
 }
 
-// escape returns a text that a template of HelmOp prints without a change.
+// escape returns a text that a template of HelmOp prints unchanged.
 func escape(text string) string { return strings.ReplaceAll(text, "{{", `{{ "{{" }}`) }
 
-// literal returns values whose strings are not templates, as values of a HelmOp.
+// literal returns values for a HelmOp in which no string is a template.
 func literal(values map[string]any) (*apiextensionsv1.JSON, error) {
 	if len(values) == 0 {
 		return nil, nil
@@ -139,12 +140,12 @@ func literal(values map[string]any) (*apiextensionsv1.JSON, error) {
 	return &apiextensionsv1.JSON{Raw: raw}, nil
 }
 
-// escapeAll returns a value whose strings are not templates.
+// escapeAll returns a value in which no string is a template.
 func escapeAll(value any) any {
 	return mapStrings(value, false, func(text string, _ bool) string { return escape(text) })
 }
 
-// mapStrings returns a value whose strings are those that convert returns. isInMap is true for a value of a map.
+// mapStrings returns a value in which convert has converted each string. isInMap is true for a value of a map.
 func mapStrings(value any, isInMap bool, convert func(text string, isInMap bool) string) any {
 	switch value := value.(type) {
 	case string:
@@ -166,8 +167,8 @@ func mapStrings(value any, isInMap bool, convert func(text string, isInMap bool)
 	}
 }
 
-// markKey returns the name of a label or an annotation on Clusters for a HelmOp. A long name is shortened, and ends
-// with a digest.
+// markKey returns the name of a label or an annotation that a HelmOp uses on Clusters. A long name is shortened, and
+// ends with a digest.
 func markKey(prefix, helmOp string) string {
 	if len(helmOp) > validation.LabelValueMaxLength {
 		digest := apiutil.HexDigest(helmOp)[:10]
@@ -176,9 +177,10 @@ func markKey(prefix, helmOp string) string {
 	return prefix + "/" + helmOp
 }
 
-// readName makes the release name of a HelmOp the value of an annotation of each Cluster. Clusters without the
-// annotation that were created after the newest release get the name otherwise. For older ones it is an error: the
-// manager may know the HelmOp before it knows the annotation, and would install the chart a second time under the name.
+// readName makes the HelmOp read its release name from an annotation of each Cluster. For a Cluster without the
+// annotation that was created after the newest release, the name is otherwise. For an older Cluster without the
+// annotation, rendering fails: the manager may see the HelmOp before it sees the annotation, and would install the
+// chart a second time with another name.
 func (i *Item) readName(otherwise string, newest metav1.Time) {
 	key := markKey(addonsv1.ReleaseNameAnnotationPrefix, i.HelmOp.Name)
 	i.HelmOp.Spec.Release.Name = fmt.Sprintf(`{{ if hasKey .ClusterAnnotations %[1]q }}`+

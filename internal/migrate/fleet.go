@@ -22,22 +22,23 @@ import (
 type FleetObjects struct {
 	HelmOps, Deployments, Clusters, Groups []*unstructured.Unstructured
 
-	// Secrets are the Secrets with the access to charts, by their names. All are in the namespace of the HelmOps. A Secret
-	// that cannot be read is left out.
+	// Secrets holds the Secrets with the access to charts, by their names. They are in the namespace of the HelmOps. A
+	// Secret that the user may not read is not in the map.
 	Secrets map[string]FleetSecret
 
-	// Migrated are all HelmOps of the namespace that are not Fleet's: earlier runs may have migrated dependencies.
+	// Migrated are all HelmOps in the namespace except those of Fleet. Earlier runs may have migrated dependencies.
 	Migrated []*addonsv1.HelmOp
 }
 
-// FleetSecret is what a conversion needs from a Secret with the access to a chart. It contains no credential.
+// FleetSecret is the part of a Secret with the access to a chart that a conversion needs. It contains no credential.
 type FleetSecret struct {
-	// HasCA is true for a Secret with certificates of authorities. IsHTTP is true if the registry speaks plain HTTP.
+	// HasCA is true if the Secret has certificates of certificate authorities. IsHTTP is true if the Secret selects plain
+	// HTTP.
 	HasCA, IsHTTP bool
 }
 
-// FleetSecretName returns the name of the Secret with the access to the chart of a HelmOp of Fleet; empty if it names
-// none.
+// FleetSecretName returns the name of the Secret with the access to the chart of a HelmOp of Fleet; empty if the HelmOp
+// has none.
 func FleetSecretName(helmOp *unstructured.Unstructured) string {
 	name, _, _ := unstructured.NestedString(helmOp.Object, "spec", "helmSecretName")
 	return name
@@ -49,8 +50,8 @@ func ReadFleetSecret(data map[string][]byte) FleetSecret {
 	return FleetSecret{HasCA: len(data["cacerts"]) > 0, IsHTTP: err == nil && isHTTP}
 }
 
-// FromFleet converts HelmOps of Fleet. clusters are the metadata of all Clusters of Cluster API of their namespaces. A
-// HelmOp of a Plan is paused: while Fleet has the releases, it would change them.
+// FromFleet converts HelmOps of Fleet. clusters is the metadata of all Clusters of Cluster API in their namespaces. The
+// HelmOps of the Plan are paused: otherwise they would change releases that Fleet still manages.
 func FromFleet(objects FleetObjects, clusters []*metav1.PartialObjectMetadata) *Plan {
 	reader := newFleetReader(objects, clusters)
 	plan, dependencies := &Plan{}, map[Object][]fleetDependency{}
@@ -75,7 +76,7 @@ type fleetReader struct {
 	capi        map[types.NamespacedName]*metav1.PartialObjectMetadata
 	secrets     map[string]FleetSecret
 
-	// unreadable are errors of objects, which no HelmOp of Fleet can do without.
+	// unreadable are the errors of objects that the conversion of each HelmOp needs.
 	unreadable []string
 }
 
@@ -93,7 +94,7 @@ func newFleetReader(objects FleetObjects, clusters []*metav1.PartialObjectMetada
 	return reader
 }
 
-// decodeAll decodes objects, and stores errors in a reader.
+// decodeAll decodes objects, and adds errors to the reader.
 func decodeAll[T any](reader *fleetReader, objects []*unstructured.Unstructured) []*T {
 	var all []*T
 	for _, object := range objects {
@@ -107,7 +108,7 @@ func decodeAll[T any](reader *fleetReader, objects []*unstructured.Unstructured)
 	return all
 }
 
-// item converts a HelmOp of Fleet. Its dependencies are converted when all HelmOps are known.
+// item converts a HelmOp of Fleet. Its dependencies are converted later, when all HelmOps are known.
 func (r *fleetReader) item(object *unstructured.Unstructured) (Item, []fleetDependency) {
 	item := Item{From: []Object{ObjectOf(object)}}
 	from := &fleetHelmOp{}
@@ -145,14 +146,14 @@ func (r *fleetReader) item(object *unstructured.Unstructured) (Item, []fleetDepe
 	return item, from.Spec.DependsOn
 }
 
-// fleetPlace is a cluster with a release of a HelmOp of Fleet.
+// fleetPlace is a cluster that has a release of a HelmOp of Fleet.
 type fleetPlace struct {
 	fleet *fleetCluster
 	capi  *metav1.PartialObjectMetadata
 }
 
-// addFleetReleases adds the releases of the BundleDeployments of a HelmOp of Fleet, and returns their clusters. The
-// readiness of a release does not count when the migration has begun: the migration itself changes the releases.
+// addFleetReleases adds the releases of the BundleDeployments of a HelmOp of Fleet, and returns their clusters. After
+// the migration has begun, it ignores whether a release is ready: the migration itself changes the releases.
 func (r *fleetReader) addFleetReleases(item *Item, from *fleetHelmOp, hasBegun bool) []fleetPlace {
 	var placed []fleetPlace
 	names, namespaces := map[string]bool{}, map[string]bool{}
@@ -206,12 +207,13 @@ func (r *fleetReader) addFleetReleases(item *Item, from *fleetHelmOp, hasBegun b
 	return placed
 }
 
-// excludeCluster is what to do about a cluster that is not a Cluster of Cluster API.
+// excludeCluster is the advice for a cluster that is not a Cluster of Cluster API.
 const excludeCluster = "keep this object in Fleet, or exclude the cluster in spec.targets; Fleet then uninstalls the " +
 	"release there"
 
-// placeOf returns the Cluster of Cluster API of a cluster of Fleet, or why it has none. Fleet's add-on provider for
-// Cluster API makes the Cluster an owner; others name its kubeconfig.
+// placeOf returns the Cluster of Cluster API for a cluster of Fleet, or the reason why there is none. If Fleet's add-on
+// provider for Cluster API imported the cluster, the Cluster is an owner of the object. Otherwise the object names the
+// kubeconfig of the Cluster.
 func (r *fleetReader) placeOf(key types.NamespacedName, namespace string) (place fleetPlace, why string) {
 	cluster := r.clusters[key]
 	if cluster == nil {
@@ -238,7 +240,7 @@ func (r *fleetReader) placeOf(key types.NamespacedName, namespace string) (place
 }
 
 // missing returns why the release of a BundleDeployment is not ready; empty if it is. Fleet's agent also stores the ID
-// of a deployment that failed: then there is no release.
+// of a deployment that failed. Then there is no release.
 func (d *fleetDeployment) missing() string {
 	switch {
 	case d.DeletionTimestamp != nil:
@@ -265,7 +267,7 @@ func parseFleetRelease(text string) (namespace, name string, ok bool) {
 	return namespace, name, hasNamespace && hasRevision && namespace != "" && name != ""
 }
 
-// setFleetDependencies converts dependencies between Bundles to those between HelmOps.
+// setFleetDependencies converts dependencies between Bundles to dependencies between HelmOps.
 func (i *Item) setFleetDependencies(plan *Plan, migrated []*addonsv1.HelmOp, dependencies []fleetDependency) {
 	for _, dependency := range dependencies {
 		if dependency.Name == "" {

@@ -15,15 +15,15 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// Annotations that Fleet's agent writes into the chart of a Helm revision. By them, the agent finds the releases whose
-// BundleDeployment is gone.
+// Fleet's agent writes these annotations into the chart of a Helm revision. With them, the agent finds releases whose
+// BundleDeployment was deleted.
 const (
 	fleetBundleAnnotation = "fleet.cattle.io/bundle-id"
 	fleetKeepAnnotation   = "fleet.cattle.io/keep-resources"
 )
 
-// FleetKeeps reports whether the agent of Fleet leaves the objects of a release installed when its BundleDeployment is
-// deleted, and if not, what is missing.
+// FleetKeeps reports whether Fleet's agent keeps the objects of a release when its BundleDeployment is deleted.
+// Otherwise, missing says what is missing.
 func FleetKeeps(object *unstructured.Unstructured) (keeps bool, missing string) {
 	deployment := &fleetDeployment{}
 	if err := decode(object, deployment); err != nil {
@@ -36,9 +36,9 @@ func FleetKeeps(object *unstructured.Unstructured) (keeps bool, missing string) 
 	return missing == "", missing
 }
 
-// FleetRecordKeeps reports whether the newest record of a release has the option by which the agent of Fleet leaves the
-// objects installed, and the version of the chart that HelmOp installs, and if not, what is missing. record is nil if
-// there is none.
+// FleetRecordKeeps reports whether the newest record of a release has the option with which Fleet's agent keeps the
+// objects, and the version of the chart that HelmOp installs. Otherwise, missing says what is missing. record is nil if
+// the release has none.
 func FleetRecordKeeps(release *Release, record *Record) (keeps bool, missing string) {
 	where := fmt.Sprintf("Cluster %s: ", release.Cluster.Name)
 	switch {
@@ -59,10 +59,10 @@ func FleetRecordKeeps(release *Release, record *Record) (keeps bool, missing str
 	}
 }
 
-// FleetHasForgotten reports whether the agent of Fleet has done all that it will do for a release whose
-// BundleDeployment is gone, and if not, what is missing. The agent deletes the records of a release with the name of
-// the BundleDeployment. It leaves the records of a release with another name, and does nothing for them because of the
-// option keepResources. record is the newest record; nil if there is none.
+// FleetHasForgotten reports whether Fleet's agent has finished its work on a release whose BundleDeployment was
+// deleted. Otherwise, missing says what is missing. The agent deletes the records of a release that has the name of the
+// BundleDeployment. It keeps the records of a release with another name, and ignores this release because of the option
+// keepResources. record is the newest record; nil if there is none.
 func FleetHasForgotten(release *Release, record *Record) (hasForgotten bool, missing string) {
 	switch {
 	case record == nil || record.ChartAnnotations[fleetBundleAnnotation] == "":
@@ -76,12 +76,12 @@ func FleetHasForgotten(release *Release, record *Record) (hasForgotten bool, mis
 	}
 }
 
-// IsKeptByMigration is true for a HelmOp of Fleet whose spec.keepResources the migration has set.
+// IsKeptByMigration reports whether the migration has set spec.keepResources of a HelmOp of Fleet.
 func IsKeptByMigration(object metav1.Object) bool {
 	return object.GetAnnotations()[addonsv1.MigrationKeptAnnotation] != ""
 }
 
-// keptGeneration returns the generation of a HelmOp of Fleet when the migration has set its spec.keepResources.
+// keptGeneration returns the generation that a HelmOp of Fleet had when the migration set its spec.keepResources.
 func (h *fleetHelmOp) keptGeneration() int64 {
 	if h.Spec.KeepResources {
 		return h.Generation
@@ -89,8 +89,8 @@ func (h *fleetHelmOp) keptGeneration() int64 {
 	return h.Generation + 1
 }
 
-// IsFleetSource reports whether a HelmOp was made from the current spec of a HelmOp of Fleet. Fleet must keep its
-// objects, or the command is about to set this option.
+// IsFleetSource reports whether a HelmOp was made from the current spec of a HelmOp of Fleet. Fleet must keep the
+// objects of this HelmOp, or the command must be about to set this option.
 func IsFleetSource(helmOp *addonsv1.HelmOp, object *unstructured.Unstructured) bool {
 	from := &fleetHelmOp{}
 	generation, _, _ := strings.Cut(helmOp.Annotations[addonsv1.MigrationSourceAnnotation], "/")
@@ -104,8 +104,8 @@ func HasSameSource(a, b *addonsv1.HelmOp) bool {
 	return first == second
 }
 
-// ContinueFleet returns the item of a HelmOp whose migration has begun, and whose HelmOp of Fleet is gone. ok is false
-// for another HelmOp. clusters are the Clusters of its namespace. The item is blocked if Clusters have lost their
+// ContinueFleet returns the item for a HelmOp whose migration has begun, and whose HelmOp of Fleet was deleted. ok is
+// false for another HelmOp. clusters are the Clusters in its namespace. The item is blocked if Clusters have lost their
 // label.
 func ContinueFleet(helmOp *addonsv1.HelmOp, clusters []*metav1.PartialObjectMetadata) (item Item, ok bool) {
 	step, _ := Step(helmOp)
@@ -126,7 +126,7 @@ func ContinueFleet(helmOp *addonsv1.HelmOp, clusters []*metav1.PartialObjectMeta
 			Name:    helmOp.Spec.Release.Name, Namespace: helmOp.Spec.Release.Namespace})
 	}
 	_, text, _ := strings.Cut(helmOp.Annotations[addonsv1.MigrationSourceAnnotation], "/")
-	// Without the annotation, there must be one.
+	// A HelmOp without the annotation must have one Cluster.
 	want, _ := strconv.Atoi(text)
 	if missing := max(want, 1) - len(item.Releases); missing > 0 {
 		item.block("metadata", "%d of the Clusters with a release do not have the label %s, by which the HelmOp selects "+

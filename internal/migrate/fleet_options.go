@@ -38,7 +38,7 @@ func (r *fleetReader) setFleetSource(i *Item, from *fleetHelmOp) {
 		source.Interval = *interval
 	}
 	if source.Ref.Semver != "" {
-		// Any change of the object makes Fleet resolve the version again, and the migration changes the object.
+		// Any change of the object makes Fleet resolve the version again, and the migration must change the object.
 		i.block("spec.helm.version", "it is not exact, so that Fleet could upgrade the releases during the migration, "+
 			"and HelmOp would install another version; set spec.helm.version to %s, remove spec.pollingInterval, "+
 			"wait until Fleet is ready, and repeat the command",
@@ -77,13 +77,13 @@ func (r *fleetReader) setFleetSecret(i *Item, from *fleetHelmOp) {
 	}
 }
 
-// blockSecret adds a gap that a Secret solves.
+// blockSecret adds a blocking gap that a Secret resolves.
 func (i *Item) blockSecret(secret, format string, args ...any) {
 	i.block("spec.helmSecretName", format, args...)
 	i.Gaps[len(i.Gaps)-1].Secret = secret
 }
 
-// setFleetOptions converts the options of Helm, and how Fleet compares and removes releases.
+// setFleetOptions converts the options of Helm, and the options for the comparison and the deletion of releases.
 func (i *Item) setFleetOptions(from *fleetHelmOp) {
 	spec, options := &i.HelmOp.Spec, &from.Spec.fleetOptions
 	mapped := i.fleetReleaseOptions("spec", options, from.Namespace)
@@ -93,7 +93,7 @@ func (i *Item) setFleetOptions(from *fleetHelmOp) {
 	spec.ImpersonateServiceAccountName = mapped.ImpersonateServiceAccountName
 	upgrade(i.HelmOp).MaxHistory = ptr.To(cmp.Or(options.Helm.MaxHistory, fleetMaxHistory))
 	if spec.DriftDetection == nil {
-		// Fleet always compares, and reports a difference.
+		// Fleet always compares the objects, and reports differences.
 		spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
 	}
 	spec.DriftDetection.Ignore = i.fleetIgnoreRules("spec.diff", options)
@@ -119,7 +119,7 @@ func (i *Item) setFleetOptions(from *fleetHelmOp) {
 	i.setFleetRollout(from)
 }
 
-// setFleetRollout converts the strategy of rollouts.
+// setFleetRollout converts the rollout strategy.
 func (i *Item) setFleetRollout(from *fleetHelmOp) {
 	strategy := from.Spec.RolloutStrategy
 	if strategy == nil {
@@ -138,7 +138,7 @@ func (i *Item) setFleetRollout(from *fleetHelmOp) {
 	}
 }
 
-// fleetReleaseOptions converts the options that a target may change, too. Install and Upgrade are set.
+// fleetReleaseOptions converts the options that a target may also set. Install and Upgrade of the result are set.
 func (i *Item) fleetReleaseOptions(field string, from *fleetOptions, namespace string) addonsv1.ReleaseOptions {
 	mapped := addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{}, Upgrade: &addonsv1.UpgradeOptions{}}
 	if helm := from.Helm; helm != nil {
@@ -151,7 +151,7 @@ func (i *Item) fleetReleaseOptions(field string, from *fleetOptions, namespace s
 		mapped.Install.DisableSchemaValidation = set(helm.SkipSchemaValidation)
 		mapped.Upgrade.DisableSchemaValidation = set(helm.SkipSchemaValidation)
 		if helm.Atomic {
-			// An installation must not be rolled back: HelmOp installs the chart over objects that are in use.
+			// The installation must not be rolled back: HelmOp installs the chart over objects that are in use.
 			mapped.Upgrade.Remediation = &addonsv1.UpgradeRemediation{Strategy: addonsv1.UpgradeRemediationRollback}
 		}
 	}
@@ -169,7 +169,7 @@ func (i *Item) fleetReleaseOptions(field string, from *fleetOptions, namespace s
 	return mapped
 }
 
-// fleetIgnoreRules converts what Fleet does not compare.
+// fleetIgnoreRules converts the rules for what Fleet ignores in comparisons.
 func (i *Item) fleetIgnoreRules(field string, from *fleetOptions) []addonsv1.DriftIgnoreRule {
 	if from.Diff == nil {
 		return nil
@@ -185,7 +185,7 @@ func (i *Item) fleetIgnoreRules(field string, from *fleetOptions) []addonsv1.Dri
 		for _, operation := range patch.Operations {
 			switch operation.Op {
 			case "ignore":
-				// The name is a regular expression that may match a part.
+				// The name is a regular expression that may match a part of the name.
 				rule.Paths = append(rule.Paths, "")
 				if patch.Name != "" {
 					rule.Target.Name = ".*(?:" + patch.Name + ").*"

@@ -16,9 +16,8 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// setFleetTargets selects the Clusters by a label. If a target has options of its own, the value of the label is the
-// name of the target, and an override selects the Clusters by this value. The releases get the versions of their
-// targets.
+// setFleetTargets selects the Clusters by a label. If a target has its own options, the value of the label is the name
+// of the target, and an override selects the Clusters with this value. The releases get the versions of their targets.
 func (r *fleetReader) setFleetTargets(item *Item, from *fleetHelmOp, placed []fleetPlace) {
 	item.selectMarked()
 	spec, targets := &item.HelmOp.Spec, from.Spec.Targets
@@ -69,7 +68,7 @@ func (r *fleetReader) setFleetTargets(item *Item, from *fleetHelmOp, placed []fl
 		first, second := item.fleetOverrides(from, &targets[at], fmt.Sprintf("spec.targets[%d]", at))
 		for _, override := range first {
 			override.Name, override.ClusterSelector = targetName(targets, at), selector
-			// values-from takes precedence over the values of targets.
+			// In Fleet, valuesFrom takes precedence over the values of targets.
 			spec.Overrides = slices.Insert(spec.Overrides, len(spec.Overrides)-countValuesFrom(spec.Overrides), override)
 		}
 		for _, override := range second {
@@ -80,7 +79,7 @@ func (r *fleetReader) setFleetTargets(item *Item, from *fleetHelmOp, placed []fl
 	spec.Overrides = append(spec.Overrides, last...)
 }
 
-// countValuesFrom is 1 if the last override is that of spec.helm.valuesFrom.
+// countValuesFrom is 1 if the last override comes from spec.helm.valuesFrom.
 func countValuesFrom(overrides []addonsv1.Override) int {
 	if len(overrides) > 0 && overrides[len(overrides)-1].Name == "values-from" {
 		return 1
@@ -88,11 +87,11 @@ func countValuesFrom(overrides []addonsv1.Override) int {
 	return 0
 }
 
-// generatedName matches the names of overrides that no target may have itself: those of targets without a name, and
-// those of valuesFrom.
+// generatedName matches the names that the conversion generates for overrides. A target with such a name must be
+// renamed.
 var generatedName = regexp.MustCompile(`^target[0-9]+$|(^|-)values-from$`)
 
-// targetName returns a name of a target that is the value of a label and another one for each target.
+// targetName returns a name for a target that is valid as the value of a label and unique among the targets.
 func targetName(targets []fleetTarget, at int) string {
 	name := targets[at].Name
 	isUsed := slices.ContainsFunc(targets[:at], func(t fleetTarget) bool { return t.Name == name })
@@ -102,7 +101,7 @@ func targetName(targets []fleetTarget, at int) string {
 	return name
 }
 
-// isCustomized is true if a target has options that are not those of the HelmOp.
+// isCustomized reports whether a target has options that differ from the options of the HelmOp.
 func (t *fleetTarget) isCustomized(from *fleetHelmOp) bool {
 	helm := t.Helm
 	return t.ServiceAccount != "" || t.CorrectDrift != nil || t.Diff != nil || len(t.DownstreamResources) > 0 ||
@@ -112,7 +111,7 @@ func (t *fleetTarget) isCustomized(from *fleetHelmOp) bool {
 			helm.Version != "" && helm.Version != from.Spec.Helm.Version)
 }
 
-// fleetOverrides converts the options of a target: an override before, and an override after that of
+// fleetOverrides converts the options of a target to two overrides: one goes before, and one after the override for
 // spec.helm.valuesFrom.
 func (i *Item) fleetOverrides(from *fleetHelmOp, target *fleetTarget, field string) (
 	first, second []addonsv1.Override,
@@ -186,8 +185,8 @@ func (r *fleetReader) match(targets []fleetTarget, cluster *fleetCluster) int {
 	})
 }
 
-// matches is true if a target selects a cluster as a member of a group. All criteria must match, and a target without
-// criteria selects no cluster.
+// matches reports whether a target selects a cluster as a member of a group. All criteria must match, and a target
+// without criteria selects no cluster.
 func (t *fleetTarget) matches(cluster *fleetCluster, group *fleetClusterGroup) bool {
 	if t.ClusterName == "" && t.ClusterGroup == "" && t.ClusterSelector == nil && t.ClusterGroupSelector == nil {
 		return false
@@ -199,7 +198,7 @@ func (t *fleetTarget) matches(cluster *fleetCluster, group *fleetClusterGroup) b
 		(t.ClusterSelector == nil || selects(t.ClusterSelector, cluster.Labels))
 }
 
-// selects is true if a selector selects an object with these labels. An invalid selector selects nothing.
+// selects reports whether a selector selects an object with these labels. An invalid selector selects nothing.
 func selects(selector *metav1.LabelSelector, of map[string]string) bool {
 	parsed, err := metav1.LabelSelectorAsSelector(selector)
 	return err == nil && parsed.Matches(labels.Set(of))

@@ -21,8 +21,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
-// fleetClusters are clusters of Fleet: the first two of its add-on provider for Cluster API, the third of another
-// program, and the last one without a Cluster of Cluster API.
+// fleetClusters are clusters of Fleet. The first two were imported by its add-on provider for Cluster API, the third
+// one by another program. The last one has no Cluster of Cluster API.
 const fleetClusters = `
 apiVersion: fleet.cattle.io/v1alpha1
 kind: Cluster
@@ -589,7 +589,7 @@ func TestFleetRecordKeeps(t *testing.T) {
 	}
 }
 
-// TestFleetVersions has targets with versions of their own.
+// TestFleetVersions has targets with their own versions.
 func TestFleetVersions(t *testing.T) {
 	helmOp := fleetObject("app", "  helm: {repo: 'oci://registry.example/charts/app', version: 1.0.0}\n"+
 		"  targets: [{clusterName: two, helm: {version: 1.1.0}}, {clusterSelector: {}}]\n")
@@ -603,8 +603,8 @@ func TestFleetVersions(t *testing.T) {
 	}
 }
 
-// renderAsFleet renders values by the rules of Fleet: values are one template, and each key of templateValues is
-// another one, whose result replaces the value of the key.
+// renderAsFleet renders values by the rules of Fleet. The values are one template. Each key of templateValues is
+// another template, whose result replaces the value of the key.
 func renderAsFleet(t *testing.T, helm *fleetHelm, root map[string]any) map[string]any {
 	t.Helper()
 	render := func(text string, into any) {
@@ -720,8 +720,8 @@ templateValues:
 	}
 }
 
-// TestFleetMigratedDependency has a dependency that an earlier run migrated, one of the same name that it did not, and
-// a dependency of the object on itself.
+// TestFleetMigratedDependency has three dependencies: one that an earlier run migrated, one with the same name that it
+// did not migrate, and one of the object on itself.
 func TestFleetMigratedDependency(t *testing.T) {
 	app := fleetObject("app", `
   helm: {repo: "oci://registry.example/charts/app", version: 1.0.0}

@@ -14,24 +14,24 @@ const fleetGroup = "fleet.cattle.io"
 
 // Kinds of Fleet.
 var (
-	// FleetHelmOpKind is a chart for the clusters of its targets.
+	// FleetHelmOpKind is the kind of a chart for the clusters of its targets.
 	FleetHelmOpKind = schema.GroupVersionKind{Group: fleetGroup, Version: "v1alpha1", Kind: "HelmOp"}
 
-	// FleetBundleKind is what Fleet makes of a HelmOp. It has the same name.
+	// FleetBundleKind is the kind of the object that Fleet creates from a HelmOp. The Bundle has the name of the HelmOp.
 	FleetBundleKind = schema.GroupVersionKind{Group: fleetGroup, Version: "v1alpha1", Kind: "Bundle"}
 
-	// FleetDeploymentKind is the release of a Bundle in a cluster. It has the name of the Bundle, and is in a namespace of
-	// the cluster.
+	// FleetDeploymentKind is the kind of the release of a Bundle in a cluster. The BundleDeployment has the name of the
+	// Bundle, and is in a namespace for the cluster.
 	FleetDeploymentKind = schema.GroupVersionKind{Group: fleetGroup, Version: "v1alpha1", Kind: "BundleDeployment"}
 
-	// FleetClusterKind is a cluster of Fleet.
+	// FleetClusterKind is the kind of a cluster of Fleet.
 	FleetClusterKind = schema.GroupVersionKind{Group: fleetGroup, Version: "v1alpha1", Kind: "Cluster"}
 
-	// FleetGroupKind selects clusters of Fleet by their labels.
+	// FleetGroupKind is the kind of a group, which selects clusters of Fleet by their labels.
 	FleetGroupKind = schema.GroupVersionKind{Group: fleetGroup, Version: "v1alpha1", Kind: "ClusterGroup"}
 )
 
-// Labels of a BundleDeployment, which name its Bundle and its cluster.
+// These labels of a BundleDeployment name its Bundle and its cluster.
 const (
 	FleetBundleLabel           = "fleet.cattle.io/bundle-name"
 	FleetBundleNamespaceLabel  = "fleet.cattle.io/bundle-namespace"
@@ -39,7 +39,7 @@ const (
 	fleetClusterNamespaceLabel = "fleet.cattle.io/cluster-namespace"
 )
 
-// fleetDisplayNameLabel of a cluster of Fleet is another name by which a target can name the cluster.
+// fleetDisplayNameLabel is a label of a cluster of Fleet with another name, which a target can use.
 const fleetDisplayNameLabel = "management.cattle.io/cluster-display-name"
 
 // fleetHelmOp has the fields of Fleet's HelmOp that a migration reads.
@@ -63,7 +63,7 @@ type fleetHelmOp struct {
 	} `json:"status"`
 }
 
-// fleetOptions are options of a HelmOp, and of a target.
+// fleetOptions are the options of a HelmOp or of a target.
 type fleetOptions struct {
 	DefaultNamespace string     `json:"defaultNamespace"`
 	TargetNamespace  string     `json:"namespace"`
@@ -123,7 +123,7 @@ type fleetResource struct {
 	Name string `json:"name"`
 }
 
-// fleetComparePatch is what Fleet ignores when it compares an object with the release.
+// fleetComparePatch is a rule for what Fleet ignores when it compares an object with the release.
 type fleetComparePatch struct {
 	APIVersion   string   `json:"apiVersion"`
 	Kind         string   `json:"kind"`
@@ -136,7 +136,7 @@ type fleetComparePatch struct {
 	} `json:"operations"`
 }
 
-// fleetTarget selects clusters. Its options are differences for these clusters.
+// fleetTarget selects clusters. Its options change the options of the HelmOp for these clusters.
 type fleetTarget struct {
 	fleetOptions         `json:",inline"`
 	Name                 string                `json:"name"`
@@ -147,7 +147,8 @@ type fleetTarget struct {
 	DoNotDeploy          bool                  `json:"doNotDeploy"`
 }
 
-// fleetDependency is a Bundle that must be ready first. It has no name if it selects Bundles by their labels.
+// fleetDependency is a dependency on a Bundle that must be ready first. The name is empty if the dependency selects
+// Bundles by their labels.
 type fleetDependency struct {
 	Name           string   `json:"name"`
 	AcceptedStates []string `json:"acceptedStates"`

@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	// fleetAction begins a template action of Fleet.
+	// fleetAction is the start of a template action in Fleet.
 	fleetAction = "${"
 
-	// fleetLabelPrefix begins a value that Fleet replaces by a label of the cluster.
+	// fleetLabelPrefix is the start of a value that Fleet replaces with a label of the cluster.
 	fleetLabelPrefix = "global.fleet.clusterLabels."
 
-	// valuesFileKey is the key of values if a reference names none.
+	// valuesFileKey is the key with the values if a reference names no key.
 	valuesFileKey = "values.yaml"
 )
 
-// fleetRoots are the keys of ClusterValues that Fleet's add-on provider for Cluster API sets, and that HelmOp has.
+// fleetRoots are the keys of ClusterValues that Fleet's add-on provider for Cluster API sets and that HelmOp supports.
 var fleetRoots = []string{"Cluster", "ControlPlane", "InfrastructureCluster"}
 
-// setFleetValues converts the values of a HelmOp of Fleet. In Fleet, templateValues replace values of the same key, and
-// valuesFrom takes precedence over both; so valuesFrom goes to an override for all Clusters.
+// setFleetValues converts the values of a HelmOp of Fleet. In Fleet, templateValues take precedence over values, and
+// valuesFrom takes precedence over both. So the conversion puts valuesFrom into an override for all Clusters.
 func (r *fleetReader) setFleetValues(item *Item, from *fleetHelmOp, placed []fleetPlace) {
 	spec, helm := &item.HelmOp.Spec, from.Spec.Helm
 	if !helm.DisablePreProcess {
@@ -69,12 +69,12 @@ func (r *fleetReader) setFleetValues(item *Item, from *fleetHelmOp, placed []fle
 
 // templatesOf returns all values of options of Helm as text.
 func templatesOf(helm *fleetHelm) string {
-	// All values are from JSON.
+	// Marshalling cannot fail, because all values are from JSON.
 	data, _ := json.Marshal([]any{helm.Values, helm.TemplateValues})
 	return string(data)
 }
 
-// fleetValues converts values and templateValues. Keys of replaced are left out of the values, too.
+// fleetValues converts values and templateValues. It also omits the keys in replaced from the values.
 func (i *Item) fleetValues(field string, helm *fleetHelm, isLiteral bool, replaced map[string]string,
 ) (*apiextensionsv1.JSON, string) {
 	values := maps.Clone(helm.Values)
@@ -106,7 +106,7 @@ func (i *Item) fleetValues(field string, helm *fleetHelm, isLiteral bool, replac
 	return raw, text.String()
 }
 
-// fleetValue converts a string in values. Fleet replaces the names of labels in maps only.
+// fleetValue converts a string in values. In Fleet, names of labels are replaced only in maps.
 func fleetValue(isLiteral bool) func(text string, isInMap bool) string {
 	return func(text string, isInMap bool) string {
 		label, isLabel := strings.CutPrefix(text, fleetLabelPrefix)
@@ -129,7 +129,7 @@ var (
 	indentation = regexp.MustCompile(`\b(n?indent)(\s+)([0-9]+)`)
 )
 
-// fleetTemplate returns the template of a key of templateValues as a part of a valuesTemplate: indented below its key.
+// fleetTemplate converts the template of a key in templateValues to a part of a valuesTemplate, indented below the key.
 func fleetTemplate(key, text string) string {
 	if !plainKey.MatchString(key) {
 		key = strconv.Quote(key)
@@ -153,8 +153,8 @@ func fleetTemplate(key, text string) string {
 	return template.String()
 }
 
-// fleetReferences converts ConfigMaps and Secrets with values. Fleet reads them in the Clusters, and HelmOp in its own
-// namespace, where those are that Fleet copies to the Clusters.
+// fleetReferences converts ConfigMaps and Secrets with values. Fleet reads these objects in the clusters. HelmOp reads
+// them in its own namespace, which has the originals of the objects that Fleet copies to the clusters.
 func (i *Item) fleetReferences(field string, from []fleetValuesFrom, copied []fleetResource,
 ) []addonsv1.ValuesReference {
 	var references []addonsv1.ValuesReference
@@ -180,7 +180,7 @@ func (i *Item) fleetReferences(field string, from []fleetValuesFrom, copied []fl
 	return references
 }
 
-// checkFleetRoots blocks templates that read something which the Cluster of Cluster API does not have.
+// checkFleetRoots adds a blocking gap for templates that read an object that the Cluster of Cluster API does not have.
 func (i *Item) checkFleetRoots(place fleetPlace, text string, isLiteral bool) {
 	isTemplate := strings.Contains(text, fleetAction) && !isLiteral
 	if isTemplate && len(place.fleet.Labels) == 0 {
@@ -206,7 +206,8 @@ func (i *Item) checkFleetRoots(place fleetPlace, text string, isLiteral bool) {
 	}
 }
 
-// checkFleetMetadata blocks templates that name a label or an annotation with another value in Fleet's Cluster.
+// checkFleetMetadata adds a blocking gap for templates that read a label or an annotation whose value differs between
+// the Cluster of Fleet and the Cluster of Cluster API.
 func (i *Item) checkFleetMetadata(what, text string, place fleetPlace, fleet, capi map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(fleet)) {
 		if value, found := capi[key]; (!found || value != fleet[key]) && strings.Contains(text, key) {
@@ -216,8 +217,8 @@ func (i *Item) checkFleetMetadata(what, text string, place fleetPlace, fleet, ca
 	}
 }
 
-// namespaceMetadata returns labels and annotations of the namespace of a release; nil if there are none. Fleet sets
-// those of all targets in all clusters.
+// namespaceMetadata returns labels and annotations of the namespace of a release; nil if there are none. Fleet sets the
+// labels and annotations of all targets in all clusters.
 func namespaceMetadata(from *fleetHelmOp) *addonsv1.ObjectMetadata {
 	all := addonsv1.ObjectMetadata{Labels: maps.Clone(from.Spec.NamespaceLabels),
 		Annotations: maps.Clone(from.Spec.NamespaceAnnotations)}

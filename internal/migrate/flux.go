@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// kubeconfigSuffix ends the name of the Secret with the kubeconfig of a Cluster.
+	// kubeconfigSuffix is the end of the name of the Secret with the kubeconfig of a Cluster.
 	kubeconfigSuffix = "-kubeconfig"
 
 	// fluxNameLabel is a label that Flux sets on all objects of a release.
 	fluxNameLabel = "helm.toolkit.fluxcd.io/name"
 )
 
-// FluxObjects are what a migration from Flux reads.
+// FluxObjects are the objects that a migration from Flux reads.
 type FluxObjects struct {
 	// Releases are the HelmReleases.
 	Releases []*unstructured.Unstructured
@@ -39,14 +39,14 @@ type FluxObjects struct {
 	// Clusters are all Clusters of the namespace.
 	Clusters []*metav1.PartialObjectMetadata
 
-	// HelmOps are all HelmOps of the namespace, for a migration that has begun.
+	// HelmOps are all HelmOps of the namespace. They show which migrations have begun.
 	HelmOps []*addonsv1.HelmOp
 }
 
-// FromFlux converts HelmReleases that install charts in Clusters by their kubeconfigs. HelmReleases that differ only in
-// their Cluster, and whose dependencies do, become one HelmOp. A HelmRelease whose migration has not begun becomes a
-// part of the HelmOp of an equal HelmRelease whose migration has begun: the command may have been interrupted while it
-// paused them.
+// FromFlux converts HelmReleases that install charts in Clusters by their kubeconfigs. HelmReleases become one HelmOp
+// if they differ only in their Cluster and if their dependencies also differ only in their Cluster. A HelmRelease whose
+// migration has not begun joins the HelmOp of an equal HelmRelease whose migration has begun: the command may have been
+// interrupted while it paused the HelmReleases.
 func FromFlux(objects FluxObjects) *Plan {
 	reader := newFluxReader(objects)
 	converted := fluxItems{reader: reader, numbers: map[types.NamespacedName]int{}, keys: map[int]string{}}
@@ -90,11 +90,11 @@ func FromFlux(objects FluxObjects) *Plan {
 	return plan
 }
 
-// fluxItem is a HelmRelease that is converted alone.
+// fluxItem is the conversion of one HelmRelease.
 type fluxItem struct {
 	Item
 	dependsOn []fluxDependency
-	// begun is the name of the HelmOp to which the migration has begun; empty before.
+	// begun is the name of the HelmOp of a migration that has begun; empty before.
 	begun string
 }
 
@@ -102,14 +102,14 @@ type fluxItem struct {
 type fluxItems struct {
 	reader *fluxReader
 	items  []fluxItem
-	// numbers are the places of the HelmReleases in items.
+	// numbers are the indexes of the HelmReleases in items.
 	numbers map[types.NamespacedName]int
-	// keys are the known results of likeness.
+	// keys caches the results of likeness.
 	keys map[int]string
 }
 
-// order returns the places of all items. An item whose migration has begun comes before the others, and the item from
-// which an existing HelmOp was made comes first: the HelmOp names this item.
+// order returns the indexes of all items in the order in which groups are formed. Items whose migration has begun come
+// first. Among these, the item from which an existing HelmOp was made comes first, because the HelmOp names this item.
 func (f *fluxItems) order() []int {
 	places, rank := make([]int, len(f.items)), make([]int, len(f.items))
 	for n := range f.items {
@@ -127,9 +127,9 @@ func (f *fluxItems) order() []int {
 	return places
 }
 
-// groupKeys returns the key of the group of an item, and more keys of this group: items with one of them and without a
-// begun migration join the group. Between items whose migration to the same HelmOp has begun, the dependencies do not
-// count: the HelmOp exists, and a dependency may be deleted.
+// groupKeys returns the key of the group of an item, and further keys of this group. Items whose migration has not
+// begun join the group if they have one of these keys. For items whose migration to the same HelmOp has begun,
+// dependencies are ignored: the HelmOp exists, and a dependency may be deleted.
 func (f *fluxItems) groupKeys(n int) (key string, more []string) {
 	if begun := f.items[n].begun; begun != "" {
 		return f.digest(n, begun), []string{f.likeness(n)}
@@ -137,14 +137,14 @@ func (f *fluxItems) groupKeys(n int) (key string, more []string) {
 	return f.likeness(n), nil
 }
 
-// likeness is the same for HelmReleases that differ only in their Cluster, and whose dependencies are alike and for the
-// same Cluster.
+// likeness returns a key that is equal for HelmReleases that differ only in their Cluster, and whose dependencies have
+// equal keys and the same Cluster as the HelmRelease.
 func (f *fluxItems) likeness(n int) string {
 	if key, ok := f.keys[n]; ok {
 		return key
 	}
 	item := &f.items[n]
-	f.keys[n] = item.From[0].Name // It ends a circle of dependencies.
+	f.keys[n] = item.From[0].Name // This value ends the recursion in a cycle of dependencies.
 	var dependencies []any
 	for _, dependency := range item.dependsOn {
 		key := types.NamespacedName{Namespace: nonEmpty(dependency.Namespace, item.HelmOp.Namespace), Name: dependency.Name}
@@ -161,8 +161,8 @@ func (f *fluxItems) likeness(n int) string {
 	return f.keys[n]
 }
 
-// migratedTo returns the name of the existing HelmOp of a dependency of an item; empty if there is none. other is the
-// place of the dependency if isOfCluster is true.
+// migratedTo returns the name of the existing HelmOp for a dependency of an item; empty if there is none. If
+// isOfCluster is true, other is the index of the dependency.
 func (f *fluxItems) migratedTo(item *Item, dependency types.NamespacedName, other int, isOfCluster bool) string {
 	if !isOfCluster {
 		return f.reader.migrated(item, dependency)
@@ -174,20 +174,21 @@ func (f *fluxItems) migratedTo(item *Item, dependency types.NamespacedName, othe
 	return begun
 }
 
-// digest returns a text that is the same for items with the same HelmOp and the same other part.
+// digest returns a text that is equal for items with the same HelmOp and the same value of other.
 func (f *fluxItems) digest(n int, other any) string {
 	item := &f.items[n]
-	// All parts are of types that can be written as JSON.
+	// Marshalling cannot fail: all parts have types that JSON can represent.
 	data, _ := json.Marshal([]any{item.HelmOp.Namespace, item.HelmOp.Name, item.HelmOp.Spec, item.Gaps, other})
 	return apiutil.HexDigest(string(data))
 }
 
-// join adds the objects of an item with the same HelmOp.
+// join adds the objects of another item with the same HelmOp.
 func (i *Item) join(other *Item) {
 	i.From, i.Releases = append(i.From, other.From...), append(i.Releases, other.Releases...)
 }
 
-// nameUniquely gives each HelmOp of a namespace another name. A HelmOp of a migration that has begun keeps its name.
+// nameUniquely makes the names of the HelmOps of a namespace unique. A HelmOp of a migration that has begun keeps its
+// name.
 func (p *Plan) nameUniquely(begun map[Object]string) {
 	used := map[types.NamespacedName]bool{}
 	for _, isBegun := range []bool{true, false} {
@@ -210,7 +211,7 @@ func (p *Plan) nameUniquely(begun map[Object]string) {
 	}
 }
 
-// setDependencies converts dependencies between HelmReleases to those between HelmOps.
+// setDependencies converts dependencies between HelmReleases to dependencies between HelmOps.
 func (i *Item) setDependencies(reader *fluxReader, plan *Plan, dependencies []fluxDependency) {
 	for _, dependency := range dependencies {
 		namespace := nonEmpty(dependency.Namespace, i.HelmOp.Namespace)
@@ -246,7 +247,7 @@ type fluxReader struct {
 	sources  map[crossName]*fluxSource
 	clusters map[types.NamespacedName]*metav1.PartialObjectMetadata
 	helmOps  map[types.NamespacedName]*addonsv1.HelmOp
-	// shared are ConfigMaps and Secrets with values that HelmReleases of several Clusters name.
+	// shared has the ConfigMaps and Secrets with values to which HelmReleases of several Clusters refer.
 	shared map[crossName]bool
 }
 
@@ -288,8 +289,8 @@ func newFluxReader(objects FluxObjects) *fluxReader {
 	return reader
 }
 
-// migrated returns the name of the existing HelmOp to which an earlier run migrated a dependency of an item; empty if
-// there is none. A HelmOp names only the first object from which it was made, and all its Clusters have a label.
+// migrated returns the name of the HelmOp to which an earlier run migrated a dependency of an item; empty if there is
+// none. A HelmOp names only the first object from which it was made. Its other Clusters are found by their label.
 func (r *fluxReader) migrated(item *Item, dependency types.NamespacedName) string {
 	origin := Object{Kind: HelmReleaseKind.Kind, Namespace: dependency.Namespace, Name: dependency.Name}.Origin()
 	var names []string
@@ -319,14 +320,14 @@ func (r *fluxReader) migrated(item *Item, dependency types.NamespacedName) strin
 	return names[0]
 }
 
-// isNamedAfter is true for a name that nameUniquely makes of another one.
+// isNamedAfter reports whether nameUniquely may have made a name from a base name.
 func isNamedAfter(name, base string) bool {
 	number, found := strings.CutPrefix(name, base+"-")
 	_, err := strconv.Atoi(number)
 	return name == base || found && err == nil
 }
 
-// item converts a HelmRelease. Its dependencies are converted when all HelmOps are known.
+// item converts a HelmRelease. Its dependencies are converted later, when all HelmOps are known.
 func (r *fluxReader) item(object *unstructured.Unstructured) (Item, []fluxDependency) {
 	item := Item{From: []Object{ObjectOf(object)}}
 	release := &helmRelease{}
@@ -358,7 +359,7 @@ func (r *fluxReader) item(object *unstructured.Unstructured) (Item, []fluxDepend
 	return item, release.Spec.DependsOn
 }
 
-// clusterOf returns the Cluster of a HelmRelease, or why it has none.
+// clusterOf returns the Cluster of a HelmRelease, or the reason why it has none.
 func (r *fluxReader) clusterOf(release *helmRelease) (cluster types.NamespacedName, why string) {
 	config := release.Spec.KubeConfig
 	if config == nil || config.SecretRef == nil {
@@ -374,8 +375,7 @@ func (r *fluxReader) clusterOf(release *helmRelease) (cluster types.NamespacedNa
 	return cluster, ""
 }
 
-// withoutOwnLabels returns the metadata of a HelmRelease without the labels that say that Flux itself manages it as
-// part of its own release.
+// withoutOwnLabels returns the metadata of a HelmRelease without the labels that mark it as part of Flux's own release.
 func withoutOwnLabels(release *helmRelease) *metav1.ObjectMeta {
 	meta := release.ObjectMeta.DeepCopy()
 	if meta.Labels[fluxNameLabel] == release.Name {
@@ -384,7 +384,7 @@ func withoutOwnLabels(release *helmRelease) *metav1.ObjectMeta {
 	return meta
 }
 
-// addFluxRelease adds the release that the status of a HelmRelease names.
+// addFluxRelease adds the release that is named in the status of a HelmRelease.
 func (i *Item) addFluxRelease(release *helmRelease, cluster types.NamespacedName, object *unstructured.Unstructured) {
 	if len(release.Status.History) == 0 {
 		i.block("status.history", "it has no release yet; wait until Flux has installed the release")
@@ -410,7 +410,7 @@ func (i *Item) addFluxRelease(release *helmRelease, cluster types.NamespacedName
 // clusterName is a template for the name of the Cluster.
 const clusterName = "{{ .ClusterName }}"
 
-// qualified returns a name in which a template replaces the name of the Cluster, if that is a part of the name.
+// qualified returns a name in which a template replaces the name of the Cluster.
 func qualified(text, cluster string) string {
 	if parts, ok := partsOf(text, cluster); ok {
 		return escape(parts[0]) + clusterName + escape(parts[1])
@@ -428,7 +428,8 @@ func unqualified(text, cluster string) string {
 	return nonEmpty(strings.Trim(rest, "-"), text)
 }
 
-// partsOf divides a name at the name of the Cluster: the whole name, or a part between dashes.
+// partsOf splits a name at the name of the Cluster. The name of the Cluster must be the whole name, or a part between
+// dashes.
 func partsOf(text, cluster string) (parts [2]string, ok bool) {
 	before, after, found := strings.Cut("-"+text+"-", "-"+cluster+"-")
 	if !found || cluster == "" {

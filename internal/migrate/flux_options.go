@@ -88,7 +88,7 @@ func (i *Item) setOCIRepository(source *fluxSource) {
 	spec.Verify = &addonsv1.Verification{Provider: verify.Provider, SecretRef: verify.SecretRef,
 		TrustedRootSecretRef: verify.TrustedRootSecretRef}
 	for _, identity := range verify.MatchOIDCIdentity {
-		// The expressions of Flux match a part of the text, and those of HelmOp the whole text.
+		// Expressions of Flux match a part of the text. Expressions of HelmOp match the whole text.
 		spec.Verify.Identities = append(spec.Verify.Identities, addonsv1.SignerIdentity{
 			IssuerRegExp: ".*(?:" + identity.Issuer + ").*", SubjectRegExp: ".*(?:" + identity.Subject + ").*",
 		})
@@ -99,9 +99,9 @@ func (i *Item) setOCIRepository(source *fluxSource) {
 	}
 }
 
-// setFluxValues converts the values. In Flux, a value with a targetPath takes precedence over all before it, the values
-// of the object included; so these go to an override for all Clusters. A name of a ConfigMap or Secret that contains
-// the name of the Cluster becomes a template, unless other Clusters use the same object.
+// setFluxValues converts the values. In Flux, a value with a targetPath takes precedence over all earlier values,
+// including the values in the object. So such values go to an override for all Clusters. If the name of a ConfigMap or
+// Secret contains the name of the Cluster, it becomes a template, unless other Clusters use the same object.
 func (i *Item) setFluxValues(r *fluxReader, release *helmRelease, cluster types.NamespacedName) {
 	spec := &i.HelmOp.Spec
 	values, err := literal(release.Spec.Values)
@@ -226,8 +226,8 @@ func or(first, second *metav1.Duration) *metav1.Duration {
 	return second
 }
 
-// setFluxPostRender converts the post renderers. An adoption does not need the labels that Flux sets on all objects
-// of a release.
+// setFluxPostRender converts the post renderers. An adoption does not need the labels that Flux sets on all objects of
+// a release.
 func (i *Item) setFluxPostRender(release *helmRelease) {
 	post := &addonsv1.PostRender{}
 	if common := release.Spec.CommonMetadata; common != nil {

@@ -12,10 +12,10 @@ import (
 
 // Kinds of Flux.
 var (
-	// HelmReleaseKind is a release in a cluster.
+	// HelmReleaseKind is the kind of a release in a cluster.
 	HelmReleaseKind = schema.GroupVersionKind{Group: "helm.toolkit.fluxcd.io", Version: "v2", Kind: "HelmRelease"}
 
-	// OCIRepositoryKind and HelmRepositoryKind are where charts come from.
+	// OCIRepositoryKind and HelmRepositoryKind are the kinds of sources of charts.
 	OCIRepositoryKind  = schema.GroupVersionKind{Group: "source.toolkit.fluxcd.io", Version: "v1", Kind: "OCIRepository"}
 	HelmRepositoryKind = schema.GroupVersionKind{Group: "source.toolkit.fluxcd.io", Version: "v1", Kind: "HelmRepository"}
 )

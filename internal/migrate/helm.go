@@ -19,7 +19,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// maxRecord is the largest record of a release that is read, uncompressed, in bytes.
+// maxRecord is the size of the largest record that is read, uncompressed, in bytes.
 const maxRecord = 64 << 20
 
 // Record is the newest Helm revision of a release in a Cluster.
@@ -27,7 +27,7 @@ type Record struct {
 	// Cluster is the Cluster of Cluster API.
 	Cluster types.NamespacedName
 
-	// Name and Namespace are those of the release.
+	// Name and Namespace are the name and the namespace of the release.
 	Name, Namespace string
 
 	// Chart and Version are the name and the version of the chart.
@@ -41,7 +41,7 @@ type Record struct {
 	ChartAnnotations map[string]string
 }
 
-// IsUninstalled is true for a release that was uninstalled, or whose uninstallation has begun.
+// IsUninstalled reports whether a release was uninstalled, or its uninstallation has begun.
 func (r *Record) IsUninstalled() bool { return r.Status == "uninstalled" || r.Status == "uninstalling" }
 
 // ReadRecord reads the content of a Secret in which Helm stores a Helm revision.
@@ -87,10 +87,10 @@ func ReadRecord(cluster types.NamespacedName, data []byte) (*Record, error) {
 		Status: record.Info.Status, ChartAnnotations: record.Chart.Metadata.Annotations}, nil
 }
 
-// FromHelm converts a release that the helm command has installed in Clusters. source is where its chart is: a record
-// does not have it. For a chart repository, the default of source.Chart is the name in the record. Clusters with the
-// same version of the chart get one HelmOp. The values stay in the records of the Clusters, because they may contain
-// secrets: an upgrade uses them again.
+// FromHelm converts a release that users installed in Clusters with the helm command. source is the location of its
+// chart, which a record does not contain. For a chart repository, source.Chart is by default the name in the record.
+// Clusters with the same version of the chart share one HelmOp. The values stay in the records of the Clusters, because
+// they may contain secrets. An upgrade reuses them.
 func FromHelm(helmOp, namespace string, source addonsv1.ArtifactSource, records []*Record) *Plan {
 	plan, alike := &Plan{}, map[string]int{}
 	for _, record := range records {
@@ -111,7 +111,7 @@ func FromHelm(helmOp, namespace string, source addonsv1.ArtifactSource, records 
 		item.Releases = append(item.Releases, Release{Cluster: record.Cluster, Name: record.Name,
 			Namespace: record.Namespace, Revision: record.Revision})
 	}
-	// The HelmOp of most Clusters has the name, and the names of the others end with the version.
+	// The HelmOp with the most Clusters gets the requested name. The names of the others end with their version.
 	slices.SortStableFunc(plan.Items, func(a, b Item) int { return len(b.Releases) - len(a.Releases) })
 	for i := range plan.Items {
 		item := &plan.Items[i]
@@ -124,7 +124,7 @@ func FromHelm(helmOp, namespace string, source addonsv1.ArtifactSource, records 
 	return plan
 }
 
-// nameRune replaces what the name of an object must not contain.
+// nameRune replaces characters that the name of an object must not contain.
 func nameRune(r rune) rune {
 	if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '-' {
 		return r
@@ -132,7 +132,7 @@ func nameRune(r rune) rune {
 	return '-'
 }
 
-// setRecord sets what the record of a release has.
+// setRecord sets the fields that come from the record of a release.
 func (i *Item) setRecord(record *Record, source addonsv1.ArtifactSource) {
 	spec := &i.HelmOp.Spec
 	spec.Source = source

@@ -19,9 +19,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
-// Plan is what a migration writes.
+// Plan is the result of a conversion: what a migration will write.
 type Plan struct {
-	// Items are in the order of the namespaces and names of their HelmOps.
+	// Items are sorted by the namespaces and names of their HelmOps.
 	Items []Item
 }
 
@@ -30,7 +30,7 @@ type Item struct {
 	// From are the objects of the other tool. It is empty for plain Helm releases.
 	From []Object
 
-	// HelmOp is nil if the objects cannot be converted. A Gap then says why.
+	// HelmOp is nil if the objects cannot be converted. A Gap then gives the reason.
 	HelmOp *addonsv1.HelmOp
 
 	// Releases are the existing releases.
@@ -39,18 +39,19 @@ type Item struct {
 	// Marks are labels and annotations that the Clusters need before the HelmOp is created.
 	Marks []Mark
 
-	// Gaps are what the HelmOp cannot express, and what must be solved before the migration.
+	// Gaps are the settings that the HelmOp cannot express, and the problems to resolve before the migration.
 	Gaps []Gap
 }
 
-// Object names an object of another tool.
+// Object identifies an object of another tool.
 type Object struct {
-	// Kind has the group and the version, too.
+	// The group and the version are needed, because kinds of Fleet have the names of kinds of HelmOp and Cluster API.
 	APIVersion, Kind string
 	Namespace, Name  string
 }
 
-// String returns the object as "Kind namespace/name". Fleet has kinds of the same names as HelmOp and Cluster API.
+// String returns the object as "Kind namespace/name". It adds the API group for kinds of Fleet that have the name of a
+// kind of HelmOp or Cluster API.
 func (o Object) String() string {
 	kind := o.Kind
 	if strings.HasPrefix(o.APIVersion, fleetGroup+"/") {
@@ -59,7 +60,7 @@ func (o Object) String() string {
 	return kind + " " + o.Namespace + "/" + o.Name
 }
 
-// Origin returns the object as the annotation MigratedFromAnnotation names it.
+// Origin returns the object in the form of the annotation MigratedFromAnnotation.
 func (o Object) Origin() string { return o.Kind + "/" + o.Namespace + "/" + o.Name }
 
 // Release is an existing release.
@@ -67,16 +68,16 @@ type Release struct {
 	// Cluster is the Cluster of Cluster API.
 	Cluster types.NamespacedName
 
-	// Owner is the object of the other tool that belongs to this release alone; the zero Object if there is none.
+	// Owner is the object of the other tool for this release only; the zero Object if there is none.
 	Owner Object
 
-	// Name and Namespace are those of the Helm release.
+	// Name and Namespace are the name and the namespace of the Helm release.
 	Name, Namespace string
 
 	// Revision is the newest Helm revision; 0 if the other tool does not store it.
 	Revision int64
 
-	// Version is the version of the chart; empty if it is not known. Only a migration from Fleet compares it.
+	// Version is the version of the chart; empty if it is not known. Only a migration from Fleet uses it.
 	Version string
 }
 
@@ -84,24 +85,24 @@ type Release struct {
 type Mark struct {
 	Cluster types.NamespacedName
 
-	// IsLabel is false for an annotation.
+	// IsLabel is true for a label and false for an annotation.
 	IsLabel bool
 
 	Key, Value string
 }
 
-// Gap is what a HelmOp cannot express.
+// Gap is a setting that a HelmOp cannot express.
 type Gap struct {
 	// Field is the field of the other tool's object.
 	Field string
 
-	// Text says what happens instead, and what to do.
+	// Text says what happens instead, and what the user can do.
 	Text string
 
-	// Blocks is true if the migration must not begin before a user has solved the gap.
+	// Blocks is true if the user must resolve the gap before the migration.
 	Blocks bool
 
-	// Secret is the name of a Secret in the namespace of the HelmOp that solves the gap; empty for other gaps.
+	// Secret is the name of a Secret that resolves the gap, in the namespace of the HelmOp; empty for other gaps.
 	Secret string
 }
 
@@ -111,7 +112,7 @@ func (g Gap) String() string { return g.Field + ": " + g.Text }
 // Origin returns the value of the annotation MigratedFromAnnotation of the HelmOp.
 func (i *Item) Origin() string { return i.HelmOp.Annotations[addonsv1.MigratedFromAnnotation] }
 
-// Title names the item for messages.
+// Title returns the name of the item for messages.
 func (i *Item) Title() string {
 	switch {
 	case len(i.From) == 1:
@@ -125,7 +126,7 @@ func (i *Item) Title() string {
 	}
 }
 
-// Blocked are the gaps that must be solved before the migration.
+// Blocked returns the gaps that the user must resolve before the migration.
 func (i *Item) Blocked() []Gap {
 	return slices.DeleteFunc(slices.Clone(i.Gaps), func(g Gap) bool { return !g.Blocks })
 }
@@ -140,7 +141,7 @@ func (i *Item) block(field, format string, args ...any) {
 	i.Gaps = append(i.Gaps, Gap{Field: field, Text: fmt.Sprintf(format, args...), Blocks: true})
 }
 
-// sort puts the parts of a Plan in order.
+// sort sorts the parts of a Plan.
 func (p *Plan) sort() {
 	for i := range p.Items {
 		item := &p.Items[i]
@@ -173,7 +174,7 @@ func newHelmOp(namespace, name, origin string) *addonsv1.HelmOp {
 	return helmOp
 }
 
-// install returns the options of installations, to be set.
+// install returns the options of installations for changes. It creates them if they are nil.
 func install(helmOp *addonsv1.HelmOp) *addonsv1.InstallOptions {
 	if helmOp.Spec.Install == nil {
 		helmOp.Spec.Install = &addonsv1.InstallOptions{}
@@ -181,7 +182,7 @@ func install(helmOp *addonsv1.HelmOp) *addonsv1.InstallOptions {
 	return helmOp.Spec.Install
 }
 
-// upgrade returns the options of upgrades, to be set.
+// upgrade returns the options of upgrades for changes. It creates them if they are nil.
 func upgrade(helmOp *addonsv1.HelmOp) *addonsv1.UpgradeOptions {
 	if helmOp.Spec.Upgrade == nil {
 		helmOp.Spec.Upgrade = &addonsv1.UpgradeOptions{}
@@ -189,7 +190,7 @@ func upgrade(helmOp *addonsv1.HelmOp) *addonsv1.UpgradeOptions {
 	return helmOp.Spec.Upgrade
 }
 
-// uninstall returns the options of uninstallations, to be set.
+// uninstall returns the options of uninstallations for changes. It creates them if they are nil.
 func uninstall(helmOp *addonsv1.HelmOp) *addonsv1.UninstallOptions {
 	if helmOp.Spec.Uninstall == nil {
 		helmOp.Spec.Uninstall = &addonsv1.UninstallOptions{}
@@ -197,35 +198,35 @@ func uninstall(helmOp *addonsv1.HelmOp) *addonsv1.UninstallOptions {
 	return helmOp.Spec.Uninstall
 }
 
-// Steps of a migration.
+// These are the steps of a migration.
 const (
-	// StepPaused is the step of an object that its tool ignores.
+	// StepPaused is the step of an object that is paused in its tool.
 	StepPaused = "Paused"
 
 	// StepDetaching is the step of an object whose deletion has begun.
 	StepDetaching = "Detaching"
 
-	// StepReturning is the step of an object that --undo returns to its tool.
+	// StepReturning is the step of an object that --undo gives back to its tool.
 	StepReturning = "Returning"
 
-	// StepInstalling is the step of a HelmOp that installs charts over the objects of releases which its tool has
-	// forgotten.
+	// StepInstalling is the step of a HelmOp that installs charts over the objects of releases that the other tool no
+	// longer manages.
 	StepInstalling = "Installing"
 )
 
-// Step returns the step of a migration in which an object of another tool is, and the name of its HelmOp. Both are
-// empty before the first step.
+// Step returns the current migration step of an object of another tool, and the name of its HelmOp. Both are empty
+// before the first step.
 func Step(object metav1.Object) (step, helmOp string) {
 	step, helmOp, _ = strings.Cut(object.GetAnnotations()[addonsv1.MigrationAnnotation], " ")
 	return step, helmOp
 }
 
-// decode reads an object into a type with the fields that the package needs.
+// decode converts an object to a type with the fields that the package needs.
 func decode(object *unstructured.Unstructured, into any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into)
 }
 
-// ObjectOf names an object.
+// ObjectOf returns the Object that identifies an object.
 func ObjectOf(object *unstructured.Unstructured) Object {
 	return Object{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Namespace: object.GetNamespace(),
 		Name: object.GetName()}

@@ -13,7 +13,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
-// Metrics that are set when something happens. The Help of each says what it counts.
+// These metrics are set when something happens. The Help of each metric says what it counts.
 var (
 	actionDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "helmop_release_action_duration_seconds",
@@ -96,7 +96,7 @@ func newBuildInfo() prometheus.Collector {
 	return info
 }
 
-// NewReadsGauge returns a gauge of the status reads in workload clusters that are running.
+// NewReadsGauge returns a gauge of the status reads that are running in workload clusters.
 func NewReadsGauge(count func() float64) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "helmop_cluster_reads",
@@ -104,7 +104,7 @@ func NewReadsGauge(count func() float64) prometheus.Collector {
 	}, count)
 }
 
-// ObserveAction counts an action and its time.
+// ObserveAction counts an action, and records how long it took.
 func ObserveAction(action string, started, ended time.Time, err error) {
 	actionDuration.WithLabelValues(action, resultOf(err)).Observe(ended.Sub(started).Seconds())
 }

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// maxObservedRegistries is how many registries have metrics. The most recently used ones are kept, because users
-	// choose the hosts.
+	// maxObservedRegistries is the largest number of registries with metrics. Users choose the hosts, so only the most
+	// recently used registries are kept.
 	maxObservedRegistries = 200
 	// registrySeriesAge is how long an unused registry keeps its metrics.
 	registrySeriesAge = 24 * time.Hour
@@ -42,7 +42,7 @@ type registryMetrics struct {
 
 func newRegistryMetrics(requests, bytes *prometheus.CounterVec) *registryMetrics {
 	m := &registryMetrics{requests: requests, bytes: bytes, now: time.Now}
-	// NewLRU fails only for a size that is not positive.
+	// NewLRU fails only if the size is not positive.
 	m.hosts, _ = lru.NewLRU(maxObservedRegistries, func(host string, _ time.Time) {
 		of := prometheus.Labels{"registry": host}
 		m.requests.DeletePartialMatch(of)
@@ -92,7 +92,8 @@ func statusLabel(status int) string {
 	return strconv.Itoa(status)
 }
 
-// RegistryObserver counts the requests to registries, and logs errors in the manager's own files about registries.
+// RegistryObserver returns an observer that counts the requests to registries, and logs errors in the manager's own
+// configuration files for registries.
 func RegistryObserver(log logr.Logger) oci.Observer {
 	return oci.Observer{
 		Request: registrySeries.count,

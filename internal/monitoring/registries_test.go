@@ -37,7 +37,7 @@ func TestRegistryMetricsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRegistryMetricsExpire holds that a registry loses its metrics when it is no longer used, and others keep them.
+// TestRegistryMetricsExpire checks that a registry loses its metrics when it is no longer used, and others keep them.
 func TestRegistryMetricsExpire(t *testing.T) {
 	t.Parallel()
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "requests"}, []string{"registry", "kind", "status"})

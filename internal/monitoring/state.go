@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 )
 
-// scrapeTimeout limits the listing of objects during a scrape. The lists come from a cache.
+// scrapeTimeout is the timeout for listing objects during a scrape. The lists are read from a cache.
 const scrapeTimeout = 10 * time.Second
 
 var (
@@ -106,8 +106,8 @@ var rolloutValues = []struct {
 		func(r *addonsv1.RolloutStatus) int64 { return int64(r.Failed) }},
 }
 
-// observedConditions are the conditions of a HelmOp that have metrics. Conditions of other controllers have none, so
-// that the number of series has a limit.
+// observedConditions are the conditions of a HelmOp that have metrics. The conditions of other controllers have no
+// metrics, so that the number of series has a limit.
 var observedConditions = []string{
 	addonsv1.ReadyCondition, addonsv1.ResolvedCondition, addonsv1.VerifiedCondition, addonsv1.RollingOutCondition,
 	addonsv1.ApprovedCondition, addonsv1.StalledCondition, addonsv1.DeletingCondition, addonsv1.DeletionsHeldCondition,
@@ -235,7 +235,8 @@ func collectReleases(releases []addonsv1.HelmOpRelease, out chan<- prometheus.Me
 	}
 }
 
-// collectClusters reports which Clusters answer. A Cluster with several releases is unreachable if any of them says so.
+// collectClusters reports which Clusters are reachable. A Cluster with several releases is unreachable if the status of
+// any of them says so.
 func collectClusters(releases []addonsv1.HelmOpRelease, out chan<- prometheus.Metric) {
 	reachable := map[client.ObjectKey]bool{}
 	for i := range releases {

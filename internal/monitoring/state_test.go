@@ -187,7 +187,7 @@ func TestSeriesOfDeletedObjects(t *testing.T) {
 	}
 }
 
-// TestNumberOfSeries checks that another release of a HelmOp and a Cluster that have series adds none.
+// TestNumberOfSeries checks that another release adds no series if its HelmOp and its Cluster already have series.
 func TestNumberOfSeries(t *testing.T) {
 	t.Parallel()
 	var objects []client.Object

@@ -13,35 +13,38 @@
 // # Streams
 //
 // All releases of a cluster that follow objects of one kind share one watch. The watch selects objects with Helm's
-// label app.kubernetes.io/managed-by=Helm. For each followed object, it keeps the health, a message, and a fingerprint
-// of the content. Kinds with a health rule are watched in full, other kinds by their metadata. A stream ends with its
-// last release. If an identity may not watch the whole cluster, there is one stream for each followed namespace.
+// label app.kubernetes.io/managed-by=Helm. For each followed object, HelmOp keeps the health, a message, and a
+// fingerprint of the content. Kinds with a health rule are watched in full, other kinds by their metadata. A stream
+// ends with its last release. If an identity may not watch the whole cluster, there is one stream for each followed
+// namespace.
 //
 // # Lists
 //
 // A kind without a health rule, such as ConfigMap, does not need a watch: its objects can only be deleted. With
-// Plan.ListEvery, the metadata of all objects with Helm's label is listed instead, once per kind and interval for all
-// releases of the cluster. If lists are not permitted, not even in single namespaces, the objects count as existing.
-// Watcher.List requests the lists at once.
+// Plan.ListEvery, a list of the metadata of all objects with Helm's label replaces the watch. There is one list per
+// kind and interval for all releases of the cluster. If lists are not permitted, not even in single namespaces, the
+// objects count as existing. Watcher.List requests the lists at once.
 //
-// A stream without events needs two goroutines, one of them for the HTTP connection, and some kilobytes. Events are
-// read one by one, and only the result is kept.
+// A stream without events needs some kilobytes and two goroutines, one of them for the HTTP connection. Events are read
+// one by one, and only their result is kept.
 //
 // A large event takes its share of Options.Bytes before it is read, and must be complete within a minute. A cluster has
-// at most 500 streams under one identity; further objects have an error (State.WatchError) until other streams end.
+// at most 500 streams under one identity. Further objects have an error (State.WatchError) until other streams end.
 //
 // # Missing objects
 //
-// An object that vanishes from a stream was deleted, or lost the label. It is read once to distinguish the two cases.
-// An object without the label gets its own stream. A missing object is read every five minutes, because it may be
-// re-created without the label. Missing Jobs are not read, because finished Jobs are commonly deleted.
+// An object that disappears from a stream was deleted or has lost the label. HelmOp reads it once to distinguish the
+// two cases. An object without the label gets its own stream. A missing object is read every five minutes, because it
+// may be re-created without the label. Missing Jobs are not read, because finished Jobs are commonly deleted.
 //
 // If the cluster stops serving the watched version of a kind, its objects are followed in another version. They count
-// as deleted only if the cluster serves the kind in none. Discovery of such a kind is repeated after three seconds,
-// then at growing intervals of up to five minutes, and at once when a release gets a new plan.
+// as deleted only if the cluster serves no version of the kind. Discovery of such a kind is repeated after three
+// seconds, and then at growing intervals of up to five minutes. It is also repeated at once when a release gets a new
+// plan.
 //
 // # What callers must do
 //
 // Call [Watcher.Follow] in each pass over a release, [Watcher.Forget] when the release is deleted, and
-// [Watcher.Disconnect] when its cluster is unreachable or deleted.
+// [Watcher.Disconnect] when its cluster is unreachable or deleted. The package corrects nothing and writes no status:
+// callers use the [Snapshot].
 package objectwatch

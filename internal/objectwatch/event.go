@@ -21,7 +21,7 @@ var binaryPrefix = []byte{'k', '8', 's', 0}
 
 var errNoEvent = errors.New("a watch event cannot be decoded")
 
-// event is one event of a watch, decoded as far as it is needed.
+// event is one event of a watch. Only the needed parts are decoded.
 type event struct {
 	kind watch.EventType
 	// head is the metadata of the object. For a binary event it is complete. For a JSON event it has only the fields that

@@ -5,11 +5,11 @@ package objectwatch
 
 import "time"
 
-// failure is an error that prevents following an object, and when it began. The zero value means no error.
+// failure is an error that prevents following an object, with the time when it began. The zero value means no error.
 type failure struct {
 	err   error
 	since time.Time
-	// lasts is true if releases are requested because the error has lasted long.
+	// lasts is true if releases were requested because the error has lasted for a long time.
 	lasts bool
 }
 
@@ -23,7 +23,7 @@ func (t *failure) set(err error) bool {
 	return news
 }
 
-// isStuck reports whether the error has lasted long.
+// isStuck reports whether the error has lasted for a long time.
 func (t *failure) isStuck(after time.Duration) bool {
 	t.lasts = t.err != nil && time.Since(t.since) >= after
 	return t.lasts
@@ -37,8 +37,8 @@ func (t failure) older(other failure) failure {
 	return t
 }
 
-// requestFailureLocked requests a release because of a lasting error: once for all streams, and once more if an error
-// later affects objects whose health is followed.
+// requestFailureLocked requests a release because of a lasting error. It does so once for all streams, and once more if
+// an error later affects objects whose health is followed.
 func (w *Watcher) requestFailureLocked(r *release) {
 	worst, health := r.failure()
 	if !worst.since.Equal(r.stuckSince) || health.isStuck(w.stuckAfter) && !health.since.Equal(r.healthStuckSince) {

@@ -45,8 +45,8 @@ func TestFailure(t *testing.T) {
 	})
 }
 
-// TestFailureRequestsReleaseOnce holds that a release hears once of a cluster that does not answer for long, and of its
-// return.
+// TestFailureRequestsReleaseOnce checks that a release is requested once when a cluster has not answered for a long
+// time, and once when it answers again.
 func TestFailureRequestsReleaseOnce(t *testing.T) {
 	b := newBench(t)
 	deployment, config := b.createDeployment("d", helmLabels()), b.createConfigMap("c")
@@ -92,8 +92,7 @@ func (refusingMapper) RESTMapping(kind schema.GroupKind, _ ...string) (*meta.RES
 	return nil, &meta.NoKindMatchError{GroupKind: kind}
 }
 
-// TestFailureOfOneKindDoesNotAffectOthers holds that neither the trouble nor the answers of one kind are those of
-// another.
+// TestFailureOfOneKindDoesNotAffectOthers checks that failures and responses of one kind do not affect another kind.
 func TestFailureOfOneKindDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	w := New(Options{})
@@ -131,8 +130,8 @@ func TestFailureOfOneKindDoesNotAffectOthers(t *testing.T) {
 	}
 }
 
-// TestForbiddenKindDoesNotHideHealthOfOthers holds that what may not be watched does not keep the health of the rest
-// from being followed.
+// TestForbiddenKindDoesNotHideHealthOfOthers checks that the health of other objects is followed if a kind must not be
+// watched.
 func TestForbiddenKindDoesNotHideHealthOfOthers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -27,8 +27,8 @@ const (
 	ownerSelector   = "owner=helm"
 	recordNameLabel = "name"
 
-	// minWatch is the minimum duration of a watch; the maximum is twice that, as with kube-apiserver's own choice. The
-	// cluster ends the watch then. If it does not, this process ends it after watchGrace.
+	// minWatch is the shortest duration of a watch. The longest is twice as long, like the default of kube-apiserver. The
+	// cluster ends the watch after this duration. If it does not, this process ends it after watchGrace.
 	minWatch, watchGrace = 30 * time.Minute, 30 * time.Second
 	// beginTime bounds the time until a watch has begun, or until its first list is complete. A proxy may delay the
 	// response until the first event. The first event is a bookmark after a minute at the latest.
@@ -37,8 +37,8 @@ const (
 	listPage = 500
 )
 
-// These are the forms in which objects are requested: their metadata, in binary form if the server supports it, or in
-// full.
+// These are the forms in which objects are requested. Metadata is requested in binary form if the server supports it.
+// Full objects are requested as JSON.
 const (
 	metadataForm = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
 		"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
@@ -47,15 +47,15 @@ const (
 
 var errTimeout = errors.New("the cluster did not respond in time")
 
-// feed is one run of a stream. It lists the objects and then follows their changes. Only its goroutine uses it. Unlike
-// client-go's Reflector, it needs no second goroutine. It keeps no objects, and almost no buffers while nothing
+// feed is one run of a stream. It lists the objects and then follows their changes. Only its goroutine uses it.
+// Client-go's Reflector would need a second goroutine. A feed keeps no objects, and almost no buffers while nothing
 // changes.
 type feed struct {
 	stream *stream
 	run    int
 	// version is the resource version up to which all changes are known; empty before the first list.
 	version string
-	// listing is true while a streaming list is received; found holds the objects received so far.
+	// listing is true while a streaming list is received. found holds the objects received so far.
 	listing bool
 	found   map[objectKey][]observed
 	// relist is true if the history of the cluster no longer reaches back to the last known version.
@@ -64,8 +64,8 @@ type feed struct {
 	justListed bool
 }
 
-// advance sends one request, or those of a plain list, and processes the response until it ends. It returns nil after a
-// regular end.
+// advance sends one request, or the requests of a plain list. It processes the response until it ends. It returns nil
+// after a regular end.
 func (f *feed) advance(ctx context.Context) error {
 	if f.version != "" {
 		err := f.watch(ctx, false)
@@ -92,10 +92,10 @@ func isUnsupported(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err) || isExpired(err)
 }
 
-// isExpired reports whether the cluster no longer has the resource version from which a watch was to continue.
+// isExpired reports whether the cluster no longer has the resource version from which a watch must continue.
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// watch sends a watch, which begins with a list if listing is true, and processes its events until it ends.
+// watch sends a watch and processes its events until it ends. If listing is true, the watch begins with a list.
 func (f *feed) watch(ctx context.Context, listing bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -138,7 +138,7 @@ func (f *feed) watch(ctx context.Context, listing bool) error {
 	}
 }
 
-// isResponseError reports whether an error is about the content of a response, rather than about its end.
+// isResponseError reports whether an error concerns the content of a response, and not its end.
 func isResponseError(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) || errors.Is(err, errNoEvent) || errors.Is(err, errFrameTooLarge) ||

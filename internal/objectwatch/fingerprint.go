@@ -23,10 +23,10 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// ownManager is the field manager of HelmOp's own writes: the first word of its user agent.
+// ownManager is the field manager of HelmOp's own writes. It is the first word of HelmOp's user agent.
 const ownManager = "helmop"
 
-// leaderAnnotation marks a ConfigMap, or Endpoints, that is the lock of a leader election.
+// leaderAnnotation marks a ConfigMap or Endpoints object that is the lock of a leader election.
 const leaderAnnotation = "control-plane.alpha.kubernetes.io/leader"
 
 // statusless are kinds without a status, for which every new resource version is a change.
@@ -40,7 +40,7 @@ var statusless = map[schema.GroupKind]bool{
 	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: true,
 }
 
-// busyAnnotations are prefixes of annotations in which Kubernetes controllers store a kind of status.
+// busyAnnotations are prefixes of annotations in which Kubernetes controllers store status.
 var busyAnnotations = []string{
 	"deployment.kubernetes.io/",
 	"deprecated.daemonset.template.generation",
@@ -60,7 +60,7 @@ type managedEntry struct {
 }
 
 // fingerprint returns a number that changes when the object changes, except for its status. It depends only on the
-// object, not on the process, so it stays the same after a restart. A change of this algorithm makes HelmOp compare all
+// object and not on the process, so it stays the same after a restart. If this algorithm changes, HelmOp compares all
 // releases once.
 func fingerprint(kind schema.GroupKind, obj metav1.Object, entries []managedEntry) uint64 {
 	h := fnv.New64a()
@@ -98,7 +98,7 @@ func fingerprint(kind schema.GroupKind, obj metav1.Object, entries []managedEntr
 	return h.Sum64()
 }
 
-// put adds texts to a hash such that different lists of texts have different hashes.
+// put adds texts to a hash so that different lists of texts have different hashes.
 func put(h hash.Hash, texts ...string) {
 	for _, text := range texts {
 		number(h, uint64(len(text)))
@@ -112,7 +112,7 @@ func number(h hash.Hash, n uint64) {
 	_, _ = h.Write(buffer[:])
 }
 
-// canonical returns JSON with sorted keys, so that both representations of an object have the same result.
+// canonical returns JSON with sorted keys, so that both representations of an object give the same result.
 func canonical(fields any) string {
 	if raw, ok := fields.([]byte); ok {
 		fields = nil
@@ -160,7 +160,7 @@ func managedEntries(obj metav1.Object) []managedEntry {
 	return entries
 }
 
-// lastOther returns the field manager, except HelmOp, that last changed something besides the status.
+// lastOther returns the field manager that last changed something besides the status. It ignores HelmOp.
 func lastOther(entries []managedEntry) string {
 	var manager, latest string
 	for _, e := range entries {

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// object1 has what an API server says of an object of a kind with generations.
+// object1 is the response of an API server for an object of a kind with generations.
 const object1 = `
 apiVersion: apps/v1
 kind: Deployment
@@ -106,7 +106,7 @@ func TestFingerprint(t *testing.T) {
 			if differs := fingerprintOf(before, tt.kind) != fingerprintOf(after, tt.kind); differs != tt.differs {
 				t.Errorf("differs: %t", differs)
 			}
-			// Both ways to read an object have the same result.
+			// Both representations of an object give the same result.
 			data, err := after.MarshalJSON()
 			if err != nil {
 				t.Fatal(err)
@@ -125,8 +125,8 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TestFingerprintDoesNotDependOnProcess holds the value of the algorithm: if it changes, every release is compared once
-// after an upgrade of HelmOp.
+// TestFingerprintDoesNotDependOnProcess checks the result of the algorithm. If the algorithm changes, HelmOp compares
+// every release once after its upgrade.
 func TestFingerprintDoesNotDependOnProcess(t *testing.T) {
 	t.Parallel()
 	const want = 3396377862868254690

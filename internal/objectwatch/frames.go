@@ -39,11 +39,11 @@ type frames struct {
 	body io.Reader
 	// memory is the budget for large events.
 	memory eventMemory
-	// share is the part of the budget for the event that is being received; nil for a small event.
+	// share is the memory for the event that is being received; nil for a small event.
 	share *bytebudget.Intake
 	// timeout ends the stream if the event is not received in time.
 	timeout *time.Timer
-	// chunk is the last piece that was read, and unread its part that belongs to later events.
+	// chunk is the last piece that was read. unread is its part that belongs to later events.
 	chunk  [512]byte
 	unread []byte
 }
@@ -54,7 +54,7 @@ type eventMemory struct {
 	budget *bytebudget.Budget
 	owner  bytebudget.Owner
 	// maxWait is how long an event waits for its memory. abandon ends the stream if an event is not complete after twice
-	// that time, because other events may wait for the memory.
+	// this time, because other events may wait for the memory.
 	maxWait time.Duration
 	abandon func()
 }
@@ -65,7 +65,7 @@ var frameBuffers = sync.Pool{New: func() any { return &bytes.Buffer{} }}
 // next waits for the next event and passes it to take, which must not keep it. The error is io.EOF if the body ended
 // between two events.
 func (f *frames) next(take func([]byte) error) error {
-	// A length prefix never begins like white space, because the event would be too large.
+	// A length prefix never begins like white space: the event would be too large.
 	for f.unread = trimSpace(f.unread); len(f.unread) == 0; f.unread = trimSpace(f.unread) {
 		if err := f.read(); err != nil {
 			return err
@@ -109,7 +109,7 @@ func (f *frames) read() error {
 	return err
 }
 
-// more waits for more bytes of an event that has begun. The end of the body is an error then.
+// more waits for more bytes of an event that has begun. The end of the body is an error here.
 func (f *frames) more() error {
 	err := f.read()
 	if errors.Is(err, io.EOF) {
@@ -133,7 +133,8 @@ func (f *frames) consume(buffer *bytes.Buffer, n, size int) error {
 	return nil
 }
 
-// takeShare reserves memory for an event that is not small, before more of it is read and until it is decoded.
+// takeShare reserves memory for an event that is not small, before more of the event is read. The memory is held until
+// the event is decoded.
 func (f *frames) takeShare(buffer *bytes.Buffer, n, size int) error {
 	ctx, cancel := context.WithTimeout(f.memory.ctx, f.memory.maxWait)
 	defer cancel()

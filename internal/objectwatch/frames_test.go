@@ -23,7 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 )
 
-// inBinary is an event in binary form.
+// inBinary returns an event in binary form.
 func inBinary(t *testing.T, kind watch.EventType, obj interface{ Marshal() ([]byte, error) }) []byte {
 	t.Helper()
 	raw, err := obj.Marshal()
@@ -43,7 +43,7 @@ func inBinary(t *testing.T, kind watch.EventType, obj interface{ Marshal() ([]by
 	return data
 }
 
-// withLength puts the length in front.
+// withLength adds the length prefix.
 func withLength(data []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), data...)
 }
@@ -145,7 +145,7 @@ func TestReadEvent(t *testing.T) {
 	}
 }
 
-// FuzzFrames holds that no body of a watch makes anything panic, or an event of what is none.
+// FuzzFrames checks that no body of a watch causes a panic, and that invalid data is not read as an event.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte(`{"type":"ADDED","object":{"metadata":{"name":"n"}}}`))
 	f.Add(withLength([]byte("x")))
@@ -165,8 +165,8 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// TestFramesShareMemory: events that are large, or of many values, take their share before they are read, and give it
-// back.
+// TestFramesShareMemory checks that large events, and events with many values, take their share of the memory before
+// they are read, and release it.
 func TestFramesShareMemory(t *testing.T) {
 	t.Parallel()
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a",
@@ -208,12 +208,12 @@ func TestFramesShareMemory(t *testing.T) {
 	}
 }
 
-// TestFramesAreNotHeldUp: an event that has its share and does not come in ends the stream.
+// TestFramesAreNotHeldUp checks that an event that has its share but does not arrive ends the stream.
 func TestFramesAreNotHeldUp(t *testing.T) {
 	t.Parallel()
 	budget := bytebudget.New(32 << 20)
 	body, feed := io.Pipe()
-	go func() { _, _ = feed.Write([]byte(`{"a":"` + strings.Repeat("x", 1<<20))) }() // and no more
+	go func() { _, _ = feed.Write([]byte(`{"a":"` + strings.Repeat("x", 1<<20))) }() // the rest does not arrive
 	abandoned := errors.New("abandoned")
 	f := frames{body: body, memory: eventMemory{ctx: t.Context(), budget: budget, maxWait: time.Second,
 		owner: bytebudget.Owner{Host: "a"}, abandon: func() { _ = feed.CloseWithError(abandoned) }}}

@@ -32,12 +32,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
-// sharedServer is the API server of all integration tests; each test has a namespace and a user agent of its own.
+// sharedServer is the API server of all integration tests. Each test has its own namespace and its own user agent.
 var sharedServer apiserver.Shared
 
 func TestMain(m *testing.M) { os.Exit(sharedServer.Run(m)) }
 
-// bench is one test's Watcher and its view of the API server.
+// bench is the Watcher of one test, with access to the API server.
 type bench struct {
 	t         *testing.T
 	namespace string
@@ -63,7 +63,7 @@ func newBench(t *testing.T) *bench {
 		t: t, namespace: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), server: server, kube: kube,
 		requests: map[types.NamespacedName]int{},
 	}
-	// With -count the server has a namespace of before, and has counted requests.
+	// With -count, the server has the namespace of an earlier run, and has counted its requests.
 	b.namespace += fmt.Sprintf("-%x", time.Now().UnixNano())
 	b.agent = "watcher-" + b.namespace
 	if _, err := kube.CoreV1().Namespaces().Create(t.Context(),
@@ -75,7 +75,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// connection returns one whose requests carry the user agent of the test.
+// connection returns a connection whose requests have the user agent of the test.
 func (b *bench) connection(cluster string, config *rest.Config) Connection {
 	b.t.Helper()
 	config.UserAgent = b.agent
@@ -92,7 +92,7 @@ func (b *bench) connection(cluster string, config *rest.Config) Connection {
 	}
 }
 
-// askingMapper asks the cluster again for a kind that it does not know.
+// askingMapper runs discovery again for an unknown kind.
 type askingMapper struct{ meta.ResettableRESTMapper }
 
 // RESTMapping implements meta.RESTMapper.
@@ -105,7 +105,7 @@ func (m askingMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*m
 	return mapping, err
 }
 
-// start starts a Watcher and counts the requests that it makes to its controller.
+// start starts a Watcher and counts its requests to the controller.
 func (b *bench) start() {
 	b.watcher = New(Options{Debounce: 20 * time.Millisecond})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -145,7 +145,7 @@ func (b *bench) asked(key types.NamespacedName) int {
 	return b.requests[key]
 }
 
-// settled returns how often a release was asked for, once that has stopped.
+// settled returns how often a release was requested, when no further requests follow.
 func (b *bench) settled(key types.NamespacedName) int {
 	b.t.Helper()
 	last, since := 0, time.Time{}
@@ -158,7 +158,7 @@ func (b *bench) settled(key types.NamespacedName) int {
 	return last
 }
 
-// sent returns what the Watcher asked of the API server, but for the filters.
+// sent returns the requests of the Watcher to the API server that match the filters.
 func (b *bench) sent(filters ...apiserver.Filter) []apiserver.Request {
 	b.t.Helper()
 	requests, err := b.server.Requests(append(filters, apiserver.ByUserAgent(b.agent))...)
@@ -173,14 +173,14 @@ func (b *bench) look(key types.NamespacedName) Snapshot {
 	return snapshot
 }
 
-// synced waits until everything that is followed of a release is known.
+// synced waits until the state of everything in the plan of a release is known.
 func (b *bench) synced(key types.NamespacedName) Snapshot {
 	b.t.Helper()
 	eventually(b.t, "to be synced", func() bool { return b.look(key).Synced })
 	return b.look(key)
 }
 
-// becomes waits until something is known of an object.
+// becomes waits until an object has a state.
 func (b *bench) becomes(key types.NamespacedName, ref inventory.Ref, what string, is func(State) bool) State {
 	b.t.Helper()
 	eventually(b.t, ref.String()+" to be "+what, func() bool {
@@ -195,7 +195,7 @@ func (b *bench) status(key types.NamespacedName, ref inventory.Ref, want health.
 	return b.becomes(key, ref, string(want), func(s State) bool { return s.Health == want })
 }
 
-// eventually waits until a condition holds.
+// eventually waits until a condition is true.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(60 * time.Second)
@@ -211,7 +211,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// never holds that a condition is false for a while.
+// never checks that a condition stays false for some time.
 func never(t *testing.T, during time.Duration, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(during)
@@ -273,7 +273,7 @@ func (b *bench) createDeployment(name string, labels map[string]string) inventor
 	return b.deploymentRef(name)
 }
 
-// rollOut does what the controller of Deployments does in the end.
+// rollOut writes the status that the controller of Deployments writes at the end.
 func (b *bench) rollOut(name string) {
 	b.t.Helper()
 	d, err := b.kube.AppsV1().Deployments(b.namespace).Get(b.t.Context(), name, metav1.GetOptions{})

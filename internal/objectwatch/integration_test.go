@@ -67,7 +67,7 @@ func TestHealthUsesChecks(t *testing.T) {
 	b.patchConfigMap("c", `{"data":{"k":"good"}}`)
 	b.status(key("strict"), config, health.Current)
 	b.status(key("easy"), config, health.InProgress)
-	// Other rules for what is followed already.
+	// Now use other rules for objects that are followed already.
 	b.watcher.Follow(key("strict"), b.conn, Plan{Objects: []inventory.Ref{config}, Checker: easy})
 	b.status(key("strict"), config, health.InProgress)
 }
@@ -101,7 +101,7 @@ func TestFingerprintChangesWithDrift(t *testing.T) {
 	b.patchDeployment("d", `{"metadata":{"annotations":{"addons.cluster.x-k8s.io/drift-detection":"Disabled"}}}`)
 	b.becomes(release, deployment, "left out", func(s State) bool { return s.OptOut })
 
-	// A restarted process sees the same.
+	// A restarted process has the same result.
 	last := b.look(release)
 	b.stop()
 	b.start()
@@ -152,7 +152,7 @@ func TestObjectWithoutLabel(t *testing.T) {
 	b.rollOut("d")
 	b.status(release, deployment, health.Current)
 
-	// It stays followed when the plan changes.
+	// The object stays followed when the plan changes.
 	another := b.createDeployment("e", helmLabels())
 	plan.Objects = append(plan.Objects, another)
 	b.watcher.Follow(release, b.conn, plan)
@@ -184,7 +184,7 @@ func TestSharedStreamsAreQuiet(t *testing.T) {
 	for range 100 {
 		b.watcher.Follow(key("one"), b.conn, plan)
 	}
-	// Objects of others are none of our business.
+	// Objects of other owners must be ignored.
 	b.createDeployment("foreign", helmLabels())
 	never(t, 2*time.Second, "something happened",
 		func() bool { return b.asked(key("one")) > 1 || b.asked(key("two")) > 1 })
@@ -192,7 +192,7 @@ func TestSharedStreamsAreQuiet(t *testing.T) {
 		t.Errorf("nothing changed, but the cluster was asked %+v", sent)
 	}
 
-	// What is followed already needs nothing when the plan changes.
+	// An object that is followed already needs no request when the plan changes.
 	b.watcher.Follow(key("one"), b.conn, Plan{Objects: []inventory.Ref{one}, Checker: checker(t), Drift: true})
 	b.rollOut("one")
 	b.status(key("one"), one, health.Current)
@@ -207,7 +207,7 @@ func TestSharedStreamsAreQuiet(t *testing.T) {
 	}
 }
 
-// grant lets a user do something in the bench's namespace.
+// grant gives a user permissions in the namespace of the bench.
 func (b *bench) grant(user string, rules ...rbacv1.PolicyRule) *rest.Config {
 	b.t.Helper()
 	meta := metav1.ObjectMeta{Name: user, Namespace: b.namespace}
@@ -326,14 +326,14 @@ func TestDisconnect(t *testing.T) {
 	b.rollOut("d")
 	b.watcher.Follow(key("r"), b.conn, plan)
 	b.status(key("r"), deployment, health.Current)
-	// Other credentials are another connection.
+	// Other credentials mean another connection.
 	other := b.conn
 	other.Identity = "other"
 	b.watcher.Follow(key("r"), other, plan)
 	b.synced(key("r"))
 }
 
-// TestStreamsAreBounded: a release beyond the bound says so, and is followed once another one ends.
+// TestStreamsAreBounded checks that a release beyond the limit has an error, and is followed when another release ends.
 func TestStreamsAreBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -24,7 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
-// oldServer refuses streaming lists, as API servers before Kubernetes 1.32 do.
+// oldServer refuses streaming lists, like API servers before Kubernetes 1.32.
 type oldServer struct {
 	http.RoundTripper
 	refused atomic.Int32
@@ -35,7 +35,7 @@ func (s *oldServer) RoundTrip(req *http.Request) (*http.Response, error) {
 		return s.RoundTripper.RoundTrip(req)
 	}
 	s.refused.Add(1)
-	// Without the field, its companion is refused in the same way.
+	// Without this field, the server refuses the related field in the same way.
 	changed := req.Clone(req.Context())
 	query := changed.URL.Query()
 	query.Del("sendInitialEvents")
@@ -63,7 +63,7 @@ func TestServerWithoutStreamingLists(t *testing.T) {
 	}
 	b.rollOut("d")
 	b.status(release, deployment, health.Current)
-	// The second kind does not ask for a streaming list where the first one was refused before it began.
+	// For the second kind, no streaming list is requested, because the server has refused one for the first kind.
 	if lists, refused := b.sent(apiserver.WithVerb("list")), old.refused.Load(); len(lists) != 2 || refused < 1 ||
 		refused > 2 {
 		t.Errorf("want a list for each kind, and one or two refused: %d were, got %+v", refused, lists)
@@ -75,13 +75,13 @@ func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name,
 // nowhere is a label that no node has at first.
 var nowhere = map[string]string{"no": "where"}
 
-// createWorkloads creates some that find a node and some that do not.
+// createWorkloads creates Pods that find a node and Pods that find none.
 func (b *bench) createWorkloads(ctx context.Context) {
 	b.t.Helper()
 	pods := func(labels, selector map[string]string) corev1.PodTemplateSpec {
 		return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
 			NodeSelector: selector, Containers: []corev1.Container{{Name: "c", Image: "i"}},
-			// Nodes of the simulation carry a taint.
+			// The simulated nodes have a taint.
 			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 		}}
 	}
@@ -136,7 +136,7 @@ func (b *bench) createVolumeClaims(ctx context.Context) {
 	}
 }
 
-// TestRealControllers holds the rules of health against what the controllers of Kubernetes really write.
+// TestRealControllers checks the rules of health against the status that real controllers of Kubernetes write.
 func TestRealControllers(t *testing.T) {
 	b := newBench(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -39,7 +39,7 @@ type link struct {
 	begun int
 	// kinds are the discovered kinds.
 	kinds map[schema.GroupVersionKind]resource
-	// unserved are the resources that are not served, although discovery named them.
+	// unserved are the resources that are not served although discovery named them.
 	unserved map[schema.GroupVersionResource]unserved
 	// narrow are the resources that the identity may not watch in all namespaces at once.
 	narrow map[narrowKey]struct{}
@@ -235,7 +235,7 @@ func (s *stream) endIfIdleLocked() {
 	}
 }
 
-// admitLocked starts a stream that waits because of the limit of streams.
+// admitLocked starts a stream that waits because of the limit on the number of streams.
 func (l *link) admitLocked() {
 	for _, s := range l.streams {
 		if s.cancel == nil && errors.Is(s.failure.err, errTooManyStreams) {

@@ -22,7 +22,7 @@ const listAgain = time.Minute
 type lists struct {
 	timer *time.Timer
 	due   time.Time
-	// running is true while a goroutine lists. again is the time after which other lists are due afterwards; 0 for none.
+	// running is true while a goroutine lists. again is the time after which further lists are due; 0 if there are none.
 	running bool
 	again   time.Duration
 }
@@ -46,7 +46,7 @@ func (w *Watcher) List(key types.NamespacedName) {
 	}
 }
 
-// Installed marks all listed objects of a release as existing, because an action has just created the missing ones.
+// Installed marks all listed objects of a release as existing: an action has just created the missing ones.
 func (w *Watcher) Installed(key types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,8 +64,8 @@ func (w *Watcher) Installed(key types.NamespacedName) {
 	}
 }
 
-// applyListed does the same as apply for an object whose health is not followed. Its existence is a change
-// only if the object did not exist before.
+// applyListed does the same as apply for an object whose health is not followed. That the object exists is a change
+// only if it did not exist before.
 func (r *release) applyListed(i int, f finding) bool {
 	o := &r.objects[i]
 	changed := o.exists != f.exists
@@ -74,7 +74,7 @@ func (r *release) applyListed(i int, f finding) bool {
 	return r.listCompleted() || changed
 }
 
-// listCompleted returns true once, when all listed objects are known after a call of List.
+// listCompleted returns true once: when all listed objects are known after a call of List.
 func (r *release) listCompleted() bool {
 	if !r.listRequested {
 		return false
@@ -104,7 +104,7 @@ func (l *link) listLocked(r *release) {
 		l.watcher.notifier.changed(r.key)
 		return
 	}
-	// Lists that are requested together run together.
+	// Lists that are requested at about the same time run together.
 	l.scheduleListsLocked(rejoinTime)
 }
 
@@ -125,7 +125,7 @@ func (l *link) scheduleListsLocked(after time.Duration) {
 	l.lists.timer = time.AfterFunc(after, l.beginLists)
 }
 
-// beginLists runs due lists in a goroutine, which ends with the Watcher.
+// beginLists starts a goroutine that runs the due lists. The goroutine ends with the Watcher.
 func (l *link) beginLists() {
 	w := l.watcher
 	w.mu.Lock()
@@ -137,7 +137,7 @@ func (l *link) beginLists() {
 	w.goLocked(l.list)
 }
 
-// list lists one kind after the other, and schedules the next lists.
+// list runs the due lists of kinds, one after the other, and schedules the next lists.
 func (l *link) list() {
 	next := time.Duration(0)
 	for l.ctx.Err() == nil {
@@ -174,7 +174,7 @@ func (l *link) dueList() (f *feed, next time.Duration) {
 		if candidate.key.mode != listed || every == 0 {
 			continue
 		}
-		// Lists that are due soon run with the due lists.
+		// Lists that are due soon run together with the due lists.
 		wait := candidate.listedAt.Add(every).Sub(now)
 		if wait <= every/4 {
 			return &feed{stream: candidate, run: candidate.run, relist: true}, 0

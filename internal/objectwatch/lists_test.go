@@ -16,13 +16,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
-// listedPlan lists two ConfigMaps and a ServiceAccount, seldom, beside what is watched.
+// listedPlan returns a plan that rarely lists two ConfigMaps and a ServiceAccount, in addition to the watched objects.
 func listedPlan(t *testing.T, every time.Duration, refs ...inventory.Ref) Plan {
 	t.Helper()
 	return Plan{Objects: refs, Checker: checker(t), ListEvery: every}
 }
 
-// listed returns the lists of kinds that nothing watches.
+// listed returns the list requests for kinds that are not watched.
 func (b *bench) listed() []apiserver.Request {
 	b.t.Helper()
 	return append(b.sent(apiserver.WithVerb("list"), apiserver.OnResource("configmaps")),
@@ -46,8 +46,8 @@ func (b *bench) createServiceAccount(name string) inventory.Ref {
 	return inventory.Ref{Version: "v1", Kind: "ServiceAccount", Namespace: b.namespace, Name: name}
 }
 
-// TestListFindsDeletedObjects holds that an object without a health is noticed once it is gone, by one list for each
-// kind and interval that all releases of a cluster share, and that nothing is asked before.
+// TestListFindsDeletedObjects checks that the deletion of an object without a health rule is found. There is one list
+// for each kind and interval that all releases of a cluster share, and no earlier request.
 func TestListFindsDeletedObjects(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -82,7 +82,7 @@ func TestListFindsDeletedObjects(t *testing.T) {
 	}
 }
 
-// TestListsOnRequest checks that a release is listed at once on request, and reconciled when all its objects are
+// TestListsOnRequest checks that a release is listed at once on request, and is reconciled when all its objects are
 // listed.
 func TestListsOnRequest(t *testing.T) {
 	t.Parallel()
@@ -104,7 +104,7 @@ func TestListsOnRequest(t *testing.T) {
 	b.becomes(release, config, "gone", func(s State) bool { return s.Known && !s.Exists })
 	b.becomes(release, unlabelled, "read by itself", func(s State) bool { return s.Known && s.Exists })
 	b.settled(release)
-	// A process that is restarted, and knows that objects were missing, does not wait.
+	// A restarted process that knows of missing objects does not wait.
 	b.stop()
 	b.start()
 	plan := listedPlan(t, time.Hour, config, unlabelled)
@@ -113,8 +113,8 @@ func TestListsOnRequest(t *testing.T) {
 	b.becomes(release, config, "gone", func(s State) bool { return s.Known && !s.Exists })
 }
 
-// TestListWithoutPermissions holds that a tenant is listed in its namespaces, and that what may not be listed counts as
-// existing.
+// TestListWithoutPermissions checks that a tenant's objects are listed in its namespaces, and that objects that must
+// not be listed count as existing.
 func TestListWithoutPermissions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

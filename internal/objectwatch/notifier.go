@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A release may be requested burstRequests times in a row, and then once per requestInterval. This bounds the cost of
-// an object that changes all the time.
+// A release may be requested burstRequests times in a row, and then once per requestInterval. This limits the cost of
+// an object that changes very often.
 const (
 	burstRequests   = 20
 	requestInterval = 10 * time.Second
@@ -32,7 +32,7 @@ type notifier struct {
 	paces       map[types.NamespacedName]*pace
 }
 
-// pace is when a release is requested next, and the limit of its requests.
+// pace holds the time of the next request of a release, and the limit of its requests.
 type pace struct {
 	due     time.Time
 	limiter *rate.Limiter
@@ -55,7 +55,7 @@ func (n *notifier) start(ctx context.Context, queue workqueue.TypedRateLimitingI
 	return nil
 }
 
-// changed requests a release. If a request is pending, it requests the release for the same time again.
+// changed requests a release. If a request is pending, it adds another request for the same time.
 func (n *notifier) changed(key types.NamespacedName) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -78,8 +78,8 @@ func (n *notifier) changed(key types.NamespacedName) {
 	if !now.Before(p.due) {
 		p.due = now.Add(max(n.debounce, p.limiter.ReserveN(now, 1).DelayFrom(now)))
 	}
-	// Add the request even if one is pending. The queue may have delivered the release early, and that pass may not have
-	// read this change. The queue keeps one request, the earliest.
+	// Add the request even if one is pending. The queue may have delivered the release early, and its pass may not have
+	// read this change. The queue keeps only one request, the earliest.
 	n.queue.AddAfter(reconcile.Request{NamespacedName: key}, p.due.Sub(now))
 }
 

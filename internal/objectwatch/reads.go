@@ -25,7 +25,7 @@ const (
 )
 
 // pendingReads are the pending single reads of a link: kinds to discover, and objects that are missing in their stream.
-// One goroutine does them while there are any. The Watcher's lock guards the fields.
+// One goroutine carries out the reads while there are any. The Watcher's lock guards the fields.
 type pendingReads struct {
 	kinds   map[schema.GroupVersionKind]pendingKind
 	objects map[target]time.Time
@@ -65,8 +65,8 @@ func pauseAfter(failures int) time.Duration {
 	return backoff.Spread(backoff.Exponential(minPause, maxPause, failures))
 }
 
-// next returns the read that is due first. If the release of the target is nil, it is the discovery of a kind,
-// otherwise the read of an object.
+// next returns the read that is due first. If the release of the target is nil, the read is the discovery of a kind.
+// Otherwise it is the read of an object.
 func (c *pendingReads) next() (due time.Time, t target, gvk schema.GroupVersionKind, ok bool) {
 	for candidate, k := range c.kinds {
 		if !ok || k.due.Before(due) {
@@ -97,7 +97,7 @@ func (l *link) workLocked() {
 	}
 }
 
-// work does the pending reads of a link until there are none.
+// work carries out the pending reads of a link until there are none.
 func (l *link) work() {
 	for l.ctx.Err() == nil {
 		l.watcher.mu.Lock()
@@ -155,7 +155,7 @@ func (l *link) confirmObject(t target) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, ok := l.pendingReads.objects[t]; !ok || l.ctx.Err() != nil {
-		return // the stream, or the release, was faster
+		return // the stream or the release has changed in the meantime
 	}
 	switch {
 	case err == nil:
@@ -211,8 +211,8 @@ func (l *link) read(key streamKey, at objectKey) (metav1.Object, error) {
 	return all.Resource(key.resource).Namespace(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
 }
 
-// moveToOwnStreamLocked moves an object without Helm's label to its own stream. If the release has too many of these
-// streams, the object is read periodically.
+// moveToOwnStreamLocked moves an object without Helm's label to its own stream. If too many objects of the release have
+// their own stream, the object is read periodically.
 func (l *link) moveToOwnStreamLocked(t target, at objectKey) {
 	if t.release.ownStreams >= maxOwnStreams {
 		l.pendingReads.confirm(t, absenceInterval)

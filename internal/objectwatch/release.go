@@ -29,8 +29,8 @@ type release struct {
 	link *link
 	// unlinked is the reason why link is nil.
 	unlinked failure
-	// stuckSince and healthStuckSince are when the lasting errors began that caused the last request of the release: for
-	// all followed objects, and for the objects whose health is followed.
+	// stuckSince and healthStuckSince are the start times of the lasting errors that caused the last request of the
+	// release. stuckSince is for all followed objects, healthStuckSince for objects whose health is followed.
 	stuckSince, healthStuckSince time.Time
 	// objects are sorted by their names.
 	objects []object
@@ -57,7 +57,7 @@ type object struct {
 	fingerprint uint64
 	uid         types.UID
 	generation  int64
-	// version is the resource version, and deletedWith is the Helm release with which the object is deleted.
+	// version is the resource version. deletedWith is the Helm release with which the object is deleted.
 	version     int64
 	deletedWith unique.Handle[string]
 	message     unique.Handle[string]
@@ -66,9 +66,9 @@ type object struct {
 	// stream is the stream of the object, nil until its kind is discovered.
 	stream                *stream
 	known, exists, optOut bool
-	// moved is true if clusterctl has moved, or is moving, the object to another management cluster.
+	// moved is true if clusterctl is moving, or has moved, the object to another management cluster.
 	moved bool
-	// healthChecked is true if its health is followed, and listed is true if only its existence is followed.
+	// healthChecked is true if the health of the object is followed. listed is true if only its existence is followed.
 	healthChecked, listed bool
 }
 
@@ -125,13 +125,13 @@ func newRelease(key types.NamespacedName, digest uint64, plan Plan) *release {
 	return r
 }
 
-// checksHealth reports whether the health of an object is followed, and not only its existence.
+// checksHealth reports whether HelmOp follows the health of the object, and not only its existence.
 func (r *release) checksHealth(ref inventory.Ref) bool {
 	gvk := ref.GroupVersionKind()
 	return r.checker != nil && (inventory.HasHealth(gvk) || r.checker.Has(gvk))
 }
 
-// inherit copies the state of the release under its previous plan. Known states stay known if they are from the same
+// inherit copies the state of the release under its previous plan. Known states stay known if they come from the same
 // link and the same checker.
 func (r *release) inherit(old *release) {
 	r.listRequested, r.listSoon = old.listRequested, r.listSoon && old.link != r.link
@@ -184,8 +184,8 @@ func (r *release) setKnown(i int, known bool) {
 }
 
 // apply applies a finding about an object, and reports whether the release must be reconciled. The first reconciliation
-// is due when all objects are known. For a change of health, it is due when all objects with followed health are known,
-// because other objects may never become known.
+// is due when all objects are known. After a change of health, a reconciliation is due when all objects with followed
+// health are known: the other objects may never become known.
 func (r *release) apply(i int, f finding) bool {
 	o := &r.objects[i]
 	if o.listed {
@@ -202,7 +202,7 @@ func (r *release) apply(i int, f finding) bool {
 	// The fingerprint includes annotations.
 	before.version, before.deletedWith = after.version, after.deletedWith
 	if f.isVersion {
-		// Another change is reported otherwise, or is irrelevant.
+		// A change of these fields alone is reported in another way, or does not matter.
 		before.generation = after.generation
 	}
 	changed := after != before || !o.known
@@ -245,8 +245,8 @@ func (r *release) failureOf(i int) failure {
 	}
 }
 
-// failure returns the errors that have lasted longest, or none: among all followed objects, and among the objects whose
-// health is followed.
+// failure returns the errors that have lasted longest: among all followed objects, and among the objects whose health
+// is followed.
 func (r *release) failure() (worst, health failure) {
 	if r.link == nil {
 		worst = r.unlinked
@@ -272,7 +272,7 @@ func (r *release) watchErrors() []*WatchError {
 		if t.err == nil {
 			continue
 		}
-		// Objects of one kind are next to each other, and mostly share a stream.
+		// Objects of one kind are next to each other, and usually share a stream.
 		if last == nil || last.Err != t.err || !last.Since.Equal(t.since) { //nolint:errorlint // whether it is the same one
 			last = &WatchError{Err: t.err, Since: t.since}
 		}

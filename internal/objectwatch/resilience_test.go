@@ -60,7 +60,7 @@ func TestObjectDeletedWhileDisconnected(t *testing.T) {
 	release := key("r")
 	b.watcher.Follow(release, b.conn, Plan{Objects: []inventory.Ref{deployment}, Checker: checker(t)})
 	b.synced(release)
-	// The restarted server forgets what a watch could go on from.
+	// The restarted server no longer has the resource version from which a watch could continue.
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	b.watcher.Disconnect(b.conn.Cluster)
@@ -76,7 +76,7 @@ func TestObjectDeletedWhileDisconnected(t *testing.T) {
 	b.status(release, deployment, health.NotFound)
 }
 
-// own returns how many goroutines run functions of this package, which are those that streams need.
+// own returns the number of goroutines that run functions of this package. Streams need these.
 func own() int {
 	var b strings.Builder
 	if err := pprof.Lookup("goroutine").WriteTo(&b, 2); err != nil {
@@ -108,7 +108,7 @@ func TestGoroutinesEnd(t *testing.T) {
 		t.Error("the connection is kept without a release")
 	}
 
-	// One that hangs, with the whole Watcher.
+	// This release hangs, together with the whole Watcher.
 	b.watcher.Follow(key("hangs"), b.conn, plan)
 	b.synced(key("hangs"))
 	if err := b.server.Hang(); err != nil {
@@ -129,8 +129,8 @@ func TestGoroutinesEnd(t *testing.T) {
 	}
 }
 
-// TestCostOfStreams reports what streams cost in memory and goroutines, for clusters with one health stream and two of
-// metadata each. They share one HTTP connection, so what differs from a fleet is that connection.
+// TestCostOfStreams reports the memory and the goroutines of streams, for clusters with one health stream and two
+// metadata streams each. The streams share one HTTP connection. In a fleet, each cluster has its own.
 func TestCostOfStreams(t *testing.T) {
 	const clusters, streams, objects = 100, 3, 20
 	b := newBench(t)

@@ -18,13 +18,13 @@ import (
 
 const (
 	// refusalPause is the pause before another discovery of a kind that the cluster did not serve. It doubles each time.
-	// It is longer than a mapper caches the result that the kind does not exist.
+	// It is longer than the time for which a mapper caches that a kind does not exist.
 	refusalPause = 3 * time.Second
-	// unservedMemory is how long the count of failures of an unserved resource is kept. It is longer than quietPause.
+	// unservedMemory is how long the number of failures of an unserved resource is kept. It is longer than quietPause.
 	unservedMemory = 10 * time.Minute
 )
 
-// resource is how a cluster serves a kind.
+// resource describes how a cluster serves a kind.
 type resource struct {
 	schema.GroupVersionResource
 	namespaced bool
@@ -39,11 +39,11 @@ type pendingKind struct {
 	outdated bool
 	// failures is how many discoveries of the kind failed in a row.
 	failures int
-	// failure is why discovery failed, or the error of the resource that served the kind.
+	// failure is the error of discovery, or the error of the resource that served the kind.
 	failure failure
 }
 
-// unserved is the state of a resource that is not served, although discovery named it.
+// unserved is the state of a resource that is not served although discovery named it.
 type unserved struct {
 	at    time.Time
 	count int
@@ -60,7 +60,8 @@ func (c *pendingReads) resolve(gvk schema.GroupVersionKind) {
 	}
 }
 
-// resolveKind discovers the resource of a kind: in the requested version or, if that is not served, in any.
+// resolveKind discovers the resource of a kind in the requested version. If this version is not served, it uses any
+// version.
 func (l *link) resolveKind(gvk schema.GroupVersionKind) {
 	w := l.watcher
 	w.mu.Lock()
@@ -96,7 +97,7 @@ func (l *link) resolveKind(gvk schema.GroupVersionKind) {
 }
 
 // notServedLocked handles a kind that the cluster does not serve in any version. Existing objects count as deleted only
-// after a second report. While the cluster changes versions, it may serve none for a moment.
+// after a second such result. While the cluster changes versions of a kind, it may serve no version for a moment.
 func (l *link) notServedLocked(gvk schema.GroupVersionKind) {
 	refusals := l.pendingReads.kinds[gvk].refusals
 	pause := backoff.Exponential(refusalPause, absenceInterval, refusals)
@@ -143,9 +144,9 @@ func (l *link) resolvedLocked(gvk schema.GroupVersionKind, served resource) {
 	})
 }
 
-// unservedLocked handles a resource that is not served. The kind may be served in another version, so it is discovered
-// again, and the state of its objects stays until then. The pause before the discovery grows while discovery still
-// names the resource.
+// unservedLocked handles a resource that the cluster does not serve. The kind may be served in another version. So
+// discovery of the kind runs again, and the state of its objects stays until then. The pause before the discovery grows
+// while discovery still names the resource.
 func (l *link) unservedLocked(served schema.GroupVersionResource, err error) {
 	now, g := time.Now(), l.unserved[served]
 	if now.Sub(g.at) > unservedMemory {

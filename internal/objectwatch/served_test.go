@@ -53,7 +53,7 @@ func newWidgets(b *bench) *widgets {
 
 func (w *widgets) name() string { return "widgets." + w.group }
 
-// define defines the kind in some versions. The last one is stored.
+// define defines the kind in some versions. The last version is stored.
 func (w *widgets) define(scope apiextensionsv1.ResourceScope, versions ...string) {
 	w.b.t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{
@@ -91,7 +91,7 @@ func (w *widgets) serve(versions ...string) {
 	}
 }
 
-// remove removes the kind, and waits until it is.
+// remove removes the kind, and waits until the removal is complete.
 func (w *widgets) remove() {
 	w.b.t.Helper()
 	if err := w.crds.Delete(w.b.t.Context(), w.name(), metav1.DeleteOptions{}); err != nil {
@@ -108,7 +108,7 @@ func (w *widgets) in(version, namespace string) dynamic.ResourceInterface {
 		Resource: "widgets"}).Namespace(namespace)
 }
 
-// create creates a widget as soon as that is possible.
+// create creates a widget as soon as the kind is served.
 func (w *widgets) create(version, namespace string) {
 	w.b.t.Helper()
 	widget := &unstructured.Unstructured{Object: map[string]any{
@@ -148,7 +148,7 @@ func TestKindIsRemoved(t *testing.T) {
 	w.remove()
 	b.status(release, ref, health.NotFound)
 
-	// It comes back as another one.
+	// The kind returns with another version.
 	w.define(apiextensionsv1.NamespaceScoped, "v2")
 	w.create("v2", b.namespace)
 	moved := w.ref("v2", b.namespace)
@@ -156,7 +156,7 @@ func TestKindIsRemoved(t *testing.T) {
 	b.status(release, moved, health.Current)
 }
 
-// TestKindChangesScope holds that an object is not looked for where objects of its kind were before.
+// TestKindChangesScope checks that an object is not read at the path that its kind had before.
 func TestKindChangesScope(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -272,8 +272,8 @@ func (stubbornMapper) RESTMapping(kind schema.GroupKind, _ ...string) (*meta.RES
 	}, nil
 }
 
-// TestUnservedKindThatDiscoveryNames checks a cluster that names a kind and does not serve it: no object is reported
-// as deleted, and the requests become few.
+// TestUnservedKindThatDiscoveryNames checks a cluster that names a kind but does not serve it. No object is reported as
+// deleted, and requests become rare.
 func TestUnservedKindThatDiscoveryNames(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -26,7 +26,7 @@ func (f *feed) collect(obj metav1.Object) {
 	}
 }
 
-// replace processes a complete list at a resource version. Followed objects that are not in the list have vanished.
+// replace processes a complete list at a resource version. Followed objects that are not in the list have disappeared.
 func (f *feed) replace(version string) {
 	found := f.found
 	f.found, f.version, f.relist = nil, version, false
@@ -51,7 +51,8 @@ func (f *feed) replace(version string) {
 	}
 }
 
-// changed determines the health of an added or changed object, without a lock, and passes the result to its followers.
+// changed determines the health of an added or changed object without a lock. It passes the result to the followers of
+// the object.
 func (f *feed) changed(obj metav1.Object) {
 	findings := f.check(obj)
 	if findings == nil {
@@ -112,7 +113,7 @@ func (f *feed) passLocked(t target, objects []observed) {
 	}
 }
 
-// check returns the finding of each follower's checker for an object; nil without followers.
+// check returns, for each checker of a follower, its finding about an object; nil without followers.
 func (f *feed) check(obj metav1.Object) map[*health.Checker]finding {
 	targets := f.stream.targets(f.run, obj)
 	if len(targets) == 0 {
@@ -170,7 +171,7 @@ func (s *stream) examine(obj metav1.Object, checker *health.Checker) finding {
 	return f
 }
 
-// isMoved reports whether clusterctl deletes an object because it moved the object to another management cluster.
+// isMoved reports whether clusterctl deletes an object after it moved the object to another management cluster.
 func isMoved(obj metav1.Object) bool {
 	_, moved := obj.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]
 	return moved

@@ -23,16 +23,16 @@ const (
 	settleTime, rejoinTime = 200 * time.Millisecond, time.Second
 	// minPause and maxPause bound the pause after a stream broke. The pause doubles each time.
 	minPause, maxPause = time.Second, 30 * time.Second
-	// quietPause is the pause after an error that is unlikely to end soon, such as missing permissions.
+	// quietPause is the pause after an error that usually does not end soon, such as missing permissions.
 	quietPause = 2 * time.Minute
 	// memoryWait is how long a large event waits for its share of the memory.
 	memoryWait = 30 * time.Second
-	// steadyTime is how long a stream must have lasted for its next pause to be short.
+	// steadyTime is how long a stream must last before the pause after it is short again.
 	steadyTime = time.Minute
 )
 
-// maxStreams bounds the streams of one cluster under one identity, because charts and clusters determine the kinds.
-// Each stream costs some kilobytes in the manager, and a watch in the cluster.
+// maxStreams bounds the streams of one cluster under one identity, because users choose the kinds with charts and
+// clusters. Each stream costs some kilobytes in the manager, and a watch in the cluster.
 const maxStreams = 500
 
 var errTooManyStreams = errors.New("too many kinds or namespaces are watched in the cluster")
@@ -63,7 +63,7 @@ type streamKey struct {
 // objectKey is the name of an object within a stream. For Helm's records, it is the name of the release.
 type objectKey struct{ namespace, name string }
 
-// target is a follower of an object: a release, and the index of the object in it.
+// target is a follower of an object: a release, and the index of the object in the release.
 type target struct {
 	release *release
 	index   int
@@ -136,7 +136,7 @@ func (s *stream) follow(ctx context.Context, run int) {
 			wait = quietPause
 		}
 		failures++
-		// The streams of a whole fleet must not restart at the same moment.
+		// The streams of a whole fleet must not restart at the same time.
 		if !pause(ctx, backoff.Spread(wait)) {
 			return
 		}
@@ -165,7 +165,7 @@ func (s *stream) settled(run int) bool {
 	return true
 }
 
-// broke records why the stream ended, nil for a regular end, and reports whether the stream continues.
+// broke records why the stream ended, and reports whether the stream continues. The error is nil for a regular end.
 func (s *stream) broke(run int, err error) bool {
 	w := s.link.watcher
 	w.mu.Lock()
@@ -189,7 +189,7 @@ func (s *stream) broke(run int, err error) bool {
 }
 
 // failLocked records an error. It notifies releases that wait for their first state. If the error is a missing
-// permission or lasts long, it notifies all releases. A short error does not concern a release.
+// permission or lasts long, it notifies all releases. A short error does not affect a release.
 func (s *stream) failLocked(err error) {
 	changed := s.failure.set(err)
 	forbidden := errors.Is(err, ErrForbidden)
@@ -243,7 +243,7 @@ func (s *stream) describe() string {
 	return text
 }
 
-// shorten bounds the text of an error. API servers name users and objects in it, but no content of objects.
+// shorten bounds the text of an error. API servers name users and objects in the error, but no content of objects.
 func shorten(err error) string {
 	return truncate.Text(err.Error(), 512)
 }

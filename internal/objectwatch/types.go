@@ -27,7 +27,7 @@ const StuckAfter = 3 * time.Minute
 // objects.
 var ErrForbidden = errors.New("not permitted to watch")
 
-// Options of a Watcher.
+// Options configure a Watcher.
 type Options struct {
 	// Log receives events that are not reported otherwise. Default: no logging.
 	Log logr.Logger
@@ -53,16 +53,16 @@ type Connection struct {
 	Owner bytebudget.Owner
 }
 
-// Plan lists what to follow of a release.
+// Plan lists what to follow for a release.
 type Plan struct {
-	// Objects are the objects of the release, at most MaxObjects. Objects that neither Checker nor Drift follows are
-	// listed; without ListEvery they are not followed.
+	// Objects are the objects of the release, at most MaxObjects. Objects for which neither health nor drift detection is
+	// enabled are listed. Without ListEvery, they are not followed.
 	Objects []inventory.Ref
-	// Checker determines the health of objects whose kinds have a health rule. Nil: health is not followed.
+	// Checker determines the health of objects whose kinds have a health rule. If it is nil, health is not followed.
 	Checker *health.Checker
-	// Drift is true if changes of all objects by other clients are followed.
+	// Drift is true if changes of all objects by other clients must be followed.
 	Drift bool
-	// ListEvery is how often objects without a watch are listed, to detect deleted ones. 0: never.
+	// ListEvery is how often objects without a watch are listed, to detect deleted ones. 0 means never.
 	ListEvery time.Duration
 	// ListSoon lists these objects within seconds after the first Follow with the plan, instead of after ListEvery.
 	ListSoon bool
@@ -72,26 +72,26 @@ type Plan struct {
 
 // RecordsRef names the release whose records Helm keeps.
 type RecordsRef struct {
-	// Namespace and Name are those of the Helm release.
+	// Namespace and Name identify the Helm release.
 	Namespace, Name string
 }
 
 // Snapshot is the state of the objects of a release.
 type Snapshot struct {
-	// Synced is true if everything in the plan was observed since the call of Follow with the plan. The known state of a
-	// cluster that became unreachable stays.
+	// Synced is true if everything in the plan was observed since the call of Follow with the plan. If the cluster became
+	// unreachable, the known state stays.
 	Synced bool
-	// Err is why something in the plan cannot be followed; nil if everything can. It wraps ErrForbidden if permissions are
-	// missing. Streams retry automatically. State.WatchError is the error of one object.
+	// Err is the reason why something in the plan cannot be followed; nil if everything can be followed. It wraps
+	// ErrForbidden if permissions are missing. Streams retry automatically. State.WatchError is the error of one object.
 	Err error
-	// ErrSince is when the uninterrupted error began; zero without Err. Except for ErrDisconnected, the release is
-	// reconciled when the error is about StuckAfter old, and again when the error ends. It is reconciled once more if the
-	// error later affects, for the same time, objects whose health is followed.
+	// ErrSince is since when Err lasts without interruption; zero without Err. Except for ErrDisconnected, the release is
+	// reconciled when the error is about StuckAfter old, and again when the error ends. The release is reconciled once
+	// more if the error later affects, for the same time, objects whose health is followed.
 	ErrSince time.Time
 	// Objects is the state of each followed object.
 	Objects map[inventory.Ref]State
-	// Fingerprint changes when an object is created, deleted or changed, except for its status. For the same objects it is
-	// the same in every process with the same version of the algorithm. It has at most 64 characters.
+	// Fingerprint changes when an object is created, deleted or changed, except for its status. For the same objects,
+	// every process with the same version of the algorithm computes the same value. It has at most 64 characters.
 	Fingerprint string
 	// Records is the fingerprint of Helm's records of the release; empty if they are not followed.
 	Records string
@@ -101,29 +101,29 @@ type Snapshot struct {
 type WatchError struct {
 	// Err is why the object cannot be followed. It wraps ErrForbidden if permissions are missing.
 	Err error
-	// Since is when the uninterrupted error began.
+	// Since is since when the error lasts without interruption.
 	Since time.Time
 }
 
 // State is the state of one object.
 type State struct {
 	// Known is true if the object was observed since the plan was set, or since the cluster was connected. Otherwise the
-	// rest of the State is the previous one, if there was any.
+	// rest of the State is the previous state, if there was one.
 	Known bool
 	// WatchError is nil if there is no error. It is shared between objects and must not be changed.
 	WatchError *WatchError
 	// Exists is true if the object is in the cluster. A listed object counts as existing until a list shows otherwise.
 	Exists bool
-	// Moved is true if clusterctl move has moved, or is moving, the object to another management cluster. Its deletion is
-	// intended.
+	// Moved is true if clusterctl move is moving, or has moved, the object to another management cluster. A deletion of
+	// this object is intended.
 	Moved bool
 	// UID of the object, empty if it does not exist.
 	UID types.UID
-	// Generation is the generation of the object or, if its kind has none, its resource version; 0 if it does not exist. A
-	// change of the resource version alone causes no request.
+	// Generation is the generation of the object; 0 if it does not exist. If its kind has no generation, it is the
+	// resource version. A change of the resource version alone does not request a reconciliation.
 	Generation int64
-	// ResourceVersion is the resource version of the object; 0 if it does not exist, is listed, or the resource version is
-	// not a number. A change of it alone causes no request.
+	// ResourceVersion is the resource version of the object. It is 0 if the object does not exist or is listed, or if the
+	// resource version is not a number. A change of the resource version alone does not request a reconciliation.
 	ResourceVersion int64
 	// DeletedWith is the Helm release with which the object is deleted, see [inventory.DeletedWith].
 	DeletedWith string
@@ -135,6 +135,7 @@ type State struct {
 	Message string
 	// OptOut is true if an annotation or a label excludes the object from drift detection.
 	OptOut bool
-	// Manager is the field manager, except HelmOp, that last changed something besides the status; empty if there is none.
+	// Manager is the field manager that last changed something besides the status, other than HelmOp; empty if there is
+	// none.
 	Manager string
 }

@@ -24,7 +24,7 @@ const defaultDebounce = 250 * time.Millisecond
 // its context.
 const stopTimeout = 10 * time.Second
 
-// ErrDisconnected is Snapshot.Err while the streams of a cluster have been ended by Disconnect.
+// ErrDisconnected is Snapshot.Err after Disconnect has ended the streams of a cluster.
 var ErrDisconnected = errors.New("the cluster is disconnected")
 
 // Watcher follows the objects of releases. It is safe for concurrent use.
@@ -39,8 +39,8 @@ type Watcher struct {
 	// maxStreams is the constant of this name, except in tests.
 	maxStreams int
 
-	// decoding limits how many events are decoded at the same time. At the start, the events of a whole fleet arrive
-	// together.
+	// decoding limits the number of events that are decoded at the same time. At the start, the events of a whole fleet
+	// arrive at the same time.
 	decoding chan struct{}
 
 	// mu is held for memory accesses only, never during health checks or requests to a cluster.
@@ -89,13 +89,13 @@ func (w *Watcher) Start(ctx context.Context) error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (w *Watcher) NeedLeaderElection() bool { return true }
 
-// Source returns a source of requests, one for each release whose objects changed or became known. It is for one
-// controller. Changes are collected for Options.Debounce. A release that changes all the time is requested every ten
-// seconds only.
+// Source returns a source of requests: one request for each release whose objects changed or became known. It is for
+// one controller. Changes are collected for Options.Debounce. A release that changes very often is requested only every
+// ten seconds.
 func (w *Watcher) Source() source.Source { return source.Func(w.notifier.start) }
 
-// Follow sets the plan of a release. It returns at once. It does nothing if nothing changed, and keeps the known state
-// of objects that were followed already.
+// Follow sets the plan of a release. It returns at once. It does nothing if the plan did not change. It keeps the known
+// state of objects that were followed already.
 func (w *Watcher) Follow(key types.NamespacedName, conn Connection, plan Plan) {
 	digest, id := planDigest(plan), linkID{cluster: conn.Cluster, identity: conn.Identity}
 	w.mu.Lock()
@@ -167,7 +167,7 @@ func (w *Watcher) Disconnect(cluster string) {
 	}
 }
 
-// Look returns the state of the objects of a release; false if the release is not followed.
+// Look returns the state of the objects of a release. ok is false if the release is not followed.
 func (w *Watcher) Look(key types.NamespacedName) (Snapshot, bool) {
 	w.mu.Lock()
 	r := w.releases[key]

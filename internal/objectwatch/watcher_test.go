@@ -140,8 +140,7 @@ func TestRequestsAreCollected(t *testing.T) {
 	})
 }
 
-// A controller may look at a release for another reason, before it is due. What changes after that look is yet to be
-// seen.
+// A controller may reconcile a release early, for another reason. A change after this pass must still be reported.
 func TestChangeAfterEarlyReconcileIsNotLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -269,7 +268,7 @@ func TestFollowInvalidConfig(t *testing.T) {
 	}
 }
 
-// BenchmarkFollowUnchanged is what a pass over a release in which nothing changed costs here.
+// BenchmarkFollowUnchanged measures the cost in this package of a pass over an unchanged release.
 func BenchmarkFollowUnchanged(b *testing.B) {
 	w := New(Options{})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -60,7 +60,7 @@ func (s *recordingStatus) Patch(ctx context.Context, obj client.Object, patch cl
 	return s.writes.recordUnless(ctx, obj, s.SubResourceWriter.Patch(ctx, obj, patch, opts...))
 }
 
-// recordUnless records a write that did not fail, and returns its error.
+// recordUnless records a write if it succeeded, and returns its error.
 func (w *Writes) recordUnless(ctx context.Context, obj client.Object, err error) error {
 	if owner, ok := ctx.Value(ownerKey{}).(client.ObjectKey); ok && err == nil {
 		w.record(owner, obj, time.Now())

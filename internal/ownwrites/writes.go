@@ -21,18 +21,18 @@ import (
 // interrupted, the cache never shows the write.
 const limit = 10 * time.Second
 
-// minWait and maxWait bound the time until the next pass. A cache is mostly behind by milliseconds.
+// minWait and maxWait bound the time until the next pass. The cache is usually only milliseconds behind.
 const minWait, maxWait = 5 * time.Millisecond, 500 * time.Millisecond
 
-// Writes store, by kind, the newest resourceVersion that the passes over each object wrote, and the newest that the
-// cache has shown. The resourceVersions of a kind are numbers that grow with each write:
+// Writes stores two resourceVersions for each kind: the newest that the passes over each object wrote, and the newest
+// that the cache has shown. The resourceVersions of a kind are numbers that grow with each write:
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions.
 //
-// The zero value observes no kind: all writes count as shown. It is safe for concurrent use.
+// The zero value observes no kind: all writes count as shown. Writes is safe for concurrent use.
 type Writes struct {
 	mu    sync.Mutex
 	shown map[kind]uint64
-	// byOwner are the writes that the cache did not show at the last check.
+	// byOwner holds the writes that the cache did not show at the last check.
 	byOwner map[client.ObjectKey]map[kind]write
 	swept   time.Time
 }
@@ -45,7 +45,7 @@ type write struct {
 	at              time.Time
 }
 
-// Observe records what a cache shows of the kinds of some objects. It must be called before the first write.
+// Observe records which states of the kinds of some objects the cache shows. It must be called before the first write.
 func (w *Writes) Observe(ctx context.Context, informers cache.Informers, objects ...client.Object) error {
 	for _, object := range objects {
 		informer, err := informers.GetInformer(ctx, object, cache.BlockUntilSynced(false))
@@ -88,7 +88,7 @@ func (w *Writes) show(of kind, version uint64) {
 	w.shown[of] = max(w.shown[of], version)
 }
 
-// record stores that an object was written in a pass over owner.
+// record records that an object was written in a pass over owner.
 func (w *Writes) record(owner client.ObjectKey, object client.Object, now time.Time) {
 	version, ok := versionOf(object)
 	if !ok {
@@ -112,9 +112,9 @@ func (w *Writes) record(owner client.ObjectKey, object client.Object, now time.T
 	writes[of] = write{resourceVersion: max(writes[of].resourceVersion, version), at: now}
 }
 
-// Wait returns 0 if the cache shows what the passes over owner wrote, or has not shown it within 10 s. Objects that are
-// then read from the cache are at least as new as these writes. Otherwise it returns when to try the next pass: after
-// the age of the write, but at least 5 ms and at most 500 ms.
+// Wait returns 0 if the cache shows all writes of the passes over owner, or if it has not shown them within 10 s. After
+// 0, reads from the cache return objects that are at least as new as these writes. Otherwise it returns the delay until
+// the next pass: the age of the write, but at least 5 ms and at most 500 ms.
 func (w *Writes) Wait(owner client.ObjectKey) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()

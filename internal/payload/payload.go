@@ -1,11 +1,10 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package payload defines the interface between the engine, which creates payloads, and the stores
-// that keep them. A payload is the part of a Helm record that never changes: the chart's files, the
-// rendered manifest, the hooks and the values. The engine encrypts a payload before it passes it to
-// a [Store], and verifies what the store returns. A store handles bytes only and does not depend on
-// Helm.
+// Package payload defines the interface between the engine, which creates payloads, and the stores that keep them. A
+// payload is the part of a Helm record that never changes: the files of the chart, the rendered manifest, the hooks and
+// the values. The engine encrypts a payload before it passes the payload to a [Store], and verifies what the store
+// returns. A store handles only bytes and does not depend on Helm.
 package payload
 
 import (
@@ -14,13 +13,12 @@ import (
 )
 
 var (
-	// ErrMissing means that a store does not have a payload any more, or has other bytes in its place.
+	// ErrMissing means that a store no longer has a payload, or has other bytes in its place.
 	ErrMissing = errors.New("the payload is missing or damaged")
 	// ErrNotAllowed means that a payload must not be read or deleted, because its repository is not
 	// configured or it belongs to another release.
 	ErrNotAllowed = errors.New("not allowed")
-	// ErrKept means that a store does not delete payloads, for example because its credentials do not
-	// permit deletions.
+	// ErrKept means that a store cannot delete payloads, for example because its credentials do not permit deletions.
 	ErrKept = errors.New("the store does not support deletion")
 )
 
@@ -30,8 +28,8 @@ type Name struct {
 	Namespace, Release string
 	// Revision is the Helm revision of the record.
 	Revision int
-	// ID is a keyed digest of the content, 32 hexadecimal digits. Each action has its own key, so
-	// payloads of different actions have different IDs, and an ID does not reveal the content.
+	// ID is a keyed digest of the content, with 32 hexadecimal digits. Each action has its own key. So payloads of
+	// different actions have different IDs, and an ID does not reveal the content.
 	ID string
 }
 
@@ -39,26 +37,26 @@ type Name struct {
 type Place struct {
 	// URL is the URL of the repository, "oci://host/path".
 	URL string `json:"url"`
-	// Manifest is the digest of the artifact, Digest the digest of its only layer; "sha256:…".
+	// Manifest is the digest of the artifact. Digest is the digest of its only layer. Both have the form "sha256:…".
 	Manifest string `json:"manifest"`
 	Digest   string `json:"digest"`
 	// Size is the size of the layer in bytes.
 	Size int64 `json:"size"`
 }
 
-// Store keeps payloads outside of the cluster of their release. Callers pass encrypted payloads.
-// Callers read a Place from the workload cluster, so a store must not trust it. Its errors contain
-// no secrets. It is safe for concurrent use.
+// Store keeps payloads outside of the cluster of their release. Callers must pass encrypted payloads. Callers read a
+// Place from the workload cluster, so a store must not trust the Place. The errors of a store contain no secrets. A
+// store is safe for concurrent use.
 type Store interface {
-	// Prepare checks before an action that the store is available and writable. It leaves nothing
-	// behind that belongs to one release.
+	// Prepare checks before an action that the store is available and writable. It must not leave data for a single
+	// release.
 	Prepare(ctx context.Context) error
 	// Put stores a payload.
 	Put(ctx context.Context, name Name, data []byte) (Place, error)
-	// Get returns a payload. The error is ErrMissing if the payload is missing or changed, and
-	// ErrNotAllowed if the place is not one of the store's.
+	// Get returns a payload. The error is ErrMissing if the payload is missing or changed, and ErrNotAllowed if the place
+	// does not belong to the store.
 	Get(ctx context.Context, place Place) ([]byte, error)
-	// Delete deletes a payload; a missing payload is not an error. ErrKept means that another attempt
-	// does not help for now, ErrNotAllowed that the payload does not belong to the release.
+	// Delete deletes a payload. It returns no error for a missing payload. ErrKept means that another attempt cannot
+	// succeed for now. ErrNotAllowed means that the payload does not belong to the release.
 	Delete(ctx context.Context, place Place, name Name) error
 }

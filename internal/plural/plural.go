@@ -1,7 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plural writes numbers of things for messages.
+// Package plural writes a number and its noun for messages, with the right singular or plural. It does not know any
+// nouns. Callers pass both forms, with the verb if there is one.
 package plural
 
 import (
@@ -13,12 +14,12 @@ import (
 // Integer is a number of things.
 type Integer interface{ ~int | ~int32 | ~int64 }
 
-// Count is a number with the word for it: Count(1, "Cluster is", "Clusters are") is "1 Cluster is".
+// Count returns a number with its noun: Count(1, "Cluster is", "Clusters are") is "1 Cluster is".
 func Count[N Integer](n N, one, many string) string {
 	return strconv.FormatInt(int64(n), 10) + " " + Word(n, one, many)
 }
 
-// Word is the word for a number of things.
+// Word returns the singular or the plural for a number.
 func Word[N Integer](n N, one, many string) string {
 	if n == 1 {
 		return one
@@ -26,7 +27,7 @@ func Word[N Integer](n N, one, many string) string {
 	return many
 }
 
-// Few names the first of some things, and counts the others: "a, b and 3 more".
+// Few returns the first names of a list, and the number of the others: "a, b and 3 more".
 func Few(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")

@@ -27,14 +27,14 @@ import (
 )
 
 const (
-	// foundFor is how long a found image is not looked up again: longer than most waves of a rollout.
+	// foundFor is how long a found image is not looked up again. Most waves of a rollout are shorter.
 	foundFor = 30 * time.Minute
 
-	// maxImages and maxHosts bound what is looked up for a release: its chart decides which hosts the manager asks.
+	// maxImages and maxHosts limit the lookups for a release, because its chart decides which hosts the manager asks.
 	maxImages = 500
 	maxHosts  = 50
 
-	// maxResults is how many results are remembered for a namespace: those of 10 releases of the maximum size.
+	// maxResults is the largest number of stored results of a namespace: enough for 10 releases with maxImages images.
 	maxResults = 10 * maxImages
 
 	// sweepInterval is the minimum time between two searches for old results.
@@ -47,33 +47,33 @@ type Registry interface {
 	Head(ctx context.Context, url, reference string, access oci.Access) (string, error)
 }
 
-// Images looks up the images of releases, and remembers the results. It is safe for concurrent use.
+// Images looks up the images of releases, and stores the results. It is safe for concurrent use.
 type Images struct {
 	registry Registry
 	tasks    *async.Tasks[result]
 	now      func() time.Time
 
 	mu sync.Mutex
-	// results are by namespace, and then by access and image. The least recently used ones are evicted.
+	// results holds the results by namespace, and then by access and image. The least recently used results are evicted.
 	results map[string]*lru.LRU[string, result]
 	// swept is the time of the last search for old results.
 	swept time.Time
-	// lists are the images of the releases that wait.
+	// lists holds the images of waiting releases.
 	lists map[ctrl.Request]list
 }
 
 // result is the result of a lookup.
 type result struct {
 	err error
-	// lookups is the number of lookups until now.
+	// lookups is the number of lookups so far.
 	lookups int
 	// failures is the number of failed lookups in a row.
 	failures int
-	// at is when the image was looked up, and next is when it is looked up again.
+	// at is when the image was looked up. next is when the image will be looked up again.
 	at, next time.Time
 }
 
-// list is the images of a release with certain inputs.
+// list is the list of images of a release, for certain inputs.
 type list struct {
 	inputs string
 	images []string
@@ -85,7 +85,7 @@ func New(registry Registry, workers int) *Images {
 		results: map[string]*lru.LRU[string, result]{}, lists: map[ctrl.Request]list{}}
 }
 
-// Source enqueues the releases whose lookups have ended.
+// Source returns a source that enqueues releases whose lookups have ended.
 func (i *Images) Source() source.Source { return i.tasks.Waker.Source() }
 
 // Release is a release with its images.
@@ -95,28 +95,28 @@ type Release struct {
 	// Images are the names of the images, each once.
 	Images []string
 
-	// ChartURL is where the chart of the release comes from, and Access are the settings for it.
+	// ChartURL is the URL of the chart of the release. Access are the settings for this URL.
 	ChartURL string
 	Access   oci.Access
 
-	// IsRetry means that a user asks for a retry: missing and unknown images are looked up again, unless that was less
-	// than 5 s ago.
+	// IsRetry is true if a user requests a retry: missing and unknown images are looked up again, unless the last lookup
+	// was less than 5 s ago.
 	IsRetry bool
 }
 
-// Outcome is what is known about the images of a release.
+// Outcome is the result of the check of a release.
 type Outcome struct {
-	// Missing are the images that their registries do not have, and names that are not those of images.
+	// Missing are the images that their registries do not have, and invalid names of images.
 	Missing []string
 
-	// Unknown are the images that could not be looked up, and Err is why the first of them could not.
+	// Unknown are the images that could not be looked up. Err is the error of the first of them.
 	Unknown []string
 	Err     error
 
-	// Refused is why the images are not looked up: the release has too many.
+	// Refused says why the images are not looked up: the release has too many images or hosts.
 	Refused string
 
-	// IsPending is true if lookups have not ended. The release is enqueued when they have.
+	// IsPending is true if some lookups have not ended. The release is enqueued when they have ended.
 	IsPending bool
 
 	// Wait is the time until the next lookup of a missing or unknown image.
@@ -128,7 +128,7 @@ func (o Outcome) IsComplete() bool {
 	return len(o.Missing) == 0 && len(o.Unknown) == 0 && o.Refused == "" && !o.IsPending
 }
 
-// Check looks up the images of a release, unless the results are remembered. The error is that of the context.
+// Check looks up the images of a release, unless it has stored results. It returns an error only if the context ends.
 func (i *Images) Check(ctx context.Context, release *Release) (Outcome, error) {
 	lookups, refused, err := lookupsOf(release)
 	if err != nil || refused != "" {
@@ -164,18 +164,18 @@ func (i *Images) Check(ctx context.Context, release *Release) (Outcome, error) {
 // lookup is the lookup of an image of a release.
 type lookup struct {
 	name string
-	// key identifies the image and the access. It is empty for a name that is not that of an image.
+	// key identifies the image and the access. It is empty for an invalid name of an image.
 	key       string
 	reference registry.Reference
 	access    oci.Access
 	// isOfChart is true if the image is on the host of the chart.
 	isOfChart bool
 	known     result
-	// isDue is true if the registry is asked, and has not answered yet.
+	// isDue is true if the lookup is due and has no result yet.
 	isDue bool
 }
 
-// lookupsOf returns the lookups of the images of a release, or why the release is refused.
+// lookupsOf returns the lookups for the images of a release, or the reason why the release is refused.
 func lookupsOf(release *Release) (lookups []lookup, refused string, err error) {
 	if len(release.Images) > maxImages {
 		return nil, fmt.Sprintf("it has more than %d images", maxImages), nil
@@ -202,7 +202,7 @@ func lookupsOf(release *Release) (lookups []lookup, refused string, err error) {
 	return lookups, "", nil
 }
 
-// recall sets the remembered results of lookups, and which lookups are due.
+// recall sets the stored results of lookups, and which lookups are due.
 func (i *Images) recall(release *Release, lookups []lookup) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -233,8 +233,8 @@ func (i *Images) resultsOf(namespace string) *lru.LRU[string, result] {
 // task returns the task that looks up an image.
 func (i *Images) task(namespace string, l *lookup) async.Task[result] {
 	key, reference, access, isOfChart := l.key, l.reference, l.access, l.isOfChart
-	// A release that waited for a task takes the remembered result, and not that of the task. So each lookup needs a key
-	// of its own: under the same key, the release would get the former result again.
+	// A release that waited for a task uses the stored result and not the result of the task. So each lookup needs its own
+	// key: with the same key, the release would get the result of the previous lookup again.
 	task := key + " " + strconv.Itoa(l.known.lookups)
 	return async.Task[result]{Key: task, Work: func(ctx context.Context) (result, error) {
 		_, err := async.Guarded(ctx, func(ctx context.Context) (string, error) {
@@ -247,8 +247,8 @@ func (i *Images) task(namespace string, l *lookup) async.Task[result] {
 	}}
 }
 
-// withoutDetails returns an error with its kind only. The details of a failed connection describe the network of the
-// manager, and a chart decides which hosts are asked.
+// withoutDetails returns an error that contains only its kind. The details of a failed connection would describe the
+// network of the manager, and a chart decides which hosts are asked.
 func withoutDetails(err error) error {
 	var failure *ocierr.Error
 	if !errors.As(err, &failure) {
@@ -298,7 +298,7 @@ func (i *Images) record(namespace, key string, err error) result {
 	return current
 }
 
-// sweep removes the results that no release has needed for a while. The caller holds mu.
+// sweep removes the results that no release has needed for some time. The caller holds mu.
 func (i *Images) sweep(now time.Time) {
 	if now.Sub(i.swept) < sweepInterval {
 		return
@@ -316,7 +316,7 @@ func (i *Images) sweep(now time.Time) {
 	}
 }
 
-// List returns the images of a release that waits, if the images for these inputs are known.
+// List returns the images of a waiting release. ok is false if the images for these inputs are not known.
 func (i *Images) List(request ctrl.Request, inputs string) (names []string, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -324,14 +324,15 @@ func (i *Images) List(request ctrl.Request, inputs string) (names []string, ok b
 	return known.images, ok && known.inputs == inputs
 }
 
-// SetList sets the images of a release with certain inputs. Of too many images, it keeps one more than Check accepts.
+// SetList stores the images of a waiting release, for certain inputs. If there are too many images, it stores one more
+// than Check accepts.
 func (i *Images) SetList(request ctrl.Request, inputs string, names []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.lists[request] = list{inputs: inputs, images: slices.Clone(names[:min(len(names), maxImages+1)])}
 }
 
-// Forget forgets the images of a release that does not wait any more.
+// Forget removes the images of a release that no longer waits.
 func (i *Images) Forget(request ctrl.Request) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -149,7 +149,7 @@ func (s slow) Head(ctx context.Context, url, reference string, access oci.Access
 	return s.Registry.Head(ctx, url, reference, access)
 }
 
-// TestPending does not hold a worker while a registry is slow.
+// TestPending checks that no worker is blocked while a registry is slow.
 func TestPending(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestResultExpiresDuringCheck(t *testing.T) {
 	})
 }
 
-// TestRefusesTooMany asks no registry for a release with too many images or hosts.
+// TestRefusesTooMany checks that a release with too many images or hosts causes no request.
 func TestRefusesTooMany(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -260,7 +260,8 @@ func (a *accesses) Head(_ context.Context, url, _ string, access oci.Access) (st
 		Hint: "a hint", RetryAfter: time.Hour}
 }
 
-// TestOtherHosts checks that a chart cannot use the account of the manager on other hosts, nor look into its network.
+// TestOtherHosts checks that a chart cannot use the account of the manager on other hosts, and cannot explore the
+// manager's network.
 func TestOtherHosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

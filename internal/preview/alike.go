@@ -15,14 +15,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 )
 
-// named is the outcome of a Cluster with the names that do not count in comparisons.
+// named is the outcome for a Cluster, with the names that comparisons ignore.
 type named[T any] struct {
 	cluster, release string
 	outcome          *T
 }
 
-// group is the outcome of Clusters that are alike. first is its first Cluster, and exact its outcome as JSON. isGeneral
-// means that the outcomes of the Clusters differ in names, or in what compared leaves out.
+// group is the common outcome of several Clusters. first is the first Cluster of the group. exact is the outcome of
+// this Cluster as JSON. isGeneral means that the outcomes of the Clusters differ in names, or in fields that compared
+// removes.
 type group[T any] struct {
 	clusters  []string
 	hash      string
@@ -32,9 +33,9 @@ type group[T any] struct {
 	isGeneral bool
 }
 
-// alike puts Clusters with the same outcome together, in the order of their first Clusters. Outcomes are compared as
-// JSON without the names of the Cluster and of its HelmOpRelease, and without digests of secrets. compared may leave
-// more out; nil leaves out nothing.
+// alike groups Clusters with the same outcome, in the order of their first Clusters. It compares outcomes as JSON
+// without the names of the Cluster and of its HelmOpRelease, and without digests of secrets. compared may remove
+// further fields before the comparison; nil removes nothing.
 func alike[T any](all []named[T], compared func(*T) *T) ([]*group[T], error) {
 	var groups []*group[T]
 	index := map[string]*group[T]{}
@@ -65,7 +66,7 @@ func alike[T any](all []named[T], compared func(*T) *T) ([]*group[T], error) {
 		if !found.isGeneral {
 			continue
 		}
-		// The outcome becomes that of the first Cluster without names.
+		// The outcome of the group is the outcome of the first Cluster, without names.
 		var general T
 		text := generalize(found.exact, found.first.cluster, found.first.release)
 		if err := json.Unmarshal([]byte(text), &general); err != nil {
@@ -76,21 +77,21 @@ func alike[T any](all []named[T], compared func(*T) *T) ([]*group[T], error) {
 	return groups, nil
 }
 
-// compareGroups sorts groups of Clusters: the most important state first, then the largest group.
+// compareGroups sorts groups of Clusters: by the importance of the state, then by the number of Clusters.
 func compareGroups(a, b State, clustersOfA, clustersOfB []string) int {
 	return cmp.Or(cmp.Compare(slices.Index(states, a), slices.Index(states, b)),
 		cmp.Compare(len(clustersOfB), len(clustersOfA)), cmp.Compare(clustersOfA[0], clustersOfB[0]))
 }
 
-// minGeneralized is the length from which the name of a Cluster is replaced. A shorter name may be a version or a
-// number with another meaning.
+// minGeneralized is the shortest name of a Cluster that is replaced, in characters. A shorter name may also be a
+// version or a number with another meaning.
 const minGeneralized = 3
 
-// digestMark matches the digests that a DiffMasker sets.
+// digestMark matches the digests that a DiffMasker writes.
 var digestMark = regexp.MustCompile(`\[digest [0-9a-f]+\]`)
 
-// generalize replaces the names of a Cluster and of its HelmOpRelease in an outcome as JSON, and numbers the digests of
-// secrets in the order of their first occurrence.
+// generalize replaces the names of a Cluster and of its HelmOpRelease in an outcome as JSON. It also replaces the
+// digests of secrets by numbers, in the order of their first occurrence.
 func generalize(text, cluster, release string) string {
 	text = fleetview.WithoutNames(text, cluster, release, minGeneralized)
 	order := map[string]string{}

@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 )
 
-// Contents are what a HelmOp would install in a Cluster.
+// Contents is what a HelmOp would install in a Cluster.
 type Contents struct {
 	Release  *Release
 	Rendered dryrun.Result
@@ -28,8 +28,8 @@ type Contents struct {
 	IsOffline bool
 }
 
-// Contents renders the chart of a HelmOp for a Cluster. If offline is set, or if the Cluster cannot have releases yet,
-// the chart is rendered for the Kubernetes version of the Cluster object, without a connection to the Cluster.
+// Contents renders the chart of a HelmOp for a Cluster. It renders for the Kubernetes version in the Cluster object,
+// without a connection to the Cluster, if offline is set or the Cluster cannot have releases yet.
 func (p *Previewer) Contents(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey,
 	offline bool,
 ) (Contents, error) {
@@ -45,7 +45,7 @@ func (p *Previewer) contentsOf(ctx context.Context, release *Release, offline bo
 	contents := Contents{Release: release}
 	var err error
 	if !offline && release.IsReady {
-		// A Cluster that does not answer must not use up the time of the command.
+		// A Cluster that does not answer must not use all the time of the command.
 		contents.Rendered, err = p.render(ctx, release, planTimeout)
 		if !errors.Is(err, ErrNoKubeconfig) {
 			return contents, err
@@ -56,8 +56,8 @@ func (p *Previewer) contentsOf(ctx context.Context, release *Release, offline bo
 	return contents, err
 }
 
-// Pinned returns the HelmOp revisions that pinned Clusters stay at, by the titles of the Clusters. A release whose pin
-// is malformed stays at the HelmOp revision that it has.
+// Pinned returns the HelmOp revisions of pinned Clusters, by the titles of the Clusters. If a pin is malformed, the
+// result has the current HelmOp revision of the release.
 func (p *Previewer) Pinned(ctx context.Context, helmOp *addonsv1.HelmOp) (map[string]int64, error) {
 	children, err := p.children(ctx, helmOp)
 	if err != nil {
@@ -72,7 +72,7 @@ func (p *Previewer) Pinned(ctx context.Context, helmOp *addonsv1.HelmOp) (map[st
 	return pinned, nil
 }
 
-// At returns a HelmOp with the spec and the artifacts of one of its revisions; 0 is the HelmOp itself.
+// At returns a HelmOp with the spec and the artifacts of one of its revisions. 0 means the HelmOp itself.
 func (p *Previewer) At(ctx context.Context, helmOp *addonsv1.HelmOp, number int64) (*addonsv1.HelmOp, error) {
 	if number == 0 {
 		return helmOp, nil
@@ -85,7 +85,7 @@ func (p *Previewer) At(ctx context.Context, helmOp *addonsv1.HelmOp, number int6
 	known := func(ref addonsv1.ArtifactReference, artifact *addonsv1.ResolvedArtifact) addonsv1.ReferencedArtifact {
 		source := then.Spec.Source
 		source.Ref = ref
-		// Without a digest, the artifact is not found and is resolved again.
+		// Without a digest, the artifact is not found in the status, and is resolved again.
 		digest, _ := apiutil.SourceDigest(&source)
 		return addonsv1.ReferencedArtifact{Reference: ref,
 			ArtifactStatus: addonsv1.ArtifactStatus{SourceDigest: digest, ResolvedArtifact: *artifact}}
@@ -109,14 +109,15 @@ func (p *Previewer) Access(ctx context.Context, helmOp *addonsv1.HelmOp) (oci.Ac
 
 // Signed is the result of a verification.
 type Signed struct {
-	// Provider is the kind of signatures that spec.source.verify requires; empty if it requires none.
+	// Provider is the kind of signatures that spec.source.verify requires; empty if it requires no signatures.
 	Provider verification.Provider
 
-	// Signers signed the artifact as required.
+	// Signers are the signers of the artifact that meet the requirement.
 	Signers []string
 }
 
-// Signed verifies the artifact of a release as the HelmOp requires. With an error, the provider is set if it is known.
+// Signed verifies the artifact of a release as the HelmOp requires. If there is an error, the provider is still set if
+// it is known.
 func (p *Previewer) Signed(ctx context.Context, release *Release) (Signed, error) {
 	artifact, helmOp := &release.HelmOpRelease.Spec.Artifact, release.HelmOp
 	return p.signed.get(apiutil.ArtifactIdentity(artifact), func() (Signed, error) {
@@ -137,5 +138,5 @@ func (p *Previewer) Signed(ctx context.Context, release *Release) (Signed, error
 	})
 }
 
-// IsResolved is true if the artifact of the release is known.
+// IsResolved reports whether the artifact of the release is known.
 func (r *Release) IsResolved() bool { return r.unresolved == nil }

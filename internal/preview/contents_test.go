@@ -32,8 +32,8 @@ func (slowRegistry) Fetch(ctx context.Context, _, _ string, _ oci.Access) (*oci.
 	}
 }
 
-// TestContentsSlowRegistry checks that the time for the requests to a Cluster does not end the pull of the chart, which
-// all Clusters share.
+// TestContentsSlowRegistry checks that the timeout for requests to one Cluster does not end the pull of the chart,
+// because all Clusters share the chart.
 func TestContentsSlowRegistry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

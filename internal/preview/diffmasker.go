@@ -15,16 +15,17 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
-// DiffMasker hides secrets in two versions of an object. A digest with the key of the DiffMasker replaces each secret,
-// so that a change of a secret is visible, and the secret is not.
+// DiffMasker hides secrets in two versions of an object. It replaces each secret with a digest that depends on the key
+// of the DiffMasker. So a change of a secret is visible, but the secret is not.
 type DiffMasker struct {
 	*Masker
 	key []byte
 }
 
-// NewDiffMasker returns a DiffMasker. The values are those of the release; secretValues are those of them that came
-// from Secrets. previous are the values of the previous Helm revision: its objects contain the previous secrets. Of
-// these, the DiffMasker hides those at the places of the present secrets, and those with keys such as "password".
+// NewDiffMasker returns a DiffMasker. values are the values of the release. secretValues are the values among them that
+// came from Secrets. previous are the values of the previous Helm revision, because the objects of this revision
+// contain the previous secrets. The DiffMasker hides two kinds of previous values: those at the paths of the current
+// secrets, and those with keys such as "password".
 func NewDiffMasker(key []byte, values map[string]any, secretValues []any, previous map[string]any) *DiffMasker {
 	secrets, present := map[string]bool{}, map[string]bool{}
 	collectTexts(secretValues, secrets)
@@ -34,14 +35,14 @@ func NewDiffMasker(key []byte, values map[string]any, secretValues []any, previo
 	return &DiffMasker{Masker: &Masker{hide: helmerr.NewRedactor(nil, all).Hide}, key: key}
 }
 
-// secretKey matches the keys of values that are secret wherever they came from.
+// secretKey matches the keys of values that are always secret.
 var secretKey = regexp.MustCompile(`(?i)(password|passwd|passphrase|secret|token|api-?key|private-?key|credentials?)$`)
 
-// minNamed is the length from which a previous value with a secret key is hidden. Shorter texts are words or numbers.
+// minNamed is the shortest previous value with a secret key that is hidden. Shorter texts are usually words or numbers.
 const minNamed = 6
 
-// appendNamed appends the previous texts with secret keys that pass a test: a text that the present values have, and
-// not as a secret, is none.
+// appendNamed appends the previous texts with secret keys. It skips texts that the current values contain as a normal
+// value.
 func appendNamed(former []any, previous any, isHidden func(string) bool) []any {
 	switch typed := previous.(type) {
 	case map[string]any:
@@ -77,7 +78,7 @@ func collectTexts(value any, found map[string]bool) {
 	}
 }
 
-// appendFormer appends the previous values at the places of secrets.
+// appendFormer appends the previous values at the paths of secrets.
 func appendFormer(former []any, value, previous any, secrets map[string]bool) []any {
 	switch typed := value.(type) {
 	case map[string]any:
@@ -99,7 +100,7 @@ func appendFormer(former []any, value, previous any, secrets map[string]bool) []
 	return former
 }
 
-// Pair returns copies of two versions of an object without secrets; nil stays nil.
+// Pair returns copies of two versions of an object without secrets. For nil, it returns nil.
 func (m *DiffMasker) Pair(before, after map[string]any) (maskedBefore, maskedAfter map[string]any) {
 	one, other := m.pair(mapOrNil(m.secretData(before)), mapOrNil(m.secretData(after)))
 	maskedBefore, _ = one.(map[string]any)
@@ -107,7 +108,7 @@ func (m *DiffMasker) Pair(before, after map[string]any) (maskedBefore, maskedAft
 	return maskedBefore, maskedAfter
 }
 
-// mapOrNil makes a nil map an untyped nil.
+// mapOrNil returns an untyped nil for a nil map.
 func mapOrNil(object map[string]any) any {
 	if object == nil {
 		return nil
@@ -115,8 +116,8 @@ func mapOrNil(object map[string]any) any {
 	return object
 }
 
-// secretData replaces the data of a Secret by digests. The digest of a text in stringData is that of the same text in
-// data.
+// secretData replaces the data of a Secret by digests. A text in stringData and the same text in data have the same
+// digest.
 func (m *DiffMasker) secretData(object map[string]any) map[string]any {
 	if kindOf(object) != "Secret" {
 		return object
@@ -158,8 +159,8 @@ func copyOf(fields map[string]any) map[string]any {
 	return copied
 }
 
-// pair hides the secrets in two values of one field. If one value has a secret, both are hidden: the other may be a
-// former secret that nothing else reveals.
+// pair hides the secrets in two values of one field. If one value contains a secret, it hides both: the other value may
+// be a former secret that is not recognized.
 func (m *DiffMasker) pair(before, after any) (maskedBefore, maskedAfter any) {
 	mapBefore, isMapBefore := before.(map[string]any)
 	mapAfter, isMapAfter := after.(map[string]any)
@@ -224,7 +225,7 @@ func (m *DiffMasker) pairOfLists(before, after []any) (maskedBefore, maskedAfter
 	return listOrNil(before, one), listOrNil(after, other)
 }
 
-// listOrNil returns the copy of a list; an empty list stays one, and nil stays nil.
+// listOrNil returns the copy of a list. An empty list stays empty, and nil stays nil.
 func listOrNil(list, copied []any) any {
 	switch {
 	case list == nil:
@@ -236,7 +237,7 @@ func listOrNil(list, copied []any) any {
 	}
 }
 
-// scalar hides secrets in a value that is neither a map nor a list.
+// scalar hides the secrets in a value that is neither a map nor a list.
 func (m *DiffMasker) scalar(value any) any {
 	switch value.(type) {
 	case nil, bool:
@@ -261,12 +262,12 @@ func (m *DiffMasker) text(text string) string {
 // mark replaces a whole text by a digest.
 func (m *DiffMasker) mark(text string) string { return helmerr.Redacted + " " + m.digest(text) }
 
-// digest returns a digest of a text in the form that placeholders recognise.
+// digest returns a digest of a text, in the form that the parser of placeholders recognizes.
 func (m *DiffMasker) digest(text string) string {
 	sum := hmac.New(sha256.New, m.key)
 	sum.Write([]byte(text))
 	return fmt.Sprintf("[digest %x]", sum.Sum(nil)[:digestBytes])
 }
 
-// digestBytes is the length of the digests: with a random key, short digests reveal nothing.
+// digestBytes is the length of a digest. With a random key, short digests reveal nothing about the secret.
 const digestBytes = 4

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestDiffMaskerPair checks that neither version shows a secret, present or former, and that changes are visible.
+// TestDiffMaskerPair checks that neither version contains a current or former secret, and that changes are visible.
 func TestDiffMaskerPair(t *testing.T) {
 	t.Parallel()
 	masker := NewDiffMasker([]byte("key"), map[string]any{"db": map[string]any{"password": "planted-new"}, "port": 1},

@@ -27,8 +27,8 @@ import (
 // clustersAtOnce is the number of Clusters that are previewed at the same time.
 const clustersAtOnce = 16
 
-// Selected returns the Clusters that a HelmOp selects, in the order of their names. matches chooses among them; nil
-// chooses all. Clusters of another shard and Clusters under deletion are left out, as in the manager.
+// Selected returns the Clusters that a HelmOp selects, sorted by name. matches selects among them; nil selects all. It
+// omits Clusters of another shard and Clusters under deletion, as the manager does.
 func (p *Previewer) Selected(ctx context.Context, helmOp *addonsv1.HelmOp,
 	matches func(*unstructured.Unstructured) bool,
 ) ([]client.ObjectKey, error) {
@@ -67,8 +67,8 @@ func (p *Previewer) Selected(ctx context.Context, helmOp *addonsv1.HelmOp,
 	return keys, nil
 }
 
-// Clusters previews a HelmOp in Clusters, some at the same time. A Cluster that cannot be previewed does not stop the
-// others: its result says why. key is the key of the digests that replace secrets; nil shows secrets.
+// Clusters previews a HelmOp in several Clusters at the same time. If a Cluster cannot be previewed, its result says
+// why, and the others continue. key is the key for the digests that replace secrets. With nil, secrets are shown.
 func (p *Previewer) Clusters(ctx context.Context, helmOp *addonsv1.HelmOp, clusters []client.ObjectKey,
 	key []byte,
 ) ([]Result, error) {
@@ -91,7 +91,7 @@ func (p *Previewer) Clusters(ctx context.Context, helmOp *addonsv1.HelmOp, clust
 	return results, nil
 }
 
-// atOnce calls a function for each Cluster, for some at the same time.
+// atOnce calls a function for each Cluster. A limited number of calls run at the same time.
 func atOnce(clusters []client.ObjectKey, do func(i int, cluster client.ObjectKey)) {
 	var group errgroup.Group
 	group.SetLimit(clustersAtOnce)
@@ -105,7 +105,7 @@ func atOnce(clusters []client.ObjectKey, do func(i int, cluster client.ObjectKey
 	_ = group.Wait()
 }
 
-// stateOf returns the state of a Cluster for which there is an error instead of a result.
+// stateOf returns the state of a Cluster whose preview failed with an error.
 func stateOf(err error) State {
 	if errors.Is(err, ErrNoKubeconfig) || errors.Is(err, errNotReady) {
 		return StateNotReady
@@ -113,7 +113,7 @@ func stateOf(err error) State {
 	return StateFailed
 }
 
-// children returns the HelmOpReleases of a HelmOp by their names.
+// children returns the HelmOpReleases of a HelmOp, by their names.
 func (p *Previewer) children(ctx context.Context, helmOp *addonsv1.HelmOp) (map[string]*addonsv1.HelmOpRelease, error) {
 	list := &addonsv1.HelmOpReleaseList{}
 	if err := p.Client.List(ctx, list, client.InNamespace(helmOp.Namespace),
@@ -162,7 +162,7 @@ func (p *Previewer) outcome(ctx context.Context, release *Release, child *addons
 		if releasespec.IsDone(&release.HelmOpRelease.Spec, child) {
 			return Outcome{State: StateSame, Action: string(model.ActionNone), Message: installedOnce}, nil
 		}
-		// By the UID, the records of this object differ from those of a lost one.
+		// The UID distinguishes the records of this object from the records of a lost object.
 		release.HelmOpRelease.UID = child.UID
 	}
 	plan, err := p.Plan(ctx, release)

@@ -11,7 +11,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/maintenance"
 )
 
-// whyDeferred returns why a change in a Cluster would wait for maintenance, as in the manager; empty if it would not.
+// whyDeferred returns why the manager would defer a change in a Cluster for maintenance; empty if it would not.
 func whyDeferred(release *Release, outcome *Outcome, now time.Time) string {
 	if release == nil || outcome.State != StateDiffers {
 		return ""

@@ -11,8 +11,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
-// Masker hides secrets in YAML documents: the values that came from Secrets, wherever they appear in any notation, and
-// the data of Secrets.
+// Masker hides secrets in YAML documents: values from Secrets, anywhere and in any notation, and the data of Secrets.
 type Masker struct {
 	hide func(string) string
 }
@@ -22,7 +21,7 @@ func NewMasker(secretValues []any) *Masker {
 	return &Masker{hide: helmerr.NewRedactor(nil, secretValues).Hide}
 }
 
-// Document returns a YAML document without secrets. A document that is not a Secret keeps its form.
+// Document returns a YAML document without secrets. A document that is not a Secret keeps its format.
 func (m *Masker) Document(text string) string {
 	var object map[string]any
 	if err := yaml.Unmarshal([]byte(text), &object); err != nil || !maskSecrets(object) {
@@ -44,7 +43,7 @@ func (m *Masker) Values(values map[string]any) (string, error) {
 	return m.hide(string(text)), err
 }
 
-// maskSecrets replaces the data of a Secret, or of the Secrets in a List, and reports whether there is any.
+// maskSecrets replaces the data of a Secret, or of the Secrets in a List. It reports whether it replaced any.
 func maskSecrets(object map[string]any) bool {
 	if items, ok := object["items"].([]any); ok && strings.HasSuffix(kindOf(object), "List") {
 		found := false
@@ -77,7 +76,7 @@ func maskSecrets(object map[string]any) bool {
 	return true
 }
 
-// lastApplied is the annotation in which kubectl apply keeps an object, with the data of a Secret.
+// lastApplied is the annotation in which kubectl apply stores the object, including the data of a Secret.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 func kindOf(object map[string]any) string {

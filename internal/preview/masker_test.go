@@ -33,7 +33,7 @@ func TestMaskerDocument(t *testing.T) {
 	}
 }
 
-// TestMaskerValues checks that values from Secrets are hidden in values, whatever their type.
+// TestMaskerValues checks that values from Secrets are hidden in values, whatever their type is.
 func TestMaskerValues(t *testing.T) {
 	t.Parallel()
 	masker := NewMasker([]any{map[string]any{"port": int64(6443)}, "planted"})

@@ -21,10 +21,10 @@ var serverFields = []string{
 	"resourceVersion", "selfLink", "uid",
 }
 
-// uidPlaceholder replaces the UID that a dry run gives to a new object, for example in the labels of a Job.
+// uidPlaceholder replaces the UID that a dry run assigns to a new object, for example in the labels of a Job.
 const uidPlaceholder = "<uid>"
 
-// content returns a copy of an object without its status and the metadata of the API server.
+// content returns a copy of an object without its status and without the metadata of the API server.
 func content(object map[string]any) map[string]any {
 	if object == nil {
 		return nil
@@ -43,7 +43,7 @@ func content(object map[string]any) map[string]any {
 	return copied
 }
 
-// replaceText replaces the texts in a value that are equal to another text.
+// replaceText replaces the texts in a value that are equal to the text from.
 func replaceText(value any, from, to string) any {
 	switch typed := value.(type) {
 	case map[string]any:
@@ -62,8 +62,9 @@ func replaceText(value any, from, to string) any {
 	return value
 }
 
-// overlay returns a copy of an object with the fields of another object set. Lists are replaced as a whole. The result
-// replaces that of an update that the API server did not compute: fields that only the cluster has are no difference.
+// overlay returns a copy of an object in which the fields of another object are set. Lists are replaced as a whole. It
+// is used if the API server did not compute the result of an update. Fields that exist only in the cluster are not a
+// difference.
 func overlay(object, fields map[string]any) map[string]any {
 	merged := maps.Clone(object)
 	for key, value := range fields {
@@ -76,7 +77,7 @@ func overlay(object, fields map[string]any) map[string]any {
 	return merged
 }
 
-// Operation is a difference of two versions of an object.
+// Operation is one difference between two versions of an object.
 type Operation struct {
 	// Op is "add", "remove" or "replace", and Path is a JSON pointer (RFC 6901).
 	Op   string `json:"op"`
@@ -86,7 +87,7 @@ type Operation struct {
 	To   any `json:"to,omitempty"`
 }
 
-// operations appends the differences of two values to found. nil is an absent value.
+// operations appends the differences between two values to found. nil means that a value is absent.
 func operations(found []Operation, path []string, from, to any) []Operation {
 	switch {
 	case from == nil && to == nil:

@@ -20,21 +20,22 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/dryrun"
 )
 
-// inMemory is the resourceVersion of objects that have none because they were never in an API server.
+// inMemory is the resourceVersion of objects that were never in an API server.
 const inMemory = "0"
 
-// Objects is a reader of objects in memory, instead of a management cluster. It can get objects, and cannot list them.
+// Objects is a reader of objects in memory, which replaces the management cluster. It can get objects, but not list
+// them.
 type Objects struct {
 	scheme  *runtime.Scheme
 	objects []*unstructured.Unstructured
 }
 
-// NewObjects returns a reader of objects. The scheme must have the Go types that are read.
+// NewObjects returns a reader of objects. The scheme must contain the Go types that are read.
 func NewObjects(scheme *runtime.Scheme, objects []*unstructured.Unstructured) *Objects {
 	return &Objects{scheme: scheme, objects: objects}
 }
 
-// Get implements client.Reader. An object is found in any version of its kind.
+// Get implements client.Reader. It finds an object in any version of its kind.
 func (o *Objects) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	kind, err := apiutil.GVKForObject(object, o.scheme)
 	if err != nil {
@@ -50,7 +51,7 @@ func (o *Objects) Get(_ context.Context, key client.ObjectKey, object client.Obj
 			}
 			storeStrings(object)
 			if object.GetResourceVersion() == "" {
-				object.SetResourceVersion(inMemory) // An object without one counts as missing.
+				object.SetResourceVersion(inMemory) // An object without a resourceVersion counts as missing.
 			}
 			return nil
 		}
@@ -73,8 +74,8 @@ func storeStrings(object client.Object) {
 	secret.StringData = nil
 }
 
-// definition returns the metadata of a CustomResourceDefinition: Cluster API looks up there in which version it reads a
-// kind. It is the version of the object in memory.
+// definition returns the metadata of a CustomResourceDefinition. Cluster API reads from it in which version it must
+// read a kind. The result names the version of the object in memory.
 func (o *Objects) definition(key client.ObjectKey, into client.Object) error {
 	_, group, _ := strings.Cut(key.Name, ".")
 	for _, known := range o.objects {
@@ -93,8 +94,9 @@ func (o *Objects) List(context.Context, client.ObjectList, ...client.ListOption)
 	return errors.New("objects in memory cannot be listed")
 }
 
-// RenderOffline renders the chart of a release without a connection to its Cluster, as an installation. An empty
-// version is that of the Cluster object; apiVersions are those that the cluster serves beside the kinds of Kubernetes.
+// RenderOffline renders the chart of a release as an installation, without a connection to its Cluster. If kubeVersion
+// is empty, it uses the version in the Cluster object. apiVersions are the API versions that the cluster serves in
+// addition to those of Kubernetes.
 func (p *Previewer) RenderOffline(ctx context.Context, release *Release, kubeVersion string,
 	apiVersions []string,
 ) (dryrun.Result, error) {

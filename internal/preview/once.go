@@ -13,7 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// once computes the value of each key once, also if several callers ask at the same time. Errors are values, too.
+// once computes the value of each key only once, even if several callers need it at the same time. It also stores
+// errors.
 type once[K comparable, V any] struct {
 	mu      sync.Mutex
 	entries map[K]func() (V, error)
@@ -34,7 +35,7 @@ func (o *once[K, V]) get(key K, compute func() (V, error)) (V, error) {
 	return entry()
 }
 
-// readOnce is a client that reads each object once: many Clusters share the same Secrets and classes, and the values
+// readOnce is a client that reads each object once. Many Clusters share the same Secrets and classes, and the values
 // are rendered more than once.
 type readOnce struct {
 	client.Reader

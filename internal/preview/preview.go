@@ -1,20 +1,21 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package preview renders the release of a HelmOp in a Cluster, and plans what its installation or upgrade would
-// change, with the code of the controllers and of the engine. Nothing is written.
+// Package preview renders the release of a HelmOp in a Cluster, and plans the changes of its installation or upgrade.
+// It uses the code of the controllers and of the Helm engine. It does not change a cluster.
 //
 // # Contract
 //
-//   - It reads the management cluster and the workload cluster with the rights of its caller. In the workload cluster,
-//     the release may have an identity of its own. Dry runs, which API servers do not store, are the only writes.
-//   - It pulls charts by the digests in the status of the HelmOp. If Options.Resolves is set, it resolves references
-//     that the status has no artifact for. It checks the signatures that the HelmOp requires.
-//   - Values come from the same layers as in the manager, Secrets included. Callers must hide Release.SecretValues and
-//     the data of Secrets before they show anything to a user: see Masker. Previewer.Clusters hides them.
-//   - The chart is rendered for the version and the API groups of the Cluster, with the lookups of the chart, as an
-//     upgrade if the Cluster has the release.
-//   - It does not check whether the HelmOp may access the Cluster: the rights of the caller bound everything.
+//   - It reads the management cluster and the workload cluster with the permissions of its caller. In the workload
+//     cluster, it impersonates the identity of the release, if there is one. Its only writes are dry runs, which API
+//     servers do not store.
+//   - It pulls charts by the digests in the status of the HelmOp. If Options.Resolves is set, it also resolves
+//     references for which the status has no artifact. It checks the signatures that the HelmOp requires.
+//   - Values come from the same layers as in the manager, including Secrets. Before callers show anything to a user,
+//     they must hide Release.SecretValues and the data of Secrets: see Masker. Previewer.Clusters hides both.
+//   - It renders the chart for the version and the API groups of the Cluster, and with lookups in the Cluster. It
+//     renders an upgrade if the Cluster has the release.
+//   - It does not check whether the HelmOp may access the Cluster: the permissions of the caller are the limit.
 //   - A Previewer reads each object of the management cluster once. It is for one HelmOp of one command.
 package preview
 
@@ -52,7 +53,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 )
 
-// ErrNotResolved means that the HelmOp has no artifact for its present source.
+// ErrNotResolved means that the HelmOp has no artifact for its current source.
 var ErrNotResolved = errors.New("the source of the HelmOp is not resolved")
 
 // Registry resolves references and pulls artifacts.
@@ -61,23 +62,23 @@ type Registry interface {
 	resolution.Registry
 }
 
-// Options are the parts of a Previewer.
+// Options configure a Previewer.
 type Options struct {
-	// Client reads the management cluster, and Config is its address.
+	// Client reads the management cluster. Config is the connection to it.
 	Client client.Reader
 	Config *rest.Config
 
 	// Registry and Charts provide charts, Verifier checks their signatures, and Engine renders them. They are not needed
-	// for values.
+	// to render values.
 	Registry Registry
 	Charts   artifacts.ChartLoader
 	Verifier verify.Verifier
 	Engine   *helmclient.Client
 
-	// Records are the registries with the records of releases.
+	// Records configure the registries with the records of releases.
 	Records recordstorage.Options
 
-	// Resolves permits to resolve a reference that the status of the HelmOp has no artifact for.
+	// Resolves permits the Previewer to resolve a reference for which the status of the HelmOp has no artifact.
 	Resolves bool
 }
 
@@ -88,17 +89,17 @@ type Previewer struct {
 	references *references.Reader
 	renderer   *render.Renderer
 
-	// resolved are the artifacts of references that the Previewer resolved, signed are the results of verifications, and
-	// charts are the charts that the Previewer pulled.
+	// resolved caches the artifacts of resolved references, signed the results of verifications, and charts the pulled
+	// charts.
 	resolved once[reference, *addonsv1.ArtifactStatus]
 	signed   once[string, Signed]
 	charts   once[string, *bundle.Chart]
 
-	// silent are the errors of Clusters that did not answer the check of an upgrade, by their keys.
+	// silent holds the errors of Clusters that did not answer the check of an upgrade, by the keys of the Clusters.
 	silent *sync.Map
 }
 
-// reference is a reference of a HelmOp.
+// reference is a reference to an artifact in a HelmOp.
 type reference struct {
 	helmOp client.ObjectKey
 	addonsv1.ArtifactReference
@@ -113,10 +114,10 @@ func New(options Options) *Previewer {
 		renderer: render.New(refs, clusterview.NewReader(options.Client))}
 }
 
-// Release is what a HelmOp wants in a Cluster.
+// Release is the desired release of a HelmOp in a Cluster.
 type Release struct {
-	// HelmOp is the HelmOp, and HelmOpRelease is the child that its controller would write. Its artifact is empty if
-	// the source is not resolved.
+	// HelmOp is the HelmOp. HelmOpRelease is the object that the controller would write. The artifact in HelmOpRelease is
+	// empty if the source is not resolved.
 	HelmOp        *addonsv1.HelmOp
 	HelmOpRelease *addonsv1.HelmOpRelease
 
@@ -124,17 +125,17 @@ type Release struct {
 	// yet.
 	IsSelected, IsReady bool
 
-	// Values are the values for the chart, and SecretValues are those of them that came from Secrets.
+	// Values are the values for the chart. SecretValues are the values among them that came from Secrets.
 	Values       map[string]any
 	SecretValues []any
 
 	postRender *model.PostRender
 	unresolved error
-	// kubernetesVersion is the version that the Cluster object has; empty if it has none.
+	// kubernetesVersion is the version in the Cluster object; empty if it has none.
 	kubernetesVersion string
 	// cluster is the Cluster object.
 	cluster *clusterv1.Cluster
-	// clusterAnnotations are those of the Cluster.
+	// clusterAnnotations are the annotations of the Cluster.
 	clusterAnnotations map[string]string
 	// refAt returns the reference to the artifact for a version of Kubernetes.
 	refAt func(version string) (addonsv1.ArtifactReference, error)
@@ -142,8 +143,8 @@ type Release struct {
 	isAhead bool
 }
 
-// Release renders the values and the options of a HelmOp for a Cluster. clusterlink.Management is the management
-// cluster.
+// Release renders the values and the options of a HelmOp for a Cluster. For the management cluster, the key is
+// clusterlink.Management.
 func (p *Previewer) Release(ctx context.Context, helmOp *addonsv1.HelmOp, key client.ObjectKey) (*Release, error) {
 	object, err := clusterview.ReadCluster(ctx, p.Client, key, helmOp.Labels[addonsv1.ShardLabel])
 	if err != nil {
@@ -199,7 +200,7 @@ func (p *Previewer) isSelected(ctx context.Context, helmOp *addonsv1.HelmOp, clu
 	return selector.Selects(ctx, p.Client, cluster)
 }
 
-// childOf returns the HelmOpRelease with a spec. It is not in the API server.
+// childOf returns the HelmOpRelease with a spec. The object does not exist in the API server.
 func childOf(helmOp *addonsv1.HelmOp, key client.ObjectKey,
 	spec *addonsv1.HelmOpReleaseSpec,
 ) *addonsv1.HelmOpRelease {
@@ -213,7 +214,7 @@ func childOf(helmOp *addonsv1.HelmOp, key client.ObjectKey,
 	}
 }
 
-// artifactOf returns the artifact of a reference. It is empty with an error.
+// artifactOf returns the artifact of a reference. If there is an error, the artifact is empty.
 func (p *Previewer) artifactOf(ctx context.Context, helmOp *addonsv1.HelmOp,
 	ref addonsv1.ArtifactReference,
 ) (*addonsv1.ResolvedArtifact, error) {
@@ -269,8 +270,8 @@ func (p *Previewer) render(ctx context.Context, release *Release, timeout time.D
 	return p.Engine.Render(ctx, target, desired, options, chart, release.Values)
 }
 
-// planTimeout bounds the plan or the rendering of one release, so that a Cluster that does not answer does not use up
-// the time of the command.
+// planTimeout is the timeout for the plan or the rendering of one release, so that a Cluster that does not answer does
+// not use all the time of the command.
 const planTimeout = time.Minute
 
 // Plan returns what the next action on a release would change in its Cluster.
@@ -294,14 +295,14 @@ func (p *Previewer) Plan(ctx context.Context, release *Release) (model.Plan, err
 func (p *Previewer) desired(ctx context.Context, release *Release) (model.Desired, model.Options) {
 	desired, options := releasespec.DesiredOf(release.HelmOpRelease)
 	options.PostRender, options.SecretValues = release.postRender, release.SecretValues
-	// Users need not have the right to read the namespace. Without it, the owner counts, whatever the management cluster.
+	// The user may not be allowed to read the namespace. Then only the owner is compared, and not the management cluster.
 	if system, err := apiutil.SystemNamespace(ctx, p.Client); err == nil {
 		desired.ManagementCluster = string(system.UID)
 	}
 	return desired, options
 }
 
-// chart pulls the chart of a release, and checks its signatures. The chart is shared: read only.
+// chart pulls the chart of a release, and checks its signatures. The chart is shared: do not change it.
 func (p *Previewer) chart(ctx context.Context, release *Release) (*bundle.Chart, error) {
 	if release.unresolved != nil {
 		return nil, release.unresolved
@@ -322,7 +323,7 @@ func (p *Previewer) chart(ctx context.Context, release *Release) (*bundle.Chart,
 // ErrNoKubeconfig means that a Cluster has no kubeconfig yet.
 var ErrNoKubeconfig = errors.New("has no kubeconfig yet")
 
-// target returns the connection to the cluster of a release, with the kubeconfig that Cluster API generated.
+// target returns the connection to the cluster of a release. It uses the kubeconfig that Cluster API generated.
 func (p *Previewer) target(ctx context.Context, release *Release) (model.Target, error) {
 	child := release.HelmOpRelease
 	key := apiutil.ClusterKey(child)
@@ -344,8 +345,9 @@ func (p *Previewer) target(ctx context.Context, release *Release) (model.Target,
 	return target, err
 }
 
-// ownConfig returns a config with the connection of the command's own config. The engine does not accept configs that
-// run programs or read files, because they may be from tenants; the config of the command is from its user.
+// ownConfig returns a config for the engine with the connection of the command's own config. The engine does not accept
+// configs that run programs or read files, because configs may come from tenants. The config of the command comes from
+// its user.
 func ownConfig(config *rest.Config) (*rest.Config, error) {
 	transport, err := rest.TransportFor(config)
 	if err != nil {

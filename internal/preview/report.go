@@ -17,7 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// State is what a preview found in a Cluster.
+// State is the result of a preview in a Cluster.
 type State string
 
 // The states.
@@ -28,13 +28,14 @@ const (
 	StateSame State = "Same"
 	// StateNotReady means that the Cluster cannot have releases yet.
 	StateNotReady State = "NotReady"
-	// StatePinned means that a user has pinned the Cluster to a HelmOp revision, so that no change of the HelmOp reaches
-	// it.
+	// StatePinned means that a user has pinned the Cluster to a HelmOp revision, so a change of the HelmOp does not reach
+	// the Cluster.
 	StatePinned State = "Pinned"
 	// StateFailed means that there is no preview of the Cluster. The message says why.
 	StateFailed State = "Failed"
 
-	// StateToDo means that something must be done before an upgrade of Kubernetes, and StateClear that nothing must.
+	// StateToDo means that a user must do something before an upgrade of Kubernetes. StateClear means that nothing is to
+	// do.
 	StateToDo  State = "ToDo"
 	StateClear State = "Clear"
 )
@@ -42,18 +43,18 @@ const (
 // states are all states, the most important first.
 var states = []State{StateFailed, StateDiffers, StateToDo, StateNotReady, StatePinned, StateSame, StateClear}
 
-// Outcome is the preview of a release in a Cluster, without secrets unless they were asked for.
+// Outcome is the preview of a release in a Cluster. It contains secrets only if the caller requested them.
 type Outcome struct {
 	State State `json:"state"`
 
-	// Action is "Install", "Upgrade", "Adopt" for a release of another owner that is adopted without a change, "Refuse",
-	// or "None" for a release that is in sync or was installed once; empty if there is no preview.
+	// Action is "Install" or "Upgrade"; "Adopt" for a release of another owner that is adopted without a change; "Refuse";
+	// or "None" for a release that is in sync or was installed once. It is empty if there is no preview.
 	Action string `json:"action,omitempty"`
 
-	// Message is why there is no preview, why the action is refused, or a remark.
+	// Message is the reason why there is no preview, the reason why the action is refused, or a remark.
 	Message string `json:"message,omitempty"`
 
-	// Changes are the objects that would change. Unchanged is the number of the others.
+	// Changes are the objects that would change. Unchanged is the number of the other objects.
 	Changes   []Change `json:"changes,omitempty"`
 	Unchanged int      `json:"unchanged"`
 
@@ -71,16 +72,16 @@ type Change struct {
 	// Change is "Create", "Update", "Recreate" or "Delete".
 	Change string `json:"change"`
 
-	// Reason and Message are a remark. Fails is true if the change, and with it the action, would fail.
+	// Reason and Message are a remark about the change. Fails is true if the change would fail. The action then fails too.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	Fails   bool   `json:"fails,omitempty"`
 
-	// Operations are the differences. A created or deleted object is one operation on the whole object.
+	// Operations are the differences. For a created or deleted object, there is one operation on the whole object.
 	Operations []Operation `json:"operations,omitempty"`
 
 	// Diff is a unified diff of the YAML of the object. In a group of Clusters, the unchanged lines around a difference
-	// are those of the first Cluster.
+	// come from the first Cluster.
 	Diff string `json:"diff,omitempty"`
 }
 
@@ -94,23 +95,24 @@ type Hook struct {
 
 // Result is the preview of a Cluster.
 type Result struct {
-	// Cluster is the name of the Cluster, with its namespace if that is not the namespace of the HelmOp.
+	// Cluster is the name of the Cluster. It includes the namespace if the Cluster and the HelmOp are in different
+	// namespaces.
 	Cluster string
 
 	// Release is the name of the HelmOpRelease; empty if it is not known.
 	Release string
 
-	// ApprovalHash is the hash of the release in the digest of an approval; empty if the inputs of the release are not
-	// known, and for a pinned Cluster, which is not in the digest.
+	// ApprovalHash is the hash of the release for the digest of an approval. It is empty if the inputs of the release are
+	// not known, and for a pinned Cluster, which is not part of the digest.
 	ApprovalHash string
 
-	// Deferred is why the change would wait for maintenance; empty if it would not.
+	// Deferred is the reason why the change would wait for maintenance; empty if it would not wait.
 	Deferred string
 
 	Outcome
 }
 
-// ApprovalDigest returns the digest that the manager asks to be approved for exactly these releases. They must be those
+// ApprovalDigest returns the digest that a user approves for exactly these releases. The list must contain the results
 // of all selected Clusters. It is empty if the inputs of a release are not known.
 func ApprovalDigest(results []Result) string {
 	var hashes []string
@@ -128,22 +130,22 @@ func ApprovalDigest(results []Result) string {
 	return approval.Digest(hashes)
 }
 
-// Group is the preview of Clusters with the same outcome. If there are several, names of the Clusters in the outcome
-// are replaced by "<cluster>", and digests of secrets by their order.
+// Group is the preview of Clusters with the same outcome. If there are several Clusters, "<cluster>" replaces their
+// names in the outcome, and numbers replace the digests of secrets.
 type Group struct {
-	// Clusters are the Clusters of the group, in their order.
+	// Clusters are the Clusters of the group, in the order of the input.
 	Clusters []string `json:"clusters"`
 
-	// Hash identifies the outcome, without names of Clusters and without secrets. It is the same in each run.
+	// Hash identifies the outcome. It does not depend on names of Clusters or on secrets. It is the same in each run.
 	Hash string `json:"hash"`
 
 	Outcome
 }
 
-// contextLines is the number of lines that a diff shows before and after a difference.
+// contextLines is the number of unchanged lines that a diff shows before and after a difference.
 const contextLines = 3
 
-// outcomeOf returns the outcome of a plan. It hides secrets unless the masker is nil.
+// outcomeOf returns the outcome of a plan. It hides secrets unless masker is nil.
 func outcomeOf(plan model.Plan, masker *DiffMasker) (Outcome, error) {
 	outcome := Outcome{State: StateSame, Action: string(plan.Action), Message: plan.Message, Unchanged: plan.Unchanged}
 	if len(plan.Changes) > 0 || len(plan.Hooks) > 0 || plan.Action == model.ActionRefuse {
@@ -204,8 +206,8 @@ func diffOf(ref inventory.Ref, before, after map[string]any) (string, error) {
 		ToFile: names[1], Context: contextLines})
 }
 
-// GroupResults puts Clusters with the same outcome together, the largest group of the most important state first. The
-// names of a Cluster and of its HelmOpRelease, and the digests of secrets, do not count.
+// GroupResults groups Clusters with the same outcome. The groups are sorted by the importance of the state, then by the
+// number of Clusters. It ignores the names of a Cluster and of its HelmOpRelease, and the digests of secrets.
 func GroupResults(results []Result) ([]Group, error) {
 	all := make([]named[Outcome], 0, len(results))
 	for i := range results {
@@ -225,8 +227,8 @@ func GroupResults(results []Result) ([]Group, error) {
 	return groups, nil
 }
 
-// withoutDiffs returns a copy of an outcome without the texts of the differences. Their lines of context are fields
-// that do not change, and may differ between Clusters.
+// withoutDiffs returns a copy of an outcome without the texts of the diffs. Their context lines contain fields that do
+// not change, and that may differ between Clusters.
 func withoutDiffs(outcome *Outcome) *Outcome {
 	copied := *outcome
 	copied.Changes = slices.Clone(outcome.Changes)
@@ -264,7 +266,7 @@ func (o *Outcome) Summary() string {
 		}
 		count(signs[change.Change], change.Kind)
 	}
-	// Failures come first.
+	// Changes that would fail come first.
 	slices.SortStableFunc(order, func(a, b string) int {
 		return cmp.Compare(strings.IndexByte("!", b[0]), strings.IndexByte("!", a[0]))
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// TestContent checks that neither bookkeeping nor the UID of a dry run is compared.
+// TestContent checks that fields of the API server and the UID of a dry run are not compared.
 func TestContent(t *testing.T) {
 	t.Parallel()
 	object := parsed(t, `{kind: Job, metadata: {name: j, uid: u-1, resourceVersion: "7", managedFields: [],
@@ -171,7 +171,7 @@ func TestGeneralize(t *testing.T) {
 	}
 }
 
-// TestApprovalDigest checks that the digest has all releases that the manager asks about, and no others.
+// TestApprovalDigest checks that the digest covers all releases that the manager includes, and no others.
 func TestApprovalDigest(t *testing.T) {
 	known := func(hash string, state State) Result {
 		return Result{ApprovalHash: hash, Outcome: Outcome{State: state}}

@@ -23,7 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgraderun"
 )
 
-// UpgradeOutcome is what an upgrade of Kubernetes would mean for a release in a Cluster.
+// UpgradeOutcome is the result of the check of a release in a Cluster for an upgrade of Kubernetes.
 type UpgradeOutcome struct {
 	State State `json:"state"`
 
@@ -31,26 +31,26 @@ type UpgradeOutcome struct {
 	From  string   `json:"from,omitempty"`
 	Steps []string `json:"steps,omitempty"`
 
-	// Message is why there is no result, or why nothing is to check.
+	// Message is the reason why there is no result, or why there is nothing to check.
 	Message string `json:"message,omitempty"`
 
 	Findings []upgradecheck.Finding `json:"findings,omitempty"`
 }
 
-// UpgradeResult is the outcome for a Cluster. Cluster is its name, with the namespace if that is not the namespace of
-// the HelmOp, and Release is the name of the HelmOpRelease.
+// UpgradeResult is the outcome for a Cluster. Cluster is the name of the Cluster, with its namespace if the HelmOp is
+// in another one. Release is the name of the HelmOpRelease.
 type UpgradeResult struct {
 	Cluster, Release string
 	UpgradeOutcome
 }
 
-// UpgradeGroup is the outcome for Clusters that are alike.
+// UpgradeGroup is the common outcome of several Clusters.
 type UpgradeGroup struct {
 	Clusters []string `json:"clusters"`
 	UpgradeOutcome
 }
 
-// GroupUpgrades puts Clusters with the same outcome together, in the order of GroupResults.
+// GroupUpgrades groups Clusters with the same outcome, in the order of GroupResults.
 func GroupUpgrades(results []UpgradeResult) ([]UpgradeGroup, error) {
 	all := make([]named[UpgradeOutcome], 0, len(results))
 	for i := range results {
@@ -70,8 +70,8 @@ func GroupUpgrades(results []UpgradeResult) ([]UpgradeGroup, error) {
 	return groups, nil
 }
 
-// UpgradeClusters checks what an upgrade of Kubernetes to a version would mean for a HelmOp in Clusters. A Cluster that
-// cannot be checked does not stop the others: its result says why.
+// UpgradeClusters checks the releases of a HelmOp in Clusters for an upgrade to a version of Kubernetes. If a Cluster
+// cannot be checked, its result says why, and the others continue.
 func (p *Previewer) UpgradeClusters(ctx context.Context, helmOp *addonsv1.HelmOp, clusters []client.ObjectKey,
 	version string,
 ) ([]UpgradeResult, error) {
@@ -93,7 +93,7 @@ func (p *Previewer) UpgradeClusters(ctx context.Context, helmOp *addonsv1.HelmOp
 }
 
 // unchecked returns the outcome of a release that could not be checked. A Cluster that is not ready is a failure if it
-// has the release, because the upgrade can break that release.
+// has the release, because the upgrade can break the release.
 func unchecked(err error, child *addonsv1.HelmOpRelease) UpgradeOutcome {
 	outcome := UpgradeOutcome{State: stateOf(err), Message: err.Error()}
 	if outcome.State == StateNotReady && child != nil {
@@ -144,7 +144,7 @@ func (p *Previewer) upgradeCheck(ctx context.Context, release *Release, child *a
 		IsAhead: release.isAhead, Paused: pausedOf(release, child)}
 	if child != nil {
 		check.Kept = upgraderun.Kept(child, &release.HelmOpRelease.Spec)
-		// By the UID, the records of this object differ from those of a lost one.
+		// The UID distinguishes the records of this object from the records of a lost object.
 		release.HelmOpRelease.UID = child.UID
 		if _, pinned := apiutil.PinOf(child); pinned {
 			release.HelmOpRelease = child
@@ -181,15 +181,16 @@ func (p *Previewer) upgradeCheck(ctx context.Context, release *Release, child *a
 	return check, nil
 }
 
-// Another returns a Previewer for another HelmOp. It shares what was read, and which Clusters did not answer the check
-// of an upgrade.
+// Another returns a Previewer for another HelmOp. Both share the objects that were read, and the list of Clusters that
+// did not answer the check of an upgrade.
 func (p *Previewer) Another() *Previewer {
 	other := New(p.Options)
 	other.silent = p.silent
 	return other
 }
 
-// askedOnce is the engine of the check. A Cluster that did not answer is not asked for the next HelmOps.
+// askedOnce is the engine of the check. If a Cluster did not answer, it does not ask the Cluster again for the next
+// HelmOps.
 type askedOnce struct {
 	*helmclient.Client
 	silent *sync.Map
@@ -210,8 +211,8 @@ func (e askedOnce) Present(ctx context.Context, target model.Target, namespace, 
 	return present, err
 }
 
-// pausedOf returns why HelmOp does not upgrade a release now, with the way out; empty if it does. child is nil if there
-// is no release.
+// pausedOf returns why HelmOp does not upgrade a release now, and what a user can do; empty if HelmOp upgrades it.
+// child is nil if there is no release.
 func pausedOf(release *Release, child *addonsv1.HelmOpRelease) string {
 	if child == nil {
 		return ""

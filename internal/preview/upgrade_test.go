@@ -62,7 +62,8 @@ func TestPausedOf(t *testing.T) {
 	}
 }
 
-// TestGroupUpgrades puts Clusters together that differ in their names only, those with something to do first.
+// TestGroupUpgrades checks that Clusters that differ only in their names are grouped, and that groups with tasks come
+// first.
 func TestGroupUpgrades(t *testing.T) {
 	t.Parallel()
 	of := func(cluster string, state State, message string) UpgradeResult {

@@ -25,9 +25,9 @@ import (
 // These are the priorities of releases, the highest first. Within a priority, the queue is in the order of requests.
 const (
 
-	// PriorityOfFresh is for releases that were installed less than FreshFor ago and are not ready as far as known: the
-	// next charts of their Clusters wait for them. A pass over them is cheap, and their number is limited to the
-	// installations within FreshFor.
+	// PriorityOfFresh is for releases that were first installed less than FreshFor ago and are not known to be ready: the
+	// next charts of their Clusters wait for them. A pass over such a release is cheap, and few releases are installed
+	// within FreshFor.
 	PriorityOfFresh = 30
 
 	// PriorityOfFirst is for releases that are not installed yet: their Clusters wait for them.
@@ -36,16 +36,16 @@ const (
 	// PriorityOfWork is for releases that differ from their desired state.
 	PriorityOfWork = 0
 
-	// PriorityOfFailure is for releases that failed. Other releases may succeed.
+	// PriorityOfFailure is for releases that failed. They come after others, which may succeed.
 	PriorityOfFailure = -10
 
-	// PriorityOfRest is for releases that are in their desired state as far as known, and for releases in unreachable
+	// PriorityOfRest is for releases that are known to be in their desired state, and for releases in unreachable
 	// Clusters. A manager that has just started checks all of them.
 	PriorityOfRest = -90
 )
 
-// FreshFor is how long after its first installation a release has a higher priority than releases that are not
-// installed yet. A release that is not ready by then may never be.
+// FreshFor is how long a release has the priority PriorityOfFresh after its first installation. A release that is not
+// ready by then may never become ready.
 const FreshFor = 2 * time.Minute
 
 // IsFirst reports whether a release is not installed yet and is not under deletion.
@@ -53,15 +53,17 @@ func IsFirst(release *addonsv1.HelmOpRelease) bool {
 	return release.DeletionTimestamp.IsZero() && release.Status.Release == nil
 }
 
-// isFresh reports whether a release was first installed less than FreshFor ago. The time is from its Cluster, whose
-// clock may be wrong. A clock that is far ahead never makes a release fresh for ever.
+// isFresh reports whether a release was first installed less than FreshFor ago. The time comes from the Cluster, whose
+// clock may be wrong. If the clock is far ahead, the release is not fresh at all: otherwise it would stay fresh for too
+// long.
 func isFresh(release *addonsv1.HelmOpRelease, now time.Time) bool {
 	observed := release.Status.Release
 	return observed != nil && observed.Revision == 1 && now.Sub(observed.LastDeployed.Time).Abs() < FreshFor
 }
 
 // PriorityOf returns the priority of a pass over a release. answers is true if the API server of its Cluster responded
-// to the last probe. The API server of a new Cluster often responds only after the release was reported as unreachable.
+// to the last probe. It matters because the API server of a new Cluster often responds only after the release was
+// reported as unreachable.
 func PriorityOf(release *addonsv1.HelmOpRelease, answers bool, now time.Time) int {
 	switch {
 	case conditions.IsFalse(release, addonsv1.ClusterReachableCondition) && (!answers || !IsFirst(release)):
@@ -81,11 +83,11 @@ func PriorityOf(release *addonsv1.HelmOpRelease, answers bool, now time.Time) in
 	}
 }
 
-// stateQueue is a queue in which the state of an object may determine its priority, whatever the cause of the request.
+// stateQueue is a queue in which the state of an object may determine its priority, whatever caused the request.
 type stateQueue struct {
 	priorityqueue.PriorityQueue[ctrl.Request]
 
-	// priorityOf returns the priority of an object; given is the priority of the request, nil for none.
+	// priorityOf returns the priority of an object. given is the priority in the request; nil if the request has none.
 	priorityOf func(object ctrl.Request, given *int) int
 }
 
@@ -136,12 +138,12 @@ func AnswersOf(clusters clusterview.Clusters) ClusterAnswers {
 }
 
 // New returns a constructor of queues of releases. reader reads the releases from a cache. At the start of the manager,
-// thousands of releases are enqueued because their links are made, and a new Cluster must not wait for them. A release
-// with a granted slot is first, whatever the cause of the request.
+// thousands of releases are enqueued when their links are created, and a new Cluster must not wait for them. A release
+// with a granted slot is first, whatever caused the request.
 func New(reader client.Reader, answers ClusterAnswers, hasSlot func(client.ObjectKey) bool) Constructor {
 	priorityOf := func(request ctrl.Request, given *int) int {
-		// The low priority of objects that are listed at the start is ignored: unfinished releases among them are as urgent
-		// as others.
+		// At the start, all listed objects have a low priority. The queue ignores it: unfinished releases among them are as
+		// urgent as others.
 		if given != nil && *given != handler.LowPriority {
 			return *given
 		}
@@ -150,7 +152,7 @@ func New(reader client.Reader, answers ClusterAnswers, hasSlot func(client.Objec
 		}
 		release := &addonsv1.HelmOpRelease{}
 		if reader.Get(context.Background(), request.NamespacedName, release, client.UnsafeDisableDeepCopy) != nil {
-			return PriorityOfWork // It is deleted, or not in the cache yet.
+			return PriorityOfWork // The object is deleted, or not in the cache yet.
 		}
 		return PriorityOf(release, answers(apiutil.ClusterKey(release)), time.Now())
 	}
@@ -166,9 +168,9 @@ func Spread(delay time.Duration, release *addonsv1.HelmOpRelease) time.Duration 
 	return time.Duration(float64(delay) * (1 - requeue.Jitter/2 + requeue.Jitter*apiutil.Jitter(release)))
 }
 
-// WithinResync returns when a HelmOp or a release is reconciled again: after delay, and at the latest after the resync
-// period. The period differs by at most a tenth between objects, so that they are not all reconciled at once. 0 is
-// never.
+// WithinResync returns the delay until the next reconciliation of a HelmOp or a release: delay, but at most the resync
+// period. The period differs by at most a tenth between objects, so that they are not all reconciled at the same time.
+// A period of 0 means that there is no resync.
 func WithinResync(delay, period time.Duration, object client.Object) time.Duration {
 	isGone := !object.GetDeletionTimestamp().IsZero() && len(object.GetFinalizers()) == 0
 	if period <= 0 || isGone {

@@ -16,7 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 )
 
-// TestResyncsSpread holds that what a fleet does again and again it does not do all at once.
+// TestResyncsSpread checks that the resyncs of a fleet do not happen at the same time.
 func TestResyncsSpread(t *testing.T) {
 	t.Parallel()
 	const period = 10 * time.Minute
@@ -50,8 +50,8 @@ func TestResyncsSpread(t *testing.T) {
 	}
 }
 
-// TestManagementClusterCountsAsResponsive holds that what is installed where the manager lives is not left for last:
-// nothing probes that cluster.
+// TestManagementClusterCountsAsResponsive checks that releases in the management cluster do not have a low priority:
+// this cluster is not probed.
 func TestManagementClusterCountsAsResponsive(t *testing.T) {
 	t.Parallel()
 	answers := AnswersOf(unprobed{})
@@ -61,7 +61,7 @@ func TestManagementClusterCountsAsResponsive(t *testing.T) {
 	}
 }
 
-// unprobed are clusters that were never asked.
+// unprobed are clusters without a probe.
 type unprobed struct{ clusterview.Clusters }
 
 func (unprobed) State(client.ObjectKey) clusterlink.State { return clusterlink.State{} }

@@ -13,7 +13,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fairshare"
 )
 
-// NewFair returns a constructor of queues for a controller with a number of workers, which namespaces share: they take
+// NewFair returns a constructor of queues for a controller whose workers are shared between namespaces. Namespaces take
 // turns, and no namespace has more workers than its share, see [fairshare.Pool]. The priority of a request orders the
 // objects of one namespace only.
 func NewFair(workers int) Constructor {
@@ -31,9 +31,9 @@ func asGiven(_ ctrl.Request, given *int) int {
 	return *given
 }
 
-// turnQueue gives the workers of a controller to namespaces in turn. The queue in it keeps the delays, and passes no
-// object to two workers. An object that is due moves from there to waiting at once. So the metric of the depth counts
-// few objects, and the metric of the work of an object includes the time in waiting.
+// turnQueue gives the workers of a controller to namespaces in turn. The inner queue keeps delays, and does not give an
+// object to two workers at the same time. An object that is due moves at once from the inner queue to waiting. So the
+// metric of the queue depth counts few objects, and the metric of the work duration includes the time in waiting.
 type turnQueue struct {
 	priorityqueue.PriorityQueue[ctrl.Request]
 
@@ -42,7 +42,7 @@ type turnQueue struct {
 	changed *sync.Cond
 	workers *fairshare.Pool[string]
 	waiting *fairshare.Queue[string, ctrl.Request]
-	// priorities are the priorities of the objects in waiting.
+	// priorities holds the priorities of the objects in waiting.
 	priorities map[ctrl.Request]int
 	isOver     bool
 }
@@ -75,8 +75,8 @@ func (q *turnQueue) fill() {
 	}
 }
 
-// AddWithOpts implements priorityqueue.PriorityQueue. An object in waiting needs no second pass: its pass begins later
-// than the request.
+// AddWithOpts implements priorityqueue.PriorityQueue. An object in waiting needs no second entry: its pass will begin
+// after the request.
 func (q *turnQueue) AddWithOpts(opts priorityqueue.AddOpts, objects ...ctrl.Request) {
 	isDue := opts.After <= 0 && !opts.RateLimited
 	for _, object := range objects {

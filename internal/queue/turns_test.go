@@ -21,8 +21,8 @@ func objectIn(namespace string, number int) ctrl.Request {
 	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: fmt.Sprintf("%04d", number)}}
 }
 
-// fairQueue returns a queue for a number of workers that ends with the test, and a function that waits until the queue
-// has a number of objects that no worker has.
+// fairQueue returns a queue for a number of workers that ends with the test. It also returns a function that waits
+// until a number of objects wait for a worker.
 func fairQueue(t *testing.T, workers int) (*stateQueue, func(int)) {
 	t.Helper()
 	q, _ := NewFair(workers)(t.Name(), requeue.NewLimiter()).(*stateQueue)
@@ -58,8 +58,8 @@ func get(t *testing.T, q *stateQueue) ctrl.Request {
 	}
 }
 
-// TestNamespacesShareWorkers holds that one namespace with many objects, whose passes do not end, leaves workers to
-// others, and that namespaces take turns.
+// TestNamespacesShareWorkers checks that a namespace with many objects, whose passes do not end, leaves workers to
+// other namespaces, and that namespaces take turns.
 func TestNamespacesShareWorkers(t *testing.T) {
 	t.Parallel()
 	q, waitFor := fairQueue(t, 4)
@@ -87,7 +87,7 @@ func TestNamespacesShareWorkers(t *testing.T) {
 	}
 }
 
-// TestPriorityWithinNamespace holds that the priority orders the objects of a namespace, also if it rises while an
+// TestPriorityWithinNamespace checks that the priority orders the objects of a namespace, even if it is raised while an
 // object waits.
 func TestPriorityWithinNamespace(t *testing.T) {
 	t.Parallel()
@@ -110,8 +110,8 @@ func TestPriorityWithinNamespace(t *testing.T) {
 	}
 }
 
-// TestRequestsForObjectsAreMerged holds that requests for an object that waits cause one pass, and that a request
-// during a pass causes another one after it.
+// TestRequestsForObjectsAreMerged checks that several requests for a waiting object cause one pass, and that a request
+// during a pass causes another pass.
 func TestRequestsForObjectsAreMerged(t *testing.T) {
 	t.Parallel()
 	q, waitFor := fairQueue(t, 2)
@@ -136,7 +136,7 @@ func TestRequestsForObjectsAreMerged(t *testing.T) {
 	}
 }
 
-// TestFairQueueEnds holds that all workers end with the queue.
+// TestFairQueueEnds checks that all workers end when the queue is shut down.
 func TestFairQueueEnds(t *testing.T) {
 	t.Parallel()
 	q := NewFair(3)(t.Name(), requeue.NewLimiter())

@@ -19,13 +19,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// namedError is an error of another package with the reason that a condition has for it.
+// namedError maps an error of another package to the reason of a condition.
 type namedError struct {
 	err    error
 	reason string
 }
 
-// registryErrors has the reasons for errors of a lookup or a pull from a registry. The first match counts.
+// registryErrors maps errors of a lookup or a pull from a registry. The first match applies.
 var registryErrors = []namedError{
 	{references.ErrReferenceNotFound, addonsv1.ReferenceNotFoundReason},
 	{references.ErrReferenceForbidden, addonsv1.ReferenceNotFoundReason},
@@ -46,7 +46,7 @@ var registryErrors = []namedError{
 	{ocierr.ErrUnreachable, addonsv1.RegistryUnreachableReason},
 }
 
-// verificationErrors has the reasons for errors of the verification of signatures.
+// verificationErrors maps errors of the verification of signatures.
 var verificationErrors = []namedError{
 	{verification.ErrInvalidPolicy, addonsv1.InvalidVerificationPolicyReason},
 	{verification.ErrUnsigned, addonsv1.SignatureNotFoundReason},
@@ -54,10 +54,10 @@ var verificationErrors = []namedError{
 	{verification.ErrTrustRoot, addonsv1.TrustRootUnavailableReason},
 }
 
-// ArtifactErrors has the reasons for errors of the lookup, the pull and the verification of an artifact.
+// ArtifactErrors maps errors of the lookup, the pull and the verification of an artifact.
 var ArtifactErrors = slices.Concat(verificationErrors, registryErrors)
 
-// ChartErrors has the reasons for errors of loading a chart from a pulled artifact.
+// ChartErrors maps errors of loading a chart from a pulled artifact.
 var ChartErrors = []namedError{
 	{bundle.ErrUnsupported, addonsv1.UnsupportedArtifactReason},
 	{bundle.ErrTooLarge, addonsv1.ChartInvalidReason},
@@ -66,10 +66,10 @@ var ChartErrors = []namedError{
 	{bundle.ErrInvalidManifests, addonsv1.ArtifactInvalidReason},
 }
 
-// EngineErrors has the reasons for errors of the Helm engine in a workload cluster.
+// EngineErrors maps errors of the Helm engine in a workload cluster.
 var EngineErrors = []namedError{
 	{helmerr.ErrUnreachable, addonsv1.ClusterUnreachableReason},
-	// Rejected credentials are replaced sooner or later; the link to the Cluster then uses the new credentials.
+	// Rejected credentials are replaced sooner or later. The link to the Cluster then uses the new credentials.
 	{helmerr.ErrUnauthorized, addonsv1.ClusterUnreachableReason},
 	{helmerr.ErrRefused, addonsv1.ConfirmationRequiredReason},
 	{helmerr.ErrForbidden, addonsv1.ClusterForbiddenReason},
@@ -87,7 +87,7 @@ var EngineErrors = []namedError{
 	{connections.ErrInvalidTarget, addonsv1.KubeconfigRefusedReason},
 }
 
-// For returns the reason of the first error that matches, or the fallback.
+// For returns the reason for the first entry that matches an error, or the fallback.
 func For(err error, named []namedError, fallback string) string {
 	for _, n := range named {
 		if errors.Is(err, n.err) {

@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxLeft is the number of HelmOps in a Left at most.
+// maxLeft is the largest number of HelmOps in a Left.
 const maxLeft = 4096
 
-// Left holds the HelmOps for which records that could not be deleted are known. The zero value is empty. It is safe for
-// concurrent use.
+// Left holds the HelmOps with records that could not be deleted. The zero value is empty. It is safe for concurrent
+// use.
 type Left struct {
 	mu      sync.Mutex
 	helmOps *lru.LRU[types.UID, struct{}]

@@ -19,17 +19,17 @@ type Options struct {
 	// Registries are the clients of the registries with records; nil if there are none.
 	Registries *payloadregistry.Registries
 
-	// URL is the repository for HelmOps that do not configure their own storage. If it is empty, the records of these
+	// URL is the repository for HelmOps that do not configure their own storage. If it is empty, the records of such
 	// HelmOps are in the workload clusters. FormerURLs are earlier values of URL. Access returns the credentials and the
-	// settings for all of them.
+	// settings for URL and FormerURLs.
 	URL        string
 	FormerURLs []string
 	Access     func(ctx context.Context) (oci.Access, error)
 }
 
-// Of returns the storage of a release's records, without a request. Like the deletion policy, it is the storage of the
-// HelmOp if the HelmOp exists, because credentials may have been replaced after the spec was assigned to the release.
-// reader reads the credentials when they are needed.
+// Of returns the storage of the records of a release. It sends no request. If the HelmOp exists, the storage in the
+// HelmOp applies, because its credentials may have been replaced after the spec was assigned to the release. reader
+// reads the credentials when they are needed.
 func (o *Options) Of(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp,
 	reader *references.Reader,
 ) model.Storage {
@@ -45,8 +45,8 @@ func (o *Options) Of(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp,
 	return model.Storage{Store: o.Registries.Store(options), Outside: outside}
 }
 
-// repositories returns the repositories that may have records, and whether new records are stored outside of the
-// cluster.
+// repositories returns the repositories that may have records. The second result is true if new records are stored
+// outside of the cluster.
 func (o *Options) repositories(spec *addonsv1.RecordStorage, namespace string,
 	reader *references.Reader,
 ) (options payloadregistry.Options, outside bool) {

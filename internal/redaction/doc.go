@@ -5,15 +5,15 @@
 //
 // # Contract
 //
-// [Set.Hide] replaces each secret of a Set by [Mark]
+// [Set.Hide] replaces each secret of a Set with [Mark]. It finds a secret
 //
-//   - as it is, quoted as in JSON, YAML and Go, once or twice, or escaped as in URLs;
-//   - in base64, of the standard and the URL alphabet, also as a part of a longer text;
-//   - with white space, quotes and backslashes at any place, also split over lines;
-//   - for a long secret, in each part of 24 characters or more, also if it is cut off;
-//   - for a secret of less than four characters, only as a separate word.
+//   - unchanged, quoted once or twice as in JSON, YAML and Go, or escaped as in URLs;
+//   - in base64, in the standard and the URL alphabet, also within a longer text;
+//   - with inserted white space, quotes and backslashes, also split over lines;
+//   - in parts, if the secret is long: each part of 24 characters or more, also if the secret is cut off;
+//   - as a separate word only, if it has less than four characters.
 //
-// If a Set is too large to search for, the whole text is hidden. A short secret within another word
-// is not hidden, because it reveals nothing there. Encrypted, hashed or compressed secrets are not
-// found.
+// If a Set is too large to search for, it hides the whole text. It does not hide a short secret within another word,
+// because it reveals nothing there. It does not find encrypted, hashed or compressed secrets. Callers pass texts
+// through Hide before they show them.
 package redaction

@@ -21,15 +21,14 @@ const (
 	// Hidden replaces a whole text if the set of secrets is too large to search for.
 	Hidden = Mark + ": the whole message is hidden, because the secrets are too large to search for"
 
-	// maxSecretBytes bounds the total size of the secrets that are searched for.
+	// maxSecretBytes is the largest total size of the secrets that are searched for.
 	maxSecretBytes = 1 << 20
-	// maxText bounds the searched text, in bytes; the rest is cut off.
+	// maxText is the largest text that is searched, in bytes. The rest is cut off.
 	maxText = 64 << 10
 	// minLength is the minimum length of secrets that are searched for within words.
 	minLength = 4
-	// longLength is the minimum length of secrets that are also found in parts. Such a secret is
-	// searched for by samples of sampleLength characters, one at each sampleStep characters: each part
-	// of 24 characters contains one.
+	// longLength is the minimum length of secrets that are also found in parts. Such a secret is found by samples of
+	// sampleLength characters, one at each sampleStep characters. So each part of 24 characters contains a sample.
 	longLength, sampleLength, sampleStep = 24, 16, 8
 	// middleLength and minLength are the numbers of leading characters by which secrets are looked up.
 	middleLength = 8
@@ -46,7 +45,7 @@ type Set struct {
 	index index
 }
 
-// New returns a Set. With words, it includes secrets of less than four characters.
+// New returns a Set. If words is true, the Set includes secrets of less than four characters.
 func New(secrets []string, words bool) *Set {
 	if len(secrets) == 0 {
 		return nil
@@ -73,11 +72,10 @@ func (s *Set) Hide(text string) string {
 	return replace(text, s.index.find(text))
 }
 
-// needle is a form of a secret as it occurs in a view.
+// needle is one form of a secret, as it occurs in a view.
 type needle struct {
 	text string
-	// before and after are the numbers of adjacent base64 characters that contain bits of the secret,
-	// too.
+	// before and after are the numbers of adjacent base64 characters that also contain bits of the secret.
 	before, after int
 }
 
@@ -90,7 +88,7 @@ type sample struct {
 // index finds needles by their first characters, and long needles by their samples.
 type index struct {
 	plain, encoded needles
-	// words and exact are searched for in the unchanged text: words only where they stand alone.
+	// words and exact are searched for in the unchanged text. words are found only where they stand alone.
 	words, exact []string
 }
 
@@ -139,7 +137,7 @@ func (x *index) add(secret, plain string) {
 	if other := string(bare(unescape(unitsOf(secret))).bytes()); other != plain && len(other) >= minLength {
 		x.plain.add(needle{text: other})
 	}
-	// The views of URLs keep "+", which is a space in a query.
+	// The views for URLs keep "+", which means a space in a query.
 	if strings.Contains(secret, " ") {
 		if query := url.QueryEscape(secret); len(query) >= minLength {
 			x.plain.add(needle{text: query})
@@ -241,8 +239,7 @@ func (s sample) around(view units, data []byte, at int, text string) span {
 	return s.widen(span{view[from].from, view[to-1].to}, text)
 }
 
-// widen extends a span by the base64 characters that contain bits of the secret, and by the
-// padding.
+// widen extends a span by the adjacent base64 characters that also contain bits of the secret, and by the padding.
 func (n *needle) widen(found span, text string) span {
 	isEncoded := func(c byte) bool {
 		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("+/-_", c) >= 0
@@ -259,8 +256,8 @@ func (n *needle) widen(found span, text string) span {
 	return found
 }
 
-// findWord returns the spans where a word stands alone. Next to letters or digits, it is a part of
-// another word. A word without letters and digits must stand between quotes or white space.
+// findWord returns the spans where a word stands alone. A word next to letters or digits is a part of another word. A
+// word without letters and digits must stand between quotes or white space.
 func findWord(text, word string) []span {
 	isPart := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 	if !strings.ContainsFunc(word, isPart) {

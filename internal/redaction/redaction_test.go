@@ -55,7 +55,7 @@ func asJSON(value any) string {
 	return string(data)
 }
 
-// split puts something between characters of an ASCII text.
+// split inserts a text between the characters of an ASCII text.
 func split(r *rand.Rand, text, between string) string {
 	if len(text) < 2 {
 		return text
@@ -72,7 +72,7 @@ const (
 	signs   = letters + "!$%&/()=?+*#-_.:,;<>|@^~ \t\n\"'\\äß€😀"
 )
 
-// secret is one that does not occur by chance.
+// secret returns a random secret that does not occur by chance.
 func secret(r *rand.Rand) string {
 	alphabet := []rune(letters)
 	if r.IntN(2) == 0 {
@@ -85,7 +85,7 @@ func secret(r *rand.Rand) string {
 	return string(append(out, 'x', '7'))
 }
 
-// characters are the letters and digits of a text in all the ways to read it.
+// characters returns the letters and digits of a text in all views.
 func characters(text string) []string {
 	plain := unitsOf(text)
 	return []string{string(bare(plain).bytes()), string(bare(unescape(plain)).bytes()),
@@ -93,7 +93,7 @@ func characters(text string) []string {
 		string(bare(unescapeURL(plain)).bytes())}
 }
 
-// TestSecretsAreHiddenInAllForms: random secrets, many of them, in random encodings and places, are never in the text.
+// TestSecretsAreHiddenInAllForms checks that random secrets in random encodings and positions are never in the result.
 func TestSecretsAreHiddenInAllForms(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(19, 22))
@@ -123,7 +123,7 @@ func TestSecretsAreHiddenInAllForms(t *testing.T) {
 	}
 }
 
-// TestPartsOfLongSecretsAreHidden: what parsers quote of a key is a part of it.
+// TestPartsOfLongSecretsAreHidden checks a part of a key, because parsers quote parts of their input.
 func TestPartsOfLongSecretsAreHidden(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))

@@ -16,7 +16,7 @@ type unit struct {
 	from, to int
 }
 
-// units are a view of a text, for example without its escapes.
+// units is a view of a text, for example the text without its escapes.
 type units []unit
 
 func unitsOf(text string) units {
@@ -58,7 +58,7 @@ func joined(u units) units {
 	return out
 }
 
-// standard replaces the two characters in which the alphabets of base64 differ.
+// standard replaces the two characters of the URL alphabet of base64 with those of the standard alphabet.
 func standard(u units) units {
 	for i := range u {
 		switch u[i].value {
@@ -71,7 +71,7 @@ func standard(u units) units {
 	return u
 }
 
-// unescape replaces the escapes of JSON, YAML and Go by the characters.
+// unescape replaces the escapes of JSON, YAML and Go with their characters.
 func unescape(u units) units {
 	out := make(units, 0, len(u))
 	for i := 0; i < len(u); {
@@ -89,7 +89,7 @@ func unescape(u units) units {
 	return out
 }
 
-// escaped returns the characters of an escape, and the length of the escape.
+// escaped returns the characters of an escape, and the length of the escape in the view.
 func escaped(u units) (string, int) {
 	switch c := u[1].value; c {
 	case 'a', 'b', 'f', 'n', 'r', 't', 'v', 'e', 'N', '_', 'L', 'P':
@@ -114,7 +114,7 @@ func escaped(u units) (string, int) {
 	return string([]byte{u[1].value}), 2
 }
 
-// pair returns a character that JSON encodes as one escape or as two.
+// pair returns a character that JSON encodes as one escape or as two escapes.
 func pair(u units, first rune) (string, int) {
 	if utf16.IsSurrogate(first) && len(u) >= 12 && u[6].value == '\\' && u[7].value == 'u' {
 		if second, ok := number(u, 8, 4, 16); ok {
@@ -135,7 +135,7 @@ func number(u units, at, digits, base int) (uint64, bool) {
 	return n, err == nil
 }
 
-// unescapeURL replaces the escapes of URLs by the characters.
+// unescapeURL replaces the escapes of URLs with their characters.
 func unescapeURL(u units) units {
 	out := make(units, 0, len(u))
 	for i := 0; i < len(u); i++ {

@@ -32,8 +32,7 @@ const (
 
 // RegistryRefs are the references of a HelmOp for the access to a registry.
 type RegistryRefs struct {
-	// Field is the path of the references for messages: "spec.source", or another field of the same
-	// form.
+	// Field is the path of the references in messages: "spec.source", or another field of the same form.
 	Field, Namespace string
 	// ChartRepository is the URL of the chart repository; empty for a registry.
 	ChartRepository      string
@@ -58,7 +57,7 @@ func (r *Reader) Access(ctx context.Context, helmOp *addonsv1.HelmOp) (oci.Acces
 	})
 }
 
-// AccessBy reads the settings for the access to a registry.
+// AccessBy reads the settings for the access to a registry from references.
 func (r *Reader) AccessBy(ctx context.Context, refs *RegistryRefs) (oci.Access, error) {
 	access := oci.Access{Insecure: refs.Insecure}
 	if refs.Provider != addonsv1.RegistryProviderGeneric {
@@ -197,7 +196,7 @@ func (r *Reader) addProxy(ctx context.Context, refs *RegistryRefs, access *oci.A
 	return nil
 }
 
-// OciSource returns a reference into the source of a HelmOp for the clients of registries and chart repositories.
+// OciSource returns the source for the clients of registries and chart repositories, for a reference in a HelmOp.
 func OciSource(helmOp *addonsv1.HelmOp, ref addonsv1.ArtifactReference, access oci.Access) oci.Source {
 	return oci.Source{
 		URL:    apiutil.ArtifactURL(&helmOp.Spec.Source),

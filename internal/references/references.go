@@ -38,9 +38,9 @@ const (
 	// most are below 1 KiB. With more references, some contents are read again on each use.
 	maxCachedReferences = 1024
 
-	// maxClusterBytes bounds the cached contents of objects of single Clusters, in bytes. They are
-	// read only when their Cluster is rendered, which is rare. They have their own cache, because
-	// those of many Clusters would evict the contents that all Clusters share.
+	// maxClusterBytes bounds the cached contents of objects of single Clusters, in bytes. An object of a single Cluster is
+	// read only when its Cluster is rendered, which is rare. These objects have their own cache: in the common cache, they
+	// would evict the contents that all Clusters share.
 	maxClusterBytes = 8 << 20
 )
 
@@ -48,13 +48,12 @@ const (
 // exist.
 var ErrReferenceNotFound = errors.New("not found")
 
-// ErrReferenceForbidden means that the manager has no right to read an object that a HelmOp refers
-// to.
+// ErrReferenceForbidden means that the manager has no permission to read an object that a HelmOp refers to.
 var ErrReferenceForbidden = errors.New("the manager may not read it")
 
-// Reader reads the Secrets, ConfigMaps and ServiceAccounts that HelmOps refer to. The cache holds
-// the metadata of all objects of the management cluster. The content of an object is read when a
-// HelmOp refers to it, and again when its resource version changes.
+// Reader reads the Secrets, ConfigMaps and ServiceAccounts to which HelmOps refer. The cache holds the metadata of all
+// objects of the management cluster. A Reader reads the content of an object when a HelmOp refers to the object, and
+// again when its resource version changes.
 type Reader struct {
 	// Metadata is a cached reader for PartialObjectMetadata.
 	Metadata client.Reader
@@ -68,12 +67,12 @@ type Reader struct {
 
 // NewReader returns a Reader with a cached reader for metadata and a live reader for contents.
 func NewReader(metadata, live client.Reader) *Reader {
-	contents, _ := lru.New[referenceKey, *reference](maxCachedReferences) // It fails only if the size is not positive.
+	contents, _ := lru.New[referenceKey, *reference](maxCachedReferences) // fails only for a size below one
 	return &Reader{Metadata: metadata, live: live, contents: contents,
 		ofClusters: bytelru.New[referenceKey, *reference](maxClusterBytes)}
 }
 
-// reference is the content of a Secret, a ConfigMap or a ServiceAccount. It must not be changed.
+// reference is the content of a Secret, a ConfigMap or a ServiceAccount. Callers must not change it.
 type reference struct {
 	secretType corev1.SecretType
 	data       map[string][]byte
@@ -87,8 +86,7 @@ type referenceKey struct {
 	client.ObjectKey
 }
 
-// read returns the content of an object. Errors wrap ErrReferenceNotFound or ErrReferenceForbidden
-// where they apply.
+// read returns the content of an object. Errors may wrap ErrReferenceNotFound or ErrReferenceForbidden.
 func (r *Reader) read(ctx context.Context, kind, namespace, name string) (*reference, error) {
 	key := referenceKey{kind: kind, ObjectKey: client.ObjectKey{Namespace: namespace, Name: name}}
 	partial := &metav1.PartialObjectMetadata{}
@@ -140,8 +138,8 @@ func (r *Reader) readLive(ctx context.Context, key referenceKey) (*reference, er
 	}
 }
 
-// PullsWith reports whether a ServiceAccount refers to a Secret as image pull secret. It makes no
-// request, and returns true if the account is not in the cache.
+// PullsWith reports whether a ServiceAccount refers to a Secret as image pull secret. It sends no request, and returns
+// true if the account is not in the cache.
 func (r *Reader) PullsWith(namespace, account, secret string) bool {
 	known, ok := r.contents.Get(referenceKey{kind: apiutil.KindServiceAccount,
 		ObjectKey: client.ObjectKey{Namespace: namespace, Name: account}})
@@ -180,7 +178,8 @@ func (r *Reader) Version(ctx context.Context, kind, namespace, name string) (str
 	return partial.ResourceVersion, nil
 }
 
-// ReadClusterKey is ReadKey for an object of one Cluster whose version, see Version, is known.
+// ReadClusterKey does the same as ReadKey for an object of one Cluster. The caller passes the version of the object,
+// see Version.
 func (r *Reader) ReadClusterKey(ctx context.Context, kind, namespace, name, key, version string) ([]byte, error) {
 	object := referenceKey{kind: kind, ObjectKey: client.ObjectKey{Namespace: namespace, Name: name}}
 	if version == "" {
@@ -272,8 +271,8 @@ func PolicyDigest(policy *verification.Policy) string {
 	return policy.Digest()
 }
 
-// Of returns the objects that a HelmOp refers to, as "<kind>/<name>". It omits objects whose name
-// is different for each Cluster: see Patterns.
+// Of returns the objects that a HelmOp refers to, as "<kind>/<name>". It omits objects whose names depend on the
+// Cluster: see Patterns.
 func Of(helmOp *addonsv1.HelmOp) []string {
 	var references []string
 	source := &helmOp.Spec.Source
@@ -329,16 +328,14 @@ func IsNameTemplate(helmOp *addonsv1.HelmOp, ref *addonsv1.ValuesReference) bool
 	return isTemplate
 }
 
-// HasFixedValues reports whether a HelmOp reads values from objects that several Clusters share.
-// The content of these objects is part of the HelmOp revision, which cannot be rendered any more
-// after the content has changed.
+// HasFixedValues reports whether a HelmOp reads values from objects that several Clusters share. The content of these
+// objects is part of the HelmOp revision. After a change of the content, the revision cannot be rendered any more.
 func HasFixedValues(helmOp *addonsv1.HelmOp) bool {
 	return slices.ContainsFunc(valuesFrom(helmOp),
 		func(ref *addonsv1.ValuesReference) bool { return !IsNameTemplate(helmOp, ref) })
 }
 
-// Pattern is the constant part of the names that the template of a reference yields for any
-// Cluster.
+// Pattern is the constant part of the names that the template of a reference can produce.
 type Pattern struct {
 	// Kind is the kind of the objects.
 	Kind string
@@ -357,7 +354,7 @@ func Patterns(helmOp *addonsv1.HelmOp) []Pattern {
 	return patterns
 }
 
-// MayYield reports whether the template could yield the name of an object.
+// MayYield reports whether the template can produce the name of an object.
 func (p Pattern) MayYield(kind, name string) bool {
 	return kind == p.Kind && len(name) >= len(p.prefix)+len(p.suffix) &&
 		strings.HasPrefix(name, p.prefix) && strings.HasSuffix(name, p.suffix)

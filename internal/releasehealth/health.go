@@ -24,20 +24,20 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
-// restoreHint is the part of a message that says how to create deleted objects again.
+// restoreHint is the part of a message that says how a user can create deleted objects again.
 const restoreHint = "to create the missing objects, set driftDetection.mode to Correct, or request a retry"
 
-// Memory is the state of the objects of one release that is not in its status. It is lost with a restart. The zero
-// value is empty; it is not safe for concurrent use.
+// Memory is the state of the objects of one release that is not in its status. A restart loses it. The zero value is
+// empty. A Memory is not safe for concurrent use.
 type Memory struct {
-	// written has the generation of each object after the last action, until a watch shows it.
+	// written holds the generation of each object after the last action, until a watch shows this generation.
 	written written
 
-	// unobservedSince is since when the current state of some objects is not known; zero if it is known.
+	// unobservedSince is since when the current state of some objects is not known; zero if all states are known.
 	unobservedSince time.Time
 }
 
-// ForgetGenerations drops the generations of the last action, because another program made the newest revision.
+// ForgetGenerations removes the generations of the last action, because another program created the newest revision.
 func (m *Memory) ForgetGenerations() { m.written = written{} }
 
 // Begin resets the memory and status.health for a Helm revision that was just deployed.
@@ -48,20 +48,20 @@ func (m *Memory) Begin(release *addonsv1.HelmOpRelease, result helmclient.Result
 		return
 	}
 	m.written = writtenBy(releaseinventory.HealthRefs(release), result.Generations, now)
-	// The timeout of the health starts now, after hooks and Helm's own wait.
+	// The timeout for the health starts now, after hooks and Helm's own wait.
 	release.Status.Health = &addonsv1.HealthStatus{Revision: int64(result.Revision), Since: wholeSeconds(now),
 		Deployed: true}
 	report.SetCondition(release, addonsv1.HealthyCondition, metav1.ConditionUnknown, addonsv1.HealthProgressingReason,
 		notCheckedYet)
 }
 
-// Seen is what a pass knows of the objects of a release.
+// Seen holds the observations of a pass about the objects of a release.
 type Seen struct {
 	// Snapshot is the state of the objects according to the watches; nil if it is not known.
 	Snapshot *objectwatch.Snapshot
 
-	// Unread is why the objects of the newest revision are not known; nil if they are. IsReadPending is true if they are
-	// read when a slot is free.
+	// Unread is the error of reading the objects of the newest revision; nil if they are known. IsReadPending is true if
+	// they will be read when a slot is free.
 	Unread        error
 	IsReadPending bool
 
@@ -72,11 +72,11 @@ type Seen struct {
 	Now time.Time
 }
 
-// Change is a change of the condition Healthy that is worth an Event.
+// Change is a change of the condition Healthy that needs an Event.
 type Change int
 
 const (
-	// NoChange means that Healthy did not change, or that the change is not worth an Event.
+	// NoChange means that Healthy did not change, or that the change needs no Event.
 	NoChange Change = iota
 
 	// BecameUnhealthy means that Healthy became False.
@@ -88,8 +88,8 @@ const (
 
 // Outcome is the result of an assessment.
 type Outcome struct {
-	// Missing is the number of deleted objects of the release. IsUnlisted is true if it is not known whether other objects
-	// exist.
+	// Missing is the number of deleted objects of the release. IsUnlisted is true if it is not known whether the other
+	// objects exist.
 	Missing    int
 	IsUnlisted bool
 
@@ -99,7 +99,7 @@ type Outcome struct {
 	// IsUnhealthy is true if a new revision did not become healthy.
 	IsUnhealthy bool
 
-	// RequeueAfter is the delay after which the health may change without an event; 0 is never.
+	// RequeueAfter is the delay after which the health may change without an event; 0 means never.
 	RequeueAfter time.Duration
 
 	Change Change
@@ -145,14 +145,14 @@ func (a *assessment) assessObjects() {
 	a.summarize(view)
 }
 
-// due schedules the next assessment after a delay at the latest. A delay of 0 or less does nothing.
+// due schedules the next assessment after a delay or earlier. A delay of 0 or less does nothing.
 func (a *assessment) due(delay time.Duration) {
 	a.outcome.RequeueAfter = requeue.Sooner(a.outcome.RequeueAfter, delay)
 }
 
-// summarize computes the health of the release from the state of its objects. An object that is known to have
-// failed counts at once, even if the current state of other objects is not known. Only if the current state of all
-// objects is known can the release be healthy, or can the revision fail and be remediated.
+// summarize computes the health of the release from the state of its objects. A failed object counts at once, even if
+// the current state of other objects is not known. The release can become healthy only if the current state of all
+// objects is known. Also, the revision can fail and be remediated only if the current state of all objects is known.
 func (a *assessment) summarize(view objectView) {
 	release := a.release
 	status, isKnown := a.inStatus()
@@ -182,9 +182,9 @@ func (a *assessment) summarize(view objectView) {
 		int64(a.seen.Newest.Revision) == status.Revision
 }
 
-// inStatus returns the health of the current Helm revision from the status; isKnown is false if there is none. A
-// deployed revision may not have been watched for long, for example during a pause. It may have been healthy meanwhile,
-// so its health starts again.
+// inStatus returns the health of the current Helm revision from the status. isKnown is false if the status has none. A
+// deployed revision may not have been watched for some time, for example during a pause. It may have been healthy
+// meanwhile, so its health starts again.
 func (a *assessment) inStatus() (status addonsv1.HealthStatus, isKnown bool) {
 	release, now := a.release, a.seen.Now
 	status.Revision = release.Status.Inventory.Revision
@@ -204,7 +204,7 @@ func (a *assessment) inStatus() (status addonsv1.HealthStatus, isKnown bool) {
 	timeout := cmp.Or(healthPolicy(&release.Spec).Timeout, health.DefaultTimeout)
 	isLate := now.Sub(status.Since.Time) > timeout+max(timeout, health.DefaultTimeout)
 	isMissed := status.Deployed && !status.WasHealthy && !status.Failed && isLate
-	// A release that is known to be unhealthy stays unhealthy until its objects are observed again.
+	// A release that was unhealthy stays unhealthy until its objects are observed again.
 	if status.Since.IsZero() || isMissed && !conditions.IsFalse(release, addonsv1.HealthyCondition) {
 		status.Since = wholeSeconds(now)
 	}
@@ -219,7 +219,7 @@ func wholeSeconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(ti
 func (a *assessment) report(summary health.Summary) {
 	message := summary.Message
 	if a.release.Status.Inventory.Truncated {
-		// At the start, because long messages are truncated at the end.
+		// This text is at the start, because long messages are truncated at the end.
 		message = strings.TrimSuffix(fmt.Sprintf("The release has too many objects: HelmOp watches only %d; %s",
 			releaseinventory.MaxObjects, message), "; ")
 	}
@@ -240,10 +240,10 @@ func (a *assessment) report(summary health.Summary) {
 	}
 }
 
-// notCheckedYet is the message before the state of all objects is known for the first time.
+// notCheckedYet is the message until the state of all objects is known for the first time.
 const notCheckedYet = "The objects of the release are not checked yet"
 
-// unobservedFor returns for how long the current state of some objects has not been known; 0 if it is known. It
+// unobservedFor returns for how long the current state of some objects has not been known; 0 if it is known. It also
 // schedules the next pass.
 func (a *assessment) unobservedFor(view objectView) time.Duration {
 	memory, now := a.memory, a.seen.Now
@@ -265,7 +265,7 @@ func (a *assessment) unobservedFor(view objectView) time.Duration {
 }
 
 // reportUnobserved sets the condition Healthy while the current state of some objects is not known. The last known
-// health stays for objectwatch.StuckAfter, because API servers restart.
+// health stays for objectwatch.StuckAfter, because API servers may only be restarting.
 func (a *assessment) reportUnobserved(view objectView, unobserved time.Duration, isKnown bool) {
 	before := conditions.Get(a.release, addonsv1.HealthyCondition)
 	switch {
@@ -290,7 +290,7 @@ func healthPolicy(spec *addonsv1.HelmOpReleaseSpec) health.Policy {
 	return policy
 }
 
-// setHealthy sets the condition Healthy, and notes a change that is worth an Event.
+// setHealthy sets the condition Healthy, and notes a change that needs an Event.
 func (a *assessment) setHealthy(status metav1.ConditionStatus, reason, message string) {
 	wasFalse := conditions.IsFalse(a.release, addonsv1.HealthyCondition)
 	changed := report.SetCondition(a.release, addonsv1.HealthyCondition, status, reason, message)

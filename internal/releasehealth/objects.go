@@ -20,8 +20,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releaseinventory"
 )
 
-// writtenGrace is how long a working watch may show a state of an object from before the last action. After that time,
-// the object counts as changed since the action.
+// writtenGrace is the longest time for which a working watch may show a state of an object from before the last action.
+// After this time, the shown state counts as newer than the action.
 const writtenGrace = time.Minute
 
 // objectView is the state of the objects of a release according to the watches.
@@ -29,21 +29,20 @@ type objectView struct {
 	// objects are the objects whose current state is known.
 	objects []health.Object
 
-	// blocker is why the current state of some objects is not known; empty if all states are known.
+	// blocker is the reason why the current state of some objects is not known; empty if all states are known.
 	blocker string
 
-	// watchError is the oldest error of the watches of these objects, or a lack of permissions; nil if all can be
-	// watched.
+	// watchError is the oldest error of the watches of these objects, or a missing permission; nil if all can be watched.
 	watchError *objectwatch.WatchError
 
-	// missing is the number of objects that do not exist. Jobs do not count, because they are commonly deleted after they
-	// complete. unlisted is true if it is not known whether other objects exist.
+	// missing is the number of objects that do not exist. It does not count Jobs, because they are commonly deleted after
+	// they complete. unlisted is true if it is not known whether the other objects exist.
 	missing  int
 	unlisted bool
 }
 
-// isDenied reports whether permissions to watch an object are missing. With any other error, the last known state
-// stays.
+// isDenied reports whether permissions to watch an object are missing. After any other error, the last known state
+// still counts.
 func (v *objectView) isDenied() bool {
 	return v.watchError != nil && errors.Is(v.watchError.Err, objectwatch.ErrForbidden)
 }
@@ -58,7 +57,7 @@ func (v *objectView) addWatchError(watchError *objectwatch.WatchError) {
 	}
 }
 
-// observe returns the state of objects according to the watches. A state from before the last action does not count.
+// observe returns the state of objects according to the watches. It ignores a state from before the last action.
 func (a *assessment) observe(refs []inventory.Ref) objectView {
 	var result objectView
 	if len(refs) == 0 {
@@ -95,7 +94,7 @@ func (a *assessment) observe(refs []inventory.Ref) objectView {
 	return result
 }
 
-// written has the generations of objects after an action, until the watches show them. The health of an older state
+// written holds the generations of objects after an action, until the watches show them. The health of an older state
 // must not count.
 type written struct {
 	at      time.Time
@@ -113,15 +112,15 @@ func writtenBy(refs []inventory.Ref, generations map[inventory.Ref]model.Generat
 	return w
 }
 
-// isSeen reports whether a state of an object is from after the last action. The state of an object that is deleted or
-// re-created may be from before or after the action: a working watch shows the current state within writtenGrace.
+// isSeen reports whether a state of an object is newer than the last action. For an object that is deleted or
+// re-created, the state alone does not show this. But a working watch shows the current state within writtenGrace.
 func (w *written) isSeen(ref inventory.Ref, state objectwatch.State, isWell bool, now time.Time) bool {
 	expected, ok := w.objects[ref]
 	if !ok {
 		return true
 	}
 	if isSame := state.Exists && (state.UID == expected.UID || expected.UID == ""); isSame {
-		// The resource versions of some API servers do not grow, so a smaller one counts after writtenGrace.
+		// In some API servers, resource versions do not grow. So a smaller one counts after writtenGrace.
 		countsNow := expected.IsVersion && isWell && now.Sub(w.at) >= writtenGrace
 		if state.Generation < expected.Number && !countsNow {
 			return false
@@ -130,13 +129,13 @@ func (w *written) isSeen(ref inventory.Ref, state objectwatch.State, isWell bool
 		return false
 	}
 	if delete(w.objects, ref); len(w.objects) == 0 {
-		w.objects = nil // An empty map does not release its memory.
+		w.objects = nil // Emptying the map would not free its memory.
 	}
 	return true
 }
 
-// addExistence adds the objects without a health of their own, which are healthy if they exist. They are watched for
-// drift detection, or listed from time to time. They count as existing until they are known to be missing.
+// addExistence adds the objects that are healthy if they exist. They are watched for drift detection, or listed from
+// time to time. They count as existing until they are known to be missing.
 func (a *assessment) addExistence(view *objectView) {
 	for _, object := range view.objects {
 		if object.Status == health.NotFound && !isJob(object.Ref) {

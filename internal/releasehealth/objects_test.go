@@ -39,7 +39,7 @@ func TestStateFromBeforeActionDoesNotCount(t *testing.T) {
 		"a later generation":                                 {present("b", 3), true, 0, true, false},
 		"an earlier generation":                              {present("b", 1), true, late, false, false},
 		"an earlier generation from a failed watch":          {present("b", 1), false, late, false, false},
-		// A re-created Job must not count as complete because the former Job was.
+		// A re-created Job must not count as complete because the previous Job was complete.
 		"the object that was replaced":                      {present("a", 2), true, early, false, false},
 		"the object that was replaced, from a failed watch": {present("a", 2), false, late, false, false},
 		"re-created after the action":                       {present("c", 1), true, late, true, false},
@@ -55,7 +55,7 @@ func TestStateFromBeforeActionDoesNotCount(t *testing.T) {
 		if got := written.isSeen(controllertest.Deployment, tc.state, tc.isWell, now.Add(tc.after)); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
-		// What was seen once may go: that is news.
+		// An object that was observed once may be deleted: this is a new state.
 		if got := written.isSeen(controllertest.Deployment, gone, false, now); got != tc.want {
 			t.Errorf("%s, then gone: %t", name, got)
 		}

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// MaxObjects is the number of objects of a release that are watched at most. The status has their names, at about 40
-	// bytes each.
+	// MaxObjects is the largest number of objects of a release that are watched. The status contains their names, with
+	// about 40 bytes each.
 	MaxObjects = 2000
-	// maxKinds is the number of kinds of these objects at most, as in the CustomResourceDefinition.
+	// maxKinds is the largest number of kinds of these objects, as in the CustomResourceDefinition.
 	maxKinds = 500
 	// MaxText is the limit, in bytes, of the API version, the kind and the name of an object in the status.
 	MaxText = 253
@@ -31,7 +31,7 @@ func IsOf(release *addonsv1.HelmOpRelease, revision int) bool {
 }
 
 // wholeSelection marks an inventory with all objects of a release. Earlier versions of HelmOp included only objects
-// with a health.
+// that have a health of their own.
 const wholeSelection = "all"
 
 // checkedKinds returns the kinds for which a release has health checks, in the form "<apiVersion> <kind>".
@@ -45,14 +45,14 @@ func checkedKinds(spec *addonsv1.HelmOpReleaseSpec) map[string]bool {
 	return kinds
 }
 
-// Of returns the objects of a Helm revision in the form of the status. If there are too many, objects with a
-// health take precedence.
+// Of returns the objects of a Helm revision in the form of the status. If there are too many, objects that have a
+// health of their own take precedence.
 func Of(spec *addonsv1.HelmOpReleaseSpec, refs []inventory.Ref, revision int) *addonsv1.Inventory {
 	result := &addonsv1.Inventory{Revision: int64(revision), Selection: wholeSelection}
 	refs = slices.Clone(refs)
 	inventory.Sort(refs)
 	refs = slices.Compact(refs)
-	// API servers refuse such objects, but a damaged record may have them.
+	// API servers refuse such objects, but a damaged record may contain them.
 	if fit := slices.DeleteFunc(refs, isTooLong); len(fit) < len(refs) {
 		refs, result.Truncated = fit, true
 	}
@@ -84,7 +84,7 @@ func isTooLong(ref inventory.Ref) bool {
 		len(ref.Namespace) > validation.DNS1123LabelMaxLength
 }
 
-// healthRank returns a sort key, which is lower for objects with a health.
+// healthRank returns a sort key. It is lower for objects that have a health of their own.
 func healthRank(checked map[string]bool, ref inventory.Ref) int {
 	if hasHealth(checked, ref) {
 		return 0

@@ -35,7 +35,7 @@ func TestInventoryHasAllObjects(t *testing.T) {
 	if !IsOf(release, 3) || IsOf(release, 4) {
 		t.Error("the inventory is not known again")
 	}
-	// Earlier versions had only those objects in it whose health is followed.
+	// In earlier versions, it contained only objects whose health is followed.
 	known.Selection = "health"
 	if IsOf(release, 3) {
 		t.Error("an inventory of some objects is taken for one of all")

@@ -18,8 +18,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// PendingTimeout is the age at which an unfinished action of another program counts as abandoned. The default timeout
-// of Helm is 5 min, and users rarely set more than 15 min.
+// PendingTimeout is the age after which an unfinished action of another program counts as abandoned. The default
+// timeout of Helm is 5 min, and users rarely set more than 15 min.
 const PendingTimeout = 15 * time.Minute
 
 // DesiredOf returns the desired state and the options of a release, in the types of the engine.
@@ -47,8 +47,8 @@ func DesiredOf(release *addonsv1.HelmOpRelease) (model.Desired, model.Options) {
 	}, options
 }
 
-// isReturned reports whether the desired state of a release is an earlier state, to which its HelmOp returned after it
-// gave up a newer HelmOp revision.
+// isReturned reports whether the desired state of a release is an earlier state: its HelmOp abandoned a newer HelmOp
+// revision and returned to this state.
 func isReturned(spec *addonsv1.HelmOpReleaseSpec) bool {
 	return spec.Rollout != nil && spec.Rollout.Reason == addonsv1.ReleaseRolloutReturned
 }
@@ -132,12 +132,12 @@ func testOptions(spec addonsv1.TestOptions) model.TestOptions {
 }
 
 // hasCRDPolicy reports whether the options set a policy for CRDs. Without a policy, HelmOp replaces the CRDs of an
-// artifact that is not a chart, because they are objects like all others of the artifact.
+// artifact that is not a chart, like all other objects of the artifact.
 func hasCRDPolicy(spec *addonsv1.ReleaseOptions) bool {
 	return spec.Install != nil && spec.Install.CRDs != "" || spec.Upgrade != nil && spec.Upgrade.CRDs != ""
 }
 
-// crdPolicy converts a policy for CRDs to that of the engine.
+// crdPolicy converts a policy for CRDs to the type of the engine.
 func crdPolicy(policy addonsv1.CRDPolicy) model.CRDPolicy {
 	if policy == addonsv1.CRDPolicyCreate {
 		return model.CRDsCreate
@@ -187,8 +187,8 @@ func toInt(n *int32) *int {
 	return ptr.To(int(*n))
 }
 
-// PostRender converts a spec.postRender that was rendered for a Cluster, as JSON object, to the type of the engine; nil
-// if there is none.
+// PostRender converts a spec.postRender, rendered for a Cluster as a JSON object, to the type of the engine; nil if
+// there is none.
 func PostRender(object map[string]any) (*model.PostRender, error) {
 	if object == nil {
 		return nil, nil
@@ -237,7 +237,8 @@ func Impersonated(release *addonsv1.HelmOpRelease) string {
 	}
 	switch {
 	case apiutil.ClusterKey(release) == clusterlink.Management:
-		// Without a service account, this user does not exist. So the manager's own permissions are never used.
+		// Without a service account, the manager impersonates a user that does not exist. So the manager's own permissions
+		// are never used.
 		return account(release.Namespace)
 	case spec.ImpersonateServiceAccountName == "":
 		return ""
@@ -246,13 +247,13 @@ func Impersonated(release *addonsv1.HelmOpRelease) string {
 	}
 }
 
-// IsDone reports whether a release was installed once, so that a spec with the reconcileStrategy InstallOnce does not
-// change it any more.
+// IsDone reports whether a release was installed once and its spec has the reconcileStrategy InstallOnce. HelmOp then
+// does not change the release any more.
 func IsDone(spec *addonsv1.HelmOpReleaseSpec, release *addonsv1.HelmOpRelease) bool {
 	return IsInstalledOnce(spec) && release.Annotations[addonsv1.InstalledOnceAnnotation] == "true"
 }
 
-// IsInstalledOnce reports whether HelmOp leaves a release alone after its installation. Default: false.
+// IsInstalledOnce reports whether HelmOp does not change a release after its installation. Default: false.
 func IsInstalledOnce(spec *addonsv1.HelmOpReleaseSpec) bool {
 	return spec.ReconcileStrategy == addonsv1.ReconcileStrategyInstallOnce
 }
@@ -266,8 +267,8 @@ func DriftModeOf(spec *addonsv1.HelmOpReleaseSpec) addonsv1.DriftMode {
 	return spec.DriftDetection.Mode
 }
 
-// FollowsHealth reports whether health.mode of a release is not Disabled, so that HelmOp watches the health of its
-// objects. Default: true.
+// FollowsHealth reports whether HelmOp watches the health of the objects of a release: health.mode is not Disabled.
+// Default: true.
 func FollowsHealth(spec *addonsv1.HelmOpReleaseSpec) bool {
 	return spec.Health == nil || spec.Health.Mode != addonsv1.HealthModeDisabled
 }

@@ -48,7 +48,7 @@ func WaitingForSlot(release *addonsv1.HelmOpRelease) {
 	}
 }
 
-// UninstallWaitsForSlot reports that an uninstallation waits for a slot, unless Ready is about the deletion already.
+// UninstallWaitsForSlot reports that an uninstallation waits for a slot. It keeps a Ready condition about the deletion.
 func UninstallWaitsForSlot(release *addonsv1.HelmOpRelease) {
 	if ready := conditions.Get(release, addonsv1.ReadyCondition); ready == nil ||
 		ready.ObservedGeneration != release.Generation {
@@ -57,8 +57,8 @@ func UninstallWaitsForSlot(release *addonsv1.HelmOpRelease) {
 	}
 }
 
-// NoteUnhealthy sets the last error to the objects that are not healthy, when an upgrade is rolled back because of
-// them. Messages have the last error until the next success.
+// NoteUnhealthy sets the last error to a list of the unhealthy objects, when an upgrade is rolled back because of them.
+// Messages contain the last error until the next success.
 func NoteUnhealthy(release *addonsv1.HelmOpRelease, decision decide.Decision, now time.Time) {
 	healthy := conditions.Get(release, addonsv1.HealthyCondition)
 	if decision.Reason != decide.ReasonUnhealthy || healthy == nil {
@@ -68,8 +68,8 @@ func NoteUnhealthy(release *addonsv1.HelmOpRelease, decision decide.Decision, no
 		now.UTC().Format(time.RFC3339), healthy.Reason, healthy.Message))
 }
 
-// StandingReason returns the reason for a release that is not in the desired state while no action runs: the reason
-// that is reported already or, without one, that the installation or the upgrade failed.
+// StandingReason returns the reason for a release that is not in the desired state while no action runs. It is the
+// reason in the condition or, without one, the reason of a failed installation or upgrade.
 func StandingReason(release *addonsv1.HelmOpRelease, decision decide.Decision) string {
 	if decision.State == model.StateRolledBack {
 		return addonsv1.RolledBackReason
@@ -94,7 +94,7 @@ func WithLastError(release *addonsv1.HelmOpRelease, message string) string {
 	return strings.TrimRight(message, ". ") + "; the last error: " + release.Status.LastError
 }
 
-// FailureReason returns the reason for a failed action whose error has no reason of its own.
+// FailureReason returns the reason for a failed action if the error itself maps to none.
 func FailureReason(decision decide.Decision) string {
 	switch attempts.VerbOf(decision.Action) {
 	case attempts.VerbInstall:
@@ -139,8 +139,8 @@ func Released(release *addonsv1.HelmOpRelease) {
 	Ready(release)
 }
 
-// Ready sets the condition Ready of a release whose newest revision is the desired state. The release is Ready if
-// it is healthy and its tests succeeded, as far as health checks and tests are enabled.
+// Ready sets the condition Ready of a release whose newest revision is the desired state. The release is Ready if it is
+// healthy and its tests succeeded. Disabled health checks and disabled tests are ignored.
 func Ready(release *addonsv1.HelmOpRelease) {
 	released := conditions.Get(release, addonsv1.ReleasedCondition)
 	if released == nil || released.Status != report.True {

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// maxTests is the number of tests in status.tests at most.
+	// maxTests is the largest number of tests in status.tests.
 	maxTests = 20
 
 	testSucceeded = "Succeeded"
@@ -69,8 +69,7 @@ func testResults(tests []model.TestResult) []addonsv1.TestResult {
 	return results[:min(len(results), maxTests)]
 }
 
-// tests sets the condition Tested from the labels of the newest record, which work also after the status was
-// lost.
+// tests sets the condition Tested from the labels of the newest record. This also works after the status was lost.
 func tests(release *addonsv1.HelmOpRelease, newest model.Record, isEnabled bool) {
 	if !isEnabled {
 		conditions.Delete(release, addonsv1.TestedCondition)

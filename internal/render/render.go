@@ -26,16 +26,16 @@ import (
 
 const (
 
-	// maxCachedOutcomes bounds the cached outcomes, some 300 bytes each. With more releases, a
-	// reconciliation without changes renders some of them again.
+	// maxCachedOutcomes is the largest number of cached outcomes, with about 300 bytes each. With more releases, a
+	// reconciliation without changes must render some of them again.
 	maxCachedOutcomes = 1 << 15
 )
 
-// ErrObjectRead wraps an error of reading an object that templates use.
+// ErrObjectRead wraps the error of reading an object that templates use.
 var ErrObjectRead = errors.New("cannot read an object of the Cluster")
 
-// Renderer renders the releases of HelmOps. It caches outcomes, but never values, which are
-// rendered again when they are needed.
+// Renderer renders the releases of HelmOps. It caches outcomes, but no values: values are rendered again when they are
+// needed.
 type Renderer struct {
 	references *references.Reader
 	Objects    *clusterview.Reader
@@ -44,7 +44,7 @@ type Renderer struct {
 
 // New returns a Renderer.
 func New(references *references.Reader, objects *clusterview.Reader) *Renderer {
-	// It fails only if the size is not positive.
+	// lru.New fails only if the size is not positive.
 	outcomes, _ := lru.New[outcomeKey, cachedOutcome](maxCachedOutcomes)
 	return &Renderer{references: references, Objects: objects, outcomes: outcomes}
 }
@@ -53,8 +53,8 @@ func New(references *references.Reader, objects *clusterview.Reader) *Renderer {
 type Program struct {
 	*templating.Program
 
-	// Variants are the differences for some of the Clusters. Ahead is set if a Cluster in the HelmOp's
-	// namespace is rendered with the Kubernetes version that it is about to be upgraded to.
+	// Variants are the settings that differ between Clusters. Ahead is true if a Cluster in the HelmOp's namespace is
+	// rendered for the Kubernetes version of its next upgrade.
 	Variants  *Variants
 	Ahead     bool
 	namespace string
@@ -63,7 +63,7 @@ type Program struct {
 	// Digest changes whenever the outcome for any Cluster may change. It does not include objects of
 	// single Clusters.
 	Digest string
-	// sources are the objects with values.
+	// sources are the objects that contain values.
 	sources sources
 }
 
@@ -74,20 +74,18 @@ type outcome struct {
 	PostRenderDigest string
 	Err              error
 
-	// References are the objects of this Cluster that its values come from, also those that do not
-	// exist.
+	// References are the objects of this Cluster from which its values come, including objects that do not exist.
 	References []ClusterReference
 }
 
 // choice is the variant of a HelmOp for one Cluster.
 type choice struct {
 	variant
-	// Version is the Kubernetes version that the variant was selected for.
+	// Version is the Kubernetes version for which the variant was selected.
 	Version string
 }
 
-// outcomeKey includes the digest of the program, because two HelmOp revisions are rendered for one
-// Cluster during a rollout.
+// outcomeKey includes the digest of the program: during a rollout, two HelmOp revisions are rendered for one Cluster.
 type outcomeKey struct {
 	helmOp, cluster types.UID
 	program         string
@@ -166,9 +164,9 @@ func valuesOf(values *apiextensionsv1.JSON, valuesTemplate string,
 	return override, err
 }
 
-// choose returns the variant for a Cluster. Ahead applies to Clusters in the HelmOp's namespace
-// only. Upgrades of Clusters in other namespaces are not held, so there is no time to prepare the
-// release before the upgrade. assigned is the Kubernetes version of the present release, if any.
+// choose returns the variant for a Cluster. Ahead applies only to Clusters in the HelmOp's namespace. HelmOp does not
+// hold upgrades of Clusters in other namespaces, so it has no time to prepare a release before such an upgrade.
+// assigned is the Kubernetes version of the current release; empty if there is none.
 func (p *Program) choose(objects *clusterview.Objects, cluster *clusterv1.Cluster, assigned string) (choice, error) {
 	version := kubernetesVersion(cluster, objects.Data.ControlPlane, p.Ahead && cluster.Namespace == p.namespace,
 		assigned)
@@ -176,9 +174,9 @@ func (p *Program) choose(objects *clusterview.Objects, cluster *clusterv1.Cluste
 	return choice{variant: chosen, Version: version}, err
 }
 
-// Outcome renders a release for a Cluster, or returns the cached outcome if nothing that it depends
-// on has changed. assigned is the Kubernetes version of the present HelmOpRelease, if any. It also
-// returns the objects that the rendering depends on; nil if they cannot be read.
+// Outcome renders a release for a Cluster. If no input has changed, it returns the cached outcome. assigned is the
+// Kubernetes version of the current HelmOpRelease; empty if there is none. It also returns the objects on which the
+// rendering depends; nil if they cannot be read.
 func (r *Renderer) Outcome(ctx context.Context, p *Program, u *unstructured.Unstructured,
 	cluster *clusterv1.Cluster, assigned string,
 ) (outcome, choice, *clusterview.Objects) {
@@ -211,8 +209,7 @@ func (r *Renderer) Outcome(ctx context.Context, p *Program, u *unstructured.Unst
 	return rendered, chosen, objects
 }
 
-// Values renders the values of a release for a Cluster. secretValues are the values that come from
-// Secrets.
+// Values renders the values of a release for a Cluster. secretValues are the values that come from Secrets.
 func (r *Renderer) Values(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstructured.Unstructured,
 	cluster *clusterv1.Cluster,
 ) (result templating.Result, secretValues []any, err error) {
@@ -224,7 +221,7 @@ func (r *Renderer) Values(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstr
 	if err != nil {
 		return templating.Result{}, nil, fmt.Errorf("%w: %w", ErrObjectRead, err)
 	}
-	// The version chooses the artifact only, not the values.
+	// The version selects only the artifact, not the values.
 	chosen, err := p.choose(objects, cluster, "")
 	if err != nil {
 		return templating.Result{}, nil, err

@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
-// ClusterReference is an object of one Cluster. A template yields its name.
+// ClusterReference is an object of one Cluster. Its name comes from a template.
 type ClusterReference struct {
 	Kind, Name string
 
@@ -27,13 +27,13 @@ type ClusterReference struct {
 	version string
 }
 
-// sources are the objects with values that a HelmOp refers to.
+// sources are the objects with values to which a HelmOp refers.
 type sources struct {
 	// named are the references whose names are templates.
 	named map[templating.SourceID]namedSource
 
-	// missing holds, by override, the error for an object with a fixed name that does not exist. It
-	// fails the Clusters of the override.
+	// missing holds, by override, the error for an object with a fixed name that does not exist. The Clusters of the
+	// override then fail.
 	missing map[int]error
 
 	// secretValues are the values that came from Secrets with fixed names, by override.
@@ -71,8 +71,7 @@ func (s *sources) missingOf(overrides []int) error {
 	return nil
 }
 
-// secretsOf returns the values of a Cluster with these overrides that come from Secrets with fixed
-// names.
+// secretsOf returns the values from Secrets with fixed names for a Cluster with these overrides.
 func (s *sources) secretsOf(overrides []int) []any {
 	secrets := slices.Clone(s.secretValues[templating.OfSpec])
 	for _, i := range overrides {
@@ -121,7 +120,7 @@ func originOf(ref *addonsv1.ValuesReference, namespace, name string) string {
 	return fmt.Sprintf("%s %s/%s key %s", ref.Kind, namespace, name, ref.Key)
 }
 
-// secretsIn returns the values in the data of a reference that no message may show.
+// secretsIn returns the values in the data of a reference that messages must not show.
 func secretsIn(ref *addonsv1.ValuesReference, data []byte) []any {
 	if ref.Kind != apiutil.KindSecret {
 		return nil
@@ -144,8 +143,8 @@ type clusterValues struct {
 	secretValues []any
 }
 
-// readClusterSources reads the objects that belong to a Cluster. The result contains the references
-// of all objects, even if one is missing.
+// readClusterSources reads the objects that belong to a Cluster. The result contains the references to all objects,
+// even if an object is missing.
 func (r *Renderer) readClusterSources(ctx context.Context, p *Program, objects *clusterview.Objects, overrides []int,
 	title string,
 ) (clusterValues, error) {

@@ -96,8 +96,7 @@ func namedByCluster(optional bool) *addonsv1.HelmOp {
 	return helmOp
 }
 
-// TestClusterObjectsAreReadOnce holds that an idle pass reads no contents, and that a change is seen by its Cluster
-// only.
+// TestClusterObjectsAreReadOnce checks that an idle pass reads no contents, and that a change only affects its Cluster.
 func TestClusterObjectsAreReadOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -162,7 +161,7 @@ func TestMissingClusterObject(t *testing.T) {
 	}
 }
 
-// TestUnreadableObjectIsReadAgain holds that an error of the API server is not remembered.
+// TestUnreadableObjectIsReadAgain checks that an error of the API server is not cached.
 func TestUnreadableObjectIsReadAgain(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -199,7 +198,8 @@ func TestObjectsStayInTheNamespaceOfTheHelmOp(t *testing.T) {
 	}
 }
 
-// TestSecretValues collects what no message may show, from each place where a Secret can be named.
+// TestSecretValues checks that the values of Secrets are collected from each field that can name a Secret, because
+// messages must not show them.
 func TestSecretValues(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, &corev1.ConfigMap{ObjectMeta: controllertest.Meta("shown"),

@@ -10,9 +10,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
-// ReleaseSpec returns the spec of the release for a Cluster, from the outcome of a Program. helmOp is the present
-// HelmOp: its settings for the Cluster, the storage and the deletion count at once, whatever revision the Program is
-// of.
+// ReleaseSpec returns the spec of the release for a Cluster, from the outcome of a Program. helmOp is the current
+// HelmOp: its settings for the Cluster, for the storage and for the deletion apply at once, whatever the revision of
+// the Program is.
 func (p *Program) ReleaseSpec(helmOp *addonsv1.HelmOp, cluster client.ObjectKey, rendered outcome, chosen choice,
 	artifact *addonsv1.ResolvedArtifact,
 ) *addonsv1.HelmOpReleaseSpec {

@@ -18,52 +18,50 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
-// MaxNamespaceMetadata bounds the labels, and the annotations, of install.namespaceMetadata, as the
-// API does for each override. It is the only limit that merging valid options can exceed: maps
-// grow, all other values are replaced.
+// MaxNamespaceMetadata is the largest number of labels, and of annotations, in install.namespaceMetadata. The API has
+// the same limit for each override. It is the only limit that merged valid options can exceed: maps are merged, and all
+// other values are replaced.
 const MaxNamespaceMetadata = 64
 
-// Variants are the differences for some of the Clusters of a HelmOp: the compiled overrides and
+// Variants are the settings of a HelmOp that differ between Clusters: the compiled overrides and
 // refsByKubernetesVersion of its spec. They are safe for concurrent use.
 type Variants struct {
 	spec      *addonsv1.HelmOpSpec
 	selectors []labels.Selector
 	ranges    []*semver.Constraints
 
-	// options are the options of the spec, override those of each override, as maps; empty for an
-	// override without options.
+	// options are the options of the spec as a map. override are the options of each override; empty for an override
+	// without options.
 	options  map[string]any
 	override []map[string]any
 
 	mu sync.Mutex
-	// merged caches the merged options by the overrides that apply, because many Clusters have the
-	// same.
+	// merged caches the merged options by the overrides that apply: many Clusters have the same overrides.
 	merged map[string]addonsv1.ReleaseOptions
 }
 
 // variant is the variant for one Cluster.
 type variant struct {
-	// Ref is the reference to the artifact in the repository. isSource is set if it is that of
-	// spec.source.
+	// Ref is the reference to the artifact in the repository. isSource is true if it is the reference in spec.source.
 	Ref      addonsv1.ArtifactReference
 	isSource bool
 
-	// Options are the options of the spec, merged with those of the overrides that apply. They are
-	// shared: do not change them.
+	// Options are the options of the spec, merged with the options of the overrides that apply. They are shared: do not
+	// change them.
 	Options addonsv1.ReleaseOptions
 
-	// overrides are the indices of the overrides that apply, in ascending order; nil if none applies.
+	// overrides are the indexes of the overrides that apply, in ascending order; nil if none applies.
 	overrides []int
 }
 
-// ReferredArtifact is an artifact that a HelmOp refers to in addition to spec.source, and the first
-// field with the reference.
+// ReferredArtifact is an artifact to which a HelmOp refers in addition to spec.source, with the first field that
+// contains the reference.
 type ReferredArtifact struct {
 	addonsv1.ArtifactReference
 	Field string
 }
 
-// VariantError names the invalid entry of spec.overrides or spec.refsByKubernetesVersion.
+// VariantError is the error of an entry in spec.overrides or spec.refsByKubernetesVersion.
 type VariantError struct {
 	field string
 	err   error
@@ -138,8 +136,8 @@ func (v *Variants) Of(clusterLabels map[string]string, version string) (variant,
 	return result, err
 }
 
-// refByVersion returns the reference of the first range that contains a version, or that of the
-// source.
+// refByVersion returns the reference of the first range that contains a version. If there is none, it returns the
+// reference of the source.
 func (v *Variants) refByVersion(version string) addonsv1.ArtifactReference {
 	if len(v.ranges) == 0 {
 		return v.spec.Source.Ref
@@ -154,7 +152,7 @@ func (v *Variants) refByVersion(version string) addonsv1.ArtifactReference {
 	return v.spec.Source.Ref
 }
 
-// mergedOptions merges the options of some overrides over those of the spec.
+// mergedOptions merges the options of some overrides into the options of the spec.
 func (v *Variants) mergedOptions(applied []int) (addonsv1.ReleaseOptions, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -185,7 +183,7 @@ func (v *Variants) mergedOptions(applied []int) (addonsv1.ReleaseOptions, error)
 	return options, nil
 }
 
-// checkMerged returns an error for merged options that exceed a limit although each part is valid.
+// checkMerged returns an error if merged options exceed a limit although each part is valid.
 func checkMerged(options *addonsv1.ReleaseOptions) error {
 	if options.Install == nil || options.Install.NamespaceMetadata == nil {
 		return nil
@@ -199,8 +197,8 @@ func checkMerged(options *addonsv1.ReleaseOptions) error {
 	return nil
 }
 
-// overlay merges one map over another, and changes neither. Maps merge at every depth; other values
-// are replaced.
+// overlay merges one map over another. It does not change its arguments. Maps merge at every depth; other values are
+// replaced.
 func overlay(base, over map[string]any) map[string]any {
 	result := maps.Clone(base)
 	if result == nil {
@@ -227,8 +225,8 @@ func optionsMap(options *addonsv1.ReleaseOptions) (map[string]any, error) {
 	return set, json.Unmarshal(raw, &set)
 }
 
-// References returns the distinct references in addition to that of the source, in the order of the
-// spec: those of overrides first.
+// References returns the distinct references except the reference of the source, in the order of the spec. References
+// of overrides are first.
 func (v *Variants) References() []ReferredArtifact {
 	known := map[addonsv1.ArtifactReference]bool{v.spec.Source.Ref: true}
 	var found []ReferredArtifact

@@ -125,7 +125,8 @@ func TestVariantsDigest(t *testing.T) {
 	}
 }
 
-// Only upgrades of Clusters of the own namespace are held, so only there a release can be made ready before one.
+// Only upgrades of Clusters in the HelmOp's own namespace are held. So only in these Clusters, a release can be made
+// ready before an upgrade.
 func TestUpcomingVersionAppliesToOwnNamespaceOnly(t *testing.T) {
 	t.Parallel()
 	v, err := NewVariants(controllertest.SpecWithOverrides())

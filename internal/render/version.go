@@ -13,12 +13,12 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 )
 
-// kubernetesVersion returns the Kubernetes version that selects the variant for a Cluster: the
-// version that its control plane runs. With ahead (spec.beforeClusterUpgrade), the release must be
-// ready before an upgrade, so it is the version of the next step of a pending upgrade. It stays that
-// version until the control plane runs it, even if the upgrade is no longer held. Otherwise, the
-// release would return to the old variant during the upgrade. assigned is the version of the present
-// release, if any. It stays while the next step is not known. Empty if the version is unknown.
+// kubernetesVersion returns the Kubernetes version that selects the variant for a Cluster. It is the version that the
+// control plane runs, or empty if this is not known. If ahead is true (spec.beforeClusterUpgrade), the release must be
+// ready before an upgrade. So the result is the version of the next step of a pending upgrade. It keeps this version
+// until the control plane runs it, even if the upgrade is no longer held. Otherwise, the release would return to the
+// old variant during the upgrade. assigned is the version of the current release; empty if there is none. The result is
+// assigned while the next step is not known.
 func kubernetesVersion(cluster *clusterv1.Cluster, controlPlane map[string]any, ahead bool, assigned string) string {
 	running := RunningVersion(controlPlane)
 	target := NewerVersion(cluster.Spec.Topology.Version, running)
@@ -32,9 +32,9 @@ func kubernetesVersion(cluster *clusterv1.Cluster, controlPlane map[string]any, 
 		between(running, assigned, target), running)
 }
 
-// RunningVersion returns the oldest version that a control plane runs, or the version in its spec if
-// its status has none. Empty if both are unknown. The contract of Cluster API for control planes
-// prefers status.versions, oldest first, and deprecates status.version.
+// RunningVersion returns the oldest version that a control plane runs. If its status has none, it returns the version
+// in the spec. It is empty if both are unknown. The contract of Cluster API for control planes prefers status.versions,
+// with the oldest version first, and deprecates status.version.
 func RunningVersion(controlPlane map[string]any) string {
 	versions, _, _ := unstructured.NestedSlice(controlPlane, "status", "versions")
 	if len(versions) > 0 {
@@ -47,21 +47,21 @@ func RunningVersion(controlPlane map[string]any) string {
 	return cmp.Or(version, SpecifiedVersion(controlPlane))
 }
 
-// SpecifiedVersion returns the version in the spec of a control plane, which it runs or is being
-// upgraded to. Empty if it is unknown.
+// SpecifiedVersion returns the version in the spec of a control plane. The control plane runs this version or is being
+// upgraded to it. It is empty if it is not known.
 func SpecifiedVersion(controlPlane map[string]any) string {
 	version, _, _ := unstructured.NestedString(controlPlane, "spec", "version")
 	return version
 }
 
-// NextStep returns the version that the control plane of a Cluster is upgraded to next, or now. An
-// upgrade over several minor versions has several steps, which Cluster API publishes in the status of
-// the Cluster. specified and running are the versions in the spec and in the status of the control
-// plane, and assigned is that of the present release. Empty if no upgrade is requested, or if the next
-// step is not known yet. An older version in the topology is not an upgrade; Cluster API refuses it.
+// NextStep returns the version of the next or the current step of an upgrade of a control plane. An upgrade over
+// several minor versions has several steps. Cluster API publishes them in the status of the Cluster. specified and
+// running are the versions in the spec and in the status of the control plane. assigned is the version of the current
+// release. It is empty if no upgrade is requested, or if the next step is not known yet. An older version in the
+// topology is not an upgrade; Cluster API refuses it.
 //
-// Cluster API 1.12 and 1.13 make such upgrades without publishing the steps. Then the release is made
-// ready for the requested version at the beginning, and stays there.
+// Cluster API 1.12 and 1.13 carry out such upgrades without publishing the steps. Then HelmOp makes the release ready
+// for the requested version at the start, and the release keeps this version.
 func NextStep(cluster *clusterv1.Cluster, specified, running, assigned string) string {
 	target := NewerVersion(cluster.Spec.Topology.Version, running)
 	if target == "" {
@@ -75,8 +75,8 @@ func NextStep(cluster *clusterv1.Cluster, specified, running, assigned string) s
 	}
 	for _, step := range PlannedVersions(cluster) {
 		if NewerVersion(step, running) != "" {
-			// A step farther away belongs to a plan of a later state of the control plane: the plan and the
-			// control plane are different objects, and may be observed in any order.
+			// A step farther away is in the plan for a later state of the control plane. The plan and the control plane are
+			// different objects, so HelmOp may observe them in any order.
 			return oneMinorAhead(step, running)
 		}
 	}
@@ -86,9 +86,9 @@ func NextStep(cluster *clusterv1.Cluster, specified, running, assigned string) s
 	return ""
 }
 
-// VersionWithoutPlan returns the version for which a release is made ready at the beginning of an upgrade
-// over several minor versions whose steps Cluster API does not publish. Empty for other upgrades. The
-// arguments are those of NextStep.
+// VersionWithoutPlan returns the version for which HelmOp makes a release ready at the start of an upgrade over several
+// minor versions, if Cluster API does not publish the steps. It is empty for other upgrades. The arguments are the same
+// as for NextStep.
 func VersionWithoutPlan(cluster *clusterv1.Cluster, running, assigned string) string {
 	target := NewerVersion(cluster.Spec.Topology.Version, running)
 	if target == "" || !hasNoPlan(cluster) || oneMinorAhead(target, running) != "" {
@@ -97,9 +97,9 @@ func VersionWithoutPlan(cluster *clusterv1.Cluster, running, assigned string) st
 	return cmp.Or(between(running, assigned, target), target)
 }
 
-// UpgradeSteps returns the steps of an upgrade that has a plan: the present step, which Cluster API removes
-// from the plan when it begins, and those of the plan. Empty if there is no plan. The arguments are those of
-// NextStep.
+// UpgradeSteps returns the steps of an upgrade that has a plan: the current step, and the steps in the plan. Cluster
+// API removes a step from the plan when the step begins. It is empty if there is no plan. The arguments are the same as
+// for NextStep.
 func UpgradeSteps(cluster *clusterv1.Cluster, specified, running string) []string {
 	plan := PlannedVersions(cluster)
 	if len(plan) == 0 {
@@ -118,14 +118,13 @@ func IsPlanPending(cluster *clusterv1.Cluster, running string) bool {
 		!HasObserved(cluster)
 }
 
-// hasNoPlan reports whether Cluster API does not publish steps for the requested version. An upgrade of one
-// step, or its last step, has no plan once the control plane has its version.
+// hasNoPlan reports whether Cluster API publishes no steps for the requested version. An upgrade with one step has no
+// plan after the control plane has its version. The same is true for the last step of an upgrade.
 func hasNoPlan(cluster *clusterv1.Cluster) bool {
 	return len(PlannedVersions(cluster)) == 0 && HasObserved(cluster)
 }
 
-// between returns a version that is newer than the running one and not newer than the target, and
-// otherwise "".
+// between returns version if it is newer than running and not newer than target; otherwise "".
 func between(running, version, target string) string {
 	if NewerVersion(version, target) != "" {
 		return ""
@@ -133,8 +132,8 @@ func between(running, version, target string) string {
 	return NewerVersion(version, running)
 }
 
-// PlannedVersions returns the steps of the control plane that Cluster API has published for the requested
-// version. Cluster API publishes them since v1.14.
+// PlannedVersions returns the steps of the control plane that Cluster API has published for the requested version.
+// Cluster API publishes steps since v1.14.
 func PlannedVersions(cluster *clusterv1.Cluster) []string {
 	if cluster.Status.ControlPlane == nil {
 		return nil
@@ -151,8 +150,8 @@ func PlannedVersions(cluster *clusterv1.Cluster) []string {
 	return versions
 }
 
-// HasObserved reports whether Cluster API has processed the present topology of a Cluster, so that the
-// plan of an upgrade would be published.
+// HasObserved reports whether Cluster API has processed the current topology of a Cluster. The plan of an upgrade would
+// then be published.
 func HasObserved(cluster *clusterv1.Cluster) bool {
 	reconciled := conditions.Get(cluster, clusterv1.ClusterTopologyReconciledCondition)
 	return reconciled == nil || reconciled.ObservedGeneration >= cluster.Generation
@@ -164,15 +163,14 @@ func IsSameVersion(a, b string) bool {
 	return first != nil && second != nil && first.Equal(second) && first.Metadata() == second.Metadata()
 }
 
-// IsSameRelease reports whether two versions choose the same entry of refsByKubernetesVersion, which
-// ignores the pre-release and build parts.
+// IsSameRelease reports whether two versions select the same entry of refsByKubernetesVersion. The pre-release and
+// build parts do not matter.
 func IsSameRelease(a, b string) bool {
 	first, second := parseVersion(a), parseVersion(b)
 	return a == b || first != nil && second != nil && first.Equal(second)
 }
 
-// oneMinorAhead returns a newer version if a control plane may be upgraded to it in one step, and
-// otherwise "".
+// oneMinorAhead returns version if it is newer and a control plane may be upgraded to it in one step; otherwise "".
 func oneMinorAhead(version, running string) string {
 	to, from := ParseExactVersion(version), ParseExactVersion(running)
 	if to.Major() != from.Major() || to.Minor() > from.Minor()+1 {
@@ -181,9 +179,9 @@ func oneMinorAhead(version, running string) string {
 	return version
 }
 
-// RebuiltVersion returns the version in the topology of a Cluster if only its build part differs from
-// the version in the spec of the control plane, for example v1.36.1+rke2r2 instead of v1.36.1+rke2r1.
-// Otherwise "". Cluster API upgrades to it, too.
+// RebuiltVersion returns the version in the topology of a Cluster if it differs only in its build part from the version
+// in the spec of the control plane, for example v1.36.1+rke2r2 and v1.36.1+rke2r1. Otherwise it returns "". Cluster API
+// upgrades to such a version too.
 func RebuiltVersion(cluster *clusterv1.Cluster, specified string) string {
 	wanted := cluster.Spec.Topology.Version
 	to, from := ParseExactVersion(wanted), ParseExactVersion(specified)
@@ -193,7 +191,7 @@ func RebuiltVersion(cluster *clusterv1.Cluster, specified string) string {
 	return wanted
 }
 
-// NewerVersion returns the desired version if it is newer than the running one, and otherwise "".
+// NewerVersion returns the desired version if it is newer than the running version; otherwise "".
 func NewerVersion(desired, running string) string {
 	to, from := ParseExactVersion(desired), ParseExactVersion(running)
 	if to == nil || from == nil || !to.GreaterThan(from) {
@@ -202,15 +200,15 @@ func NewerVersion(desired, running string) string {
 	return desired
 }
 
-// parseVersion parses a Kubernetes version without its pre-release and build parts; nil if it is
-// malformed. Vendors fill these parts freely, and they would exclude the version from ranges.
+// parseVersion parses a Kubernetes version without its pre-release and build parts. It returns nil if the version is
+// malformed. Vendors use these parts for any text, and a pre-release part would exclude the version from ranges.
 func parseVersion(version string) *semver.Version {
 	release, _, _ := strings.Cut(version, "+")
 	release, _, _ = strings.Cut(release, "-")
 	return ParseExactVersion(release)
 }
 
-// ParseExactVersion parses a single version; nil if it is malformed.
+// ParseExactVersion parses a single version. It returns nil if the version is malformed.
 func ParseExactVersion(version string) *semver.Version {
 	parsed, err := semver.NewVersion(version)
 	if err != nil {

@@ -119,10 +119,10 @@ func TestKubernetesVersionOfChainedUpgrade(t *testing.T) {
 	}
 }
 
-// TestChainIsWalkedStepByStep walks an upgrade from v1.34 to v1.37 with every order in which the states of the Cluster
-// and of its control plane can be observed: the Cluster any time later, or up to a step earlier. The version of the
-// release must follow the steps: it never returns to an older version, and is never more than one step ahead of the
-// control plane.
+// TestChainIsWalkedStepByStep walks an upgrade from v1.34 to v1.37. It tries every order in which the states of the
+// Cluster and of its control plane can be observed: the state of the Cluster may be older, or up to one step newer. The
+// version of the release must follow the steps. It never returns to an older version, and is never more than one step
+// ahead of the control plane.
 func TestChainIsWalkedStepByStep(t *testing.T) {
 	t.Parallel()
 	const target = "v1.37.0"
@@ -189,8 +189,8 @@ func TestRebuiltVersion(t *testing.T) {
 	}
 }
 
-// TestStepsOfAnUpgrade checks the steps that an upgrade has, whether a plan may still come, and the version for which a
-// release is made ready if there is no plan.
+// TestStepsOfAnUpgrade checks the steps of an upgrade, whether a plan may still be published, and the version of a
+// release if there is no plan.
 func TestStepsOfAnUpgrade(t *testing.T) {
 	t.Parallel()
 	all := []string{"v1.35.2", "v1.36.3", "v1.37.1"}

@@ -15,7 +15,8 @@ import (
 )
 
 // IsBeingMoved reports whether clusterctl move is moving an object to another management cluster. clusterctl move then
-// deletes the object in this management cluster; the release stays and belongs to the object in the other one.
+// deletes the object in this management cluster. The release stays in its cluster and belongs to the object in the
+// other management cluster.
 func IsBeingMoved(obj client.Object) bool {
 	_, moved := obj.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]
 	return moved
@@ -28,8 +29,8 @@ type movable interface {
 }
 
 // BeingMoved sets the condition Paused of an object that clusterctl move is moving, and writes the object. The message
-// has the command that ends the pause if no move is running: an interrupted move or a user may have left the
-// annotation.
+// has the command that ends the pause if no move is running: an interrupted move or a user may have left the annotation
+// of a move.
 func BeingMoved(ctx context.Context, c client.Client, obj movable, resource string, owned []string) error {
 	before := copied(obj)
 	SetCondition(obj, addonsv1.PausedCondition, True, addonsv1.BeingMovedReason, fmt.Sprintf(

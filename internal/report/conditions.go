@@ -15,27 +15,27 @@ import (
 )
 
 const (
-	// MaxConditionMessage is the limit, in bytes, of a condition's message. It keeps objects small; the API server accepts
-	// 32 KiB.
+	// MaxConditionMessage is the limit, in bytes, of a condition's message. It keeps objects small: the API server would
+	// accept 32 KiB.
 	MaxConditionMessage = 1024
 
 	// MaxEventMessage is the limit, in bytes, that the API server sets for the note of an Event.
 	MaxEventMessage = 1024
 )
 
-// localAddress matches the local address of a connection in a network error. The local port differs with each try, so
-// SetCondition removes the address: otherwise each try would have a new message and cause a write.
+// localAddress matches the local address of a connection in the text of a network error. The local port differs with
+// each try. So SetCondition removes the address: otherwise each try would have a new message and cause a write.
 var localAddress = regexp.MustCompile(`(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|\[[0-9a-fA-F:%.a-z]+\]):[0-9]+->`)
 
-// plainWord matches the first word of a message if it is an ordinary word. Names of objects and fields have other
-// characters, or a colon after them.
+// plainWord matches the first word of a message if the word is an ordinary word. Names of objects and fields contain
+// other characters, or a colon follows them.
 var plainWord = regexp.MustCompile(`^[a-z]+(?:[-'][a-z]+)*,? `)
 
 // programName matches the name of a program at the beginning of a message.
 var programName = regexp.MustCompile(`^(?:clusterctl|helm|kubectl) `)
 
-// styled returns a message in the style of all conditions: it begins with a capital letter, unless it begins with a
-// name, and it has a full stop at the end only if it has several sentences. The text of an error thus becomes a
+// styled returns a message in the style of all conditions. The message begins with a capital letter, unless it begins
+// with a name. It ends with a full stop only if it has several sentences. So the text of an error can be used as a
 // message.
 func styled(message string) string {
 	if plainWord.MatchString(message) && !programName.MatchString(message) {
@@ -53,7 +53,7 @@ func styled(message string) string {
 func SetCondition(obj conditions.Setter, conditionType string, status metav1.ConditionStatus,
 	reason, message string,
 ) bool {
-	// Get returns a pointer into the list that Set changes, so compare before Set.
+	// Get returns a pointer into the list that Set changes, so compare before the call of Set.
 	before := conditions.Get(obj, conditionType)
 	message = styled(localAddress.ReplaceAllString(message, ""))
 	changed := before == nil || before.Status != status || before.Reason != reason
@@ -85,8 +85,8 @@ func SetNotReady(release *addonsv1.HelmOpRelease, reason, message string) bool {
 	return SetCondition(release, addonsv1.ReadyCondition, metav1.ConditionFalse, reason, message)
 }
 
-// Outdated sets the condition Ready to False if it is True for an earlier generation and the object is not paused, and
-// removes Stalled if it is about an earlier generation. A pass that ends early must not leave conditions that are about
+// Outdated sets the condition Ready to False if it is True for an earlier generation and the object is not paused. It
+// also removes the condition Stalled of an earlier generation. A pass that ends early must not leave conditions about
 // an earlier spec.
 func Outdated(obj conditions.Setter) {
 	object := obj.(metav1.Object)
@@ -106,7 +106,7 @@ func Outdated(obj conditions.Setter) {
 	SetCondition(obj, addonsv1.ReadyCondition, False, reason, message)
 }
 
-// Deleting sets the condition Deleting of an object under deletion. Its reason and message are those of Ready, where
+// Deleting sets the condition Deleting of an object under deletion. The reason and the message are copied from Ready if
 // Ready says what the deletion waits for.
 func Deleting(obj conditions.Setter) {
 	object := obj.(metav1.Object)

@@ -14,18 +14,19 @@ import (
 )
 
 const (
-	// EventBurst and eventInterval limit the Events about releases at their HelmOp, for each reason: EventBurst at once,
-	// and one more in each interval. A thousand Events have no more information for a user, hide other Events, and are a
-	// fifth of what an installation writes to the API server.
+	// EventBurst and eventInterval limit the Events of a HelmOp about its releases, for each reason: EventBurst Events at
+	// once, and one more in each interval. A thousand Events do not help a user more, they hide other Events, and they are
+	// a fifth of the writes of an installation to the API server.
 	EventBurst    = 25
 	eventInterval = time.Minute
 
-	// maxEventBudgets is the number of budgets in memory, one for each HelmOp and reason, of about 150 bytes each.
+	// maxEventBudgets is the largest number of budgets in memory. There is one for each HelmOp and reason, with about 150
+	// bytes each.
 	maxEventBudgets = 1 << 12
 )
 
-// EventBudgets limit the Events about releases at their HelmOps. The Events at the releases themselves are not limited.
-// Nil budgets do not limit any Event. EventBudgets are safe for concurrent use.
+// EventBudgets limit the Events of HelmOps about their releases. They do not limit the Events of the releases
+// themselves. Nil budgets do not limit any Event. EventBudgets are safe for concurrent use.
 type EventBudgets struct {
 	limiters *lru.Cache[eventSubject, *rate.Limiter]
 	now      func() time.Time
@@ -38,7 +39,7 @@ type eventSubject struct {
 
 // NewEventBudgets returns full budgets.
 func NewEventBudgets(now func() time.Time) *EventBudgets {
-	limiters, _ := lru.New[eventSubject, *rate.Limiter](maxEventBudgets) // It fails only if the size is not positive.
+	limiters, _ := lru.New[eventSubject, *rate.Limiter](maxEventBudgets) // fails only if the size is not positive
 	return &EventBudgets{limiters: limiters, now: now}
 }
 
@@ -47,7 +48,7 @@ func (b *EventBudgets) Take(helmOp *addonsv1.HelmOp, reason string) bool {
 	return b.TakeFor(helmOp.UID, reason)
 }
 
-// TakeFor is Take for any object, by its UID.
+// TakeFor does the same as Take for any object, by its UID.
 func (b *EventBudgets) TakeFor(uid types.UID, reason string) bool {
 	if b == nil {
 		return true

@@ -22,10 +22,10 @@ import (
 // send one request more, because it patches conditions separately, and would cause one more watch event. WriteObject
 // uses the helper if another program has changed the object meanwhile: its conditions stay.
 //
-// Conditions of the owned types are overwritten, also if another program has changed them.
+// Conditions of the owned types are overwritten, even if another program has changed them.
 func WriteObject(ctx context.Context, c client.Client, before, after client.Object, owned []string) error {
 	if equality.Semantic.DeepEqual(before, after) {
-		return nil // Most passes change nothing, and to compare is several times cheaper than to compute a patch.
+		return nil // Most passes change nothing, and comparing is several times cheaper than computing a patch.
 	}
 	data, err := client.MergeFrom(before).Data(after)
 	if err != nil {
@@ -40,7 +40,7 @@ func WriteObject(ctx context.Context, c client.Client, before, after client.Obje
 	case len(changes) == 0:
 		return nil
 	case !after.GetDeletionTimestamp().IsZero() && len(after.GetFinalizers()) == 0:
-		// The API server deletes the object with its last finalizer, so its status need not be written.
+		// The API server deletes the object with its last finalizer, so HelmOp need not write the status.
 		delete(changes, "status")
 		rest, err := json.Marshal(changes)
 		if err != nil {

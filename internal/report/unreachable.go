@@ -22,8 +22,8 @@ const (
 	False = metav1.ConditionFalse
 )
 
-// UnreachableMessagePeriod is how long the first message stays after a Cluster becomes unreachable, although later
-// requests fail with other errors.
+// UnreachableMessagePeriod is how long the first message stays after a Cluster became unreachable. Later requests may
+// fail with other errors.
 const UnreachableMessagePeriod = time.Minute
 
 // OrphanHint is the part of a message that says how to delete the HelmOpRelease of a lost cluster.
@@ -31,8 +31,8 @@ const OrphanHint = "; if the cluster is lost, set spec.deletionPolicy of the Hel
 	"then deleted without an uninstallation"
 
 // Unreachable sets ClusterReachable and Ready of a release to False. It does not change Released, because the release
-// has not changed as far as HelmOp knows. The first message stays for UnreachableMessagePeriod: while a cluster becomes
-// unreachable, connections are lost, then reset, then refused, and each new message would be a write.
+// has not changed as far as HelmOp knows. The first message stays for UnreachableMessagePeriod. While a cluster becomes
+// unreachable, connections are first lost, then reset, then refused, and each new message would be a write.
 func Unreachable(release *addonsv1.HelmOpRelease, message string) {
 	noteWasReady(release)
 	known := conditions.Get(release, addonsv1.ClusterReachableCondition)
@@ -48,8 +48,8 @@ func Unreachable(release *addonsv1.HelmOpRelease, message string) {
 	SetNotReady(release, addonsv1.ClusterUnreachableReason, message)
 }
 
-// noteWasReady sets status.wasReady when a Cluster becomes unreachable: to the time for which the release was Ready, or
-// to nil if the release had failed. It does not change the field of a release that was progressing.
+// noteWasReady sets status.wasReady when a Cluster becomes unreachable. It sets the time for which the release was
+// Ready, or nil if the release had failed. It does not change the field of a release that was progressing.
 func noteWasReady(release *addonsv1.HelmOpRelease) {
 	ready, status := conditions.Get(release, addonsv1.ReadyCondition), &release.Status
 	switch {

@@ -19,11 +19,11 @@ const (
 	maxDelay = 5 * time.Minute
 )
 
-// Jitter is the range of the delays after simultaneous failures, as a share of the delay.
+// Jitter is the random part of the delays after simultaneous failures, as a share of the delay.
 const Jitter = 0.4
 
 // NewLimiter returns a rate limiter for failed reconciliations. It adds jitter, so that objects that failed together
-// are not repeated together.
+// are not reconciled at the same time again.
 func NewLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
 	return jitteredLimiter{workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minDelay, maxDelay)}
 }

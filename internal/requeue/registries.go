@@ -15,18 +15,18 @@ const (
 	// MaxResolveRequest is the maximum length, in characters, of the value of the annotation resolve-requested-at.
 	MaxResolveRequest = 64
 
-	// IntervalJitter spreads the lookups of many HelmOps: each waits up to this share longer than its interval.
+	// IntervalJitter spreads the lookups of many HelmOps: each waits longer than its interval, by up to this share.
 	IntervalJitter = 0.1
 
 	// MinResolveRetry and maxResolveRetry bound the wait after a failed lookup. The wait doubles with each failure, up to
-	// the interval. A registry that fails for hours is tried at least every 5 minutes, so its recovery is detected within
-	// that time.
+	// the interval. A registry that fails for hours is tried at least every 5 minutes. So HelmOp finds within this time
+	// that the registry works again.
 	MinResolveRetry = 5 * time.Second
 
 	maxResolveRetry = 5 * time.Minute
 )
 
-// RetryAfter returns how long a registry asks clients to wait; 0 if it does not.
+// RetryAfter returns how long a registry asks clients to wait; 0 if it does not ask.
 func RetryAfter(err error) time.Duration {
 	var failure *ocierr.Error
 	if errors.As(err, &failure) {

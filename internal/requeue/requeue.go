@@ -3,10 +3,10 @@
 
 // Package requeue determines when an object is reconciled again after a failure that its conditions report.
 //
-// controller-runtime repeats a reconciliation that returns an error, and logs the error with a stack each time. This is
-// right for failures of the controller. It is wrong for a chart that rejects its values: the condition of the object
-// reports it, and the log of a fleet's manager would contain nothing else. Such a reconciliation returns no error, but
-// a delay from [Delays], which grows in the same way.
+// controller-runtime retries a reconciliation that returns an error, and logs the error with a stack each time. This is
+// right for failures of the controller itself. It is wrong for a chart that rejects its values: the condition of the
+// object reports this failure, and in a large fleet such failures would fill the log. So callers must return no error
+// for such a failure. They return a delay from [Delays], which grows in the same way. The package sets no conditions.
 package requeue
 
 import (
@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Sooner returns the shorter of two delays until the next pass. A delay of 0 or less is none.
+// Sooner returns the shorter of two delays until the next pass. A delay of 0 or less means none.
 func Sooner(a, b time.Duration) time.Duration {
 	if b > 0 && (a <= 0 || b < a) {
 		return b
@@ -25,7 +25,7 @@ func Sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// Cause identifies a failure. The delays start again with another cause.
+// Cause identifies a failure. A different cause resets the delays.
 type Cause struct {
 	// Generation is the generation of the spec that could not be applied.
 	Generation int64
@@ -33,8 +33,8 @@ type Cause struct {
 	Reason string
 }
 
-// Delays are the delays until failed reconciliations are repeated. The zero value has the delays of [NewLimiter]. They
-// are safe for concurrent use.
+// Delays computes the delays until failed reconciliations are retried. The zero value has the delays of [NewLimiter].
+// It is safe for concurrent use.
 type Delays struct {
 	mu sync.Mutex
 	// limiter is nil until the first failure.
@@ -48,8 +48,8 @@ type failure struct {
 	message string
 }
 
-// After returns how long to wait after a failure of an object, longer for each failure in a row with the same cause.
-// isNews is true if the cause or the message differs from the last failure.
+// After returns how long to wait after a failure of an object. The wait grows with each failure in a row with the same
+// cause. isNews is true if the cause or the message differs from those of the last failure.
 func (d *Delays) After(object reconcile.Request, cause Cause, message string) (wait time.Duration, isNews bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,7 +65,7 @@ func (d *Delays) After(object reconcile.Request, cause Cause, message string) (w
 	return d.limiter.When(object), !ok || known != current
 }
 
-// Forget removes the failures of an object, because it did not fail or was deleted.
+// Forget removes the failures of an object. Call it when the object did not fail or was deleted.
 func (d *Delays) Forget(object reconcile.Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,8 +76,8 @@ func (d *Delays) Forget(object reconcile.Request) {
 	d.limiter.Forget(object)
 }
 
-// OrError returns the result of a reconciliation in the form that controller-runtime expects: with an error, the result
-// has no delay.
+// OrError returns the result of a reconciliation in the form that controller-runtime expects: if there is an error, the
+// result has no delay.
 func OrError(result reconcile.Result, err error) (reconcile.Result, error) {
 	if err != nil {
 		result.RequeueAfter = 0

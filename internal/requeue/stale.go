@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// OutdatedRetry is how often a release that expects its HelmOp to change something checks whether it has. The event of
-	// the change usually arrives earlier. The check is for changes that were reverted meanwhile.
+	// OutdatedRetry is how often a release checks its HelmOp while the HelmOp is expected to change the release. The event
+	// of the change usually comes earlier. The check is for changes that were reverted meanwhile.
 	OutdatedRetry = 30 * time.Second
 )
 
-// ObjectReadRetry is the wait before another read of an object that a Cluster refers to and that could not be read.
-// There is no event when the object appears.
+// ObjectReadRetry is the wait before another read of an object to which a Cluster refers, after a failed read. There is
+// no event when the object appears.
 const ObjectReadRetry = 15 * time.Second
 
-// StaleRetry is the wait before an object is reconciled again because the cache does not have its latest state yet.
+// StaleRetry is the wait before the next reconciliation of an object whose latest state is not in the cache yet.
 const StaleRetry = 50 * time.Millisecond
 
 // UnreachableRetry is the delay before the next connection to a cluster that did not answer, if the link to the cluster

@@ -27,11 +27,11 @@ const (
 
 // lookupResult has the conditions for one reference of a HelmOp.
 type lookupResult struct {
-	// resolved is the condition Resolved. Without a status, the condition of the HelmOp is not changed.
+	// resolved is the condition Resolved. If it has no status, the condition of the HelmOp does not change.
 	resolved metav1.Condition
 
 	// verified is the condition Verified; nil if spec.source.verify is not set. isFresh is true if the signatures were
-	// checked in this pass, and false if the result of an earlier check was used.
+	// checked in this pass. It is false if the result of an earlier check was used.
 	verified *metav1.Condition
 	isFresh  bool
 
@@ -39,8 +39,8 @@ type lookupResult struct {
 	began, ended time.Time
 }
 
-// resolvingResult returns the result while the registry has not answered. The last known artifact and the error of the
-// last lookup are kept.
+// resolvingResult returns the result while the registry has not answered. It keeps the last known artifact and the
+// error of the last lookup.
 func resolvingResult(helmOp *addonsv1.HelmOp, l *lookup) lookupResult {
 	if l.hasFailedBefore {
 		return l.lastResult
@@ -56,7 +56,7 @@ func resolvingResult(helmOp *addonsv1.HelmOp, l *lookup) lookupResult {
 	return result
 }
 
-// updateArtifact stores the artifact that a reference was resolved to, and notes whether the artifact changed.
+// updateArtifact stores the artifact to which a reference was resolved, and notes whether the artifact changed.
 func (p *pass) updateArtifact(l *lookup, found resolved, now time.Time) {
 	status := artifactStatus(p.helmOp, found, l)
 	status.ResolvedAt = metav1.NewTime(now)
@@ -112,9 +112,9 @@ func (p *pass) conclude(lookups []*lookup, note string) {
 	outcome.resolved = allResolved(helmOp, lookups, note)
 }
 
-// allResolved returns the condition Resolved for all references. A reference that is looked up for the first time has
-// priority over a reference that failed: the HelmOp creates no new revision until the lookup ends, and HelmOps that
-// depend on it wait for the revision (dependencies.Unsettled). The note is appended to the message of success.
+// allResolved returns the condition Resolved for all references. A reference in its first lookup has priority over a
+// reference that failed. The HelmOp creates no new revision until this lookup ends, and HelmOps that depend on it wait
+// for the revision (dependencies.Unsettled). note is appended to the message of a success.
 func allResolved(helmOp *addonsv1.HelmOp, lookups []*lookup, note string) metav1.Condition {
 	first := map[metav1.ConditionStatus]*lookup{}
 	count := map[metav1.ConditionStatus]int{}
@@ -145,8 +145,8 @@ func allResolved(helmOp *addonsv1.HelmOp, lookups []*lookup, note string) metav1
 }
 
 // allVerified returns the condition Verified for all references; nil if spec.source.verify is not set. A failed
-// verification is reported until the signatures of all artifacts were checked again: a restart or a lookup in progress
-// does not change the condition.
+// verification is reported until the signatures of all artifacts were checked again: a restart or a running lookup does
+// not change the condition.
 func allVerified(helmOp *addonsv1.HelmOp, lookups []*lookup) *metav1.Condition {
 	if helmOp.Spec.Source.Verify == nil {
 		return nil
@@ -190,8 +190,8 @@ func andOthers(n int, one, many, predicate string) string {
 	return "; " + plural.Count(n, "other "+one, "other "+many) + " " + predicate
 }
 
-// artifactOfSource returns the artifact of a source in the status, found by the digest of the source; nil if there is
-// none. It searches the whole status, because a reference may have moved from an override to spec.source.
+// artifactOfSource returns the artifact of a source from the status, by the digest of the source; nil if there is none.
+// It searches the whole status, because a reference may have moved from an override to spec.source.
 func artifactOfSource(status *addonsv1.HelmOpStatus, source string) *addonsv1.ArtifactStatus {
 	if known := status.Artifact; known != nil && known.SourceDigest == source {
 		return known.DeepCopy()
@@ -204,7 +204,7 @@ func artifactOfSource(status *addonsv1.HelmOpStatus, source string) *addonsv1.Ar
 	return nil
 }
 
-// referencedArtifact returns the artifact of a reference other than spec.source in the status, of any source; nil if
+// referencedArtifact returns the artifact of a reference other than spec.source from the status, for any source; nil if
 // there is none.
 func referencedArtifact(status *addonsv1.HelmOpStatus, ref addonsv1.ArtifactReference) *addonsv1.ArtifactStatus {
 	for i := range status.Artifacts {
@@ -225,7 +225,7 @@ func artifactStatus(helmOp *addonsv1.HelmOp, found resolved, l *lookup) *addonsv
 		SourceDigest:     l.source,
 	}
 	status.URL, status.Digest, status.Tag, status.Version = artifact.URL, artifact.Digest, artifact.Tag, artifact.Version
-	// The format of a chart is left out, so that a user can name it in the spec without a change of releases.
+	// The format of a chart is omitted. So a user can set it in the spec without a change of releases.
 	status.Format = addonsv1.ArtifactFormat(found.format)
 	if found.format == bundle.FormatHelmChart {
 		status.Format = ""
@@ -240,8 +240,8 @@ func artifactStatus(helmOp *addonsv1.HelmOp, found resolved, l *lookup) *addonsv
 	return status
 }
 
-// provenance returns the origin of an artifact from its annotations; nil if they have none. Credentials in URLs are
-// removed: more users can read the status than the artifact.
+// provenance returns the origin of an artifact from its annotations; nil if they have none. It removes credentials from
+// URLs: more users can read the status than can read the artifact.
 func provenance(annotations map[string]string) *addonsv1.Provenance {
 	source, _ := bundle.WithoutCredential(annotations[ocispec.AnnotationSource])
 	origin := addonsv1.Provenance{

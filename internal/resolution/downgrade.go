@@ -13,10 +13,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
 )
 
-// checkDowngrade returns an error if a reference now resolves to an older tag than before, and the source is the same.
-// A registry or one of its mirrors may list only a part of its tags, and an attacker may hide all tags but an old tag
-// with a valid signature. A reference that names a tag or a digest is never a downgrade, even if the tag is moved to an
-// older version.
+// checkDowngrade returns an error if a reference now resolves to an older tag than before, in the same source. A
+// registry or its mirror may list only a part of its tags. An attacker may hide all tags except an old tag with a valid
+// signature. A reference that names a tag or a digest is never a downgrade, even if the tag moves to an older version.
 func checkDowngrade(ref addonsv1.ArtifactReference, known *addonsv1.ArtifactStatus, found *oci.Artifact) error {
 	if known == nil || ref.AllowDowngrade || known.Digest == found.Digest {
 		return nil
@@ -30,9 +29,9 @@ func checkDowngrade(ref addonsv1.ArtifactReference, known *addonsv1.ArtifactStat
 		"allowDowngrade there", reasons.ErrDowngrade, known.Tag, found.Tag)
 }
 
-// checkMoved returns an error if a chart repository replaced the archive of the version that is in use. Versions of a
-// chart repository are immutable by convention: unlike a tag of a registry, they never name a moving content. A changed
-// archive is a mistake or an attack.
+// checkMoved returns an error if a chart repository replaced the archive of the version in use. Versions in a chart
+// repository are immutable by convention: unlike a tag in a registry, a version does not move to other content. So a
+// changed archive is a mistake or an attack.
 func checkMoved(ref addonsv1.ArtifactReference, known *addonsv1.ArtifactStatus, found *oci.Artifact) error {
 	if known == nil || ref.AllowMovedVersion || !chartrepo.IsURL(found.URL) || known.URL != found.URL ||
 		known.Version != found.Version || known.Digest == found.Digest {
@@ -43,8 +42,8 @@ func checkMoved(ref addonsv1.ArtifactReference, known *addonsv1.ArtifactStatus, 
 		"name its digest there", reasons.ErrVersionMoved, known.Version, known.Digest, found.Digest)
 }
 
-// artifactInUse returns the artifact that a reference was resolved to before, from the same source; nil if it is not
-// known. It is the artifact in the status or, after a move or a restore, in the newest revision.
+// artifactInUse returns the previous artifact of a reference from the same source; nil if it is not known. It reads the
+// status or, after a move or a restore, the newest revision.
 func artifactInUse(helmOp *addonsv1.HelmOp, newest *addonsv1.HelmOpRevision, l *lookup) *addonsv1.ArtifactStatus {
 	if l.known != nil {
 		return l.known

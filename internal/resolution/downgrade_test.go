@@ -89,8 +89,8 @@ func TestCheckMoved(t *testing.T) {
 	}
 }
 
-// TestArtifactInUseFromRevision checks that the newest revision has the artifact of a reference if the status has none:
-// a restore or clusterctl move does not preserve the status.
+// TestArtifactInUseFromRevision checks that the artifact of a reference comes from the newest revision if the status
+// has none: a restore or clusterctl move loses the status.
 func TestArtifactInUseFromRevision(t *testing.T) {
 	t.Parallel()
 	helmOp := &addonsv1.HelmOp{}

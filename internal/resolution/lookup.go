@@ -12,8 +12,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 )
 
-// Lookup resolves one reference into the source of a HelmOp now, and checks the required signatures as a Resolver does.
-// It has neither a cache nor a schedule, and does not compare the artifact with the one in use. ResolvedAt is not set.
+// Lookup resolves one reference in the source of a HelmOp now, and checks the required signatures as a Resolver does.
+// It has no cache and no schedule, and does not compare the artifact with the artifact in use. It does not set
+// ResolvedAt.
 func Lookup(ctx context.Context, registry Registry, verifier verify.Verifier, reader *references.Reader,
 	helmOp *addonsv1.HelmOp, ref addonsv1.ArtifactReference,
 ) (*addonsv1.ArtifactStatus, error) {

@@ -21,21 +21,21 @@ type Outcome struct {
 	// Artifact is the artifact of spec.source; nil if the current source is not resolved.
 	Artifact *addonsv1.ResolvedArtifact
 
-	// Changes are texts about references that are resolved to another artifact than before.
+	// Changes are texts about references that now resolve to another artifact than before.
 	Changes []string
 
-	// FoundBegan and FoundEnded are when the last lookup of spec.source began and ended, if it found another artifact than
-	// before; otherwise they are zero.
+	// FoundBegan and FoundEnded are the start and the end of the last lookup of spec.source if it found another artifact
+	// than before; otherwise zero.
 	FoundBegan, FoundEnded time.Time
 
-	// RequeueAfter is the time until the next lookup is due; 0 is never.
+	// RequeueAfter is the time until the next lookup is due; 0 means never.
 	RequeueAfter time.Duration
 
-	// artifacts are those of all references, and unresolved says why others have none.
+	// artifacts holds the artifacts of all references. unresolved holds the reasons for references without an artifact.
 	artifacts  map[addonsv1.ArtifactReference]*addonsv1.ResolvedArtifact
 	unresolved map[addonsv1.ArtifactReference]metav1.Condition
 
-	// source and others are for status.artifact, unless source is nil, and for status.artifacts, if hasOthers is true.
+	// source is the new status.artifact; nil keeps the old one. others is the new status.artifacts if hasOthers is true.
 	source    *addonsv1.ArtifactStatus
 	others    []addonsv1.ReferencedArtifact
 	hasOthers bool
@@ -63,8 +63,8 @@ func (o *Outcome) ArtifactOf(ref addonsv1.ArtifactReference) (*addonsv1.Resolved
 // HasArtifacts reports whether at least one reference is resolved.
 func (o *Outcome) HasArtifacts() bool { return len(o.artifacts) > 0 }
 
-// IsResolving reports whether a reference is being resolved for the first time. If a revision were created before the
-// lookup ends, another revision would follow moments later.
+// IsResolving reports whether a reference is being resolved for the first time. Callers must wait for this lookup:
+// otherwise, they would create a revision, and another one moments later.
 func (o *Outcome) IsResolving() bool {
 	for _, missing := range o.unresolved {
 		if missing.Status == metav1.ConditionUnknown {
@@ -75,7 +75,7 @@ func (o *Outcome) IsResolving() bool {
 }
 
 // WriteTo writes the outcome into the status of the HelmOp and its conditions Resolved and Verified. It reports whether
-// the HelmOp is newly verified, and whether it newly cannot be resolved.
+// the HelmOp has just become verified, and whether its resolution has just begun to fail.
 func (o *Outcome) WriteTo(helmOp *addonsv1.HelmOp) (isNewlyVerified, hasNewlyFailed bool) {
 	if o.source != nil {
 		helmOp.Status.Artifact = o.source
@@ -98,7 +98,7 @@ func (o *Outcome) WriteTo(helmOp *addonsv1.HelmOp) (isNewlyVerified, hasNewlyFai
 	return isNewlyVerified, changed && o.resolved.Status == metav1.ConditionFalse
 }
 
-// retryWithin schedules the next lookup no later than after a delay. A delay of 0 has no effect.
+// retryWithin schedules the next lookup after a delay or earlier. A delay of 0 has no effect.
 func (o *Outcome) retryWithin(delay time.Duration) {
 	o.RequeueAfter = requeue.Sooner(o.RequeueAfter, delay)
 }

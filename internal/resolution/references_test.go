@@ -250,7 +250,7 @@ func TestResolveForgetsRemovedReferences(t *testing.T) {
 	}
 }
 
-// TestResolveAfterChangeOfRepository checks that artifacts of the former repository are not used for a new revision,
+// TestResolveAfterChangeOfRepository checks that artifacts of the previous repository are not used for a new revision,
 // and that the status keeps the artifacts in use.
 func TestResolveAfterChangeOfRepository(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,7 @@ type Options struct {
 	// MinInterval is the minimum time between two lookups of a reference.
 	MinInterval time.Duration
 
-	// Concurrency is the number of lookups that may be in progress at the same time.
+	// Concurrency is the largest number of concurrent lookups.
 	Concurrency int
 
 	Now func() time.Time
@@ -54,20 +54,20 @@ type Resolver struct {
 	schedule *schedule
 }
 
-// New returns a Resolver that has resolved nothing yet.
+// New returns a Resolver that has not resolved anything yet.
 func New(options Options) *Resolver {
 	return &Resolver{options: options, tasks: async.NewTasks[resolved](options.Concurrency), schedule: newSchedule()}
 }
 
-// Source returns the source of the requests for HelmOps whose lookups have ended.
+// Source returns a source of requests for HelmOps whose lookups have ended.
 func (r *Resolver) Source() source.Source { return r.tasks.Waker.Source() }
 
 // Forget drops the results of a HelmOp.
 func (r *Resolver) Forget(helmOp client.ObjectKey) { r.schedule.forget(helmOp) }
 
-// Input is what a Resolver needs besides the HelmOp.
+// Input is the input of a Resolver in addition to the HelmOp.
 type Input struct {
-	// Others are the references other than spec.source. IsComplete is false if they are not known, because the spec is not
+	// Others are the references other than spec.source. IsComplete is false if they are not known because the spec is not
 	// valid.
 	Others     []render.ReferredArtifact
 	IsComplete bool
@@ -90,10 +90,10 @@ var errResolving = errors.New("the registry has not answered yet")
 type registryAccess struct {
 	access oci.Access
 
-	// policy has the required signatures; nil if none are required, or if policyErr is set.
+	// policy contains the required signatures; nil if none are required, or if policyErr is set.
 	policy *verification.Policy
 
-	// accessErr and policyErr are why access and policy cannot be read.
+	// accessErr and policyErr are the errors of reading access and policy.
 	accessErr, policyErr error
 
 	// digest identifies the content of the other fields.
@@ -115,7 +115,7 @@ type lookup struct {
 	// known is the last known artifact of the reference, for the current source; nil if there is none.
 	known *addonsv1.ArtifactStatus
 
-	// lastResult is the result of the last lookup with the same key, and hasFailedBefore is true if that lookup failed.
+	// lastResult is the result of the last lookup with the same key. hasFailedBefore is true if this lookup failed.
 	lastResult      lookupResult
 	hasFailedBefore bool
 
@@ -125,7 +125,7 @@ type lookup struct {
 
 // resolved is the result of a successful lookup.
 type resolved struct {
-	// artifact is without its annotations and layers, which may be large.
+	// artifact has no annotations and layers, because these may be large.
 	artifact oci.Artifact
 
 	// format is the format of the artifact.
@@ -133,15 +133,15 @@ type resolved struct {
 
 	provenance *addonsv1.Provenance
 
-	// signed has the signers of the artifact; nil if no signatures are required.
+	// signed contains the signers of the artifact; nil if no signatures are required.
 	signed *verification.Result
 
 	// began and ended are the times of the lookup.
 	began, ended time.Time
 }
 
-// Resolve looks up the artifact of each distinct reference whose lookup is due. If a registry fails, the last known
-// artifact of the reference stays. Resolve does not change the HelmOp.
+// Resolve looks up the artifact of each distinct reference whose lookup is due. If a registry fails, a reference keeps
+// its last known artifact. Resolve does not change the HelmOp.
 func (r *Resolver) Resolve(ctx context.Context, helmOp *addonsv1.HelmOp, input Input) (*Outcome, error) {
 	p := &pass{helmOp: helmOp, input: input}
 	lookups, err := r.lookups(ctx, p)
@@ -213,8 +213,8 @@ func (r *Resolver) lookups(ctx context.Context, p *pass) ([]*lookup, error) {
 	return lookups, nil
 }
 
-// readAccess reads the Secrets and ServiceAccounts that the HelmOp names. If an object does not exist or may not be
-// read, the error is in the result, because a user has to correct the HelmOp or the object. Any other error ends the
+// readAccess reads the Secrets and ServiceAccounts that the HelmOp names. If an object does not exist or must not be
+// read, the error is in the result, because a user must correct the HelmOp or the object. Any other error ends the
 // pass.
 func readAccess(ctx context.Context, reader *references.Reader, helmOp *addonsv1.HelmOp) (*registryAccess, error) {
 	a := &registryAccess{}
@@ -227,7 +227,7 @@ func readAccess(ctx context.Context, reader *references.Reader, helmOp *addonsv1
 		}
 	}
 	var err error
-	// The digest contains the interval, so that a changed interval starts now, and not when the former interval ends.
+	// The digest includes the interval. So a changed interval applies now, and not only when the former interval ends.
 	a.digest, err = apiutil.DigestOf(a.access, references.PolicyDigest(a.policy), a.accessErr != nil,
 		a.policyErr != nil, helmOp.Spec.Source.Interval)
 	return a, err
@@ -235,7 +235,7 @@ func readAccess(ctx context.Context, reader *references.Reader, helmOp *addonsv1
 
 // loadCached sets the last known artifact and the last result of a lookup. The artifact in memory has priority over an
 // older artifact in the status, because the last write of the status may have failed. With the older artifact, every
-// Cluster would return to the former artifact.
+// Cluster would return to the previous artifact.
 func (r *Resolver) loadCached(helmOp *addonsv1.HelmOp, l *lookup) {
 	l.known = artifactOfSource(&helmOp.Status, l.source)
 	l.lastResult, l.hasFailedBefore, _ = r.schedule.lastResult(l.key, l.lookupKey)
@@ -248,8 +248,8 @@ func (r *Resolver) loadCached(helmOp *addonsv1.HelmOp, l *lookup) {
 	}
 }
 
-// isUpToDate reports whether no request is due: the interval since the last lookup has not passed, or another HelmOp
-// has a result that can be shared.
+// isUpToDate reports whether no request is due. Either the interval since the last lookup has not passed, or another
+// HelmOp has a result that can be shared.
 func (r *Resolver) isUpToDate(p *pass, l *lookup) bool {
 	delay, never := r.schedule.due(l.key, l.lookupKey, l.known != nil, r.options.Now())
 	if never || delay > 0 {
@@ -266,7 +266,7 @@ func (r *Resolver) isUpToDate(p *pass, l *lookup) bool {
 	return ok
 }
 
-// sharedResult returns the recent result of another HelmOp, and whether it can be used.
+// sharedResult returns the recent result of another HelmOp. ok is false if it cannot be used.
 func (r *Resolver) sharedResult(helmOp *addonsv1.HelmOp, l *lookup) (sharedResult, bool) {
 	if l.known == nil || l.isRequested {
 		return sharedResult{}, false
@@ -327,7 +327,7 @@ func resolve(ctx context.Context, registry Registry, verifier verify.Verifier, a
 		return found, err
 	}
 	found.provenance, found.artifact.Annotations = provenance(found.artifact.Annotations), nil
-	// An artifact that cannot be installed is refused after its manifest was read, before its layers are pulled.
+	// An artifact that cannot be installed is refused after its manifest was read and before its layers are pulled.
 	manifest := apiutil.BundleManifest(found.artifact.ConfigMediaType, found.artifact.ArtifactType, found.artifact.Layers)
 	found.artifact.Layers = nil
 	if found.format, _, err = bundle.Detect(manifest, apiutil.BundleSelection(&selected)); err != nil {
@@ -340,7 +340,7 @@ func resolve(ctx context.Context, registry Registry, verifier verify.Verifier, a
 	return found, err
 }
 
-// storeResult stores the result of a lookup that ended at a time, and schedules the next lookup.
+// storeResult stores the result of a lookup and the time of its end. It schedules the next lookup.
 func (r *Resolver) storeResult(p *pass, l *lookup, found resolved, err error, at time.Time) {
 	helmOp := p.helmOp
 	if err == nil {
@@ -373,7 +373,7 @@ func (r *Resolver) storeResult(p *pass, l *lookup, found resolved, err error, at
 }
 
 // interval returns the time between two lookups of the references of a HelmOp: spec.source.interval, or the minimum of
-// the manager if the minimum is longer.
+// the manager if this is longer.
 func (r *Resolver) interval(helmOp *addonsv1.HelmOp) time.Duration {
 	return max(helmOp.Spec.Source.Interval.Duration, r.options.MinInterval)
 }
@@ -389,7 +389,7 @@ func (r *Resolver) raisedInterval(helmOp *addonsv1.HelmOp) string {
 		"(spec.source.interval)", r.options.MinInterval, own)
 }
 
-// resolveRequest returns the value of the annotation that requests a lookup, in the form that the status keeps.
+// resolveRequest returns the value of the annotation that requests a lookup, in the form of the status.
 func resolveRequest(helmOp *addonsv1.HelmOp) string {
 	value := helmOp.Annotations[addonsv1.ResolveRequestedAtAnnotation]
 	if len(value) > requeue.MaxResolveRequest {

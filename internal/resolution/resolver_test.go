@@ -40,8 +40,8 @@ type registryDouble struct {
 	hangs    atomic.Bool
 	requests atomic.Int32
 
-	// mu guards tags and times. tags has the results of tags with a result of their own, and times the number of requests
-	// for each tag.
+	// mu guards tags and times. tags holds the results of tags that have their own result. times holds the number of
+	// requests for each tag.
 	mu    sync.Mutex
 	tags  map[string]tagDouble
 	times map[string]int
@@ -225,7 +225,7 @@ func TestResolveRequest(t *testing.T) {
 }
 
 // TestResolveIntervalHasMinimum checks that the minimum of the manager replaces a shorter interval, and that the
-// condition says so.
+// condition reports this.
 func TestResolveIntervalHasMinimum(t *testing.T) {
 	t.Parallel()
 	r := newResolver(t)
@@ -256,8 +256,8 @@ func TestResolveIntervalHasMinimum(t *testing.T) {
 	}
 }
 
-// TestResolveSharesResults checks that fifty HelmOps with one reference send as many requests as one HelmOp. Only the
-// first lookup, and a lookup by request, is a request of its own.
+// TestResolveSharesResults checks that fifty HelmOps with one reference send as many requests as one HelmOp. Only a
+// first lookup and a requested lookup send their own request.
 func TestResolveSharesResults(t *testing.T) {
 	t.Parallel()
 	r := newResolver(t)

@@ -18,17 +18,17 @@ import (
 // maxSharedAge is the longest time for which HelmOps share a result.
 const maxSharedAge = 10 * time.Minute
 
-// schedule holds the time of the next lookup, and the last result, of each reference of each HelmOp. It is in
-// memory and not in the status, so that a fleet without changes writes nothing. After a restart, each reference is
-// looked up once.
+// schedule holds the time of the next lookup and the last result, for each reference of each HelmOp. It is in memory
+// and not in the status, so that a fleet without changes writes nothing. After a restart, each reference is looked up
+// once.
 type schedule struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]map[addonsv1.ArtifactReference]scheduleEntry
-	// shares are the last results that several HelmOps can share.
+	// shares holds the last results that several HelmOps can share.
 	shares map[lookupKey]sharedResult
 }
 
-// referenceKey is a reference of a HelmOp: the reference of spec.source, or another one.
+// referenceKey identifies a reference of a HelmOp: the reference in spec.source, or another one.
 type referenceKey struct {
 	helmOp types.NamespacedName
 	ref    addonsv1.ArtifactReference
@@ -61,8 +61,8 @@ type scheduleEntry struct {
 	lastResult lookupResult
 }
 
-// covers reports whether the result of a lookup with this key is valid for another key. A request that was removed does
-// not need another lookup.
+// covers reports whether the result of a lookup with this key is valid for another key. The removal of a request needs
+// no new lookup.
 func (q lookupKey) covers(other lookupKey) bool {
 	return q.source == other.source && q.access == other.access && (other.request == "" || q.request == other.request)
 }
@@ -74,7 +74,7 @@ func newSchedule() *schedule {
 	}
 }
 
-// entry returns the entry of a reference, and whether there is one. The caller holds mu.
+// entry returns the entry of a reference. ok is false if there is none. The caller holds mu.
 func (s *schedule) entry(key referenceKey) (scheduleEntry, bool) {
 	entry, ok := s.entries[key.helmOp][key.ref]
 	return entry, ok
@@ -88,8 +88,8 @@ func (s *schedule) set(key referenceKey, entry scheduleEntry) {
 	s.entries[key.helmOp][key.ref] = entry
 }
 
-// due returns the time until the next lookup of a reference; 0 or less is now. The parameter known is true if there is
-// a last known artifact. Without it, a lookup is due even after a success.
+// due returns the time until the next lookup of a reference; 0 or less means now. known is true if there is a last
+// known artifact. Without one, a lookup is due even after a success.
 func (s *schedule) due(key referenceKey, current lookupKey, known bool,
 	now time.Time,
 ) (wait time.Duration, never bool) {
@@ -106,8 +106,8 @@ func (s *schedule) due(key referenceKey, current lookupKey, known bool,
 	}
 }
 
-// record stores that a lookup ended, and returns the time until the next lookup; 0 is never. After a failure, the time
-// is at least retryAfter, which a registry may request.
+// record records that a lookup ended, and returns the time until the next lookup; 0 means never. After a failure, the
+// time is at least retryAfter, which a registry may have requested.
 func (s *schedule) record(key referenceKey, entry scheduleEntry, interval time.Duration, now time.Time,
 	failed bool,
 	retryAfter time.Duration,
@@ -137,8 +137,8 @@ func (s *schedule) record(key referenceKey, entry scheduleEntry, interval time.D
 	return delay
 }
 
-// share stores a result for other HelmOps with the same key. The signers are not shared: they may come from the status
-// of one HelmOp, which other HelmOps must not trust.
+// share stores a result for other HelmOps with the same key. It does not share the signers: they may come from the
+// status of one HelmOp, which other HelmOps must not trust.
 func (s *schedule) share(key lookupKey, found resolved, now time.Time) {
 	found.signed = nil
 	s.mu.Lock()
@@ -152,11 +152,12 @@ func (s *schedule) share(key lookupKey, found resolved, now time.Time) {
 	s.shares[key] = sharedResult{resolved: found, at: now}
 }
 
-// shared returns the recent result of another HelmOp with the same key. HelmOps that got a result at the same time keep
-// sharing results, so fifty of them send as many requests to the registry as one.
+// shared returns the recent result of another HelmOp with the same key. HelmOps that got a result at the same time
+// continue to share results. So fifty of them send as many requests to the registry as one HelmOp.
 //
-// Only a HelmOp that has an artifact already, from before a restart or from the last interval, uses a shared result. A
-// HelmOp that looks up for the first time, after a failure, or by request sends its own request.
+// Only a HelmOp that already has an artifact uses a shared result. The artifact may be from before a restart or from
+// the last interval. A HelmOp sends its own request for a first lookup, for a lookup after a failure, and for a
+// requested lookup.
 func (s *schedule) shared(key referenceKey, current lookupKey, interval time.Duration,
 	now time.Time,
 ) (sharedResult, bool) {
@@ -191,8 +192,8 @@ func (s *schedule) setLastResult(key referenceKey, result lookupResult) {
 	s.set(key, entry)
 }
 
-// lastResult returns the result of the last lookup with the same key, and whether the lookup failed. ok is false if
-// there was no such lookup.
+// lastResult returns the result of the last lookup with the same key. failed is true if the lookup failed. ok is false
+// if there was no such lookup.
 func (s *schedule) lastResult(key referenceKey, current lookupKey) (result lookupResult, failed, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -102,7 +102,7 @@ func TestResolutionSchedule(t *testing.T) {
 }
 
 // TestResolutionScheduleKeepsLastResult checks that a result is valid until the inputs of the lookup change. A cache
-// that is older than the status must neither cause another request nor restore an older result.
+// that is older than the status must not cause another request or restore an older result.
 func TestResolutionScheduleKeepsLastResult(t *testing.T) {
 	s := newSchedule()
 	key := referenceKey{helmOp: types.NamespacedName{Name: "calico"}}

@@ -58,7 +58,7 @@ func verifiedCondition(helmOp *addonsv1.HelmOp, l *lookup, found resolved,
 	}
 }
 
-// isRefusal reports whether a condition says that the signatures were checked and do not satisfy the policy.
+// isRefusal reports whether a condition means that the signatures were checked and do not satisfy the policy.
 func isRefusal(condition *metav1.Condition) bool {
 	return condition != nil && condition.Status == metav1.ConditionFalse &&
 		(condition.Reason == addonsv1.SignatureNotFoundReason || condition.Reason == addonsv1.SignatureUntrustedReason)

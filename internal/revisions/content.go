@@ -13,12 +13,13 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// minShared is the size, in bytes, from which a field is shared between revisions.
+// minShared is the smallest size of a field that revisions share, in bytes.
 const minShared = 1 << 10
 
 // part is a field of a spec that may be large.
 type part struct {
-	// from returns where a revision stores the number of the revision that stores the field; 0 is the revision itself.
+	// from returns the field in which a revision stores the number of the revision that holds the field; 0 means the
+	// revision itself.
 	from func(*addonsv1.RevisionContent) *int64
 
 	// size returns the size of the field, in bytes.
@@ -26,7 +27,7 @@ type part struct {
 
 	isSame func(a, b *addonsv1.HelmOpSpec) bool
 
-	// copy copies the field from one spec to another spec; from an empty spec, it removes the field.
+	// copy copies the field from one spec to another. If the source spec is empty, it removes the field.
 	copy func(to, from *addonsv1.HelmOpSpec)
 }
 
@@ -84,8 +85,8 @@ func sizeOfOverrides(overrides []addonsv1.Override) int {
 	return size
 }
 
-// Share removes from the spec of a new revision the large fields that an earlier revision stores, and records the
-// number of the earlier revision.
+// Share removes large fields from the spec of a new revision if an earlier revision stores the same field. It records
+// the number of the earlier revision.
 func Share(spec *addonsv1.HelmOpRevisionSpec, earlier []*addonsv1.HelmOpRevision) {
 	for _, p := range parts {
 		if p.size(&spec.HelmOp) < minShared {
@@ -101,7 +102,7 @@ func Share(spec *addonsv1.HelmOpRevisionSpec, earlier []*addonsv1.HelmOpRevision
 	}
 }
 
-// Holders returns the numbers of the other revisions that store fields of a revision.
+// Holders returns the numbers of the other revisions that store fields for a revision.
 func Holders(spec *addonsv1.HelmOpRevisionSpec) []int64 {
 	var holders []int64
 	for _, p := range parts {
@@ -112,9 +113,9 @@ func Holders(spec *addonsv1.HelmOpRevisionSpec) []int64 {
 	return holders
 }
 
-// Complete restores the fields of revisions that other revisions of the argument store. The values of fields are
-// shared, not copied. If the revision that stores a field is not in the argument, the field stays empty. The digest
-// then differs, so the incomplete revision cannot be rendered.
+// Complete restores the fields that other revisions of the list store. The values of fields are shared and not copied.
+// If the revision that stores a field is not in the list, the field stays empty. The digest then differs, so HelmOp
+// does not render the incomplete revision.
 func Complete(revisions []*addonsv1.HelmOpRevision) {
 	byNumber := make(map[int64]*addonsv1.HelmOpRevision, len(revisions))
 	for _, revision := range revisions {

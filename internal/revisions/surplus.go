@@ -9,13 +9,14 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// MaxBytes is the limit of the total size of the revisions of a HelmOp, in bytes. Revisions in use are kept beyond it.
+// MaxBytes is the limit of the total size of the revisions of a HelmOp, in bytes. Revisions in use are kept even beyond
+// it.
 const MaxBytes = 4 << 20
 
 // smallFields is the estimated size, in bytes, of all other fields of a revision, including its metadata and status.
 const smallFields = 4 << 10
 
-// Bytes estimates the size of a revision in the API server. Fields that another revision stores do not count.
+// Bytes estimates the size of a revision in the API server. It does not count fields that another revision stores.
 func Bytes(spec *addonsv1.HelmOpRevisionSpec) int {
 	size := smallFields
 	for _, p := range parts {
@@ -26,9 +27,9 @@ func Bytes(spec *addonsv1.HelmOpRevisionSpec) int {
 	return size
 }
 
-// Surplus returns the revisions that must be deleted, the oldest first. It returns the oldest revisions until at most
-// keep revisions are left, with at most maxBytes bytes. Revisions in use, and revisions that store fields of remaining
-// revisions, are never deleted. They do not count for keep, but their bytes count.
+// Surplus returns the revisions that must be deleted, the oldest first. It returns the oldest revisions, until at most
+// keep revisions with at most maxBytes bytes are left. It does not return revisions in use, and revisions that store
+// fields for remaining revisions. They do not count for keep, but their bytes count for maxBytes.
 func Surplus(revisions []*addonsv1.HelmOpRevision, inUse map[int64]bool,
 	keep, maxBytes int,
 ) []*addonsv1.HelmOpRevision {
@@ -55,7 +56,7 @@ func Surplus(revisions []*addonsv1.HelmOpRevision, inUse map[int64]bool,
 	}
 }
 
-// neededOf returns the numbers of the revisions that are in use or store fields of other revisions.
+// neededOf returns the numbers of the revisions that are in use or store fields for other revisions.
 func neededOf(revisions []*addonsv1.HelmOpRevision, inUse map[int64]bool) map[int64]bool {
 	needed := make(map[int64]bool, len(revisions))
 	for _, revision := range revisions {

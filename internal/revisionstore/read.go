@@ -15,9 +15,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
 )
 
-// HelmOpAt returns a HelmOp with the spec of a revision. Fields that a revision does not restore, for example the
-// access to the artifact, the required signatures and the deletion policy, have their current values: see WithRevision.
-// Revision 0 is the current HelmOp.
+// HelmOpAt returns a HelmOp with the spec of a revision. Some fields keep their current values, for example the access
+// to the artifact, the required signatures and the deletion policy: see WithRevision. Revision 0 is the current HelmOp.
 func HelmOpAt(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp,
 	number int64,
 ) (*addonsv1.HelmOp, error) {
@@ -31,7 +30,7 @@ func HelmOpAt(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp
 	return WithRevision(helmOp, revision), nil
 }
 
-// ReadRevision reads a revision of a HelmOp, and completes the fields that earlier revisions store.
+// ReadRevision reads a revision of a HelmOp. It completes the fields that earlier revisions store.
 func ReadRevision(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp,
 	number int64,
 ) (*addonsv1.HelmOpRevision, error) {
@@ -97,8 +96,8 @@ func ArtifactsOf(
 	}
 }
 
-// ArtifactOfSource returns the artifact that a revision has for a reference of a source. It returns nil if the revision
-// is nil, if it has no artifact for the reference, or if it is for another source.
+// ArtifactOfSource returns the artifact in a revision for a reference of a source. It returns nil if the revision is
+// nil, if it has no artifact for the reference, or if it is for another source.
 func ArtifactOfSource(revision *addonsv1.HelmOpRevision, source *addonsv1.ArtifactSource,
 	ref addonsv1.ArtifactReference,
 ) *addonsv1.ResolvedArtifact {

@@ -147,8 +147,8 @@ func TestPlanAdoptions(t *testing.T) {
 	}
 }
 
-// TestPlanAdoptionsOfLaterRevisions checks that a Cluster whose release waits for its adoption gets another revision
-// within the limits, and that neither an identical revision nor a return lets it adopt the release out of turn.
+// TestPlanAdoptionsOfLaterRevisions checks a Cluster whose release waits for its adoption. It gets another revision
+// within the limits. An identical revision or a return does not allow the adoption earlier.
 func TestPlanAdoptionsOfLaterRevisions(t *testing.T) {
 	t.Parallel()
 	one := Strategy{MaxUnavailable: Limit{Count: 1}}

@@ -57,7 +57,7 @@ func BenchmarkPlanIdle(b *testing.B) {
 	}
 }
 
-// TestPlanAllocates holds that a plan takes a few allocations, regardless of the number of Clusters.
+// TestPlanAllocates checks that a plan takes a few allocations, regardless of the number of Clusters.
 func TestPlanAllocates(t *testing.T) {
 	in := bigFleet(2_000)
 	if allocs := testing.AllocsPerRun(10, func() { Plan(in) }); allocs > 20 {

@@ -3,15 +3,16 @@
 
 package rollout
 
-// IsLeaving reports whether a Cluster that is no longer selected has a release whose deletion could begin. Clusters
-// that do not exist or are under deletion take their release along, and paused Clusters keep it.
+// IsLeaving reports whether the deletion of a release could begin because its Cluster is no longer selected. It is
+// false for Clusters that do not exist or are under deletion: their releases are deleted with them. It is false for
+// paused Clusters, which keep their releases.
 func IsLeaving(c *Cluster) bool {
 	return !c.Selected && c.Child != nil && !c.Child.Deleting && !c.Gone && !c.Deleting && !c.Paused
 }
 
-// PlanDeletion returns one step for each Cluster of a HelmOp under deletion. Releases are deleted within the limits of
-// the strategy. Waves, promotions and a paused rollout do not delay the deletion, because deleting the HelmOp is the
-// later decision.
+// PlanDeletion returns one step for each Cluster of a HelmOp under deletion. The releases are deleted within the limits
+// of the strategy. Waves, promotions and a paused rollout do not delay the deletion: the deletion of the HelmOp is the
+// later decision of the user.
 func PlanDeletion(strategy Strategy, clusters []Cluster) []Step {
 	steps := make([]Step, len(clusters))
 	for i := range clusters {
@@ -20,7 +21,7 @@ func PlanDeletion(strategy Strategy, clusters []Cluster) []Step {
 		case c.Child == nil || c.Child.Deleting:
 			steps[i] = step(c, ActionNone, "the release is being deleted")
 		default:
-			// A pause of the Cluster holds the uninstallation, but not the deletion of the HelmOpRelease.
+			// A pause of the Cluster stops the uninstallation, but not the deletion of the HelmOpRelease.
 			steps[i] = step(c, ActionDelete, "the HelmOp is under deletion")
 		}
 	}
@@ -36,8 +37,8 @@ func PlanDeletion(strategy Strategy, clusters []Cluster) []Step {
 	return steps
 }
 
-// whyDeletionsWait returns why releases of unselected Clusters must not be deleted now; empty if they may. A spent
-// failure budget does not hold deletions: unselecting a failing Cluster is a way to repair it.
+// whyDeletionsWait returns why releases of unselected Clusters must not be deleted now; empty if they may be deleted. A
+// spent failure budget does not stop deletions: unselecting a failing Cluster is a way to repair it.
 func (p *plan) whyDeletionsWait() string {
 	switch {
 	case p.in.DeletionsHeld:
@@ -49,9 +50,9 @@ func (p *plan) whyDeletionsWait() string {
 	}
 }
 
-// pace keeps as many of the deletions among the steps as the limits allow, in the order of the waves. If wait is not
-// empty, it keeps none. Clusters that do not exist or are under deletion neither wait nor count. hold returns the step
-// of a Cluster that waits.
+// pace keeps as many deletions among the steps as the limits allow, in the order of the waves. If wait is not empty, it
+// keeps none. Clusters that do not exist or are under deletion do not wait and do not count. hold returns the step for
+// a Cluster that waits.
 func (d *deletions) pace(clusters []Cluster, steps []Step, wait string, hold func(c *Cluster, why string) Step) {
 	for group := range d.groups {
 		for _, unreachable := range []bool{false, true} {
@@ -77,16 +78,16 @@ func isPacedDeletion(c *Cluster, s *Step) bool {
 	return s.Action == ActionDelete && !c.Gone && !c.Deleting && !c.Paused
 }
 
-// deletions counts the running deletions, of all Clusters and of each wave, against their limits. The last group holds
-// the Clusters in no wave.
+// deletions counts the running deletions of all Clusters and of each wave, for comparison with their limits. The last
+// group is for Clusters in no wave.
 type deletions struct {
 	total  slots
 	groups []slots
 }
 
-// slots are the slots of one limit. A deletion keeps its slot until the release is deleted, even if the uninstallation
-// fails or the Cluster becomes unreachable meanwhile: the deletion may be the cause, and others must wait. A deletion
-// in a Cluster that was unreachable before takes no slot from Clusters that respond.
+// slots counts the slots of one limit. A deletion keeps its slot until the release is deleted, even if the
+// uninstallation fails or the Cluster becomes unreachable: the deletion may be the cause of this, so other deletions
+// must wait. A deletion in a Cluster that was unreachable before takes no slot.
 type slots struct {
 	limit, taken, takenUnreachable int
 }
@@ -101,7 +102,7 @@ func newDeletions(strategy Strategy, clusters []Cluster) *deletions {
 		}
 		all++
 		members[d.group(c)]++
-		// A replacement whose deletion fails takes no slot among the updates either.
+		// A replacement whose deletion fails does not take a slot of the updates either.
 		isStuck := c.Selected && c.Health == HealthFailed
 		if c.Child != nil && c.Child.Deleting && !c.Paused && !isStuck {
 			d.take(c, c.Child.UnreachableAtDeletion)
@@ -154,9 +155,9 @@ func (p *slots) take(isUnreachable bool) {
 	p.taken++
 }
 
-// paceReplacements keeps as many of the replacements that follow from a change of the Cluster itself as the limits
-// allow. Other changes of a Cluster are applied at once, but a replacement uninstalls a release before it installs the
-// next one.
+// paceReplacements limits the replacements that are caused by a change of the Cluster itself. Other changes of a
+// Cluster are applied at once. But a replacement uninstalls a release before the next one is installed, so it needs a
+// slot.
 func (p *plan) paceReplacements(steps []Step) {
 	var replaced []int
 	for i := range steps {
@@ -166,7 +167,7 @@ func (p *plan) paceReplacements(steps []Step) {
 		}
 		replaced = append(replaced, i)
 		if p.standings[i] == standingInFlight && (c.Health == HealthFailed || c.Health == HealthReady && p.soaked(c)) {
-			// It is in flight only because of the replacement, and counts again when there is a free slot.
+			// The Cluster is in flight only because of the replacement. It counts again when there is a free slot.
 			p.move(i, standingPending)
 		}
 	}

@@ -76,8 +76,8 @@ func boolToInt(b bool) int {
 	return 0
 }
 
-// TestPlanDeletionKeepsLimitsAndCompletes holds for random fleets that the deletion of a HelmOp stays within the limits
-// and ends.
+// TestPlanDeletionKeepsLimitsAndCompletes checks for random fleets that the deletion of a HelmOp stays within the
+// limits and ends.
 func TestPlanDeletionKeepsLimitsAndCompletes(t *testing.T) {
 	t.Parallel()
 	for seed := range int64(100) {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// In these tests the current revision is 7 and the last known good one is 6, unless a case says otherwise. Releases are
-// named after their revision.
+// In these tests, the current revision is 7 and the last known good revision is 6, unless a case sets others. The names
+// of releases contain their revision.
 
 var testNow = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 

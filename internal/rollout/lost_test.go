@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestPlanLost holds that Clusters that became unreachable after their update count. A broken CNI may be the reason.
+// TestPlanLost checks that Clusters that became unreachable after their update count. A broken CNI may be the reason.
 func TestPlanLost(t *testing.T) {
 	t.Parallel()
 	one := Strategy{MaxUnavailable: Limit{Count: 1}, Budgeted: true, MaxFailures: Limit{Count: 1}}
@@ -171,7 +171,7 @@ func TestPlanUnknown(t *testing.T) {
 	}
 }
 
-// TestPlanReplacedReleaseDoesNotGetHeldRevision holds that a Cluster without a child that is not new does not get a
+// TestPlanReplacedReleaseDoesNotGetHeldRevision checks that a Cluster without a child that is not new does not get a
 // revision that is held.
 func TestPlanReplacedReleaseDoesNotGetHeldRevision(t *testing.T) {
 	t.Parallel()
@@ -210,7 +210,7 @@ func TestPlanReplacedReleaseDoesNotGetHeldRevision(t *testing.T) {
 	}
 }
 
-// TestPlanLate holds that Clusters in flight to a superseded revision count as unavailable.
+// TestPlanLate checks that Clusters in flight to a superseded revision count as unavailable.
 func TestPlanLate(t *testing.T) {
 	t.Parallel()
 	now8 := func(c *Cluster) { c.Target = releaseOf(8) }

@@ -13,7 +13,8 @@ import (
 func closed(c *Cluster) { c.Defers.Changes, c.Defers.Opens = true, testNow.Add(time.Hour) }
 func vetoed(c *Cluster) { c.Defers.Changes = true }
 
-// withInstalls and withReturns include what is exempt otherwise. waitsInside has its spec and waits.
+// withInstalls and withReturns also defer what is usually exempt. waitsInside sets a Cluster whose child has its spec
+// and waits.
 func withInstalls(c *Cluster) { c.Defers.Installations = true }
 func withReturns(c *Cluster)  { c.Defers.Returns = true }
 func waitsInside(c *Cluster)  { c.Child.Deferred = true }

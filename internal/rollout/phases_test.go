@@ -407,7 +407,7 @@ func TestPlanServesNewClusters(t *testing.T) {
 	}
 }
 
-// TestPlanWaitingForContainsNoTimes holds that the texts for users do not change while nothing happens.
+// TestPlanWaitingForContainsNoTimes checks that the texts for users do not change while nothing happens.
 func TestPlanWaitingForContainsNoTimes(t *testing.T) {
 	t.Parallel()
 	in := Input{

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// plan is the working state of Plan.
+// plan holds the working state of Plan.
 type plan struct {
 	in    *Input
 	state State
 
-	// goal is the desired revision of the Clusters: the current one, or the last known good one if the current was given
-	// up.
+	// goal is the desired revision of the Clusters: the current revision, or the last known good revision after a rollback
+	// or an abort.
 	goal    int64
 	givenUp bool
 
-	// standings are the standings of the Clusters; groups and total count them. groups are the waves, and at the end
+	// standings are the standings of the Clusters. groups and total count them. groups are the waves, and a last group for
 	// the Clusters in no wave.
 	standings []standing
 	groups    []tally
@@ -27,23 +27,23 @@ type plan struct {
 	// isKnown is true if the desired release of at least one Cluster is known.
 	isKnown bool
 
-	// closed is the index of the last closed wave, promoted that of the last promoted wave; -1 for none. A wave is closed
-	// once a Cluster of a later wave was updated.
+	// closed is the index of the last closed wave, and promoted the index of the last promoted wave; -1 if there is none.
+	// A wave is closed when a Cluster of a later wave was updated.
 	closed, promoted int
 
-	// wave is the index of the first group that has not passed; groups include the Clusters in no wave.
+	// wave is the index of the first group that has not passed. Groups include the Clusters in no wave.
 	wave int
 
 	// stuck counts the Clusters that cannot return, because their release under the last known good revision is unknown.
 	stuck int
 
-	// deletions counts the releases that are being uninstalled, including replaced ones.
+	// deletions counts the releases that are being uninstalled, including replaced releases.
 	deletions *deletions
 
 	requeueAfter time.Duration
 }
 
-// Plan returns the next step of each Cluster. It does not change its input, and its time is linear in the number of
+// Plan returns the next step of each Cluster. It does not change its input. Its time is linear in the number of
 // Clusters.
 func Plan(in Input) Result {
 	p := &plan{
@@ -81,18 +81,19 @@ func (p *plan) setGoal() {
 	p.givenUp = p.goal != p.state.Revision
 }
 
-// isUnapproved is true while no Cluster may be assigned the goal. The last known good revision needs no approval.
+// isUnapproved reports whether the goal must not be assigned to any Cluster yet. The last known good revision needs no
+// approval.
 func (p *plan) isUnapproved() bool {
 	return p.in.Unapproved && !p.givenUp
 }
 
-// isGoalUnapproved is true if the release of a Cluster under the goal is not approved. If this plan changes the goal,
-// nothing is known about the new one.
+// isGoalUnapproved reports whether the release of a Cluster in the goal is not approved. If this plan changes the goal,
+// the approvals for the new goal are not known.
 func (p *plan) isGoalUnapproved(c *Cluster) bool {
 	return c.GoalUnapproved && p.goal == p.in.State.Goal()
 }
 
-// advance sets the phase of the rollout and returns it. Final phases do not change.
+// advance sets and returns the phase of the rollout. Final phases do not change.
 func (p *plan) advance() Phase {
 	s := &p.state
 	if s.Phase != PhaseProgressing && s.Phase != PhasePaused {
@@ -140,12 +141,13 @@ func (p *plan) budgetSpent() string {
 		clusters(p.total.by[standingFailed]-p.state.Acknowledged), p.maxFailures())
 }
 
-// isComplete is true if nothing is left to do and enough Clusters are done. At least one Cluster must be done, and at
-// least as many as could not be updated or became unreachable after their update. Otherwise a short network outage
-// would complete the rollout, and disable waves and budget for most Clusters. clusterctl move, which unpauses Clusters
-// one by one, would have the same effect. The rollout is not complete while Clusters that could not be updated are
-// behind a wave that needs a promotion, while no desired release is known, while the revision is not approved, or while
-// Clusters wait for maintenance at a known time: the failure budget must protect these Clusters, too.
+// isComplete reports whether nothing is left to do and enough Clusters are done. At least one Cluster must be done. At
+// least as many Clusters must be done as could not be updated or became unreachable after their update. Otherwise a
+// short network outage would complete the rollout, and most Clusters would be updated without waves and budget.
+// clusterctl move unpauses Clusters one by one, and would have the same effect. The rollout is also not complete in
+// these cases: Clusters that could not be updated are in a wave after one that needs a promotion, no desired release is
+// known, the revision is not approved, or Clusters wait for maintenance at a known time. The failure budget must
+// protect these Clusters too.
 func (p *plan) isComplete() bool {
 	by := &p.total.by
 	done := by[standingDone] + by[standingJoined]
@@ -155,7 +157,7 @@ func (p *plan) isComplete() bool {
 	return isDone && !p.isBehindPromotion()
 }
 
-// isBehindPromotion is true if Clusters that could not be updated are behind a wave that has not passed.
+// isBehindPromotion reports whether Clusters that could not be updated are in a wave after one that has not passed.
 func (p *plan) isBehindPromotion() bool {
 	p.findCurrentWave()
 	for group := p.wave + 1; group < len(p.groups); group++ {
@@ -166,7 +168,7 @@ func (p *plan) isBehindPromotion() bool {
 	return false
 }
 
-// findCurrentWave finds the first group that has not passed. When it is the last group, all groups may be updated.
+// findCurrentWave finds the first group that has not passed. If this is the last group, all groups may be updated.
 func (p *plan) findCurrentWave() {
 	waves := p.in.Strategy.Waves
 	p.closed, p.promoted = waveNamed(waves, p.state.Passed), waveNamed(waves, p.in.Requests.Promoted)
@@ -176,20 +178,20 @@ func (p *plan) findCurrentWave() {
 	}
 }
 
-// isPassed is true if the next wave may begin. Clusters that wait for maintenance at a known time hold their wave until
-// a promotion.
+// isPassed reports whether the next wave may begin. Clusters that wait for maintenance at a known time delay their wave
+// until a promotion.
 func (p *plan) isPassed(wave int) bool {
 	group, promoted := &p.groups[wave], wave <= p.promoted
 	return group.unfinished() == 0 && (promoted || p.isSuccessful(wave) && group.by[standingDeferred] == 0 &&
 		!p.in.Strategy.Waves[wave].Manual)
 }
 
-// isSuccessful is true if a finished wave allows the next wave without a promotion. A wave in which no Cluster counts
-// allows it. A wave in which all Clusters failed allows it only if the failures were acknowledged. A wave without a
-// done Cluster that waits for dependencies does not: if several dependent HelmOps change at once, later waves would
-// overtake that wave. A wave whose Clusters became unreachable after their update does not allow it either, because a
-// broken CNI has this effect. A wave without a done Cluster in which Clusters wait for an approval or for
-// maintenance, or whose adoption would change a release, does not allow it either.
+// isSuccessful reports whether a finished wave allows the next wave without a promotion. A wave in which no Cluster
+// counts allows it. A wave in which all Clusters failed allows it only if the failures were acknowledged. If no Cluster
+// is done and a Cluster waits for a dependency, the wave does not allow it: if several dependent HelmOps change at
+// once, later waves would begin before this wave. A wave with Clusters that became unreachable after their update does
+// not allow it, because a broken CNI has this effect. If no Cluster is done, the wave does not allow it while a Cluster
+// waits for an approval or for maintenance, or for an adoption that would change its release.
 func (p *plan) isSuccessful(wave int) bool {
 	by, allReachable := &p.groups[wave].by, p.groups[wave].unreachable() == 0
 	acknowledged := by[standingFailed] > 0 && p.total.by[standingFailed] <= p.state.Acknowledged && allReachable
@@ -198,7 +200,7 @@ func (p *plan) isSuccessful(wave int) bool {
 	return by[standingDone] > 0 || acknowledged || isEmpty
 }
 
-// waveNamed returns the index of a wave, or -1.
+// waveNamed returns the index of a wave; -1 if there is none.
 func waveNamed(waves []Wave, name string) int {
 	for i := range waves {
 		if name != "" && waves[i].Name == name {
@@ -208,13 +210,13 @@ func waveNamed(waves []Wave, name string) int {
 	return -1
 }
 
-// isHeld is true if no Cluster may change its revision.
+// isHeld reports whether no Cluster may get another revision.
 func (p *plan) isHeld() bool {
 	return p.in.Strategy.Paused || p.isUnapproved() || p.state.Phase == PhasePaused ||
 		!p.givenUp && (p.state.Phase == PhaseRolledBack || p.state.Phase == PhaseAborted)
 }
 
-// pace assigns the goal to Clusters, wave by wave and within the limits.
+// pace assigns the goal to Clusters, in the order of the waves and within the limits.
 func (p *plan) pace(steps []Step) {
 	if p.isHeld() || p.total.by[standingPending] == 0 {
 		return
@@ -235,8 +237,8 @@ func (p *plan) pace(steps []Step) {
 	}
 }
 
-// paceGroup assigns the goal to Clusters of one group and one pacing, as many as there are free slots. It returns the
-// number of assigned Clusters.
+// paceGroup assigns the goal to the Clusters of one group with one pacing, until no slot is free. It returns the number
+// of assigned Clusters.
 func (p *plan) paceGroup(group int, order pacing, steps []Step) int {
 	assigned := 0
 	if order == paceLate && p.groups[group].late == 0 {
@@ -264,8 +266,8 @@ func (p *plan) paceGroup(group int, order pacing, steps []Step) int {
 	return assigned
 }
 
-// hasRoom is true if the limits allow one more Cluster of a group. Late Clusters are unavailable already, so their
-// slots are taken for others but free for themselves.
+// hasRoom reports whether the limits allow one more Cluster of a group. Late Clusters already take their slots, because
+// they are unavailable. So their slots are free for themselves but not for other Clusters.
 func (p *plan) hasRoom(group int, isLate bool) bool {
 	if !isBelow(p.in.Strategy.MaxUnavailable, &p.total, isLate) {
 		return false

@@ -17,7 +17,7 @@ var (
 	firstSeed = flag.Int64("rollout.seed", 1, "seed of the first of them")
 )
 
-// TestPlanInvariants holds for random events in random order that no plan breaks a limit, an order or a budget.
+// TestPlanInvariants checks for random events in random order that no plan breaks a limit, an order or a budget.
 // When the events end, every Cluster gets its desired release.
 func TestPlanInvariants(t *testing.T) {
 	t.Parallel()
@@ -225,8 +225,8 @@ func (j *judge) isLate(c *Cluster) bool {
 		release != nil && !j.isOnItsWay(c)
 }
 
-// isPaced is true for a step that limits and waves hold: it changes what runs in a Cluster, and not because the Cluster
-// itself changed.
+// isPaced reports whether limits and waves apply to a step. They apply if the step changes the release in a Cluster,
+// unless the Cluster itself changed.
 func (j *judge) isPaced(i int) bool {
 	c, step := &j.in.Clusters[i], j.result.Steps[i]
 	if !isServable(c) || c.Child == nil || step.Action != ActionUpdate && step.Action != ActionReplace {
@@ -292,7 +292,8 @@ func (j *judge) checkPhase() {
 	}
 }
 
-// isFailed is true for Clusters that the budget counts for the current revision, whatever the goal of the plan is.
+// isFailed reports whether the failure budget counts a Cluster as failed for the current revision, whatever the goal of
+// the plan is.
 func (j *judge) isFailed(c *Cluster) bool {
 	before := c.Child != nil && (c.Child.FailedBefore && c.Health != HealthReady ||
 		c.Health == HealthFailed && (c.Child.Revision == j.in.State.Good || c.Child.Revision == 0))
@@ -446,8 +447,8 @@ func (j *judge) checkNone(c *Cluster, step Step) {
 	}
 }
 
-// mayWait is true if a Cluster without a child may get nothing, although its desired release is known. Either the good
-// release is unknown and the Cluster is not new, or the current revision has spent its budget.
+// mayWait reports whether a Cluster without a child may get nothing although its desired release is known. Either the
+// good release is unknown and the Cluster is not new, or the current revision has spent its budget.
 func (j *judge) mayWait(c *Cluster) bool {
 	state, isNew := j.result.State, !c.Known || j.in.State.Revision == 1
 	if j.in.Unapproved && !j.isGivenUp() && (state.Good == 0 || c.Good == nil) {
@@ -533,7 +534,7 @@ func (j *judge) checkPassed(wave int, assigned string) {
 			c.Child == nil && (!c.Known || j.in.State.Revision == 1) {
 			continue
 		}
-		// A Cluster whose window opens at a known time holds its wave until the wave is promoted.
+		// A Cluster whose window opens at a known time delays its wave until the wave is promoted.
 		mayPass := c.Defers.Changes && (promoted || c.Defers.Opens.IsZero()) && c.Child != nil
 		isGoal := c.Child != nil && (c.Child.Revision == j.in.State.Revision || j.has(c.Target, c))
 		isJoined := c.Child != nil && c.Child.Joined && (c.Child.Revision == j.in.State.Revision ||
@@ -562,7 +563,7 @@ func (j *judge) checkPassed(wave int, assigned string) {
 	}
 }
 
-// checkWaiting checks that a rollout that does not progress says what it waits for.
+// checkWaiting checks that a rollout without progress has a text about what it waits for.
 func (j *judge) checkWaiting() {
 	state, progress := j.result.State, j.result.Progress
 	if (state.Phase == PhaseProgressing || state.Phase == PhasePaused) && progress.WaitingFor == "" {

@@ -5,9 +5,9 @@ package rollout
 
 import "time"
 
-// Release identifies a desired or assigned release.
+// Release identifies a desired or an assigned release.
 type Release struct {
-	// Identity is the name and namespace of the release. A different identity is a different release.
+	// Identity is the name and the namespace of the release. Releases with different identities are different releases.
 	Identity string
 
 	// Content is a digest of everything else that affects the installed release.
@@ -21,7 +21,7 @@ type Release struct {
 type Child struct {
 	Release
 
-	// Revision is the number of the revision that it is made from; 0 if unknown.
+	// Revision is the number of the revision from which the child is made; 0 if it is not known.
 	Revision int64
 
 	// Joined is true if the Cluster was new when this revision was assigned.
@@ -39,28 +39,28 @@ type Child struct {
 	// Foreign is true if the release has another owner. The deletion of the child then uninstalls nothing.
 	Foreign bool
 
-	// Unobserved is true if it is not known yet whether the release has another owner, and the child may adopt it.
+	// Unobserved is true if it is not known yet whether the release has another owner whose release the child may adopt.
 	Unobserved bool
 
-	// Deferred is true if the child has its spec, but waits for maintenance before it changes the release. It may be
+	// Deferred is true if the child has its spec but waits for maintenance before it changes the release. It may be
 	// outdated: it counts only while the Cluster defers changes.
 	Deferred bool
 
-	// AwaitsAdoption is true if the release has another owner and is adopted when the plan assigns the revision as an
-	// update. AdoptionHeld is true if the plan has done so, and the child leaves the release alone because its adoption
-	// would change it.
+	// AwaitsAdoption is true if the release has another owner, and is adopted when the plan assigns the revision as an
+	// update. AdoptionHeld is true if the plan has assigned it, and the child does not adopt the release because the
+	// adoption would change it.
 	AwaitsAdoption, AdoptionHeld bool
 
-	// UnreachableAtDeletion is true if Deleting and the Cluster was unreachable when the deletion began.
+	// UnreachableAtDeletion is true if Deleting is true and the Cluster was unreachable when the deletion began.
 	UnreachableAtDeletion bool
 }
 
-// Pin is a revision that a user has chosen for one Cluster.
+// Pin is the revision to which a user has pinned one Cluster.
 type Pin struct {
 	// Revision is the number of the revision.
 	Revision int64
 
-	// Release is the desired release under the revision; nil if the Cluster cannot or must not have it.
+	// Release is the desired release under the revision; nil if the Cluster cannot or must not have this release.
 	Release *Release
 }
 
@@ -68,13 +68,13 @@ type Pin struct {
 type Health string
 
 const (
-	// HealthProgressing means in progress or unknown.
+	// HealthProgressing means that the release is in progress, or that its health is unknown.
 	HealthProgressing Health = ""
 
-	// HealthReady means installed as assigned, healthy and, if enabled, tested.
+	// HealthReady means that the release is installed as assigned, healthy and, if tests are enabled, tested.
 	HealthReady Health = "Ready"
 
-	// HealthFailed means failed, whether it will be retried or not.
+	// HealthFailed means that the release failed, whether it will be retried or not.
 	HealthFailed Health = "Failed"
 
 	// HealthUnreachable means that the Cluster's API server does not respond.
@@ -86,13 +86,13 @@ type Cluster struct {
 	// Name is unique among the Clusters of a plan.
 	Name string
 
-	// Wave is the index of the Cluster's wave in Strategy.Waves, or len(Strategy.Waves) if it is in none.
+	// Wave is the index of the Cluster's wave in Strategy.Waves. If the Cluster is in no wave, it is len(Strategy.Waves).
 	Wave int
 
 	// Selected is true if the selector selects the Cluster.
 	Selected bool
 
-	// Gone is true if the Cluster does not exist any more.
+	// Gone is true if the Cluster no longer exists.
 	Gone bool
 
 	// Deleting is true if the Cluster is under deletion.
@@ -104,44 +104,44 @@ type Cluster struct {
 	// Initialized is true if the control plane is initialized.
 	Initialized bool
 
-	// Known is true if the Cluster was initialized when the rollout of the current revision began. Without a child, it is
-	// not new: its release was deleted to be replaced.
+	// Known is true if the Cluster was initialized when the rollout of the current revision began. Such a Cluster without
+	// a child is not new: its release was deleted to be replaced.
 	Known bool
 
 	// Blocked is true while a dependency is not ready in the Cluster.
 	Blocked bool
 
-	// Defers is which changes of the release wait for maintenance.
+	// Defers says which changes of the release wait for maintenance.
 	Defers Deferral
 
-	// Target is the desired release under the current revision; nil if it is unknown.
+	// Target is the desired release under the current revision; nil if it is not known.
 	Target *Release
 
-	// TargetInvalid is true if Target is nil because it cannot be rendered for this Cluster. That is a failure of the
-	// revision.
+	// TargetInvalid is true if Target is nil because it cannot be rendered for this Cluster. This counts as a failure of
+	// the revision.
 	TargetInvalid bool
 
-	// Good is the desired release under the last known good revision; nil if there is none or it is unknown.
+	// Good is the desired release under the last known good revision; nil if there is none or it is not known.
 	Good *Release
 
-	// Own is the desired release under the child's revision; nil if it is unknown.
+	// Own is the desired release under the child's revision; nil if it is not known.
 	Own *Release
 
 	// Child is the assigned release; nil for none.
 	Child *Child
 
-	// GoalUnapproved is true if the release under the goal of Input.State needs an approval that it does not have, and
-	// OwnUnapproved if Own does. They must be false if the release has the content of the child.
+	// GoalUnapproved is true if the release under the goal of Input.State needs an approval and does not have it.
+	// OwnUnapproved is the same for Own. They must be false if the release has the content of the child.
 	GoalUnapproved, OwnUnapproved bool
 
-	// Pin is the revision that a user has chosen for the Cluster instead of the goal of the rollout; nil for none. A
-	// Cluster with a pin needs Own, also if its child has the current revision.
+	// Pin is the revision to which a user has pinned the Cluster; nil if there is none. A Cluster with a pin needs Own,
+	// even if its child has the current revision.
 	Pin *Pin
 
 	// Health is the state of the Cluster with the assigned release.
 	Health Health
 
-	// ReadySince is the time since which Health is HealthReady. If it is zero, the soak time has not passed.
+	// ReadySince is since when Health is HealthReady. If it is zero, the soak time has not passed.
 	ReadySince time.Time
 
 	// WasReady is true if Health is HealthUnreachable and was HealthReady before, for the time ReadyFor.
@@ -149,16 +149,16 @@ type Cluster struct {
 	ReadyFor time.Duration
 }
 
-// Deferral is which changes of a release wait for maintenance. The zero value defers nothing.
+// Deferral says which changes of a release wait for maintenance. The zero value defers nothing.
 type Deferral struct {
-	// Changes is true for all changes except those that the other fields name.
+	// Changes defers all changes except the changes of the other fields.
 	Changes bool
 
-	// Installations is true for the installation of a release in a new Cluster, and Returns for the return
-	// to the last known good revision, or to the revision that a user has pinned.
+	// Installations defers the installation of a release in a new Cluster. Returns defers the return to the last known
+	// good revision, or to a pinned revision.
 	Installations, Returns bool
 
-	// Opens is when changes are permitted again; zero if this is not known, for example because of a veto.
+	// Opens is when changes are permitted again; zero if the time is not known, for example because of a veto.
 	Opens time.Time
 }
 
@@ -171,8 +171,7 @@ type Limit struct {
 	Percent int
 }
 
-// Of returns the limit for n Clusters, rounded down, but at least 1. A zero Limit does not limit: it returns n, at
-// least 1.
+// Of returns the limit for n Clusters, rounded down, but at least 1. If Limit is zero, it returns n, but at least 1.
 func (l Limit) Of(n int) int {
 	switch {
 	case l.Percent > 0:
@@ -184,7 +183,7 @@ func (l Limit) Of(n int) int {
 	}
 }
 
-// Wave is a group of Clusters that is updated before the next one.
+// Wave is a group of Clusters that is updated before the next group.
 type Wave struct {
 	Name string
 
@@ -201,7 +200,7 @@ type Wave struct {
 // Strategy configures how a revision is rolled out. The zero value updates all Clusters at once, without a failure
 // budget.
 type Strategy struct {
-	// Paused keeps every outdated Cluster on its revision.
+	// Paused makes every outdated Cluster keep its revision.
 	Paused bool
 
 	// MaxUnavailable limits how many Clusters are in flight at the same time.
@@ -228,47 +227,47 @@ type Strategy struct {
 type Phase string
 
 const (
-	// PhaseProgressing updates Clusters.
+	// PhaseProgressing means that Clusters are being updated.
 	PhaseProgressing Phase = "Progressing"
 
-	// PhaseComplete has updated every Cluster that could be served. Clusters that can be served later are updated within
-	// the limits. Failures no longer end the rollout.
+	// PhaseComplete means that every Cluster that could be served was updated. Clusters that can be served later are
+	// updated within the limits. Failures no longer end the rollout.
 	PhaseComplete Phase = "Complete"
 
-	// PhasePaused has spent the failure budget. Outdated Clusters keep their revision.
+	// PhasePaused means that the failure budget is spent. Outdated Clusters keep their revision.
 	PhasePaused Phase = "Paused"
 
-	// PhaseRolledBack has spent the failure budget. Updated Clusters return to the last known good revision.
+	// PhaseRolledBack means that the failure budget is spent. Updated Clusters return to the last known good revision.
 	PhaseRolledBack Phase = "RolledBack"
 
-	// PhaseAborted was ended on request. Updated Clusters return to the last known good revision.
+	// PhaseAborted means that a user ended the rollout. Updated Clusters return to the last known good revision.
 	PhaseAborted Phase = "Aborted"
 )
 
-// State is the state of a rollout that is kept between plans.
+// State is the state of a rollout that the caller stores between plans.
 type State struct {
 	// Revision is the number of the current revision.
 	Revision int64
 
-	// Good is the number of the last known good revision before it; 0 for none.
+	// Good is the number of the last known good revision before the current one; 0 if there is none.
 	Good int64
 
 	// Phase is the phase of the rollout. Unknown values mean PhaseProgressing.
 	Phase Phase
 
-	// Passed is the name of the last closed wave. A wave is closed once a Cluster of a later wave was updated. Clusters of
-	// a closed wave no longer hold later waves.
+	// Passed is the name of the last closed wave. A wave is closed when a Cluster of a later wave was updated. Clusters of
+	// a closed wave no longer delay later waves.
 	Passed string
 
-	// Acknowledged is the number of failures that do not count.
+	// Acknowledged is the number of failures that a user acknowledged. They do not count.
 	Acknowledged int
 
 	// Reason explains the phase to users.
 	Reason string
 }
 
-// Goal returns the number of the desired revision of the Clusters: the current one, or the last known good one if the
-// current one was given up. A revision that was given up stays the goal if there is no good one.
+// Goal returns the number of the desired revision of the Clusters: the current revision, or the last known good
+// revision after a rollback or an abort. If there is no good revision, the current revision stays the goal.
 func (s *State) Goal() int64 {
 	if (s.Phase == PhaseRolledBack || s.Phase == PhaseAborted) && s.Good != 0 {
 		return s.Good
@@ -276,9 +275,9 @@ func (s *State) Goal() int64 {
 	return s.Revision
 }
 
-// Requests are the users' requests for the rollout of the current revision.
+// Requests are the requests of users for the rollout of the current revision.
 type Requests struct {
-	// Continue continues a rollout whose failure budget is spent. It is set once for each request.
+	// Continue continues a rollout whose failure budget is spent. The caller sets it once for each request.
 	Continue bool
 
 	// Abort ends the rollout.
@@ -301,14 +300,14 @@ const (
 	// ActionUpdate assigns a new release to a Cluster.
 	ActionUpdate Action = "Update"
 
-	// ActionReplace deletes the release of the Cluster, so that another one can be installed.
+	// ActionReplace deletes the release of the Cluster, so that another release can be installed.
 	ActionReplace Action = "Replace"
 
 	// ActionDelete deletes the release of the Cluster.
 	ActionDelete Action = "Delete"
 )
 
-// Source is the release of a Cluster that a step assigns.
+// Source says which release of a Cluster a step assigns.
 type Source string
 
 const (
@@ -324,7 +323,7 @@ const (
 	// SourcePin is Cluster.Pin.Release.
 	SourcePin Source = "Pin"
 
-	// SourcePrevious is the release stored in the child. It is used if Cluster.Good is unknown.
+	// SourcePrevious is the release that the child stores for a rollback. It is used if Cluster.Good is unknown.
 	SourcePrevious Source = "Previous"
 )
 
@@ -333,55 +332,55 @@ type Step struct {
 	// Cluster is the name of the Cluster.
 	Cluster string
 
-	// Action is what is done.
+	// Action is the kind of the step.
 	Action Action
 
 	// Source is the release that ActionCreate and ActionUpdate assign.
 	Source Source
 
-	// Revision is the number of the revision that these actions assign, or the reason for ActionReplace. A child that has
-	// the revision already keeps its Joined and FailedBefore.
+	// Revision is the number of the revision that ActionCreate and ActionUpdate assign. For ActionReplace, it is the
+	// revision that causes the replacement. If the child already has the revision, its Joined and FailedBefore stay.
 	Revision int64
 
-	// Joined, FailedBefore, Returned and Pinned must be stored in the child.
+	// The caller must store Joined, FailedBefore, Returned and Pinned in the child.
 	Joined, FailedBefore, Returned, Pinned bool
 
-	// Adopts is true if the child may adopt a release of another owner from this step on. Joined is false then.
+	// Adopts is true if the child may adopt a release of another owner after this step. Joined is then false.
 	Adopts bool
 
 	// Why is the reason, for logs.
 	Why string
 
-	// Assigned is true if the Cluster has its final desired release, or gets it with this step.
+	// Assigned is true if the Cluster has its final desired release, or gets it in this step.
 	Assigned bool
 
-	// Unapproved is true if ActionNone is the step because an approval is missing, and Deferred if it is the step because
-	// the change waits for maintenance.
+	// Unapproved is true if the step is ActionNone because an approval is missing. Deferred is true if it is ActionNone
+	// because the change waits for maintenance.
 	Unapproved, Deferred bool
 }
 
 // Progress is the progress of a rollout.
 type Progress struct {
-	// Wave is the index of the wave that is being updated. len(Strategy.Waves) means the Clusters in no wave; a larger
+	// Wave is the index of the wave that is being updated. len(Strategy.Waves) means the Clusters in no wave. A larger
 	// index means none.
 	Wave int
 
-	// Updated, Done, InFlight and Failed count selected Clusters after the steps, see the API's RolloutStatus. During a
-	// rollback, Done and InFlight refer to the last known good revision.
+	// Updated, Done, InFlight and Failed count the selected Clusters after the steps, see the API's RolloutStatus. During
+	// a rollback, Done and InFlight refer to the last known good revision.
 	Updated, Done, InFlight, Failed int
 
-	// WaitingFor is what the rollout waits for, as a text for users; empty if it does not wait.
+	// WaitingFor says what the rollout waits for, as a text for users; empty if it does not wait.
 	WaitingFor string
 
-	// Promote is the name of the wave that needs a promotion; empty for none.
+	// Promote is the name of the wave that needs a promotion; empty if there is none.
 	Promote string
 
-	// Opens is when the next Cluster that the rollout would change now, if it did not wait for maintenance, may be
-	// changed. It is zero if there is none, or if the time is not known.
+	// Opens is the earliest time at which a Cluster that waits for maintenance may be changed. Only Clusters that the
+	// rollout would change now count. It is zero if there is no such Cluster, or if the time is not known.
 	Opens time.Time
 
 	// DeletionsWaiting is the number of releases of unselected Clusters whose deletion waits for a slot, for the end of a
-	// pause or for confirmation.
+	// pause or for a confirmation.
 	DeletionsWaiting int
 }
 
@@ -393,10 +392,10 @@ type Input struct {
 	Clusters []Cluster
 	Now      time.Time
 
-	// Unapproved is true while the current revision must not be assigned to any Cluster, because it is not approved.
+	// Unapproved is true while the current revision must not be assigned to any Cluster because it is not approved.
 	Unapproved bool
 
-	// DeletionsHeld is true while deletions of releases of unselected Clusters wait for confirmation.
+	// DeletionsHeld is true while deletions of releases of unselected Clusters wait for a confirmation.
 	DeletionsHeld bool
 }
 
@@ -405,11 +404,11 @@ type Result struct {
 	// Steps has one step for each Cluster, in the order of the input.
 	Steps []Step
 
-	// State is the new state. It must be stored before any step is carried out.
+	// State is the new state. The caller must store it before it carries out any step.
 	State State
 
 	Progress Progress
 
-	// RequeueAfter is the time after which the plan may change without an event; 0 for never.
+	// RequeueAfter is the time after which the plan may change without an event; 0 means never.
 	RequeueAfter time.Duration
 }

@@ -9,71 +9,72 @@ import "time"
 type standing uint8
 
 const (
-	// standingOut does not count: the Cluster cannot be served, is new, or is unreachable for reasons other than the
-	// revision.
+	// standingOut is a Cluster that does not count. It cannot be served, is new, or is unreachable for reasons other than
+	// the revision.
 	standingOut standing = iota
 
 	// standingJoining is a new Cluster that has the revision and is in flight.
 	standingJoining
 
-	// standingUnobserved is a new Cluster that may have a release of another owner. It holds its wave, but takes no slot.
+	// standingUnobserved is a new Cluster in which another owner may have the release. It delays its wave, but takes no
+	// slot.
 	standingUnobserved
 
 	// standingJoined is a new Cluster that has the revision and is done.
 	standingJoined
 
-	// standingUnreachable is outdated and unreachable.
+	// standingUnreachable is a Cluster that is outdated and unreachable.
 	standingUnreachable
 
-	// standingPaused is outdated and paused.
+	// standingPaused is a Cluster that is outdated and paused.
 	standingPaused
 
-	// standingPinned has a revision that a user has chosen.
+	// standingPinned is a Cluster that a user has pinned to a revision.
 	standingPinned
 
-	// standingBlocked waits for dependencies, whether it was updated or not.
+	// standingBlocked is a Cluster that waits for dependencies, updated or not.
 	standingBlocked
 
-	// standingDeferred waits for maintenance at a known time, whether it was updated or not.
+	// standingDeferred is a Cluster that waits for maintenance at a known time, updated or not.
 	standingDeferred
 
-	// standingVetoed is outdated, and it is not known when it may be changed.
+	// standingVetoed is an outdated Cluster that waits for maintenance at an unknown time.
 	standingVetoed
 
-	// standingUnknown is outdated, and its desired release is unknown.
+	// standingUnknown is an outdated Cluster whose desired release is unknown.
 	standingUnknown
 
-	// standingUnapproved is outdated, and its desired release waits for an approval.
+	// standingUnapproved is an outdated Cluster whose desired release waits for an approval.
 	standingUnapproved
 
-	// standingAdoptionHeld has the release of another owner, whose adoption would change it.
+	// standingAdoptionHeld is a Cluster with the release of another owner. The adoption would change this release.
 	standingAdoptionHeld
 
-	// standingUnreachableAfterUpdate was updated and has been unreachable since.
+	// standingUnreachableAfterUpdate is a Cluster that was updated and became unreachable afterwards.
 	standingUnreachableAfterUpdate
 
-	// standingUnreachableAfterReady was updated and done, and has been unreachable since.
+	// standingUnreachableAfterReady is a Cluster that was updated and done, and became unreachable afterwards.
 	standingUnreachableAfterReady
 
-	// standingPending is outdated and can be updated.
+	// standingPending is an outdated Cluster that can be updated.
 	standingPending
 
-	// standingInFlight was updated and is neither done nor failed.
+	// standingInFlight is a Cluster that was updated and is neither done nor failed.
 	standingInFlight
 
-	// standingDone was updated and is ready for its soak time.
+	// standingDone is a Cluster that was updated and was ready for the whole soak time.
 	standingDone
 
-	// standingFailed was updated and failed, or its desired release cannot be rendered.
+	// standingFailed is a Cluster that was updated and failed, or whose desired release cannot be rendered.
 	standingFailed
 
-	// standingExcused failed as well, but had failed before the update.
+	// standingExcused is a Cluster that failed, but had failed before the update.
 	standingExcused
 
 	standings
 )
 
-// tally counts the Clusters of one wave or of all.
+// tally counts the Clusters of one wave, or all Clusters.
 type tally struct {
 	selected int
 	by       [standings]int
@@ -81,11 +82,11 @@ type tally struct {
 	// late counts the pending Clusters that are still in flight to another revision.
 	late int
 
-	// opens is when the next Cluster that waits for maintenance may be changed; zero for none.
+	// opens is when the first Cluster that waits for maintenance may be changed; zero if there is none.
 	opens time.Time
 }
 
-// unfinished returns the number of Clusters that hold their wave.
+// unfinished returns the number of Clusters that delay their wave.
 func (t *tally) unfinished() int {
 	return t.by[standingPending] + t.by[standingInFlight] + t.by[standingUnobserved]
 }
@@ -102,8 +103,8 @@ func (t *tally) unreachable() int {
 }
 
 // usedSlots returns the number of used slots. Clusters that became unreachable after they were done take slots only if
-// they outnumber the done ones: in that case the revision may have caused it, and further updates must wait. Otherwise
-// there are enough Clusters that still work with the revision.
+// they are more than the done Clusters: the revision may be the cause, and further updates must wait. Otherwise, enough
+// Clusters still work with the revision.
 func (t *tally) usedSlots() int {
 	return t.by[standingInFlight] + t.by[standingUnreachableAfterUpdate] + max(
 		0,
@@ -143,7 +144,7 @@ func (p *plan) countStandings() {
 	}
 }
 
-// opensAt notes when a Cluster that waits for maintenance may be changed.
+// opensAt records when a Cluster that waits for maintenance may be changed.
 func (t *tally) opensAt(opens time.Time) {
 	if t.opens.IsZero() || opens.Before(t.opens) {
 		t.opens = opens
@@ -203,8 +204,8 @@ func (p *plan) standingOf(c *Cluster) standing {
 	}
 }
 
-// standDeleting returns the standing of a Cluster whose release is being deleted to be replaced. A failing deletion
-// proves nothing about the new revision, which was not installed yet.
+// standDeleting returns the standing of a Cluster whose release is being deleted for a replacement. A failed deletion
+// proves nothing about the new revision, which is not installed yet.
 func (p *plan) standDeleting(c *Cluster) standing {
 	switch {
 	case c.Health == HealthUnreachable && p.isTrial():
@@ -218,7 +219,7 @@ func (p *plan) standDeleting(c *Cluster) standing {
 	}
 }
 
-// standReturning returns the standing of a Cluster that has the revision that was given up.
+// standReturning returns the standing of a Cluster that has a revision that was rolled back or aborted.
 func (p *plan) standReturning(c *Cluster) standing {
 	switch {
 	case !p.canReturn(c) || c.Health == HealthUnreachable:
@@ -245,7 +246,7 @@ func (p *plan) standOutdated(c *Cluster) standing {
 	isInvalid := !p.givenUp && c.Target == nil && c.TargetInvalid
 	switch {
 	case isInvalid && !c.Known:
-		// A new Cluster has the last known good revision because the current one cannot be rendered for it.
+		// A new Cluster has the last known good revision because the current revision cannot be rendered for it.
 		return standingOut
 	case isInvalid && p.failedBefore(c):
 		return standingExcused
@@ -281,7 +282,7 @@ func (p *plan) standUpdated(c *Cluster, failedBefore bool) standing {
 	case c.Blocked && (changes || c.Health == HealthProgressing):
 		return standingBlocked
 	case changes:
-		// This plan updates the Cluster, so its present health is not the result of the update.
+		// This plan updates the Cluster, so its current health is not the result of the update.
 		return standingInFlight
 	case c.Child.AdoptionHeld:
 		return standingAdoptionHeld
@@ -296,13 +297,13 @@ func (p *plan) standUpdated(c *Cluster, failedBefore bool) standing {
 	}
 }
 
-// isTrial is true until the revision is known to be good or is given up.
+// isTrial reports whether it is not decided yet if the revision is good.
 func (p *plan) isTrial() bool {
 	return !p.givenUp && p.state.Phase != PhaseComplete
 }
 
-// mayHaveBroken is true if the revision can be the cause that an updated Cluster is unreachable. It cannot if the
-// release is identical under the last known good revision.
+// mayHaveBroken reports whether the revision can be the reason why an updated Cluster is unreachable. It cannot be the
+// reason if the release is the same under the last known good revision.
 func (p *plan) mayHaveBroken(c *Cluster) bool {
 	has := c.Target
 	if has == nil && c.Child != nil {
@@ -311,8 +312,8 @@ func (p *plan) mayHaveBroken(c *Cluster) bool {
 	return p.isTrial() && (c.Good == nil || has == nil || !sameContent(*c.Good, *has))
 }
 
-// isLate is true if a pending Cluster is still in flight to another revision that never completed, or will be because
-// the Cluster itself changed. It is unavailable, so it takes a slot.
+// isLate reports whether a pending Cluster is still in flight to another revision that never completed, or will be
+// because the Cluster itself changed. Such a Cluster is unavailable, so it takes a slot.
 func (p *plan) isLate(c *Cluster) bool {
 	if c.Child == nil || c.Child.Joined || c.Child.Revision <= p.state.Good {
 		return false
@@ -341,7 +342,7 @@ func (p *plan) pacing(c *Cluster) pacing {
 	}
 }
 
-// asNew returns the standing of a new Cluster for the standing that an existing one would have.
+// asNew returns the standing of a new Cluster, given the standing that an existing Cluster would have.
 func asNew(s standing) standing {
 	switch s {
 	case standingDone:
@@ -355,7 +356,8 @@ func asNew(s standing) standing {
 	}
 }
 
-// soaked is true if a ready Cluster was ready for its soak time. Otherwise it schedules the next plan.
+// soaked reports whether a ready Cluster was ready for its whole soak time. If it was not, soaked schedules the next
+// plan.
 func (p *plan) soaked(c *Cluster) bool {
 	soak := p.soak(p.group(c))
 	if soak <= 0 {
@@ -372,14 +374,14 @@ func (p *plan) soaked(c *Cluster) bool {
 	return false
 }
 
-// wakeAfter schedules the next plan after a time at the latest.
+// wakeAfter schedules the next plan after a time or earlier.
 func (p *plan) wakeAfter(left time.Duration) {
 	if p.requeueAfter == 0 || left < p.requeueAfter {
 		p.requeueAfter = left
 	}
 }
 
-// wakeAt schedules the next plan at the time at which a Cluster may be changed, or before.
+// wakeAt schedules the next plan at the time when a Cluster may be changed, or earlier.
 func (p *plan) wakeAt(opens time.Time) { p.wakeAfter(max(time.Millisecond, opens.Sub(p.in.Now))) }
 
 func (p *plan) soak(group int) time.Duration {
@@ -389,7 +391,7 @@ func (p *plan) soak(group int) time.Duration {
 	return p.in.Strategy.Soak
 }
 
-// group returns the index of a Cluster's wave. The last group holds the Clusters in no wave.
+// group returns the index of a Cluster's wave. The last group is for Clusters in no wave.
 func (p *plan) group(c *Cluster) int {
 	if c.Wave < 0 || c.Wave > len(p.in.Strategy.Waves) {
 		return len(p.in.Strategy.Waves)
@@ -397,29 +399,29 @@ func (p *plan) group(c *Cluster) int {
 	return c.Wave
 }
 
-// isNew is true if a Cluster without a child never had one. For the first revision, all Clusters are new.
+// isNew reports whether a Cluster without a child never had one. For the first revision, all Clusters are new.
 func (p *plan) isNew(c *Cluster) bool {
 	return !c.Known || p.state.Revision <= 1
 }
 
-// isUnobserved is true if a new Cluster with the goal may turn out to have a release of another owner. A Cluster that
-// waits for something else does not count: it may wait for long.
+// isUnobserved reports whether another owner may have the release of a new Cluster with the goal. A Cluster that waits
+// for something else does not count, because this wait may be long.
 func (p *plan) isUnobserved(c *Cluster) bool {
 	return c.Child.Joined && c.Child.Unobserved && c.Health == HealthProgressing && !c.Blocked &&
 		(c.Child.Revision == p.goal || p.hasGoalAlready(c))
 }
 
-// isReturning is true if a Cluster has the revision that was given up.
+// isReturning reports whether a Cluster has a revision that was rolled back or aborted.
 func (p *plan) isReturning(c *Cluster) bool {
 	return p.givenUp && c.Child.Revision == p.state.Revision
 }
 
-// canReturn is true if the Cluster's release under the last known good revision is known.
+// canReturn reports whether the Cluster's release under the last known good revision is known.
 func (p *plan) canReturn(c *Cluster) bool {
 	return c.Good != nil || c.Child.Previous == p.state.Good
 }
 
-// release returns the desired release of a Cluster; nil if it is unknown.
+// release returns the desired release of a Cluster; nil if it is not known.
 func (p *plan) release(c *Cluster) *Release {
 	if p.givenUp {
 		return c.Good
@@ -427,16 +429,16 @@ func (p *plan) release(c *Cluster) *Release {
 	return c.Target
 }
 
-// hasGoalAlready is true if the desired release is identical to the Cluster's present release. A revision that is not
-// approved is assigned to no Cluster, even if it changes nothing there.
+// hasGoalAlready reports whether the desired release is the same as the current release of the Cluster. It is false for
+// a revision that is not approved: such a revision is assigned to no Cluster, even if it changes nothing there.
 func (p *plan) hasGoalAlready(c *Cluster) bool {
 	release := p.release(c)
 	return !p.isUnapproved() && release != nil &&
 		(sameContent(c.Child.Release, *release) || c.Own != nil && sameContent(*c.Own, *release))
 }
 
-// failedBefore is true if a failure of the Cluster is not a failure of the revision that it gets now: the Cluster
-// failed under a good revision, and has not been ready since.
+// failedBefore reports whether a failure of the Cluster does not count as a failure of the revision that it gets now:
+// the Cluster failed under a good revision, and has not been ready since.
 func (p *plan) failedBefore(c *Cluster) bool {
 	child := c.Child
 	if child == nil {

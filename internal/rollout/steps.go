@@ -5,9 +5,9 @@ package rollout
 
 import "fmt"
 
-// decide returns the step for a Cluster regardless of the limits, which are applied afterwards. The order of the cases
-// matters: those that forbid a change come first. A Cluster that does not exist comes before all, because dropping its
-// release touches nothing and is right for a paused Cluster, too.
+// decide returns the step for a Cluster without the limits, which are applied later. The order of the cases matters:
+// cases that forbid a change come first. A Cluster that does not exist comes before all others: deleting its
+// HelmOpRelease changes nothing in a cluster, and is right for a paused Cluster too.
 func (p *plan) decide(i int) Step {
 	c := &p.in.Clusters[i]
 	switch {
@@ -42,16 +42,16 @@ func (p *plan) decide(i int) Step {
 	}
 }
 
-// isDeferred is true if a Cluster waits for maintenance.
+// isDeferred reports whether a Cluster waits for maintenance.
 func isDeferred(s standing) bool { return s == standingDeferred || s == standingVetoed }
 
-// isTurn is true if the rollout would change an outdated Cluster now, apart from the limits.
+// isTurn reports whether the rollout would change an outdated Cluster now. It ignores the limits.
 func (p *plan) isTurn(c *Cluster) bool {
 	return !p.isHeld() && (p.state.Phase != PhaseProgressing || p.group(c) <= p.wave)
 }
 
-// unless returns a step, or the step to wait if changes of the Cluster are deferred and the step would change its
-// release.
+// unless returns a step. If changes of the Cluster are deferred and the step would change its release, it returns the
+// step to wait.
 func (p *plan) unless(isDeferred bool, c *Cluster, s Step) Step {
 	if !isDeferred || s.Action == ActionNone || s.Action == ActionUpdate && !p.changesContent(c, s.Source) {
 		return s
@@ -59,7 +59,8 @@ func (p *plan) unless(isDeferred bool, c *Cluster, s Step) Step {
 	return p.waitForMaintenance(c)
 }
 
-// waitForMaintenance returns the step for a Cluster whose change waits for maintenance, and schedules the next plan.
+// waitForMaintenance returns the step for a Cluster whose change waits for maintenance. It also schedules the next
+// plan.
 func (p *plan) waitForMaintenance(c *Cluster) Step {
 	if !c.Defers.Opens.IsZero() {
 		p.wakeAt(c.Defers.Opens)
@@ -69,8 +70,8 @@ func (p *plan) waitForMaintenance(c *Cluster) Step {
 	return s
 }
 
-// changesContent is true if the release from a source differs from the present one. The release that a child stores
-// for a rollback is not known here.
+// changesContent reports whether the release from a source differs from the current release. The release that a child
+// stores for a rollback is not known here.
 func (p *plan) changesContent(c *Cluster, source Source) bool {
 	var release *Release
 	switch source {
@@ -97,8 +98,8 @@ func (p *plan) leave(c *Cluster, why string) Step {
 	return s
 }
 
-// isAssigned is true if a Cluster has its final desired release. This includes a Cluster that returned to a good
-// revision that can no longer be rendered.
+// isAssigned reports whether a Cluster has its final desired release. This includes a Cluster that returned to a good
+// revision that cannot be rendered any more.
 func (p *plan) isAssigned(c *Cluster) bool {
 	if c.Child == nil || c.Child.Deleting || c.Child.Revision != p.goal {
 		return false
@@ -108,9 +109,9 @@ func (p *plan) isAssigned(c *Cluster) bool {
 }
 
 // create returns the step for a Cluster without a release. The Cluster gets the current revision if its wave has begun,
-// or if no other revision is available. A revision that was given up is never assigned. If the last known good revision
-// exists but its release is unknown for the Cluster, a Cluster that is not new waits for its wave, and no Cluster gets
-// a revision whose budget is spent.
+// or if no other revision is available. A revision that was rolled back or aborted is never assigned. If the last known
+// good revision exists but its release for the Cluster is unknown, there are two rules: a Cluster that is not new waits
+// for its wave, and no Cluster gets a revision whose budget is spent.
 func (p *plan) create(i int, c *Cluster) Step {
 	hasGood := p.state.Good != 0 && c.Good != nil
 	mayTakeCurrent := !p.in.Unapproved && (p.state.Phase == PhaseComplete ||
@@ -143,14 +144,14 @@ func (p *plan) create(i int, c *Cluster) Step {
 	}
 }
 
-// waitForApproval returns the step for a Cluster whose next step needs an approval.
+// waitForApproval returns the step for a Cluster whose next change needs an approval.
 func waitForApproval(c *Cluster) Step {
 	s := step(c, ActionNone, "the change of the release waits for an approval")
 	s.Unapproved = true
 	return s
 }
 
-// start counts a Cluster as in flight that gets its first release in this rollout.
+// start counts a Cluster as in flight if it gets its first release in this rollout.
 func (p *plan) start(i int, joined bool) {
 	switch {
 	case joined:
@@ -162,8 +163,8 @@ func (p *plan) start(i int, joined bool) {
 	}
 }
 
-// assign assigns the desired release to a Cluster. A different identity is a different release, which can be installed
-// only after the present one is deleted.
+// assign assigns the desired release to a Cluster. If the identity differs, it is a different release, which can be
+// installed only after the current release is deleted.
 func (p *plan) assign(c *Cluster, why string) Step {
 	release := p.release(c)
 	if c.Child.Identity != release.Identity {
@@ -182,8 +183,8 @@ func (p *plan) assign(c *Cluster, why string) Step {
 	return s
 }
 
-// mayAdoptLater is true if the child of a Cluster must not adopt a release of another owner before its turn. Its
-// release is marked as that of a new Cluster until then.
+// mayAdoptLater reports whether the child of a Cluster must not adopt a release of another owner yet, because the
+// rollout has not reached the Cluster. Until then, its release is marked as the release of a new Cluster.
 func mayAdoptLater(c *Cluster) bool {
 	return c.Child.Joined && (c.Child.Unobserved || c.Child.AwaitsAdoption)
 }
@@ -194,9 +195,9 @@ func replace(c *Cluster, release *Release, revision int64) Step {
 	return s
 }
 
-// keep returns the step for a Cluster whose release has the desired content, except for changes of the Cluster itself
-// or of the revision number. Neither is paced: the first is not part of the rollout, and the second changes nothing in
-// the Cluster.
+// keep returns the step for a Cluster whose release has the desired content. It applies changes of the Cluster itself
+// and of the revision number. These changes need no slot: the first are not part of the rollout, and the second changes
+// nothing in the Cluster.
 func (p *plan) keep(c *Cluster) Step {
 	release := p.release(c)
 	switch {
@@ -215,8 +216,8 @@ func (p *plan) keep(c *Cluster) Step {
 	}
 }
 
-// rollBack returns a Cluster to the last known good revision. Returns are not paced and include unreachable Clusters:
-// repairs come first, and further damage must be prevented.
+// rollBack returns the step that returns a Cluster to the last known good revision. Returns need no slot and include
+// unreachable Clusters: repairs come first, and further damage must be prevented.
 func (p *plan) rollBack(c *Cluster) Step {
 	if !p.canReturn(c) {
 		p.stuck++
@@ -236,7 +237,8 @@ func (p *plan) rollBack(c *Cluster) Step {
 	return p.unless(c.Defers.Returns, c, s)
 }
 
-// repair keeps a Cluster on its present revision, and applies changes of the Cluster itself under that revision.
+// repair returns the step that keeps a Cluster on its current revision and applies changes of the Cluster itself under
+// this revision.
 func (p *plan) repair(c *Cluster, why string) Step {
 	switch {
 	case c.Own == nil || c.Child.Release == *c.Own:
@@ -254,8 +256,8 @@ func (p *plan) repair(c *Cluster, why string) Step {
 	return p.unless(c.Defers.Changes, c, s)
 }
 
-// pinned returns the step for a Cluster whose revision a user has chosen. A replacement would delete the child, which
-// has the pin.
+// pinned returns the step for a Cluster that a user has pinned to a revision. It does not replace the release: a
+// replacement would delete the child, which has the pin.
 func (p *plan) pinned(c *Cluster) Step {
 	if pin := c.Pin; c.Child.Revision != pin.Revision && pin.Release != nil &&
 		c.Child.Identity == pin.Release.Identity {

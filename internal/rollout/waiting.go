@@ -45,8 +45,8 @@ func (p *plan) progress(steps []Step) Progress {
 	return progress
 }
 
-// hasRevision is true if a Cluster has the current revision after its step. A Cluster whose release waits for its
-// adoption does not have it yet.
+// hasRevision reports whether a Cluster has the current revision after its step. A Cluster whose release waits for its
+// adoption does not have the revision yet.
 func (p *plan) hasRevision(c *Cluster, s *Step) bool {
 	if c.Child != nil && c.Child.Joined && c.Child.AwaitsAdoption && !s.Adopts {
 		return false
@@ -92,7 +92,7 @@ func (p *plan) waitingFor() (waitingFor, promote string) {
 	return waitingFor + p.slotHolders(), promote
 }
 
-// slotHolders names the Clusters that take slots although the rollout does not wait for them.
+// slotHolders returns a text with the Clusters that take slots although the rollout does not wait for them.
 func (p *plan) slotHolders() string {
 	text := ""
 	switch n := p.total.unreachable(); n {
@@ -163,8 +163,8 @@ func (p *plan) waitingForWave() (waitingFor, promote string) {
 	}
 }
 
-// waitingForLast returns what the Clusters in no wave wait for. If these are done, it returns what completion waits
-// for.
+// waitingForLast returns what the Clusters in no wave wait for. If these Clusters are done, it returns what the
+// completion waits for.
 func (p *plan) waitingForLast() string {
 	by := &p.total.by
 	last := &p.groups[len(p.groups)-1]
@@ -218,7 +218,8 @@ func (p *plan) waitingForOutdated() string {
 	return text
 }
 
-// maintenanceIn says for how many Clusters the rollout waits because they may not be changed now, and until when.
+// maintenanceIn returns a text with the number of Clusters that must not be changed now although the rollout waits for
+// them, and the time until which they must not be changed.
 func maintenanceIn(t *tally) string {
 	return fmt.Sprintf("maintenance (the next is at %s) in %s", t.opens.UTC().Format(time.RFC3339),
 		clusters(t.by[standingDeferred]))

@@ -31,7 +31,8 @@ type world struct {
 	approvalRequired bool
 	approved         map[int64]map[string]Release
 
-	// maintained is true if Clusters have windows and vetoes. includes has what else these apply to.
+	// maintained is true if Clusters have windows and vetoes. includes has the additional changes to which the windows
+	// apply.
 	maintained bool
 	includes   Deferral
 }
@@ -44,14 +45,15 @@ type revision struct {
 	// base is the content of the release of a Cluster. A Cluster may have the same content under two revisions.
 	base map[string]string
 
-	// invalid are the Clusters for which it cannot be rendered. bad are those in which it fails at first.
+	// invalid are the Clusters for which the release cannot be rendered. bad are the Clusters in which the release fails
+	// at first.
 	invalid, bad map[string]bool
 
 	// lost is true if the revision can no longer be rendered.
 	lost bool
 }
 
-// member is a Cluster, including state that a plan does not see.
+// member is a Cluster with state that a plan cannot use.
 type member struct {
 	Cluster
 	local, rest int
@@ -65,12 +67,12 @@ type member struct {
 	// pin is the revision to which a user has pinned the Cluster; 0 for none.
 	pin int64
 
-	// opens is when the next window of the Cluster opens, and vetoed is true while there is no such time.
+	// opens is when the next window of the Cluster opens. vetoed is true while there is no such time.
 	opens  time.Time
 	vetoed bool
 
-	// exempt is true if the release gets its spec also in a closed Cluster. deferred is true while the child says that it
-	// waits, which may be outdated.
+	// exempt is true if the release gets its spec even in a closed Cluster. deferred is true while the child reports that
+	// it waits. This may be outdated.
 	exempt, deferred bool
 
 	// unresolved is true while the desired release of the Cluster is unknown, although it can be rendered.
@@ -144,7 +146,8 @@ func (w *world) addCluster() {
 	})
 }
 
-// wantRevision creates the next revision as the controller does: the last known good one is the last completed one.
+// wantRevision creates the next revision as the controller does. The last completed revision becomes the last known
+// good one.
 func (w *world) wantRevision() {
 	good := w.state.Good
 	if w.state.Phase == PhaseComplete {
@@ -255,7 +258,7 @@ func (w *world) closeOrOpen(c *member) {
 	}
 }
 
-// findUnapproved sets what is not approved, like internal/approval.
+// findUnapproved sets what is not approved, like package approval.
 func (w *world) findUnapproved(in *Input) {
 	if !w.approvalRequired {
 		return
@@ -289,8 +292,8 @@ func (w *world) approve() {
 	}
 }
 
-// carryOut acts like the controller: it stores the state first, then carries out the steps, except those that a crash
-// prevents.
+// carryOut acts like the controller: it first stores the state and then carries out the steps. A crash prevents some
+// steps.
 func (w *world) carryOut(result Result, crash bool) {
 	w.state, w.requests.Continue = result.State, false
 	for i, step := range result.Steps {
@@ -343,7 +346,7 @@ func (w *world) apply(c *member, step Step) {
 // mayNotAdopt is true if the release of a Cluster has another owner and the plan has not assigned its adoption.
 func (c *member) mayNotAdopt() bool { return c.foreign && c.Child.Joined }
 
-// settle lets the release of a Cluster become ready or fail.
+// settle makes the release of a Cluster ready or failed.
 func (w *world) settle(c *member, faults bool) {
 	if !w.isClosed(c) {
 		c.deferred = false

@@ -11,11 +11,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// maxPlannedReleases is the number of children in the cache, which takes some 300 bytes for each.
+// maxPlannedReleases is the largest number of children in the cache. Each takes about 300 bytes.
 const maxPlannedReleases = 1 << 15
 
-// Cache is a cache of the specs of children in the form of the plan, by UID and generation. Without the
-// cache, every pass would compute digests of most of the specs. Nil caches nothing. It is safe for concurrent use.
+// Cache caches the specs of children in the form of the plan, by UID and generation. Without the cache, every pass
+// would compute the digests of most specs again. Nil caches nothing. It is safe for concurrent use.
 type Cache struct {
 	byUID *lru.Cache[types.UID, assignedRelease]
 }
@@ -27,7 +27,7 @@ type assignedRelease struct {
 
 // NewCache returns an empty cache.
 func NewCache() *Cache {
-	byUID, _ := lru.New[types.UID, assignedRelease](maxPlannedReleases) // It fails only if the size is not positive.
+	byUID, _ := lru.New[types.UID, assignedRelease](maxPlannedReleases) // fails only if the size is not positive
 	return &Cache{byUID: byUID}
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// HasSpec reports whether a child has exactly a spec, except for spec.rollout. Most children do, and to compare the
-// specs takes a fraction of the time that their digests take.
+// HasSpec reports whether a child has exactly a spec. It ignores spec.rollout. Most children have it, and comparing the
+// specs takes a fraction of the time of computing their digests.
 func HasSpec(child *addonsv1.HelmOpRelease, spec *addonsv1.HelmOpReleaseSpec) bool {
 	if spec == nil {
 		return false
@@ -69,8 +69,8 @@ func Health(child *addonsv1.HelmOpRelease) (rollout.Health, time.Time) {
 	}
 }
 
-// ReadyBefore returns for how long a release was Ready with its current spec before its Cluster became unreachable, and
-// whether it was Ready.
+// ReadyBefore returns how long a release was Ready with its current spec before its Cluster became unreachable. ok is
+// false if it was not Ready.
 func ReadyBefore(child *addonsv1.HelmOpRelease) (time.Duration, bool) {
 	was, assigned := child.Status.WasReady, child.Spec.Rollout
 	if was == nil || assigned == nil || was.Revision != assigned.Revision || was.Until.Before(&assigned.At) {
@@ -105,8 +105,8 @@ func MaxFailures(spec *addonsv1.Rollout) rollout.Limit {
 	return Limit(spec.MaxFailures)
 }
 
-// Limit returns a number or a percentage in the type of the plan; no limit for nil. The API server has validated the
-// form of the value.
+// Limit returns a number or a percentage in the type of the plan. For nil, it returns no limit. The API server has
+// validated the form of the value.
 func Limit(value *intstr.IntOrString) rollout.Limit {
 	if value == nil {
 		return rollout.Limit{}

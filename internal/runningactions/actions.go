@@ -21,19 +21,19 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// errReleaseDeleted is the cause with which a running action is stopped.
+// errReleaseDeleted is the cause for stopping a running action.
 var errReleaseDeleted = errors.New("the release is being deleted")
 
-// Actions are the running actions that can be stopped, by release. The zero value is empty. It is safe for
-// concurrent use.
+// Actions holds the running actions that can be stopped, by release. The zero value is empty. It is safe for concurrent
+// use.
 type Actions struct {
 	mu    sync.Mutex
 	stops map[types.NamespacedName]context.CancelCauseFunc
 }
 
-// Begin registers an action; the caller must call ended after the action. The context stop is done when the action must
-// stop early. It is not derived from the context of the pass: that context is done when the manager stops, but actions
-// then run to their end.
+// Begin registers an action. The caller must call ended after the action. The context stop is done when the action must
+// stop early. It is not derived from the context of the pass: the context of the pass is also done when the manager
+// stops, but actions then run to their end.
 func (a *Actions) Begin(release types.NamespacedName) (stop context.Context, ended func()) {
 	stop, cancel := context.WithCancelCause(context.Background())
 	a.mu.Lock()
@@ -50,7 +50,7 @@ func (a *Actions) Begin(release types.NamespacedName) (stop context.Context, end
 	}
 }
 
-// stop stops the running action of a release, if there is one. The error of the action has the cause.
+// stop stops the running action of a release, if there is one. The error of the action contains the cause.
 func (a *Actions) stop(release types.NamespacedName, cause error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,9 +59,9 @@ func (a *Actions) stop(release types.NamespacedName, cause error) {
 	}
 }
 
-// StopOnDeletion returns a handler that stops the action of a release when the release is deleted: a hook that hangs
-// must not delay the uninstallation for minutes. The handler enqueues no requests; another watch enqueues releases
-// under deletion.
+// StopOnDeletion returns a handler that stops the running action of a release when the HelmOpRelease is deleted: a hook
+// that hangs must not delay the uninstallation for minutes. The handler enqueues no requests: another watch enqueues
+// releases under deletion.
 func (a *Actions) StopOnDeletion(reader client.Reader) handler.EventHandler {
 	return handler.Funcs{UpdateFunc: func(ctx context.Context, e event.UpdateEvent,
 		_ workqueue.TypedRateLimitingInterface[ctrl.Request]) {
@@ -84,10 +84,10 @@ func (a *Actions) StopOnDeletion(reader client.Reader) handler.EventHandler {
 	}}
 }
 
-// mayStop reports whether the running action of a release under deletion may be stopped, because the release is going
-// to be uninstalled. It is false if the release stays in the cluster, by its deletion policy or by a move: the action
-// must not leave it half done. It is false for a paused release, which is not uninstalled now. helmOp is nil if the
-// HelmOp does not exist.
+// mayStop reports whether the running action of a release under deletion may be stopped, because the release will be
+// uninstalled. It is false if the release stays in the cluster because of its deletion policy or a move: a stopped
+// action would leave the release half changed. It is also false for a paused release, which is not uninstalled now.
+// helmOp is nil if the HelmOp does not exist.
 func mayStop(release *addonsv1.HelmOpRelease, helmOp *addonsv1.HelmOp) bool {
 	return !report.IsBeingMoved(release) &&
 		apiutil.DeletionPolicy(release, helmOp) != addonsv1.DeletionPolicyOrphan &&

@@ -12,35 +12,35 @@ import (
 )
 
 const (
-	// maxClusters bounds the Clusters with clocks.
+	// maxClusters is the largest number of Clusters with clocks.
 	maxClusters = 4096
 
-	// unaskedLimit is the time after which a clock expires that no call has read. Cluster API asks again after
+	// unaskedLimit is the time after which a clock expires if no call has used it. Cluster API asks again after
 	// retryAfterSeconds as long as it waits.
 	unaskedLimit = time.Minute
 )
 
-// wait identifies a wait of a Cluster for a HelmOp or a release. about has all that makes it another wait, such as the
-// version.
+// wait identifies a wait of a Cluster for a HelmOp or a release. about contains everything that distinguishes this wait
+// from others, such as the version.
 type wait struct{ about, who string }
 
-// clock has since when a wait lasts, and when Cluster API asked about it last.
+// clock holds since when a wait lasts, and when Cluster API last asked about it.
 type clock struct{ since, asked time.Time }
 
-// clocks have since when Clusters wait although no annotation says so. They bound a wait that the controller of
-// Clusters cannot record, for example because it cannot write the Cluster.
+// clocks hold since when Clusters wait if no annotation records this. They limit a wait that the controller of Clusters
+// cannot record, for example because it cannot write the Cluster.
 type clocks struct {
 	mu       sync.Mutex
 	clusters *lru.LRU[types.UID, map[wait]clock]
 }
 
 func newClocks() *clocks {
-	// It fails only if the size is not positive.
+	// NewLRU fails only if the size is not positive.
 	clusters, _ := lru.NewLRU[types.UID, map[wait]clock](maxClusters, nil)
 	return &clocks{clusters: clusters}
 }
 
-// rest returns the rest of a wait, whose clock starts now if it does not run.
+// rest returns the remaining time of a wait. If the clock of the wait does not run yet, it starts now.
 func (c *clocks) rest(cluster types.UID, key wait, timeout time.Duration, now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +63,7 @@ func (c *clocks) rest(cluster types.UID, key wait, timeout time.Duration, now ti
 	return timeout - now.Sub(known.since)
 }
 
-// stop stops the clocks of a wait that is recorded or over. An empty about is each wait of the Cluster.
+// stop stops the clocks of a wait that is recorded or over. If about is empty, it stops all waits of the Cluster.
 func (c *clocks) stop(cluster types.UID, about, who string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

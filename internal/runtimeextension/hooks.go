@@ -23,10 +23,10 @@ import (
 )
 
 const (
-	// retryAfterSeconds is the time after which Cluster API asks again.
+	// retryAfterSeconds is the time after which Cluster API calls the hook again.
 	retryAfterSeconds = 5
 
-	// maxNamed bounds the names in a message.
+	// maxNamed is the largest number of names in a message.
 	maxNamed = 3
 )
 
@@ -36,7 +36,7 @@ type hooks struct {
 	namespace, watchFilter, shard string
 	now                           func() time.Time
 
-	// unrecorded bounds the waits that the controller of Clusters has not recorded.
+	// unrecorded limits the waits that the controller of Clusters has not recorded.
 	unrecorded *clocks
 }
 
@@ -45,7 +45,7 @@ func newHooks(reader client.Reader, options Options) *hooks {
 		now: time.Now, unrecorded: newClocks()}
 }
 
-// beforeClusterDelete makes Cluster API wait until the releases with beforeClusterDelete are uninstalled.
+// beforeClusterDelete makes Cluster API wait until the releases with the option beforeClusterDelete are uninstalled.
 func (h *hooks) beforeClusterDelete(ctx context.Context, request *runtimehooksv1.BeforeClusterDeleteRequest,
 	response *runtimehooksv1.BeforeClusterDeleteResponse,
 ) {
@@ -55,7 +55,7 @@ func (h *hooks) beforeClusterDelete(ctx context.Context, request *runtimehooksv1
 // waitForDeletion returns why the deletion of a Cluster waits; empty if it does not wait.
 func (h *hooks) waitForDeletion(scope *clusterlife.Scope) string {
 	hold := apiutil.HoldOf(scope.Cluster)
-	// While a user pauses the Cluster, no time counts.
+	// While a user pauses the Cluster, the time does not count.
 	isPaused := hold.Paused && apiutil.IsClusterPaused(scope.Cluster)
 	if hold.Over || hold.IsOn() || isPaused {
 		h.unrecorded.stop(scope.Cluster.UID, "", "")
@@ -63,7 +63,7 @@ func (h *hooks) waitForDeletion(scope *clusterlife.Scope) string {
 	if hold.Over {
 		return ""
 	}
-	// After a pause, the hold begins with its full time, so it has another clock.
+	// After a pause, the hold starts again with its full time, so it has another clock.
 	about := "deletion|" + scope.Cluster.Annotations[addonsv1.DeletionHoldAnnotation]
 	var names []string
 	for _, release := range clusterlife.ReleasesToUninstall(scope.Releases, scope.HelmOps) {
@@ -72,7 +72,7 @@ func (h *hooks) waitForDeletion(scope *clusterlife.Scope) string {
 		case hold.IsOn():
 			rest = clusterlife.DeletionRest(hold, release, h.now())
 		case isPaused || scope.Cluster.DeletionTimestamp.IsZero():
-			// No clock starts before the deletion is in the cache: a caller could start it for any Cluster.
+			// No clock starts before the deletion is in the cache: otherwise any caller could start the clock for any Cluster.
 		default:
 			rest = h.unrecorded.rest(scope.Cluster.UID, wait{about, string(release.UID)}, rest, h.now())
 		}
@@ -83,7 +83,8 @@ func (h *hooks) waitForDeletion(scope *clusterlife.Scope) string {
 	return waitMessage(names, "to uninstall their releases, at most for beforeClusterDelete.timeout")
 }
 
-// beforeControlPlaneUpgrade makes Cluster API wait until the releases with beforeClusterUpgrade are ready for a step.
+// beforeControlPlaneUpgrade makes Cluster API wait until the releases with the option beforeClusterUpgrade are ready
+// for a step.
 func (h *hooks) beforeControlPlaneUpgrade(ctx context.Context, request *runtimehooksv1.BeforeControlPlaneUpgradeRequest,
 	response *runtimehooksv1.BeforeControlPlaneUpgradeResponse,
 ) {
@@ -94,8 +95,8 @@ func (h *hooks) beforeControlPlaneUpgrade(ctx context.Context, request *runtimeh
 	})
 }
 
-// beforeWorkersUpgrade makes Cluster API wait until the releases with beforeClusterUpgrade are ready for the version
-// that the control plane runs.
+// beforeWorkersUpgrade makes Cluster API wait until the releases with the option beforeClusterUpgrade are ready for the
+// version that the control plane runs.
 func (h *hooks) beforeWorkersUpgrade(ctx context.Context, request *runtimehooksv1.BeforeWorkersUpgradeRequest,
 	response *runtimehooksv1.BeforeWorkersUpgradeResponse,
 ) {
@@ -106,8 +107,8 @@ func (h *hooks) beforeWorkersUpgrade(ctx context.Context, request *runtimehooksv
 	})
 }
 
-// waitForUpgrade returns why an upgrade to a version waits; empty if it does not wait. An empty version is no upgrade
-// for HelmOp: the versions differ in their build parts only.
+// waitForUpgrade returns why an upgrade to a version waits; empty if it does not wait. An empty version means that
+// there is no upgrade for HelmOp: the versions differ only in their build parts.
 func (h *hooks) waitForUpgrade(scope *clusterlife.Scope, running, version string, annotation func(hold string) string,
 	unready func(*clusterlife.UpgradeState) func(string) string,
 ) string {
@@ -135,8 +136,8 @@ func (h *hooks) waitForUpgrade(scope *clusterlife.Scope, running, version string
 	return waitMessage(names, "to make their releases ready for "+version+", at most for beforeClusterUpgrade.timeout")
 }
 
-// mayWait reports whether an upgrade that is held may still wait, also if the controller of Clusters records nothing.
-// value is the value of the annotation that records the wait.
+// mayWait reports whether a held upgrade may still wait, even if the controller of Clusters records nothing. value is
+// the value of the annotation that records the wait.
 func (h *hooks) mayWait(cluster *clusterv1.Cluster, state *clusterlife.UpgradeState, key wait, value, version string,
 ) bool {
 	limit, isBounded := state.UnrecordedLimit(value, version)
@@ -144,13 +145,14 @@ func (h *hooks) mayWait(cluster *clusterv1.Cluster, state *clusterlife.UpgradeSt
 		h.unrecorded.stop(cluster.UID, key.about, key.who)
 		return true
 	}
-	// No clock starts before the upgrade is in the cache: a caller could start it long before the upgrade.
+	// No clock starts before the upgrade is in the cache: otherwise any caller could start the clock long before the
+	// upgrade.
 	isRequested := cluster.Spec.Topology.IsDefined() && render.NewerVersion(version, cluster.Spec.Topology.Version) == ""
 	return state.Deferred != "" || !isRequested || h.unrecorded.rest(cluster.UID, key, limit, h.now()) > 0
 }
 
-// waitMessage returns the message for Cluster API; empty if there are no names. Anybody who reaches the port can read
-// it, so it has no details.
+// waitMessage returns the message for Cluster API; empty if there are no names. Every client of the port can read the
+// message, so it contains no details.
 func waitMessage(helmOps []string, what string) string {
 	if len(helmOps) == 0 {
 		return ""
@@ -164,9 +166,9 @@ func waitMessage(helmOps []string, what string) string {
 	return fmt.Sprintf("Waiting for HelmOps (%s) %s: see the Events of the Cluster", text, what)
 }
 
-// answer fills a response. A Cluster of another namespace or of another shard never waits: its own manager has its own
-// ExtensionConfig, or holds the Cluster without the extension. The cache has all other Clusters, so Cluster API asks
-// again about one that the cache does not have yet.
+// answer fills a response. A Cluster of another namespace or of another shard never waits here: its own manager has its
+// own ExtensionConfig, or holds the Cluster without the extension. The cache has all Clusters of this manager. If it
+// does not have a Cluster yet, Cluster API must call again.
 func (h *hooks) answer(ctx context.Context, cluster *clusterv1.Cluster, response runtimehooksv1.RetryResponseObject,
 	why func(*clusterlife.Scope) string,
 ) {

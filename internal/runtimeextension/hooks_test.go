@@ -38,7 +38,7 @@ func (h *hooks) askDelete(t *testing.T, cluster *clusterv1.Cluster) *runtimehook
 	return response
 }
 
-// eachHalfMinute lets the clock of the hooks advance, and asks as often as a clock needs.
+// eachHalfMinute advances the clock of the hooks, and calls a hook as often as a clock requires.
 func (h *hooks) eachHalfMinute(later time.Duration, ask func()) {
 	for end := h.now().Add(later); h.now().Before(end); {
 		h.advance(min(30*time.Second, end.Sub(h.now())))
@@ -82,7 +82,7 @@ func TestClocksStopAtARecord(t *testing.T) {
 	}
 }
 
-// TestUnaskedClockExpires checks that a clock that no call reads does not bound a later wait.
+// TestUnaskedClockExpires checks that a clock without calls does not limit a later wait.
 func TestUnaskedClockExpires(t *testing.T) {
 	t.Parallel()
 	cluster := controllertest.DeletingCluster("", false)

@@ -11,13 +11,14 @@ import (
 )
 
 const (
-	// maxBody bounds the body of a call. The largest part of a call is a Cluster, which etcd limits to 1.5 MiB.
+	// maxBody is the largest body of a call. The largest part of a call is a Cluster, which etcd limits to 1.5 MiB.
 	maxBody = 2 << 20
 
-	// maxCalls bounds the calls that are read and answered at the same time, and so the memory for their bodies.
+	// maxCalls is the largest number of calls that are read and answered at the same time. It limits the memory for their
+	// bodies.
 	maxCalls = 8
 
-	// readTimeout bounds the time to read a body. It is shorter than the time after which Cluster API gives up.
+	// readTimeout is the timeout for reading a body. It is shorter than the timeout of Cluster API for a call.
 	readTimeout = 2 * time.Second
 )
 
@@ -40,7 +41,7 @@ func (s *limitedServer) Register(path string, handler http.Handler) {
 	}))
 }
 
-// serve waits for its turn before it reads the body.
+// serve waits for a free place before it reads the body.
 func (s *limitedServer) serve(handler http.Handler, w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength > maxBody {
 		http.Error(w, "the body is too large", http.StatusRequestEntityTooLarge)

@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
-// answerTimeoutSeconds is the time after which Cluster API gives up a call. The hooks read only caches.
+// answerTimeoutSeconds is the timeout of Cluster API for a call. It is short because the hooks read only caches.
 const answerTimeoutSeconds = 5
 
 // Options are the settings of the Runtime Extension.
@@ -31,7 +31,7 @@ type Options struct {
 	// Required.
 	CertDir string
 
-	// Namespace is the namespace that the manager serves. Empty is all namespaces.
+	// Namespace is the namespace that the manager serves. Empty means all namespaces.
 	Namespace string
 
 	// ClientCA is the file in CertDir with the CA of the client certificate of Cluster API. Empty accepts all clients.
@@ -55,7 +55,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return err
 	}
 	s.Server = newLimitedServer(s.Server)
-	// Replicas that wait for the lead have no controllers, which would fill the cache with Clusters.
+	// Replicas that are not the leader run no controllers, so the extension itself makes the cache read Clusters.
 	if _, err := mgr.GetCache().GetInformer(ctx, apiutil.NewCluster(), cache.BlockUntilSynced(false)); err != nil {
 		return fmt.Errorf("watching Clusters: %w", err)
 	}
@@ -74,8 +74,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	return mgr.Add(s)
 }
 
-// handlers returns the handlers of the hooks. Their names are in the paths of calls. Those of a shard have a suffix, so
-// that a manager of another shard refuses a call that reaches it by mistake. It would otherwise let the Cluster go on.
+// handlers returns the handlers of the hooks. Their names are in the paths of calls. A shard has its own suffix in the
+// names. So the manager of another shard refuses a call that reaches it by mistake. Otherwise it would answer that the
+// Cluster need not wait.
 func (h *hooks) handlers(shard string) []server.ExtensionHandler {
 	suffix := ""
 	if shard != "" {

@@ -1,14 +1,15 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package safeconfig checks whether the use of a rest.Config would run a program, call a plugin or read a file of this
-// process. Tenants write kubeconfigs, and must not act as the manager.
+// Package safeconfig checks whether using a rest.Config would run a program, call a plugin or read a file of this
+// process. Tenants write kubeconfigs, and must not be able to act as the manager. The package does not connect to a
+// cluster. Callers must call [Refusal] before they use a config from a tenant.
 package safeconfig
 
 import "k8s.io/client-go/rest"
 
-// Refusal returns why a config must not be used, in the terms of kubeconfigs. It returns an empty text for a config
-// that contains only addresses and credentials.
+// Refusal returns why a config must not be used, with the names of kubeconfig fields. It returns an empty text for a
+// config that contains only addresses and credentials.
 func Refusal(config *rest.Config) string {
 	switch {
 	case config.ExecProvider != nil:

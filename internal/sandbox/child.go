@@ -17,14 +17,14 @@ import (
 // environment is the environment variable that makes a process a child. It holds the limits of the child as JSON.
 const environment = "HELMOP_SANDBOX"
 
-// These are the exit codes of a child. The code is 0 if the parent does not need the child any more.
+// These are the exit codes of a child. The code is 0 if the parent no longer needs the child.
 const (
 	exitLimit    = 3
 	exitProtocol = 4
 )
 
-// Serve does the work of a child, and exits when the parent does not need the child any more. In a process that is not
-// a child, it returns at once. Call it before anything else.
+// Serve does the work of a child. It exits when the parent no longer needs the child. In a process that is not a child,
+// it returns at once. Call it before anything else in main.
 func Serve(tasks ...Tasks) {
 	text, ok := os.LookupEnv(environment)
 	if !ok {
@@ -38,7 +38,7 @@ func Serve(tasks ...Tasks) {
 		fmt.Fprintln(os.Stderr, "setting the limits of a renderer:", err)
 		os.Exit(exitProtocol)
 	}
-	// Recursive templates use the stack, so the stack is limited, too.
+	// Recursive templates use the stack, so the stack has a limit too.
 	debug.SetMaxStack(int(c.limits.Memory / 4))
 	go c.read(os.Stdin)
 	for request := range c.requests {
@@ -55,18 +55,18 @@ type child struct {
 
 	mu  sync.Mutex
 	out io.Writer
-	// shared holds the received data, and decoded the decoded data. One request at a time uses them.
+	// shared holds the received data, and decoded holds the decoded data. Only one request at a time uses them.
 	shared  [slots][]byte
 	decoded [slots]any
-	// allowed is the CPU time of the process, in nanoseconds, at which the current request is over. isSlow is set once the
-	// process has a lower priority, which it cannot raise again.
+	// allowed is the CPU time of the process, in nanoseconds, at which the current request is stopped. isSlow is set when
+	// the process has a lower priority. The process cannot raise its priority again.
 	allowed atomic.Int64
 	isSlow  atomic.Bool
 	// base is the memory that the process had at its start, in bytes.
 	base int64
 }
 
-// read receives the frames of the parent. It never waits for work, so that a child always exits with its parent.
+// read receives the frames of the parent. It never waits for the work, so that a child always exits with its parent.
 func (c *child) read(from io.Reader) {
 	for {
 		kind, content, err := readFrame(from, maxInput)
@@ -156,7 +156,7 @@ func (c *child) ask(question []byte) ([]byte, error) {
 	return answer[1:], nil
 }
 
-// send writes a frame. If the parent does not read any more, it has ended.
+// send writes a frame. If the parent no longer reads, it has ended.
 func (c *child) send(kind byte, parts ...[]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

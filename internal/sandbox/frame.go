@@ -18,7 +18,7 @@ const (
 	frameRequest
 	// frameAnswer has a byte, which is 1 for an error, and the answer or the text of the error.
 	frameAnswer
-	// frameNote has a text: what the work is doing.
+	// frameNote has a text that says what the work is doing.
 	frameNote
 	// frameQuestion has a question. The child waits for frameAnswer.
 	frameQuestion
@@ -32,7 +32,7 @@ const (
 
 const (
 	frameHeader = 5
-	// slots is the number of shared data that a child keeps.
+	// slots is the number of shared data sets that a child keeps.
 	slots = 4
 	// noSlot is the slot of requests without shared data.
 	noSlot = slots
@@ -47,7 +47,7 @@ func (e errFrameSize) Error() string {
 	return fmt.Sprintf("a frame of %d bytes; the limit is %d", e.size, e.limit)
 }
 
-// writeFrame writes a frame whose content is the concatenated parts.
+// writeFrame writes a frame. Its content are the concatenated parts.
 func writeFrame(to io.Writer, kind byte, parts ...[]byte) error {
 	size := 0
 	for _, part := range parts {

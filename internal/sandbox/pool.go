@@ -17,12 +17,12 @@ import (
 type Options struct {
 	// Limits are the limits of each request.
 	Limits Limits
-	// Children is the maximum number of concurrent requests of one tenant. One more child is for tenants without a running
-	// request. Default: the number of processors for this program.
+	// Children is the largest number of concurrent requests of one tenant. One additional child is for tenants without a
+	// running request. Default: the number of processors for this program.
 	Children int
 	// Idle is how long a child without a request is kept. Default: 5 seconds.
 	Idle time.Duration
-	// Started is called when a child has started, and Ended when a limit terminated a child. They may be nil.
+	// Started is called when a child has started. Ended is called when a limit terminated a child. They may be nil.
 	Started func()
 	Ended   func(limit Limit)
 }
@@ -32,9 +32,9 @@ type Pool struct {
 	options Options
 
 	mu sync.Mutex
-	// idle are the children without a request. The last element was used last.
+	// idle are the children without a request, the most recently used one last.
 	idle []*process
-	// held is the number of running requests by tenant, and busy the number of all running requests.
+	// held is the number of running requests by tenant. busy is the number of all running requests.
 	held    map[string]int
 	busy    int
 	waiters []*waiter
@@ -48,7 +48,7 @@ type waiter struct {
 	ready  chan struct{}
 }
 
-// NewPool returns a pool without children. They start when they are needed.
+// NewPool returns a pool without children. Children start when they are needed.
 func NewPool(options Options) *Pool {
 	options.Limits = options.Limits.withDefaults()
 	if options.Children <= 0 {
@@ -139,7 +139,7 @@ func (p *Pool) release(tenant string) {
 	p.admit()
 }
 
-// put removes a request of a tenant from the running ones.
+// put records that a request of a tenant has ended.
 func (p *Pool) put(tenant string) {
 	p.busy--
 	if p.held[tenant]--; p.held[tenant] == 0 {
@@ -162,8 +162,8 @@ func (p *Pool) admit() {
 	}
 }
 
-// nextWaiter returns the index of the next waiter; -1 if none may run. It is a waiter of the tenant with the fewest
-// running requests, and among these the one that has waited longest. The last child is for tenants without a running
+// nextWaiter returns the index of the next waiter; -1 if none may run. It selects the tenant with the fewest running
+// requests, and the waiter of this tenant that has waited longest. The last child is only for tenants without a running
 // request.
 func nextWaiter(waiters []*waiter, held map[string]int, busy, children int) int {
 	best := -1

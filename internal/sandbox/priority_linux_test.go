@@ -28,7 +28,7 @@ func init() {
 	}}
 }
 
-// highestPriority returns the process and the highest priority of its threads, as the difference from leastNice.
+// highestPriority returns the highest priority among the threads of the process, relative to leastNice.
 func highestPriority() ([]byte, error) {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -49,8 +49,8 @@ func highestPriority() ([]byte, error) {
 	return []byte{byte(highest), byte(os.Getpid()), byte(os.Getpid() >> 8)}, nil
 }
 
-// TestLongRequestsHaveLowPriority holds that a request that has used much CPU time continues with a lower priority, and
-// that later requests do not.
+// TestLongRequestsHaveLowPriority checks that a request that has used much CPU time continues with a lower priority,
+// and that this does not affect later requests.
 func TestLongRequestsHaveLowPriority(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// maxStderr is how much of the standard error of a child is kept, in bytes. The runtime writes there why it exits.
+	// maxStderr is how much of a child's standard error is kept, in bytes. The runtime writes the reason for its exit
+	// there.
 	maxStderr = 4 << 10
 	// maxNote is the maximum length of a note of a child.
 	maxNote = 512
@@ -33,7 +34,7 @@ type process struct {
 	out    *bufio.Reader
 	// stderrHead is the beginning of the standard error. It is complete after reap.
 	stderrHead *headBuffer
-	// keys are the keys of the shared data in the slots of the child. recent are the slots; the last element was used
+	// keys are the keys of the shared data in the slots of the child. recent are the slots, the most recently used one
 	// last.
 	keys   [slots]string
 	recent []byte
@@ -52,7 +53,7 @@ func startProcess(limits Limits) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The parent stops the child. A context would stop it with the first request.
+	// The parent itself stops the child. With a context, the child would stop with the first request.
 	cmd := exec.Command(program) //nolint:noctx // See above.
 	cmd.Args = []string{"helmop-renderer"}
 	cmd.Env = []string{environment + "=" + string(text), "GOTRACEBACK=none", "GOMAXPROCS=2"}
@@ -73,17 +74,17 @@ func startProcess(limits Limits) (*process, error) {
 	return p, nil
 }
 
-// reap waits until the process has ended. Call it only when nothing reads from the process any more.
+// reap waits until the process has ended. Call it only when no goroutine reads from the process any more.
 func (p *process) reap() error { return p.cmd.Wait() }
 
-// stop stops the process. It does not wait for the end.
+// stop stops the process. It does not wait for the end of the process.
 func (p *process) stop() {
 	p.isOver = true
 	_ = p.cmd.Process.Kill()
 	go func() { _ = p.reap() }()
 }
 
-// run runs a request. After an error of another type than *TaskError, the process has been stopped.
+// run runs a request. After an error other than a *TaskError, the process is stopped.
 func (p *process) run(ctx context.Context, request *Request) ([]byte, error) {
 	timed, cancel := context.WithTimeout(ctx, p.limits.Time)
 	defer cancel()
@@ -114,7 +115,7 @@ func (p *process) run(ctx context.Context, request *Request) ([]byte, error) {
 	return nil, p.explain(err, p.reap(), doing)
 }
 
-// explain returns why the exchange with a process that has ended failed.
+// explain returns why the communication with a process failed, after the process has ended.
 func (p *process) explain(err, ended error, doing string) error {
 	limited := &LimitError{Limit: LimitCrash, Limits: p.limits, Doing: doing}
 	var known *LimitError
@@ -196,7 +197,7 @@ func (p *process) share(shared *Shared) (byte, error) {
 	if isNew := at < 0; isNew {
 		data, err := shared.Data()
 		if err != nil {
-			// The child received nothing, and stays usable.
+			// The child received nothing and can still be used.
 			return 0, &TaskError{Text: err.Error()}
 		}
 		at = 0

@@ -55,7 +55,7 @@ var testTasks = Tasks{
 	"environ": {Run: func(*Work) ([]byte, error) { return []byte(strings.Join(os.Environ(), "\n")), nil }},
 }
 
-// recurse needs more stack than a child may have.
+// recurse needs more stack than the limit of a child.
 func recurse(n int) byte {
 	var frame [1 << 10]byte
 	if n < 0 {
@@ -119,7 +119,7 @@ func TestRun(t *testing.T) {
 	g.Expect(string(environ)).NotTo(ContainSubstring("PATH="))
 }
 
-// Each of these would end, or stop, the process that does it.
+// Each of these tasks would end or block the process that runs it.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -239,7 +239,7 @@ func TestIdleChildrenEnd(t *testing.T) {
 	g.Expect(pool.Run(t.Context(), Request{Task: "echo", Input: []byte("a")})).To(BeEquivalentTo("a"))
 }
 
-// A child that was ended while it was idle does not fail the next request.
+// A child that was killed while it was idle does not make the next request fail.
 func TestIdleChildWasKilled(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

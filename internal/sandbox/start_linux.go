@@ -18,7 +18,7 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// startChild starts a process. A child ends with the thread that started it, so one thread that never ends starts all
+// startChild starts a process. A child ends with the thread that started it. So one thread that never ends starts all
 // children.
 func startChild(cmd *exec.Cmd) error {
 	beginStarter()

@@ -16,7 +16,8 @@ type Task struct {
 	// Decode decodes the shared data of requests for Run. It is called once for each child. Nil if there is no shared
 	// data.
 	Decode func(data []byte) (any, error)
-	// Run runs the work and returns its output. It must not change the shared data, and must not keep the input.
+	// Run runs the work and returns its output. It must not change the shared data, and must not use the input after it
+	// returns.
 	Run func(work *Work) ([]byte, error)
 }
 
@@ -39,7 +40,7 @@ type Work struct {
 	Shared any
 	// Note records what the work is doing. A [*LimitError] contains the last note.
 	Note func(text string)
-	// Ask calls Request.Answer and returns the answer. An error has the text of the error of Answer.
+	// Ask calls Request.Answer and returns the answer. If Answer fails, the error has the same text.
 	Ask func(question []byte) ([]byte, error)
 }
 
@@ -51,15 +52,15 @@ type Request struct {
 	Tenant string
 	// Input is passed to the task.
 	Input []byte
-	// Shared is data that other requests use as well; nil if there is none.
+	// Shared is data that other requests use too; nil if there is none.
 	Shared *Shared
 	// Answer answers the questions of the task. It runs in the parent, with the context of the request. Nil refuses all
 	// questions.
 	Answer func(ctx context.Context, question []byte) ([]byte, error)
 }
 
-// Shared is data that many requests share. A child keeps the last used data, which is then neither sent nor decoded
-// again.
+// Shared is data that many requests share. A child keeps the most recently used data. This data is neither sent nor
+// decoded again.
 type Shared struct {
 	// Key identifies the data: equal keys mean equal data for the same task.
 	Key string
@@ -74,7 +75,7 @@ type Runner interface {
 	Run(ctx context.Context, request Request) ([]byte, error)
 }
 
-// Limits are the limits of one request. Fields that are 0 have the default.
+// Limits are the limits of one request. A field that is 0 has its default.
 type Limits struct {
 	// Memory is the address space that a child may use in addition to its address space at the start, in bytes. Default:
 	// 512 MiB.
@@ -111,22 +112,23 @@ type TaskError struct {
 
 func (e *TaskError) Error() string { return e.Text }
 
-// Limit is the cause of the end of a child.
+// Limit is the reason why a child ended.
 type Limit string
 
-// These are the causes of the end of a child.
+// These are the reasons.
 const (
 	LimitMemory Limit = "memory"
 	LimitCPU    Limit = "cpu"
 	LimitTime   Limit = "time"
 	LimitOutput Limit = "output"
-	// LimitCrash means that the child exited or the operating system killed it, and no limit is known to be the cause.
+	// LimitCrash means that the child exited or the operating system killed it, and that no limit is known to be the
+	// reason.
 	LimitCrash Limit = "crash"
 )
 
 // LimitError means that a request was terminated.
 type LimitError struct {
-	// Limit is the cause.
+	// Limit is the reason.
 	Limit Limit
 	// Limits are the limits of the request.
 	Limits Limits
@@ -136,7 +138,7 @@ type LimitError struct {
 	Detail string
 }
 
-// Error returns which limit was exceeded, and where.
+// Error says which limit was exceeded, and where.
 func (e *LimitError) Error() string {
 	var text string
 	switch e.Limit {
@@ -157,8 +159,8 @@ func (e *LimitError) Error() string {
 	return text
 }
 
-// Remedy returns what to do if the work itself cannot be changed, for example which flag of the manager raises the
-// limit.
+// Remedy returns what a user can do if the work itself cannot be changed, for example which flag of the manager raises
+// the limit.
 func (e *LimitError) Remedy() string {
 	switch e.Limit {
 	case LimitMemory:

@@ -26,7 +26,7 @@ const (
 	// allowedTTL is the time for which a granted access is cached.
 	allowedTTL = 5 * time.Minute
 
-	// DeniedTTL is the time for which a denied access is cached. No event shows when rights change.
+	// DeniedTTL is the time for which a denied access is cached. No event is sent when permissions change.
 	DeniedTTL = time.Minute
 
 	// FailedTTL is the time for which a failed review is cached, so that a namespace with many Clusters causes a single
@@ -38,8 +38,8 @@ const (
 )
 
 // Guard checks whether a HelmOp may access a Cluster of another namespace. A ServiceAccount in the namespace of the
-// HelmOp must have the right to get the Secret with the kubeconfig of the Cluster. With this kubeconfig, a user could
-// do everything in the Cluster that HelmOp does on behalf of the user. It is safe for concurrent use.
+// HelmOp must have the permission to get the Secret with the kubeconfig of the Cluster. With this kubeconfig, a user
+// could do the same in the Cluster as HelmOp does for the user. It is safe for concurrent use.
 type Guard struct {
 	client client.Client
 	Now    func() time.Time
@@ -51,10 +51,10 @@ type Guard struct {
 	results map[accessQuery]accessResult
 }
 
-// accessQuery is the query whether a user may get a Secret of a namespace. An empty name of the Secret is all Secrets.
+// accessQuery asks whether a user may get a Secret of a namespace. An empty name means all Secrets.
 type accessQuery struct{ user, namespace, secret string }
 
-// accessResult is the result of a review, valid until a time. The error is set if the review failed.
+// accessResult is the result of a review, with the time until which it is valid. The error is set if the review failed.
 type accessResult struct {
 	allowed bool
 	err     error
@@ -70,7 +70,7 @@ func NewGuard(c client.Client, managementNamespaces ...string) *Guard {
 // Allows reports whether a HelmOp may access a Cluster. A HelmOp may access all Clusters of its namespace.
 func (g *Guard) Allows(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey) (bool, error) {
 	if cluster == clusterlink.Management {
-		// spec.managementCluster is not checked: without it, a HelmOp needs the access to uninstall.
+		// spec.managementCluster is not checked: a HelmOp without it still needs the access to uninstall.
 		return g.management.Has(helmOp.Namespace), nil
 	}
 	if cluster.Namespace == helmOp.Namespace {
@@ -83,7 +83,7 @@ func (g *Guard) Allows(ctx context.Context, helmOp *addonsv1.HelmOp, cluster cli
 	query := accessQuery{user: "system:serviceaccount:" + helmOp.Namespace + ":" + account,
 		namespace: cluster.Namespace}
 	groups := []string{"system:serviceaccounts", "system:serviceaccounts:" + helmOp.Namespace, "system:authenticated"}
-	// With the right to get all Secrets of the namespace, a review for each Cluster is not necessary.
+	// If the ServiceAccount may get all Secrets of the namespace, a review for each Cluster is not necessary.
 	for _, name := range []string{"", secret.Name(cluster.Name, secret.Kubeconfig)} {
 		query.secret = name
 		if allowed, err := g.check(ctx, query, groups); err != nil || allowed {
@@ -103,7 +103,7 @@ func (g *Guard) check(ctx context.Context, query accessQuery, groups []string) (
 	}
 	result := g.review(ctx, query, groups)
 	if ctx.Err() != nil {
-		// The result must not be cached: the context ended, and the API server may be well.
+		// Do not cache this result: the context ended, and the API server may work.
 		return false, ctx.Err()
 	}
 	ttl := DeniedTTL
@@ -142,8 +142,8 @@ func (g *Guard) review(ctx context.Context, query accessQuery, groups []string) 
 	return accessResult{allowed: review.Status.Allowed}
 }
 
-// ErrAccessUnknown is wrapped by the error of a failed check whether a HelmOp may access a Cluster of another
-// namespace.
+// ErrAccessUnknown is wrapped by the error of a check that failed: it is not known whether a HelmOp may access a
+// Cluster of another namespace.
 var ErrAccessUnknown = errors.New("access to the Cluster could not be checked")
 
 // AccessDeniedError is the error of a HelmOp that may not access a Cluster.

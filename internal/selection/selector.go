@@ -16,17 +16,17 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
-// Selector reports which Clusters a HelmOp selects by spec.clusterSelector, spec.clusterNamespaces and
+// Selector reports which Clusters a HelmOp selects, by spec.clusterSelector, spec.clusterNamespaces and
 // spec.managementCluster. A [Guard] decides whether the HelmOp may access these Clusters.
 type Selector struct {
 	namespace  string
 	management bool
 	clusters   labels.Selector
-	// namespaces selects other namespaces; nil if the HelmOp selects Clusters of its own namespace only.
+	// namespaces selects other namespaces; nil if the HelmOp selects only Clusters of its own namespace.
 	namespaces labels.Selector
 }
 
-// SelectorOf compiles the selectors of a HelmOp. The error names the field that is malformed.
+// SelectorOf compiles the selectors of a HelmOp. The error names the malformed field.
 func SelectorOf(helmOp *addonsv1.HelmOp) (*Selector, error) {
 	s := &Selector{namespace: helmOp.Namespace, management: helmOp.Spec.ManagementCluster != nil}
 	var err error
@@ -42,7 +42,7 @@ func SelectorOf(helmOp *addonsv1.HelmOp) (*Selector, error) {
 }
 
 // Matches reports whether the HelmOp selects a Cluster by the labels of the Cluster. For another namespace, it does not
-// check whether the HelmOp selects the namespace, but it is false if the HelmOp has no spec.clusterNamespaces.
+// check whether the HelmOp selects the namespace. It returns false if the HelmOp has no spec.clusterNamespaces.
 func (s *Selector) Matches(cluster metav1.Object) bool {
 	if apiutil.IsManagement(cluster) {
 		return s.management
@@ -51,9 +51,9 @@ func (s *Selector) Matches(cluster metav1.Object) bool {
 		s.clusters.Matches(labels.Set(cluster.GetLabels()))
 }
 
-// Selects reports whether the HelmOp selects a Cluster. If the Cluster is in another namespace than the HelmOp, it
-// reads the Namespace. If the Namespace does not exist, it returns a NotFound error, and the caller decides whether the
-// Cluster is selected.
+// Selects reports whether the HelmOp selects a Cluster. If the Cluster and the HelmOp are in different namespaces, it
+// reads the Namespace. If the Namespace does not exist, it returns a NotFound error, and the caller must decide whether
+// the Cluster is selected.
 func (s *Selector) Selects(ctx context.Context, reader client.Reader, cluster metav1.Object) (bool, error) {
 	if !s.Matches(cluster) || apiutil.IsManagement(cluster) {
 		return s.Matches(cluster), nil
@@ -73,23 +73,23 @@ func (s *Selector) SelectsNamespace(ctx context.Context, reader client.Reader, n
 	return s.namespaces.Matches(labels.Set(namespace.Labels)), nil
 }
 
-// HelmOpsOf returns the HelmOps that select a Cluster. A HelmOp with a malformed selector, which its conditions report,
-// selects nothing. The result is shared with the cache: read only.
+// HelmOpsOf returns the HelmOps that select a Cluster. A HelmOp with a malformed selector selects nothing. Its
+// conditions report the error. The result is shared with the cache: do not change it.
 func HelmOpsOf(ctx context.Context, reader client.Reader, cluster metav1.Object) ([]addonsv1.HelmOp, error) {
 	return helmOpsThat(ctx, reader, cluster.GetNamespace(),
 		func(s *Selector) (bool, error) { return s.Selects(ctx, reader, cluster) })
 }
 
 // HelmOpsOfNamespace returns the HelmOps with spec.clusterNamespaces that select a namespace, by the labels of the
-// namespace. The result is shared with the cache: read only.
+// namespace. The result is shared with the cache: do not change it.
 func HelmOpsOfNamespace(ctx context.Context, reader client.Reader, namespace metav1.Object) ([]addonsv1.HelmOp, error) {
 	return helmOpsThat(ctx, reader, "", func(s *Selector) (bool, error) {
 		return s.namespaces != nil && s.namespaces.Matches(labels.Set(namespace.GetLabels())), nil
 	})
 }
 
-// helmOpsThat returns the HelmOps whose selector passes a test. It tests the HelmOps of a namespace, unless the
-// namespace is empty, and all HelmOps with spec.clusterNamespaces.
+// helmOpsThat returns the HelmOps whose selector passes a test. It tests the HelmOps of a namespace, and all HelmOps
+// with spec.clusterNamespaces. If the namespace is empty, it tests only HelmOps with spec.clusterNamespaces.
 func helmOpsThat(ctx context.Context, reader client.Reader, namespace string,
 	test func(*Selector) (bool, error),
 ) ([]addonsv1.HelmOp, error) {

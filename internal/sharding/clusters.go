@@ -16,13 +16,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 )
 
-// maxReadsOneByOne is the number of Clusters up to which each Cluster is read by a request of its own; more Clusters
-// are listed. Every HelmOp of a Cluster that does not exist reads the Cluster. If each of them listed all Clusters of
-// other shards, the lists would have hundreds of megabytes.
+// maxReadsOneByOne is the largest number of Clusters that are read one by one. More Clusters are listed. Every HelmOp
+// with a release in a Cluster that does not exist reads this Cluster. If each of them listed all Clusters of other
+// shards, the lists would have hundreds of megabytes.
 const maxReadsOneByOne = 50
 
-// ClustersOfOtherShards returns the Clusters that are of other shards, out of a set of Clusters. If the set is large,
-// it lists each namespace once.
+// ClustersOfOtherShards returns the Clusters in a set that belong to other shards. If the set is large, it lists each
+// namespace once.
 func ClustersOfOtherShards(ctx context.Context, live client.Reader, shard string,
 	keys sets.Set[client.ObjectKey],
 ) (map[client.ObjectKey]*metav1.PartialObjectMetadata, error) {
@@ -58,7 +58,7 @@ func ClustersOfOtherShards(ctx context.Context, live client.Reader, shard string
 	return found, nil
 }
 
-// PartialCluster returns an empty object to read the metadata of a Cluster into.
+// PartialCluster returns an empty object, to read the metadata of a Cluster into.
 func PartialCluster() *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(clusterv1.GroupVersion.WithKind(apiutil.ClusterKind))

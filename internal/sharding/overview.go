@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// checkTimeout bounds a check, which reads a cache, and a Lease for each shard.
+	// checkTimeout is the timeout of a check, which reads a cache and one Lease for each shard.
 	checkTimeout = 30 * time.Second
 )
 
@@ -55,26 +55,27 @@ type ShardOverviewOptions struct {
 	// Live reads from the API server.
 	Live client.Reader
 
-	// Others reads the metadata of the HelmOps and Clusters that have the shard label, whatever its value.
+	// Others reads the metadata of the HelmOps and Clusters with the shard label, whatever its value.
 	Others client.Reader
 
-	// Synced waits until Others can be read, and returns false if the context ends before. Default: it can be read.
+	// Synced waits until Others can be read. It returns false if the context ends first. Default: Others can be read at
+	// once.
 	Synced func(context.Context) bool
 
 	// LeaseNamespace is the namespace of the managers' leases.
 	LeaseNamespace string
 
-	// LeaseDuration is how long a lease is valid: 15 s by default. Shards are checked every two thirds of it. A shard may
-	// have no manager for twice the duration before its HelmOps report it, because a restart takes some time.
+	// LeaseDuration is how long a lease is valid: 15 s by default. The interval between checks is two thirds of it.
+	// HelmOps report that their shard has no manager only after twice the duration, because a restart takes some time.
 	LeaseDuration time.Duration
 
-	// WatchFilterValue is the value of Options: only HelmOps with this value of the label report an unserved shard.
+	// WatchFilterValue has the value in Options: only HelmOps with this value of the label report an unserved shard.
 	WatchFilterValue string
 }
 
 // ShardOverview reports shards that no manager serves, in metrics and in a condition of their HelmOps. It runs in the
-// manager that serves objects without a shard label, because other managers do not read each other's objects. It is
-// safe for concurrent use.
+// manager for objects without a shard label, because a manager of a shard reads only the objects of its own shard. It
+// is safe for concurrent use.
 type ShardOverview struct {
 	ShardOverviewOptions
 
@@ -86,11 +87,12 @@ type ShardOverview struct {
 
 // shardState is the state of a shard that is kept between checks.
 type shardState struct {
-	// renewed is when its lease was last renewed, by the clock of its manager.
+	// renewed is when the lease of the shard was last renewed, by the clock of its manager.
 	renewed time.Time
 	// unservedSince is when the shard was first found without a manager; zero while it has one.
 	unservedSince time.Time
-	// reported are the HelmOps that say so, and paused those that need not, by the version in which they were found so.
+	// reported are the HelmOps that report the unserved shard. paused are the paused HelmOps, which need not report it,
+	// with the resource version of the check.
 	reported map[types.UID]bool
 	paused   map[types.UID]string
 }
@@ -132,8 +134,7 @@ type shardContent struct {
 	clusters int
 }
 
-// update counts the objects of the shards, and then reports unserved shards, because the reports on many HelmOps may
-// take long.
+// update first counts the objects of all shards. Then it reports unserved shards, because many reports may take long.
 func (o *ShardOverview) update(ctx context.Context) error {
 	shards, err := o.content(ctx)
 	if err != nil {
@@ -146,7 +147,7 @@ func (o *ShardOverview) update(ctx context.Context) error {
 			shardOwned.DeleteLabelValues(shardMetric(shard))
 		}
 	}
-	// An error of one shard does not prevent the checks and reports of the others.
+	// An error of one shard does not prevent the checks and reports for the others.
 	errs := []error{o.countOwn(ctx)}
 	var unserved []string
 	errs = append(errs, bounded(ctx, func(ctx context.Context) error {
@@ -176,8 +177,8 @@ func bounded(ctx context.Context, do func(context.Context) error) error {
 	return do(ctx)
 }
 
-// shardMetric returns the name of a shard in metrics. A label without a value is not a shard. It has a separate name,
-// to distinguish it from objects without the label.
+// shardMetric returns the name of a shard in metrics. A label with an empty value is not a shard. It has its own name
+// in metrics, which differs from the name for objects without the label.
 func shardMetric(shard string) string {
 	if shard == "" {
 		return "(empty label)"
@@ -259,7 +260,7 @@ func (o *ShardOverview) isUnserved(state *shardState) bool {
 	return !state.unservedSince.IsZero() && o.now().Sub(state.unservedSince) >= 2*o.LeaseDuration
 }
 
-// reportAll reports on all HelmOps of a shard that no manager serves it.
+// reportAll reports in all HelmOps of a shard that no manager serves the shard.
 func (o *ShardOverview) reportAll(ctx context.Context, content *shardContent, state *shardState) error {
 	var errs []error
 	for i := range content.helmOps {
@@ -268,11 +269,11 @@ func (o *ShardOverview) reportAll(ctx context.Context, content *shardContent, st
 	return kerrors.NewAggregate(errs)
 }
 
-// isServed reports whether the manager of a shard is running. It is running if its lease has not expired or, regardless
-// of the clocks, was renewed since the last check.
+// isServed reports whether the manager of a shard is running. It is running if its lease has not expired. It is also
+// running if the lease was renewed since the last check, whatever the clocks show.
 func (o *ShardOverview) isServed(ctx context.Context, shard string, state *shardState) (bool, error) {
 	if len(validation.IsDNS1123Label(shard)) > 0 {
-		return false, nil // No manager can be started with that name.
+		return false, nil // No manager can be started for a shard with this name.
 	}
 	lease := &coordinationv1.Lease{}
 	err := o.Live.Get(ctx, client.ObjectKey{Namespace: o.LeaseNamespace, Name: apiutil.ShardLease(shard)}, lease)
@@ -293,8 +294,8 @@ func (o *ShardOverview) isServed(ctx context.Context, shard string, state *shard
 	return isRenewed || o.now().Before(spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds)*time.Second)), nil
 }
 
-// reportUnserved reports in the condition of a HelmOp that no manager serves its shard. A manager that starts to serve
-// the shard overwrites the condition.
+// reportUnserved sets the condition of a HelmOp whose shard no manager serves. A manager that starts to serve the shard
+// overwrites the condition.
 func (o *ShardOverview) reportUnserved(
 	ctx context.Context, known *metav1.PartialObjectMetadata, state *shardState,
 ) error {

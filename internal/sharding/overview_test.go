@@ -174,7 +174,7 @@ func TestShardOverviewCountsBeforeItReports(t *testing.T) {
 	}
 }
 
-// gauges is how many figures there are of a shard.
+// gauges returns the number of metrics of a shard.
 func gauges(t *testing.T, all *prometheus.GaugeVec, shard string) int {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -196,7 +196,7 @@ func gauges(t *testing.T, all *prometheus.GaugeVec, shard string) int {
 	return n
 }
 
-// TestShardOverviewReadsPausedHelmOpOnce holds that a paused HelmOp is read once, and again when it changed.
+// TestShardOverviewReadsPausedHelmOpOnce checks that a paused HelmOp is read once, and again when it changed.
 func TestShardOverviewReadsPausedHelmOpOnce(t *testing.T) {
 	t.Parallel()
 	h, _, _ := controllertest.ShardedObjects("asleep", "asleep", "asleep")

@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
-// Relabeler sets the shard label of a HelmOp on its objects in other shards.
+// Relabeler sets the shard label of a HelmOp on its objects that are in other shards.
 type Relabeler struct {
 	Client client.Client
 
@@ -29,9 +29,9 @@ type Relabeler struct {
 	Shard string
 }
 
-// relabel sets the shard label of the HelmOp on its objects of one kind in other shards, and returns the number of
-// these objects. If an object cannot be changed, the others are relabelled nevertheless. typed returns an object of the
-// kind with some metadata.
+// relabel sets the shard label of the HelmOp on its objects of one kind in other shards. It returns the number of these
+// objects. If an object cannot be changed, it still relabels the others. typed returns an object of the kind with given
+// metadata.
 func (r *Relabeler) relabel(ctx context.Context, helmOp *addonsv1.HelmOp, kind string,
 	typed func(metav1.ObjectMeta) client.Object,
 ) (int, error) {
@@ -41,7 +41,7 @@ func (r *Relabeler) relabel(ctx context.Context, helmOp *addonsv1.HelmOp, kind s
 	}
 	var foreign []client.Object
 	err := listMetadata(ctx, r.Live, addonsv1.GroupVersion.WithKind(kind), func(object *metav1.PartialObjectMetadata) {
-		// Two long names may share a label value.
+		// Two long names may have the same label value.
 		if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == apiutil.HelmOpKind &&
 			owner.Name == helmOp.Name {
 			foreign = append(foreign, typed(*object.ObjectMeta.DeepCopy()))
@@ -65,13 +65,13 @@ func (r *Relabeler) relabel(ctx context.Context, helmOp *addonsv1.HelmOp, kind s
 	return len(foreign), kerrors.NewAggregate(errs)
 }
 
-// Releases relabels the releases of a HelmOp, and returns the number of those in other shards.
+// Releases relabels the releases of a HelmOp. It returns the number of releases that were in other shards.
 func (r *Relabeler) Releases(ctx context.Context, helmOp *addonsv1.HelmOp) (int, error) {
 	return r.relabel(ctx, helmOp, "HelmOpRelease",
 		func(m metav1.ObjectMeta) client.Object { return &addonsv1.HelmOpRelease{ObjectMeta: m} })
 }
 
-// Revisions relabels the revisions of a HelmOp, and returns the number of those in other shards.
+// Revisions relabels the revisions of a HelmOp. It returns the number of revisions that were in other shards.
 func (r *Relabeler) Revisions(ctx context.Context, helmOp *addonsv1.HelmOp) (int, error) {
 	return r.relabel(ctx, helmOp, "HelmOpRevision",
 		func(m metav1.ObjectMeta) client.Object { return &addonsv1.HelmOpRevision{ObjectMeta: m} })

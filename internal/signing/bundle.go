@@ -19,7 +19,7 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature"
 )
 
-// Media types and types of the format.
+// These media types and types are defined by the format.
 const (
 	// BundleMediaType is the media type of a bundle.
 	BundleMediaType = "application/vnd.dev.sigstore.bundle.v0.3+json"
@@ -27,7 +27,7 @@ const (
 	StatementMediaType = "application/vnd.in-toto+json"
 	// StatementType is the type of a statement.
 	StatementType = "https://in-toto.io/Statement/v1"
-	// SignPredicate is the predicate type of a statement that only names what is signed.
+	// SignPredicate is the predicate type of a statement that only names the signed artifact.
 	SignPredicate = "https://sigstore.dev/cosign/sign/v1"
 )
 
@@ -45,7 +45,7 @@ func Statement(subject ocispec.Descriptor) ([]byte, error) {
 	return StatementWith(subject, SignPredicate, json.RawMessage("{}"))
 }
 
-// StatementWith returns a statement that says the predicate, a JSON document, about a manifest.
+// StatementWith returns a statement with a predicate, a JSON document, about a manifest.
 func StatementWith(subject ocispec.Descriptor, predicateType string, predicate json.RawMessage) ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"_type": StatementType,
@@ -57,7 +57,7 @@ func StatementWith(subject ocispec.Descriptor, predicateType string, predicate j
 	})
 }
 
-// Attestation returns a bundle with a signed statement, which is the JSON of an in-toto statement.
+// Attestation returns a bundle with a signed statement. statement is the JSON of an in-toto statement.
 func Attestation(key crypto.PrivateKey, statement []byte) (*protobundle.Bundle, error) {
 	bundle, signer, err := unsigned(key)
 	if err != nil {
@@ -91,7 +91,7 @@ func File(key crypto.PrivateKey, data []byte) (*protobundle.Bundle, error) {
 	return bundle, nil
 }
 
-// unsigned returns a bundle that names the key, and a signer with the key.
+// unsigned returns a bundle that names the key, and a signer that uses the key.
 func unsigned(key crypto.PrivateKey) (*protobundle.Bundle, signature.Signer, error) {
 	signer, err := signature.LoadDefaultSigner(key)
 	if err != nil {

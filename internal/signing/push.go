@@ -29,13 +29,13 @@ func Marshal(bundle *protobundle.Bundle) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// protojson varies the white space.
+	// protojson varies the white space, so the output is compacted.
 	var compact bytes.Buffer
 	err = json.Compact(&compact, data)
 	return compact.Bytes(), err
 }
 
-// Push stores a bundle with a statement as a referrer of the manifest that the statement is about, and returns the
+// Push stores a bundle with a statement as a referrer of the manifest that the statement describes. It returns the
 // digest of the referrer. If the registry has no API for referrers, oras-go stores the referrer under the tag that the
 // distribution specification defines.
 func Push(ctx context.Context, to content.Pusher, bundle *protobundle.Bundle, predicateType string,

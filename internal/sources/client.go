@@ -10,7 +10,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
-// source is a kind of source.
+// source resolves and fetches artifacts from one kind of source.
 type source interface {
 	Resolve(ctx context.Context, src oci.Source) (oci.Artifact, error)
 	Fetch(ctx context.Context, url, digest string, access oci.Access) (*oci.Content, error)
@@ -23,7 +23,7 @@ type Client struct {
 	charts     *chartrepo.Client
 }
 
-// New returns a Client that uses the connections and the content store of a registry client for both kinds.
+// New returns a Client for both kinds of source. It uses the connections and the content store of a registry client.
 func New(registries *oci.Client) *Client {
 	return &Client{registries: registries, charts: chartrepo.New(registries)}
 }

@@ -96,7 +96,7 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
-// TestSchemes holds that the scheme of a URL decides which kind of source is asked.
+// TestSchemes checks that the scheme of a URL selects the kind of source.
 func TestSchemes(t *testing.T) {
 	t.Parallel()
 	client := newClient(t)

@@ -11,9 +11,9 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// Names of spans. The spans of Helm actions have the name of the action, for example install.
+// These are the names of spans. The spans of Helm actions have the name of the action, for example install.
 const (
-	// SpanRevision is the root: from the assignment of the HelmOp revision until the release is Ready.
+	// SpanRevision is the root span: it lasts from the assignment of the HelmOp revision until the release is Ready.
 	SpanRevision = "revision"
 
 	// SpanResolve is the lookup that found the artifact.
@@ -28,25 +28,25 @@ const (
 	// SpanObserve reads Helm's records in the Cluster.
 	SpanObserve = "observe"
 
-	// SpanPull pulls and parses the chart, or waits until another release has done so.
+	// SpanPull pulls and parses the chart, or waits until another release has done it.
 	SpanPull = "pull"
 
-	// SpanWaitForSlot waits because a concurrency limit is reached.
+	// SpanWaitForSlot is the wait for a slot, because a concurrency limit is reached.
 	SpanWaitForSlot = "wait-for-slot"
 
-	// SpanWaitForHealth waits until the objects of the release are healthy.
+	// SpanWaitForHealth is the wait until the objects of the release are healthy.
 	SpanWaitForHealth = "wait-for-health"
 )
 
-// Memory is the memory of the trace of a release between passes. It is not safe for concurrent use. Its zero value is
+// Memory holds the state of the trace of a release between passes. It is not safe for concurrent use. Its zero value is
 // empty.
 type Memory struct {
 	waiting map[string]time.Time
-	// revision is the last HelmOp revision whose trace has its root.
+	// revision is the last HelmOp revision whose trace has its root span.
 	revision int64
 }
 
-// Wait notes that a step waits, and since when. A second call does not change the time.
+// Wait records that a step waits since a time. A second call does not change the time.
 func (m *Memory) Wait(name string, since time.Time) {
 	if _, ok := m.waiting[name]; ok {
 		return
@@ -57,15 +57,15 @@ func (m *Memory) Wait(name string, since time.Time) {
 	m.waiting[name] = since
 }
 
-// Waited returns since when a step waited, and drops the note. ok is false if it did not wait.
+// Waited returns since when a step waited, and deletes this record. ok is false if it did not wait.
 func (m *Memory) Waited(name string) (since time.Time, ok bool) {
 	since, ok = m.waiting[name]
 	delete(m.waiting, name)
 	return since, ok
 }
 
-// Progress adds what a pass over a release completed: the wait for its health, and the trace itself when the release is
-// Ready. before and after are the release at the beginning and at the end of the pass.
+// Progress adds the spans that a pass over a release completed: the wait for its health, and the root span when the
+// release is Ready. before and after are the release at the start and at the end of the pass.
 func (t *Trace) Progress(before, after *addonsv1.HelmOpRelease, memory *Memory, began, ended time.Time) {
 	if t == nil {
 		return
@@ -79,8 +79,8 @@ func (t *Trace) Progress(before, after *addonsv1.HelmOpRelease, memory *Memory, 
 	}
 }
 
-// healthSpan returns the wait for the health of a Helm revision, if it ended in a pass: the revision is healthy for the
-// first time, or has failed.
+// healthSpan returns the span of the wait for the health of a Helm revision, if the wait ended in a pass: the revision
+// is healthy for the first time, or has failed.
 func healthSpan(before, after *addonsv1.HelmOpRelease, now time.Time) (Span, bool) {
 	health := after.Status.Health
 	if health == nil || health.Since.IsZero() {
@@ -102,8 +102,9 @@ func healthSpan(before, after *addonsv1.HelmOpRelease, now time.Time) (Span, boo
 	}
 }
 
-// rootSpan returns the root of the trace of a HelmOp revision, if the release became Ready with the revision in a pass.
-// traced is the last revision that has its root. The trace of a release that becomes Ready again later is complete.
+// rootSpan returns the root span of the trace of a HelmOp revision, if the release became Ready with the revision in a
+// pass. traced is the last revision whose trace has its root span. If a release becomes Ready again later, its trace is
+// already complete.
 func rootSpan(before, after *addonsv1.HelmOpRelease, traced int64, began, ended time.Time) (Span, bool) {
 	isNew := before.Status.ObservedGeneration != after.Generation
 	rollout, health := after.Spec.Rollout, before.Status.Health

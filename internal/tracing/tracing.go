@@ -1,13 +1,13 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tracing exports traces by OTLP. A trace has what happened to one release because of one HelmOp revision. Its
-// ID is a function of the UID of the HelmOpRelease and the number of the HelmOp revision, so that the passes of all
-// controllers, also after a restart of the manager, add to the same trace. Spans are added when they have ended. A slow
-// or missing collector never blocks a caller: spans that find no room in the queue are dropped.
+// Package tracing exports traces by OTLP. A trace contains the steps for one release and one HelmOp revision. Its ID is
+// a function of the UID of the HelmOpRelease and the number of the HelmOp revision. So the passes of all controllers
+// add to the same trace, even after a restart of the manager. Callers add a span when its step has ended. A slow or
+// missing collector never blocks a caller: spans that do not fit into the queue are dropped.
 //
-// Spans have names, digests and reasons of conditions. They have no messages, because a message can contain values. A
-// nil *Tracer and a nil *Trace do nothing.
+// Spans contain names, digests and reasons of conditions. They contain no messages, because a message can contain
+// values. A nil *Tracer and a nil *Trace do nothing.
 package tracing
 
 import (
@@ -86,7 +86,7 @@ func New(ctx context.Context, options Options) (*Tracer, error) {
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(exporter),
 		sdktrace.WithIDGenerator(ids{}),
-		sdktrace.WithSampler(sdktrace.AlwaysSample()), // Of samples, by the same rule for all spans of a trace.
+		sdktrace.WithSampler(sdktrace.AlwaysSample()), // Of samples the traces, by the same rule for all spans of a trace.
 		sdktrace.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", "helmop-manager"), attribute.String("service.version", options.Version))),
 	)
@@ -105,7 +105,7 @@ func (t *Tracer) Start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if err := t.provider.Shutdown(ctx); err != nil {
-		otel.Handle(err) // The end of the manager must not fail because of its traces.
+		otel.Handle(err) // The manager must not end with an error because of its traces.
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (t *Tracer) Of(release *addonsv1.HelmOpRelease) *Trace {
 
 // Span is a step that has ended.
 type Span struct {
-	// Name is one of a few names.
+	// Name is one of the names of spans.
 	Name         string
 	Began, Ended time.Time
 
@@ -165,8 +165,8 @@ func (t *Trace) Add(spans ...Span) {
 	}
 }
 
-// End adds the root span, which has all others as children: from the assignment of the HelmOp revision until the
-// release is Ready.
+// End adds the root span, which is the parent of all others: it lasts from the assignment of the HelmOp revision until
+// the release is Ready.
 func (t *Trace) End(span Span) {
 	if t != nil {
 		t.export(context.WithValue(context.Background(), rootKey{}, t.root), span)
@@ -184,7 +184,7 @@ func (t *Trace) export(ctx context.Context, span Span) {
 // rootKey is the key of the root span in a context.
 type rootKey struct{}
 
-// ids generates the IDs of spans: that of a root span is in the context, all others are random.
+// ids generates the IDs of spans. The ID of a root span comes from the context; all others are random.
 type ids struct{}
 
 // NewIDs implements sdktrace.IDGenerator.

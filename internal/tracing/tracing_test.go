@@ -25,8 +25,8 @@ func releaseWith(uid types.UID, revision int64) *addonsv1.HelmOpRelease {
 	})
 }
 
-// export runs a function with a Tracer, and returns what a collector received. Each call has a Tracer of its own, as
-// after a restart of the manager.
+// export runs a function with a Tracer, and returns what a collector received. Each call has its own Tracer, as after a
+// restart of the manager.
 func export(t *testing.T, ratio float64, do func(*Tracer)) []otlp.Span {
 	t.Helper()
 	collector := otlp.Start(t)
@@ -84,7 +84,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestRatio checks that a part of the traces is exported, and each of them completely.
+// TestRatio checks that a part of the traces is exported, and that each exported trace is complete.
 func TestRatio(t *testing.T) {
 	const traces = 400
 	spans := export(t, 0.25, func(tracer *Tracer) {

@@ -16,12 +16,14 @@ import (
 // openPath is the path of the link that opens the page.
 const openPath = "/open"
 
-// Local protects a page on a loopback address of this machine, where each program and each web page can send requests:
+// Local protects a page on a loopback address of this machine. Each program and each web page on the machine can send
+// requests to this address:
 //
-//   - The header Host must be the address, so that no name of an attacker resolves to the page (DNS rebinding).
-//   - A request needs the cookie. A browser gets the cookie for the link, which works once.
-//   - Requests of other web pages are refused, also of those that other ports of this machine serve: the rules for
-//     cookies do not distinguish ports.
+//   - The header Host must be the address. So an attacker cannot use a name that resolves to the address (DNS
+//     rebinding).
+//   - A request needs the cookie. A browser gets the cookie in exchange for the link. The link works once.
+//   - Requests of other web pages are refused, including pages on other ports of this machine: cookies do not
+//     distinguish ports.
 type Local struct {
 	next   http.Handler
 	hosts  [2]string
@@ -69,8 +71,8 @@ func (l *Local) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// welcome leads to the page without the token in the address. A redirect would be a request that another web page
-// began, if the link was there, and would have no cookie.
+// welcome opens the page without the token in the address. A redirect would not work if the link was on another web
+// page: the browser would treat the request as a request of that page, and would not send the cookie.
 const welcome = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>HelmOp</title><meta http-equiv="refresh" content="0;url=/"></head>
 <body><p><a href="/">Continue to the page</a></p></body></html>

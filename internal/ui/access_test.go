@@ -12,7 +12,7 @@ import (
 
 const testPort = 4711
 
-// hidden is what only the page shows.
+// hidden is a text that is only on the page.
 const hidden = "the fleet"
 
 func newTestLocal() *Local {

@@ -17,21 +17,21 @@ type part struct {
 	// Class is the class of the style sheet that colours the part.
 	Class string
 	Count int
-	// X and Width are the place of the part, in percent of the bar.
+	// X and Width are the position and the width of the part, in percent of the bar.
 	X, Width float64
 }
 
-// bar is a horizontal bar in which each part has a width in proportion to its number.
+// bar is a horizontal bar. The width of each part is proportional to its number.
 type bar struct {
 	// Label describes the bar in words.
 	Label string
 	Parts []part
 }
 
-// leastWidth is the width of the smallest part, in percent: one failed Cluster of a thousand must be visible.
+// leastWidth is the width of the smallest part, in percent. One failed Cluster among a thousand must be visible.
 const leastWidth = 0.8
 
-// newBar returns a bar with those parts whose number is not 0.
+// newBar returns a bar with the parts whose number is not 0.
 func newBar(parts ...part) bar {
 	var b bar
 	total := 0
@@ -57,5 +57,5 @@ func newBar(parts ...part) bar {
 	return b
 }
 
-// classOf is the class of a state in the style sheet.
+// classOf returns the class of a state in the style sheet.
 func classOf(state fleetview.State) string { return "s-" + strings.ToLower(string(state)) }

@@ -104,7 +104,7 @@ func (s *shown) quiet() {
 	}
 }
 
-// The page renews itself, says what changed, and keeps the focus and the filter that a user types.
+// The page updates itself, announces changes, and keeps the focus and the filter that a user types.
 func TestBrowserLiveUpdates(t *testing.T) {
 	s := show(t)
 	s.until(`document.getElementById("live").className === "live"`)

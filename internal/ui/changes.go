@@ -5,8 +5,8 @@ package ui
 
 import "sync"
 
-// Changes counts the changes of a fleet, and wakes goroutines that wait for one. The zero value is not valid; use
-// NewChanges.
+// Changes counts the changes of a fleet, and wakes goroutines that wait for the next change. The zero value is not
+// valid; use NewChanges.
 type Changes struct {
 	// mutex guards the other fields.
 	mutex sync.Mutex
@@ -14,7 +14,7 @@ type Changes struct {
 	next  chan struct{}
 }
 
-// NewChanges returns Changes without a change.
+// NewChanges returns Changes that has counted no change.
 func NewChanges() *Changes { return &Changes{next: make(chan struct{})} }
 
 // Add counts a change.

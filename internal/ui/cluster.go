@@ -34,14 +34,14 @@ type clusterPage struct {
 	Holds   []hold
 }
 
-// hold is an object that delays the upgrade or the deletion of a Cluster.
+// hold describes what delays the upgrade or the deletion of a Cluster.
 type hold struct {
-	// What is delayed, and Who delays it.
+	// What is the delayed operation, and Who delays it.
 	What, Who string
-	// HelmOp is the HelmOp that delays; empty for another program.
+	// HelmOp is the HelmOp that delays the operation; empty if another program delays it.
 	HelmOp client.ObjectKey
 	Why    string
-	// Since is when the delay began, and Until when it ends at the latest. They are zero if they are not known.
+	// Since is when the delay began. Until is when it ends at the latest. They are zero if they are not known.
 	Since, Until time.Time
 }
 
@@ -74,7 +74,7 @@ func (s *server) clusterView(r *http.Request, f *fleet) (content, error) {
 	return content{Title: "Cluster " + p.Key.Name, Template: "cluster", Data: p}, nil
 }
 
-// holdsOf returns who holds the upgrade or the deletion of a Cluster. The releases are those of the Cluster.
+// holdsOf returns the holds of the upgrade and of the deletion of a Cluster. releases are the releases of the Cluster.
 func holdsOf(cluster *clusterv1.Cluster, helmOps map[client.ObjectKey]*addonsv1.HelmOp,
 	releases map[client.ObjectKey]*addonsv1.HelmOpRelease, now time.Time,
 ) []hold {
@@ -83,7 +83,7 @@ func holdsOf(cluster *clusterv1.Cluster, helmOps map[client.ObjectKey]*addonsv1.
 	return holds
 }
 
-// upgradeHolds returns who holds an upgrade. HelmOps that would hold the next upgrade are no holds yet.
+// upgradeHolds returns the holds of an upgrade. A HelmOp that would hold the next upgrade is not included.
 func upgradeHolds(cluster *clusterv1.Cluster, helmOps map[client.ObjectKey]*addonsv1.HelmOp,
 	releases map[client.ObjectKey]*addonsv1.HelmOpRelease,
 ) []hold {
@@ -123,7 +123,7 @@ func upgradeHolds(cluster *clusterv1.Cluster, helmOps map[client.ObjectKey]*addo
 	return holds
 }
 
-// deletionHolds returns who holds the deletion of a Cluster.
+// deletionHolds returns the holds of the deletion of a Cluster.
 func deletionHolds(cluster *clusterv1.Cluster, helmOps map[client.ObjectKey]*addonsv1.HelmOp,
 	releases map[client.ObjectKey]*addonsv1.HelmOpRelease, now time.Time,
 ) []hold {
@@ -154,7 +154,7 @@ func deletionHolds(cluster *clusterv1.Cluster, helmOps map[client.ObjectKey]*add
 	return holds
 }
 
-// Conditions are those of the Cluster.
+// Conditions returns the conditions of the Cluster.
 func (p *clusterPage) Conditions() []metav1.Condition {
 	if p.Cluster == nil {
 		return nil

@@ -15,15 +15,16 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
-// fleet is what all pages show between two changes. It is computed once for each change, and not changed.
+// fleet holds the data that all pages show between two changes. It is computed once after each change, and then not
+// changed.
 type fleet struct {
 	*fleetview.World
 	warning string
 	change  uint64
 
-	// rows are those of all HelmOps, the most urgent first.
+	// rows are the rows of all HelmOps, the most urgent first.
 	rows []fleetview.Row
-	// summaries are those of all HelmOps, the unhealthy ones first.
+	// summaries are the summaries of all HelmOps, the unhealthy ones first.
 	summaries []fleetview.Summary
 }
 
@@ -66,7 +67,7 @@ func where(rows []fleetview.Row, isWanted func(*fleetview.Row) bool) []fleetview
 	return wanted
 }
 
-// say returns the state of the fleet in a few words, for a screen reader.
+// say returns the state of the fleet in a few words, for screen readers.
 func (f *fleet) say() string {
 	unhealthy := 0
 	for i := range f.rows {
@@ -93,7 +94,7 @@ type tally struct {
 	Count int
 }
 
-// talliesOf counts rows by their state, the most urgent state first. It leaves out states without a row.
+// talliesOf counts rows by their state, the most urgent state first. It omits states without a row.
 func talliesOf(rows []fleetview.Row) []tally {
 	counts := map[fleetview.State]int{}
 	for i := range rows {
@@ -108,7 +109,7 @@ func talliesOf(rows []fleetview.Row) []tally {
 	return tallies
 }
 
-// barOf draws tallies.
+// barOf returns a bar for tallies.
 func barOf(tallies []tally) bar {
 	parts := make([]part, 0, len(tallies))
 	for _, t := range tallies {

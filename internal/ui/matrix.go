@@ -14,11 +14,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 )
 
-// maxColumns is how many HelmOps have a column of their own. With more, those whose columns are alike share one.
+// maxColumns is the largest number of HelmOps with their own column. If there are more HelmOps, those with equal
+// columns share one.
 const maxColumns = 6
 
-// matrix is the state of HelmOps in Clusters: a row for each Cluster, or for Clusters that are alike, and a column for
-// each HelmOp, or for HelmOps that are alike.
+// matrix shows the states of HelmOps in Clusters. It has a row for each Cluster, or for several equal Clusters. It has
+// a column for each HelmOp, or for several equal HelmOps.
 type matrix struct {
 	Columns []column
 	Lines   []line
@@ -26,21 +27,23 @@ type matrix struct {
 	Clusters int
 }
 
-// column is a HelmOp, or several whose states are the same in each line.
+// column is a HelmOp, or several HelmOps with the same state in each line.
 type column struct {
 	HelmOps []client.ObjectKey
 }
 
-// line is a Cluster, or several with the same states, versions and messages.
+// line is a Cluster, or several Clusters with the same states, versions and messages.
 type line struct {
 	// ID identifies the line by its content.
 	ID       string
 	Clusters []client.ObjectKey
-	// Cells are the states in the order of the columns. A cell is nil if the HelmOp has no row in the Clusters.
+	// Cells are the states in the order of the columns. A cell is nil if the HelmOp has no row in the Clusters of the
+	// line.
 	Cells []*fleetview.Row
 }
 
-// newMatrix arranges rows. With folded false, each Cluster has a line, and each HelmOp a column.
+// newMatrix arranges rows as a matrix. If folded is false, each Cluster has its own line, and each HelmOp its own
+// column.
 func newMatrix(rows []fleetview.Row, folded bool) *matrix {
 	m := &matrix{}
 	positions := m.addColumns(rows)
@@ -54,7 +57,7 @@ func newMatrix(rows []fleetview.Row, folded bool) *matrix {
 			l = &line{Clusters: []client.ObjectKey{key}, Cells: make([]*fleetview.Row, len(m.Columns))}
 			byCluster[key], clusters = l, append(clusters, l)
 		}
-		// Two releases of a HelmOp in one Cluster are an exception, and the first one is the more urgent.
+		// A second release of a HelmOp in one Cluster is rare. The first one is the more urgent.
 		if at := positions[helmOpKey(row)]; l.Cells[at] == nil {
 			l.Cells[at] = row
 		}
@@ -72,7 +75,7 @@ func helmOpKey(row *fleetview.Row) client.ObjectKey {
 	return client.ObjectKey{Namespace: row.Namespace, Name: row.HelmOp}
 }
 
-// addColumns adds a column for each HelmOp, in order of their names, and returns their positions.
+// addColumns adds a column for each HelmOp, sorted by name, and returns their positions.
 func (m *matrix) addColumns(rows []fleetview.Row) map[client.ObjectKey]int {
 	positions := map[client.ObjectKey]int{}
 	for i := range rows {
@@ -94,7 +97,7 @@ func compareKeys(a, b client.ObjectKey) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// foldLines gives each line its ID. If folded, it puts lines with the same content together.
+// foldLines gives each line its ID. If folded is true, it combines lines with the same content.
 func foldLines(clusters []*line, folded bool) []line {
 	var lines []line
 	index := map[string]int{}
@@ -121,7 +124,8 @@ func foldLines(clusters []*line, folded bool) []line {
 	return lines
 }
 
-// compareLines puts the most urgent line first. Of two lines, the one with fewer Clusters is the more unusual.
+// compareLines sorts lines: the most urgent line is first. If two lines are equally urgent, the line with fewer
+// Clusters is first, because it is more unusual.
 func compareLines(a, b line) int {
 	return cmp.Or(
 		cmp.Compare(a.urgency(), b.urgency()),
@@ -130,7 +134,7 @@ func compareLines(a, b line) int {
 	)
 }
 
-// urgency is that of the most urgent cell.
+// urgency returns the urgency of the most urgent cell.
 func (l *line) urgency() int {
 	least := len(fleetview.States)
 	for _, cell := range l.Cells {
@@ -141,7 +145,7 @@ func (l *line) urgency() int {
 	return least
 }
 
-// foldColumns puts columns together that have the same states in all lines. A cell of such a column has no release.
+// foldColumns combines columns that have the same state in all lines. A cell of a combined column has no release.
 func (m *matrix) foldColumns() {
 	var columns []column
 	var first []int // the position of the first HelmOp of each column

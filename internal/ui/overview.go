@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// linesPerPage is how many lines of the matrix a page shows.
+	// linesPerPage is the number of lines of the matrix on a page.
 	linesPerPage = 50
 
-	// maxSummaries is how many HelmOps the overview describes.
+	// maxSummaries is the largest number of HelmOps that the overview describes.
 	maxSummaries = 10
 
-	// unhealthyFilter chooses all states that are unhealthy.
+	// unhealthyFilter selects all unhealthy states.
 	unhealthyFilter = "Unhealthy"
 )
 
@@ -37,14 +37,14 @@ type overview struct {
 	// MoreHelmOps is the number of HelmOps that are not described.
 	MoreHelmOps int
 	Matrix      *matrix
-	// Lines are those of the page.
+	// Lines are the lines on the page.
 	Lines []line
 	// Open is the line whose Clusters are shown one by one; nil if lines are folded.
 	Open  *line
 	Pages pages
 }
 
-// filters are those of the command "status", from the query of a request.
+// filters are the filters of the command "status", from the query of a request.
 type filters struct {
 	query url.Values
 	// HelmOp, Cluster, State, Wave and Selector are the values of the form.
@@ -54,7 +54,7 @@ type filters struct {
 	filter  fleetview.Filter
 }
 
-// filtersOf reads the filters. A value may have several names, separated by commas.
+// filtersOf reads the filters. A value may contain several names, separated by commas.
 func filtersOf(query url.Values) filters {
 	f := filters{query: query}
 	read := func(name string, text *string, list *[]string) {
@@ -96,12 +96,12 @@ func filtersOf(query url.Values) filters {
 	return f
 }
 
-// IsOn is true if a filter is set.
+// IsOn reports whether a filter is set.
 func (f *filters) IsOn() bool {
 	return f.HelmOp != "" || f.Cluster != "" || f.State != "" || f.Wave != "" || f.Selector != ""
 }
 
-// States are the choices of the form.
+// States returns the choices of the form.
 func (f *filters) States() []string {
 	states := []string{unhealthyFilter}
 	for _, state := range fleetview.States {
@@ -110,7 +110,8 @@ func (f *filters) States() []string {
 	return states
 }
 
-// With returns the query with another value of one parameter, and the first page. An empty value removes the parameter.
+// With returns the query with another value for one parameter, and with the first page. An empty value removes the
+// parameter.
 func (f *filters) With(name, value string) string {
 	query := url.Values{}
 	for key, values := range f.query {
@@ -133,17 +134,17 @@ func (f *filters) With(name, value string) string {
 // pages divide lines into pages.
 type pages struct {
 	Number, Count int
-	// First and Last are the numbers of the lines, from 1, and Total is the number of all lines.
+	// First and Last are the numbers of the first and the last line on the page, from 1. Total is the number of all lines.
 	First, Last, Total int
 }
 
-// Previous and Next are the numbers of the neighbours.
+// Previous returns the number of the previous page.
 func (p pages) Previous() string { return strconv.Itoa(p.Number - 1) }
 
 // Next is the number of the next page.
 func (p pages) Next() string { return strconv.Itoa(p.Number + 1) }
 
-// pagesOf returns the page that a query asks for, or the nearest one.
+// pagesOf returns the page in a query, or the nearest page that exists.
 func pagesOf(query string, total int) pages {
 	p := pages{Count: max(1, (total+linesPerPage-1)/linesPerPage), Total: total}
 	number, err := strconv.Atoi(query)
@@ -178,7 +179,7 @@ func (s *server) fleetView(r *http.Request, f *fleet) (content, error) {
 	return content{Title: "Fleet", Template: "fleet", Data: o}, nil
 }
 
-// arrange makes the matrix and its page.
+// arrange creates the matrix and its page.
 func (o *overview) arrange(rows []fleetview.Row) {
 	o.Matrix = newMatrix(rows, true)
 	if id := o.query.Get("open"); id != "" {
@@ -195,7 +196,7 @@ func (o *overview) arrange(rows []fleetview.Row) {
 	}
 }
 
-// versionsView counts which chart versions run in which Clusters.
+// versionsView shows which chart versions run in which Clusters.
 func versionsView(_ *http.Request, f *fleet) (content, error) {
 	counts := fleetview.CountVersions(f.HelmOps, slices.Collect(maps.Values(f.Releases)), nil)
 	return content{Title: "Versions", Template: "versions", Data: counts}, nil

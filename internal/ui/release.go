@@ -20,7 +20,7 @@ type releasePage struct {
 	Row     fleetview.Row
 	Next    []fleetview.Step
 	Objects []object
-	// Soak is the soak time of the release; zero if the release does not soak.
+	// SoakEnds is when the soak time of the release ends; zero if the release is not in its soak time.
 	SoakEnds time.Time
 	happenings
 }
@@ -28,7 +28,7 @@ type releasePage struct {
 // object is an object of a release in the Cluster.
 type object struct {
 	Kind, Name string
-	// Mark says what is wrong with the object; empty if the status of the release says nothing about the object.
+	// Mark says what is wrong with the object; empty if the status of the release does not name the object.
 	Mark string
 }
 

@@ -34,13 +34,13 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"scope":      func(l *layout, data any) scoped { return scoped{l, data} },
 }).ParseFS(files, "templates/*.html"))
 
-// scoped is the data of a template that needs the layout and something else.
+// scoped is the data for a template that needs the layout and other data.
 type scoped struct {
 	*layout
 	Data any
 }
 
-// maxMessage is how many characters of a message a table shows.
+// maxMessage is the largest number of characters of a message in a table.
 const maxMessage = 300
 
 // clip shortens a message. Line breaks become spaces.
@@ -52,7 +52,7 @@ func clip(message string) string {
 	return message
 }
 
-// count is plural.Count for a number of any type.
+// count calls plural.Count for a number of any type.
 func count(n any, one, many string) string {
 	text := fmt.Sprint(n)
 	if text == "1" {
@@ -61,9 +61,9 @@ func count(n any, one, many string) string {
 	return text + " " + many
 }
 
-// moment is a time, as a page shows it.
+// moment is a time in the forms that a page shows.
 type moment struct {
-	// Machine is the time for programs, and Human the distance from now for people: "5m ago" or "in 5m".
+	// Machine is the time for programs. Human is the distance from now for people: "5m ago" or "in 5m".
 	Machine, Human string
 }
 
@@ -80,7 +80,7 @@ func newMoment(now, at time.Time) *moment {
 	return m
 }
 
-// keysText names objects, at most three.
+// keysText returns the names of at most three objects.
 func keysText(keys []client.ObjectKey, namespaces bool) string {
 	names := make([]string, 0, len(keys))
 	for _, key := range keys {

@@ -36,14 +36,14 @@ type helmOpPage struct {
 	happenings
 }
 
-// happenings are the Events about an object.
+// happenings holds the Events about an object.
 type happenings struct {
 	Events []*corev1.Event
-	// NoEvents says why there are none; empty if they were read.
+	// NoEvents is the reason why there are no Events; empty if they were read.
 	NoEvents string
 }
 
-// maxEvents is how many Events a view shows.
+// maxEvents is the largest number of Events in a view.
 const maxEvents = 20
 
 // eventsOf reads the Events about an object, the newest first.
@@ -57,7 +57,7 @@ func (s *server) eventsOf(r *http.Request, about client.ObjectKey, kind string) 
 	return happenings{Events: events}
 }
 
-// maxGroups is how many groups of alike Clusters the view of a HelmOp shows.
+// maxGroups is the largest number of groups of Clusters in the view of a HelmOp.
 const maxGroups = 50
 
 // helmOpView shows a HelmOp and its rollout.
@@ -91,7 +91,7 @@ type budget struct {
 	Bar  bar
 }
 
-// budgetOf returns the failure budget; nil without one.
+// budgetOf returns the failure budget; nil if there is none.
 func budgetOf(helmOp *addonsv1.HelmOp) *budget {
 	spec, status := helmOp.Spec.Rollout, helmOp.Status.Rollout
 	if spec == nil || status == nil {
@@ -119,14 +119,14 @@ type wave struct {
 	Manual      bool
 	// Soak is how long a Cluster must be Ready to be done.
 	Soak time.Duration
-	// SoakEnds is when the last Cluster that is Ready now is done; zero if none soaks.
+	// SoakEnds is the end of the last soak time among the Clusters that are Ready now; zero if no soak time is running.
 	SoakEnds time.Time
-	// Clusters is the number of Clusters, and Done how many of these are done.
+	// Clusters is the number of Clusters. Done is the number of Clusters that are done.
 	Clusters, Done, Soaking int
 	Bar                     bar
 }
 
-// standing is where a Cluster stands in the rollout of the newest HelmOp revision.
+// standing is the state of a Cluster in the rollout of the newest HelmOp revision.
 type standing int
 
 const (
@@ -136,10 +136,10 @@ const (
 	standingFailed
 	standingUnreachable
 	standingOutdated
-	standings // their number
+	standings // the number of standings
 )
 
-// standingParts name and colour the standings.
+// standingParts are the names and colours of the standings.
 var standingParts = [standings]part{
 	standingDone:        {Name: "done", Class: "s-ready"},
 	standingSoaking:     {Name: "soaking", Class: "s-soaking"},
@@ -149,7 +149,7 @@ var standingParts = [standings]part{
 	standingOutdated:    {Name: "not updated", Class: "s-none"},
 }
 
-// wavesOf returns the progress of the waves, and of the Clusters in no wave. The rows are those of the HelmOp. It
+// wavesOf returns the progress of the waves, and of the Clusters in no wave. The rows are the rows of the HelmOp. It
 // returns nothing for a HelmOp without a rollout.
 func wavesOf(helmOp *addonsv1.HelmOp, rows []fleetview.Row,
 	releases map[client.ObjectKey]*addonsv1.HelmOpRelease, now time.Time,
@@ -191,15 +191,15 @@ func wavesOf(helmOp *addonsv1.HelmOp, rows []fleetview.Row,
 		waves[i].Done, waves[i].Soaking = counts[i][standingDone], counts[i][standingSoaking]
 		waves[i].Bar = newBar(parts[:]...)
 	}
-	// Without Clusters in no wave, the last group is of no interest.
+	// If all Clusters are in waves, the last group is not shown.
 	if last := len(waves) - 1; last > 0 && waves[last].Clusters == 0 {
 		waves = waves[:last]
 	}
 	return waves
 }
 
-// standingOf returns where a release stands in the rollout of a HelmOp revision and, if the release soaks, when its
-// soak time ends. The release is nil if the Cluster has none.
+// standingOf returns the standing of a release in the rollout of a HelmOp revision. If the soak time of the release is
+// running, it also returns the end of this time. The release is nil if the Cluster has none.
 func standingOf(release *addonsv1.HelmOpRelease, revision int64, soak time.Duration, now time.Time) (
 	standing, time.Time,
 ) {
@@ -221,5 +221,5 @@ func standingOf(release *addonsv1.HelmOpRelease, revision int64, soak time.Durat
 	}
 }
 
-// ClustersOf names the Clusters of a group.
+// ClustersOf returns the names of the Clusters of a group, for a table.
 func (*helmOpPage) ClustersOf(g *fleetview.Group) string { return plural.Few(g.Clusters, 5) }

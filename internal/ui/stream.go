@@ -11,23 +11,24 @@ import (
 )
 
 const (
-	// streamInterval is the least time between two renewals of a page: while a rollout proceeds, the fleet changes many
-	// times a second.
+	// streamInterval is the shortest time between two updates of a page. During a rollout, the fleet changes many times a
+	// second.
 	streamInterval = time.Second
 
-	// streamBeat is how often a stream without changes sends a comment, by which a closed connection is noticed. The
-	// times on the page are renewed as often.
+	// streamBeat is how often a stream without changes sends a comment. The comment shows whether the connection is
+	// closed. The times on the page are updated equally often.
 	streamBeat = 30 * time.Second
 
-	// streamWait is how long a stream waits for its turn: a browser closes the stream of a page after it opens the next.
+	// streamWait is how long a stream waits for a free place: a browser opens the stream of the next page before it closes
+	// the old one.
 	streamWait = 2 * time.Second
 
-	// streamWrite bounds the time to send an event.
+	// streamWrite is the timeout for sending an event.
 	streamWrite = 10 * time.Second
 )
 
-// stream sends an event "change" after each change of the fleet, and "say" with the words for a screen reader when they
-// differ from those before.
+// stream sends an event "change" after each change of the fleet. It sends an event "say" when the text for screen
+// readers has changed.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.streams <- struct{}{}:
@@ -42,7 +43,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
 	send := func(text string) error {
-		// Not each server has deadlines; a stream then ends with its connection.
+		// Not every server supports deadlines. Without one, a stream ends with its connection.
 		_ = control.SetWriteDeadline(time.Now().Add(streamWrite))
 		if _, err := fmt.Fprint(w, text); err != nil {
 			return err

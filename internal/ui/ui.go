@@ -2,15 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ui serves a page that shows a fleet: which HelmOps are in which Clusters and in what state, how their
-// rollouts proceed, who holds a Cluster, and what to do next.
+// rollouts proceed, what holds a Cluster, and what a user can do next.
 //
 // The page only reads: New returns a handler that answers GET requests and nothing else. It shows HelmOps, their
-// releases and revisions, Clusters and Events. It never reads values or Secrets. All texts may be from workload
-// clusters and registries, so html/template escapes them, and the Content-Security-Policy allows no script or style but
-// those of this package. Authentication is the duty of the caller: Local has it for a page on this machine, and the
-// manager serves the page behind the authentication of its metrics.
+// releases and revisions, Clusters and Events. It never reads values or Secrets. All texts may come from workload
+// clusters and registries. So html/template escapes them, and the Content-Security-Policy permits only the scripts and
+// styles of this package. Callers must authenticate users: Local does this for a page on this machine, and the manager
+// serves the page behind the authentication of its metrics.
 //
-// The page works without scripts. With scripts, it renews itself when the fleet changes.
+// The page works without scripts. With scripts, it updates itself when the fleet changes.
 package ui
 
 import (
@@ -39,10 +39,10 @@ var files embed.FS
 // ErrNoEvents is the error of a Source that may not read Events.
 var ErrNoEvents = errors.New("the Events cannot be read")
 
-// Source has the objects of a fleet.
+// Source provides the objects of a fleet.
 type Source interface {
-	// World returns the HelmOps, releases and Clusters. The page does not change them. A warning says why they may not be
-	// current or complete; it is empty otherwise.
+	// World returns the HelmOps, releases and Clusters. The page does not change them. warning says why the objects may
+	// not be current or complete; otherwise it is empty.
 	World(ctx context.Context) (world *fleetview.World, warning string, err error)
 
 	// Revisions lists the HelmOp revisions of a HelmOp, the newest last.
@@ -58,26 +58,26 @@ type Source interface {
 
 // Options configure a page.
 type Options struct {
-	// Source has the objects.
+	// Source provides the objects.
 	Source Source
 
 	// Base is the path under which the page is served. It begins and ends with a slash.
 	Base string
 
-	// Scope says in words what the page shows, "namespace default" for example.
+	// Scope describes which objects the page shows, for example "namespace default".
 	Scope string
 
 	// Namespaces is true if the page shows several namespaces.
 	Namespaces bool
 
-	// Program is the program in the commands that the page recommends.
+	// Program is the program that recommended commands call.
 	Program fleetview.Program
 
-	// MaxStreams is how many browser tabs get live updates at the same time. A browser opens at most 6 connections to
-	// one server, so a page for one user needs a lower limit.
+	// MaxStreams is the largest number of browser tabs with live updates. A browser opens at most 6 connections to one
+	// server, so a page for one user needs a smaller number.
 	MaxStreams int
 
-	// Now is the clock; time.Now if it is nil.
+	// Now returns the current time. If it is nil, time.Now is used.
 	Now func() time.Time
 }
 
@@ -86,7 +86,7 @@ type server struct {
 	Options
 	streams chan struct{}
 
-	// mutex guards the fleet of the last change.
+	// mutex guards the fleet, which is computed after each change.
 	mutex  sync.Mutex
 	cached *fleet
 }
@@ -113,11 +113,11 @@ func New(options Options) http.Handler {
 	return Guard(http.StripPrefix(strings.TrimSuffix(options.Base, "/"), mux))
 }
 
-// policy allows only the scripts, the style sheet and the requests of the page itself.
+// policy permits only the scripts, the style sheet and the requests of the page itself.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// Guard sets the headers that protect a page in the browser, and refuses all methods but GET.
+// Guard sets the headers that protect a page in the browser, and refuses all methods except GET.
 func Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
@@ -149,11 +149,11 @@ func (s *server) static() http.Handler {
 	return http.FileServerFS(static)
 }
 
-// content is what a view shows.
+// content is the content of a view.
 type content struct {
-	// Title is the title of the window, and Template the name of the template.
+	// Title is the title of the window. Template is the name of the template.
 	Title, Template string
-	// Status is the HTTP status; 0 is 200.
+	// Status is the HTTP status; 0 means 200.
 	Status int
 	Data   any
 }
@@ -165,7 +165,7 @@ type view func(r *http.Request, f *fleet) (content, error)
 type layout struct {
 	content
 	*server
-	// Self is the address of the page, for its renewal.
+	// Self is the address of the page, from which the script updates it.
 	Self string
 	// Now is the time of the page.
 	Now     time.Time
@@ -174,7 +174,7 @@ type layout struct {
 	Say string
 }
 
-// page serves a view: the whole page or, for a renewal by the script, its content only.
+// page serves a view: the whole page, or only its content for an update by the script.
 func (s *server) page(show view) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l := layout{server: s, Now: s.Now(), Self: s.self(r)}
@@ -201,7 +201,8 @@ func (s *server) page(show view) http.Handler {
 	})
 }
 
-// self returns the path and query of a request. The path begins with one slash, so that it is no address of a host.
+// self returns the path and query of a request. The path begins with exactly one slash, so that a browser does not read
+// it as a host name.
 func (s *server) self(r *http.Request) string {
 	self := s.Base + strings.TrimLeft(r.URL.EscapedPath(), "/")
 	if query := r.URL.Query().Encode(); query != "" {

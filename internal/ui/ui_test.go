@@ -189,7 +189,7 @@ func checkElement(t *testing.T, element *html.Node, ids map[string]bool) {
 	}
 }
 
-// Every link of the page leads to a view, also below another base.
+// Every link of the page leads to a view, even if the page has another base path.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{"/", "/ui/"} {
@@ -230,7 +230,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// What a user looks for is on the page.
+// The page has the information that a user needs.
 func TestContent(t *testing.T) {
 	t.Parallel()
 	page := newPage(uitest.New(40), "/")
@@ -346,7 +346,7 @@ func TestOnlyGET(t *testing.T) {
 	}
 }
 
-// The scripts of others are those of the published packages.
+// The third-party scripts are identical to those in the published packages.
 func TestVendoredScripts(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -368,7 +368,7 @@ func TestVendoredScripts(t *testing.T) {
 	}
 }
 
-// A stream reports changes, and what a screen reader says when the numbers change.
+// A stream reports changes, and the text for screen readers when the numbers change.
 func TestStream(t *testing.T) {
 	t.Parallel()
 	source := uitest.New(8)

@@ -15,7 +15,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
-// deprecationGuide is where the Kubernetes project lists removed APIs.
+// deprecationGuide is the page on which the Kubernetes project lists removed APIs.
 const deprecationGuide = "https://kubernetes.io/docs/reference/using-api/deprecation-guide/"
 
 // problem is an API whose objects are reported together.
@@ -28,8 +28,8 @@ type problem struct {
 	inRelease, inChart bool
 }
 
-// apis returns the findings about APIs: one for the objects of a kind with the same problem. A deprecation is left out
-// for an object whose API is removed later in the upgrade.
+// apis returns the findings about APIs. Objects of a kind with the same problem share one finding. It omits a
+// deprecation if the API of the object is removed later in the upgrade.
 func apis(release *Release, steps []Step, all map[use]*uses) []Finding {
 	objects := map[problem][]string{}
 	lifecycles := map[problem]apilifecycle.Lifecycle{}
@@ -109,7 +109,7 @@ func describe(one problem, known apilifecycle.Lifecycle) string {
 	return text
 }
 
-// nameOf names a replacement: its version, and its kind if that is another one; empty if there is none.
+// nameOf returns the name of a replacement: its version, and its kind if the kind differs; empty if there is none.
 func nameOf(replacement, replaced schema.GroupVersionKind) string {
 	switch {
 	case replacement.Empty():
@@ -121,10 +121,10 @@ func nameOf(replacement, replaced schema.GroupVersionKind) string {
 	}
 }
 
-// mostNames bounds the objects that a message names.
+// mostNames is the largest number of objects that a message names.
 const mostNames = 3
 
-// listed names some objects.
+// listed returns the names of some objects for a message.
 func listed(names []string) string {
 	what := strings.Join(names[:min(len(names), mostNames)], ", ")
 	if more := len(names) - mostNames; more > 0 {
@@ -133,7 +133,7 @@ func listed(names []string) string {
 	return what
 }
 
-// who says who uses the API.
+// who returns a text that says what uses the API.
 func who(release *Release, steps []Step, one problem, names []string) string {
 	what := listed(names)
 	switch {
@@ -158,10 +158,10 @@ func who(release *Release, steps []Step, one problem, names []string) string {
 	}
 }
 
-// noRollback is the remark about a release with objects that a version does not serve.
+// noRollback is the remark for a release with objects in an API that a version does not serve.
 const noRollback = "After the Kubernetes upgrade, a rollback to the present Helm revision is not possible"
 
-// wayOut says what to do.
+// wayOut returns a text that says what the user can do.
 func wayOut(release *Release, one problem, known apilifecycle.Lifecycle, isToDo bool) string {
 	other := "a version of the chart that does not use this API"
 	if replacement := nameOf(known.Replacement, one.kind); replacement != "" {

@@ -1,16 +1,16 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upgradecheck finds what an upgrade of Kubernetes would break in a release, from the objects of the release
-// and the renderings of its chart for each step of the upgrade.
+// Package upgradecheck finds what an upgrade of Kubernetes would break in a release. Its input are the objects of the
+// release, and the rendered objects of its chart for each step of the upgrade.
 //
 // # Contract
 //
 //   - The functions are pure. The caller renders the charts, and reads the release and the CustomResourceDefinitions.
-//   - Each problem is reported once, at the first step in which it matters, with the way out.
-//   - A removed or unknown API is to do if a chart renders it, or if no chart replaces the release. An object that only
-//     the present release has in a removed API is a remark: the engine finds it in a version that the cluster serves.
-//     While the release is paused, it is to do, because no upgrade replaces the object.
+//   - Each problem is reported once, at the first step in which it matters, with a text that says what the user can do.
+//   - A removed or unknown API is a task (ToDo) if a chart renders it, or if no chart replaces the release. If only the
+//     current release has an object in a removed API, the finding is a remark: the engine finds the object in a version
+//     that the cluster serves. While the release is paused, it is a task, because no upgrade replaces the object.
 //   - A hook that is only a test is a remark, unless HelmOp runs the tests.
 //   - A deprecation is a remark: the upgrade breaks nothing.
 package upgradecheck
@@ -33,7 +33,7 @@ type Reason string
 
 // The reasons.
 const (
-	// VersionChanges means that spec.refsByKubernetesVersion chooses another version of the add-on.
+	// VersionChanges means that spec.refsByKubernetesVersion selects another version of the add-on.
 	VersionChanges Reason = "VersionChanges"
 	// KubeVersionExcluded means that the chart does not support the version of Kubernetes.
 	KubeVersionExcluded Reason = addonsv1.KubeVersionExcludedReason
@@ -47,17 +47,17 @@ const (
 	APINotServed Reason = addonsv1.APINotServedReason
 )
 
-// Finding is something that matters in an upgrade.
+// Finding is a result of the check: a task or a remark.
 type Finding struct {
-	// Step is the version of Kubernetes in which it begins to matter.
+	// Step is the first version of Kubernetes in which the finding matters.
 	Step   string `json:"step"`
 	Reason Reason `json:"reason"`
 
-	// ToDo is true if something must be done before this step.
+	// ToDo is true if the user must do something before this step.
 	ToDo bool `json:"toDo"`
 
-	// APIVersion, Kind and Objects are the objects that use an API. InRelease means that the release has them now, and
-	// InChart that the chart still renders them. Hook means that they are hooks.
+	// APIVersion, Kind and Objects identify the objects that use an API. InRelease means that the release has them now.
+	// InChart means that the chart still renders them. Hook means that they are hooks.
 	APIVersion string   `json:"apiVersion,omitempty"`
 	Kind       string   `json:"kind,omitempty"`
 	Objects    []string `json:"objects,omitempty"`
@@ -65,12 +65,12 @@ type Finding struct {
 	InChart    bool     `json:"inChart,omitempty"`
 	Hook       bool     `json:"hook,omitempty"`
 
-	// Message is what happens, and why. WayOut is what to do.
+	// Message says what happens, and why. WayOut says what the user can do.
 	Message string `json:"message"`
 	WayOut  string `json:"wayOut"`
 }
 
-// Objects are those of a release or of a rendering. Definitions are the CustomResourceDefinitions that they rely on.
+// Objects are the objects of a release or of a rendering. Definitions are the CustomResourceDefinitions of their kinds.
 type Objects struct {
 	Objects, Hooks []*unstructured.Unstructured
 	Definitions    apilifecycle.Definitions
@@ -80,52 +80,53 @@ type Objects struct {
 type Step struct {
 	Version apilifecycle.Version
 
-	// Chart is the version of the chart that would be used, and Digest identifies the chart.
+	// Chart is the version of the chart for this step. Digest identifies the chart.
 	Chart, Digest string
 
 	// Constraint is the kubeVersion of the chart if it excludes the version; empty otherwise.
 	Constraint string
-	// Failure is why the chart cannot be rendered; empty if it can, and if the constraint excludes the version.
+	// Failure is the reason why the chart cannot be rendered. It is empty if the chart can be rendered, or if the
+	// constraint excludes the version.
 	Failure string
 
-	// Rendered are the objects of the rendering.
+	// Rendered are the rendered objects.
 	Rendered Objects
 }
 
 // Release is the release of a HelmOp in a Cluster.
 type Release struct {
-	// Chart is the version of the chart that is desired now, and Digest identifies the chart.
+	// Chart is the desired version of the chart now. Digest identifies the chart.
 	Chart, Digest string
 
-	// Present is what the release has now; empty if it is not installed.
+	// Present are the current objects of the release; empty if it is not installed.
 	Present Objects
 
 	// IsAhead means that spec.beforeClusterUpgrade upgrades the release before each step of the upgrade.
 	IsAhead bool
-	// Ahead has, for each step with another chart than the version before it, the rendering of this chart for the version
-	// before.
+	// Ahead has one entry for each step whose chart differs from the chart of the version before: the objects that this
+	// chart renders for the version before.
 	Ahead []Ahead
 
-	// RunsTests means that HelmOp runs the tests of the chart. Without it, hooks that are only tests are remarks.
+	// RunsTests means that HelmOp runs the tests of the chart. If it is false, hooks that are only tests are remarks.
 	RunsTests bool
 
-	// Kept is why no chart replaces the release, for example because the Cluster is pinned, with the way out; empty if
-	// the steps have renderings.
+	// Kept is the reason why no chart replaces the release, for example because the Cluster is pinned, and what the user
+	// can do. It is empty if the steps have rendered objects.
 	Kept string
 
-	// Paused is why HelmOp does not upgrade the release now, with the way out; empty if it does. The steps have
-	// renderings, because the pause ends.
+	// Paused is the reason why HelmOp does not upgrade the release now, and what the user can do; empty if HelmOp upgrades
+	// it. The steps still have rendered objects, because the pause will end.
 	Paused string
 
-	// Unnamed leaves the names of objects out of messages, because they may have values of Secrets.
+	// Unnamed omits the names of objects from messages, because names may contain values of Secrets.
 	Unnamed bool
 }
 
-// Ahead is the use of the chart of a step before this step.
+// Ahead describes the chart of a step that is already used before this step.
 type Ahead struct {
-	// Step has the version before the step.
+	// Step contains the version before the step.
 	Step
-	// NotServed are the objects of the rendering with an API of Kubernetes that the version before does not serve.
+	// NotServed are the rendered objects in an API of Kubernetes that the version before the step does not serve.
 	NotServed []*unstructured.Unstructured
 	// To is the version of the step.
 	To apilifecycle.Version
@@ -140,14 +141,15 @@ type use struct {
 	isTest bool
 }
 
-// uses are the stages of an object in the steps: the first step with each stage, and who has the object then.
+// uses holds the stages of an object in the steps: the first step with each stage, and whether the release or the chart
+// has the object then.
 type uses struct {
 	first              map[apilifecycle.Stage]apilifecycle.Version
 	known              map[apilifecycle.Stage]apilifecycle.Lifecycle
 	inRelease, inChart map[apilifecycle.Stage]bool
 }
 
-// Check returns the findings of an upgrade in the order of its steps, those to do first.
+// Check returns the findings of an upgrade in the order of its steps. Tasks come before remarks.
 func Check(release *Release, steps []Step) []Finding {
 	findings := ahead(release)
 	all := map[use]*uses{}
@@ -185,7 +187,7 @@ func stepIndex(steps []Step, version string) int {
 	return slices.IndexFunc(steps, func(step Step) bool { return step.Version.String() == version })
 }
 
-// order sorts true before false.
+// order compares two flags for sorting: true comes before false.
 func order(a, b bool) int {
 	switch {
 	case a == b:
@@ -225,10 +227,10 @@ func note(all map[use]*uses, objects Objects, version apilifecycle.Version, isCh
 	}
 }
 
-// hookAnnotation has the events of a hook of Helm.
+// hookAnnotation is the annotation with the events of a Helm hook.
 const hookAnnotation = "helm.sh/hook"
 
-// testEvents are the events of hooks that run as tests.
+// testEvents are the events of hooks that are tests.
 var testEvents = []string{"test", "test-success"}
 
 // IsTest reports whether a hook runs only as a test.
@@ -243,7 +245,7 @@ func title(object *unstructured.Unstructured) string {
 	return strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/")
 }
 
-// changes returns the finding about another version of the add-on.
+// changes returns the finding about a change of the add-on's version.
 func changes(release *Release, step *Step, before string) Finding {
 	wayOut := "HelmOp upgrades the release when the control plane runs " + step.Version.String() +
 		". To upgrade it before, set spec.beforeClusterUpgrade"
@@ -255,7 +257,7 @@ func changes(release *Release, step *Step, before string) Finding {
 			before)}
 }
 
-// ahead returns the findings about the charts that are used before their steps.
+// ahead returns the findings about charts that are used before their steps.
 func ahead(release *Release) []Finding {
 	if release.Kept != "" {
 		return nil

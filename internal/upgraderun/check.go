@@ -2,15 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package upgraderun checks what an upgrade of Kubernetes would break in a release. It reads the release and the
-// CustomResourceDefinitions from its cluster, renders the chart for each step of the upgrade, and leaves the decision
-// to package upgradecheck. The manager and the command upgrade-check use it.
+// CustomResourceDefinitions from the cluster, and renders the chart for each step of the upgrade. Package upgradecheck
+// computes the findings from these. The manager and the command upgrade-check use it.
 //
 // # Contract
 //
-//   - It only reads: it neither writes to a cluster nor sends dry runs.
-//   - Callers provide the artifacts and the charts of the steps. An error of them is the result: a step that cannot be
-//     rendered is never left out. A chart that fails because of its templates or its values is a finding.
-//   - Each request to the cluster has a timeout of its own.
+//   - It only reads: it writes nothing to a cluster and sends no dry runs.
+//   - Callers provide the artifacts and the charts of the steps. If this fails, the check fails: it never omits a step.
+//     If a chart cannot be rendered because of its templates or values, this is a finding.
+//   - Each request to the cluster has its own timeout.
 package upgraderun
 
 import (
@@ -36,8 +36,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradecheck"
 )
 
-// requestTimeout bounds each read of the cluster and each rendering, so that a cluster that does not answer does not
-// use up the time of the caller.
+// requestTimeout is the timeout of each read of the cluster and of each rendering, so that a cluster that does not
+// answer does not use all the time of the caller.
 const requestTimeout = time.Minute
 
 // Engine reads releases in their clusters and renders charts for them.
@@ -56,35 +56,38 @@ type Check struct {
 	Engine Engine
 	Target model.Target
 
-	// Release is the desired release, and Values are its values for the chart.
+	// Release is the desired release. Values are its values for the chart.
 	Release *addonsv1.HelmOpRelease
 	Values  map[string]any
 
 	// Desired returns the desired state of a release with the artifact of a step, and its options.
 	Desired func(*addonsv1.HelmOpRelease) (model.Desired, model.Options)
 
-	// Artifact returns the artifact for an exact version of Kubernetes, and Chart the chart of an artifact. The chart is
-	// shared: read only.
+	// Artifact returns the artifact for an exact version of Kubernetes. Chart returns the chart of an artifact. The chart
+	// is shared: do not change it.
 	Artifact func(ctx context.Context, version string) (*addonsv1.ResolvedArtifact, error)
 	Chart    func(ctx context.Context, artifact *addonsv1.ResolvedArtifact) (*bundle.Chart, error)
 
-	// Version is the version of the upgrade as the user named it.
+	// Version is the target version of the upgrade, in the form in which the user wrote it.
 	Version string
-	// Plan are the exact versions of the steps, as Cluster API planned them. It is used if it ends with Version. Without
-	// a plan, each minor version on the way is a step.
+	// Plan contains the exact versions of the steps that Cluster API has planned. It is used if it ends with Version.
+	// Without a plan, each minor version up to Version is a step.
 	Plan []string
 
 	// IsAhead means that HelmOp upgrades the release before each step of the upgrade.
 	IsAhead bool
-	// Initial is the version whose artifact the release gets before the first step, if that is not the first step. Steps
-	// that are newer than Initial have the artifact for the last step. Empty if each step has its own artifact.
+	// Initial is the version whose artifact the release gets before the first step, if this is not the version of the
+	// first step. Steps that are newer than Initial use the artifact for the last step. It is empty if each step uses its
+	// own artifact.
 	Initial string
-	// Kept is why HelmOp keeps the release as it is, with the way out; empty if HelmOp upgrades the release. The check is
-	// then about the objects that the release has.
+	// Kept is the reason why HelmOp does not change the release, and what the user can do; empty if HelmOp upgrades the
+	// release. If it is set, the check is about the current objects of the release.
 	Kept string
-	// Paused is why HelmOp does not upgrade the release now, with the way out; empty if it does.
+	// Paused is the reason why HelmOp does not upgrade the release now, and what the user can do; empty if HelmOp upgrades
+	// it.
 	Paused string
-	// Unnamed leaves the names of objects out of the findings: the values of Secrets that names may have are not known.
+	// Unnamed omits the names of objects from the findings: names may contain values of Secrets, and these values are not
+	// known.
 	Unnamed bool
 }
 
@@ -92,18 +95,18 @@ type Check struct {
 type Result struct {
 	// Running is the version that the cluster runs.
 	Running string
-	// From is the minor version that the cluster runs, and Steps are the versions of the upgrade. There are none if the
-	// cluster runs the version already.
+	// From is the minor version that the cluster runs. Steps are the versions of the upgrade. Steps is empty if the
+	// cluster already runs the version.
 	From  apilifecycle.Version
 	Steps []apilifecycle.Version
 
-	// Chart is the version of the add-on for the last step; empty if HelmOp keeps the release as it is.
+	// Chart is the version of the add-on for the last step; empty if HelmOp does not change the release.
 	Chart string
 
 	Findings []upgradecheck.Finding
 }
 
-// ToDo returns the findings for which something must be done before the upgrade.
+// ToDo returns the findings that require an action of the user before the upgrade.
 func (r *Result) ToDo() []upgradecheck.Finding {
 	var found []upgradecheck.Finding
 	for i := range r.Findings {
@@ -114,8 +117,8 @@ func (r *Result) ToDo() []upgradecheck.Finding {
 	return found
 }
 
-// Kept returns why HelmOp keeps a release as it is, with the way out; empty if HelmOp upgrades the release. spec is the
-// desired spec of the release.
+// Kept returns why HelmOp does not change a release, and what the user can do; empty if HelmOp upgrades the release.
+// spec is the desired spec of the release.
 func Kept(release *addonsv1.HelmOpRelease, spec *addonsv1.HelmOpReleaseSpec) string {
 	if number, pinned := apiutil.PinOf(release); pinned {
 		return fmt.Sprintf("the Cluster is pinned to HelmOp revision %d: unpin it (kubectl helmop unpin), and check again",
@@ -133,14 +136,14 @@ func Kept(release *addonsv1.HelmOpRelease, spec *addonsv1.HelmOpReleaseSpec) str
 	return ""
 }
 
-// run is a Check that has read what the cluster has.
+// run is a Check with the data that it has read from the cluster.
 type run struct {
 	*Check
 	present dryrun.Present
 	steps   []step
 }
 
-// Run makes the check.
+// Run carries out the check.
 func (c *Check) Run(ctx context.Context) (Result, error) {
 	to, err := apilifecycle.ParseVersion(c.Version)
 	if err != nil {
@@ -175,7 +178,7 @@ func (c *Check) Run(ctx context.Context) (Result, error) {
 	return result, nil
 }
 
-// read renders the steps of the upgrade, and reads the definitions of the cluster.
+// read renders the steps of the upgrade. It also reads the definitions of the cluster.
 func (r *run) read(ctx context.Context) ([]upgradecheck.Step, *upgradecheck.Release, error) {
 	artifact := &r.Release.Spec.Artifact
 	release := &upgradecheck.Release{Chart: versionOf(artifact), Digest: apiutil.ArtifactIdentity(artifact),
@@ -223,8 +226,9 @@ func versionOf(artifact *addonsv1.ResolvedArtifact) string {
 	return cmp.Or(artifact.Version, artifact.Tag, artifact.Digest)
 }
 
-// ahead renders the charts of the steps for the versions before them, if HelmOp upgrades the release before Kubernetes.
-// present identifies the present chart. Steps with the chart of the version before need no other rendering.
+// ahead renders the chart of each step for the version before the step, if HelmOp upgrades the release before
+// Kubernetes. present identifies the current chart. If the chart is the same as for the version before, no additional
+// rendering is needed.
 func (r *run) ahead(ctx context.Context, present string, steps []upgradecheck.Step) ([]upgradecheck.Ahead, error) {
 	if !r.IsAhead || r.Kept != "" {
 		return nil, nil
@@ -253,8 +257,8 @@ func (r *run) ahead(ctx context.Context, present string, steps []upgradecheck.St
 	return all, nil
 }
 
-// notServed returns the objects of a rendering with an API of Kubernetes that a version does not serve. Hooks that are
-// tests count if HelmOp runs them.
+// notServed returns the rendered objects in an API of Kubernetes that a version does not serve. Hooks that are tests
+// count only if HelmOp runs them.
 func (r *run) notServed(rendered *upgradecheck.Objects, version apilifecycle.Version,
 	isRunning bool,
 ) []*unstructured.Unstructured {
@@ -279,7 +283,7 @@ func (r *run) notServed(rendered *upgradecheck.Objects, version apilifecycle.Ver
 	return found
 }
 
-// render sets the chart and the objects of a step, and returns the objects in the folders crds that would be applied.
+// render sets the chart and the objects of a step. It returns the objects in the folders crds that would be applied.
 func (r *run) render(ctx context.Context, into *upgradecheck.Step, of step) ([]*unstructured.Unstructured, error) {
 	return r.renderFor(ctx, into, of, of.exact, r.upgradedTo(of))
 }
@@ -346,7 +350,7 @@ func (r *run) renderFor(ctx context.Context, into *upgradecheck.Step, of step, v
 	return files, err
 }
 
-// isOfChart reports whether the chart, its values or its postRender are the cause of an error.
+// isOfChart reports whether an error is caused by the chart, its values or its postRender.
 func isOfChart(err error) bool {
 	return slices.ContainsFunc([]error{helmerr.ErrChartFailed, helmerr.ErrInvalidChart, helmerr.ErrInvalidValues,
 		helmerr.ErrPostRender, helmerr.ErrRenderLimit}, func(kind error) bool { return errors.Is(err, kind) })

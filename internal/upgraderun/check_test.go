@@ -52,7 +52,7 @@ func (e *recordingEngine) RenderUpgraded(_ context.Context, _ model.Target, desi
 	return dryrun.Result{Manifest: e.manifest}, nil
 }
 
-// TestRun checks which chart is rendered for each step, what is found, and that a step without an artifact is an error.
+// TestRun checks which chart is rendered for each step, the findings, and that a step without an artifact is an error.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	const budget = "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: web}\n"

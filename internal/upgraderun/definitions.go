@@ -19,8 +19,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 )
 
-// definitions returns the CustomResourceDefinitions of the cluster for objects, with the rights of the kubeconfig: the
-// identity of the release need not read them.
+// definitions returns the CustomResourceDefinitions in the cluster for objects. It reads them as the user of the
+// kubeconfig, because the identity of the release may lack the permission.
 func (r *run) definitions(ctx context.Context, objects []*unstructured.Unstructured) (
 	apilifecycle.Definitions, error,
 ) {
@@ -46,8 +46,9 @@ func (r *run) definitions(ctx context.Context, objects []*unstructured.Unstructu
 	return definitions, err
 }
 
-// definitionsAfter returns the definitions of a cluster after a rendering is applied: with those in templates, and with
-// those in the folders crds that are missing or, if so, replaced.
+// definitionsAfter returns the definitions of a cluster after a rendering is applied. It adds the definitions in
+// templates, and the missing definitions in the folders crds. If replaces is true, all definitions in the folders crds
+// are added.
 func definitionsAfter(cluster apilifecycle.Definitions, files, rendered []*unstructured.Unstructured,
 	replaces bool,
 ) (apilifecycle.Definitions, error) {

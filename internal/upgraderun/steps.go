@@ -12,14 +12,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
 )
 
-// step is a step of the upgrade: its minor version, and its exact version.
+// step is a step of the upgrade, with its minor version and its exact version.
 type step struct {
 	minor apilifecycle.Version
 	exact string
 }
 
-// stepsOf returns the steps of an upgrade over minor versions. A plan that ends with the named version has the exact
-// versions, and the minor versions on the way. The last version of a minor version counts.
+// stepsOf returns the steps of an upgrade over minor versions. If a plan ends with the named version, the steps have
+// the exact versions of the plan. For each minor version, the last version in the plan applies.
 func stepsOf(running, named string, minors []apilifecycle.Version, plan []string) []step {
 	if len(minors) == 0 {
 		return nil
@@ -38,14 +38,14 @@ func stepsOf(running, named string, minors []apilifecycle.Version, plan []string
 	return steps
 }
 
-// stepsIn returns the steps of a plan, at most one for each minor version on the way.
+// stepsIn returns the steps of a plan, at most one for each minor version of the upgrade.
 func stepsIn(plan []string, minors []apilifecycle.Version) []step {
 	var steps []step
 	first, last := minors[0], minors[len(minors)-1]
 	for _, version := range plan {
 		minor, err := apilifecycle.ParseVersion(version)
 		if err != nil || minor.Compare(first) < 0 || minor.Compare(last) > 0 {
-			continue // The cluster runs this minor version already, or the plan is malformed.
+			continue // The cluster already runs this minor version, or the plan is malformed.
 		}
 		first = minor
 		if n := len(steps); n > 0 && steps[n-1].minor == minor {
@@ -58,8 +58,8 @@ func stepsIn(plan []string, minors []apilifecycle.Version) []step {
 }
 
 // exact returns the exact version of Kubernetes for a step: the named version for the last step, otherwise the first
-// patch version. It has the suffix of the running version, because a vendor appends one to each version: a kubeVersion
-// without a prerelease excludes them. A suffix that the user names takes precedence.
+// patch version. It has the suffix of the running version, because a vendor adds its suffix to each version, and a
+// kubeVersion without a prerelease excludes such versions. If the user names a suffix, that suffix applies.
 func exact(running string, minor apilifecycle.Version, named string) string {
 	suffix := apilifecycle.SuffixOf(running)
 	parsed, err := utilversion.ParseGeneric(named)

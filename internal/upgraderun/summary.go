@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// maxNamedFindings is how many findings a summary has.
+	// maxNamedFindings is the largest number of findings in a summary.
 	maxNamedFindings = 2
 
-	// maxFinding bounds the message of a finding in a summary, in bytes, so that its way out follows it.
+	// maxFinding is the longest message of a finding in a summary, in bytes. So the text about what to do has room after
+	// it.
 	maxFinding = 300
 )
 
 // Summary describes the result of a check for a version in at most a thousand bytes: the version of the add-on, and the
-// first problems with the way out. hide removes secrets from a text. It is called before a text is cut off, because the
-// rest of a secret may not be found.
+// first problems with what the user can do. hide removes secrets from a text. It is called before a text is cut off,
+// because a part of a secret may not be recognized.
 func (r *Result) Summary(version string, hide func(string) string) string {
 	with := ""
 	if r.Chart != "" {

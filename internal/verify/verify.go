@@ -12,8 +12,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 )
 
-// IsVerified reports whether an artifact is known to be signed as the policy demands. It is true
-// without a policy.
+// IsVerified reports whether an artifact is known to have the signatures that the policy requires. Without a policy, it
+// returns true.
 func IsVerified(verifier Verifier, known []*addonsv1.ArtifactStatus, artifact *addonsv1.ResolvedArtifact,
 	policy *verification.Policy,
 ) bool {
@@ -26,16 +26,16 @@ func IsVerified(verifier Verifier, known []*addonsv1.ArtifactStatus, artifact *a
 
 // Verifier verifies signatures.
 type Verifier interface {
-	// Verify returns who signed an artifact as the policy demands. It caches successful results.
+	// Verify returns the signers of an artifact, if its signatures satisfy the policy. It caches successful results.
 	Verify(ctx context.Context, url, digest string, access oci.Access, policy verification.Policy) (verification.Result,
 		error)
 
-	// Cached returns the cached result, if there is one.
+	// Cached returns the cached result; ok is false if there is none.
 	Cached(url, digest, policyDigest string) (verification.Result, bool)
 }
 
-// unverifiedError means that an artifact was resolved, but is not known to be signed as the policy
-// demands.
+// unverifiedError means that an artifact was resolved, but is not known to have the signatures that the policy
+// requires.
 type unverifiedError struct {
 	url, digest string
 	err         error
@@ -49,8 +49,8 @@ func (e *unverifiedError) Error() string {
 // Unwrap implements the interface of errors.Is.
 func (e *unverifiedError) Unwrap() error { return e.err }
 
-// Verify returns who signed an artifact. It makes no request if the status of the HelmOp has the
-// result for the same artifact and policy, or if the verifier has cached it.
+// Verify returns the signers of an artifact. It sends no request if the status of the HelmOp or the verifier's cache
+// has the result for the same artifact and policy.
 func Verify(ctx context.Context, verifier Verifier, known []*addonsv1.ArtifactStatus, url, digest string,
 	access oci.Access,
 	policy *verification.Policy,
@@ -65,7 +65,7 @@ func Verify(ctx context.Context, verifier Verifier, known []*addonsv1.ArtifactSt
 	return &signed, nil
 }
 
-// SignersOf returns who signed an artifact, if the status or the verifier's cache has the result.
+// SignersOf returns the signers of an artifact, if the status or the verifier's cache has the result.
 func SignersOf(verifier Verifier, known []*addonsv1.ArtifactStatus, url, digest string,
 	policy *verification.Policy,
 ) (*verification.Result, bool) {
@@ -78,9 +78,9 @@ func SignersOf(verifier Verifier, known []*addonsv1.ArtifactStatus, url, digest 
 	return &signed, ok
 }
 
-// IsKnownSigned reports whether the status of a HelmOp says that an artifact is signed as the
-// policy demands. The status counts for this HelmOp only: a user who may write the status of one
-// HelmOp must not vouch for another.
+// IsKnownSigned reports whether the status of a HelmOp shows that the signatures of an artifact satisfy the policy. The
+// status counts only for this HelmOp: a user who may write the status of one HelmOp must not be able to confirm
+// signatures for another.
 func IsKnownSigned(known *addonsv1.ArtifactStatus, url, digest string, policy *verification.Policy) bool {
 	return known != nil && known.Verification != nil && known.URL == url && known.Digest == digest &&
 		known.Verification.PolicyDigest == policy.Digest()

@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version holds the version of this build. The linker sets its variables.
+// Package version holds the version of this build. The linker sets its variables. No other code may change them.
 package version
 
 import (
@@ -21,7 +21,7 @@ var (
 	// Commit is the Git commit.
 	Commit = "unknown"
 
-	// Date is when the commit was made, RFC 3339.
+	// Date is when the commit was made, in RFC 3339.
 	Date = "unknown"
 )
 
@@ -34,8 +34,8 @@ func init() {
 	}
 }
 
-// choose returns the version that the linker set. "go install" sets none: then choose returns the version of the module
-// if it is a release, because the command line installs the manager of its own version.
+// choose returns the version that the linker set. "go install" sets no version. Then choose returns the version of the
+// module if it is a release, because the command line installs the manager of the same version.
 func choose(linked, module string) string {
 	if linked == development && released.MatchString(module) {
 		return module

@@ -16,10 +16,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 )
 
-// ConflictingOnChange returns a handler for HelmOpReleases that name the same release in the same Cluster. When one of
-// them has made a Helm revision or was deleted, the handler enqueues the others. Otherwise a HelmOp whose release was
-// taken over would be Ready until the next resync, and a HelmOp that waits for the release would check only from time
-// to time. The handler calls outdate first, because the records that were read before are outdated.
+// ConflictingOnChange returns a handler for HelmOpReleases with the same release name and namespace in the same
+// Cluster. When one of them has created a Helm revision or was deleted, the handler enqueues the others. Otherwise a
+// HelmOp whose release was taken over would stay Ready until the next resync, and a HelmOp that waits for the release
+// would find it free only after some time. The handler first calls outdate, because records that were read before the
+// change are outdated.
 func ConflictingOnChange(reader client.Reader, outdate func(ctrl.Request)) handler.EventHandler {
 	enqueue := func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease) {
 		for _, other := range apiutil.ChildrenOfCluster(ctx, reader, apiutil.ClusterKey(release)) {
@@ -47,7 +48,7 @@ func ConflictingOnChange(reader client.Reader, outdate func(ctrl.Request)) handl
 	}
 }
 
-// hasNewRevision reports whether the status of a HelmOpRelease has another Helm revision after an event than before.
+// hasNewRevision reports whether an event changed the Helm revision in the status of a HelmOpRelease.
 func hasNewRevision(before, after *addonsv1.HelmOpRelease) bool {
 	observed := after.Status.Release
 	return observed != nil &&

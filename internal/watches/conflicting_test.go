@@ -17,7 +17,7 @@ import (
 )
 
 // TestConflictingReleasesAreEnqueued checks that the other HelmOpReleases of a release are enqueued when one of them
-// has a new Helm revision or is deleted, and that unrelated releases are not.
+// has a new Helm revision or is deleted. Unrelated releases are not enqueued.
 func TestConflictingReleasesAreEnqueued(t *testing.T) {
 	t.Parallel()
 	named := func(helmOp, cluster, release string) *addonsv1.HelmOpRelease {

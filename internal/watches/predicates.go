@@ -27,8 +27,8 @@ func Updated[T client.Object](passes func(before, after T) bool) func(event.Upda
 	}
 }
 
-// ServabilityChanged passes events of Clusters that change whether their releases may be changed, or are checked for an
-// upgrade of Kubernetes. Changes of values reach a release through its HelmOp.
+// ServabilityChanged passes events of Clusters that change whether their releases may be changed, or whether they are
+// checked for an upgrade of Kubernetes. Changes of values reach a release through its HelmOp instead.
 func ServabilityChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: Updated(func(before, after *unstructured.Unstructured) bool {
 		return servabilityOf(before) != servabilityOf(after)
@@ -39,7 +39,7 @@ type servability struct {
 	deleting, paused, initialized bool
 	hold                          apiutil.DeletionHold
 
-	// windows, freezes and veto are the limits for maintenance.
+	// windows, freezes and veto are the maintenance limits of the Cluster.
 	windows, freezes, veto string
 
 	// upgrade changes whenever releases may have to be checked for an upgrade of Kubernetes.
@@ -64,8 +64,8 @@ func servabilityOf(object *unstructured.Unstructured) servability {
 	}
 }
 
-// OfWatchFilter passes events of objects that this manager serves by the label cluster.x-k8s.io/watch-filter. It also
-// passes events of objects that the manager served until now, so that their state is dropped.
+// OfWatchFilter passes events of objects that this manager serves, by the label cluster.x-k8s.io/watch-filter. It also
+// passes events of objects that the manager served before the event, so that the manager removes their state.
 func OfWatchFilter(value string) predicate.Predicate {
 	watched := predicate.NewPredicateFuncs(func(obj client.Object) bool { return apiutil.IsWatched(obj, value) })
 	watched.UpdateFunc = func(e event.UpdateEvent) bool {
@@ -74,12 +74,12 @@ func OfWatchFilter(value string) predicate.Predicate {
 	return watched
 }
 
-// ReleaseHandlingChanged passes events of HelmOps that change whether their releases may be reconciled or how they are
-// deleted, or that request a retry. All other changes reach a release through its spec.
+// ReleaseHandlingChanged passes events of HelmOps that change whether their releases may be reconciled, change how they
+// are deleted, or request a retry. All other changes reach a release through its spec.
 func ReleaseHandlingChanged() predicate.Predicate {
 	return predicate.Funcs{
-		// A HelmOp that returns to the shard has releases, which were not reconciled meanwhile. At the start, all releases
-		// are reconciled anyway.
+		// If a HelmOp returns to the shard, its releases were not reconciled meanwhile. At the start, all releases are
+		// reconciled anyway.
 		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 		UpdateFunc: Updated(func(before, after *addonsv1.HelmOp) bool {
 			return before.Spec.Paused != after.Spec.Paused ||
@@ -96,9 +96,8 @@ func ReleaseHandlingChanged() predicate.Predicate {
 	}
 }
 
-// SourceChanged passes events of HelmOps that change the access to an artifact, or the signatures that it must have.
-// These fields are not in the spec of a release. A release that failed because of them need not wait for its next
-// attempt.
+// SourceChanged passes events of HelmOps that change the access to an artifact or the required signatures. These fields
+// are not in the spec of a release. A release that failed because of these fields need not wait for its next attempt.
 func SourceChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
@@ -109,7 +108,8 @@ func SourceChanged() predicate.Predicate {
 	}
 }
 
-// ReportedNotServed passes events of HelmOps with the reason ShardNotServed, which was set before this manager started.
+// ReportedNotServed passes events of HelmOps with the reason ShardNotServed. The reason was set before this manager
+// started.
 func ReportedNotServed() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },

@@ -30,22 +30,22 @@ import (
 
 const (
 
-	// referencesIndex indexes HelmOps by the Secrets and ConfigMaps that they name, as "<kind>/<name>".
+	// referencesIndex is the index of HelmOps by the Secrets and ConfigMaps that they name, as "<kind>/<name>".
 	referencesIndex = "spec.references"
 
-	// patternsIndex indexes HelmOps by the kinds whose objects they name by a template, for each Cluster.
+	// patternsIndex is the index of HelmOps by the kinds of objects whose names they compute with a template.
 	patternsIndex = "spec.referencePatterns"
 
-	// serviceAccountIndex indexes HelmOps that name a ServiceAccount; its only value is "true".
+	// serviceAccountIndex is the index of HelmOps that name a ServiceAccount. Its only value is "true".
 	serviceAccountIndex = "spec.source.hasServiceAccountName"
 
-	// SettleDelay is how long events of other objects are collected before their HelmOp is reconciled. Without it, a
+	// SettleDelay is how long events of other objects are collected before their HelmOp is reconciled. Otherwise, a
 	// thousand releases that become Ready would cause a thousand passes over a thousand Clusters.
 	SettleDelay = 250 * time.Millisecond
 
-	// settlePace is how long the events of releases are collected for each Cluster of the HelmOp, up to maxSettleDelay,
-	// because the duration of a pass grows with the number of Clusters. When all Clusters have the revision, the events
-	// only change numbers, and are collected for countingPace.
+	// settlePace is how long events of releases are collected for each Cluster of the HelmOp, up to maxSettleDelay: a pass
+	// takes longer with more Clusters. When all Clusters have the revision, the events only change numbers. They are then
+	// collected for countingPace.
 	settlePace, countingPace, maxSettleDelay = 2 * time.Millisecond, 5 * time.Millisecond, 4 * time.Second
 )
 
@@ -88,13 +88,13 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return indexer.IndexField(ctx, &addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease)
 }
 
-// Delayed returns a handler that enqueues the requests for an object after SettleDelay. For an update, these are the
-// requests for both states.
+// Delayed returns a handler that enqueues the requests for an object after SettleDelay. For an update, it enqueues the
+// requests for the old and the new state.
 func Delayed(toRequests handler.MapFunc) handler.EventHandler {
 	return DelayedBy(toRequests, func(context.Context, ctrl.Request) time.Duration { return SettleDelay })
 }
 
-// Settled returns a function that returns how long the events of the releases of a HelmOp are collected.
+// Settled returns a function that computes how long the events of the releases of a HelmOp are collected.
 func Settled(reader client.Reader) func(context.Context, ctrl.Request) time.Duration {
 	return func(ctx context.Context, request ctrl.Request) time.Duration {
 		helmOp := &addonsv1.HelmOp{}
@@ -130,7 +130,7 @@ func DelayedBy(toRequests handler.MapFunc,
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, q, e.Object) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			if e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() {
-				return // This is a resync: see WithinResync.
+				return // a resync, see WithinResync
 			}
 			enqueue(ctx, q, e.ObjectOld, e.ObjectNew)
 		},
@@ -139,8 +139,8 @@ func DelayedBy(toRequests handler.MapFunc,
 	}
 }
 
-// SpecChanged passes events that change the desired state of an object. It drops writes of the status by the
-// controllers themselves, and the periodic resync of all objects at once: see queue.WithinResync.
+// SpecChanged passes events that change the desired state of an object. It drops events of status writes by the
+// controllers themselves, and of the periodic resync of all objects at the same time: see queue.WithinResync.
 func SpecChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -186,7 +186,7 @@ func RequestsForClusterObject(ctx context.Context, reader client.Reader, obj cli
 	}
 	cluster := apiutil.NewCluster()
 	if name == "" || reader.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}, cluster) != nil {
-		return nil // There is no Cluster, or it was deleted: then its own events request the HelmOps.
+		return nil // The Cluster does not exist, or was deleted: then its own events request the HelmOps.
 	}
 	return RequestsForCluster(ctx, reader, cluster)
 }
@@ -273,8 +273,8 @@ func RequestForItself(_ context.Context, obj client.Object) []ctrl.Request {
 }
 
 // RequestForOwner returns a request for the HelmOp of a HelmOpRelease. With the propagation policy Orphan, garbage
-// collection removes the owner reference while the HelmOp waits for the deletion of its releases. Then the label names
-// the HelmOp.
+// collection removes the owner reference while the HelmOp waits for the deletion of its releases. In this case, the
+// label names the HelmOp.
 func RequestForOwner(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		if owner := metav1.GetControllerOf(obj); owner != nil {
@@ -319,8 +319,8 @@ func ChildRequestsForHelmOp(reader client.Reader) handler.MapFunc {
 	}
 }
 
-// UnreadyRequests returns requests for the HelmOpReleases that are not Ready, of the HelmOps of an object. After
-// credentials are corrected, they need not wait for the next attempt.
+// UnreadyRequests returns requests for the HelmOpReleases that are not Ready and whose HelmOp an object concerns. So
+// they need not wait for the next attempt after a user corrects credentials.
 func UnreadyRequests(reader client.Reader, toHelmOps handler.MapFunc) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []ctrl.Request {
 		var unready []addonsv1.HelmOpRelease
@@ -346,8 +346,8 @@ func RequestsForChildren(children []addonsv1.HelmOpRelease) []ctrl.Request {
 }
 
 // ClusterReplaced returns a handler that calls forget for each Cluster that was deleted, left the shard, or was
-// re-created. If a Cluster was re-created while the watch was interrupted, an update has another UID. The handler
-// enqueues nothing.
+// re-created. If a Cluster was re-created while the watch was interrupted, there is an update event with another UID.
+// The handler enqueues nothing.
 func ClusterReplaced(forget func(cluster client.ObjectKey)) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 	return handler.Funcs{
@@ -360,8 +360,8 @@ func ClusterReplaced(forget func(cluster client.ObjectKey)) handler.EventHandler
 	}
 }
 
-// ClusterObjects returns a Watcher that watches, for the named controller, the kinds that Clusters refer to as soon as
-// one is read. Paused objects are left out.
+// ClusterObjects returns a Watcher that watches the kinds to which Clusters refer, for the named controller. The watch
+// of a kind begins when an object of the kind is read. It ignores paused objects.
 func ClusterObjects(mgr ctrl.Manager, c controller.Controller, kinds *kindcache.Kinds, name string,
 	events handler.EventHandler,
 ) *kindcache.Watcher {

@@ -20,7 +20,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 )
 
-// TestEventsOfReleasesAreCollected holds that a rollout goes on soon, and that what is only counted waits longer.
+// TestEventsOfReleasesAreCollected checks that a rollout continues soon, and that events that only change numbers are
+// collected longer.
 func TestEventsOfReleasesAreCollected(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -51,9 +52,9 @@ func TestEventsOfReleasesAreCollected(t *testing.T) {
 	}
 }
 
-// TestRequestForOwnerOfOrphanedRelease holds that the end of a release is noticed by its HelmOp after garbage
-// collection has taken the owner reference away, as it does for the propagation policy Orphan: the HelmOp ends after
-// its last release.
+// TestRequestForOwnerOfOrphanedRelease checks that the HelmOp is requested at the end of a release whose owner
+// reference was removed. Garbage collection removes it for the propagation policy Orphan, and the HelmOp ends after its
+// last release.
 func TestRequestForOwnerOfOrphanedRelease(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -115,8 +116,8 @@ func TestClusterReplaced(t *testing.T) {
 	}
 }
 
-// TestHelmOpThatReturnsToShardPassesPredicate has a HelmOp leave the shard and come back: its releases were left alone
-// meanwhile.
+// TestHelmOpThatReturnsToShardPassesPredicate has a HelmOp that leaves the shard and returns: its releases were not
+// reconciled meanwhile.
 func TestHelmOpThatReturnsToShardPassesPredicate(t *testing.T) {
 	t.Parallel()
 	for atTheStart, want := range map[bool]bool{true: false, false: true} {

@@ -1,8 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package yamlweight computes an upper bound for the result of parsing YAML, before the YAML is
-// parsed. A few bytes with aliases can expand to gigabytes.
+// Package yamlweight computes an upper bound for the size of parsed YAML, without parsing the YAML itself. It is needed
+// because a few bytes with aliases can expand to gigabytes. Callers compare the weight with a limit before they parse a
+// text.
 package yamlweight
 
 import (
@@ -12,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Most is the upper limit of weights; all greater weights are equal to it.
+// Most is the largest weight. All larger weights are stored as Most.
 const Most = 1 << 40
 
 // ErrCycle means that an anchor contains itself.
@@ -26,7 +27,7 @@ var (
 
 // Weight is an upper bound for the result of parsing a text.
 type Weight struct {
-	// Bytes is the total size of all scalars, Values the number of values.
+	// Bytes is the total size of all scalars. Values is the number of values.
 	Bytes  int64
 	Values int
 }
@@ -47,8 +48,7 @@ func Of(text []byte) Weight { return Weight{Bytes: int64(len(text)), Values: cou
 // HasAliases reports whether a text may have aliases.
 func HasAliases(text []byte) bool { return anchor.Match(text) && alias.Match(text) }
 
-// Expanded returns the weight of a document with expanded aliases. The error is ErrCycle, or that
-// of the parser.
+// Expanded returns the weight of a document with expanded aliases. The error is ErrCycle, or the error of the parser.
 func Expanded(text []byte) (Weight, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
@@ -61,9 +61,8 @@ func Expanded(text []byte) (Weight, error) {
 	return expanded, nil
 }
 
-// countTokens returns an upper bound for half of the values in a YAML or JSON text. It counts the
-// characters that separate or open values, also those in comments and strings, because only a
-// parser can distinguish these.
+// countTokens returns an upper bound for half of the values in a YAML or JSON text. It counts the characters that
+// separate or open values. It also counts them in comments and strings, because only a parser can distinguish these.
 func countTokens(text []byte) int {
 	count := 0
 	for i, sign := range text {

@@ -37,8 +37,8 @@ const (
 	// ClusterRole, ClusterRoleBinding.
 	listedKinds = 5
 
-	// smallRead bounds the bytes of Helm's records that a check of an unchanged release reads: their metadata, without
-	// content.
+	// smallRead is the largest number of bytes of Helm's records that a check of an unchanged release may read: their
+	// metadata, without content.
 	smallRead = 3000
 
 	mebi = 1 << 20
@@ -197,9 +197,9 @@ func (c *comparison) baseline(ctx context.Context, order contestant.Order) (base
 	return taken, err
 }
 
-// phase runs a phase with the plain loop and then with the manager, and waits until all releases are in the desired
-// state, or deleted. The wall time ends there. The cost also includes later work of the manager, such as checks of its
-// own changes.
+// phase runs a phase first with the plain loop and then with the manager. It waits until all releases are in the
+// desired state, or deleted. The wall time ends at this point. The cost also includes later work of the manager, such
+// as checks of its own changes.
 func (c *comparison) phase(ctx context.Context, order contestant.Order, name string, begin func() error,
 	matches func(world.Release) bool,
 ) error {

@@ -25,14 +25,14 @@ const (
 	// manager.
 	plainShare = 50
 
-	// memoryTarget bounds the memory, in MiB, of a manager with memoryClusters Clusters.
+	// memoryTarget is the largest memory, in MiB, of a manager with memoryClusters Clusters.
 	memoryTarget, memoryClusters = 300, 1000
 
 	// movedTag is the tag of the first chart, which is moved. moveInterval is the source interval at this time.
 	movedTag     = "stable"
 	moveInterval = 5 * time.Second
 
-	// leavingGroup is the group of the Clusters that are unselected at the end, a quarter of all.
+	// leavingGroup is the group of the Clusters that are unselected at the end. It has a quarter of all Clusters.
 	leavingGroup = "leaving"
 
 	// restInterval is the source interval at other times, so long that the manager sends no requests to the registry.

@@ -1,17 +1,17 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures HelmOp: its real manager, on real API servers, with a plain loop over the Helm SDK in the same
-// run as the baseline.
+// Command bench measures HelmOp with its real manager on real API servers. The baseline in the same run is a plain loop
+// over the Helm SDK.
 //
-//   - clusters: some workload clusters with their own API servers, several large charts in each: the cost of
-//     installations, upgrades, idleness and uninstallations, compared with the plain loop.
-//   - trouble: the same clusters beside others whose API servers hang, or refuse connections.
-//   - neighbours: a tenant's releases beside a tenant with hostile charts, registries and clusters.
-//   - fleet: a thousand Clusters that share few API servers: installations, memory, a restart of the
-//     manager, one more Cluster, upgrades, a tag that is moved.
-//   - arithmetic: the planner of rollouts and the status of a HelmOp with ten thousand Clusters; Go benchmarks.
-//   - engine: HelmOp's release engine alone compared with the plain loop. Not by default.
+//   - clusters: some workload clusters with their own API servers and several large charts in each. It measures the
+//     cost of installations, upgrades, idle time and uninstallations, compared with the plain loop.
+//   - trouble: the same clusters, together with others whose API servers hang or refuse connections.
+//   - neighbours: the releases of a tenant, together with a tenant with hostile charts, registries and clusters.
+//   - fleet: a thousand Clusters that share a few API servers. It measures installations, memory, a restart of the
+//     manager, one more Cluster, upgrades, and a tag that moves.
+//   - arithmetic: the planner of rollouts and the status of a HelmOp with ten thousand Clusters, as Go benchmarks.
+//   - engine: HelmOp's release engine alone compared with the plain loop. It does not run by default.
 //
 // Run it with "make bench", or "BENCH=quick make bench". "go run ./test/bench -help" explains the flags. It runs on
 // Linux only.

@@ -22,11 +22,11 @@ const (
 	// servedNamespace is the namespace of the tenant whose releases are measured.
 	servedNamespace = "served"
 
-	// maxSlower is the target: how many times longer a release may take beside a hostile tenant.
+	// maxSlower is the target: how many times longer a release may take if there is a hostile tenant.
 	maxSlower = 2
 )
 
-// neighbours compares a tenant's releases alone with the same releases beside a hostile tenant.
+// neighbours compares the releases of a tenant alone and together with a hostile tenant.
 type neighbours struct {
 	*bench
 	chart   charts.Chart
@@ -44,7 +44,7 @@ type servedTimes struct {
 }
 
 // neighbour starts a manager that serves two tenants. For each kind of hostility, releases of one tenant are installed
-// and upgraded one after the other, first alone and then beside the other tenant. All Clusters share an API server.
+// and upgraded one after the other: first alone, then together with the other tenant. All Clusters share an API server.
 func neighbour(ctx context.Context, b *bench) (err error) {
 	kinds, err := regexp.Compile(b.settings.hostile)
 	if err != nil {
@@ -97,7 +97,7 @@ func (n *neighbours) createServed(ctx context.Context) error {
 	return n.world.CreateClusters(ctx, n.world.Group(servedNamespace, healthyGroup, 1))
 }
 
-// compare measures releases alone and beside one kind of hostility.
+// compare measures releases alone and together with one kind of hostility.
 func (n *neighbours) compare(ctx context.Context, kind hostility) error {
 	alone, err := n.measure(ctx, "alone, before "+kind.name)
 	if err != nil {

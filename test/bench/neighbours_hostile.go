@@ -35,7 +35,7 @@ const (
 	// failure is the error of the chart that fails.
 	failure = "hostile by intention"
 
-	// hostilePatience bounds the waits for the hostile tenant.
+	// hostilePatience is the timeout for waits for the hostile tenant.
 	hostilePatience = 5 * time.Minute
 )
 
@@ -85,8 +85,8 @@ func hostilities() []hostility {
 
 func hasFailed(r world.Release) bool { return strings.Contains(r.Message, failure) }
 
-// hostileTenant has a namespace, Clusters, hostile artifacts in the registry that all tenants use, and a registry of
-// its own.
+// hostileTenant has a namespace, Clusters, hostile artifacts in the registry that all tenants use, and its own
+// registry.
 type hostileTenant struct {
 	*bench
 	registry *registry.Registry

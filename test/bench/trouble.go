@@ -19,7 +19,7 @@ import (
 // troubledGroup is the group of Clusters whose API servers hang or refuse connections.
 const troubledGroup = "troubled"
 
-// surroundings describe the troubled Clusters beside the healthy ones.
+// surroundings describe the troubled Clusters that run together with the healthy Clusters.
 type surroundings struct {
 	name, namespace string
 	mode            world.Mode
@@ -31,7 +31,7 @@ var (
 	refused = surroundings{name: "beside refusing", namespace: "beside", mode: world.Refuse}
 )
 
-// troubles compares healthy Clusters alone with the same Clusters beside troubled ones.
+// troubles compares healthy Clusters alone and together with troubled Clusters.
 type troubles struct {
 	*bench
 	charts []charts.Chart
@@ -215,7 +215,7 @@ func isTroubled(r world.Release) bool {
 	return len(r.Cluster) > len(troubledGroup) && r.Cluster[:len(troubledGroup)] == troubledGroup
 }
 
-// recover lets the troubled Clusters answer and get the release, waits until the manager has nothing to do, and makes
+// recover makes the troubled Clusters answer and get the release, and waits until the manager is idle. Then it makes
 // them troubled again.
 func (t *troubles) recover(ctx context.Context, manager *world.Manager, where surroundings) error {
 	clusters := t.servers

@@ -128,10 +128,10 @@ func (t *Tab) attach(ctx context.Context) error {
 }
 
 const (
-	// closeTimeout bounds the time for the browser to end by itself.
+	// closeTimeout is how long the browser may take to end by itself.
 	closeTimeout = 5 * time.Second
 
-	// removeTimeout bounds the time for the last processes of the browser to leave the profile.
+	// removeTimeout is how long the last processes of the browser may take to release the profile.
 	removeTimeout = 10 * time.Second
 )
 
@@ -280,7 +280,7 @@ func (t *Tab) Open(ctx context.Context, url string) error {
 	var result struct {
 		Error string `json:"errorText"`
 	}
-	// The result comes when the browser shows the new page.
+	// It returns when the browser shows the new page.
 	if err := t.call(ctx, "Page.navigate", map[string]any{"url": url}, &result); err != nil {
 		return err
 	}

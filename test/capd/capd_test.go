@@ -1,10 +1,10 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package capd tests HelmOp with nodes and Pods that run: a management cluster of kind, and Clusters of Cluster API's
-// Docker provider. It follows docs/quick-start.md. Then it runs the scenarios that test/e2e shows with simulated Pods:
-// crash loops, images that are missing, Jobs that fail, nodes that come and are lost, upgrades of Kubernetes, and a
-// deletion that waits for a load balancer.
+// Package capd tests HelmOp with running nodes and Pods: in a management cluster of kind, and in Clusters of Cluster
+// API's Docker provider. It follows docs/quick-start.md. Then it runs the scenarios that test/e2e runs with simulated
+// Pods: crash loops, missing images, failing Jobs, new and lost nodes, upgrades of Kubernetes, and a deletion that
+// waits for a load balancer.
 //
 // `make test-capd` runs it. It needs Docker, 16 GB of memory and access to the registries of the images and charts.
 package capd
@@ -26,17 +26,17 @@ import (
 const (
 	// enabledEnv permits the suite, which downloads gigabytes and takes an hour.
 	enabledEnv = "HELMOP_CAPD"
-	// keepEnv keeps all clusters, to look at them.
+	// keepEnv is the environment variable that keeps all clusters for inspection.
 	keepEnv = "HELMOP_CAPD_KEEP"
 
 	// prefix is part of the names of everything in Docker, so that a quick start of the user is not touched.
 	prefix = "helmop-capd"
 	// calico and cilium are the Clusters, each with the CNI in its name.
 	calico, cilium = prefix + "-calico", prefix + "-cilium"
-	// kubernetes is the version in docs/quick-start.md, and older the one from which a Cluster is upgraded.
+	// kubernetes is the version in docs/quick-start.md. older is the version from which a Cluster is upgraded.
 	kubernetes, older = "v1.36.1", "v1.35.0"
 
-	// stepTimeout bounds a block of commands, and dumpTimeout the output after a failure.
+	// stepTimeout is the timeout of a block of commands. dumpTimeout is the timeout of the output after a failure.
 	stepTimeout, dumpTimeout = 30 * time.Minute, 2 * time.Minute
 )
 

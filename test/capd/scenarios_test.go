@@ -179,9 +179,9 @@ func (w *world) upgrade() {
 	w.run("kubectl wait --for=condition=Ready --timeout=10m helmops.addons.cluster.x-k8s.io/cilium")
 }
 
-// deleteBalanced deletes the Cluster with a Service of type LoadBalancer. The finalizer is the one by which a cloud
-// controller manager deletes the load balancer; the test takes its part. The Cluster must exist until the Service is
-// gone.
+// deleteBalanced deletes the Cluster with a Service of type LoadBalancer. A cloud controller manager deletes the load
+// balancer with this finalizer. The test acts as the cloud controller manager. The Cluster must exist until the Service
+// is deleted.
 func (w *world) deleteBalanced() {
 	const service = "-n app %s service app-balanced "
 	w.set(`{"loadBalancer":true}`)

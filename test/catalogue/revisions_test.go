@@ -22,7 +22,7 @@ func bareRevision(text string) string {
 	return ""
 }
 
-// TestRevisionsHaveAKind checks that messages and descriptions say whether a revision is of Helm or of HelmOp.
+// TestRevisionsHaveAKind checks that messages and descriptions name the kind of a revision: Helm or HelmOp.
 func TestRevisionsHaveAKind(t *testing.T) {
 	t.Parallel()
 	for _, folder := range []string{"api", "cmd", "controllers", "internal"} {

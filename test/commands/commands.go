@@ -1,7 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package commands reads the commands of the documentation, so that tests run them as they are.
+// Package commands reads the commands in the documentation, so that tests can run them unchanged. It does not run them
+// itself.
 package commands
 
 import (

@@ -34,7 +34,7 @@ const (
 // managerDir is the folder of the manager's program, in the work folder.
 const managerDir = "manager"
 
-// stopTimeout bounds the time to stop all programs.
+// stopTimeout is how long all programs may take to stop.
 const stopTimeout = 30 * time.Second
 
 //go:embed helmop.yaml

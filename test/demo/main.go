@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command demo runs HelmOp on this machine, on real parts: a management cluster with Cluster API, three workload
+// Command demo runs HelmOp on this machine with real parts: a management cluster with Cluster API, three workload
 // clusters, and an OCI registry with TLS and credentials. The manager has the permissions of a release. Run it with
 // "make demo"; "go run ./test/demo --help" explains the flags.
 package main

@@ -35,7 +35,7 @@ func (p *progress) print(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.out, format, args...)
 }
 
-// timed runs do, and prints what was done and how long it took.
+// timed runs do. It prints what was done and how long it took.
 func (p *progress) timed(what string, do func() error) error {
 	began := time.Now()
 	if err := do(); err != nil {

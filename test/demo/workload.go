@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// maxRelease bounds the size of an unpacked record. The demo's record has some kilobytes.
+// maxRelease is the largest size of an unpacked record. The demo's record has some kilobytes.
 const maxRelease = 16 << 20
 
 // workload is the content of a workload cluster.

@@ -345,7 +345,7 @@ func (c *checker) named(verb string, positional []string) ([]string, error) {
 		}
 	}
 	for _, name := range names {
-		// Resources of charts and of other providers have a group that is neither HelmOp's nor Cluster API's.
+		// Resources of charts and of other providers have a group that belongs neither to HelmOp nor to Cluster API.
 		_, group, hasGroup := strings.Cut(name, ".")
 		other := hasGroup && strings.Contains(group, ".") && !strings.HasSuffix(group, "cluster.x-k8s.io")
 		if _, known := c.resources[name]; !known && !other {

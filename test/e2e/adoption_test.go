@@ -23,10 +23,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestAdoption installs releases by Helm in four Clusters, and has a HelmOp adopt them one after the other. Where
-// nothing would change, there is no new Helm revision, and no object of the chart is written. The release that would
-// change is left alone and named until the values match. Then a HelmOp that installs once does not upgrade what it
-// adopted.
+// TestAdoption installs releases with Helm in four Clusters. Then a HelmOp adopts them one after the other. If an
+// adoption would change nothing, there is no new Helm revision, and no object of the chart is written. A release that
+// would change is not adopted until the values match, and the status names it. At the end, a HelmOp that installs once
+// does not upgrade the release that it adopted.
 func TestAdoption(t *testing.T) {
 	s := newScenario(t)
 	const differs = "adopt-3"
@@ -115,8 +115,8 @@ func (w *workload) objectVersions(namespace string) map[string]string {
 	return versions
 }
 
-// adoptions returns the course of the adoptions by the first HelmOp revision. It does not count a Cluster whose release
-// is left alone as in progress. waves names the tiers in order; Clusters of other tiers come last.
+// adoptions returns the course of the adoptions by the first HelmOp revision. A Cluster whose release is not adopted
+// does not count as in progress. waves names the tiers in order; Clusters of other tiers come last.
 func (l *rolloutLog) adoptions(leftAlone string, waves ...string) course {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,8 +159,7 @@ func (t *rolloutClusters) adoptsInWaves(s *scenario, name string) {
 	s.Expect(adoptions.early).To(gomega.BeEmpty(), "adoptions before the wave was complete")
 }
 
-// stopsAdoptions has a canary that fails. The releases of the other waves stay as they are until the values are
-// corrected.
+// stopsAdoptions has a canary that fails. The releases of the other waves do not change until the values are corrected.
 func (t *rolloutClusters) stopsAdoptions(s *scenario, name string) {
 	t.installNotes(s, name)
 	since := time.Now()

@@ -23,8 +23,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// TestBill lists what a fleet installs, fills the registry of an air gap, and holds releases until their images are
-// there.
+// TestBill lists the artifacts of a fleet, copies them to a registry behind an air gap, and checks that releases wait
+// until their images are there.
 func TestBill(t *testing.T) {
 	s := newScenario(t)
 	s.clusters(
@@ -163,7 +163,7 @@ func (b *billed) waitsForImages() {
 	s.eventually(helmOp, ready(2), inPhase(2, addonsv1.RolloutPhaseComplete))
 	s.Logf("%d requests for a missing image of 2 Clusters", lookups)
 
-	// A registry that does not answer is not one that lacks the image.
+	// A registry that does not answer must not count as a registry that lacks the image.
 	s.setValues(helmOp, map[string]any{"image": "127.0.0.9:1/app:1"})
 	s.eventuallyWaits(helmOp, "one", addonsv1.ImagesUnknownReason, "1 image could not be looked up: 127.0.0.9:1/app:1")
 	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Preflight = nil })

@@ -90,7 +90,7 @@ func TestBootstrapMove(t *testing.T) {
 	})
 }
 
-// beside returns the scenario of this management cluster for a part of another cluster's scenario.
+// beside returns the scenario in this management cluster for a part of another management cluster's scenario.
 func (s *bootstrapScenario) beside(part *bootstrapScenario) *bootstrapScenario {
 	now := *s
 	now.scenario = s.in(part.T)
@@ -186,8 +186,7 @@ func (s *bootstrapScenario) applyExport(args ...string) string {
 	return text
 }
 
-// applied returns the objects of a text as they are in the cluster, without the fields that each write or HelmOp itself
-// changes.
+// applied returns the current objects of a text, without the fields that each write or HelmOp itself changes.
 func (s *bootstrapScenario) applied(text string) map[string]string {
 	s.Helper()
 	found := map[string]string{}

@@ -35,8 +35,8 @@ func (s *scenario) chainClass() {
 		Workers: chainWorkers, KubernetesVersions: []string{kubernetes134, kubernetes135, kubernetes136, kubernetes137}}))
 }
 
-// chainCluster creates a Cluster of the class "chain", with workers of a class unless it is empty, and a HelmOp with
-// another version of the add-on for each step. It waits until both are ready for an upgrade.
+// chainCluster creates a Cluster of the class "chain", with workers of a class unless the class is empty. It also
+// creates a HelmOp with another version of the add-on for each step. It waits until both are ready for an upgrade.
 func (s *scenario) chainCluster(name, workers string, change ...func(*addonsv1.HelmOp)) (*workload, *addonsv1.HelmOp) {
 	s.Helper()
 	helmOp := s.newHelmOp(name, append([]func(*addonsv1.HelmOp){func(h *addonsv1.HelmOp) {

@@ -151,8 +151,8 @@ func (s *scenario) clusterObject(name string) *clusterv1.Cluster {
 	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 }
 
-// TestClusterDeletionHoldIsBounded checks that the deletion of a Cluster is not held beyond its bound. The cases are an
-// object that stays, an API server that does not answer, and a release that is paused.
+// TestClusterDeletionHoldIsBounded checks that the hold of the deletion of a Cluster ends in time. The cases are an
+// object that is not deleted, an API server that does not answer, and a paused release.
 func TestClusterDeletionHoldIsBounded(t *testing.T) {
 	s := newScenario(t)
 	options := []testbed.ClusterOptions{}

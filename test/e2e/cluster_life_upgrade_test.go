@@ -93,7 +93,8 @@ func created(g gomega.Gomega, cluster *clusterv1.Cluster) {
 type holdLog struct {
 	mu     sync.Mutex
 	served bool
-	// without are the states in which the Cluster had no annotation of the HelmOp: neither a hold nor a released upgrade.
+	// without are the states in which the Cluster had no annotation of the HelmOp, neither for a hold nor for a released
+	// upgrade.
 	without []string
 }
 

@@ -31,9 +31,9 @@ const (
 	servingVersion, storingVersion = "v0.1.2", "v0.1.3"
 )
 
-// migrateStorage takes the steps of docs/upgrade.md to the next API version: clusterctl upgrades to a version that
-// serves it, then to one that stores it. The documented commands then store the objects of all three kinds in it. The
-// manager, which uses the former API version, goes on without a change.
+// migrateStorage carries out the steps in docs/upgrade.md for the next API version. clusterctl upgrades to a version
+// that serves it, and then to a version that stores it. Then the documented commands store the objects of all three
+// kinds in the new version. The manager still uses the old API version, and continues to work without a change.
 func (l *clusterctlLife) migrateStorage(s *scenario) {
 	l.writeTrial(s, servingVersion, false)
 	l.writeTrial(s, storingVersion, true)

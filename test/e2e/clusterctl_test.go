@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	// earlierVersion is the version that is installed first, laterVersion the one of this checkout.
+	// earlierVersion is the version that is installed first. laterVersion is the version of this checkout.
 	earlierVersion, laterVersion = environment.Version, "v0.1.1"
 
 	// earlierCommit is the state of this repository whose build is upgraded, as long as there is no tag.
@@ -51,12 +51,12 @@ type clusterctlLife struct {
 	components         []*unstructured.Unstructured // of the later version
 }
 
-// TestClusterctlUpgrade installs an earlier build of HelmOp by clusterctl, runs each of the two builds with the kinds
-// of the other, upgrades the earlier one in the middle of a rollout, deletes HelmOp without its kinds, installs it
-// again, upgrades it to kinds with another stored version, and deletes it with its kinds.
+// TestClusterctlUpgrade installs an earlier build of HelmOp with clusterctl, and runs each of the two builds with the
+// kinds of the other build. It upgrades HelmOp in the middle of a rollout, deletes HelmOp without its kinds, and
+// installs it again. Then it upgrades HelmOp to kinds with another stored version, and deletes HelmOp with its kinds.
 //
 // In a checkout without the earlier commit, both versions are the same build. The steps that compare two builds are
-// skipped.
+// then skipped.
 func TestClusterctlUpgrade(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{NoInstall: true, NoManager: true})
@@ -136,8 +136,8 @@ func (l *clusterctlLife) keepKinds(s *scenario) {
 	l.replaceManager(s, l.later, func() { l.apply(s, laterVersion, false) })
 }
 
-// keepManager runs the earlier manager with its own permissions and the later kinds, as in the middle of an upgrade, or
-// after a return to the earlier manager.
+// keepManager runs the earlier manager with its own permissions and the later kinds, as during an upgrade or after a
+// return to the earlier manager.
 func (l *clusterctlLife) keepManager(s *scenario) {
 	l.needsEarlier(s)
 	l.replaceManager(s, l.earlier, func() {
@@ -256,7 +256,7 @@ func (l *clusterctlLife) delete(s *scenario) {
 	l.untouched(s, before, since)
 }
 
-// installAgain installs the provider beside its HelmOps.
+// installAgain installs the provider while its HelmOps exist.
 func (l *clusterctlLife) installAgain(s *scenario) {
 	before, since := s.contents(l.workloads), time.Now()
 	s.clusterctl("init", "--addon", "helmop:"+laterVersion)
@@ -331,7 +331,7 @@ func (s *scenario) uids() map[string]string {
 }
 
 // earlier returns a folder with the earlier state of this repository, see commitBefore. In a checkout without the
-// commit, such as a shallow one, it returns this checkout and the error.
+// commit, for example a shallow one, it returns this checkout and the error.
 func (s *scenario) earlier() (string, error) {
 	s.Helper()
 	commit, err := s.commitBefore(earlierCommit)

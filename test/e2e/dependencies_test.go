@@ -90,7 +90,7 @@ func (s stack) revisions(helmOp *addonsv1.HelmOp, cluster string, want ...string
 	s.hosts[cluster].in(s.scenario).eventuallyRevisions(helmOp.Name+"-"+cluster, helmOp.Name, want...)
 }
 
-// waits returns when the release of a HelmOp in a Cluster reports the reason and the message.
+// waits waits until the release of a HelmOp in a Cluster reports a reason and a message.
 func (s stack) waits(helmOp *addonsv1.HelmOp, cluster, reason, message string) {
 	s.Helper()
 	s.child(helmOp, cluster, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, reason), childMessage(message))
@@ -286,7 +286,7 @@ func (s stack) reportsMissingDependency() {
 	s.eventually(app, ready(2))
 }
 
-// evaluatesExpression uses an expression that is malformed, and then one that holds a release back.
+// evaluatesExpression uses a malformed expression, and then an expression for which a release must wait.
 func (s stack) evaluatesExpression() {
 	base, app := s.helmOp("base", "hi"), s.helmOp("app", "hi", "base")
 	readyIf := func(expr string) func(*addonsv1.HelmOp) {

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// cleanupTimeout bounds the end of a scenario, and so how long a deletion may be stuck.
+	// cleanupTimeout is the timeout for the end of a scenario, and so for a deletion that hangs.
 	cleanupTimeout = 4 * time.Minute
 
 	// lastLookTimeout bounds the list of what is left after that time.
@@ -94,7 +94,7 @@ func (s *scenario) empty() {
 	}
 }
 
-// skipDeletionDelay makes the control planes of the scenario be deleted at once.
+// skipDeletionDelay removes the delay in the deletion of the scenario's control planes.
 func (s *scenario) skipDeletionDelay(ctx context.Context) error {
 	list := &controlplanev1.LocalControlPlaneList{}
 	if err := s.client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// seconds bounds the time until HelmOp has noticed and corrected a manual change.
+	// seconds is how long HelmOp may take to find and correct a manual change.
 	seconds = 20 * time.Second
 
 	// human is the field manager of a user with kubectl.

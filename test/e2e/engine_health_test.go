@@ -185,7 +185,7 @@ func (e engine) setPodsReady(app string, status corev1.ConditionStatus) {
 				pod.Status.Conditions[j].Status = status
 			}
 		}
-		// A Pod on a node that another part removes vanishes.
+		// A Pod disappears if another part of the test removes its node.
 		s.must(client.IgnoreNotFound(e.Status().Patch(s.Context(), pod, client.MergeFrom(before))))
 	}
 }
@@ -260,7 +260,8 @@ func (e engine) healthChecks() {
 	e.becomes(helmOp, addonsv1.HealthyCondition, metav1.ConditionFalse, addonsv1.InvalidHealthCheckReason)
 }
 
-// unhealthyRolledBack rolls an upgrade that does not become healthy back to the last revision that worked.
+// unhealthyRolledBack checks that an upgrade that does not become healthy is rolled back to the last revision that
+// worked.
 func (e engine) unhealthyRolledBack() {
 	s := e.scenario
 	helmOp := e.helmOp(map[string]any{"greeting": "good"}, healthTimeout(3*time.Second), rollingBack(0))
@@ -277,7 +278,7 @@ func (e engine) unhealthyRolledBack() {
 	e.expectGreetings("better")
 }
 
-// overtakenRolledBack replaces an upgrade, before it is healthy, by another one that does not become healthy either.
+// overtakenRolledBack replaces an upgrade before it is healthy. The second upgrade does not become healthy either.
 func (e engine) overtakenRolledBack() {
 	helmOp := e.helmOp(map[string]any{"greeting": "good"}, healthTimeout(10*time.Minute), rollingBack(0))
 	e.scenario.create(helmOp)
@@ -472,8 +473,8 @@ func (e engine) retriedOnRequest() {
 	e.untouched()
 }
 
-// failedInstallUninstalled removes the objects of a failed installation before the next try, but keeps those of the
-// last try.
+// failedInstallUninstalled removes the objects of a failed installation before the next try, but keeps the objects of
+// the last try.
 func (e engine) failedInstallUninstalled() {
 	once := int32(1)
 	helmOp := e.helmOp(map[string]any{"broken": true}, func(h *addonsv1.HelmOp) {

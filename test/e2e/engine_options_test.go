@@ -114,7 +114,7 @@ func (e engine) impersonated() {
 	e.set(helmOp, map[string]any{"greeting": "changed"})
 	e.released(helmOp, 2)
 	e.expectGreetings("changed")
-	// HelmOp does not do for the tenant what the tenant may not do.
+	// HelmOp must not do anything for the tenant for which the tenant lacks the permission.
 	update(s, helmOp, func(h *addonsv1.HelmOp) {
 		h.Spec.PostRender = &addonsv1.PostRender{Patches: []addonsv1.Patch{{
 			Patch:  "- {op: replace, path: /metadata/namespace, value: kube-system}",
@@ -206,7 +206,7 @@ spec:
 `, group, description)
 }
 
-// tooLarge installs a chart that is too large for a record. Nothing is installed, and the reason says so.
+// tooLarge installs a chart that is too large for a record. Nothing is installed, and the reason reports this.
 func (e engine) tooLarge() {
 	s := e.scenario
 	files := map[string]string{

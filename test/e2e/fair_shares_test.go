@@ -31,8 +31,9 @@ const (
 	greedyHelmOps = 8
 )
 
-// TestFairShares has a greedy tenant with hooks that never end, more requests than the registry may get, and Clusters
-// of kinds that the manager may not read. Meanwhile, another tenant's release is installed, upgraded and uninstalled.
+// TestFairShares has a greedy tenant. It has hooks that never end, more requests than the registry may get, and
+// Clusters of kinds that the manager must not read. During this time, another tenant's release is installed, upgraded
+// and uninstalled.
 func TestFairShares(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{ManagerArgs: []string{
@@ -96,8 +97,8 @@ func runningHooks(ctx context.Context, workloads []*workload) (int, error) {
 	return running, nil
 }
 
-// createUnreadableCluster creates a Cluster whose status says that its control plane serves. Its infrastructure is of a
-// kind that the manager may not read.
+// createUnreadableCluster creates a Cluster whose control plane is ready according to its status. The manager must not
+// read the kind of its infrastructure.
 func (s *scenario) createUnreadableCluster(name string) {
 	s.Helper()
 	crd := &unstructured.Unstructured{Object: map[string]any{

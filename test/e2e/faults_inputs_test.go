@@ -106,7 +106,8 @@ func (w *workload) takeInvalid(name string, input invalidInput) {
 	s.eventually(helmOp, ready(1))
 }
 
-// missValues takes values from an object that does not exist, then lacks the key, then is not YAML.
+// missValues reads values from an object. First the object does not exist, then it lacks the key, and then its content
+// is not YAML.
 func (w *workload) missValues() {
 	s, name := w.scenario, "values-from"
 	helmOp := s.newHelmOp(name, forAll, func(h *addonsv1.HelmOp) {

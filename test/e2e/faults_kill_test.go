@@ -23,11 +23,11 @@ import (
 
 const slowNamespace = "slow-system"
 
-// restartTime bounds the time from the start of a manager until it continues the actions of the previous one. It
+// restartTime is how long a started manager may take until it continues the actions of the previous manager. It
 // includes the wait for the lease of a killed manager, see shortLease.
 const restartTime = 30 * time.Second
 
-// shortLease lets a manager take over soon from a killed one.
+// shortLease makes a manager replace a killed manager soon.
 var shortLease = []string{
 	"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=500ms",
 }

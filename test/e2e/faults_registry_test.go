@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// shortInterval lets HelmOp notice a fault and its end soon.
+// shortInterval makes HelmOp find a fault and its end soon.
 const shortInterval = time.Second
 
 // registryFault breaks the registry for a HelmOp with a deployed release, and repairs it.

@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestFleetCommands finds what is broken and steers HelmOps with kubectl helmop, beside the manager.
+// TestFleetCommands finds faults and controls HelmOps with kubectl helmop, while the manager runs.
 func TestFleetCommands(t *testing.T) {
 	s := newScenario(t)
 	s.clusters(
@@ -271,8 +271,8 @@ func (s *scenario) promotesCanary(helmOp *addonsv1.HelmOp, revision int64) {
 	s.eventually(helmOp, ready(2), inPhase(revision, addonsv1.RolloutPhaseComplete))
 }
 
-// rollsBackOneCluster returns one Cluster to an earlier HelmOp revision. It stays there when the HelmOp changes, and
-// follows again at the end of the pin.
+// rollsBackOneCluster returns one Cluster to an earlier HelmOp revision. The Cluster keeps this revision when the
+// HelmOp changes. After the end of the pin, it gets the newest revision again.
 func (s *scenario) rollsBackOneCluster() {
 	helmOp := s.newHelmOp("pinned", forAll)
 	s.create(helmOp)

@@ -22,7 +22,7 @@ import (
 type page struct {
 	browser *http.Client
 
-	// base is the address of the page, and link is the one that opens it.
+	// base is the address of the page. link is the link that opens the page.
 	base, link string
 }
 

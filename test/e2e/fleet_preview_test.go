@@ -106,7 +106,7 @@ func (s *scenario) previewsDifferences() {
 	s.Expect(code).To(gomega.Equal(1), output)
 	s.Expect(output).To(gomega.ContainSubstring("+  greeting: " + planted))
 
-	// An error in one Cluster does not hide the others.
+	// An error in one Cluster does not hide the results of the others.
 	changed.Spec.Overrides[0].ValuesFrom = nil
 	changed.Spec.Overrides[0].ValuesTemplate = "greeting: {{ .No.Such }}"
 	data, err = yaml.Marshal(changed)

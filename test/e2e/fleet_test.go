@@ -285,7 +285,7 @@ func (f *fleet) oneNamespace(s *scenario) {
 	s.Expect(refused).To(gomega.BeEmpty())
 }
 
-// narrow replaces the manager's rights by those of config/one-namespace, in the namespace of the scenario.
+// narrow replaces the manager's permissions with those of config/one-namespace, in the namespace of the scenario.
 func (f *fleet) narrow(s *scenario) {
 	s.Helper()
 	built, err := f.env.Management.Kubectl(s.Context(), "kustomize", filepath.Join(f.env.Root(), "config/one-namespace"))
@@ -312,7 +312,7 @@ func (f *fleet) narrow(s *scenario) {
 			s.must(s.client.Delete(s.Context(), &bindings.Items[i]))
 		}
 	}
-	// The API server learns of roles and bindings by a watch.
+	// The API server observes roles and bindings with a watch, so changes apply after a moment.
 	s.Eventually(func(g gomega.Gomega) {
 		for namespace, want := range map[string]bool{s.namespace: true, "default": false} {
 			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -338,8 +338,8 @@ func (s *scenario) settle() {
 	}).Should(gomega.Succeed())
 }
 
-// managementRequests returns the manager's requests to the management cluster, without those of the leader election:
-// the lease, and an Event when the leader changes.
+// managementRequests returns the manager's requests to the management cluster, except the requests of the leader
+// election: the lease, and an Event when the leader changes.
 func (f *fleet) managementRequests(s *scenario, since time.Time, filter apiserver.Filter) []apiserver.Request {
 	s.Helper()
 	requests, err := f.env.Management.Server.Requests(apiserver.Since(since), apiserver.ByUser(environment.User), filter,

@@ -12,8 +12,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
 )
 
-// checksAnUpgrade checks the next minor version of Kubernetes for a release whose hook uses a removed API, and follows
-// the way out.
+// checksAnUpgrade checks a release whose hook uses a removed API for the next minor version of Kubernetes. Then it
+// follows the advice in the result.
 func (s *scenario) checksAnUpgrade() {
 	s.pushBudget("1.0.0", "policy/v1beta1")
 	s.pushBudget("2.0.0", "policy/v1")

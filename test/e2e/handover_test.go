@@ -22,13 +22,13 @@ const (
 	// handOvers is how often the release changes its owner. The environment variable HELMOP_HANDOVERS overrides the
 	// number.
 	handOvers = 8
-	// handOverTime bounds one change.
+	// handOverTime is the timeout for one change.
 	handOverTime = 30 * time.Second
 )
 
-// TestReleaseMovesBetweenHelmOps gives a release from one HelmOp to another one and back by the labels of its Cluster:
-// by both labels at once, or one after the other. After each change, the release exists with its objects and is owned
-// by the right HelmOp.
+// TestReleaseMovesBetweenHelmOps moves a release from one HelmOp to another one and back with the labels of its
+// Cluster: both labels at the same time, or one after the other. After each change, the release exists with its objects
+// and is owned by the right HelmOp.
 func TestReleaseMovesBetweenHelmOps(t *testing.T) {
 	s := newScenario(t)
 	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
@@ -40,7 +40,7 @@ func TestReleaseMovesBetweenHelmOps(t *testing.T) {
 			h.Spec.Release.Name = "hello"
 			h.Spec.Values = helloValues(map[string]any{"greeting": name})
 			h.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: &take}
-			// Drift detection also watches the records of the release, so that the former owner notices the change at once.
+			// Drift detection also watches the records of the release, so that the previous owner finds the change at once.
 			h.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
 		})
 		s.create(helmOps[name])
@@ -79,7 +79,8 @@ func TestReleaseMovesBetweenHelmOps(t *testing.T) {
 	w.expectUntouched()
 	w.eventuallyHandedOver(helmOps[to], helmOps[from])
 
-	// If both HelmOps select the Cluster, the later one takes the release over, and the other one does not take it back.
+	// If both HelmOps select the Cluster, the later HelmOp takes over the release. The first HelmOp does not take over the
+	// release again.
 	s.label("one", from, "yes")
 	s.child(helmOps[to], "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse,
 		addonsv1.ReleaseConflictReason),

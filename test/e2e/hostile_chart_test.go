@@ -49,7 +49,7 @@ func TestHostileChart(t *testing.T) {
 		s.child(helmOps[chart.Name], "one", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 			g.Expect(child.Status.Failures).To(gomega.BeNumerically(">", 0), "%s: a stopped try counts as a failure", chart.Name)
 		})
-		// The last error of the status is another one while a next try runs.
+		// While the next try runs, the status has another last error.
 		s.eventuallyEvent(helmOps[chart.Name], addonsv1.RenderLimitExceededReason, chart.Limit)
 	}
 	s.child(helmOps["memory"], "one",

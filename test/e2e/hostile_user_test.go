@@ -106,7 +106,7 @@ func (w *workload) annotateHello(annotation string) {
 // forgedLabel marks the records of forgeRecord.
 const forgedLabel = "helmop.test/forged"
 
-// forgeRecord creates a Secret that looks like one of Helm's records.
+// forgeRecord creates a Secret with the form of a Helm record.
 func (w *workload) forgeRecord(number int, content []byte) {
 	s := w.scenario
 	s.Helper()

@@ -32,8 +32,8 @@ import (
 // provider is clusterctl's name for HelmOp.
 const provider = "addon-helmop"
 
-// testInstalledByClusterctl checks that the management cluster has each object of the components, with the label by
-// which clusterctl upgrades and deletes it, and the entry in clusterctl's inventory.
+// testInstalledByClusterctl checks that the management cluster has each object of the components, with the label that
+// clusterctl needs to upgrade and delete it. It also checks the entry in clusterctl's inventory.
 func testInstalledByClusterctl(s *scenario) {
 	data, err := os.ReadFile(s.env.Components)
 	s.must(err)

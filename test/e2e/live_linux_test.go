@@ -36,7 +36,7 @@ func TestLiveStatus(t *testing.T) {
 	s.mustCommand("rollout", "promote", "live", "--wave", "canary")
 	s.Eventually(screen, patience).Should(gbytes.Say("HelmOp revision 2 Complete"))
 	s.Expect(end()).To(gomega.BeZero())
-	// What was on the terminal before is back, and the last status is below it.
+	// The previous content of the terminal is restored, and the last status is below it.
 	s.Eventually(screen, patience).Should(gbytes.Say(`\x1b\[\?1049l`))
 	s.Eventually(screen, patience).Should(gbytes.Say("HelmOp revision 2 Complete"))
 }

@@ -39,15 +39,15 @@ import (
 const (
 	// scenarios is the number of tests that use the shared environment at the same time. environments is the number of
 	// tests with their own environment, and parts the number of parts of all tests. They mostly wait. But even an idle
-	// environment takes a twentieth of a core, so that more at the same time take longer. With these numbers, both kinds
-	// of tests end at about the same time.
+	// environment uses a twentieth of a core, so more environments at the same time would be slower. With these numbers,
+	// both kinds of tests end at about the same time.
 	scenarios, environments, parts = 4, 3, 16
 
 	// testsAtOnce is go test's own limit, set so high that it has no effect. Otherwise the parts of a test would wait
 	// until all other tests have begun, while the environment of the test is idle.
 	testsAtOnce = 1000
 
-	// setupTimeout bounds the start of an environment whose binaries are ready.
+	// setupTimeout is the timeout for the start of an environment whose binaries are ready.
 	setupTimeout = 10 * time.Minute
 )
 

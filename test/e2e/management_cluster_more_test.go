@@ -61,7 +61,8 @@ func (s *scenario) restsWhilePaused(w *workload) {
 	w.eventuallyRevisions(releaseNamespace, "resting")
 }
 
-// waitsForOther makes a HelmOp for the management cluster depend on another one, and on a HelmOp for Clusters.
+// waitsForOther has a HelmOp for the management cluster that depends on another such HelmOp, and on a HelmOp for
+// Clusters.
 func (s *scenario) waitsForOther(w *workload) {
 	second := s.nearHelmOp("second",
 		func(h *addonsv1.HelmOp) { h.Spec.DependsOn = []addonsv1.Dependency{{Name: "first"}} })

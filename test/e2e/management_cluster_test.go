@@ -123,8 +123,8 @@ func TestManagementCluster(t *testing.T) {
 	s.step("refuses a HelmOp of another namespace", func(s *scenario) { s.isRefused() })
 }
 
-// TestManagementClusterIsOffByDefault checks that without the flag no HelmOp installs in the management cluster, and
-// that the condition says so.
+// TestManagementClusterIsOffByDefault checks that no HelmOp installs in the management cluster without the flag, and
+// that the condition reports this.
 func TestManagementClusterIsOffByDefault(t *testing.T) {
 	newScenario(t).isRefused()
 }

@@ -29,8 +29,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestManagerLogs reads the logs of managers in Pods with kubectl helmop. The Pods are those of the installed
-// Deployment, and run as processes. A kubelet's server has their logs.
+// TestManagerLogs reads the logs of managers in Pods with kubectl helmop. The Pods belong to the installed Deployment,
+// and run as processes. A kubelet's server serves their logs.
 func TestManagerLogs(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{Controllers: podControllers, NoManager: true})
@@ -85,7 +85,7 @@ func (l *managerLogs) selects(s *scenario) {
 	s.Expect(s.mustCommand("logs", "logged", "--cluster", "two")).To(gomega.And(
 		gomega.ContainSubstring(`Cluster="two"`), gomega.Not(gomega.ContainSubstring(`Cluster="one"`))))
 
-	// The manager logs about a HelmOp only what it does.
+	// The manager logs only its actions for a HelmOp.
 	s.eventuallyPrints("No entries found", "logs", "logged", "--since=1s")
 	all := entriesOf(s.mustCommand("logs", "logged"))
 	s.Expect(entriesOf(s.mustCommand("logs", "logged", "--since=1h"))).To(gomega.Equal(all))
@@ -123,7 +123,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// follows prints new entries, also those of the manager that starts after the first one has ended.
+// follows prints new entries, including the entries of a manager that starts after the first one has ended.
 func (l *managerLogs) follows(s *scenario) {
 	ctx, cancel := context.WithCancel(s.Context())
 	defer cancel()
@@ -182,7 +182,7 @@ func (l *managerLogs) debugs(s *scenario) {
 		"\tthe token is %s\n\tencoded %s\n >\n", s.namespace, l.secret, encoded)
 	s.must(err)
 	s.must(log.Close())
-	// The command logs shows to the user what the manager logged.
+	// The command logs prints the manager's log entries for the user.
 	s.eventuallyPrints("the token is "+l.secret, "logs", "logged", "--level=error")
 
 	archive := filepath.Join(s.TempDir(), "helmop.tar.gz")

@@ -82,7 +82,7 @@ func (f *brakeFleet) confirm(value string) {
 	})
 }
 
-// held waits until the given numbers of deletions and releases are reported, and returns the value that confirms the
+// held waits until the status has the given numbers of deletions and releases. It returns the value that confirms the
 // deletions.
 func (f *brakeFleet) held(waiting, total int) string {
 	f.Helper()

@@ -24,9 +24,9 @@ import (
 // caaphSyncPeriod makes CAAPH reconcile all its objects many times during the test.
 const caaphSyncPeriod = 5 * time.Second
 
-// TestMigrateCAAPH is the walk of docs/migration.md: CAAPH installs three charts in four Clusters, one of them with
-// generated release names, and another one from an HTTPS chart repository. HelmOp takes the releases over while CAAPH
-// runs. At the end, CAAPH takes releases back.
+// TestMigrateCAAPH follows docs/migration.md. CAAPH installs three charts in four Clusters: one with generated release
+// names, and one from an HTTPS chart repository. HelmOp takes over the releases while CAAPH runs. At the end, CAAPH
+// takes over some releases again.
 func TestMigrateCAAPH(t *testing.T) {
 	begin(t)
 	s := newScenarioIn(t, ownEnvironment(t, environment.Options{}))
@@ -85,7 +85,7 @@ greeting: '{{ if hasPrefix "t" .Cluster.metadata.name }}t{{ else }}other{{ end }
 		s.Expect(s.mustCommand("migrate", "--from", "caaph", "-o", "yaml")).To(gomega.ContainSubstring("kind: HelmOp"))
 	})
 	s.step("a migration that was interrupted can be undone", func(s *scenario) {
-		// HelmOp cannot adopt the releases of a paused Cluster, so the command ends while HelmOp adopts.
+		// HelmOp cannot adopt the releases of a paused Cluster, so the command ends before all releases are adopted.
 		s.pause("four", true)
 		output, code := s.helmopCommand("migrate", "--from", "caaph", "--apply", "--timeout", "5s")
 		s.Expect(code).NotTo(gomega.Equal(0), output)

@@ -40,8 +40,9 @@ const (
 	fleetKeep     = "fleet.cattle.io/keep-resources"
 )
 
-// fleetSimulation does what Fleet does for HelmOps: its controllers make a Bundle and BundleDeployments, and an agent
-// for each cluster installs, upgrades, forgets and uninstalls releases. TestMigrateFleetReal compares it with Fleet.
+// fleetSimulation simulates Fleet. Its controllers create a Bundle and BundleDeployments for each HelmOp. An agent for
+// each cluster installs, upgrades and uninstalls releases, or stops managing them. TestMigrateFleetReal compares it
+// with Fleet.
 type fleetSimulation struct {
 	scenario  *scenario
 	workloads []*workload
@@ -102,7 +103,7 @@ func (f *fleetSimulation) run(ctx context.Context) {
 	}
 }
 
-// pass looks at all HelmOps once.
+// pass reconciles all HelmOps once.
 func (f *fleetSimulation) pass(ctx context.Context) error {
 	var errs []error
 	for name := range fleetReleases {
@@ -236,7 +237,8 @@ func (f *fleetSimulation) deploy(ctx context.Context, user *helmUser, name strin
 	return install.RunWithContext(ctx, &chart, values)
 }
 
-// cleanUp forgets or uninstalls a release whose BundleDeployment is gone. newest is its newest record.
+// cleanUp acts like Fleet's agent after the BundleDeployment of a release was deleted: it deletes the records or
+// uninstalls the release. newest is the newest record of the release.
 func (f *fleetSimulation) cleanUp(user *helmUser, name string, newest *release.Release) error {
 	if newest == nil || newest.Chart.Metadata.Annotations[fleetBundleID] != name {
 		return nil

@@ -35,12 +35,12 @@ type fleetUnderTest interface {
 	// setAgents starts or stops the agents of all Clusters. Agents that run are started again.
 	setAgents(s *scenario, run bool)
 
-	// deleted returns what was deleted in the namespace of the releases, except for records of Helm.
+	// deleted returns the objects that were deleted in the namespace of the releases, except records of Helm.
 	deleted(s *scenario) []string
 }
 
-// TestMigrateFleet is the walk of docs/migration.md with a simulation of Fleet: it follows the rules of Fleet, with
-// Helm's own actions in the Clusters. The kinds are those of Fleet.
+// TestMigrateFleet follows docs/migration.md with a simulation of Fleet. The simulation follows the rules of Fleet,
+// with Helm's own actions in the Clusters. The kinds are the real kinds of Fleet.
 func TestMigrateFleet(t *testing.T) {
 	begin(t)
 	s := newScenarioIn(t, ownEnvironment(t, environment.Options{}))
@@ -50,7 +50,7 @@ func TestMigrateFleet(t *testing.T) {
 }
 
 // fleetWorkloads creates the Clusters of a migration from Fleet. Without controllers, the DaemonSets of the charts have
-// no status, and Fleet's agent does not take them for ready.
+// no status, so Fleet's agent does not find them ready.
 func (s *scenario) fleetWorkloads(controllers bool) []*workload {
 	s.Helper()
 	return s.clusters(
@@ -61,8 +61,9 @@ func (s *scenario) fleetWorkloads(controllers bool) []*workload {
 	)
 }
 
-// migrateFleet lets Fleet install a chart in Clusters: with the name of its HelmOp, and with another name. HelmOp takes
-// the objects over. The result fails the scenario if an object is not the one that Fleet has installed.
+// migrateFleet makes Fleet install a chart in Clusters: once with the name of its HelmOp, and once with another name.
+// Then HelmOp takes over the objects. The returned function fails the scenario if an object is not the object that
+// Fleet has installed.
 func (s *scenario) migrateFleet(workloads []*workload, fleet fleetUnderTest) (unchanged func(*scenario)) {
 	s.Helper()
 	s.createFleetObjects(workloads)

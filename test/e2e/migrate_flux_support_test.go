@@ -29,7 +29,7 @@ var helmChartKind = migrate.HelmRepositoryKind.GroupVersion().WithKind("HelmChar
 // fluxVersion is the version of the charts that Flux installs.
 const fluxVersion = "1.0.0"
 
-// fluxGreeting is a value that looks like a template.
+// fluxGreeting is a value that has the form of a template.
 const fluxGreeting = "{{ not a template }}"
 
 // createHelmReleases creates HelmReleases for a Cluster, one for each chart.
@@ -93,7 +93,8 @@ func (s *scenario) eventuallyHelmReleases(n int) {
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
-// moveRecords moves the records of a release in a Cluster to the namespace of the release, as docs/migration.md says.
+// moveRecords moves the records of a release in a Cluster to the namespace of the release, as described in
+// docs/migration.md.
 func (s *scenario) moveRecords(w *workload, helmRelease, release, namespace string) {
 	s.Helper()
 	object := toolObject(migrate.HelmReleaseKind, s.namespace, helmRelease, nil)
@@ -128,12 +129,12 @@ func (s *scenario) moveRecords(w *workload, helmRelease, release, namespace stri
 	}
 }
 
-// fluxSource does what the source-controller of Flux does: it serves charts to the helm-controller, and writes into the
-// status of their sources where each is.
+// fluxSource replaces the source-controller of Flux: it serves charts to the helm-controller, and writes their
+// addresses into the status of the sources.
 type fluxSource struct {
 	*httptest.Server
 	scenario *scenario
-	// archives are the charts by their names, and digests are those of their artifacts in the registry.
+	// archives are the charts by their names. digests are the digests of their artifacts in the registry.
 	archives map[string][]byte
 	digests  map[string]string
 }

@@ -81,7 +81,7 @@ func TestMigrateFlux(t *testing.T) {
 		s.Expect(s.mustCommand("migrate", "--from", "flux", "-o", "yaml")).To(gomega.ContainSubstring("kind: HelmOp"))
 	})
 	s.step("a migration that was interrupted can be undone", func(s *scenario) {
-		// HelmOp cannot adopt the releases of a paused Cluster, so the command ends while HelmOp adopts.
+		// HelmOp cannot adopt the releases of a paused Cluster, so the command ends before all releases are adopted.
 		s.pause("two", true)
 		output, code := s.helmopCommand("migrate", "--from", "flux", "--apply", "--timeout", "5s")
 		s.Logf("exit code %d: %s", code, output)

@@ -35,8 +35,8 @@ func beginMigration(t *testing.T) {
 	begin(t)
 }
 
-// startTool starts the program of another tool beside HelmOp. It is stopped at the end of the test. The work folder of
-// the options is chosen here.
+// startTool starts the program of another tool while HelmOp runs. The program is stopped at the end of the test.
+// startTool sets the work folder in the options.
 func (s *scenario) startTool(name string, start func(context.Context, testbed.ToolOptions) (*process.Process, error),
 	options testbed.ToolOptions,
 ) {
@@ -133,8 +133,8 @@ func (s *scenario) charted(workloads []*workload) []charted {
 	return states
 }
 
-// isCharted reports whether an object is from a chart. Helm marks neither hooks nor the objects in a folder crds. Only
-// charts have CustomResourceDefinitions in the Clusters.
+// isCharted reports whether an object comes from a chart. Helm does not mark hooks and the objects in a folder crds. In
+// the Clusters, only charts have CustomResourceDefinitions.
 func isCharted(kind string, object client.Object) bool {
 	annotations := object.GetAnnotations()
 	switch kind {

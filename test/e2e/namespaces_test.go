@@ -16,8 +16,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestClustersOfOtherNamespaces has HelmOps that select a Cluster of another namespace. They are served only with a
-// ServiceAccount that may get the Cluster's kubeconfig by the roles of the other namespace.
+// TestClustersOfOtherNamespaces has HelmOps that select a Cluster of another namespace. They get a release only if a
+// role in the other namespace permits the ServiceAccount to get the Cluster's kubeconfig.
 func TestClustersOfOtherNamespaces(t *testing.T) {
 	shop := newScenario(t)
 	platform := newScenarioIn(t, shop.env)

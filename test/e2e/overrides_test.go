@@ -183,7 +183,8 @@ func (v *variety) resolveNow() {
 	v.Expect(v.tagLookups()).To(gomega.Equal(map[string]int{"1.0.0": 2, "1.1.0": 2, "2.0.0": 2}), "lookups of the tags")
 }
 
-// missReference has two Clusters whose reference does not exist, and two that get a change made at the same time.
+// missReference has two Clusters whose reference does not exist. Two other Clusters get a change that is made at the
+// same time.
 func (v *variety) missReference() {
 	update(v.scenario, v.helmOp, func(h *addonsv1.HelmOp) {
 		h.Spec.RefsByKubernetesVersion = append([]addonsv1.KubernetesVersionReference{

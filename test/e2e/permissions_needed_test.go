@@ -31,7 +31,8 @@ import (
 )
 
 const (
-	// permissionsEnv permits to start a manager for most of its permissions, which takes minutes.
+	// permissionsEnv is the environment variable with which the test starts a manager for most of its permissions. This
+	// takes minutes.
 	permissionsEnv = "HELMOP_PERMISSIONS"
 
 	// missedWithin is how long a manager may work without a permission until it reports that the permission is missing.
@@ -47,7 +48,8 @@ var (
 	// getRevisions is the permission to read a revision that the cache does not have.
 	getRevisions = permissions.Permission{Group: addonsv1.GroupVersion.Group, Resource: "helmoprevisions", Verb: "get"}
 
-	// reviewOwn is the permission to ask what the manager may do, and listInfrastructure one that the manager asks for.
+	// reviewOwn is the permission to review the manager's own permissions. listInfrastructure is a permission that the
+	// manager reviews.
 	reviewOwn = permissions.Permission{Group: authorizationv1.GroupName, Resource: "selfsubjectaccessreviews",
 		Verb: "create"}
 	listInfrastructure = permissions.Permission{Group: clusterv1.GroupVersionInfrastructure.Group, Resource: "*",
@@ -59,7 +61,7 @@ var (
 	unreadable = regexp.MustCompile(`the manager may not (list|watch) ([a-z]+)\.([a-z0-9.-]*[a-z0-9])`)
 )
 
-// rights are the roles of the manager, from which the test takes single permissions away.
+// rights holds the roles of the manager. The test removes single permissions from these roles.
 type rights struct {
 	granted []permissions.Permission // of all roles
 	cluster []rbacv1.ClusterRole
@@ -75,12 +77,12 @@ type rights struct {
 	other *scenario
 }
 
-// TestEachPermissionIsNeeded takes each permission of the manager's roles away, one at a time, and waits until the
-// manager reports the permission as missing: in a condition or in its log. Nothing else may be missing then. It is the
-// counterpart of onlyUsedPermissions, which finds permissions that are never used.
+// TestEachPermissionIsNeeded removes each permission from the manager's roles, one at a time. It waits until the
+// manager reports the permission as missing, in a condition or in its log. No other permission may be missing then.
+// onlyUsedPermissions checks the opposite: it finds permissions that are never used.
 //
-// For a permission that a start needs, a manager starts without it. The other permissions are taken from a running
-// manager, and given back. The manager must then finish its work by itself.
+// If a start of the manager needs the permission, a manager is started without it. Other permissions are removed from a
+// running manager, and then restored. The manager must then finish its work without help.
 func TestEachPermissionIsNeeded(t *testing.T) {
 	if os.Getenv(permissionsEnv) == "" {
 		t.Skipf("to start a manager for each permission takes minutes, and %s is not set; see `make test-permissions`",
@@ -128,7 +130,7 @@ func (r *rights) read(s *scenario) {
 	s.must(s.client.List(s.Context(), cluster, installed))
 	s.must(s.client.List(s.Context(), own, installed))
 	r.cluster, r.own = cluster.Items, own.Items
-	// Kubernetes gives all users some rights, which an administrator may take away.
+	// Kubernetes gives all users some permissions, which an administrator may remove.
 	s.must(s.client.Delete(s.Context(),
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "system:basic-user"}}))
 }
@@ -251,7 +253,8 @@ func (r *rights) settle(s *scenario) {
 	s.Eventually(func() []permissions.Permission { return missing(r.conditions(s)) }).Should(gomega.BeEmpty())
 }
 
-// takeWhileRunning takes a permission from the running manager, and gives it back when the manager misses it.
+// takeWhileRunning removes a permission from the running manager, and restores the permission when the manager reports
+// it as missing.
 func (r *rights) takeWhileRunning(s *scenario, p permissions.Permission) {
 	info, err := os.Stat(r.manager.LogFile())
 	s.must(err)
@@ -262,8 +265,8 @@ func (r *rights) takeWhileRunning(s *scenario, p permissions.Permission) {
 	r.eventuallyMissing(s, info.Size(), p)
 }
 
-// takeBeforeStart starts a manager without a permission. Each permission needs a manager of its own, because a watch
-// that runs is not ended.
+// takeBeforeStart starts a manager without a permission. Each permission needs its own manager, because a running watch
+// does not end when its permission is removed.
 func (r *rights) takeBeforeStart(s *scenario, p permissions.Permission) {
 	s.remove(lease())
 	taken := []permissions.Permission{p}
@@ -281,7 +284,7 @@ func (r *rights) takeBeforeStart(s *scenario, p permissions.Permission) {
 	// A manager that waits for its caches stops late.
 	defer func() { s.must(r.manager.Kill()) }()
 	if p == reviewOwn {
-		// Without its own review, the manager does not know the cause, and says so late.
+		// Without the review, the manager does not know the cause, and reports it late.
 		s.Eventually(func() string { return r.reports(s, 0) }).WithTimeout(missedWithin).Should(gomega.MatchRegexp(
 			`LocalCluster.* could not be listed within`))
 	} else {
@@ -289,7 +292,7 @@ func (r *rights) takeBeforeStart(s *scenario, p permissions.Permission) {
 	}
 }
 
-// giveBack gives all permissions back. If conditions have reports of missing ones, a manager runs until they are gone.
+// giveBack restores all permissions. If conditions report missing permissions, a manager runs until they no longer do.
 func (r *rights) giveBack(s *scenario) {
 	s.Helper()
 	r.grantWithout(s)
@@ -309,7 +312,7 @@ func lease() *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: environment.Namespace, Name: leaseName}}
 }
 
-// hideRevision takes the labels from the only revision of a HelmOp. A manager that starts finds the revision by its
+// hideRevision removes the labels from the only revision of a HelmOp. A manager that starts finds the revision by its
 // name.
 func (r *rights) hideRevision(s *scenario) {
 	s.Helper()
@@ -403,7 +406,7 @@ func (r *rights) grantWithout(s *scenario, taken ...permissions.Permission) {
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
-// may asks the API server whether the manager has a permission.
+// may reports whether the manager has a permission, according to the API server.
 func (r *rights) may(ctx context.Context, s *scenario, p permissions.Permission) bool {
 	s.Helper()
 	resource, subresource, _ := strings.Cut(p.Resource, "/")
@@ -418,7 +421,7 @@ func (r *rights) may(ctx context.Context, s *scenario, p permissions.Permission)
 	return review.Status.Allowed
 }
 
-// serveAgain lets a manager with all permissions run, which deletes the HelmOps at the end.
+// serveAgain runs a manager with all permissions. It deletes the HelmOps at the end.
 func (r *rights) serveAgain(s *scenario) {
 	ctx := context.WithoutCancel(s.Context())
 	for i := range r.cluster {

@@ -38,8 +38,8 @@ func servePlugin() {
 	}
 }
 
-// TestPlugin publishes an artifact with the plugin that the real kubectl runs, from the login to the logout, and
-// installs the mirrored artifact. clusterctl runs the plugin, too.
+// TestPlugin publishes an artifact with the plugin, from the login to the logout, and installs the mirrored artifact.
+// The real kubectl runs the plugin, and so does clusterctl.
 func TestPlugin(t *testing.T) {
 	s := newScenario(t)
 	s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})

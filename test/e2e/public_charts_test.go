@@ -35,7 +35,7 @@ type publicChart struct {
 	release      addonsv1.ReleaseTemplate
 	examples     []publicExample
 
-	// helmOps are the names of the HelmOps of the examples, and dependsOn those of their dependencies.
+	// helmOps are the names of the HelmOps in the examples. dependsOn are the names of their dependencies.
 	helmOps, dependsOn []string
 
 	helmOp    *addonsv1.HelmOp
@@ -48,10 +48,10 @@ type publicExample struct {
 	postRender   *addonsv1.PostRender
 }
 
-// TestPublicCharts installs the charts of the examples with the values of their golden files, as far as this machine
-// has the charts: see package publiccharts. If several examples have one chart, each is an upgrade from the one before,
+// TestPublicCharts installs the charts of the examples with the values of their golden files, if this machine has the
+// charts: see package publiccharts. If several examples use one chart, each of them is an upgrade of the one before,
 // because the API servers of the test bed never finish the deletion of a namespace. The test also installs all other
-// charts of the folders, with their default values. The tests of all other examples are skipped, with the reason.
+// charts of the folders, with their default values. The tests of other examples are skipped, with the reason.
 func TestPublicCharts(t *testing.T) {
 	charts := publicCharts(t)
 	if len(charts) == 0 {
@@ -80,7 +80,8 @@ func (s *scenario) uninstallPublicChart(one *workload, chart *publicChart) {
 	one.in(s).eventuallyRevisions(chart.release.Namespace, chart.release.Name)
 }
 
-// installPublicChart installs a chart with the values of its first example, and upgrades it with those of the others.
+// installPublicChart installs a chart with the values of its first example, and upgrades it with the values of the
+// other examples.
 func (s *scenario) installPublicChart(one *workload, chart *publicChart) {
 	withoutHooks := true // The test bed runs no pods, so no hook would end.
 	chart.helmOp = s.newHelmOp(strings.ReplaceAll(chart.name, ".", "-"), forAll, func(h *addonsv1.HelmOp) {
@@ -117,8 +118,8 @@ func (s *scenario) installPublicChart(one *workload, chart *publicChart) {
 	}
 }
 
-// publicCharts returns the charts of the examples that this machine has, each after those that it depends on, and the
-// other charts of the folders.
+// publicCharts returns the charts of the examples that this machine has, and the other charts of the folders. Each
+// chart comes after its dependencies.
 func publicCharts(t *testing.T) []*publicChart {
 	t.Helper()
 	goldens, err := filepath.Glob(filepath.Join("..", "..", "examples", "testdata", "golden", "*.yaml"))
@@ -190,7 +191,7 @@ func publicCharts(t *testing.T) []*publicChart {
 	return inOrder(charts)
 }
 
-// inOrder returns the charts, each after those that it depends on.
+// inOrder returns the charts, each after its dependencies.
 func inOrder(charts []*publicChart) []*publicChart {
 	var ordered []*publicChart
 	var visit func(*publicChart)

@@ -139,8 +139,8 @@ func (p *published) servePackage(s *scenario) []string {
 	return []string{"HTTPS_PROXY=" + proxy.URL(), "SSL_CERT_FILE=" + roots}
 }
 
-// operateInstall runs the documented commands, which wait until the manager runs, and compares the components with
-// those that clusterctl would install.
+// operateInstall runs the documented commands, which wait until the manager runs. It compares the components with the
+// components from clusterctl.
 func (p *published) operateInstall(s *scenario, heading string) {
 	s.Helper()
 	// The registry of the test has no certificate.
@@ -174,8 +174,8 @@ func (p *published) asClusterctl(s *scenario, version string) {
 	}
 }
 
-// operateDelete deletes the provider as documented, and checks that its components are gone, except for the namespace
-// and the kinds.
+// operateDelete deletes the provider as documented, and checks that its components are deleted, except for the
+// namespace and the kinds.
 func (p *published) operateDelete(s *scenario) {
 	s.Helper()
 	components := s.decode([]byte(p.shell(s, "clusterctl generate provider --addon helmop:"+laterVersion)))

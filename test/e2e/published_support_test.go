@@ -33,7 +33,7 @@ const (
 	// signingPassword is the password of the key with which the releases are signed.
 	signingPassword = "walk"
 
-	// makeTimeout bounds a command. The first build for each of six platforms takes minutes.
+	// makeTimeout is the timeout of a command. The first build for each of six platforms takes minutes.
 	makeTimeout = 45 * time.Minute
 )
 
@@ -100,7 +100,7 @@ func (p *published) goEnvironment(s *scenario) []string {
 	return env
 }
 
-// documented returns a block of commands, with the names of the test instead of those of the examples.
+// documented returns a block of commands, with the names of the test instead of the names in the examples.
 func (p *published) documented(s *scenario, page, heading, contains string) string {
 	s.Helper()
 	return strings.NewReplacer("registry.example.com", p.registry.Host(), "v0.2.0", laterVersion).

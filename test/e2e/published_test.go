@@ -22,13 +22,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// releaseEnv permits to make releases, which takes minutes.
+// releaseEnv is the environment variable that permits the test to build releases, which takes minutes.
 const releaseEnv = "HELMOP_RELEASE"
 
-// TestPublishedRelease is the walk of a user from `make release` to `clusterctl delete`, with an empty home folder and
-// the commands of the documentation. It makes the releases of two versions, verifies the later one, and installs,
-// upgrades and removes HelmOp in a management cluster with releases, by clusterctl and by Cluster API Operator. The
-// manager's Pods are processes of the program in the image of the release.
+// TestPublishedRelease follows a user from `make release` to `clusterctl delete`, with an empty home folder and the
+// commands in the documentation. It builds the releases of two versions and verifies the later one. It installs,
+// upgrades and removes HelmOp in a management cluster with releases, first with clusterctl and then with Cluster API
+// Operator. The manager's Pods are processes that run the program in the image of the release.
 func TestPublishedRelease(t *testing.T) {
 	if os.Getenv(releaseEnv) == "" {
 		t.Skipf("to make releases takes minutes, and %s is not set; see `make test-release`", releaseEnv)
@@ -113,7 +113,8 @@ func (p *published) install(s *scenario) {
 	s.eventually(p.helmOp, ready(2))
 }
 
-// addCore adds Cluster API, which is installed, to the configuration: clusterctl would ask GitHub for its versions.
+// addCore adds the installed Cluster API to the configuration: otherwise clusterctl would read its versions from
+// GitHub.
 func (p *published) addCore(s *scenario) {
 	s.Helper()
 	own, err := os.ReadFile(filepath.Join(filepath.Dir(s.env.Management.KubeconfigFile()), "clusterctl.yaml"))

@@ -35,7 +35,7 @@ func TestReleaseChanges(t *testing.T) {
 		s.Expect(child.Status.History[0].Reason).To(gomega.Equal("OptionsChanged"))
 		one.eventuallyRevisions(releaseNamespace, "options", "2 superseded", "3 deployed")
 
-		// A timeout does not change what Helm writes.
+		// A changed timeout does not change what Helm writes.
 		update(s, helmOp,
 			func(h *addonsv1.HelmOp) {
 				h.Spec.Upgrade.Timeout = &metav1.Duration{Duration: sourceInterval.Duration * 77}

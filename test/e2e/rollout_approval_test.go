@@ -16,8 +16,8 @@ import (
 // greetingLabel on a Cluster is a part of the text of its release.
 const greetingLabel = "greeting"
 
-// killedWithApproval requires approvals. A version waits on all Clusters. Values change between the look at the digest
-// and its approval. The manager is killed while the HelmOp revision waits, and in the middle of the rollout.
+// killedWithApproval requires approvals. A version waits on all Clusters. Values change after the user has read the
+// digest and before the approval. The manager is killed while the HelmOp revision waits, and again during the rollout.
 func (t *rolloutClusters) killedWithApproval(s *scenario) {
 	label := fmt.Sprintf(`{{ if hasKey .Cluster.metadata.labels %q }} {{ .Cluster.metadata.labels.%s }}{{ end }}`,
 		greetingLabel, greetingLabel)

@@ -42,8 +42,8 @@ func deferred(n int) func(gomega.Gomega, *addonsv1.HelmOp) {
 	}
 }
 
-// maintained rolls out to the Clusters and to three of its own: one with a veto, one with a freeze that ends, and one
-// with a window that is always open.
+// maintained rolls out to the Clusters and to three of its own Clusters: one with a veto, one with a freeze that ends,
+// and one with a window that is always open.
 func (t *rolloutClusters) maintained(s *scenario, name string) {
 	own := &rolloutClusters{hosts: maps.Clone(t.hosts), clusters: slices.Clone(t.clusters)}
 	var options []testbed.ClusterOptions
@@ -73,7 +73,7 @@ func (t *rolloutClusters) maintained(s *scenario, name string) {
 	s.Expect(s.mustCommand("rollout", "status", name, "--watch=false")).To(gomega.ContainSubstring(
 		"maintenance (the next is at " + until.Format(time.RFC3339) + ")"))
 
-	// The freeze ends by itself. The veto does not hold the end of the rollout.
+	// The freeze ends by itself. The rollout ends although the veto still exists.
 	q.eventuallyText("two", []string{"frozen"}, "1 superseded", "2 deployed")
 	s.Expect(s.child(q.helmOp, "frozen").Spec.Rollout.At.Time).To(gomega.BeTemporally(">=", until))
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseComplete), progress(14, 14, 0), deferred(1))

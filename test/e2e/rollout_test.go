@@ -77,7 +77,7 @@ func (t *rolloutClusters) continues(s *scenario, name string) {
 	s.eventuallyEvent(q.helmOp, addonsv1.RolloutContinuedEvent)
 }
 
-// rollsBack has a canary that fails with new values from a Secret. The canary returns to its former values.
+// rollsBack has a canary that fails with new values from a Secret. The canary returns to its previous values.
 func (t *rolloutClusters) rollsBack(s *scenario, name string) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 	set := func(text string) { secret.StringData = map[string]string{"values.yaml": "greeting: " + text + "\n"} }

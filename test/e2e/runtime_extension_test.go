@@ -104,7 +104,7 @@ func (p *pauses) expectNone(s *scenario) {
 	s.Expect(p.found).To(gomega.BeEmpty(), "the Cluster was paused")
 }
 
-// heldByExtension checks that the deletion of a Cluster is held without a pause, and that Cluster API says so.
+// heldByExtension checks that the deletion of a Cluster is held without a pause, and that Cluster API reports this.
 func heldByExtension(g gomega.Gomega, cluster *clusterv1.Cluster) {
 	g.Expect(cluster.DeletionTimestamp.IsZero()).To(gomega.BeFalse())
 	g.Expect(apiutil.HoldOf(cluster).IsOn()).To(gomega.BeTrue())
@@ -130,7 +130,7 @@ func (s *scenario) workersVersion(ctx context.Context, g gomega.Gomega, cluster 
 	return list.Items[0].Spec.Template.Spec.Version
 }
 
-// TestRuntimeExtension runs a manager with the Runtime Extension beside Cluster API's core manager.
+// TestRuntimeExtension runs a manager with the Runtime Extension together with Cluster API's core manager.
 func TestRuntimeExtension(t *testing.T) {
 	begin(t)
 	e := newExtension(t)
@@ -191,7 +191,7 @@ func testExtensionHoldsSteps(s *scenario) {
 	s.Consistently(func(g gomega.Gomega) {
 		s.versions(s.Context(), g, "stepped", kubernetes135, kubernetes135)
 	}).WithTimeout(10 * time.Second).Should(gomega.Succeed())
-	// The last step is held in the same way, so that the provider can be stopped before it.
+	// The last step is held too, so that the provider can be stopped before this step.
 	update(s, helmOp, func(h *addonsv1.HelmOp) {
 		h.Spec.RefsByKubernetesVersion[1].Ref.Tag = "1.2.0-rc.1"
 		h.Spec.RefsByKubernetesVersion[0].Ref.Tag = missing

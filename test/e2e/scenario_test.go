@@ -27,8 +27,8 @@ import (
 )
 
 const (
-	// patience bounds the wait for an expected state. On an idle machine a wait takes a second or two. A busy machine with
-	// two cores that also starts API servers takes far longer.
+	// patience is the timeout for an expected state. On an idle machine, a wait takes a second or two. On a busy machine
+	// with two cores that also starts API servers, it takes much longer.
 	patience = 4 * time.Minute
 
 	// poll is the time between two checks of a wait.

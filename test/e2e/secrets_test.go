@@ -20,9 +20,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 )
 
-// testSecrets uses a secret where it could leak: in a working release, in values that the schema refuses, in invalid
-// YAML, in an object that the API server refuses, and in a failing template. Then it checks that the secret is in no
-// object and no log.
+// testSecrets uses a secret in places where it could leak: in a working release, in values that the schema refuses, in
+// invalid YAML, in an object that the API server refuses, and in a failing template. Then it checks that no object and
+// no log contains the secret.
 func testSecrets(s *scenario, one *workload) {
 	// The marker is not valid as a label or a CIDR, so that validations have a reason to quote it.
 	marker := "s3cret/" + rand.Text()

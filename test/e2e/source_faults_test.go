@@ -30,7 +30,7 @@ const (
 	// faultTimeout is the value of --registry-timeout. It is so long that a wait for it would be noticed.
 	faultTimeout = 30 * time.Second
 
-	// prompt bounds the time of a HelmOp that is not affected by the faults. It is less than faultTimeout.
+	// prompt is the timeout for a HelmOp that the faults do not affect. It is shorter than faultTimeout.
 	prompt = 25 * time.Second
 
 	// leastRetry is the shortest time between two tries after a failure.
@@ -56,7 +56,7 @@ type sourceFault struct {
 	reason  string
 	release bool
 	texts   []string
-	// perTry bounds the number of requests of one try.
+	// perTry is the largest number of requests of one try.
 	perTry int
 	// forGood is true if the effect does not end with the fault, because the registry requested a pause.
 	forGood bool
@@ -216,8 +216,8 @@ func (m *metFault) push(s *scenario) {
 	}
 }
 
-// see waits for the expected reason, or until the chart is installed, checks the number of requests, and ends the
-// fault.
+// expectOutcome waits for the expected reason, or until the chart is installed. Then it checks the number of requests
+// and ends the fault.
 func (m *metFault) expectOutcome(w *workload) {
 	s := w.scenario
 	s.Helper()
@@ -271,7 +271,7 @@ func (m *metFault) expectReleased(w *workload) {
 	s.eventually(m.helmOp, ready(1), resolved)
 }
 
-// expectFew checks that the number of requests is within the bound for the tries so far.
+// expectFew checks that the number of requests is within the limit for the tries so far.
 func (m *metFault) expectFew(s *scenario) {
 	s.Helper()
 	tries := int(time.Since(m.created)/leastRetry) + 1

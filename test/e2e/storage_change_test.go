@@ -145,7 +145,7 @@ func testRecordsRolledBack(w *workload) {
 	s.Expect(s.tags(r, "records")).To(gomega.BeEmpty(), "records of an uninstalled release")
 }
 
-// testRecordsLost follows the steps of docs/storage.md for a registry that is lost, and for one that has lost its
+// testRecordsLost follows the steps in docs/storage.md for a lost registry, and for a registry that has lost its
 // records.
 func testRecordsLost(w *workload) {
 	s := w.scenario

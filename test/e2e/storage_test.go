@@ -41,10 +41,10 @@ const (
 	// plantedContent is in each chart of these tests, and must be in no object.
 	plantedContent = "planted-in-the-chart"
 
-	// maxGrowth bounds the growth of all objects of the management cluster together, in bytes.
+	// maxGrowth is the largest growth of all objects of the management cluster together, in bytes.
 	maxGrowth = 1 << 20
 
-	// maxPointer bounds the size of Helm's Secret for a record that is stored in a registry or in parts.
+	// maxPointer is the largest size of Helm's Secret for a record that is stored in a registry or in parts.
 	maxPointer = 16 << 10
 )
 

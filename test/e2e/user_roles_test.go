@@ -20,8 +20,8 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// TestUserRoles applies config/user-roles. It asks the API server for each right on HelmOp's objects of users with
-// Kubernetes' own roles, and expects those of docs/multi-tenancy.md.
+// TestUserRoles applies config/user-roles. For users with Kubernetes' own roles, it asks the API server for each
+// permission on HelmOp's objects, and compares the answers with docs/multi-tenancy.md.
 func TestUserRoles(t *testing.T) {
 	s := newScenario(t)
 	data, err := os.ReadFile(filepath.Join(s.env.Root(), "config", "user-roles", "clusterroles.yaml"))
@@ -35,7 +35,7 @@ func TestUserRoles(t *testing.T) {
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: role + "-user"}},
 		})
 	}
-	// The roles say nothing of Secrets. A user who may read them may read the kubeconfigs of Clusters.
+	// The roles have no rules for Secrets. A user who may read them may read the kubeconfigs of Clusters.
 	secrets := map[string]bool{"view": false, "edit": true, "admin": true}
 	for role, may := range secrets {
 		s.Eventually(func() bool { return s.may(role+"-user", s.namespace, "", "secrets", "get") }).
@@ -88,7 +88,7 @@ func (s *scenario) rights(user, namespace string) []string {
 	return allowed
 }
 
-// may asks the API server whether a user may do something.
+// may reports whether a user may do something, according to the API server.
 func (s *scenario) may(user, namespace, group, resource, verb string) bool {
 	s.Helper()
 	resource, sub, _ := strings.Cut(resource, "/")

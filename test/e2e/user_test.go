@@ -86,7 +86,7 @@ func TestUserWithKubectl(t *testing.T) {
 	})
 }
 
-// testPrintedColumns reads the tables that show what runs in each Cluster, and what is wrong.
+// testPrintedColumns reads the tables that show the releases in each Cluster and their problems.
 func testPrintedColumns(s *scenario, one *workload) {
 	helmOp := s.newHelmOp("table", forAll)
 	s.create(helmOp)

@@ -224,7 +224,7 @@ func testSecretOfOneClusterStaysSecret(s *scenario, clusters separate) {
 	s.expectAbsent(marker, whole)
 }
 
-// testSecretUnderAnOldRevision changes a Secret while its Cluster stays at an old HelmOp revision.
+// testSecretUnderAnOldRevision changes the Secret of a Cluster while the Cluster stays at an old HelmOp revision.
 func testSecretUnderAnOldRevision(s *scenario, clusters separate) {
 	secrets := map[string]*corev1.Secret{}
 	for name := range clusters {

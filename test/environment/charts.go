@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// Names of the test charts, see test/charts/README.md. Each chart is in the repository charts/<name>.
+// These are the names of the test charts, see test/charts/README.md. Each chart is in the repository charts/<name>.
 const (
 	ChartHello   = "hello"
 	ChartKitchen = "kitchen"
@@ -55,7 +55,7 @@ type ChartMetadata struct {
 	Chart string
 	// Version is the version of the chart, and also the tag.
 	Version string
-	// AppVersion is the appVersion of the chart, which its objects show. Default: the one in the chart's folder.
+	// AppVersion is the appVersion of the chart, which its objects show. Default: the appVersion in the chart's folder.
 	AppVersion string
 }
 

@@ -27,9 +27,9 @@ import (
 // accountFolder is where a Pod has its ServiceAccount.
 const accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// LaunchContainer starts a manager as a kubelet does: with the arguments, the environment, the user and exactly the
-// volumes of the installed Deployment, and with a read-only root file system. Only the addresses differ. It does not
-// wait. without are the names of volumes to leave out. See package containers about where this works.
+// LaunchContainer starts a manager as a kubelet does: with the arguments, the environment, the user and the volumes of
+// the installed Deployment, and with a read-only root file system. Only the addresses differ. It does not wait. without
+// are the names of volumes to omit. See package containers about where this works.
 func (e *Environment) LaunchContainer(ctx context.Context, without ...string) (*Manager, error) {
 	deployment := &appsv1.Deployment{}
 	if err := e.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: Deployment}, deployment); err != nil {

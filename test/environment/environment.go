@@ -49,17 +49,17 @@ type Options struct {
 	// NoInstall does not install HelmOp. It requires NoManager.
 	NoInstall bool
 
-	// Controllers are further controllers of Kubernetes to run, see testbed.ManagementOptions.
+	// Controllers are additional controllers of Kubernetes to run, see testbed.ManagementOptions.
 	Controllers []string
 
-	// APIServerArgs are further flags of the management cluster's API server, see testbed.ManagementOptions.
+	// APIServerArgs are additional flags of the management cluster's API server, see testbed.ManagementOptions.
 	APIServerArgs []string
 
 	// ManagerArgs are added to the arguments that the Deployment gives to the manager. If a flag occurs twice, the last
 	// one counts.
 	ManagerArgs []string
 
-	// SyncPeriod is the sync period of the managers. Default: the one of the Deployment.
+	// SyncPeriod is the sync period of the managers. Default: the sync period in the Deployment.
 	SyncPeriod time.Duration
 
 	// Config is the folder of the repository from which the components are built. Default: config/default.
@@ -71,7 +71,7 @@ type Options struct {
 	// NoCharts pushes none of the test charts.
 	NoCharts bool
 
-	// Pool has the API servers of workload clusters, see testbed.ManagementOptions.
+	// Pool contains the API servers of workload clusters, see testbed.ManagementOptions.
 	Pool *apiserver.Pool
 
 	// Keep keeps a copy of the installed objects, for environments that have this one as Like.
@@ -81,7 +81,8 @@ type Options struct {
 	// into etcd, which takes less than half of the CPU time. Default: clusterctl installs HelmOp.
 	Like *Environment
 
-	// Beside is another environment, whose registry this one uses. Clusters can be moved between the two. Default: none.
+	// Beside is another environment. This environment uses its registry. Clusters can be moved between the two. Default:
+	// none.
 	Beside *Environment
 
 	// Bare starts neither Cluster API's controllers nor the local provider, see testbed.ManagementOptions.
@@ -95,8 +96,8 @@ type Options struct {
 }
 
 const (
-	// servedTimeout bounds the time until an API server lists the kinds of HelmOp. servedPoll is the time between two
-	// requests for the list.
+	// servedTimeout is how long an API server may take until it lists the kinds of HelmOp. servedPoll is the time between
+	// two requests for the list.
 	servedTimeout = 2 * time.Minute
 	servedPoll    = 100 * time.Millisecond
 )

@@ -54,7 +54,7 @@ type Kubelet struct {
 type KubeletOptions struct {
 	// Images are the programs by image name. A Pod with another image does not run.
 	Images map[string]string
-	// Logs assigns the Pods to a simulated node, and lets the API server serve their logs. Default: no node, no logs.
+	// Logs assigns the Pods to a simulated node, so that the API server serves their logs. Default: no node, no logs.
 	Logs bool
 }
 
@@ -73,9 +73,9 @@ type container struct {
 	readyAt time.Time
 }
 
-// isReady reports whether a program counts as ready. A program that was ready stays ready if a busy machine lets it
-// miss a probe. Otherwise, of two old versions of a Deployment, Kubernetes would stop the one that works: it stops Pods
-// that are not ready first.
+// isReady reports whether a program counts as ready. A program that was ready stays ready if it misses a probe on a
+// busy machine. Otherwise, if a Deployment has two old versions, Kubernetes would stop the working one, because it
+// first stops Pods that are not ready.
 func isReady(running bool, readyAt, now time.Time) bool {
 	return running && now.Sub(readyAt) < unreadyAfter
 }
@@ -144,7 +144,7 @@ func (k *Kubelet) run(ctx context.Context) {
 	}
 }
 
-// pass starts the programs of new Pods, stops those of deleted Pods, and reports the status of all.
+// pass starts the programs of new Pods, stops the programs of deleted Pods, and reports the status of all.
 func (k *Kubelet) pass(ctx context.Context) error {
 	pods := &corev1.PodList{}
 	if err := k.env.Client.List(ctx, pods, client.InNamespace(Namespace)); err != nil {

@@ -38,7 +38,7 @@ const (
 const (
 	// tokenTTL is longer than any test run.
 	tokenTTL = 6 * time.Hour
-	// diagnosticsTimeout bounds the time from when a manager is ready until it serves its metrics.
+	// diagnosticsTimeout is how long a ready manager may take until it serves its metrics.
 	diagnosticsTimeout = time.Minute
 )
 
@@ -52,9 +52,9 @@ type Manager struct {
 	DiagnosticsAddress string
 }
 
-// StartManager starts a manager with the arguments of the installed Deployment, adapted to a process on this machine,
-// then the arguments of Options, then the given ones. If a flag occurs twice, the last one counts. StartManager returns
-// when the manager is ready and serves its metrics.
+// StartManager starts a manager with the arguments of the installed Deployment, adapted to a process on this machine.
+// Then follow the arguments in Options, and then the given arguments. If a flag occurs twice, the last one applies.
+// StartManager returns when the manager is ready and serves its metrics.
 func (e *Environment) StartManager(ctx context.Context, args ...string) (*Manager, error) {
 	m, err := e.LaunchManager(ctx, args...)
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 )
 
 // podLog is the log of the program of a Pod, in the format in which container runtimes write logs for kubelets. A nil
-// podLog is the log of a Pod without a log.
+// podLog is valid, and is used for a Pod without a log.
 type podLog struct {
 	// source is the file to which the program writes in all its starts. The first bytes of it are copied.
 	source string
 	copied int64
-	// current is the log of the current start, previous that of the start before.
+	// current is the log since the last start. previous is the log of the start before.
 	current, previous string
 }
 

@@ -53,8 +53,8 @@ func clusterAPI(t *testing.T, name string) string {
 	return string(data)
 }
 
-// TestTiltProviderHasOnlyFieldsThatClusterAPIReads checks the field names, because neither the Tiltfile nor
-// tilt-prepare reports an unknown field.
+// TestTiltProviderHasOnlyFieldsThatClusterAPIReads checks the field names, because the Tiltfile and tilt-prepare do not
+// report unknown fields.
 func TestTiltProviderHasOnlyFieldsThatClusterAPIReads(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}

@@ -154,7 +154,7 @@ func fieldOf(schema *apiextensionsv1.JSONSchemaProps, path []string) (*apiextens
 	return schema, nil
 }
 
-// check returns the errors of a metric. schema is that of the object.
+// check returns the errors of a metric. schema is the schema of the object.
 func (m *stateMetric) check(schema *apiextensionsv1.JSONSchemaProps) (errs []error) {
 	value := map[string]*stateValue{"Gauge": m.Each.Gauge, "StateSet": m.Each.StateSet, "Info": m.Each.Info}[m.Each.Type]
 	if value == nil {
@@ -202,7 +202,7 @@ func (m *stateMetric) check(schema *apiextensionsv1.JSONSchemaProps) (errs []err
 // listed matches the values of a field in its description: the last sentence has them after a colon.
 var listed = regexp.MustCompile(`(?s):\s([A-Z]\w+(?:,\s+[A-Z]\w+)*\s+or\s+[A-Z]\w+)\.`)
 
-// checkStates compares the states of a state set with those of the field.
+// checkStates compares the states of a state set with the values of the field.
 func checkStates(field *apiextensionsv1.JSONSchemaProps, value *stateValue) []error {
 	var want []string
 	for _, state := range field.Enum {

@@ -28,7 +28,7 @@ import (
 
 const (
 	next = "v1beta1"
-	// servedTimeout bounds the wait until an API server serves a changed CustomResourceDefinition.
+	// servedTimeout is how long an API server may take until it serves a changed CustomResourceDefinition.
 	servedTimeout = time.Minute
 	servedPoll    = 100 * time.Millisecond
 )
@@ -43,8 +43,8 @@ type nextVersion struct {
 	name string // of the CustomResourceDefinition
 }
 
-// TestNextVersionNeedsNoWebhook takes the steps to an API version of the same shape that docs/upgrade.md describes:
-// serve both, store the new one, write all objects again, and remove the old one.
+// TestNextVersionNeedsNoWebhook follows the steps in docs/upgrade.md to an API version with the same fields: serve both
+// versions, store the new version, write all objects again, and remove the old version.
 func TestNextVersionNeedsNoWebhook(t *testing.T) {
 	t.Parallel()
 	v := startNextVersion(t)

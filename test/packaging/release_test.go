@@ -90,8 +90,8 @@ func TestRelease(t *testing.T) {
 	t.Run("artifacts in the registry", func(t *testing.T) { checkPushed(t, signed.pushed, public) })
 }
 
-// TestReleaseNeedsTheHistory checks that a release of a commit that is not known, or whose history is not known, fails
-// at once, and says what to do.
+// TestReleaseNeedsTheHistory checks a release of a commit that is not known, or whose history is not known. It must
+// fail at once, with advice.
 func TestReleaseNeedsTheHistory(t *testing.T) {
 	t.Parallel()
 	shallow := filepath.Join(t.TempDir(), "shallow")

@@ -13,7 +13,8 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// TestShardIsOneMoreManager checks that config/shard runs beside config/default, and differs only in the shard.
+// TestShardIsOneMoreManager checks that config/shard can run together with config/default, and differs only in the
+// shard.
 func TestShardIsOneMoreManager(t *testing.T) {
 	t.Parallel()
 	text, err := command("go", "tool", "-modfile=hack/tools/codegen/go.mod", "kustomize", "build", "config/shard")

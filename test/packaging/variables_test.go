@@ -25,9 +25,9 @@ const (
 // quantities are the variables whose values are quantities.
 var quantities = []string{"HELMOP_ARTIFACT_VOLUME_SIZE", "HELMOP_MEMORY_LIMIT"}
 
-// TestVariablesMayBeAnything checks that clusterctl's output is a Deployment that an API server accepts, with each
-// value unchanged. clusterctl replaces variables before the YAML is parsed, in which some texts are numbers, booleans
-// or aliases.
+// TestVariablesMayBeAnything checks that an API server accepts the Deployment from clusterctl, with each value
+// unchanged. clusterctl replaces variables before the YAML is parsed, and in YAML some texts are numbers, booleans or
+// aliases.
 func TestVariablesMayBeAnything(t *testing.T) {
 	t.Parallel()
 	programs, err := binaries.Ensure(t.Context(), binaries.Options{Progress: os.Stderr})

@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command screenshots makes the pictures of the documentation: the page of "kubectl helmop ui" for a fleet in memory,
-// and outputs of commands, from the files with which the tests compare them. "make screenshots" runs it.
+// Command screenshots creates the pictures in the documentation: the page of "kubectl helmop ui" for a fleet in memory,
+// and outputs of commands from the golden files of the tests. "make screenshots" runs it.
 package main
 
 import (
@@ -53,7 +53,8 @@ func pictures() []picture {
 	}
 }
 
-// looks returns a picture of each view, narrow and wide, light and dark, for a person who changes the style sheet.
+// looks returns a picture of each view, narrow and wide, light and dark. The pictures help to check changes of the
+// style sheet.
 func looks() []picture {
 	var every []picture
 	for name, path := range map[string]string{

@@ -29,8 +29,8 @@ const (
 	caaphModule = "sigs.k8s.io/cluster-api-addon-provider-helm"
 )
 
-// StartCAAPH builds the manager of the Cluster API add-on provider for Helm, installs its CustomResourceDefinitions and
-// webhooks, and starts the manager with the rights of the administrator. It returns when the manager is ready.
+// StartCAAPH builds the manager of the Cluster API add-on provider for Helm and installs its CustomResourceDefinitions
+// and webhooks. It starts the manager with the permissions of the administrator. It returns when the manager is ready.
 func (m *Management) StartCAAPH(ctx context.Context, opts ToolOptions) (*process.Process, error) {
 	binary, err := opts.Build(ctx, caaphTool, caaphModule)
 	if err != nil {

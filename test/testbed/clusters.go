@@ -118,7 +118,7 @@ func newCluster(opts ClusterOptions) *clusterv1.Cluster {
 	}
 }
 
-// Release lets a control plane that ClusterOptions.HoldBack held become initialized.
+// Release makes a control plane initialized that ClusterOptions.HoldBack held.
 func (m *Management) Release(ctx context.Context, cluster types.NamespacedName) error {
 	obj := &controlplanev1.LocalControlPlane{}
 	if err := m.Client.Get(ctx, cluster, obj); err != nil {

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// readyTimeout bounds the wait for a manager to become ready.
+	// readyTimeout is how long a manager may take to become ready.
 	readyTimeout = 2 * time.Minute
 	probeTimeout = 5 * time.Second
 )

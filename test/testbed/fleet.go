@@ -30,8 +30,8 @@ const (
 	// fleetSystem is the namespace of Fleet, in all clusters.
 	fleetSystem = "cattle-fleet-system"
 
-	// FleetGarbageInterval is how often an agent looks for releases whose BundleDeployment is gone, at least. Fleet's
-	// default is 15 minutes. An agent waits up to twice the interval.
+	// FleetGarbageInterval is the shortest interval at which an agent looks for releases whose BundleDeployment was
+	// deleted. Fleet's default is 15 minutes. An agent waits up to twice the interval.
 	FleetGarbageInterval = 3 * time.Second
 
 	// tokenSeconds is how long the tokens of Fleet's agents are valid.
@@ -68,8 +68,8 @@ func (m *Management) InstallFleetCRDs(ctx context.Context, root string) error {
 	return m.installCRDsOf(filepath.Join(module.Dir, "charts", "fleet-crd", "templates"))
 }
 
-// StartFleet builds Fleet, installs its CustomResourceDefinitions, and starts its controllers with the rights of the
-// administrator. A Cluster of Fleet with spec.kubeConfigSecret is then registered by them, except that no program runs
+// StartFleet builds Fleet, installs its CustomResourceDefinitions, and starts its controllers with the permissions of
+// the administrator. The controllers then register a Cluster of Fleet with spec.kubeConfigSecret. But no program runs
 // the agent in the cluster: see StartAgent.
 func (m *Management) StartFleet(ctx context.Context, opts ToolOptions) (*Fleet, error) {
 	if err := opts.buildAll(ctx, fleetTool, opts.Dir+string(filepath.Separator),
@@ -158,8 +158,8 @@ func (f *Fleet) await(ctx context.Context, p *process.Process, health string) er
 	return p.WaitHealthy(ctx, func(ctx context.Context) error { return probe(ctx, "http://"+health+"/readyz") })
 }
 
-// StartAgent starts the agent of a cluster that Fleet has registered: the program of the Deployment that Fleet has
-// created in the cluster, with the rights of the administrator. It returns when the agent is ready.
+// StartAgent starts the agent of a cluster that Fleet has registered, with the permissions of the administrator. It
+// runs the program of the Deployment that Fleet has created in the cluster. It returns when the agent is ready.
 func (f *Fleet) StartAgent(ctx context.Context, name string, server *apiserver.Server) (*process.Process, error) {
 	data, err := server.Kubeconfig()
 	if err != nil {

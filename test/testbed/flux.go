@@ -16,8 +16,8 @@ const (
 	fluxSourceModule = "github.com/fluxcd/source-controller"
 )
 
-// StartFlux builds the helm-controller of Flux, installs its CustomResourceDefinitions and those of the
-// source-controller, and starts the helm-controller with the rights of the administrator. It returns when the
+// StartFlux builds the helm-controller of Flux, and installs its CustomResourceDefinitions and those of the
+// source-controller. It starts the helm-controller with the permissions of the administrator. It returns when the
 // helm-controller is ready.
 //
 // The source-controller does not run: the caller serves the charts, and writes the status of their sources.

@@ -27,7 +27,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
 
-// crdTimeout bounds the wait for CustomResourceDefinitions to be served.
+// crdTimeout is how long an API server may take until it serves new CustomResourceDefinitions.
 const crdTimeout = time.Minute
 
 // managementControllers are the controllers that Cluster API and clusterctl need. They collect garbage by owner
@@ -42,15 +42,15 @@ type ManagementOptions struct {
 	Dir string
 	// Binaries are the programs to run. Required.
 	Binaries *binaries.Set
-	// Versions are programs of other versions of Kubernetes for workload clusters, by version, see local.Options. Default:
-	// none.
+	// Versions holds the programs of other versions of Kubernetes for workload clusters, by version, see local.Options.
+	// Default: none.
 	Versions map[string]*binaries.Set
-	// Pool has the API servers of workload clusters, see local.Options. Default: each cluster has its own.
+	// Pool contains the API servers of workload clusters, see local.Options. Default: each cluster has its own.
 	Pool *apiserver.Pool
 	// Concurrency is the number of workload clusters that may start at once. Default: 8.
 	Concurrency int
-	// Controllers are further controllers to run, see apiserver.Options.OnlyControllers, for example
-	// "deployment-controller". Default: none.
+	// Controllers are additional controllers to run, for example "deployment-controller", see
+	// apiserver.Options.OnlyControllers. Default: none.
 	Controllers []string
 	// Objects exist from the start and include Cluster API's kinds and HelmOp. They are taken from the API server of
 	// another Management, after InstallHelmOp. Default: none.
@@ -60,7 +60,7 @@ type ManagementOptions struct {
 	// Beside is another management cluster. Clusters can be moved from it to this one and back. Default: none.
 	Beside *Management
 	// Bare runs neither Cluster API's core manager nor the local provider. The caller then writes the status of Clusters,
-	// and no other program influences the measurements. Default: both run.
+	// and no other program affects the measurements. Default: both run.
 	Bare bool
 }
 
@@ -142,7 +142,7 @@ func NewScheme() *runtime.Scheme {
 		local.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
-			// Two types with one kind are a mistake in this package, whatever the input.
+			// Two types with the same kind are a mistake in this package, independent of the input.
 			panic(err)
 		}
 	}

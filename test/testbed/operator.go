@@ -17,9 +17,9 @@ const (
 	operatorModule = "sigs.k8s.io/cluster-api-operator"
 )
 
-// StartOperator builds Cluster API Operator, installs its CustomResourceDefinitions, and starts it with the rights of
-// the administrator. It returns when the operator is ready. No webhook is registered: those of the operator only check
-// and complete its objects.
+// StartOperator builds Cluster API Operator, installs its CustomResourceDefinitions, and starts it with the permissions
+// of the administrator. It returns when the operator is ready. No webhook is registered: the webhooks of the operator
+// only check and complete its objects.
 func (m *Management) StartOperator(ctx context.Context, opts ToolOptions) (*process.Process, error) {
 	binary, err := opts.Build(ctx, operatorTool, operatorModule+"/cmd")
 	if err != nil {

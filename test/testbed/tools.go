@@ -17,7 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
 
-// ToolOptions configure programs of another project that run beside HelmOp: StartCAAPH, StartFlux, StartFleet and
+// ToolOptions configure programs of other projects that run together with HelmOp: StartCAAPH, StartFlux, StartFleet and
 // StartOperator.
 type ToolOptions struct {
 	// Root is the repository's root folder. Required.
@@ -31,7 +31,7 @@ type ToolOptions struct {
 // toolEnv is the environment of the go command for the modules of tools.
 var toolEnv = []string{"CGO_ENABLED=0", "GOWORK=off"}
 
-// folder returns the folder whose go.mod pins a tool. Each has a module of its own, so that the test bed can be built
+// folder returns the folder whose go.mod pins a tool. Each tool has its own module, so that the test bed can be built
 // without the tools.
 func (o ToolOptions) folder(name string) string { return filepath.Join(o.Root, "hack", "tools", name) }
 
@@ -55,7 +55,7 @@ func (o ToolOptions) buildAll(ctx context.Context, name, output string, packages
 // goModule is a module as the go command describes it.
 type goModule struct{ Path, Version, Dir string }
 
-// module returns a module of the ones that a tool is built from.
+// module returns one of the modules from which a tool is built.
 func (o ToolOptions) module(ctx context.Context, name, path string) (goModule, error) {
 	return runModule(ctx, o.folder(name), path, "list", "-m", "-json", path)
 }

@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command align keeps one version of each dependency in several go.mod files. A package that is compiled for one module
-// is then compiled for all: the Go build cache holds a package once for each version.
+// Command align keeps the same version of each dependency in several go.mod files. So a package that is compiled for
+// one module can be used for all: the Go build cache holds a package once for each version.
 //
 //	align [-check] DIR...
 //
@@ -27,7 +27,7 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// maxRounds bounds the repetitions: a raised requirement can raise others.
+// maxRounds limits the repetitions: a raised requirement can raise others.
 const maxRounds = 10
 
 func main() {

@@ -36,7 +36,7 @@ func connectionFlags() *pflag.FlagSet {
 	return flags
 }
 
-// reference returns the page for a command and its subcommands. The flags that are shared have a section of their own.
+// reference returns the page for a command and its subcommands. Shared flags have their own section.
 func reference(root *cobra.Command, shared *pflag.FlagSet) string {
 	var page strings.Builder
 	page.WriteString("# Reference of the command line\n\n" +
@@ -65,13 +65,13 @@ func describe(page *strings.Builder, cmd *cobra.Command, shared *pflag.FlagSet) 
 		table(page, cmd.NonInheritedFlags(), shared)
 	}
 	for _, child := range cmd.Commands() {
-		if child.Name() != "completion" { // Its texts are cobra's.
+		if child.Name() != "completion" { // cobra wrote its texts.
 			describe(page, child, shared)
 		}
 	}
 }
 
-// table writes the flags of a command. It replaces the shared flags by a link.
+// table writes the flags of a command. It replaces the shared flags with a link.
 func table(page *strings.Builder, flags, shared *pflag.FlagSet) {
 	var rows strings.Builder
 	linked := false

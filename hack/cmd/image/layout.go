@@ -44,8 +44,8 @@ type platformBinary struct {
 // writeLayout replaces root with an OCI image layout that holds one index with an image for each binary, and returns
 // the descriptor of this index.
 //
-// writeLayout writes index.json itself. An oci.Store would list each platform's manifest beside the index, in random
-// order.
+// writeLayout writes index.json itself. An oci.Store would list the manifest of each platform in addition to the index,
+// in random order.
 func writeLayout(ctx context.Context, root string, spec imageSpec) (ocispec.Descriptor, error) {
 	if err := os.RemoveAll(root); err != nil {
 		return ocispec.Descriptor{}, err
@@ -74,7 +74,7 @@ func writeLayout(ctx context.Context, root string, spec imageSpec) (ocispec.Desc
 	named := desc
 	named.Annotations = map[string]string{
 		ocispec.AnnotationRefName: tagOf(spec.reference),
-		// containerd, and so `kind load image-archive`, reads the full name from this annotation.
+		// containerd reads the full name from this annotation, and `kind load image-archive` uses containerd.
 		"io.containerd.image.name": spec.reference,
 	}
 	top := ocispec.Index{
@@ -132,7 +132,7 @@ func writeImage(ctx context.Context, blobs *oci.Storage, root string, spec image
 	return manifest, err
 }
 
-// layerFile writes the layer to a temporary file, which determines the digest, and rewinds the file.
+// layerFile writes the layer to a temporary file and rewinds the file. The content determines the digest.
 func layerFile(root string, spec imageSpec, binary platformBinary) (*os.File, layer, error) {
 	manager, err := os.Open(binary.path)
 	if err != nil {
@@ -157,8 +157,8 @@ func layerFile(root string, spec imageSpec, binary platformBinary) (*os.File, la
 	return file, written, nil
 }
 
-// rootFS returns the files of the image: the manager and the files that the Go runtime reads. It also has the folders
-// that the manager writes to if the Deployment mounts none.
+// rootFS returns the files of the image: the manager, and the files that the Go runtime reads. It also contains the
+// folders to which the manager writes if the Deployment mounts none.
 func rootFS(caBundle []byte, manager io.Reader, size int64) []entry {
 	file := func(name, text string) entry {
 		return entry{name: name, mode: 0o644, size: int64(len(text)), content: strings.NewReader(text)}
@@ -183,7 +183,8 @@ func rootFS(caBundle []byte, manager io.Reader, size int64) []entry {
 		entry{name: "var/cache/helmop/", mode: 0o700, owner: nonroot})
 }
 
-// pushJSON stores a document. It returns no error if the document is already stored, as two platforms may share one.
+// pushJSON stores a document. It returns no error if the document is already stored, because two platforms may share a
+// document.
 func pushJSON(ctx context.Context, blobs content.Pusher, mediaType string, document any) (ocispec.Descriptor, error) {
 	data, err := json.Marshal(document)
 	if err != nil {

@@ -196,7 +196,7 @@ func compile(ctx context.Context, platform ocispec.Platform, ldflags, output str
 	return nil
 }
 
-// readCABundle reads the given bundle, or the first existing one of the usual places. It returns nil if there is none.
+// readCABundle reads the given bundle, or the first of the usual files that exists. It returns nil if there is none.
 func readCABundle(path string) ([]byte, string, error) {
 	if path != "" {
 		bundle, err := os.ReadFile(path)

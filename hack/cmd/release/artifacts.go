@@ -27,7 +27,7 @@ import (
 // spdxPredicate is the type of an attestation with an SPDX document.
 const spdxPredicate = "https://spdx.dev/Document"
 
-// artifacts are what is pushed to registries.
+// artifacts are the artifacts that are pushed to registries.
 type artifacts struct{ imageIndex, helmChart, clusterctl publish.Artifact }
 
 // imageFiles copies the image and lists the modules of each platform.
@@ -118,7 +118,7 @@ func (r *release) packChart(ctx context.Context) error {
 	return r.write(fmt.Sprintf("%s-%s.tgz", chart.Name, r.number()), packed.Layers[0].Content)
 }
 
-// packComponents packs the files that clusterctl installs as an artifact with a layer for each file. Cluster API
+// packComponents packs the files that clusterctl installs as an artifact, with one layer for each file. Cluster API
 // Operator installs such artifacts.
 func (r *release) packComponents(ctx context.Context) error {
 	contents := map[string][]byte{}

@@ -87,7 +87,7 @@ func (r *release) buildFor(ctx context.Context, goos, arch string, license []byt
 	return r.write(build.Archive+".spdx.json", document)
 }
 
-// checkProgram checks that users of a platform can run what they unpack.
+// checkProgram checks that users of a platform can run the unpacked program.
 func checkProgram(build files.Build, archive []byte) error {
 	unpacked, err := files.Unpack(build.Archive, archive)
 	if err != nil {

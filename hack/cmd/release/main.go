@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command release writes the files of a release beside the components for clusterctl: archives of the command line,
-// the image, the Helm chart, lists of dependencies (SPDX), the provenance (SLSA), the manifest for Krew and checksums.
+// Command release writes the files of a release next to the components for clusterctl: archives of the command line,
+// the image, the Helm chart, lists of dependencies (SPDX), the provenance (SLSA), the manifest for Krew, and checksums.
 // With -key, it signs the checksums and the provenance. With -push, it also pushes the image, the chart and the
 // components to a registry.
 //
@@ -159,7 +159,7 @@ func (o *options) loadKey() (crypto.PrivateKey, error) {
 	})
 }
 
-// release is a release in the making.
+// release holds the state while a release is built.
 type release struct {
 	*options
 	time     time.Time
@@ -168,10 +168,10 @@ type release struct {
 	artifacts
 }
 
-// inputs are the files that exist before the release is made.
+// inputs are the files that exist before the command runs.
 var inputs = []string{"addon-components.yaml", "metadata.yaml"}
 
-// clean removes all files except the inputs, so that the checksums list no file of an earlier run.
+// clean removes all files except the inputs, so that the checksums contain no file of an earlier run.
 func (r *release) clean(context.Context) error {
 	for _, name := range inputs {
 		if _, err := os.Stat(filepath.Join(r.output, name)); err != nil {
@@ -210,5 +210,5 @@ func (r *release) notes(context.Context) error {
 	return r.write("RELEASE_NOTES.md", []byte(text))
 }
 
-// number is the version without "v".
+// number returns the version without "v".
 func (r *release) number() string { return strings.TrimPrefix(r.version, "v") }

@@ -28,8 +28,8 @@ const (
 	bundleSuffix = ".sigstore.json"
 )
 
-// summary writes the provenance, whose subjects are all files and the artifacts in registries, and the checksums of all
-// files.
+// summary writes the provenance and the checksums. The subjects of the provenance are all files and the artifacts in
+// registries.
 func (r *release) summary() error {
 	none := func(string) bool { return false }
 	subjects, err := files.Sums(r.output, none)
@@ -116,7 +116,7 @@ func (r *release) push(ctx context.Context, key crypto.PrivateKey) error {
 		reference string
 	}{
 		{r.imageIndex, r.image + ":" + r.version},
-		// A tag has no "+"; Helm writes "_".
+		// A tag cannot contain "+", so Helm writes "_".
 		{r.helmChart, r.charts + "/" + chart.Name + ":" + strings.ReplaceAll(r.number(), "+", "_")},
 		{r.clusterctl, r.components + ":" + r.version},
 	} {
@@ -129,7 +129,7 @@ func (r *release) push(ctx context.Context, key crypto.PrivateKey) error {
 		fmt.Fprintf(r.progress, "pushed %s@%s\n", one.reference, one.artifact.Root.Digest)
 		fmt.Fprintf(&pushed, "%s@%s\n", one.reference, one.artifact.Root.Digest)
 	}
-	// For tools that sign in another way.
+	// This file is for tools that sign in another way.
 	return os.WriteFile(filepath.Join(r.work, "pushed.txt"), []byte(pushed.String()), 0o644)
 }
 

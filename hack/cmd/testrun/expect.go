@@ -25,8 +25,8 @@ type listed struct {
 	TestGoFiles, XTestGoFiles []string
 }
 
-// expect counts the results that a group will report: packages, or tests if there is only one package. A pattern that
-// matches none of its tests is an error.
+// expect counts the results that a group will report: packages or, if there is only one package, tests. It returns an
+// error if a pattern matches no test.
 func (r *report) expect(ctx context.Context, g group) error {
 	selected, packages := selection(g.args)
 	cmd := exec.CommandContext(ctx, "go",

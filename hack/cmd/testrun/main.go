@@ -8,7 +8,7 @@
 //	testrun [-jobs N] [-logs DIR] -- -race ./internal/... -- -count=1 -v ./test/e2e
 //
 // Each group of arguments after a "--" is one `go test`. If a group begins with NAME=VALUE words, they are added to its
-// environment. If -C=FOLDER follows, the group runs in this folder, which may be another module. The groups run in
+// environment. If -C=FOLDER follows, the group runs in this folder. The folder may be another module. The groups run in
 // order, -jobs of them at the same time.
 package main
 
@@ -96,7 +96,7 @@ func logDir(given string) (string, error) {
 // group is one run of go test.
 type group struct {
 	env, args []string
-	// dir is the folder; empty is the current one.
+	// dir is the folder; empty means the current folder.
 	dir string
 }
 

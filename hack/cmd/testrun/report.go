@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// slowest is the number of tests that the end of the report names.
+	// slowest is the number of slow tests at the end of the report.
 	slowest = 10
-	// lastWords is the number of output lines of a failed test in the report. lastWordsCI is used where files cannot be
-	// read.
+	// lastWords is the number of output lines of a failed test in the report. lastWordsCI is used where the log files
+	// cannot be read.
 	lastWords, lastWordsCI = 60, 2000
 	// packageWords is the number of output lines of a package, without its tests, in the report.
 	packageWords = 10
@@ -39,7 +39,7 @@ type event struct {
 	Test    string
 	Elapsed float64
 	Output  string
-	// ImportPath is set instead of Package in output of the compiler.
+	// ImportPath replaces Package in output of the compiler.
 	ImportPath string
 	// FailedBuild names the package that could not be built, if a package failed for this reason.
 	FailedBuild string
@@ -80,15 +80,15 @@ type report struct {
 	lastWords int
 
 	mu sync.Mutex
-	// started is the time of the first group's start, printed the time of the last printed line.
+	// started is when the first group started. printed is when the last line was printed.
 	started, printed time.Time
-	// expected and ended count lines of progress: top-level tests of packages in single, and other packages.
+	// expected and ended count lines of progress: the top-level tests of packages in single, and the other packages.
 	expected, ended int
 	// single are the packages whose tests are reported one by one.
 	single map[string]bool
 	// passed, failed and skipped count tests, including subtests.
 	passed, failed, skipped int
-	// running are the running tests and packages, with their starts. Tests that wait for a slot are not included.
+	// running are the running tests and packages, with their start times. Tests that wait for a slot are not included.
 	running map[name]time.Time
 	// output is the output of tests, packages and the compiler. The output of passed tests is deleted.
 	output map[name][]string
@@ -125,7 +125,7 @@ func (r *report) read(group int, from io.Reader, log io.Writer) error {
 	for lines.Scan() {
 		var e event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			// Programs may write other lines beside the events.
+			// Programs may write other lines between the events.
 			e = event{Action: "output", Output: lines.Text() + "\n"}
 		}
 		if _, err := io.WriteString(log, e.Output); err != nil {
@@ -191,14 +191,14 @@ func (r *report) end(n name, e event) {
 	if n.test != "" && !strings.Contains(n.test, "/") {
 		r.slow = append(r.slow, result{n, e.Elapsed})
 	}
-	// A package fails with its tests. It is reported only if it failed by itself.
+	// A package fails if one of its tests fails. It is reported only if it failed for another reason.
 	if failed && (n.test != "" || e.FailedBuild == "" && !r.brokenIn(n)) {
 		r.broken = append(r.broken, n)
 		r.printf("FAIL %s (%.1f s)\n%s", n, e.Elapsed, r.tail(n, r.lastWords))
 	}
 	r.progress(n, e)
 	if failed && n.test == "" && e.FailedBuild == "" && r.brokenIn(n) && r.broken[len(r.broken)-1] != n {
-		// The package's last lines, such as the folder of its logs.
+		// Print the last lines of the package, for example the folder of its logs.
 		r.printf("%s\n%s", n, r.tail(n, max(packageWords, r.lastWords-lastWords)))
 	}
 	if !failed {
@@ -219,7 +219,7 @@ func (r *report) progress(n name, e event) {
 	}
 	r.ended++
 	if e.Action == "skip" && n.test == "" {
-		return // A package without tests.
+		return // The package has no tests.
 	}
 	word := map[string]string{"pass": "ok  ", "fail": "FAIL", "skip": "skip"}[e.Action]
 	r.printf("[%*d/%d] %s %s (%.1f s)\n", len(fmt.Sprint(r.expected)), r.ended, r.expected, word, n, e.Elapsed)

@@ -3,7 +3,7 @@
 
 // Package chart makes the Helm chart of HelmOp from the kustomizations in config. With the default values, the chart
 // has the same objects as config/default, except the Namespace, which Helm creates. With the value oneNamespace, it has
-// those of config/one-namespace. A test compares both.
+// the objects of config/one-namespace. A test compares both.
 package chart
 
 import (
@@ -26,7 +26,7 @@ const (
 	keepAnnotation = "helm.sh/resource-policy"
 )
 
-// optional are the components of config by the value that enables them.
+// optional holds the components of config, by the values that enable them.
 var optional = map[string]string{
 	highAvailability: "high-availability", "networkPolicy": "network-policy", "userRoles": "user-roles",
 }
@@ -34,9 +34,9 @@ var optional = map[string]string{
 const (
 	// highAvailability is the value that also changes the Deployment.
 	highAvailability = "highAvailability"
-	// oneNamespace is the value with which the objects are those of the folder oneNamespaceFolder.
+	// oneNamespace is the value that selects the objects of the folder oneNamespaceFolder.
 	oneNamespace, oneNamespaceFolder = "oneNamespace", "one-namespace"
-	// servedNamespace is the variable of the folder that has no default, and the action that replaces it.
+	// servedNamespace is the variable of this folder that has no default. The action after it replaces the variable.
 	servedNamespace       = "${HELMOP_WATCH_NAMESPACE}"
 	servedNamespaceAction = `{{ required "oneNamespace needs settings.watchNamespace" .Values.settings.watchNamespace }}`
 )
@@ -98,7 +98,7 @@ type maker struct {
 	pullPolicy                             any
 }
 
-// objects writes the templates of all objects: those of config/default, and those that a component adds.
+// objects writes the templates of all objects: the objects of config/default, and the objects that a component adds.
 func (m *maker) objects(plain []*unstructured.Unstructured, components map[string][]*unstructured.Unstructured) error {
 	var roles []string
 	for _, object := range plain {
@@ -140,7 +140,8 @@ func (m *maker) objects(plain []*unstructured.Unstructured, components map[strin
 	return m.added(oneNamespace, oneNamespaceFolder, plain, m.narrow)
 }
 
-// added writes the template of the objects that a value enables: those that a folder of config adds to the plain ones.
+// added writes the template of the objects that a value enables: the objects that a folder of config adds to the plain
+// objects.
 func (m *maker) added(value, folder string, plain, all []*unstructured.Unstructured) error {
 	var added []string
 	for _, object := range all {
@@ -161,14 +162,14 @@ func (m *maker) added(value, folder string, plain, all []*unstructured.Unstructu
 	return nil
 }
 
-// contains reports whether objects have one of the kind and name of an object.
+// contains reports whether objects contain an object with the same kind and name.
 func contains(objects []*unstructured.Unstructured, object *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(objects, func(one *unstructured.Unstructured) bool {
 		return one.GetKind() == object.GetKind() && one.GetName() == object.GetName()
 	})
 }
 
-// crd writes a CustomResourceDefinition as a file that is not a template, because its texts have braces.
+// crd writes a CustomResourceDefinition as a file that is not a template, because its texts contain braces.
 func (m *maker) crd(object *unstructured.Unstructured) error {
 	object = object.DeepCopy()
 	annotations := object.GetAnnotations()
@@ -182,7 +183,7 @@ func (m *maker) crd(object *unstructured.Unstructured) error {
 	return err
 }
 
-// marshal returns an object as a template: its namespace is the one of the release.
+// marshal returns an object as a template. Its namespace is the namespace of the release.
 func marshal(object *unstructured.Unstructured) (string, error) {
 	data, err := yaml.Marshal(object)
 	if err != nil {
@@ -221,7 +222,7 @@ func (m *maker) metadata(objects []*unstructured.Unstructured) error {
 		"home":        home,
 		"sources":     []any{home},
 		"keywords":    []any{"cluster-api", "addon-provider", "helm", "oci"},
-		// The CustomResourceDefinitions have CEL rules.
+		// The CustomResourceDefinitions contain CEL rules.
 		"kubeVersion": ">=1.29.0-0",
 		"annotations": annotations,
 	})

@@ -121,7 +121,7 @@ func installed(t *testing.T, namespace, served, folder string, components ...str
 	return objects
 }
 
-// TestChartEqualsKustomize compares what Helm and kustomize install, with and without the optional components.
+// TestChartEqualsKustomize compares the objects from Helm and from kustomize, with and without the optional components.
 func TestChartEqualsKustomize(t *testing.T) {
 	t.Parallel()
 	on := map[string]any{"enabled": true}

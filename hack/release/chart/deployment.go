@@ -14,14 +14,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// draft is an object whose fields become template actions. yaml.Marshal would quote actions, so each field has a
-// token until the object is YAML.
+// draft is an object in which some fields become template actions. yaml.Marshal would quote actions, so each field has
+// a token until the object is YAML.
 type draft struct{ lines []line }
 
 // line is a line of YAML with a token, and the lines that replace it.
 type line struct {
 	token string
-	// replacement returns the new lines from the indentation and the key of the old one.
+	// replacement returns the new lines, given the indentation and the key of the old line.
 	replacement func(indent, key string) string
 }
 
@@ -37,7 +37,7 @@ func (t *draft) scalar(action string) string {
 	return t.token(func(indent, key string) string { return indent + key + action + "\n" })
 }
 
-// optional returns a token for a field that is a value of the chart, and that is left out if the value is empty.
+// optional returns a token for a field that is a value of the chart. The field is omitted if the value is empty.
 func (t *draft) optional(value string) string {
 	return t.token(func(indent, key string) string {
 		return fmt.Sprintf("%[1]s{{- with .Values.%[2]s }}\n%[1]s%[3]s\n"+
@@ -72,8 +72,7 @@ func serviceAccount(object *unstructured.Unstructured) (string, error) {
 	return t.render(object)
 }
 
-// deployment returns the template of the manager's Deployment. The affinity with high availability is the one of
-// hardened.
+// deployment returns the template of the manager's Deployment. The affinity with high availability comes from hardened.
 func (m *maker) deployment(object, hardened *unstructured.Unstructured) (string, error) {
 	object = object.DeepCopy()
 	t := &draft{}
@@ -154,7 +153,7 @@ func podField(deployment *unstructured.Unstructured, name string) (string, error
 }
 
 // orWithHighAvailability returns a token for a field that is a value of the chart. If the value is empty, the field has
-// another content with high availability, and is left out without.
+// a different content with high availability, and is omitted without it.
 func (t *draft) orWithHighAvailability(value, content string) string {
 	return t.token(func(indent, key string) string {
 		return fmt.Sprintf("%[1]s{{- if .Values.%[5]s }}\n%[1]s%[2]s\n%[1]s{{- toYaml .Values.%[5]s | nindent %[3]d }}\n"+
@@ -170,7 +169,7 @@ func indented(text, indent string) string {
 // variable matches a variable of clusterctl, with its default.
 var variable = regexp.MustCompile(`\$\{HELMOP_([A-Z0-9_]+):=([^{}]*)\}`)
 
-// empty is the default of a variable whose value is empty: clusterctl has no empty defaults.
+// empty is the default of a variable whose value is empty, because clusterctl has no empty defaults.
 const empty = "$(EMPTY)"
 
 // withDefaults replaces the variables in an object by their defaults.
@@ -195,8 +194,8 @@ func withDefaults(in any) any {
 	}
 }
 
-// withSettings replaces the variables in an object by actions, and collects the settings that they read. flag is the
-// flag whose value the text is.
+// withSettings replaces the variables in an object with actions, and collects the settings that the actions read. flag
+// is the flag to which the text belongs.
 func (m *maker) withSettings(t *draft, in any, flag string) any {
 	switch in := in.(type) {
 	case map[string]any:
@@ -222,7 +221,8 @@ func (m *maker) withSettings(t *draft, in any, flag string) any {
 	}
 }
 
-// explain returns what uses a field: the name of the environment variable or of the volume that has it.
+// explain says where a field is used: it returns the name of the environment variable or of the volume that contains
+// it.
 func explain(in map[string]any, key string) string {
 	name, ok := in["name"].(string)
 	switch {

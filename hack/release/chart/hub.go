@@ -16,7 +16,7 @@ import (
 // home is the page of the project.
 const home = "https://github.com/helmop/cluster-api-addon-provider-helmop"
 
-// hubCRD is a kind as Artifact Hub shows it, see https://artifacthub.io/docs/topics/annotations/helm/.
+// hubCRD describes a kind for Artifact Hub, see https://artifacthub.io/docs/topics/annotations/helm/.
 type hubCRD struct {
 	Kind        string `json:"kind"`
 	Version     string `json:"version"`

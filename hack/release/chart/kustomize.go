@@ -52,7 +52,7 @@ func build(config fs.FS, folder string, components ...string) ([]*unstructured.U
 		if err != nil {
 			return nil, err
 		}
-		// Through YAML, so that numbers have the types that unstructured objects have.
+		// The content goes through YAML, so that numbers have the types of unstructured objects.
 		data, err := yaml.Marshal(content)
 		if err != nil {
 			return nil, err

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/component-base/logs"
 	logsv1 "k8s.io/component-base/logs/api/v1"
-	_ "k8s.io/component-base/logs/json/register" // the manager has this format, too
+	_ "k8s.io/component-base/logs/json/register" // the manager has this format too
 	"sigs.k8s.io/yaml"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/manager"
@@ -23,7 +23,7 @@ import (
 // setting is a value below "settings".
 type setting struct {
 	name, value string
-	// flag is the flag that has the value, such as "--kube-api-qps", or what else uses it.
+	// flag is the flag that gets the value, such as "--kube-api-qps", or another user of the value.
 	flag string
 }
 
@@ -175,7 +175,7 @@ var freeForm = []string{
 	"imagePullSecrets", "extraArgs", "extraEnv", "annotations",
 }
 
-// schema returns the JSON schema of the values: a value with a name that the chart does not have is an error.
+// schema returns the JSON schema of the values. With the schema, a value that the chart does not have is an error.
 func schema(values []byte) ([]byte, error) {
 	var parsed map[string]any
 	if err := yaml.Unmarshal(values, &parsed); err != nil {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package files writes the files of a release: archives of the command line, checksums, and the manifest of Krew. The
-// same input always results in the same bytes.
+// same input always results in the same bytes. The package builds and signs nothing: callers pass the content.
 package files
 
 import (
@@ -36,8 +36,8 @@ func (f File) mode() int64 {
 	return 0o644
 }
 
-// Archive returns an archive of files, in their order, with one time for all files. A name that ends in ".zip" makes a
-// zip archive, ".tar.gz" a gzipped tar archive.
+// Archive returns an archive with files in the given order, with one time for all files. A name that ends in ".zip"
+// gives a zip archive, ".tar.gz" a gzipped tar archive.
 func Archive(name string, modified time.Time, files ...File) ([]byte, error) {
 	switch {
 	case strings.HasSuffix(name, ".zip"):

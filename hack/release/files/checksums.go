@@ -33,7 +33,7 @@ func Sum(path string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// Sums returns the SHA-256 of each file in a folder, by name. It leaves out files whose names except matches.
+// Sums returns the SHA-256 of each file in a folder, by name. It omits files whose names except matches.
 func Sums(folder string, except func(name string) bool) (map[string]string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

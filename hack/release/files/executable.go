@@ -11,15 +11,15 @@ import (
 	"fmt"
 )
 
-// The machines of the architectures, in the header of each format.
+// These are the machine types of the architectures in the header of each format.
 var (
 	elfMachines   = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 	machoMachines = map[string]macho.Cpu{"amd64": macho.CpuAmd64, "arm64": macho.CpuArm64}
 	peMachines    = map[string]uint16{"amd64": pe.IMAGE_FILE_MACHINE_AMD64, "arm64": pe.IMAGE_FILE_MACHINE_ARM64}
 )
 
-// CheckExecutable returns an error if the content of a file is no program for a platform. It knows the platforms of
-// releases: linux, darwin and windows, amd64 and arm64.
+// CheckExecutable returns an error if the content of a file is not a program for a platform. It supports the platforms
+// of releases: linux, darwin and windows, with amd64 and arm64.
 func CheckExecutable(content []byte, goos, arch string) error {
 	var found, want any
 	reader := bytes.NewReader(content)

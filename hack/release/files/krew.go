@@ -14,13 +14,14 @@ import (
 type Build struct {
 	// OS and Arch are the platform, in Go's terms.
 	OS, Arch string
-	// Archive is the file name of the archive, Sum its SHA-256.
+	// Archive is the file name of the archive. Sum is its SHA-256.
 	Archive, Sum string
 	// Binary is the name of the program in the archive.
 	Binary string
 }
 
-// Krew returns the manifest of the plugin "helmop" for Krew, the plugin manager of kubectl. The archives are below url.
+// Krew returns the manifest of the plugin "helmop" for Krew, the plugin manager of kubectl. The archives are at URLs
+// below url.
 func Krew(version, url string, builds []Build) ([]byte, error) {
 	var platforms []any
 	for _, build := range builds {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Notes returns the changes of a version from a changelog in the format of keepachangelog.com: the section of the
-// version, or the section "Unreleased" if the version has none.
+// Notes returns the changes of a version from a changelog in the format of keepachangelog.com. It uses the section of
+// the version. If there is none, it uses the section "Unreleased".
 func Notes(changelog, version string) (string, error) {
 	name := strings.TrimPrefix(version, "v")
 	for _, title := range []string{name, "Unreleased"} {
@@ -44,7 +44,7 @@ func section(changelog, title string) (string, bool) {
 	return trimmed(&text)
 }
 
-// trimmed returns a text without empty lines around it, and whether there is any.
+// trimmed returns a text without empty lines around it. ok is false if nothing is left.
 func trimmed(text *strings.Builder) (string, bool) {
 	out := strings.TrimSpace(text.String())
 	return out + "\n", out != ""

@@ -1,9 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package provenance states from what and how a release was built: an in-toto statement with the predicate SLSA
-// provenance v1. The statement has no times and no number of the build, so that the same source results in the same
-// bytes.
+// Package provenance writes a statement about the sources and the build of a release: an in-toto statement with the
+// predicate SLSA provenance v1. The statement contains no times and no build number, so the same source gives the same
+// bytes. The package does not sign the statement: package signing does.
 package provenance
 
 import (
@@ -31,15 +31,15 @@ const (
 
 // Build describes a build.
 type Build struct {
-	// Source is the URL of the repository, Commit the commit from which the release was built.
+	// Source is the URL of the repository. Commit is the commit from which the release was built.
 	Source, Commit string
 	// Go is the version of the go command, such as "go1.26.8".
 	Go string
 	// Builder is the URI of the machine that built the release.
 	Builder string
-	// Parameters are the variables of `make release` that influence the result.
+	// Parameters are the variables of `make release` that affect the result.
 	Parameters map[string]string
-	// Subjects are the SHA-256 sums of what was built, by name.
+	// Subjects are the SHA-256 sums of the built files, by name.
 	Subjects map[string]string
 }
 
@@ -85,7 +85,7 @@ func Statement(build Build) ([]byte, error) {
 	return marshal(statement)
 }
 
-// Predicate returns the predicate of a statement, for a statement about another subject.
+// Predicate returns the predicate of a statement. It can be used in a statement about another subject.
 func Predicate(statement []byte) (json.RawMessage, error) {
 	var parsed struct {
 		Predicate json.RawMessage `json:"predicate"`

@@ -1,8 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package publish pushes the artifacts of a release to a registry: content, then signatures, then tags. A client that
-// follows a tag therefore finds the artifact complete and signed.
+// Package publish pushes the artifacts of a release to a registry, in this order: content, signatures, tags. So a
+// client that uses a tag finds the artifact complete and signed. The package does not build artifacts: callers pass
+// them.
 package publish
 
 import (
@@ -28,10 +29,10 @@ import (
 
 // Artifact is an image or another artifact.
 type Artifact struct {
-	// Root is the manifest or index, From has it and everything that it refers to.
+	// Root is the manifest or index. From contains it and all content to which it refers.
 	Root ocispec.Descriptor
 	From content.ReadOnlyStorage
-	// Attestations are signed statements about the artifact or a part of it.
+	// Attestations are signed statements about the artifact, or about a part of it.
 	Attestations []Attestation
 }
 
@@ -57,7 +58,7 @@ func Packed(ctx context.Context, packed *pack.Artifact) (Artifact, error) {
 type Target struct {
 	// PlainHTTP pushes over http.
 	PlainHTTP bool
-	// Key signs; nil pushes without signatures.
+	// Key signs the artifact; nil pushes without signatures.
 	Key crypto.PrivateKey
 }
 

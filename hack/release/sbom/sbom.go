@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sbom lists what a Go program was built from, as an SPDX 2.3 document. The list is the one that the linker
-// writes into the program, so it has exactly the modules whose packages are in the program.
+// Package sbom lists the modules from which a Go program was built, as an SPDX 2.3 document. It reads the list that the
+// linker writes into the program. So the document has exactly the modules whose packages are in the program.
 package sbom
 
 import (
@@ -97,7 +97,7 @@ func rootPackage(subject Subject, info *debug.BuildInfo) *v2_3.Package {
 	}
 }
 
-// standardLibrary describes Go's standard library, for which vulnerabilities are published, too.
+// standardLibrary describes Go's standard library, because vulnerabilities are published for it too.
 func standardLibrary(version string) *v2_3.Package {
 	number := strings.TrimPrefix(version, "go")
 	one := library("stdlib", number, "pkg:golang/stdlib@"+number)
@@ -106,7 +106,8 @@ func standardLibrary(version string) *v2_3.Package {
 	return one
 }
 
-// modulePackage describes a module. Its checksum is the one of go.sum, the SHA-256 of a list of the module's files.
+// modulePackage describes a module. Its checksum is the checksum in go.sum, the SHA-256 of a list of the module's
+// files.
 func modulePackage(dep *debug.Module) (*v2_3.Package, error) {
 	if dep.Replace != nil {
 		dep = dep.Replace

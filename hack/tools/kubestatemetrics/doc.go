@@ -2,5 +2,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package kubestatemetrics tests the configuration of config/kube-state-metrics with the library of kube-state-metrics.
-// It is a module of its own, so that HelmOp does not depend on kube-state-metrics.
+// It has only tests. It is a separate module, so that HelmOp does not depend on kube-state-metrics.
 package kubestatemetrics

@@ -333,7 +333,8 @@ func TestAlerts(t *testing.T) {
 
 var command = regexp.MustCompile("`(kubectl [^`]+)`")
 
-// TestAnnotations checks that each alert says what happened and what to do, and links to a section about it.
+// TestAnnotations checks that each alert has a text about the problem and the remedy, and a link to a section about the
+// alert.
 func TestAnnotations(t *testing.T) {
 	t.Parallel()
 	rules, err := readRules(rulesFile)

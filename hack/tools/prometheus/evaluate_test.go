@@ -145,8 +145,8 @@ func (e *evaluator) active(t *testing.T, rule rulefmt.Rule, until time.Duration)
 	return result
 }
 
-// firing returns the alerts of a rule that fire in a minute, with their summaries: those that were active in each
-// minute for the time of the rule.
+// firing returns the alerts of a rule that fire in a minute, with their summaries. An alert fires if it was active in
+// each minute for the time in the rule.
 func firing(t *testing.T, rule rulefmt.Rule, active promql.Matrix, minute int) []string {
 	t.Helper()
 	var firing []string

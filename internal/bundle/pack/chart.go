@@ -36,7 +36,7 @@ func packHelm(name string, options Options) (*draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Read the chart like the manager does, so that a chart that cannot be installed is not pushed.
+	// Read the chart as the manager does, so that a chart that cannot be installed is not pushed.
 	meta, err := bundle.ReadMetadata(packed)
 	if err != nil {
 		return nil, invalid("%s: %v", name, err)

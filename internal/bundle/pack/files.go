@@ -26,7 +26,7 @@ type file struct {
 	content []byte
 }
 
-// isManifest is true for files that can hold objects.
+// isManifest reports whether a file can contain objects.
 func isManifest(name string) bool {
 	switch path.Ext(name) {
 	case ".yaml", ".yml", ".json":
@@ -36,10 +36,10 @@ func isManifest(name string) bool {
 	}
 }
 
-// versionControl are the folders of version control systems, which are not packed.
+// versionControl are the folders of version control systems. They are not packed.
 var versionControl = map[string]bool{".git": true, ".hg": true, ".svn": true, ".bzr": true}
 
-// readTree reads a folder or one file, sorted by name, without folders of version control.
+// readTree reads a folder or one file. The result is sorted by name, without folders of version control.
 func readTree(root string, limit int64) ([]file, error) {
 	info, err := os.Stat(root)
 	if err != nil {
@@ -82,7 +82,7 @@ func readFile(name string, left *int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = opened.Close() }() // only reads
+	defer func() { _ = opened.Close() }() // the file is only read
 	content, err := io.ReadAll(io.LimitReader(opened, *left+1))
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func readFile(name string, left *int64) ([]byte, error) {
 	return content, nil
 }
 
-// readManifests reads the files of a folder that can hold objects. At least one must exist. If there is a
+// readManifests reads the files of a folder that can hold objects. At least one such file must exist. If there is a
 // kustomization, it reads all files, because a kustomization may use files of any kind.
 func readManifests(root string, limit int64) ([]file, error) {
 	files, err := readTree(root, limit)

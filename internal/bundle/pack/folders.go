@@ -17,7 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/kustomize"
 )
 
-// Types that the formats do not define.
+// The formats do not define these types.
 const (
 	// filesArtifactType marks artifacts whose layers are files with Kubernetes objects. "oras push" accepts any type.
 	filesArtifactType = "application/vnd.helmop.manifests.v1"
@@ -29,7 +29,7 @@ const (
 	fleetIDAnnotation = "id"
 )
 
-// plainFolder is the folder of an image in which rukpak looks for objects.
+// plainFolder is the folder in an image in which rukpak looks for objects.
 const plainFolder = "manifests/"
 
 func packFlux(path string, options Options) (*draft, error) {
@@ -138,7 +138,8 @@ func packFleet(path string, options Options) (*draft, error) {
 	return &draft{artifactType: bundle.FleetArtifactType, config: emptyConfig(), layers: []Blob{layer}}, nil
 }
 
-// fleetID returns the name with which Fleet verifies the content: "s-" and as much of its SHA-256 as fits into a label.
+// fleetID returns the name with which Fleet verifies the content: "s-" and the part of its SHA-256 that fits into a
+// label.
 func fleetID(content digest.Digest) string {
 	const labelLength = 63
 	return ("s-" + content.Encoded())[:labelLength]

@@ -13,8 +13,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 )
 
-// Formats are the formats that Pack supports. A Helm chart is packed from a chart's folder or archive, the others from
-// a folder or a file.
+// Formats are the formats that Pack supports. A Helm chart is packed from a chart's folder or archive. The other
+// formats are packed from a folder or a file.
 var Formats = []bundle.Format{
 	bundle.FormatHelmChart,
 	bundle.FormatFlux,

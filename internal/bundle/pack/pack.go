@@ -22,8 +22,8 @@ type Options struct {
 	// Format is the format; empty to use Guess.
 	Format bundle.Format
 
-	// Annotations are added to the manifest and take precedence over those of the format. Credentials in their URLs are
-	// removed.
+	// Annotations are added to the manifest. They take precedence over the annotations of the format. Credentials in their
+	// URLs are removed.
 	Annotations map[string]string
 
 	// Created is written to the manifest. Zero writes no time, so that the same content always has the same digest.
@@ -38,15 +38,15 @@ type Artifact struct {
 	// Format is the format of the artifact.
 	Format bundle.Format
 
-	// Manifest is the manifest. Config and Layers are the blobs that it refers to.
+	// Manifest is the manifest. Config and Layers are the blobs to which the manifest refers.
 	Manifest Blob
 	Config   Blob
 	Layers   []Blob
 
-	// Name and Version are those of a Helm chart; otherwise empty.
+	// Name and Version are the name and the version of a Helm chart; empty for other formats.
 	Name, Version string
 
-	// Stripped are the annotations from whose URLs a credential was removed.
+	// Stripped are the annotations with URLs from which a credential was removed.
 	Stripped []string
 }
 
@@ -56,7 +56,7 @@ type Blob struct {
 	Content []byte
 }
 
-// Blobs returns the config and the layers, each digest once.
+// Blobs returns the config and the layers, without duplicates.
 func (a *Artifact) Blobs() []Blob {
 	var blobs []Blob
 	seen := map[digest.Digest]bool{}
@@ -106,7 +106,7 @@ type draft struct {
 	name, version string
 }
 
-// urlAnnotations hold URLs, which everyone with read access can see.
+// urlAnnotations are annotations with URLs. Everyone with read access can see them.
 var urlAnnotations = []string{ocispec.AnnotationSource, ocispec.AnnotationURL, ocispec.AnnotationDocumentation}
 
 func (d *draft) artifact(options Options) (*Artifact, error) {

@@ -73,7 +73,7 @@ func manifestOf(t *testing.T, artifact *Artifact) ocispec.Manifest {
 	return manifest
 }
 
-// unpacked are the names and contents of a packed layer.
+// unpacked returns the names and contents in a packed layer.
 func unpacked(t *testing.T, layer Blob) map[string]string {
 	t.Helper()
 	unzipped, err := gzip.NewReader(bytes.NewReader(layer.Content))
@@ -219,7 +219,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestPlainImage holds that the config names the layer as it is unpacked, as the image specification wants.
+// TestPlainImage checks that the config names the unpacked layer, as the image specification requires.
 func TestPlainImage(t *testing.T) {
 	t.Parallel()
 	artifact := mustPack(t, folder(t, map[string]string{"one.yaml": configMap}), Options{Format: bundle.FormatPlain})
@@ -240,7 +240,7 @@ func TestPlainImage(t *testing.T) {
 	}
 }
 
-// TestFleet holds the name by which Fleet finds and checks the content.
+// TestFleet checks the name with which Fleet finds and verifies the content.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	artifact := mustPack(t, folder(t, map[string]string{"a/one.yaml": configMap}), Options{Format: bundle.FormatFleet})
@@ -254,8 +254,8 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestPackKeepsAllFilesOfKustomizations holds that an artifact with a kustomization installs what it makes of files of
-// any kind.
+// TestPackKeepsAllFilesOfKustomizations checks that an artifact with a kustomization contains files of any kind, and
+// that the kustomization can use them.
 func TestPackKeepsAllFilesOfKustomizations(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{
@@ -301,7 +301,7 @@ func mustJSON(t *testing.T, value any) []byte {
 	return data
 }
 
-// TestChartArchive holds that an archive is taken as it is, so that a provenance file of it stays true.
+// TestChartArchive checks that an archive is used unchanged, so that its provenance file stays valid.
 func TestChartArchive(t *testing.T) {
 	t.Parallel()
 	packed := mustPack(t, folder(t, chartFiles()), Options{}).Layers[0]

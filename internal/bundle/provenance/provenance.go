@@ -1,7 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package provenance verifies Helm's provenance files: text with the digest of a chart archive, signed with OpenPGP.
+// Package provenance verifies Helm's provenance files. Such a file contains the digest of a chart archive, and is
+// signed with OpenPGP. The package does not fetch files: callers pass the archive, the provenance file and the
+// keyrings.
 package provenance
 
 import (
@@ -26,8 +28,9 @@ var (
 	ErrFiles = errors.New("cannot write the files to verify")
 )
 
-// Verify returns the display name of the signer of a provenance file, if a key of the keyrings signed it, and if it
-// has the digest of an archive under the name of its file. Keyrings are binary or armored, by the name for messages.
+// Verify returns the display name of the signer of a provenance file. A key of the keyrings must have signed the file,
+// and the file must contain the digest of the archive under the name of the archive file. Keyrings are binary or
+// armored. Their keys in the map are names for messages.
 func Verify(file string, archive, text []byte, keyrings map[string][]byte) (signer string, err error) {
 	if file != filepath.Base(file) || file == "." || file == ".." {
 		return "", fmt.Errorf("%q is not the name of a file", file)
@@ -36,7 +39,7 @@ func Verify(file string, archive, text []byte, keyrings map[string][]byte) (sign
 	if err != nil {
 		return "", err
 	}
-	// Helm's verification reads files.
+	// Helm's verification reads files, not memory.
 	folder, err := os.MkdirTemp("", "helmop-provenance-")
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrFiles, err)
@@ -87,7 +90,7 @@ func nameOf(key *openpgp.Entity) string {
 	return name
 }
 
-// oneLine returns the text of an error, which may contain text of the file, in one short line.
+// oneLine returns the text of an error in one short line. The text may contain text of the file.
 func oneLine(err error) string {
 	text := strings.Join(strings.Fields(strings.ToValidUTF8(err.Error(), "?")), " ")
 	return strings.ToValidUTF8(text[:min(len(text), 200)], "")

@@ -16,16 +16,17 @@ import (
 // Version is the version of the format.
 const Version = "helmop.bill/v1"
 
-// Bill is what the HelmOps of a fleet install.
+// Bill lists what the HelmOps of a fleet install.
 type Bill struct {
 	Version string `json:"version"`
 
-	// Clusters is the number of all Clusters. Incomplete is the number of those with a release whose contents are not
+	// Clusters is the number of all Clusters. Incomplete is the number of Clusters with a release whose contents are not
 	// known.
 	Clusters   int `json:"clusters"`
 	Incomplete int `json:"incomplete"`
 
-	// Groups are the Clusters with the same releases, the largest group first. They name artifacts of the lists below.
+	// Groups are the Clusters with the same releases, the largest group first. They refer to the artifacts in the lists
+	// below.
 	Groups []Group `json:"groups"`
 
 	Charts []Chart `json:"charts"`
@@ -37,35 +38,35 @@ type Bill struct {
 type Group struct {
 	Clusters []string `json:"clusters"`
 
-	// Offline are those of the Clusters whose releases were rendered without a connection to the Cluster.
+	// Offline are the Clusters of the group whose releases were rendered without a connection to the Cluster.
 	Offline []string `json:"offline,omitempty"`
 
 	Releases []Release `json:"releases"`
 }
 
-// Release is what a HelmOp installs in each Cluster of a group.
+// Release is a release of a HelmOp in each Cluster of a group.
 type Release struct {
 	HelmOp string `json:"helmOp"`
 
-	// Chart is the name of the chart, and Images are the names of the images.
+	// Chart is the name of the chart. Images are the names of the images.
 	Chart  string   `json:"chart,omitempty"`
 	Images []string `json:"images,omitempty"`
 	CRDs   []CRD    `json:"crds,omitempty"`
 
-	// Verification is what spec.source.verify requires of the chart; nil if it requires nothing.
+	// Verification is the requirement of spec.source.verify for the chart and its result; nil if nothing is required.
 	Verification *Verification `json:"verification,omitempty"`
 
-	// Message is why the contents are not known; empty if they are known.
+	// Message is the reason why the contents are not known; empty if they are known.
 	Message string `json:"message,omitempty"`
 }
 
-// Verification is what a HelmOp requires of the signatures of its chart, and what was found.
+// Verification is the requirement of a HelmOp for the signatures of its chart, with the result of the check.
 type Verification struct {
 	// Provider is the kind of signatures that spec.source.verify requires.
 	Provider string `json:"provider"`
-	// Signers signed the chart as required.
+	// Signers are the signers of the chart that meet the requirement.
 	Signers []string `json:"signers,omitempty"`
-	// Message is why the chart is not accepted; empty if it is accepted.
+	// Message is the reason why the chart is not accepted; empty if it is accepted.
 	Message string `json:"message,omitempty"`
 }
 
@@ -80,7 +81,7 @@ type Chart struct {
 	// Digest is the digest of the manifest, or of the archive in a chart repository.
 	Digest string `json:"digest"`
 	// IsEarlier is true if only Clusters that are pinned to an earlier HelmOp revision install the chart. Its tag may have
-	// moved since, so a copy gets no tag.
+	// moved meanwhile, so a copy of the chart gets no tag.
 	IsEarlier bool `json:"earlier,omitempty"`
 
 	Findings
@@ -88,7 +89,7 @@ type Chart struct {
 
 // Image is an image of a container or of a volume.
 type Image struct {
-	// Name is the image in the objects.
+	// Name is the name of the image in the objects.
 	Name string `json:"name"`
 	// Repository is HOST/REPOSITORY, and Tag is empty for an image by digest.
 	Repository string `json:"repository,omitempty"`
@@ -99,12 +100,12 @@ type Image struct {
 	Findings
 }
 
-// Findings are what the registry of an artifact has beside the artifact.
+// Findings are the results of a lookup of an artifact in its registry.
 type Findings struct {
 	// Attached are signatures, attestations and other artifacts that refer to the artifact.
 	Attached []Attached `json:"attached,omitempty"`
 
-	// Message is why the registry could not be read; empty if it was read or not asked.
+	// Message is the reason why the registry could not be read; empty if it was read or not asked.
 	Message string `json:"message,omitempty"`
 }
 
@@ -113,7 +114,7 @@ type Attached struct {
 	// Kind is "Signature", "Attestation", "SBOM" or "Other".
 	Kind   string `json:"kind"`
 	Digest string `json:"digest"`
-	// Tag is the tag under which cosign stores it; empty for a referrer.
+	// Tag is the tag under which cosign stores the artifact; empty for a referrer.
 	Tag string `json:"tag,omitempty"`
 	// Type is the artifact type of a referrer.
 	Type string `json:"type,omitempty"`
@@ -125,7 +126,7 @@ type CRD struct {
 	Versions []string `json:"versions"`
 }
 
-// String returns the name with the versions.
+// String returns the name and the versions.
 func (c CRD) String() string { return c.Name + " (" + strings.Join(c.Versions, ", ") + ")" }
 
 // name returns the name of a chart.
@@ -136,7 +137,7 @@ func (c *Chart) name() string {
 	return c.URL + "@" + c.Digest
 }
 
-// imageOf returns the image with a name. With an error, it has only the name.
+// imageOf returns the image with a name. If there is an error, the image has only the name.
 func imageOf(name string) (Image, error) {
 	ref, err := images.Parse(name)
 	if err != nil {
@@ -151,7 +152,7 @@ func imageOf(name string) (Image, error) {
 	return image, nil
 }
 
-// isDigest is true for a reference by digest.
+// isDigest reports whether a reference contains a digest.
 func isDigest(ref registry.Reference) bool { return ref.ValidateReferenceAsDigest() == nil }
 
 // Chart returns the chart with a name; nil if there is none.

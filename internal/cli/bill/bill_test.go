@@ -35,8 +35,8 @@ const (
 	two = "sha256:2222222222222222222222222222222222222222222222222222222222222222"
 )
 
-// listed is a bill with two charts of the same tag, one of pinned Clusters, charts of a chart repository and of
-// one on the host of the prefix, and images.
+// listed is a bill with images and charts. Two charts have the same tag, and one of these is for pinned Clusters. Other
+// charts come from chart repositories, and one of these repositories is on the host of the prefix.
 var listed = &Bill{
 	Version: Version,
 	Groups: []Group{{Clusters: []string{"a"}, Releases: []Release{
@@ -64,7 +64,7 @@ var listed = &Bill{
 
 var prefix = registry.Reference{Registry: "m.example", Repository: "base"}
 
-// TestSources checks what is copied under which tag, and that copies are not copied again.
+// TestSources checks which artifacts are copied with which tag, and that copies are not copied again.
 func TestSources(t *testing.T) {
 	t.Parallel()
 	got, err := listed.Sources(prefix)
@@ -200,7 +200,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestText checks what the tables say of signatures, and of what is not known.
+// TestText checks the texts in the tables about signatures and about unknown artifacts.
 func TestText(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -227,7 +227,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadRefuses checks that a bill is refused whose fields contradict each other, or lead out of the registries.
+// TestReadRefuses checks that a bill is refused if its fields contradict each other or name a place outside of the
+// registries.
 func TestReadRefuses(t *testing.T) {
 	t.Parallel()
 	chart := func(url, tag, version, digest string) string {

@@ -16,11 +16,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
 )
 
-// secretInName is why an artifact is not known whose name has a value from a Secret.
+// secretInName is the reason why an artifact is not known if its name contains a value from a Secret.
 const secretInName = "its name has a value from a Secret, which the list does not show; do not keep names in Secrets"
 
-// describe sets the images and the CRDs of a release, which may not be known. A bill is passed on, so values from
-// Secrets are masked in all its texts.
+// describe sets the images and the CRDs of a release. Users pass bills on, so values from Secrets are masked in all
+// texts.
 func (r *Release) describe(objects []*unstructured.Unstructured, of *preview.Release) {
 	r.Images, r.CRDs = images.Of(objects), crdsOf(objects)
 	if of == nil {
@@ -46,7 +46,7 @@ func (r *Release) describe(objects []*unstructured.Unstructured, of *preview.Rel
 	}
 }
 
-// crdsOf returns the CustomResourceDefinitions among objects, in the order of their names.
+// crdsOf returns the CustomResourceDefinitions among objects, sorted by name.
 func crdsOf(objects []*unstructured.Unstructured) []CRD {
 	found := map[string]CRD{}
 	for _, object := range objects {
@@ -70,7 +70,7 @@ func crdsOf(objects []*unstructured.Unstructured) []CRD {
 	return crds
 }
 
-// groups puts Clusters with the same releases together: the largest group first.
+// groups groups Clusters with the same releases, the largest group first.
 func (m *making) groups() []Group {
 	groups := []Group{}
 	index := map[string]int{}
@@ -78,7 +78,7 @@ func (m *making) groups() []Group {
 		return strings.Compare(a.title, b.title)
 	}) {
 		slices.SortFunc(cluster.releases, func(a, b Release) int { return strings.Compare(a.HelmOp, b.HelmOp) })
-		// Strings and lists of strings have always JSON.
+		// Marshalling strings and lists of strings cannot fail.
 		data, _ := json.Marshal(cluster.releases)
 		at, ok := index[string(data)]
 		if !ok {
@@ -96,7 +96,7 @@ func (m *making) groups() []Group {
 	return groups
 }
 
-// sorted returns artifacts in the order of their names.
+// sorted returns artifacts, sorted by name.
 func sorted[T any](all map[string]*found[T]) []T {
 	list := make([]T, 0, len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) {

@@ -24,8 +24,8 @@ const (
 )
 
 // WriteCycloneDX writes the bill as a CycloneDX 1.6 document in JSON: a component for each chart and image. A chart
-// depends on its images. Properties have its HelmOps, its CRDs, its verified signers, and why its registry could not be
-// read.
+// depends on its images. Properties contain the HelmOps, the CRDs, the verified signers, and the reason why the
+// registry could not be read.
 func (b *Bill) WriteCycloneDX(to io.Writer, created time.Time) error {
 	digest, err := b.digest()
 	if err != nil {

@@ -5,10 +5,10 @@
 //
 // # Contract
 //
-//   - The contents of a Cluster are those that package preview renders, with the code of the engine. Images are those
-//     that package images finds.
-//   - Clusters with the same contents are a group. The order is always the same, and a bill has no time: two bills of
-//     the same fleet are equal.
-//   - A Cluster or a registry that cannot be read does not stop the bill: the release or the image has a message.
-//   - A registry that does not answer is never reported as one that lacks an artifact.
+//   - The contents of a Cluster are rendered by package preview, with the code of the engine. Package images finds the
+//     images in them.
+//   - Clusters with the same contents form a group. The order is always the same, and a bill contains no time. So two
+//     bills of the same fleet are equal.
+//   - If a Cluster or a registry cannot be read, the others are still listed: the release or the image has a message.
+//   - A registry that does not answer is never reported as a registry that lacks an artifact.
 package bill

@@ -15,17 +15,17 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 )
 
-// documentName is the name of a bill in other formats.
+// documentName is the name of the bill in other formats.
 const documentName = "helmop-bill"
 
-// digest returns the SHA-256 of the bill as hexadecimal digits: equal bills have equal digests.
+// digest returns the SHA-256 of the bill as hexadecimal digits. Equal bills have equal digests.
 func (b *Bill) digest() (string, error) {
 	data, err := json.Marshal(b)
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:]), err
 }
 
-// links are the images, the CRDs and the HelmOps of each chart, and who signed it as the HelmOps require.
+// links holds the images, the CRDs, the HelmOps and the required signers of each chart.
 type links struct {
 	images, crds, helmOps, signers map[string][]string
 }
@@ -59,7 +59,7 @@ func (l *links) add(release *Release) {
 	}
 }
 
-// sum returns the hexadecimal digits of a digest by SHA-256; empty for other digests.
+// sum returns the hexadecimal digits of a SHA-256 digest; empty for other digests.
 func sum(digest string) string {
 	hex, ok := strings.CutPrefix(digest, "sha256:")
 	if !ok {
@@ -85,7 +85,7 @@ func (i *Image) packageURL() string {
 	return ociPackageURL(i.Repository, i.Digest, i.Tag)
 }
 
-// ociPackageURL returns the package URL of an artifact in a registry. The qualifiers are in the order of their names.
+// ociPackageURL returns the package URL of an artifact in a registry. The qualifiers are sorted by name.
 func ociPackageURL(repository, digest, tag string) string {
 	locator := "pkg:oci/" + url.PathEscape(strings.ToLower(path.Base(repository)))
 	if digest != "" {

@@ -20,10 +20,10 @@ import (
 
 // Registry looks up artifacts in registries.
 type Registry interface {
-	// Head returns the digest that a tag or a digest refers to.
+	// Head returns the digest of a tag or a digest.
 	Head(ctx context.Context, url, reference string, access oci.Access) (string, error)
 
-	// Referrers returns what refers to a digest, and whether there is more.
+	// Referrers returns the artifacts that refer to a digest. more is true if there are more than limit.
 	Referrers(ctx context.Context, url, digest string, access oci.Access, limit int) (list []oci.Referrer, more bool,
 		err error)
 
@@ -39,10 +39,10 @@ const (
 	KindOther       = "Other"
 )
 
-// maxReferrers bounds the listed referrers of an artifact.
+// maxReferrers is the largest number of listed referrers of an artifact.
 const maxReferrers = 100
 
-// lookUp completes the charts and images with what their registries have.
+// lookUp adds information from the registries to the charts and images.
 func (m *making) lookUp(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(lookupsAtOnce)
@@ -66,7 +66,7 @@ func (m *making) lookUp(ctx context.Context) {
 	_ = group.Wait()
 }
 
-// completeChart finds what is attached to a chart.
+// completeChart finds the artifacts that are attached to a chart.
 func (m *making) completeChart(ctx context.Context, chart *found[Chart]) {
 	c := &chart.artifact
 	c.Findings = chart.ask(func(by reader) (findings Findings, err error) {
@@ -75,7 +75,7 @@ func (m *making) completeChart(ctx context.Context, chart *found[Chart]) {
 	})
 }
 
-// completeImage finds the digest of an image, and what is attached to it.
+// completeImage finds the digest of an image, and the artifacts that are attached to it.
 func (m *making) completeImage(ctx context.Context, image *found[Image]) {
 	i := &image.artifact
 	ref, err := images.Parse(i.Name)
@@ -95,7 +95,8 @@ func (m *making) completeImage(ctx context.Context, image *found[Image]) {
 	})
 }
 
-// ask asks a registry with the access of each reader until one succeeds. The message is about the first one.
+// ask asks a registry with the access of each reader until one succeeds. If none succeeds, the message is about the
+// first one.
 func (f *found[T]) ask(question func(by reader) (Findings, error)) Findings {
 	message := ""
 	for _, by := range f.readers {
@@ -110,7 +111,7 @@ func (f *found[T]) ask(question func(by reader) (Findings, error)) Findings {
 	return Findings{Message: message}
 }
 
-// attachedTo returns what refers to an artifact: by the API for referrers, and by the tags of cosign.
+// attachedTo returns the artifacts that refer to an artifact. It uses the API for referrers and the tags of cosign.
 func attachedTo(ctx context.Context, registry Registry, url, dgst string, access oci.Access) ([]Attached, error) {
 	referrers, more, err := registry.Referrers(ctx, url, dgst, access, maxReferrers)
 	if err != nil {
@@ -139,10 +140,10 @@ func attachedTo(ctx context.Context, registry Registry, url, dgst string, access
 	return attached, nil
 }
 
-// signPredicate is the type of the statement that cosign signs instead of an attestation.
+// signPredicate is the type of the statement that cosign signs for a plain signature.
 const signPredicate = "https://sigstore.dev/cosign/sign/v1"
 
-// predicateAnnotation has the type of the statement in a bundle of Sigstore.
+// predicateAnnotation is the annotation with the type of the statement in a Sigstore bundle.
 const predicateAnnotation = "dev.sigstore.bundle.predicateType"
 
 // kindOf returns the kind of a referrer by its type.

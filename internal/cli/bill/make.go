@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	// releasesAtOnce and lookupsAtOnce are the numbers of releases that are rendered, and of artifacts that are looked
-	// up, at the same time.
+	// releasesAtOnce is the number of releases that are rendered at the same time. lookupsAtOnce is the same for lookups
+	// of artifacts.
 	releasesAtOnce = 16
 	lookupsAtOnce  = 8
 )
 
-// Subject is a HelmOp and the Clusters to list.
+// Subject is a HelmOp with the Clusters to list.
 type Subject struct {
 	HelmOp   *addonsv1.HelmOp
 	Clusters []client.ObjectKey
@@ -39,15 +39,15 @@ type Subject struct {
 
 // Options are the options of Make.
 type Options struct {
-	// Namespace is left out of the names of Clusters and HelmOps; empty to leave out none.
+	// Namespace is omitted in the names of Clusters and HelmOps. If it is empty, all names have their namespace.
 	Namespace string
 	// Offline renders without connections to the Clusters.
 	Offline bool
-	// Registry is asked for digests and signatures; nil to ask no registry.
+	// Registry is used to look up digests and signatures; nil for no lookups.
 	Registry Registry
 }
 
-// Make makes the bill of some HelmOps.
+// Make creates the bill of some HelmOps.
 func Make(ctx context.Context, subjects []Subject, options Options) (*Bill, error) {
 	m := &making{options: options, clusters: map[client.ObjectKey]*contents{}, charts: map[string]*found[Chart]{},
 		images: map[string]*found[Image]{}, crds: map[string]CRD{}}
@@ -74,27 +74,27 @@ func Make(ctx context.Context, subjects []Subject, options Options) (*Bill, erro
 	return m.bill(), ctx.Err()
 }
 
-// contents are the releases of a Cluster.
+// contents holds the releases of a Cluster.
 type contents struct {
 	title     string
 	releases  []Release
 	isOffline bool
 }
 
-// found is an artifact with those who may read it: the HelmOps that install it.
+// found is an artifact with its readers: the HelmOps that install it.
 type found[T any] struct {
 	artifact T
 	readers  []reader
 }
 
-// reader has the access of a HelmOp to the registry of its chart.
+// reader is the access of a HelmOp to the registry of its chart.
 type reader struct {
 	helmOp string
 	url    string
 	access oci.Access
 }
 
-// making is a bill in the making.
+// making holds the state while Make creates a bill.
 type making struct {
 	options Options
 
@@ -106,7 +106,7 @@ type making struct {
 	crds     map[string]CRD
 }
 
-// addRelease adds what a HelmOp installs in a Cluster.
+// addRelease adds the release of a HelmOp in a Cluster.
 func (m *making) addRelease(ctx context.Context, subject *Subject, cluster client.ObjectKey, pinned map[string]int64) {
 	helmOp := subject.HelmOp
 	title := apiutil.TitleOf(helmOp.Namespace, cluster)
@@ -166,14 +166,14 @@ func verificationOf(signed preview.Signed, err error) *Verification {
 	return verification
 }
 
-// isPresent is true for an artifact that a HelmOp resolves to now.
+// isPresent reports whether a HelmOp currently resolves to an artifact.
 func isPresent(helmOp *addonsv1.HelmOp, artifact *addonsv1.ResolvedArtifact) bool {
 	return slices.ContainsFunc(apiutil.KnownArtifacts(&helmOp.Status), func(known *addonsv1.ArtifactStatus) bool {
 		return known.URL == artifact.URL && known.Tag == artifact.Tag && known.Digest == artifact.Digest
 	})
 }
 
-// addChart adds a chart, and returns its name. isEarlier means that only the pin of the Cluster leads to the chart.
+// addChart adds a chart, and returns its name. isEarlier means that only a pinned Cluster has the chart.
 func (m *making) addChart(artifact *addonsv1.ResolvedArtifact, by reader, isEarlier bool) string {
 	chart := Chart{URL: artifact.URL, Version: artifact.Version, Tag: artifact.Tag, Digest: artifact.Digest}
 	chart.Name = chart.name()
@@ -195,7 +195,7 @@ func (m *making) addImage(name string, by reader) {
 	add(m.images, name, image, by)
 }
 
-// add adds an artifact with a HelmOp that installs it, and returns what is known of the artifact.
+// add adds an artifact with a HelmOp that installs it. It returns the entry of the artifact.
 func add[T any](all map[string]*found[T], name string, artifact T, by reader) *found[T] {
 	known := all[name]
 	if known == nil {

@@ -22,27 +22,27 @@ import (
 type Missing struct {
 	// Kind is "Chart", "Image", or the kind of an attached artifact.
 	Kind string `json:"kind"`
-	// Name is the artifact in the bill. An attached artifact has the name of what it is attached to.
+	// Name is the artifact in the bill. An attached artifact has the name of the artifact to which it is attached.
 	Name string `json:"name"`
-	// Target is where the artifact should be: HOST/REPOSITORY with a tag or a digest.
+	// Target is the required place of the artifact: HOST/REPOSITORY with a tag or a digest.
 	Target string `json:"target"`
-	// Digest is the digest that the bill has; empty if it is not known.
+	// Digest is the digest in the bill; empty if it is not known.
 	Digest string `json:"digest,omitempty"`
-	// Found is the digest that the tag has in the registry; empty if the registry does not have the tag.
+	// Found is the digest of the tag in the registry; empty if the registry does not have the tag.
 	Found string `json:"found,omitempty"`
 }
 
-// check is a question to the registry: does it have the artifact?
+// check is a check whether a registry has an artifact.
 type check struct {
 	Missing
-	// repository is the URL of the target, and reference its tag or digest.
+	// repository is the URL of the target. reference is its tag or digest.
 	repository, reference string
-	// isArchive means that the digest is that of a layer.
+	// isArchive means that the digest is the digest of a layer.
 	isArchive bool
 }
 
-// MissingIn returns the artifacts of a bill that a registry does not have, below a prefix, under the names that the
-// command "mirror" gives them. An error means that the registry did not answer each question.
+// MissingIn returns the artifacts of a bill that a registry does not have. It looks for them below a prefix, under the
+// names that the command "mirror" uses. An error means that the registry did not answer all requests.
 func (b *Bill) MissingIn(ctx context.Context, in Registry, prefix registry.Reference, access oci.Access) ([]Missing,
 	error,
 ) {
@@ -71,7 +71,7 @@ func (b *Bill) MissingIn(ctx context.Context, in Registry, prefix registry.Refer
 	return missing, nil
 }
 
-// checks returns the questions for all artifacts of a bill.
+// checks returns the checks for all artifacts of a bill.
 func (b *Bill) checks(prefix registry.Reference) ([]check, error) {
 	var checks []check
 	for i := range b.Charts {
@@ -90,7 +90,7 @@ func (b *Bill) checks(prefix registry.Reference) ([]check, error) {
 	for i := range b.Images {
 		image := &b.Images[i]
 		if image.Repository == "" {
-			continue // its name is not that of an image, as the bill says
+			continue // the bill already says that this is not the name of an image
 		}
 		at, err := image.placeBelow(prefix)
 		if err != nil {
@@ -102,7 +102,7 @@ func (b *Bill) checks(prefix registry.Reference) ([]check, error) {
 	return checks, nil
 }
 
-// newChecks returns the questions for an artifact and for what is attached to it.
+// newChecks returns the checks for an artifact and for its attached artifacts.
 func newChecks(kind, name string, target registry.Reference, reference, digest string, isArchive bool,
 	attached []Attached,
 ) []check {
@@ -121,7 +121,7 @@ func newChecks(kind, name string, target registry.Reference, reference, digest s
 	return checks
 }
 
-// isMissing asks the registry. If it has another artifact under the tag, it sets the digest of it.
+// isMissing asks the registry. If the registry has another artifact under the tag, it sets found to its digest.
 func (c *check) isMissing(ctx context.Context, in Registry, access oci.Access) (bool, error) {
 	var has []string
 	var err error
@@ -145,7 +145,7 @@ func (c *check) isMissing(ctx context.Context, in Registry, access oci.Access) (
 	}
 }
 
-// layersOf returns the digests of the layers of a chart, first the archive.
+// layersOf returns the digests of the layers of a chart. The archive is first.
 func layersOf(ctx context.Context, in Registry, url, tag string, access oci.Access) ([]string, error) {
 	artifact, err := in.Resolve(ctx, oci.Source{URL: url, Ref: oci.Reference{Tag: tag}, Access: access})
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/chartrepo"
 )
 
-// Read reads a bill as JSON or YAML. It refuses a bill whose fields contradict each other, because one command would
-// then copy an artifact, and another one would look for a different artifact.
+// Read reads a bill as JSON or YAML. It refuses a bill whose fields contradict each other: otherwise one command would
+// copy an artifact, and another one would look for a different artifact.
 func Read(data []byte) (*Bill, error) {
 	bill := &Bill{}
 	if err := yaml.Unmarshal(data, bill); err != nil {
@@ -44,7 +44,7 @@ func Read(data []byte) (*Bill, error) {
 	return bill, nil
 }
 
-// accept checks that an artifact is valid, that it is listed once, and that what is attached to it is valid.
+// accept checks that an artifact is valid and listed only once, and that its attached artifacts are valid.
 func accept(known map[string]bool, name string, attached []Attached, err error) error {
 	switch {
 	case err != nil:
@@ -96,8 +96,8 @@ func (c *Chart) validateVersion() error {
 	return validTag(tagOfVersion(c.Version))
 }
 
-// validate checks that the fields of an image are those of its name. The digest of a tag cannot be checked. It sets the
-// message if the name is not that of an image.
+// validate checks that the fields of an image agree with its name. The digest of a tag cannot be checked. If the name
+// is not the name of an image, it sets the message.
 func (i *Image) validate() error {
 	want, err := imageOf(i.Name)
 	if err != nil && i.Message == "" {
@@ -139,5 +139,5 @@ func validTag(tag string) error {
 	return fmt.Errorf("%q is not a tag", tag)
 }
 
-// tagOfVersion returns the tag of the copy of a chart of a chart repository: a tag cannot have a plus sign.
+// tagOfVersion returns the tag for the copy of a chart from a chart repository. A tag cannot contain a plus sign.
 func tagOfVersion(version string) string { return strings.ReplaceAll(version, "+", "_") }

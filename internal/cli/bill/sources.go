@@ -14,8 +14,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/mirror"
 )
 
-// Sources returns what to copy below a prefix, in the form of entries of a lock file that have no target yet. Artifacts
-// that are below the prefix already are left out.
+// Sources returns the artifacts to copy below a prefix, as entries of a lock file without a target. It omits artifacts
+// that are already below the prefix.
 func (b *Bill) Sources(prefix registry.Reference) ([]mirror.Entry, error) {
 	var entries []mirror.Entry
 	for i := range b.Charts {
@@ -42,7 +42,7 @@ func (b *Bill) Sources(prefix registry.Reference) ([]mirror.Entry, error) {
 	for i := range b.Images {
 		image := &b.Images[i]
 		if image.Repository == "" {
-			continue // its name is not that of an image, as the bill says
+			continue // the bill already says that this is not the name of an image
 		}
 		at, err := image.placeBelow(prefix)
 		if err != nil {
@@ -55,8 +55,8 @@ func (b *Bill) Sources(prefix registry.Reference) ([]mirror.Entry, error) {
 	return entries, nil
 }
 
-// tagOf returns the tag of the copy of a chart. It is empty for a chart that only pinned Clusters have: the tag of the
-// copy must refer to what the other Clusters install.
+// tagOf returns the tag of the copy of a chart. It is empty for a chart that only pinned Clusters have: the tag must
+// refer to the chart that the other Clusters install.
 func (b *Bill) tagOf(i int) (string, error) {
 	chart := &b.Charts[i]
 	switch {
@@ -76,15 +76,15 @@ func (b *Bill) tagOf(i int) (string, error) {
 	return chart.Tag, nil
 }
 
-// place is where an artifact is below a prefix.
+// place is the location of an artifact below a prefix.
 type place struct {
 	repository registry.Reference
-	// isOwn is true if the artifact is below the prefix already, so that it is not copied.
+	// isOwn is true if the artifact is already below the prefix. It is then not copied.
 	isOwn bool
 }
 
-// placeBelow returns where a chart is below a prefix. A chart of a chart repository is always copied: it is not an
-// artifact of a registry, though its host may be that of the prefix.
+// placeBelow returns the location of a chart below a prefix. A chart of a chart repository is always copied: it is not
+// an artifact of a registry, even if its host is the host of the prefix.
 func (c *Chart) placeBelow(prefix registry.Reference) (place, error) {
 	site, err := url.Parse(c.URL)
 	if err != nil {
@@ -97,13 +97,13 @@ func (c *Chart) placeBelow(prefix registry.Reference) (place, error) {
 	return placeOf(prefix, site.Host, strings.Trim(site.Path, "/"))
 }
 
-// placeBelow returns where an image is below a prefix.
+// placeBelow returns the location of an image below a prefix.
 func (i *Image) placeBelow(prefix registry.Reference) (place, error) {
 	host, path, _ := strings.Cut(i.Repository, "/")
 	return placeOf(prefix, host, path)
 }
 
-// placeOf returns where an artifact of a registry is below a prefix.
+// placeOf returns the location of an artifact below a prefix.
 func placeOf(prefix registry.Reference, host, path string) (place, error) {
 	at, err := mirror.Place(prefix, host, path)
 	return place{repository: at, isOwn: at.Registry == host && at.Repository == path}, err

@@ -25,7 +25,8 @@ const (
 )
 
 // WriteSPDX writes the bill as an SPDX 2.3 document in JSON: a package for each chart and image. A chart depends on its
-// images, and its comment has the HelmOps and the CRDs. The comment of each has why its registry could not be read.
+// images, and its comment contains the HelmOps and the CRDs. The comment of each package says if its registry could not
+// be read, and why.
 func (b *Bill) WriteSPDX(to io.Writer, created time.Time) error {
 	digest, err := b.digest()
 	if err != nil {
@@ -66,7 +67,7 @@ func (b *Bill) WriteSPDX(to io.Writer, created time.Time) error {
 	return spdxjson.Write(document, to, spdxjson.Indent("  "), spdxjson.EscapeHTML(false))
 }
 
-// spdxID returns the identifier of a package. Names have characters that identifiers must not have.
+// spdxID returns the identifier of a package. It replaces characters that identifiers must not contain.
 func spdxID(kind, name string) common.ElementID {
 	sum := sha256.Sum256([]byte(name))
 	return common.ElementID(kind + "-" + hex.EncodeToString(sum[:8]))
@@ -101,7 +102,7 @@ func (f *Findings) comment() string {
 	return comment("Unknown", []string{f.Message})
 }
 
-// comment returns a line of a comment; empty without names.
+// comment returns a line of a comment; empty if there are no names.
 func comment(title string, names []string) string {
 	if len(names) == 0 {
 		return ""

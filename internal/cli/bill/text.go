@@ -17,7 +17,8 @@ import (
 // shortDigest is the number of characters of a digest in a table.
 const shortDigest = len("sha256:") + 12
 
-// WriteText writes the bill for people: a table for each group of Clusters. Digests are shortened unless wide is set.
+// WriteText writes the bill for people, with a table for each group of Clusters. Digests are shortened unless wide is
+// set.
 func (b *Bill) WriteText(to io.Writer, wide bool) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s: %s, %s, %s\n", plural.Count(b.Clusters, "Cluster", "Clusters"),
@@ -42,7 +43,7 @@ func (b *Bill) WriteText(to io.Writer, wide bool) error {
 	return nil
 }
 
-// titleOf names the Clusters of a group.
+// titleOf returns a title with the names of the Clusters of a group.
 func titleOf(group *Group) string {
 	named := &fleetview.Group{Clusters: group.Clusters}
 	return named.ClustersOf()
@@ -73,7 +74,7 @@ func (b *Bill) table(group *Group, wide bool) *kube.Table {
 	return t
 }
 
-// short returns a digest for a table.
+// short returns a digest for a table. It is shortened unless wide is set.
 func short(digest string, wide bool) string {
 	switch {
 	case digest == "":
@@ -85,7 +86,7 @@ func short(digest string, wide bool) string {
 	}
 }
 
-// text says who signed a chart; empty if the HelmOp requires no signature.
+// text describes who signed a chart; empty if the HelmOp requires no signature.
 func (v *Verification) text() string {
 	switch {
 	case v == nil:
@@ -97,7 +98,7 @@ func (v *Verification) text() string {
 	}
 }
 
-// attachedText counts what is attached to an artifact.
+// attachedText returns the numbers of the artifacts that are attached to an artifact.
 func (f *Findings) attachedText() string {
 	var parts []string
 	for _, kind := range []struct{ kind, one, many string }{
@@ -117,7 +118,8 @@ func (f *Findings) attachedText() string {
 	return strings.Join(parts, ", ")
 }
 
-// WriteMissing writes what is missing in a registry, for people. If the bill is incomplete, more may be missing.
+// WriteMissing writes the missing artifacts of a registry, for people. If the bill is incomplete, it adds that more may
+// be missing.
 func WriteMissing(to io.Writer, registry string, missing []Missing, isIncomplete, wide bool) error {
 	if len(missing) == 0 {
 		text := "Nothing is missing in %s.\n"

@@ -18,11 +18,11 @@ type Unknown struct {
 	Kind string `json:"kind"`
 	// Name is the artifact in the bill.
 	Name string `json:"name"`
-	// Message is why they are not known.
+	// Message is the reason why they are not known.
 	Message string `json:"message"`
 }
 
-// Unknown returns the artifacts whose registry could not be read, and the images whose name is not that of an image.
+// Unknown returns the artifacts whose registry could not be read, and the images with an invalid name.
 func (b *Bill) Unknown() []Unknown {
 	var unknown []Unknown
 	for i := range b.Charts {
@@ -54,7 +54,7 @@ func (b *Bill) Problem() error {
 	return errors.New(strings.Join(parts, ", and "))
 }
 
-// Gaps says what the bill lacks, so that a copy of the entries that Sources returned is not complete or not certain.
+// Gaps returns what the bill lacks. Because of it, a copy of the entries from Sources may be incomplete.
 func (b *Bill) Gaps(entries []mirror.Entry) []string {
 	var gaps []string
 	if b.Incomplete > 0 {

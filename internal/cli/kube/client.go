@@ -38,25 +38,26 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
-// Options are what the commands need of their program.
+// Options are the settings of the program that all commands use.
 type Options struct {
 	// Streams are the input and the outputs. Results go to Out, progress and warnings to ErrOut.
 	Streams genericiooptions.IOStreams
 
-	// Program is what users type, "kubectl helmop" for example. The commands that the output recommends begin with it.
+	// Program is the text with which users start the program, for example "kubectl helmop". Commands that the output
+	// recommends begin with it.
 	Program string
 
-	// Now is the clock; time.Now if it is nil.
+	// Now returns the current time. If it is nil, time.Now is used.
 	Now func() time.Time
 }
 
-// Base is what all commands share: the flags of kubectl that choose the cluster, the identity and the namespace.
+// Base holds what all commands share: the flags of kubectl that select the cluster, the identity and the namespace.
 type Base struct {
 	Options
 	ConfigFlags *genericclioptions.ConfigFlags
 }
 
-// NewBase returns what a command shares with all others.
+// NewBase returns the part of a command that all commands share.
 func NewBase(o Options) Base {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -71,7 +72,7 @@ func NewBase(o Options) Base {
 // Add adds the flags, with completion of namespaces.
 func (b *Base) Add(cmd *cobra.Command) {
 	b.ConfigFlags.AddFlags(cmd.Flags())
-	// An error would mean that there is no such flag.
+	// An error would mean that the flag does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("namespace", b.completeNamespaces)
 }
 
@@ -91,7 +92,7 @@ func (b *Base) Note(format string, args ...any) {
 type Client struct {
 	client.WithWatch
 
-	// Namespace is that of the flags or of the context.
+	// Namespace is the namespace from the flags or from the context.
 	Namespace string
 
 	// Note prints a warning.
@@ -109,7 +110,7 @@ func (b *Base) RestConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// Invocation returns the program with those flags of the user that choose the management cluster.
+// Invocation returns the program with the flags of the user that select the management cluster.
 func (b *Base) Invocation() fleetview.Program {
 	p := fleetview.Program{Name: b.Program}
 	for _, flag := range []struct {
@@ -123,7 +124,7 @@ func (b *Base) Invocation() fleetview.Program {
 	return p
 }
 
-// Connect returns a client. It sends no request. kinds are further namespaced kinds that the command uses.
+// Connect returns a client. It sends no request. kinds are additional namespaced kinds that the command uses.
 func (b *Base) Connect(kinds ...schema.GroupVersionKind) (*Client, error) {
 	config, err := b.RestConfig()
 	if err != nil {
@@ -145,7 +146,7 @@ func (b *Base) Connect(kinds ...schema.GroupVersionKind) (*Client, error) {
 	return &Client{WithWatch: c, Namespace: namespace, Note: b.Note}, nil
 }
 
-// Mapper returns the resources of the kinds that the commands use, so that they need no discovery. kinds are further
+// Mapper returns the resources of the kinds that the commands use, so that no discovery is needed. kinds are additional
 // namespaced kinds.
 func Mapper(kinds ...schema.GroupVersionKind) meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
@@ -191,9 +192,9 @@ func ListAll[T client.Object](ctx context.Context, c client.Client, list client.
 	return items, accessor.GetResourceVersion(), nil
 }
 
-// Change is a step of what follow observes: a whole list, or an event about one object.
+// Change is one observation of Follow: a complete list, or an event about one object.
 type Change[T client.Object] struct {
-	// IsList is true for a list: the first one, or one after the watch ended. items has all objects.
+	// IsList is true for a list: the first list, or a list after the watch ended. items contains all objects then.
 	IsList bool
 	Items  []T
 
@@ -201,7 +202,7 @@ type Change[T client.Object] struct {
 	Object T
 }
 
-// Apply makes a change to known objects.
+// Apply applies the change to the known objects.
 func (c *Change[T]) Apply(objects *map[client.ObjectKey]T) {
 	switch {
 	case c.IsList:
@@ -213,7 +214,7 @@ func (c *Change[T]) Apply(objects *map[client.ObjectKey]T) {
 	}
 }
 
-// rewatchDelays are how long follow waits before it lists again, after the API server ended a watch or failed.
+// rewatchDelays returns how long Follow waits before it lists again, after the API server ended a watch or failed.
 func rewatchDelays() wait.DelayFunc {
 	const reset = time.Minute
 	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 6, Cap: 30 * time.Second}.
@@ -221,8 +222,8 @@ func rewatchDelays() wait.DelayFunc {
 }
 
 // Follow lists objects and then watches them. It calls fn for each change until fn returns true or an error. An API
-// server ends each watch after a while; follow then lists again. After the first list, an API server that does not
-// answer does not end follow either.
+// server ends each watch after some time. Follow then lists again. After the first list, Follow also continues if the
+// API server does not answer.
 func Follow[T client.Object](ctx context.Context, c *Client, list client.ObjectList,
 	fn func(Change[T]) (done bool, err error), opts ...client.ListOption,
 ) error {
@@ -254,7 +255,7 @@ func Follow[T client.Object](ctx context.Context, c *Client, list client.ObjectL
 	}
 }
 
-// isTransient is false for the errors of an API server that do not pass by themselves.
+// isTransient reports whether an error of an API server may end by itself.
 func isTransient(err error) bool {
 	return !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) && !apierrors.IsNotFound(err) &&
 		!apierrors.IsInvalid(err)
@@ -321,7 +322,7 @@ func (c *Client) ReadHelmOp(ctx context.Context, name string, object client.Obje
 	return Explain(err)
 }
 
-// NoHelmOp is the error for a HelmOp that does not exist. The namespace is empty for all namespaces.
+// NoHelmOp is the error for a HelmOp that does not exist. If the namespace is empty, the message is for all namespaces.
 func NoHelmOp(namespace, name string) error {
 	where := fmt.Sprintf("in namespace %q", namespace)
 	if namespace == "" {
@@ -346,7 +347,7 @@ func (c *Client) Release(ctx context.Context, helmOp *addonsv1.HelmOp, cluster s
 	return release, Explain(err)
 }
 
-// clusterTitle returns the name by which messages and HelmOpReleases name a Cluster that a user names.
+// clusterTitle returns the title of a Cluster, as messages and HelmOpReleases use it, for the name that a user gave.
 func clusterTitle(helmOp *addonsv1.HelmOp, cluster string) string {
 	if helmOp.Spec.ManagementCluster != nil && cluster == clusterlink.Management.Name {
 		return apiutil.ManagementTitle
@@ -354,7 +355,7 @@ func clusterTitle(helmOp *addonsv1.HelmOp, cluster string) string {
 	return strings.TrimPrefix(cluster, helmOp.Namespace+"/")
 }
 
-// whyNoRelease returns the failure of a Cluster in the status of its HelmOp.
+// whyNoRelease returns the failure of a Cluster from the status of its HelmOp.
 func whyNoRelease(helmOp *addonsv1.HelmOp, title string) string {
 	i := slices.IndexFunc(helmOp.Status.Failures, func(f addonsv1.ClusterFailure) bool { return f.Cluster == title })
 	if i < 0 {
@@ -381,7 +382,7 @@ func (c *Client) Revisions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*add
 	return fleetview.RevisionsOf(helmOp, items), err
 }
 
-// Bounded returns a context that ends after a timeout; 0 is without a limit.
+// Bounded returns a context that ends after a timeout; 0 means no limit.
 func Bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if timeout <= 0 {
 		return ctx, func() {}

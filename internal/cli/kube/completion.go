@@ -18,10 +18,10 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// completionTimeout bounds the requests of a completion: a shell waits for it.
+// completionTimeout limits the requests of a completion, because the shell waits for it.
 const completionTimeout = 3 * time.Second
 
-// CompleteHelmOps completes the names of HelmOps as arguments, at most so many; most is negative for no limit.
+// CompleteHelmOps completes the names of HelmOps, for at most most arguments. A negative number means no limit.
 func (b *Base) CompleteHelmOps(most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if most >= 0 && len(args) >= most {
@@ -31,7 +31,8 @@ func (b *Base) CompleteHelmOps(most int) cobra.CompletionFunc {
 	}
 }
 
-// CompleteWaves completes the names of the waves of HelmOps: of those that the arguments name, or of all.
+// CompleteWaves completes the names of waves: the waves of the HelmOps in the arguments or, without arguments, of all
+// HelmOps.
 func (b *Base) CompleteWaves(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := completionContext(cmd)
 	defer cancel()
@@ -79,7 +80,7 @@ func (b *Base) completeNamespaces(cmd *cobra.Command, _ []string, prefix string)
 	return b.completeNames(cmd, corev1.SchemeGroupVersion.String(), "NamespaceList", true, prefix)
 }
 
-// completeNames returns the names of the objects of a kind. Without an answer it returns nothing.
+// completeNames returns the names of the objects of a kind. If the API server does not answer, it returns nothing.
 func (b *Base) completeNames(cmd *cobra.Command, apiVersion, kind string, cluster bool, prefix string) (
 	[]string, cobra.ShellCompDirective,
 ) {

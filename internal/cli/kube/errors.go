@@ -22,18 +22,18 @@ var (
 	// ErrUnhealthy is the result of "status --exit-code" if something is unhealthy. It has no message for users.
 	ErrUnhealthy = errors.New("something is unhealthy")
 
-	// ErrUsage is in the chain of errors in the arguments.
+	// ErrUsage is wrapped by errors about invalid arguments.
 	ErrUsage = errors.New("invalid arguments")
 
 	// ErrDiffers is the result of "diff" and "preview" if something would change. It has no message for users.
 	ErrDiffers = errors.New("something would change")
 
-	// ErrResultFailed is in the chain of errors of commands whose exit code 1 is a result, if there is no result:
-	// "diff", "status --exit-code" and "preview".
+	// ErrResultFailed is wrapped by errors of commands for which exit code 1 is a result: "diff",
+	// "status --exit-code" and "preview". It means that there is no result.
 	ErrResultFailed = errors.New("there is no result")
 )
 
-// textError is an error with a text of its own. The error that it wraps says what kind of error it is.
+// textError is an error with its own text. The wrapped error says of what kind it is.
 type textError struct {
 	text string
 	err  error
@@ -43,18 +43,19 @@ func (e *textError) Error() string { return e.text }
 
 func (e *textError) Unwrap() error { return e.err }
 
-// WithText returns an error with a text of its own that wraps err.
+// WithText returns an error with another text that wraps err.
 func WithText(text string, err error) error { return &textError{text, err} }
 
-// Usagef returns an error in the arguments.
+// Usagef returns an error about invalid arguments.
 func Usagef(format string, args ...any) error {
 	return &textError{fmt.Sprintf(format, args...), ErrUsage}
 }
 
-// NoResult returns the error of a command whose exit code 1 is a result. The text of err stays.
+// NoResult returns the error of a command for which exit code 1 is a result, if there is no result. It keeps the text
+// of err.
 func NoResult(err error) error { return WithText(err.Error(), errors.Join(ErrResultFailed, err)) }
 
-// Args requires at least and at most so many arguments; most is negative for no limit.
+// Args requires between least and most arguments. A negative most means no limit.
 func Args(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) >= least && (most < 0 || len(args) <= most) {
@@ -65,7 +66,7 @@ func Args(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// Explain gives errors of the API server a text in plain words, and keeps the error in the chain.
+// Explain returns an error with a text in plain words for an error of the API server. It wraps the error.
 func Explain(err error) error {
 	var status apierrors.APIStatus
 	switch {
@@ -92,17 +93,17 @@ func Explain(err error) error {
 	}
 }
 
-// conflictBackoff has about 10 seconds in total. The manager writes the status of a HelmOp several times per second
-// during a rollout, and each write is a conflict for a change that was decided before.
+// conflictBackoff takes about 10 seconds in total. During a rollout, the manager writes the status of a HelmOp several
+// times per second. Each write causes a conflict for a change that was decided before.
 var conflictBackoff = wait.Backoff{Steps: 11, Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.1}
 
-// RetryOnConflict calls change again as long as its error is a conflict, but not for longer than about 10 seconds.
-// change must read the object and decide again each time.
+// RetryOnConflict repeats change while its error is a conflict, for at most about 10 seconds. change must read the
+// object and decide again each time.
 func RetryOnConflict(change func() error) error {
 	return retry.RetryOnConflict(conflictBackoff, change)
 }
 
-// IsKindMissing is true for the answer of an API server to a kind that it does not serve.
+// IsKindMissing reports whether an error of an API server means that it does not serve the kind.
 func IsKindMissing(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
@@ -113,7 +114,7 @@ type DryRun string
 const (
 	dryRunNone DryRun = "none"
 
-	// DryRunServer lets the API server check a request without storing it.
+	// DryRunServer makes the API server check a request without storing it.
 	DryRunServer DryRun = "server"
 )
 

@@ -15,21 +15,21 @@ import (
 
 // Output is the value of --output: the format in which a command prints its result.
 type Output struct {
-	// Format is empty for the text or the table that people read.
+	// Format is empty for the default, a text or a table for people.
 	Format string
 
 	formats []string
 }
 
-// Add adds the flag with the formats that the command knows besides its default.
+// Add adds the flag. formats are the formats of the command in addition to its default.
 func (o *Output) Add(cmd *cobra.Command, byDefault string, formats ...string) {
 	o.formats = formats
 	cmd.Flags().StringVarP(&o.Format, "output", "o", "", "Output format: "+o.known()+" (default: "+byDefault+").")
-	// An error would mean that there is no such flag.
+	// An error would mean that the flag does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// known lists the formats in words.
+// known returns the names of the formats for a message.
 func (o *Output) known() string {
 	last := len(o.formats) - 1
 	if last == 0 {
@@ -46,10 +46,10 @@ func (o *Output) Validate() error {
 	return Usagef("--output %q is unknown; use %s", o.Format, o.known())
 }
 
-// IsData is true for the formats of programs: JSON and YAML.
+// IsData reports whether the format is for programs: JSON or YAML.
 func (o *Output) IsData() bool { return o.Format == "json" || o.Format == "yaml" }
 
-// IsWide is true for a table with all columns.
+// IsWide reports whether the format is a table with all columns.
 func (o *Output) IsWide() bool { return o.Format == "wide" }
 
 // Write prints a result as JSON or YAML, or calls text for the other formats.

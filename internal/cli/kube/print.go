@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// maxMessage is how many characters of a message a table shows without -o wide.
+	// maxMessage is the largest number of characters of a message in a table without -o wide.
 	maxMessage = 100
 
-	// None is what tables show for an empty value.
+	// None is the text for an empty value in tables.
 	None = "<none>"
 )
 
-// escaped is a writer that writes escape sequences of terminals as text: messages are from workload clusters and
-// registries. Waits for several HelmOps use it at the same time.
+// escaped is a writer that writes escape sequences of terminals as text, because messages come from workload clusters
+// and registries. Waits for several HelmOps use it at the same time.
 type escaped struct {
 	mutex sync.Mutex
 	to    io.Writer
@@ -40,13 +40,13 @@ func (e *escaped) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// Table is a table in the terms of kubectl: with -o wide, columns of priority 1 are printed, too.
+// Table is a table in the form of kubectl: -o wide also prints columns of priority 1.
 type Table struct {
 	metav1.Table
 	options printers.PrintOptions
 }
 
-// NewTable returns a table with these columns. A name that begins with "+" is for -o wide.
+// NewTable returns a table with these columns. A column whose name begins with "+" is only printed with -o wide.
 func NewTable(wide, noHeaders bool, columns ...string) *Table {
 	t := &Table{options: printers.PrintOptions{Wide: wide, NoHeaders: noHeaders}}
 	for _, name := range columns {
@@ -73,8 +73,8 @@ func (t *Table) Write(out io.Writer) error {
 	return printers.NewTablePrinter(t.options).PrintObj(&t.Table, out)
 }
 
-// Columns prints tables that follow each other in columns of the same widths. Each table is one write, so a reader
-// of the output sees a table whole or not at all.
+// Columns prints several tables with the same column widths. Each table is one write, so that a reader of the output
+// never sees a part of a table.
 type Columns struct {
 	lines   bytes.Buffer
 	columns interface {
@@ -109,7 +109,7 @@ func Clip(message string, wide bool) string {
 	return message
 }
 
-// Number formats a number; 0 is unknown.
+// Number formats a number; 0 means unknown.
 func Number(n int64) string {
 	if n == 0 {
 		return ""
@@ -117,7 +117,7 @@ func Number(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// Page writes a readable page: fields with aligned values, and sections.
+// Page builds a page for people: fields with aligned values, and sections.
 type Page struct{ strings.Builder }
 
 const pageIndent = 18

@@ -21,7 +21,7 @@ const (
 	clearBelow  = "\x1b[J"
 )
 
-// Terminal draws whole screens. What was on the terminal before is back after Leave.
+// Terminal draws whole screens. Leave restores the previous content of the terminal.
 type Terminal struct {
 	to   io.Writer
 	size func() (width, height int, err error)
@@ -45,7 +45,7 @@ func (b *Base) Terminal() *Terminal {
 	return NewTerminal(file, func() (int, int, error) { return term.GetSize(int(file.Fd())) })
 }
 
-// Size returns the columns and lines of the terminal now; 80 and 24 if they are not known.
+// Size returns the current columns and lines of the terminal; 80 and 24 if they are not known.
 func (t *Terminal) Size() (width, height int) {
 	width, height, err := t.size()
 	if err != nil || width < 1 || height < 1 {
@@ -54,13 +54,14 @@ func (t *Terminal) Size() (width, height int) {
 	return width, height
 }
 
-// Enter begins to draw screens.
+// Enter switches to the screen for drawing.
 func (t *Terminal) Enter() error {
 	_, err := io.WriteString(t.to, enterScreen)
 	return err
 }
 
-// Draw replaces the screen by lines. The lines must fit into the screen. Control characters in them are shown as text.
+// Draw replaces the screen with lines. The lines must fit into the screen. Control characters in them are shown as
+// text.
 func (t *Terminal) Draw(lines []string) error {
 	var screen strings.Builder
 	screen.WriteString(moveHome)

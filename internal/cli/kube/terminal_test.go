@@ -11,7 +11,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// TestTerminal expects that a screen replaces the one before, and that the texts of a cluster send no control sequence.
+// TestTerminal checks that a screen replaces the previous screen, and that texts from a cluster cannot send control
+// sequences.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -26,14 +26,14 @@ import (
 )
 
 const (
-	// maxMissing is how many releases an error names that are not adopted.
+	// maxMissing is the largest number of releases that an error names.
 	maxMissing = 10
 
-	// progressInterval is how often a wait repeats its progress that does not change.
+	// progressInterval is how often a wait prints its progress again if the progress does not change.
 	progressInterval = 30 * time.Second
 
-	// heldDelay is how long all missing releases must need a user before a wait ends: a status can be older than a
-	// change that a user has just made.
+	// heldDelay is how long all missing releases must need a user before a wait ends: a status may be older than a change
+	// that a user has just made.
 	heldDelay = 10 * time.Second
 )
 
@@ -41,7 +41,7 @@ var (
 	// errComplete ends a wait that has succeeded.
 	errComplete = errors.New("complete")
 
-	// errGone ends a wait whose HelmOp a user has deleted.
+	// errGone ends a wait for a HelmOp that a user has deleted.
 	errGone = errors.New("the HelmOp was deleted during the migration")
 
 	// errHeld ends a wait that cannot succeed.
@@ -56,12 +56,12 @@ func (m *migration) awaitAdoption(ctx context.Context, item *migrate.Item) error
 
 // releaseWords describe what a HelmOp does with releases.
 type releaseWords struct {
-	// noun and participle are those of the action, and advice is what to do if it fails.
+	// noun and participle name the action. advice says what to do if it fails.
 	noun, participle, advice string
 }
 
-// awaitReleases waits until HelmOp has all releases of an item. It prints a problem when it finds the problem, and ends
-// when HelmOp does nothing more for the missing releases.
+// awaitReleases waits until HelmOp has all releases of an item. It prints a problem when it finds the problem. It ends
+// when HelmOp will do nothing more for the missing releases.
 func (m *migration) awaitReleases(ctx context.Context, item *migrate.Item, words releaseWords) error {
 	if len(item.Releases) == 0 {
 		return nil
@@ -97,21 +97,21 @@ type awaited struct {
 	helmOps  map[client.ObjectKey]*addonsv1.HelmOp
 	releases map[client.ObjectKey]*addonsv1.HelmOpRelease
 	missing  []missing
-	// noted are the problems that the wait has printed, and progress is the last line of progress.
+	// noted are the problems that the wait has printed. progress is the last printed progress.
 	noted    map[string]bool
 	progress string
 	printed  time.Time
-	// heldSince is since when all missing releases need a user; zero if one does not.
+	// heldSince is since when all missing releases need a user; zero if a release does not need one.
 	heldSince time.Time
 }
 
 // missing is a release that HelmOp does not have yet.
 type missing struct {
 	text string
-	// isHeld is true if HelmOp does nothing more for the release before a user acts.
+	// isHeld is true if HelmOp will do nothing more for the release until a user acts.
 	isHeld bool
-	// problem is the same for the same problem in several Clusters; empty if there is no problem. note is what the wait
-	// prints about the problem.
+	// problem is equal for the same problem in several Clusters; empty if there is no problem. note is the text that the
+	// wait prints about the problem.
 	problem, note string
 }
 
@@ -148,7 +148,7 @@ func (w *awaited) follow(ctx context.Context) error {
 	return group.Wait()
 }
 
-// look applies a change, prints what is new, and returns an error if the wait is over.
+// look applies a change and prints new information. It returns an error if the wait is over.
 func (w *awaited) look(change func()) error {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -209,7 +209,7 @@ func (w *awaited) findMissing() []missing {
 	return all
 }
 
-// print prints each problem once, and the progress if it has changed or if it was printed long ago.
+// print prints each problem once. It prints the progress if it changed, or if it was printed long ago.
 func (w *awaited) print() {
 	name := w.item.HelmOp.Name
 	held := 0
@@ -237,7 +237,7 @@ func (w *awaited) print() {
 	}
 }
 
-// helmOp returns the HelmOp if its status belongs to its spec; nil if not.
+// helmOp returns the HelmOp if its status is about its current spec; otherwise nil.
 func (w *awaited) helmOp() *addonsv1.HelmOp {
 	helmOp := w.helmOps[client.ObjectKeyFromObject(w.item.HelmOp)]
 	if helmOp == nil || helmOp.Status.ObservedGeneration != helmOp.Generation {
@@ -254,7 +254,7 @@ func (w *awaited) revision() int64 {
 	return 0
 }
 
-// isStalled is true if nothing changes until a user does something.
+// isStalled reports whether nothing changes until a user does something.
 func (w *awaited) isStalled() bool {
 	helmOp := w.helmOp()
 	if helmOp == nil {
@@ -264,13 +264,13 @@ func (w *awaited) isStalled() bool {
 	return stalled != nil && stalled.Status == metav1.ConditionTrue && stalled.ObservedGeneration == helmOp.Generation
 }
 
-// hasStopped is true if the HelmOp does nothing more for any Cluster until a user does something. Failures of some
-// Clusters do not stop it: after a soak time it goes on with others.
+// hasStopped reports whether the HelmOp will do nothing more for any Cluster until a user does something. Failures of
+// some Clusters do not stop the HelmOp: it continues with other Clusters after a soak time.
 func (w *awaited) hasStopped() bool {
 	return w.isStalled() && conditions.GetReason(w.helmOp(), addonsv1.ReadyCondition) != addonsv1.ReleasesFailedReason
 }
 
-// failureOf returns the failure of a Cluster that has no HelmOpRelease; nil if the HelmOp does not name one.
+// failureOf returns the failure of a Cluster that has no HelmOpRelease; nil if the HelmOp reports none.
 func (w *awaited) failureOf(cluster string) *addonsv1.ClusterFailure {
 	helmOp := w.helmOp()
 	if helmOp == nil {
@@ -284,8 +284,8 @@ func (w *awaited) failureOf(cluster string) *addonsv1.ClusterFailure {
 	return nil
 }
 
-// unassigned returns the reason why Clusters have no HelmOpRelease, and its text; empty if the HelmOp does not say it.
-// The text can have numbers that change.
+// unassigned returns the reason why Clusters have no HelmOpRelease, and the text about it; empty if the HelmOp reports
+// none. The text may contain numbers that change.
 func (w *awaited) unassigned() (reason, why string) {
 	helmOp := w.helmOp()
 	if helmOp == nil {

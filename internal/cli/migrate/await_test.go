@@ -34,7 +34,7 @@ func TestHeldReleases(t *testing.T) {
 		failures []addonsv1.ClusterFailure
 		revision int64
 		paused   int32 // Clusters
-		// problem is what the command says at once, and end why it ends.
+		// problem is the text that the command prints at once. end is the reason why it ends.
 		problem, end string
 	}{
 		"would change": {child: []metav1.Condition{released(addonsv1.AdoptionWouldChangeReason)}, revision: 1,

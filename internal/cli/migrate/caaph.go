@@ -19,11 +19,10 @@ import (
 
 // caaph is the Cluster API add-on provider for Helm.
 //
-// It neither creates nor changes HelmReleaseProxies of a paused HelmChartProxy, and it ignores events of a paused
-// HelmReleaseProxy. But an event of a Cluster makes it look at both, and it uninstalls the release of a
-// HelmReleaseProxy that is under deletion while it has the finalizer. A HelmReleaseProxy must therefore vanish at
-// once. The HelmChartProxy is deleted last: if it were gone first, the garbage collector would delete its
-// HelmReleaseProxies.
+// It does not create or change HelmReleaseProxies of a paused HelmChartProxy, and it ignores events of a paused
+// HelmReleaseProxy. But an event of a Cluster makes it reconcile both. If a HelmReleaseProxy is then under deletion and
+// has the finalizer, CAAPH uninstalls its release. So the deletion of a HelmReleaseProxy must complete at once. The
+// HelmChartProxy is deleted last: otherwise the garbage collector would delete its HelmReleaseProxies.
 type caaph struct{}
 
 func (caaph) kinds() []schema.GroupVersionKind {
@@ -78,7 +77,7 @@ func objectsOf(item *migrate.Item) []migrate.Object {
 	return objects
 }
 
-// isPaused is true for an object that CAAPH ignores.
+// isPaused reports whether CAAPH ignores an object.
 func isPaused(object *unstructured.Unstructured) bool {
 	_, found := object.GetAnnotations()[clusterv1.PausedAnnotation]
 	return found
@@ -119,8 +118,8 @@ func detachReleases(ctx context.Context, c *kube.Client, item *migrate.Item) err
 	return errors.New("its tool creates HelmReleaseProxies all the time; stop the tool, and repeat the command")
 }
 
-// proxiesOf lists the HelmReleaseProxies of the HelmChartProxy of an item. It is an error if one is not part of the
-// item: nothing shows that HelmOp has adopted its release.
+// proxiesOf lists the HelmReleaseProxies of the HelmChartProxy of an item. It returns an error if one of them is not
+// part of the item: nothing shows that HelmOp has adopted its release.
 func proxiesOf(ctx context.Context, c *kube.Client, item *migrate.Item) ([]migrate.Object, error) {
 	listed, err := list(ctx, c, migrate.HelmReleaseProxyKind)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
 )
 
-// defaultTimeout is how long the command waits for adoptions and deletions at most.
+// defaultTimeout is how long the command waits for adoptions and deletions.
 const defaultTimeout = 10 * time.Minute
 
 // migration is the command "migrate".
@@ -142,7 +142,7 @@ func (m *migration) validate() error {
 	}
 }
 
-// chartSource returns where the chart of a release is, for --from helm.
+// chartSource returns the location of the chart of a release, for --from helm.
 func (m *migration) chartSource() addonsv1.ArtifactSource {
 	source := addonsv1.ArtifactSource{URL: m.chartURL, Chart: m.chart}
 	if m.chartSecret != "" {
@@ -159,7 +159,7 @@ func (m *migration) run(ctx context.Context, names []string) error {
 		return err
 	}
 	m.names = names
-	// handOver has a timeout for each item.
+	// handOver uses the timeout for each item.
 	bounded, cancel := kube.Bounded(ctx, m.timeout)
 	defer cancel()
 	var err error
@@ -194,7 +194,7 @@ func (m *migration) run(ctx context.Context, names []string) error {
 	}
 }
 
-// choose keeps the items with these names of an object or of a HelmOp. Without names, it keeps all.
+// choose keeps the items whose objects or HelmOps have one of the names. Without names, it keeps all.
 func choose(plan *migrate.Plan, names []string) error {
 	if len(names) == 0 {
 		return nil

@@ -31,10 +31,10 @@ const recordInterval = 5 * time.Second
 
 // fleetTool is Fleet, whose agents in the clusters install the charts of HelmOps.
 //
-// When a BundleDeployment is gone, its agent reads the newest record of the release in the cluster. With the option
-// keepResources in the record, the agent deletes its records and leaves the objects. Without it, the agent uninstalls
-// the release. So the command sets the option, and deletes the HelmOp of Fleet only when the records in all clusters
-// have it. The agent may act late, for example when it was not running: it reads the record then.
+// When a BundleDeployment is deleted, its agent reads the newest record of the release in the cluster. If the record
+// has the option keepResources, the agent deletes its records and keeps the objects. Otherwise the agent uninstalls the
+// release. So the command sets the option, and deletes the HelmOp of Fleet only when the records in all clusters have
+// the option. The agent may act late, for example because it was not running: then it reads the record at that time.
 type fleetTool struct {
 	// readRecord reads the newest record of a release in a Cluster; nil if there is none.
 	readRecord func(ctx context.Context, c *kube.Client, cluster types.NamespacedName, namespace, name string) (
@@ -89,7 +89,7 @@ func (fleetTool) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error
 		case at < 0:
 			plan.Items = append(plan.Items, item)
 		case isDetached(objects.HelmOps[at]):
-			// Its BundleDeployments vanish.
+			// Fleet deletes its BundleDeployments.
 			plan.Items = slices.DeleteFunc(plan.Items, func(o migrate.Item) bool { return o.From[0] == item.From[0] })
 			plan.Items = append(plan.Items, item)
 		}
@@ -119,7 +119,7 @@ func fleetSecrets(ctx context.Context, c *kube.Client, helmOps []*unstructured.U
 	return secrets, nil
 }
 
-// forgottenItems returns items for HelmOps whose migration has begun.
+// forgottenItems returns items for HelmOps whose migration has begun and whose objects in the other tool are deleted.
 func forgottenItems(helmOps []*addonsv1.HelmOp, clusters []*metav1.PartialObjectMetadata) []migrate.Item {
 	var items []migrate.Item
 	for _, helmOp := range helmOps {
@@ -130,22 +130,22 @@ func forgottenItems(helmOps []*addonsv1.HelmOp, clusters []*metav1.PartialObject
 	return items
 }
 
-// keepResources is the path of the option by which Fleet leaves the objects of releases installed.
+// keepResources is the path of the option with which Fleet keeps the objects of releases.
 var keepResources = []string{"spec", "keepResources"}
 
-// isKept is true for a HelmOp of Fleet with the option keepResources.
+// isKept reports whether a HelmOp of Fleet has the option keepResources.
 func isKept(object *unstructured.Unstructured) bool {
 	kept, _, _ := unstructured.NestedBool(object.Object, keepResources...)
 	return kept
 }
 
-// isDetached is true for a HelmOp of Fleet that the command is deleting.
+// isDetached reports whether the command is deleting a HelmOp of Fleet.
 func isDetached(object *unstructured.Unstructured) bool {
 	return object.GetDeletionTimestamp() != nil && stepOf(object) == migrate.StepDetaching
 }
 
-// pause sets the option keepResources. Fleet then makes a new Helm revision of each release, with the option in its
-// record.
+// pause sets the option keepResources. Fleet then creates a new Helm revision of each release. Its record has the
+// option.
 func (fleetTool) pause(ctx context.Context, c *kube.Client, item *migrate.Item) error {
 	object, err := edit(ctx, c, item.From[0], func(object *unstructured.Unstructured) error {
 		if !isForgotten(item) && !migrate.IsFleetSource(item.HelmOp, object) {
@@ -175,7 +175,7 @@ func (fleetTool) resume(ctx context.Context, c *kube.Client, item *migrate.Item)
 	return err
 }
 
-// detach deletes the HelmOp of Fleet, and waits until Fleet has deleted what it made of the HelmOp.
+// detach deletes the HelmOp of Fleet, and waits until Fleet has deleted the objects that it created from the HelmOp.
 func (fleetTool) detach(ctx context.Context, c *kube.Client, item *migrate.Item) error {
 	ref := item.From[0]
 	if err := checkDeployments(ctx, c, item); err != nil {
@@ -207,8 +207,8 @@ func (fleetTool) detach(ctx context.Context, c *kube.Client, item *migrate.Item)
 	})
 }
 
-// checkDeployments is an error if Fleet has deployed to a cluster that is not part of an item: the objects there would
-// have no owner.
+// checkDeployments returns an error if Fleet has deployed to a cluster that is not part of the item: the objects there
+// would have no owner.
 func checkDeployments(ctx context.Context, c *kube.Client, item *migrate.Item) error {
 	if isForgotten(item) {
 		return nil
@@ -226,14 +226,14 @@ func checkDeployments(ctx context.Context, c *kube.Client, item *migrate.Item) e
 	return nil
 }
 
-// ownsDeployment is true if a BundleDeployment is part of an item.
+// ownsDeployment reports whether a BundleDeployment is part of an item.
 func ownsDeployment(item *migrate.Item, key client.ObjectKey) bool {
 	return slices.ContainsFunc(item.Releases, func(release migrate.Release) bool {
 		return release.Owner.Namespace == key.Namespace && release.Owner.Name == key.Name
 	})
 }
 
-// errLate is about a BundleDeployment that is not part of an item.
+// errLate returns the error for a BundleDeployment that is not part of an item.
 func errLate(key client.ObjectKey) error {
 	return fmt.Errorf("BundleDeployment %s was created in the meantime; repeat the command", key)
 }
@@ -243,15 +243,15 @@ func deploymentsOf(ref migrate.Object) client.MatchingLabels {
 	return client.MatchingLabels{migrate.FleetBundleLabel: ref.Name, migrate.FleetBundleNamespaceLabel: ref.Namespace}
 }
 
-// deleteKept deletes a HelmOp of Fleet with the option keepResources, and with the spec from which the HelmOp of an
-// item was made.
+// deleteKept deletes a HelmOp of Fleet. It must have the option keepResources, and the spec from which the HelmOp of
+// the item was made.
 func deleteKept(ctx context.Context, c *kube.Client, item *migrate.Item, ref migrate.Object) error {
 	return deleteChecked(ctx, c, ref, func(object *unstructured.Unstructured) error {
 		switch {
 		case !isKept(object):
 			return errors.New("has no spec.keepResources any more, so that its deletion would uninstall its releases; stop " +
 				"the client that changes it, and repeat the command")
-		// A deletion changes the generation, too.
+		// A deletion changes the generation too.
 		case object.GetDeletionTimestamp() == nil && !migrate.IsFleetSource(item.HelmOp, object):
 			return errors.New("has changed since the HelmOp was made from it; " + makeAgain)
 		default:
@@ -276,8 +276,8 @@ func followDeployments(ctx context.Context, c *kube.Client, ref migrate.Object,
 	}, deploymentsOf(ref))
 }
 
-// awaitKept waits until all BundleDeployments have the option keepResources, and are ready with it. Then it reads the
-// records in the Clusters: the agents of Fleet obey these.
+// awaitKept waits until all BundleDeployments have the option keepResources and are ready with it. Then it reads the
+// records in the Clusters, because the agents of Fleet use the option in the records.
 func (f fleetTool) awaitKept(ctx context.Context, c *kube.Client, item *migrate.Item) error {
 	object := &unstructured.Unstructured{}
 	found, err := exists(ctx, c, item.From[0], object)
@@ -305,7 +305,7 @@ func (f fleetTool) awaitKept(ctx context.Context, c *kube.Client, item *migrate.
 	return nil
 }
 
-// notKept returns what is missing for releases of an item that Fleet would uninstall. It is an error if a
+// notKept returns texts about releases of an item that Fleet would still uninstall. It returns an error if a
 // BundleDeployment is not part of the item.
 func notKept(item *migrate.Item, deployments deploymentsByKey) ([]string, error) {
 	for key := range deployments {
@@ -326,7 +326,7 @@ func notKept(item *migrate.Item, deployments deploymentsByKey) ([]string, error)
 	return missing, nil
 }
 
-// eachRecord reads the newest records of the releases of an item, and returns what is missing by a check.
+// eachRecord reads the newest records of the releases of an item. It returns what is missing according to a check.
 func (f fleetTool) eachRecord(ctx context.Context, c *kube.Client, item *migrate.Item,
 	check func(*migrate.Release, *migrate.Record) (ok bool, missing string),
 ) []string {
@@ -379,8 +379,8 @@ func (fleetTool) checkGone(ctx context.Context, c *kube.Client, item *migrate.It
 		"delete it, and repeat the command", found, ref)
 }
 
-// awaitForgotten waits until the agents of Fleet have deleted their records. HelmOp could install the chart before, but
-// an agent could then delete a record that HelmOp has read.
+// awaitForgotten waits until the agents of Fleet have deleted their records. If HelmOp installed the chart earlier, an
+// agent could delete a record that HelmOp has read.
 func (f fleetTool) awaitForgotten(ctx context.Context, c *kube.Client, item *migrate.Item) error {
 	var missing []string
 	err := wait.PollUntilContextCancel(ctx, f.interval, true, func(ctx context.Context) (bool, error) {

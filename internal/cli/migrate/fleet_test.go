@@ -121,7 +121,7 @@ type fleetWorld struct {
 	*world
 
 	// record is the newest record of the release in the Cluster; nil if there is none. isUninstalled is true when its
-	// objects are gone.
+	// objects are deleted.
 	record        *migrate.Record
 	isUninstalled bool
 
@@ -236,7 +236,7 @@ func (w *fleetWorld) pass(c client.Client, deployment *unstructured.Unstructured
 	}
 }
 
-// agent is the agent of Fleet: it deploys a BundleDeployment, and cleans up after one that is gone.
+// agent simulates the agent of Fleet. It deploys a BundleDeployment, and cleans up after the deletion of one.
 func (w *fleetWorld) agent(c client.Client, deployment *unstructured.Unstructured) {
 	if deployment == nil {
 		switch record := w.record; {
@@ -614,7 +614,7 @@ func TestFleetPreviewsHelmOpOfUser(t *testing.T) {
 	}
 }
 
-// TestFleetClusterLeaves has a Cluster that lost its release between two runs, so that its label is left.
+// TestFleetClusterLeaves has a Cluster that lost its release between two runs and still has its label.
 func TestFleetClusterLeaves(t *testing.T) {
 	for name, isPaused := range map[string]bool{"paused": true, "resumed": false} {
 		t.Run(name, func(t *testing.T) {
@@ -720,7 +720,7 @@ func TestFleetObjectsReturn(t *testing.T) {
 	}
 }
 
-// TestFleetDependencyIsMissing has a HelmOp that would wait for another one, which does not exist.
+// TestFleetDependencyIsMissing has a HelmOp that would wait for a HelmOp that does not exist.
 func TestFleetDependencyIsMissing(t *testing.T) {
 	w := newFleetWorld(t)
 	plan := w.plan()
@@ -734,7 +734,7 @@ func TestFleetDependencyIsMissing(t *testing.T) {
 	}
 }
 
-// TestFleetIsGone has a HelmOp of Fleet that vanishes after the plan.
+// TestFleetIsGone has a HelmOp of Fleet that is deleted after the plan was made.
 func TestFleetIsGone(t *testing.T) {
 	w := newFleetWorld(t)
 	item := &w.plan().Items[0]
@@ -745,7 +745,7 @@ func TestFleetIsGone(t *testing.T) {
 	}
 }
 
-// TestFleetAgentIsLate has an agent that goes down before the HelmOp of Fleet is deleted, and comes back later.
+// TestFleetAgentIsLate has an agent that stops before the HelmOp of Fleet is deleted, and starts again later.
 func TestFleetAgentIsLate(t *testing.T) {
 	w := newFleetWorld(t)
 	next := w.afterPatch
@@ -774,7 +774,7 @@ func TestFleetAgentIsLate(t *testing.T) {
 	w.checkMigrated()
 }
 
-// TestFleetPartialDeletion has a HelmOp of Fleet under deletion whose BundleDeployments are gone.
+// TestFleetPartialDeletion has a HelmOp of Fleet under deletion whose BundleDeployments are already deleted.
 func TestFleetPartialDeletion(t *testing.T) {
 	w := newFleetWorld(t)
 	w.afterDelete = func(client.WithWatch, client.Object) { w.deletionFails = errors.New("interrupted") }

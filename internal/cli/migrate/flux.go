@@ -21,8 +21,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
 )
 
-// flux is the helm-controller of Flux. It does nothing for a suspended HelmRelease, and it does not uninstall the
-// release of a HelmRelease that is deleted while it is suspended.
+// flux is the helm-controller of Flux. It does nothing for a suspended HelmRelease. It does not uninstall the release
+// of a HelmRelease that is deleted while it is suspended.
 type flux struct{}
 
 func (flux) kinds() []schema.GroupVersionKind {
@@ -52,7 +52,7 @@ func (flux) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) {
 	return migrate.FromFlux(objects), nil
 }
 
-// helmOpsOf returns the HelmOps of the namespace of a client; none if HelmOp is not installed.
+// helmOpsOf returns the HelmOps in the namespace of a client; none if HelmOp is not installed.
 func helmOpsOf(ctx context.Context, c *kube.Client) ([]*addonsv1.HelmOp, error) {
 	helmOps, _, err := kube.ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, client.InNamespace(c.Namespace))
 	if kube.IsKindMissing(err) {
@@ -108,14 +108,15 @@ func (flux) resume(ctx context.Context, c *kube.Client, item *migrate.Item) erro
 	return nil
 }
 
-// isSuspended is true for a HelmRelease that Flux ignores.
+// isSuspended reports whether Flux ignores a HelmRelease.
 func isSuspended(object *unstructured.Unstructured) bool {
 	suspended, _, _ := unstructured.NestedBool(object.Object, "spec", "suspend")
 	return suspended
 }
 
-// detach marks all objects before it deletes the first one, so that --undo never finds a part of them. It deletes the
-// first object last: its name is in an annotation of the HelmOp, by which a repeated command finds the HelmOp.
+// detach marks all objects before it deletes the first one, so that --undo never finds only some of them. It deletes
+// the first object last: an annotation of the HelmOp names this object, and a repeated command finds the HelmOp by this
+// annotation.
 func (flux) detach(ctx context.Context, c *kube.Client, item *migrate.Item) error {
 	for _, ref := range item.From {
 		if _, err := markDetaching(ctx, c, item, ref, isSuspended); err != nil {
@@ -130,7 +131,7 @@ func (flux) detach(ctx context.Context, c *kube.Client, item *migrate.Item) erro
 	return nil
 }
 
-// deleteSuspended deletes a suspended HelmRelease, and waits until it is gone.
+// deleteSuspended deletes a suspended HelmRelease, and waits until it no longer exists.
 func deleteSuspended(ctx context.Context, c *kube.Client, ref migrate.Object) error {
 	err := deleteChecked(ctx, c, ref, func(object *unstructured.Unstructured) error {
 		if isSuspended(object) {
@@ -145,7 +146,7 @@ func deleteSuspended(ctx context.Context, c *kube.Client, ref migrate.Object) er
 	return awaitGone(ctx, c, ref)
 }
 
-// awaitGone waits until an object is gone.
+// awaitGone waits until an object no longer exists.
 func awaitGone(ctx context.Context, c *kube.Client, ref migrate.Object) error {
 	objects := map[client.ObjectKey]*unstructured.Unstructured{}
 	list := &unstructured.UnstructuredList{}

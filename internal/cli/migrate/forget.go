@@ -20,18 +20,19 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
 )
 
-// These are the steps for a tool that forgets its releases. The HelmOp has the step of the migration in an annotation,
-// and is paused, until the objects of the tool are gone. So the command continues after an interruption.
+// These are the steps for a tool that stops managing its releases without uninstalling them. Until the objects of the
+// tool are deleted, the HelmOp is paused, and an annotation of the HelmOp contains the step of the migration. So the
+// command continues after an interruption.
 
-// isForgotten is true for an item whose HelmOp continues a migration: the objects of the tool are gone.
+// isForgotten reports whether the HelmOp of an item continues a migration whose objects in the other tool are deleted.
 func isForgotten(item *migrate.Item) bool {
 	return item.HelmOp != nil && stepOf(item.HelmOp) == migrate.StepInstalling
 }
 
-// makeAgain is what to do about a HelmOp that does not fit the objects of the tool.
+// makeAgain is the advice for a HelmOp that does not match the objects of the tool.
 const makeAgain = "delete the paused helmops.addons.cluster.x-k8s.io with --cascade=orphan, and repeat the command"
 
-// checkSource refuses an existing HelmOp that was not made from the objects of the tool as they are now.
+// checkSource returns an error for an existing HelmOp that was not made from the current objects of the tool.
 func (m *migration) checkSource(item *migrate.Item, helmOp *addonsv1.HelmOp) error {
 	if _, ok := m.tool.(forgetter); !ok || isForgotten(item) {
 		return nil
@@ -48,8 +49,8 @@ func (m *migration) checkSource(item *migrate.Item, helmOp *addonsv1.HelmOp) err
 	return nil
 }
 
-// checkPreview refuses an item whose HelmOp cannot be rendered or installed: its tool would forget the releases before
-// that is known.
+// checkPreview returns an error if the HelmOp of an item cannot be rendered or installed. This must be known before the
+// tool stops managing the releases.
 func (m *migration) checkPreview(ctx context.Context, item *migrate.Item) error {
 	if _, ok := m.tool.(forgetter); !ok || !m.preview || isForgotten(item) {
 		return nil
@@ -75,7 +76,7 @@ func (m *migration) checkPreview(ctx context.Context, item *migrate.Item) error 
 	return nil
 }
 
-// isFailure is true for a release that cannot be rendered, installed or upgraded.
+// isFailure reports whether a release cannot be rendered, installed or upgraded.
 func isFailure(outcome *preview.Outcome) bool {
 	if outcome.State == preview.StateFailed || outcome.Action == string(model.ActionRefuse) {
 		return true
@@ -96,7 +97,8 @@ func (m *migration) awaitForgotten(ctx context.Context, item *migrate.Item) erro
 	return m.tool.(forgetter).awaitForgotten(ctx, m.client, item)
 }
 
-// checkPaused refuses to delete the objects of a tool while its HelmOp is not paused: both would change the releases.
+// checkPaused returns an error if the HelmOp is not paused. The objects of the tool must not be deleted then, because
+// both would change the releases.
 func (m *migration) checkPaused(ctx context.Context, item *migrate.Item) error {
 	if isForgotten(item) {
 		return nil
@@ -118,14 +120,14 @@ func (m *migration) checkPaused(ctx context.Context, item *migrate.Item) error {
 	return nil
 }
 
-// errResumed is about a HelmOp that is not paused while its tool has the releases.
+// errResumed returns the error for a HelmOp that is not paused while its tool still manages the releases.
 func errResumed(item *migrate.Item) error {
 	return fmt.Errorf("HelmOp %s/%s is not paused, and %s still has the releases; pause the HelmOp, and repeat the "+
 		"command", item.HelmOp.Namespace, item.HelmOp.Name, item.From[0])
 }
 
-// unmarkOthers removes the label of an item from all Clusters that are not part of it: HelmOp would install the chart
-// in a Cluster that has lost its release between two runs.
+// unmarkOthers removes the label of an item from all Clusters that are not part of the item: HelmOp would otherwise
+// install the chart in a Cluster that lost its release between two runs.
 func (m *migration) unmarkOthers(ctx context.Context, item *migrate.Item) error {
 	stale, err := staleMarks(ctx, m.client, item)
 	if err != nil || len(stale) == 0 {
@@ -136,7 +138,7 @@ func (m *migration) unmarkOthers(ctx context.Context, item *migrate.Item) error 
 		return err
 	}
 	if helmOp != nil && !helmOp.Spec.Paused {
-		// HelmOp would uninstall what it has installed in the Clusters.
+		// HelmOp would uninstall the releases that it has installed in the Clusters.
 		return errResumed(item)
 	}
 	for _, mark := range stale {
@@ -146,7 +148,7 @@ func (m *migration) unmarkOthers(ctx context.Context, item *migrate.Item) error 
 	return editMarks(ctx, m.client, stale, removeMark)
 }
 
-// endPause ends the pause of the HelmOp of an item. The objects of the tool must be gone: a program that manages them
+// endPause ends the pause of the HelmOp of an item. The objects of the tool must not exist: a program that manages them
 // may have created them again.
 func (m *migration) endPause(ctx context.Context, item *migrate.Item) error {
 	if err := m.tool.(forgetter).checkGone(ctx, m.client, item); err != nil {
@@ -187,8 +189,8 @@ func (m *migration) editHelmOp(ctx context.Context, item *migrate.Item, change f
 	return err
 }
 
-// refuseReleases is an error if the HelmOp of an item has releases. For a tool that forgets its releases, --undo is
-// possible only while the HelmOp has none.
+// refuseReleases returns an error if the HelmOp of an item has releases. For such a tool, --undo is possible only while
+// the HelmOp has no releases.
 func (m *migration) refuseReleases(item *migrate.Item, children []*addonsv1.HelmOpRelease) error {
 	if _, ok := m.tool.(forgetter); !ok {
 		return nil

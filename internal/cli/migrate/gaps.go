@@ -18,8 +18,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
 )
 
-// settleGaps completes the gaps of a plan by what exists in the management cluster: it removes gaps that are solved,
-// and adds gaps for dependencies that would not exist. The report and --apply use the same gaps.
+// settleGaps updates the gaps of a plan with information from the management cluster. It removes gaps that are
+// resolved, and adds gaps for dependencies that would not exist. The report and --apply use the same gaps.
 func (m *migration) settleGaps(ctx context.Context, plan *migrate.Plan) error {
 	for i := range plan.Items {
 		if err := m.settleSecrets(ctx, &plan.Items[i]); err != nil {
@@ -29,7 +29,7 @@ func (m *migration) settleGaps(ctx context.Context, plan *migrate.Plan) error {
 	return m.settleDependencies(ctx, plan)
 }
 
-// settleSecrets removes the gaps of an item that ask for a Secret which exists.
+// settleSecrets removes the gaps of an item that require a Secret if the Secret exists.
 func (m *migration) settleSecrets(ctx context.Context, item *migrate.Item) error {
 	var open []migrate.Gap
 	for _, gap := range item.Gaps {
@@ -53,8 +53,8 @@ func (m *migration) settleSecrets(ctx context.Context, item *migrate.Item) error
 	return nil
 }
 
-// settleDependencies blocks items whose HelmOp depends on a HelmOp that neither exists nor is created with them: the
-// HelmOp would wait for it.
+// settleDependencies blocks items whose HelmOp depends on a HelmOp that does not exist and is not created: the HelmOp
+// would wait forever.
 func (m *migration) settleDependencies(ctx context.Context, plan *migrate.Plan) error {
 	helmOps, err := helmOpsOf(ctx, m.client)
 	if err != nil {
@@ -81,7 +81,7 @@ func (m *migration) settleDependencies(ctx context.Context, plan *migrate.Plan) 
 					item.Gaps = append(item.Gaps, migrate.Gap{Field: "spec.dependsOn", Blocks: true, Text: fmt.Sprintf(
 						"the release would wait for HelmOp %s/%s, which does not exist; %s", item.HelmOp.Namespace, dependency.Name,
 						why)})
-					isSettled = false // Other items may depend on this one.
+					isSettled = false // Other items may depend on this item.
 				}
 			}
 		}
@@ -89,7 +89,7 @@ func (m *migration) settleDependencies(ctx context.Context, plan *migrate.Plan) 
 	return nil
 }
 
-// missingDependency returns what to do about a HelmOp that a plan does not create; empty if the plan creates it.
+// missingDependency returns the advice about a HelmOp that a plan does not create; empty if the plan creates it.
 func missingDependency(plan *migrate.Plan, name string) string {
 	at := slices.IndexFunc(plan.Items, func(item migrate.Item) bool {
 		return item.HelmOp != nil && item.HelmOp.Name == name

@@ -22,7 +22,7 @@ spec:
   tlsConfig: {caSecret: {name: ca, namespace: other}}
 `
 
-// TestSecretSolvesGap has a gap that asks for a Secret, without and with the Secret.
+// TestSecretSolvesGap has a gap that requires a Secret, without and with the Secret.
 func TestSecretSolvesGap(t *testing.T) {
 	for name, test := range map[string]struct {
 		objects string
@@ -55,7 +55,7 @@ metadata: {name: ca, namespace: fleet}
 	}
 }
 
-// TestMissingDependency has a HelmRelease that depends on another one.
+// TestMissingDependency has a HelmRelease that depends on another HelmRelease.
 func TestMissingDependency(t *testing.T) {
 	base := strings.ReplaceAll(strings.ReplaceAll(fluxObjects, "one-calico", "one-base"), "\n---\napiVersion: cluster",
 		"\n---\n# apiVersion: cluster")

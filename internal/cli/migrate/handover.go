@@ -19,8 +19,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
 )
 
-// handOver hands the releases of a plan over to HelmOp. An item that fails or waits does not stop the others: all
-// HelmOps are created before the command waits, and the command waits for all of them at the same time.
+// handOver carries out the migration of the releases of a plan. An item that fails or waits does not stop the others.
+// All HelmOps are created before the command waits, and the command waits for all of them at the same time.
 func (m *migration) handOver(ctx context.Context, plan *migrate.Plan) error {
 	errs := make([]error, len(plan.Items))
 	helmOps := make([]*addonsv1.HelmOp, len(plan.Items))
@@ -56,7 +56,7 @@ func (m *migration) begin(ctx context.Context, item *migrate.Item) (*addonsv1.He
 }
 
 // finish waits until HelmOp has adopted the releases, and then deletes the objects of the other tool. For a tool that
-// forgets its releases, HelmOp installs the charts after the deletion.
+// stops managing its releases, HelmOp installs the charts after the deletion.
 func (m *migration) finish(ctx context.Context, item *migrate.Item, helmOp *addonsv1.HelmOp) error {
 	ctx, cancel := kube.Bounded(ctx, m.timeout)
 	defer cancel()
@@ -75,13 +75,14 @@ func (m *migration) finish(ctx context.Context, item *migrate.Item, helmOp *addo
 	return nil
 }
 
-// checkHelmOp refuses an item whose HelmOp is foreign or being deleted, before the other tool is paused.
+// checkHelmOp returns an error if the HelmOp of an item was not created for the item or is being deleted. It is called
+// before the other tool is paused.
 func (m *migration) checkHelmOp(ctx context.Context, item *migrate.Item) error {
 	_, err := m.usable(ctx, item)
 	return err
 }
 
-// usable returns the HelmOp of an item; nil if there is none. A HelmOp that is being deleted is an error.
+// usable returns the HelmOp of an item; nil if there is none. It returns an error for a HelmOp that is being deleted.
 func (m *migration) usable(ctx context.Context, item *migrate.Item) (*addonsv1.HelmOp, error) {
 	helmOp, err := m.existing(ctx, item)
 	if err == nil && helmOp != nil && helmOp.DeletionTimestamp != nil {
@@ -94,8 +95,8 @@ func (m *migration) usable(ctx context.Context, item *migrate.Item) (*addonsv1.H
 	return helmOp, err
 }
 
-// planned returns the HelmOp that the migration of an item uses: that of an earlier run, which a user may have
-// corrected, or the one that the command will create.
+// planned returns the HelmOp for the migration of an item. It is the HelmOp of an earlier run, which a user may have
+// corrected, or the HelmOp that the command will create.
 func (m *migration) planned(ctx context.Context, item *migrate.Item) (*addonsv1.HelmOp, error) {
 	existing, err := m.usable(ctx, item)
 	if err != nil || existing != nil {
@@ -104,7 +105,7 @@ func (m *migration) planned(ctx context.Context, item *migrate.Item) (*addonsv1.
 	return m.generated(item), nil
 }
 
-// checkOwner refuses to detach releases whose HelmOp is not the one that adopted them: they would have no owner.
+// checkOwner returns an error if the HelmOp did not adopt the releases: after detach, the releases would have no owner.
 func (m *migration) checkOwner(ctx context.Context, item *migrate.Item, helmOp *addonsv1.HelmOp) error {
 	current, err := m.usable(ctx, item)
 	if err == nil && (current == nil || current.UID != helmOp.UID) {
@@ -113,7 +114,7 @@ func (m *migration) checkOwner(ctx context.Context, item *migrate.Item, helmOp *
 	return err
 }
 
-// check refuses an item with gaps that block it.
+// check returns an error if gaps block an item.
 func (m *migration) check(_ context.Context, item *migrate.Item) error {
 	var open []string
 	for _, gap := range item.Blocked() {
@@ -150,7 +151,7 @@ func (m *migration) mark(ctx context.Context, item *migrate.Item) error {
 	return editMarks(ctx, m.client, item.Marks, setMark)
 }
 
-// create creates the HelmOp. The spec of a HelmOp of an earlier run stays as it is: a user may have corrected it.
+// create creates the HelmOp. It does not change the spec of a HelmOp of an earlier run: a user may have corrected it.
 func (m *migration) create(ctx context.Context, item *migrate.Item) (*addonsv1.HelmOp, error) {
 	existing, err := m.usable(ctx, item)
 	if err != nil {
@@ -178,7 +179,7 @@ func (m *migration) updateSource(ctx context.Context, item *migrate.Item, helmOp
 	})
 }
 
-// generated returns the HelmOp of an item as the command creates it.
+// generated returns the HelmOp of an item in the form in which the command creates it.
 func (m *migration) generated(item *migrate.Item) *addonsv1.HelmOp {
 	helmOp := item.HelmOp.DeepCopy()
 	if _, ok := m.tool.(forgetter); ok {
@@ -187,8 +188,8 @@ func (m *migration) generated(item *migrate.Item) *addonsv1.HelmOp {
 	return helmOp
 }
 
-// existing returns the HelmOp that an earlier run created for an item; nil if there is none. A HelmOp of the same name
-// that the command did not create for this item is an error.
+// existing returns the HelmOp that an earlier run created for an item; nil if there is none. It returns an error for a
+// HelmOp of the same name that the command did not create for this item.
 func (m *migration) existing(ctx context.Context, item *migrate.Item) (*addonsv1.HelmOp, error) {
 	helmOp := &addonsv1.HelmOp{}
 	err := m.client.Get(ctx, client.ObjectKeyFromObject(item.HelmOp), helmOp)

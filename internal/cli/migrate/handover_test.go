@@ -93,7 +93,7 @@ kind: Cluster
 metadata: {name: two, namespace: fleet}
 `
 
-// world is a management cluster in memory. HelmOp adopts all releases at once, unless it does not run.
+// world is a management cluster in memory. While HelmOp runs, it adopts all releases at once.
 type world struct {
 	*testing.T
 	migration
@@ -522,7 +522,7 @@ func TestHelmOpUnderDeletionIsRefused(t *testing.T) {
 	}
 }
 
-// TestUndoRefuses has a migration that has begun, and something that forbids its end.
+// TestUndoRefuses has migrations that have begun, and states in which they cannot be undone.
 func TestUndoRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*world, *addonsv1.HelmOp) error
@@ -832,7 +832,7 @@ func TestUndoWithoutMigration(t *testing.T) {
 	}
 }
 
-// TestUndoOfUnknownObjects has an object whose migration has begun, and whose Cluster is gone.
+// TestUndoOfUnknownObjects has an object whose migration has begun, and whose Cluster no longer exists.
 func TestUndoOfUnknownObjects(t *testing.T) {
 	renamed := strings.Replace(fluxObjects, "name: one, namespace: fleet}", "name: other, namespace: fleet}", 1)
 	w := newWorld(t, "flux", renamed)

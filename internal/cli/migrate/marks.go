@@ -22,7 +22,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/migrate"
 )
 
-// markedReader is a reader of the management cluster in which the Clusters have marks already.
+// markedReader is a reader of the management cluster that shows the Clusters with their marks, before the marks are
+// written.
 type markedReader struct {
 	client.Reader
 	marks []migrate.Mark
@@ -78,7 +79,7 @@ func setMark(object metav1.Object, mark migrate.Mark) {
 	object.SetLabels(labels)
 }
 
-// removeMark removes a label or an annotation, unless it has another value.
+// removeMark removes a label or an annotation if it has the value of the mark.
 func removeMark(object metav1.Object, mark migrate.Mark) {
 	all := maps.Clone(object.GetAnnotations())
 	if mark.IsLabel {
@@ -95,7 +96,7 @@ func removeMark(object metav1.Object, mark migrate.Mark) {
 	}
 }
 
-// staleMarks returns the label of the marks of an item on other Clusters.
+// staleMarks returns the labels of an item on Clusters that are not part of the item.
 func staleMarks(ctx context.Context, c *kube.Client, item *migrate.Item) ([]migrate.Mark, error) {
 	at := slices.IndexFunc(item.Marks, func(mark migrate.Mark) bool { return mark.IsLabel })
 	if at < 0 {
@@ -118,7 +119,7 @@ func staleMarks(ctx context.Context, c *kube.Client, item *migrate.Item) ([]migr
 	return stale, nil
 }
 
-// editMarks changes the Clusters of marks. Clusters that are gone are left out.
+// editMarks changes the Clusters of marks. It ignores Clusters that no longer exist.
 func editMarks(ctx context.Context, c *kube.Client, marks []migrate.Mark,
 	change func(metav1.Object, migrate.Mark),
 ) error {

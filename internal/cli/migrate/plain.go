@@ -33,7 +33,7 @@ import (
 // clustersAtOnce is the number of Clusters whose records are read at the same time.
 const clustersAtOnce = 16
 
-// recordTimeout limits how long the records of a Cluster are read.
+// recordTimeout is the timeout for reading the records of a Cluster.
 const recordTimeout = 30 * time.Second
 
 // plain is the helm command: a release in each Cluster, and no object in the management cluster.
@@ -41,7 +41,7 @@ type plain struct {
 	// release is "namespace/name".
 	release string
 
-	// source is where the chart is: its URL, Chart, SecretRef and CertSecretRef.
+	// source is the location of the chart: its URL, Chart, SecretRef and CertSecretRef.
 	source addonsv1.ArtifactSource
 
 	// timeout is for each Cluster.
@@ -94,7 +94,7 @@ func (p plain) plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error) 
 }
 
 // recordIn reads the newest record of a release in a Cluster; nil if there is no release. It reads the content of this
-// record alone: a release can have many records, of a megabyte each.
+// record only: a release can have many records of a megabyte each.
 func recordIn(ctx context.Context, c *kube.Client, cluster types.NamespacedName, namespace, name string) (
 	*migrate.Record, error,
 ) {
@@ -109,7 +109,7 @@ func recordIn(ctx context.Context, c *kube.Client, cluster types.NamespacedName,
 	if refusal := safeconfig.Refusal(config); refusal != "" {
 		return nil, errors.New(refusal)
 	}
-	// Clients with discovery would ignore the context while they discover.
+	// Clients with discovery would ignore the context during discovery.
 	secrets, err := typedcorev1.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func newestRecord(ctx context.Context, c metadata.Interface, namespace, name str
 	return newest, nil
 }
 
-// pause does nothing: no program but a user changes the release.
+// pause does nothing: only users change the release.
 func (plain) pause(context.Context, *kube.Client, *migrate.Item) error { return nil }
 
 func (plain) resume(context.Context, *kube.Client, *migrate.Item) error { return nil }

@@ -95,7 +95,7 @@ users: [{name: one, user: {token: one}}]
 type records struct {
 	*testing.T
 
-	// revisions are the revisions by the names of their Secrets. lost is a Secret that vanishes after it was listed.
+	// revisions holds the revisions by the names of their Secrets. lost is a Secret that is deleted after it was listed.
 	revisions map[string]int
 	lost      string
 
@@ -151,7 +151,7 @@ func (r *records) record(revision int) []byte {
 	return data.Bytes()
 }
 
-// TestRecordIn reads the newest record only, also if it is deleted in the meantime.
+// TestRecordIn checks that only the newest record is read, even if it is deleted in the meantime.
 func TestRecordIn(t *testing.T) {
 	for name, test := range map[string]struct {
 		revisions map[string]int

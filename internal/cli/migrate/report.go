@@ -45,7 +45,7 @@ func (m *migration) report(ctx context.Context, plan *migrate.Plan) error {
 	return nil
 }
 
-// applyArgs are the arguments by which the command hands over what it has reported.
+// applyArgs are the arguments with which the command carries out what it has reported.
 func (m *migration) applyArgs() []string {
 	args := append([]string{"--from", m.from, "-n", m.client.Namespace}, m.names...)
 	for _, flag := range []struct{ name, value string }{{"release", m.release}, {"chart-url", m.chartURL},
@@ -61,7 +61,7 @@ func (m *migration) applyArgs() []string {
 	return args
 }
 
-// describe returns the text about an item without its preview.
+// describe returns the text about an item, without the preview.
 func describe(item *migrate.Item) string {
 	var text strings.Builder
 	line := func(format string, args ...any) { _, _ = fmt.Fprintf(&text, format+"\n", args...) }
@@ -92,7 +92,7 @@ func prefixed(prefix, text string) string {
 	return prefix + text
 }
 
-// compare returns what the HelmOp of an item would change in its Clusters.
+// compare returns the changes that the HelmOp of an item would make in its Clusters.
 func (m *migration) compare(ctx context.Context, item *migrate.Item) string {
 	groups, err := m.groups(ctx, item, item.HelmOp)
 	if err != nil {
@@ -109,7 +109,7 @@ func (m *migration) compare(ctx context.Context, item *migrate.Item) string {
 	return text.String()
 }
 
-// groups returns what a HelmOp of an item would change in its Clusters, without a pause.
+// groups returns the changes that a HelmOp of an item would make in its Clusters if it were not paused.
 func (m *migration) groups(ctx context.Context, item *migrate.Item, helmOp *addonsv1.HelmOp) ([]preview.Group, error) {
 	helmOp = helmOp.DeepCopy()
 	helmOp.Spec.Paused = false
@@ -118,7 +118,7 @@ func (m *migration) groups(ctx context.Context, item *migrate.Item, helmOp *addo
 	})
 }
 
-// printHelmOps prints the HelmOps of a plan. Gaps are comments.
+// printHelmOps prints the HelmOps of a plan. Gaps are printed as comments.
 func (m *migration) printHelmOps(plan *migrate.Plan) error {
 	for i := range plan.Items {
 		item := &plan.Items[i]

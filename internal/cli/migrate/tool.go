@@ -25,14 +25,14 @@ import (
 // fieldManager is the field manager of all writes.
 const fieldManager = "kubectl-helmop"
 
-// Errors of steps that another run of the command, or another program, forbids.
+// These are errors of steps that another run of the command, or another program, prevents.
 var (
 	errDetaching = errors.New("its deletion has begun, so that the migration cannot be undone; complete it with --apply")
 	errReturning = errors.New("it is being returned to its tool; repeat the command with --undo first")
 	errNotPaused = errors.New("it is not paused any more; stop the client that resumes it, and repeat the command")
 )
 
-// tool is another tool whose releases HelmOp adopts. All methods can be repeated.
+// tool is another tool whose releases HelmOp adopts. All methods can be called repeatedly.
 type tool interface {
 	// kinds are the kinds of the tool's objects.
 	kinds() []schema.GroupVersionKind
@@ -40,35 +40,35 @@ type tool interface {
 	// plan reads the objects of the namespace of the client, and converts them.
 	plan(ctx context.Context, c *kube.Client) (*migrate.Plan, error)
 
-	// pause stops the tool for an item, and sets the step of its objects to migrate.StepPaused unless it is
-	// migrate.StepDetaching. It is an error if the step is migrate.StepReturning.
+	// pause stops the tool for an item, and sets the step of its objects to migrate.StepPaused. It keeps
+	// migrate.StepDetaching. It returns an error if the step is migrate.StepReturning.
 	pause(ctx context.Context, c *kube.Client, item *migrate.Item) error
 
-	// resume is the opposite of pause. The first object of the item is the last one, because its step forbids that
-	// another run pauses the item at the same time.
+	// resume is the opposite of pause. It resumes the first object of the item last: its step prevents that another run
+	// pauses the item at the same time.
 	resume(ctx context.Context, c *kube.Client, item *migrate.Item) error
 
 	// detach deletes the paused objects of an item. The tool does not uninstall their releases.
 	detach(ctx context.Context, c *kube.Client, item *migrate.Item) error
 }
 
-// forgetter is a tool that never hands a release over: it forgets its releases, and HelmOp installs the charts over
-// their objects. The HelmOp of an item is paused until then. All methods can be repeated.
+// forgetter is a tool that cannot pass a release to HelmOp. It stops managing its releases, and HelmOp installs the
+// charts over their objects. Until then, the HelmOp of an item is paused. All methods can be called repeatedly.
 type forgetter interface {
-	// awaitKept waits until the tool leaves the objects of an item installed when detach deletes the objects of the tool.
+	// awaitKept waits until the tool would keep the objects of an item if detach deleted the objects of the tool.
 	awaitKept(ctx context.Context, c *kube.Client, item *migrate.Item) error
 
-	// checkGone is an error if the tool has objects for an item again that detach has deleted.
+	// checkGone returns an error if the tool again has objects for an item after detach has deleted them.
 	checkGone(ctx context.Context, c *kube.Client, item *migrate.Item) error
 
-	// awaitForgotten waits until the tool does nothing more for the releases of an item whose objects are deleted.
+	// awaitForgotten waits until the tool has finished its work on the releases of an item whose objects are deleted.
 	awaitForgotten(ctx context.Context, c *kube.Client, item *migrate.Item) error
 }
 
 // toolNames are the values of --from.
 var toolNames = []string{"caaph", "flux", "fleet", "helm"}
 
-// toolOf returns the tool of --from; nil if it is unknown.
+// toolOf returns the tool for --from; nil if it is unknown.
 func (m *migration) toolOf() tool {
 	switch m.from {
 	case "caaph":
@@ -112,8 +112,8 @@ func read(ctx context.Context, c *kube.Client, ref migrate.Object, object *unstr
 	return c.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)
 }
 
-// edit changes an object, and decides again if the object changes at the same time. It returns nil if there is no
-// object.
+// edit changes an object. If the object changes at the same time, it decides again. It returns nil if the object does
+// not exist.
 func edit(ctx context.Context, c *kube.Client, ref migrate.Object, change func(*unstructured.Unstructured) error) (
 	*unstructured.Unstructured, error,
 ) {
@@ -151,7 +151,7 @@ func annotate(object metav1.Object, key, value string) {
 	object.SetAnnotations(all)
 }
 
-// stepOf returns the step of a migration in which an object is; empty before the first one.
+// stepOf returns the current migration step of an object; empty before the first step.
 func stepOf(object metav1.Object) string {
 	step, _ := migrate.Step(object)
 	return step
@@ -174,7 +174,8 @@ func setPaused(object metav1.Object, item *migrate.Item) error {
 	return nil
 }
 
-// markDetaching sets the step of a paused object to migrate.StepDetaching. exists is false if there is no object.
+// markDetaching sets the step of a paused object to migrate.StepDetaching. exists is false if the object does not
+// exist.
 func markDetaching(ctx context.Context, c *kube.Client, item *migrate.Item, ref migrate.Object,
 	isPaused func(*unstructured.Unstructured) bool,
 ) (exists bool, err error) {
@@ -207,8 +208,8 @@ func markReturning(ctx context.Context, c *kube.Client, item *migrate.Item, ref 
 	return err
 }
 
-// endStep removes the step from an object whose migration has begun, and lets restore return the object to its tool. It
-// is an error if the deletion of the object has begun.
+// endStep removes the step from an object whose migration has begun. restore gives the object back to its tool. It
+// returns an error if the deletion of the object has begun.
 func endStep(object *unstructured.Unstructured, restore func()) error {
 	switch stepOf(object) {
 	case migrate.StepDetaching:
@@ -221,8 +222,8 @@ func endStep(object *unstructured.Unstructured, restore func()) error {
 	return nil
 }
 
-// deleteChecked deletes an object in a state that a check accepts: the request is refused if the object has changed
-// since. An object that is gone is not an error.
+// deleteChecked deletes an object in a state that a check accepts. The API server refuses the request if the object has
+// changed since the check. It returns no error if the object does not exist.
 func deleteChecked(ctx context.Context, c *kube.Client, ref migrate.Object,
 	check func(*unstructured.Unstructured) error,
 ) error {
@@ -244,16 +245,16 @@ func deleteChecked(ctx context.Context, c *kube.Client, ref migrate.Object,
 	return errChanges(ref)
 }
 
-// errChanges is about an object that its tool changes again and again.
+// errChanges returns the error for an object that its tool changes repeatedly.
 func errChanges(ref migrate.Object) error {
 	return fmt.Errorf("%s: its tool changes it all the time; stop the tool, and repeat the command", ref)
 }
 
-// detachAttempts is how often an object is detached that its tool changes at the same time.
+// detachAttempts is the number of attempts to detach an object that its tool changes at the same time.
 const detachAttempts = 20
 
-// deleteDetached deletes a paused object in a state in which it has neither a finalizer of its tool nor an owner: the
-// request is refused if the tool has changed the object since. So the tool never finds the object under deletion, and
+// deleteDetached deletes a paused object while it has neither a finalizer of its tool nor an owner. The API server
+// refuses the request if the tool has changed the object since. So the tool never finds the object under deletion, and
 // the garbage collector never deletes it because of its owner.
 func deleteDetached(ctx context.Context, c *kube.Client, ref migrate.Object, finalizer string,
 	isPaused func(*unstructured.Unstructured) bool,

@@ -39,7 +39,7 @@ func (m *migration) handBack(ctx context.Context, plan *migrate.Plan) error {
 	return errors.Join(errs...)
 }
 
-// checkNotBegun is an error if the migration of objects has begun that cannot be converted any more.
+// checkNotBegun returns an error for an item that cannot be converted any more although its migration has begun.
 func (m *migration) checkNotBegun(ctx context.Context, item *migrate.Item) error {
 	begun, err := m.begun(ctx, item)
 	if err != nil || len(begun) == 0 {
@@ -93,7 +93,7 @@ func (m *migration) handBackItem(ctx context.Context, item *migrate.Item) error 
 	return nil
 }
 
-// begun returns the objects of an item whose migration has begun. It is an error if the deletion of an object has
+// begun returns the objects of an item whose migration has begun. It returns an error if the deletion of an object has
 // begun.
 func (m *migration) begun(ctx context.Context, item *migrate.Item) ([]migrate.Object, error) {
 	var begun []migrate.Object
@@ -117,8 +117,8 @@ func (m *migration) begun(ctx context.Context, item *migrate.Item) ([]migrate.Ob
 	return begun, nil
 }
 
-// returnable returns the HelmOp that --undo deletes; nil if there is none. It is an error if the HelmOp has releases
-// that the other tool does not have: no program would own these releases.
+// returnable returns the HelmOp that --undo deletes; nil if there is none. It returns an error if the HelmOp has
+// releases that the other tool does not have: these releases would then have no owner.
 func (m *migration) returnable(ctx context.Context, item *migrate.Item) (*addonsv1.HelmOp, error) {
 	helmOp, err := m.existing(ctx, item)
 	if err != nil || helmOp == nil {
@@ -154,7 +154,7 @@ func (m *migration) returnable(ctx context.Context, item *migrate.Item) (*addons
 	return helmOp, nil
 }
 
-// deleteOrphaning deletes a HelmOp, leaves its releases installed, and waits until the HelmOp is gone.
+// deleteOrphaning deletes a HelmOp, keeps its releases installed, and waits until the HelmOp no longer exists.
 func (m *migration) deleteOrphaning(ctx context.Context, helmOp *addonsv1.HelmOp) error {
 	err := m.client.Delete(ctx, helmOp, client.PropagationPolicy(metav1.DeletePropagationOrphan),
 		client.Preconditions{UID: ptr.To(helmOp.UID)})

@@ -14,16 +14,16 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// maxReferrerDepth bounds chains of referrers: a signature of an attestation of an artifact.
+// maxReferrerDepth limits chains of referrers, for example a signature of an attestation of an artifact.
 const maxReferrerDepth = 3
 
-// signatureSuffixes are the ends of the tags under which cosign stores signatures, attestations and bills of material
-// in registries without referrers.
+// signatureSuffixes are the suffixes of the tags under which cosign stores signatures, attestations and bills of
+// material in registries without referrers.
 var signatureSuffixes = []string{".sig", ".att", ".sbom"}
 
-// Copy copies an artifact or an image with everything that refers to it, for example its signatures, and sets a tag at
-// the target unless tag is empty. ref is a tag or a digest at the source. Content that the target has is not sent
-// again, so that an interrupted copy continues. The digest does not change. each is called for each copied blob and
+// Copy copies an artifact or an image with all artifacts that refer to it, for example its signatures. It sets a tag at
+// the target unless tag is empty. ref is a tag or a digest at the source. Content that the target already has is not
+// sent again, so an interrupted copy continues. The digest does not change. each is called for each copied blob and
 // manifest.
 func Copy(ctx context.Context, from oras.ReadOnlyGraphTarget, ref string, to oras.Target, tag string,
 	each func(ocispec.Descriptor),
@@ -52,7 +52,7 @@ func Copy(ctx context.Context, from oras.ReadOnlyGraphTarget, ref string, to ora
 			return desc, fmt.Errorf("copy %s: %w", attached, err)
 		}
 	}
-	// The tag is set last, so that clients which follow it find the artifact complete and signed.
+	// The tag is set last, so that clients that use the tag find the artifact complete and signed.
 	if tag == digest {
 		return desc, nil
 	}

@@ -23,13 +23,14 @@ const (
 
 // Entry is an artifact or an image that was copied.
 type Entry struct {
-	// Source is what the user named: oci://host/repository:tag, https://host/path/chart:version, or the name of an image.
+	// Source is the name that the user gave: oci://host/repository:tag, https://host/path/chart:version, or the name of an
+	// image.
 	Source string `json:"source"`
 	// Version is the version of a chart from a chart repository.
 	Version string `json:"version,omitempty"`
 	// ArchiveDigest is the digest of the archive in a chart repository.
 	ArchiveDigest string `json:"archiveDigest,omitempty"`
-	// Target is the repository of the copy, oci://host/repository, and Tag its tag.
+	// Target is the repository of the copy, oci://host/repository. Tag is its tag.
 	Target string `json:"target"`
 	Tag    string `json:"tag,omitempty"`
 	// Digest is the digest of the manifest at the target.
@@ -38,7 +39,7 @@ type Entry struct {
 	IsImage bool `json:"image,omitempty"`
 }
 
-// Lock lists what was copied, in the order of the sources.
+// Lock lists the copies, in the order of the sources.
 type Lock struct {
 	Version string  `json:"version"`
 	Entries []Entry `json:"entries"`
@@ -74,7 +75,7 @@ func (l *Lock) Find(source string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Put adds an entry, or replaces that of the same source.
+// Put adds an entry. It replaces an entry with the same source.
 func (l *Lock) Put(entry Entry) {
 	for i := range l.Entries {
 		if l.Entries[i].Source == entry.Source {
@@ -85,7 +86,7 @@ func (l *Lock) Put(entry Entry) {
 	l.Entries = append(l.Entries, entry)
 }
 
-// Write writes the lock file. A program that is stopped meanwhile leaves the former file.
+// Write writes the lock file. If the program is stopped meanwhile, the previous file remains.
 func (l *Lock) Write(path string) error {
 	slices.SortFunc(l.Entries, func(a, b Entry) int { return strings.Compare(a.Source, b.Source) })
 	data, err := yaml.Marshal(l)

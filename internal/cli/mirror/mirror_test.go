@@ -90,7 +90,7 @@ func (f *failing) Tag(ctx context.Context, desc ocispec.Descriptor, reference st
 	return f.Store.Tag(ctx, desc, reference)
 }
 
-// TestCopyContinues holds that the tag is set last, and that a second attempt completes the copy.
+// TestCopyContinues checks that the tag is set last, and that a second attempt completes the copy.
 func TestCopyContinues(t *testing.T) {
 	t.Parallel()
 	from, to := memory.New(), &failing{Store: memory.New(), left: 1}

@@ -10,11 +10,10 @@ import (
 	"oras.land/oras-go/v2/registry"
 )
 
-// Target returns the repository of a copy below a prefix, "host/path". The host of the source is a part of the path, so
-// that the repositories of different hosts do not collide, and so that one rule of registries.conf is enough for each
-// host.
+// Target returns the repository of a copy below a prefix, "host/path". The path contains the host of the source. So
+// repositories of different hosts have different paths, and one rule of registries.conf for each host is enough.
 func Target(prefix registry.Reference, host, path string) (registry.Reference, error) {
-	// A path cannot have a port or upper case.
+	// A path cannot contain a port or upper case letters.
 	parts := []string{prefix.Repository, strings.ReplaceAll(host, ":", "-"), strings.Trim(path, "/")}
 	target := prefix
 	target.Reference = ""
@@ -25,8 +24,8 @@ func Target(prefix registry.Reference, host, path string) (registry.Reference, e
 	return target, nil
 }
 
-// Place returns where an artifact is below a prefix: the repository of its copy, or its own repository if that is below
-// the prefix.
+// Place returns the location of an artifact below a prefix: the repository of its copy. If the artifact is already
+// below the prefix, it is its own repository.
 func Place(prefix registry.Reference, host, path string) (registry.Reference, error) {
 	if host == prefix.Registry && (prefix.Repository == "" || strings.HasPrefix(path, prefix.Repository+"/")) {
 		own := registry.Reference{Registry: host, Repository: path}

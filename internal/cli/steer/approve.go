@@ -64,7 +64,7 @@ func (s *steer) approve(ctx context.Context, c *kube.Client, name, digest string
 		func(*addonsv1.HelmOp) goal { return isApproved(waiting.Revision, waiting.Digest) })
 }
 
-// waitingApproval returns what of a HelmOp waits for an approval.
+// waitingApproval returns the part of a HelmOp that waits for an approval.
 func waitingApproval(helmOp *addonsv1.HelmOp) (*addonsv1.RolloutApproval, error) {
 	r, err := currentRollout(helmOp)
 	switch {
@@ -81,7 +81,7 @@ func waitingApproval(helmOp *addonsv1.HelmOp) (*addonsv1.RolloutApproval, error)
 	}
 }
 
-// approvalText describes what waits for an approval.
+// approvalText describes the part of a HelmOp that waits for an approval.
 func approvalText(ctx context.Context, c *kube.Client, helmOp *addonsv1.HelmOp,
 	waiting *addonsv1.RolloutApproval,
 ) (string, error) {
@@ -106,7 +106,7 @@ func approvalText(ctx context.Context, c *kube.Client, helmOp *addonsv1.HelmOp,
 	return b.String(), err
 }
 
-// approve approves a digest of a HelmOp revision, which the user has seen.
+// approve approves a digest of a HelmOp revision. The user must have seen the digest.
 func approve(revision int64, digest string) request {
 	return func(helmOp *addonsv1.HelmOp) (string, error) {
 		waiting, err := waitingApproval(helmOp)

@@ -107,16 +107,16 @@ func (s *steer) confirmObjects(ctx context.Context, c *kube.Client, helmOp *addo
 	}, nil
 }
 
-// askDeletions shows what is deleted, and asks for a confirmation.
+// askDeletions shows what will be deleted, and asks for a confirmation.
 func (s *steer) askDeletions(what string, yes bool) error {
 	return s.ask(what, "Confirm these deletions? They cannot be undone. [y/N]", "nothing was confirmed", yes)
 }
 
-// confirmationValue finds the value that confirms in the message of a release in the management cluster.
+// confirmationValue matches the value for a confirmation in the message of a release in the management cluster.
 var confirmationValue = regexp.MustCompile(regexp.QuoteMeta(addonsv1.ConfirmDeletionsAnnotation) + `=(\S+)`)
 
-// heldObjects returns the value that confirms the deletion of objects in the management cluster, and a text that names
-// them. Both are empty if the release does not wait for a confirmation.
+// heldObjects returns the value that confirms the deletion of objects in the management cluster, and a text with the
+// names of the objects. Both are empty if the release does not wait for a confirmation.
 func heldObjects(release *addonsv1.HelmOpRelease) (confirmation, what string) {
 	message := conditions.GetMessage(release, addonsv1.ReadyCondition)
 	match := confirmationValue.FindStringSubmatch(message)
@@ -126,7 +126,7 @@ func heldObjects(release *addonsv1.HelmOpRelease) (confirmation, what string) {
 	return match[1], fleetview.InlineCommand.ReplaceAllString(message, "")
 }
 
-// deletions returns a text that names the releases whose deletion waits.
+// deletions returns a text with the names of the releases whose deletion waits.
 func (s *steer) deletions(ctx context.Context, c *kube.Client, helmOp *addonsv1.HelmOp) (string, error) {
 	leaving, err := leavingReleases(ctx, c, helmOp)
 	switch {
@@ -144,7 +144,8 @@ func (s *steer) deletions(ctx context.Context, c *kube.Client, helmOp *addonsv1.
 	return fleetview.InlineCommand.ReplaceAllString(message, "") + "\n", nil
 }
 
-// isWaitingFor is true if the status of a HelmOp asks to confirm the deletion of exactly these releases.
+// isWaitingFor reports whether the status of a HelmOp requires a confirmation of the deletion of exactly these
+// releases.
 func isWaitingFor(waiting *addonsv1.DeletionStatus, releases []*addonsv1.HelmOpRelease) bool {
 	titles := make([]string, 0, len(releases))
 	for _, release := range releases {
@@ -153,7 +154,7 @@ func isWaitingFor(waiting *addonsv1.DeletionStatus, releases []*addonsv1.HelmOpR
 	return waiting.Confirmation == brake.Confirmation(waiting.WaitingSince.Time, titles)
 }
 
-// leavingText names the releases whose deletion waits.
+// leavingText returns a text with the names of the releases whose deletion waits.
 func leavingText(releases []*addonsv1.HelmOpRelease) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The deletion of %s waits, because these Clusters are no longer selected:\n",
@@ -211,7 +212,7 @@ func leavingReleases(ctx context.Context, c *kube.Client, helmOp *addonsv1.HelmO
 	return leaving, nil
 }
 
-// mayLeave is true for a release that the manager deletes as soon as its Cluster is not selected. It is false if the
+// mayLeave reports whether the manager will delete a release because its Cluster is not selected. It is false if the
 // Cluster does not exist, and for releases that the manager does not delete without another change. The manager decides
 // in the same way, see rollout.IsLeaving.
 func mayLeave(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, object *unstructured.Unstructured) bool {

@@ -22,14 +22,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
-// request changes a HelmOp. It returns what was done, in the past tense, or an error that says why nothing is done.
+// request changes a HelmOp. It returns a text about the change in the past tense, or an error that says why it changes
+// nothing.
 type request func(helmOp *addonsv1.HelmOp) (done string, err error)
 
-// goal reports whether the state that a request leads to is observed, and if not, what it waits for. An error ends the
-// wait.
+// goal reports whether a HelmOp has reached the state that a request asks for. If not, waitsFor says what is missing.
+// An error ends the wait.
 type goal func(helmOp *addonsv1.HelmOp) (reached bool, waitsFor string, err error)
 
-// refuse returns an error for a request that does not fit the state of the HelmOp.
+// refuse returns an error for a request that does not match the state of the HelmOp.
 func refuse(helmOp *addonsv1.HelmOp, format string, args ...any) error {
 	return fmt.Errorf("HelmOp %q: %s", helmOp.Name, fmt.Sprintf(format, args...))
 }
@@ -117,7 +118,8 @@ func refusePaused(helmOp *addonsv1.HelmOp) error {
 	return nil
 }
 
-// currentRollout returns the rollout that a request is about. It refuses HelmOps whose rollout is not known.
+// currentRollout returns the rollout to which a request applies. It returns an error if the rollout of the HelmOp is
+// not known.
 func currentRollout(helmOp *addonsv1.HelmOp) (*addonsv1.RolloutStatus, error) {
 	r := helmOp.Status.Rollout
 	switch {
@@ -147,7 +149,8 @@ func waveNames(helmOp *addonsv1.HelmOp) string {
 	return strings.Join(all, ", ")
 }
 
-// promote lets the wave after a wave begin. Without a name it is the wave whose promotion the rollout waits for.
+// promote promotes a wave, so that the next wave begins. Without a name, it promotes the wave for which the rollout
+// waits.
 func promote(wave string) request {
 	return func(helmOp *addonsv1.HelmOp) (string, error) {
 		r, err := currentRollout(helmOp)
@@ -190,8 +193,8 @@ func promote(wave string) request {
 	}
 }
 
-// annotationFor returns what follows the revision and the slash in an annotation; nil if the annotation is absent or of
-// another revision.
+// annotationFor returns the text after the revision and the slash in an annotation; nil if the annotation is absent or
+// for another revision.
 func annotationFor(helmOp *addonsv1.HelmOp, key string, revision int64) *string {
 	number, rest, _ := strings.Cut(helmOp.Annotations[key], "/")
 	if number != strconv.FormatInt(revision, 10) {
@@ -200,7 +203,7 @@ func annotationFor(helmOp *addonsv1.HelmOp, key string, revision int64) *string 
 	return &rest
 }
 
-// rolloutOf returns the rollout of a revision, or an error if the rollout of another revision began.
+// rolloutOf returns the rollout of a revision. It returns an error if the rollout of another revision has begun.
 func rolloutOf(helmOp *addonsv1.HelmOp, revision int64) (*addonsv1.RolloutStatus, error) {
 	if r := helmOp.Status.Rollout; r != nil && r.Revision == revision {
 		return r, nil
@@ -212,7 +215,7 @@ func superseded(helmOp *addonsv1.HelmOp, revision int64) error {
 	return refuse(helmOp, "HelmOp revision %d was superseded by another HelmOp revision", revision)
 }
 
-// isPromoted is reached when the rollout left the wave that was promoted, or is complete.
+// isPromoted is reached when the rollout has left the promoted wave, or is complete.
 func isPromoted(changed *addonsv1.HelmOp) goal {
 	revision := changed.Status.Rollout.Revision
 	wave := *annotationFor(changed, addonsv1.RolloutPromoteAnnotation, revision)
@@ -236,8 +239,8 @@ func isPromoted(changed *addonsv1.HelmOp) goal {
 	}
 }
 
-// continueRollout lets a rollout continue whose failure budget is spent. last is the last handled value of the
-// annotation.
+// continueRollout continues a rollout whose failure budget is spent. last is the value of the annotation that the
+// manager handled last.
 func continueRollout(last string) request {
 	return func(helmOp *addonsv1.HelmOp) (string, error) {
 		r, err := currentRollout(helmOp)
@@ -262,7 +265,7 @@ func continueRollout(last string) request {
 	}
 }
 
-// nextContinue returns the first of "7", "7/2", "7/3" and so on that was not given before.
+// nextContinue returns the first of the values "7", "7/2", "7/3" and so on that was not used before.
 func nextContinue(revision int64, given ...string) string {
 	value := strconv.FormatInt(revision, 10)
 	for i := 2; slices.Contains(given, value); i++ {
@@ -291,7 +294,7 @@ func isContinued(revision *addonsv1.HelmOpRevision, value string) (bool, string,
 	}
 }
 
-// abortRollout returns all Clusters to the last known good revision.
+// abortRollout aborts the rollout: all Clusters return to the last known good revision.
 func abortRollout(helmOp *addonsv1.HelmOp) (string, error) {
 	r, err := currentRollout(helmOp)
 	switch {
@@ -361,7 +364,7 @@ func isObserved(changed *addonsv1.HelmOp) goal {
 	}
 }
 
-// confirmDeletions confirms the deletions that wait. confirmation is the value that the user has seen.
+// confirmDeletions confirms the waiting deletions. confirmation is the value that the user has seen.
 func confirmDeletions(confirmation string) request {
 	return func(helmOp *addonsv1.HelmOp) (string, error) {
 		d := helmOp.Status.Deletions
@@ -380,7 +383,7 @@ func confirmObjects(confirmation string) request {
 	}
 }
 
-// otherDeletions is why a wait for deletions ends.
+// otherDeletions is the error of a wait if other deletions are waiting now.
 const otherDeletions = "the deletions that wait changed, so the confirmation has no effect; repeat the command"
 
 // isConfirmed is reached when the deletions no longer wait.

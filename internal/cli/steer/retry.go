@@ -130,13 +130,13 @@ func (s *steer) retryWaiter(c *kube.Client, helmOp *addonsv1.HelmOp, targets []s
 	}
 }
 
-// ofClusters counts Clusters and names the first of them.
+// ofClusters returns the number of Clusters and the names of the first Clusters.
 func ofClusters(clusters []string) string {
 	return fmt.Sprintf("%s: %s", plural.Count(len(clusters), "Cluster", "Clusters"),
 		plural.Few(clusters, fleetview.MaxNamedClusters))
 }
 
-// retryAll requests a retry of the releases of a HelmOp that failed.
+// retryAll requests a retry of the failed releases of a HelmOp.
 func retryAll(value string) request {
 	return func(helmOp *addonsv1.HelmOp) (string, error) {
 		if err := refusePaused(helmOp); err != nil {
@@ -147,8 +147,8 @@ func retryAll(value string) request {
 	}
 }
 
-// retryTargets returns the Clusters that a retry is about: those whose release is Failed or Stalled, or failed before
-// there was a release. others are those that are not Ready for another reason, with their states.
+// retryTargets returns the Clusters for a retry: their release is Failed or Stalled, or failed before the release
+// existed. others are the Clusters that are not Ready for another reason, with their states.
 func retryTargets(helmOp *addonsv1.HelmOp, releases []*addonsv1.HelmOpRelease) (targets, others []string) {
 	known := map[string]bool{}
 	for _, release := range releases {
@@ -172,17 +172,17 @@ func retryTargets(helmOp *addonsv1.HelmOp, releases []*addonsv1.HelmOpRelease) (
 	return targets, others
 }
 
-// retryAttempt is what is observed of releases after a request to retry.
+// retryAttempt holds the observations of releases after a request to retry.
 type retryAttempt struct {
 	targets []string
 	// ofHelmOp is the annotation of the HelmOp.
 	ofHelmOp string
-	// existed are the Clusters of the targets that have had a release.
+	// existed are the targets that have had a release.
 	existed map[string]bool
 
-	// waiting are the Clusters that are not done yet, with their reasons, and failed are those that failed again.
+	// waiting are the Clusters that are not done yet, with their reasons. failed are the Clusters that failed again.
 	waiting, failed []string
-	// lastError is the error of the first waiting Cluster that has one, after the name of the Cluster.
+	// lastError is the first error of a waiting Cluster, after the name of the Cluster.
 	lastError string
 }
 
@@ -190,7 +190,7 @@ func newRetryAttempt(targets []string, ofHelmOp string) *retryAttempt {
 	return &retryAttempt{targets: targets, ofHelmOp: ofHelmOp, existed: map[string]bool{}}
 }
 
-// observe updates what is observed.
+// observe updates the observations.
 func (a *retryAttempt) observe(releases []*addonsv1.HelmOpRelease) {
 	byTitle := map[string]*addonsv1.HelmOpRelease{}
 	for _, release := range releases {
@@ -236,7 +236,8 @@ func (a *retryAttempt) add(title string, release *addonsv1.HelmOpRelease) {
 	}
 }
 
-// hasActed is true if the last attempt of a release has a result. The manager counts some attempts before they begin.
+// hasActed reports whether the last attempt of a release has a result. The manager counts some attempts before they
+// begin.
 func hasActed(release *addonsv1.HelmOpRelease) bool {
 	attempted := release.Status.LastAttemptedAt
 	return attempted.IsZero() ||

@@ -128,8 +128,8 @@ func (s *steer) releaseToSteer(ctx context.Context, c *kube.Client, name, cluste
 	return helmOp, release, err
 }
 
-// rollbackTo returns the number of the HelmOp revision to which a release returns: the wanted one or, if wanted is 0,
-// the newest good one before that of the release. revisions has the newest last.
+// rollbackTo returns the number of the HelmOp revision to which a release returns: the requested one. If wanted is 0,
+// it is the newest good revision before the revision of the release. revisions has the newest last.
 func rollbackTo(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, revisions []*addonsv1.HelmOpRevision,
 	wanted int64,
 ) (int64, error) {
@@ -156,7 +156,8 @@ func rollbackTo(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, revisi
 	}
 }
 
-// pinRefusal returns why the manager does not follow the pin of a release; empty if it follows it, or has not seen it.
+// pinRefusal returns why the manager does not follow the pin of a release; empty if it follows the pin, or has not
+// observed the pin yet.
 func pinRefusal(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease) string {
 	for _, failure := range helmOp.Status.Failures {
 		if failure.Reason == addonsv1.PinRefusedReason && failure.Cluster == apiutil.ClusterTitle(release) {
@@ -166,11 +167,11 @@ func pinRefusal(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease) string
 	return ""
 }
 
-// errReached ends the other wait of a pinWaiter.
+// errReached ends the second wait of a pinWaiter.
 var errReached = errors.New("reached")
 
-// pinWaiter waits until a release is Ready with a HelmOp revision. It ends with an error if the release fails with it,
-// or if the manager refuses the pin for another reason than before.
+// pinWaiter waits until a release is Ready with a HelmOp revision. It ends with an error if the release fails with this
+// revision, or if the manager refuses the pin for a new reason.
 func (s *steer) pinWaiter(c *kube.Client, release *addonsv1.HelmOpRelease, helmOp string, number int64,
 	before string,
 ) waiter {
@@ -207,8 +208,8 @@ func (s *steer) pinWaiter(c *kube.Client, release *addonsv1.HelmOpRelease, helmO
 	}
 }
 
-// hasRevision reports whether a release is Ready with a HelmOp revision, and if not, what a wait waits for. The release
-// is nil if it was deleted.
+// hasRevision reports whether a release is Ready with a HelmOp revision. If not, waitsFor says what is missing. The
+// release is nil if it was deleted.
 func hasRevision(release *addonsv1.HelmOpRelease, number int64) (reached bool, waitsFor string, err error) {
 	if release == nil {
 		return false, "", errors.New("the release was deleted")

@@ -95,7 +95,7 @@ func awaitRollout(ctx context.Context, b *kube.Base, name string, follow bool, t
 }
 
 // isRolledOut is reached when the rollout of the current spec is complete. It ends with an error if the rollout cannot
-// complete without a user.
+// complete without an action of a user.
 func isRolledOut(helmOp *addonsv1.HelmOp) (bool, string, error) {
 	isCurrent := func(c *metav1.Condition) bool { return c != nil && c.ObservedGeneration == helmOp.Generation }
 	stalled := conditions.Get(helmOp, addonsv1.StalledCondition)
@@ -130,7 +130,7 @@ func isRolledOut(helmOp *addonsv1.HelmOp) (bool, string, error) {
 }
 
 // stalledBesideRollout are the reasons of the condition Stalled that do not end a rollout: failed releases count for
-// its failure budget, and deletions concern other Clusters.
+// the failure budget, and deletions concern other Clusters.
 var stalledBesideRollout = map[string]bool{
 	addonsv1.ReleasesFailedReason:       true,
 	addonsv1.ConfirmationRequiredReason: true,

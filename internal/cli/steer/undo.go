@@ -49,7 +49,7 @@ another artifact now. If a GitOps tool manages the HelmOp, change its repository
 func (s *steer) undo(ctx context.Context, c *kube.Client, name string, number int64) (waiter, error) {
 	changed := &addonsv1.HelmOp{}
 	err := kube.RetryOnConflict(func() error {
-		// Unstructured: fields that this program does not know stay.
+		// The object is unstructured, so that fields that this program does not know are kept.
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))
 		if err := c.ReadHelmOp(ctx, name, object); err != nil {
@@ -72,7 +72,7 @@ func (s *steer) undo(ctx context.Context, c *kube.Client, name string, number in
 		if err := restore(object.Object, pinned); err != nil {
 			return err
 		}
-		// An update and not a merge patch: null is a value in spec.values, and a merge patch cannot write it.
+		// This is an update and not a merge patch: null is a valid value in spec.values, but a merge patch cannot write it.
 		options := []client.UpdateOption{client.FieldOwner(fieldManager)}
 		if s.dryRun == kube.DryRunServer {
 			options = append(options, client.DryRunAll)
@@ -95,8 +95,8 @@ func (s *steer) undo(ctx context.Context, c *kube.Client, name string, number in
 	return s.observer(c, name).waiter(isObserved(changed)), nil
 }
 
-// undoTo returns the revision that "rollout undo" restores: the wanted one or, if wanted is 0, the newest good revision
-// before the current one. revisions are complete, and the newest is the last.
+// undoTo returns the revision that "rollout undo" restores: the requested revision. If wanted is 0, the result is the
+// newest good revision before the current revision. revisions are complete, and the newest is the last.
 func undoTo(helmOp *addonsv1.HelmOp, revisions []*addonsv1.HelmOpRevision, wanted int64) (
 	*addonsv1.HelmOpRevision, error,
 ) {
@@ -137,12 +137,12 @@ func undoTo(helmOp *addonsv1.HelmOp, revisions []*addonsv1.HelmOpRevision, wante
 	return found, nil
 }
 
-// currentRevision returns the number of the newest revision if the present spec has the shape of this revision. It
-// returns 0 if the spec changed and the change made no revision.
+// currentRevision returns the number of the newest revision if the current spec has the same restored fields as this
+// revision. It returns 0 if the spec changed but the change created no revision.
 func currentRevision(helmOp *addonsv1.HelmOp, revisions []*addonsv1.HelmOpRevision) (int64, error) {
 	newest := revisions[len(revisions)-1]
 	if !isComplete(newest, revisions) {
-		// The shape is not known.
+		// The fields of the revision are not complete.
 		return newest.Spec.Number, nil
 	}
 	now, err := shapeOf(&helmOp.Spec)
@@ -156,7 +156,7 @@ func currentRevision(helmOp *addonsv1.HelmOp, revisions []*addonsv1.HelmOpRevisi
 	return newest.Spec.Number, nil
 }
 
-// isComplete is true if all revisions exist that store fields of a revision.
+// isComplete reports whether all revisions exist that store fields for a revision.
 func isComplete(revision *addonsv1.HelmOpRevision, all []*addonsv1.HelmOpRevision) bool {
 	for _, holder := range revisions.Holders(&revision.Spec) {
 		if !slices.ContainsFunc(all, func(r *addonsv1.HelmOpRevision) bool { return r.Spec.Number == holder }) {
@@ -166,7 +166,7 @@ func isComplete(revision *addonsv1.HelmOpRevision, all []*addonsv1.HelmOpRevisio
 	return true
 }
 
-// restoredFields are the fields of the spec that shape releases. The others stay as they are: they select Clusters and
+// restoredFields are the fields of the spec that affect releases. The other fields are kept: they select Clusters and
 // control the rollout, the deletion and the storage.
 var restoredFields = []string{
 	"release", "values", "valuesTemplate", "valuesFrom", "templateDelimiters", "postRender", "install", "upgrade",
@@ -174,17 +174,17 @@ var restoredFields = []string{
 	"refsByKubernetesVersion", "reconcileStrategy",
 }
 
-// restoredSourceFields are the fields of the source that say what is installed. The others are about the access to the
-// registry. They stay, and so does the policy for signatures.
+// restoredSourceFields are the fields of the source that select the artifact. The other fields configure the access to
+// the registry and the policy for signatures. They are kept.
 var restoredSourceFields = []string{"url", "chart", "ref", "insecure", "format", "path", "templating", "layerSelector"}
 
-// shapeOf returns the fields of a spec that shape releases.
+// shapeOf returns the fields of a spec that affect releases.
 func shapeOf(spec *addonsv1.HelmOpSpec) (map[string]any, error) {
 	shape := map[string]any{}
 	return shape, restore(shape, spec)
 }
 
-// restore copies the fields that shape releases from a spec to an object.
+// restore copies the fields that affect releases from a spec to an object.
 func restore(object map[string]any, from *addonsv1.HelmOpSpec) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
 	if err != nil {
@@ -213,8 +213,8 @@ func copyField(object, spec map[string]any, path ...string) error {
 	return nil
 }
 
-// pin returns the spec of a revision with references to the digests that the revision had, because tags and ranges
-// move. moving are the fields with a reference that the revision did not resolve.
+// pin returns the spec of a revision with the digests that the revision had as references, because tags and ranges may
+// resolve to other digests now. moving are the fields with references for which the revision has no digest.
 func pin(revision *addonsv1.HelmOpRevisionSpec) (pinned *addonsv1.HelmOpSpec, moving []string) {
 	pinned = revision.HelmOp.DeepCopy()
 	source := pinned.Source.Ref

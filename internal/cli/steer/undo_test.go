@@ -105,8 +105,8 @@ func TestRestoredFields(t *testing.T) {
 	}
 }
 
-// TestRestore expects the fields that shape releases from the revision, and all others as they are, also fields that
-// the program does not know.
+// TestRestore checks that the fields that affect releases come from the revision, and that all other fields are kept,
+// including fields that the program does not know.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	object := map[string]any{"metadata": "m", "spec": map[string]any{
@@ -174,7 +174,7 @@ func TestPin(t *testing.T) {
 	}
 }
 
-// TestShapeOf expects that what does not shape releases does not count.
+// TestShapeOf checks that fields that do not affect releases are ignored.
 func TestShapeOf(t *testing.T) {
 	t.Parallel()
 	spec := &addonsv1.HelmOpSpec{Paused: true}

@@ -24,7 +24,7 @@ import (
 // fieldManager is the field manager of all writes.
 const fieldManager = "kubectl-helmop"
 
-// steer is what all commands share that write.
+// steer is the part that all writing commands share.
 type steer struct {
 	kube.Base
 	dryRun  kube.DryRun
@@ -34,7 +34,7 @@ type steer struct {
 
 func newSteer(o kube.Options) *steer { return &steer{Base: kube.NewBase(o)} }
 
-// defaultTimeout is how long --wait waits at most.
+// defaultTimeout is the default timeout of --wait.
 const defaultTimeout = 5 * time.Minute
 
 func (s *steer) add(cmd *cobra.Command) {
@@ -49,8 +49,8 @@ func (s *steer) add(cmd *cobra.Command) {
 // waiter waits for the result of a request.
 type waiter func(ctx context.Context) error
 
-// command returns a command that makes a request for each HelmOp that the arguments name, at most so many. With --wait,
-// it then waits for all of them.
+// command returns a command that makes a request for each HelmOp in the arguments. most is the largest number of
+// arguments. With --wait, it then waits for all of them.
 func (s *steer) command(use, short, long, example string, most int,
 	run func(ctx context.Context, c *kube.Client, name string) (waiter, error),
 ) *cobra.Command {
@@ -82,11 +82,11 @@ func (s *steer) command(use, short, long, example string, most int,
 	return cmd
 }
 
-// waits is true if the command waits for the results of its requests.
+// waits reports whether the command waits for the results of its requests.
 func (s *steer) waits() bool { return s.wait && s.dryRun != kube.DryRunServer }
 
-// awaitAll waits for several results at the same time. They share the deadline. An error of one does not end the wait
-// for the others.
+// awaitAll waits for several results at the same time. They share the deadline. An error of one wait does not end the
+// others.
 func (s *steer) awaitAll(ctx context.Context, waiters []waiter) error {
 	ctx, cancel := kube.Bounded(ctx, s.timeout)
 	defer cancel()
@@ -116,7 +116,7 @@ func (s *steer) done(object client.Object, kind, what string) {
 	_, _ = fmt.Fprintf(s.Streams.Out, "%s.%s/%s %s\n", kind, addonsv1.GroupVersion.Group, object.GetName(), what)
 }
 
-// ask shows what a request is about, and asks a question. The error is refused if the answer is not yes.
+// ask shows what a request is about, and asks a question. If the answer is not yes, the error has the text refused.
 func (s *steer) ask(what, question, refused string, yes bool) error {
 	_, _ = fmt.Fprint(s.Streams.Out, what)
 	if yes || s.dryRun == kube.DryRunServer {
@@ -174,7 +174,7 @@ type observer struct {
 	client *kube.Client
 	helmOp string
 
-	// timeout is how long the command waits, for messages. The context has the deadline.
+	// timeout is the time limit of the command, for messages. The context has the deadline.
 	timeout time.Duration
 }
 
@@ -202,10 +202,10 @@ func (o *observer) waiter(goal goal) waiter {
 	}
 }
 
-// errTimedOut is in the chain of the errors of waits that reached their deadline.
+// errTimedOut is wrapped by the errors of waits that reached their deadline.
 var errTimedOut = errors.New("timed out")
 
-// waitUntil watches objects until the check is true or an error, and prints what it waits for when that changes.
+// waitUntil watches objects until the check returns true or an error. It prints what it waits for when this changes.
 func waitUntil[T client.Object](ctx context.Context, o *observer, list client.ObjectList,
 	check func(map[client.ObjectKey]T) (bool, string, error), opts ...client.ListOption,
 ) error {
@@ -221,12 +221,12 @@ func waitUntil[T client.Object](ctx context.Context, o *observer, list client.Ob
 		}
 		return reached, err
 	}, opts...)
-	// A client refuses a request after the deadline, also before the context has noticed that.
+	// A client refuses a request after the deadline, even before the context has ended.
 	deadline, hasDeadline := ctx.Deadline()
 	if err == nil || !hasDeadline || time.Now().Before(deadline) || errors.Is(ctx.Err(), context.Canceled) {
 		return err
 	}
-	// Its own text, and not an error of the network.
+	// Use this text instead of an error of the network.
 	text := fmt.Sprintf("HelmOp %q: timed out after %s", o.helmOp, o.timeout)
 	if shown != "" {
 		text += " waiting for " + shown
@@ -234,7 +234,7 @@ func waitUntil[T client.Object](ctx context.Context, o *observer, list client.Ob
 	return kube.WithText(text, errTimedOut)
 }
 
-// requestTime returns the value of an annotation that requests something at a time.
+// requestTime returns the current time, for the value of an annotation that makes a request.
 func (s *steer) requestTime() string { return s.Now().UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 func newReconcile(o kube.Options) *cobra.Command {

@@ -15,7 +15,7 @@ import (
 type archiveFile struct {
 	name, content string
 
-	// about is what the file has, for the README.
+	// about describes the content of the file, for the README.
 	about string
 }
 

@@ -30,7 +30,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 )
 
-// The resources that an archive has.
+// The archive contains these resources.
 var (
 	helmOps     = addonsv1.GroupVersion.WithResource("helmops")
 	releases    = addonsv1.GroupVersion.WithResource("helmopreleases")
@@ -43,21 +43,21 @@ var (
 		Resource: "customresourcedefinitions"}
 )
 
-// collection is what an archive is made of, before it is masked.
+// collection holds the content of an archive before it is masked.
 type collection struct {
 	helmOps, releases, revisions, clusters, events, deployments []*unstructured.Unstructured
 	pods                                                        []corev1.Pod
 
-	// logs are the entries of the logs by the names of their files.
+	// logs holds the entries of the logs, by the names of their files.
 	logs map[string][]entry
 
 	versions versions
 
-	// secrets are the values of the Secrets to which the objects refer, and inline are the values in specs.
+	// secrets are the values of the Secrets to which the objects refer. inline are the values in specs.
 	secrets []any
 	inline  map[string]any
 
-	// notRead are the reads that failed, in plain words. reads counts those that succeeded.
+	// notRead describes the reads that failed. reads counts the reads that succeeded.
 	notRead []string
 	reads   int
 }
@@ -68,17 +68,17 @@ type collector struct {
 	dynamic  dynamic.Interface
 	managers *managers
 
-	// namespace is empty for all namespaces, and helmOp for all HelmOps.
+	// namespace is empty for all namespaces. helmOp is empty for all HelmOps.
 	namespace, helmOp string
 	logOptions        corev1.PodLogOptions
 }
 
-// note notes a read that failed.
+// note records a read that failed.
 func (c *collector) note(what string, err error) {
 	c.notRead = append(c.notRead, fmt.Sprintf("%s: %v", what, err))
 }
 
-// list lists objects. A failure is noted.
+// list lists objects. It records a failure.
 func (c *collector) list(ctx context.Context, resource schema.GroupVersionResource, namespace string,
 ) []*unstructured.Unstructured {
 	var items []*unstructured.Unstructured
@@ -97,7 +97,7 @@ func (c *collector) list(ctx context.Context, resource schema.GroupVersionResour
 	return items
 }
 
-// collect reads everything. Only the end of the context ends it early.
+// collect reads everything. It ends early only if the context ends.
 func (c *collector) collect(ctx context.Context) {
 	c.collectFleet(ctx)
 	c.collectManagers(ctx)
@@ -183,7 +183,7 @@ func (c *collector) collectManagers(ctx context.Context) {
 	}
 }
 
-// hasRestarted reports whether the container of a manager was restarted: then its previous log may say why.
+// hasRestarted reports whether the container of a manager was restarted: then its previous log may contain the reason.
 func hasRestarted(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.Name == containerOf(pod) && s.RestartCount > 0

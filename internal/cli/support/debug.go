@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
-// maxLogLines is how many lines of each log an archive has.
+// maxLogLines is the largest number of lines of each log in an archive.
 const maxLogLines = 5000
 
 // debug is the command "debug".
@@ -117,7 +117,7 @@ func (d *debug) run(ctx context.Context, helmOp string) error {
 // baseName returns the last element of a path.
 func baseName(path string) string { return path[strings.LastIndexByte(path, os.PathSeparator)+1:] }
 
-// collector returns a collector. It fails if the HelmOp does not exist.
+// collector returns a collector. It returns an error if the HelmOp does not exist.
 func (d *debug) collector(ctx context.Context, helmOp string) (*collector, error) {
 	client, err := d.Connect()
 	if err != nil {
@@ -150,7 +150,7 @@ func (d *debug) collector(ctx context.Context, helmOp string) (*collector, error
 	return c, err
 }
 
-// scope says what the archive is about.
+// scope describes which objects the archive contains.
 func (c *collector) scope() string {
 	switch {
 	case c.helmOp != "":

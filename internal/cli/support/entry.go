@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// severity is how severe an entry of a log is. It increases.
+// severity is the severity of a log entry. A larger number is more severe.
 type severity int
 
 // The severities, in the order of severityNames.
@@ -29,22 +29,24 @@ const (
 // severityNames are the values of --level.
 var severityNames = []string{"info", "warning", "error"}
 
-// entry is an entry of the log of a manager: one line or, with values of several lines in the format text, more.
+// entry is an entry in the log of a manager. It is one line. In the format text, it has more lines if a value has
+// several lines.
 type entry struct {
 	text     string
 	severity severity
 
-	// at is when the entry was written. It is zero without the timestamps of Kubernetes.
+	// at is when the entry was written. It is zero if the log has no timestamps of Kubernetes.
 	at time.Time
 
-	// isWhole is false for a text that is no entry: the rest of one whose beginning is not in the log, for example.
+	// isWhole is false for a text that is not a complete entry, for example the rest of an entry whose beginning is not in
+	// the log.
 	isWhole bool
 
-	// keys are the keys and values of the entry. Objects are "namespace/name".
+	// keys are the keys and values of the entry. Objects have the form "namespace/name".
 	keys map[string]string
 }
 
-// textHeader begins each entry in the format text.
+// textHeader matches the beginning of each entry in the format text.
 var textHeader = regexp.MustCompile(`^([IWEF])[0-9]{4} [0-9:.]+ +[0-9]+ [^ \]]+\] `)
 
 // newEntry parses an entry. An entry in an unknown format has no keys.
@@ -126,8 +128,8 @@ func textValue(text string) (value, rest string) {
 	return value, rest
 }
 
-// readEntries calls fn for each entry of a log, as soon as the entry is complete. With stamped, each line begins with
-// the timestamp of Kubernetes.
+// readEntries calls fn for each entry of a log, as soon as the entry is complete. If stamped is true, each line begins
+// with the timestamp of Kubernetes.
 func readEntries(log io.Reader, stamped bool, fn func(entry)) error {
 	var (
 		lines = bufio.NewReader(log)
@@ -168,7 +170,7 @@ func readEntries(log io.Reader, stamped bool, fn func(entry)) error {
 	}
 }
 
-// isContinuation reports whether a line is part of a value of several lines, or its end.
+// isContinuation reports whether a line is part of a value of several lines, or the end of such a value.
 func isContinuation(line string) bool {
 	return strings.HasPrefix(line, "\t") || strings.HasPrefix(line, " >")
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
-// filesOf returns the files of an archive, without secrets. The README is not among them.
+// filesOf returns the files of an archive, without secrets. It does not return the README.
 func filesOf(c *collection, now time.Time) ([]archiveFile, error) {
 	m := newMasker(c.inline, c.secrets)
 	versions, err := yaml.Marshal(m.versions(&c.versions))

@@ -37,7 +37,7 @@ type logs struct {
 	subject  subject
 	severity severity
 
-	// relistDelay is how long the command waits before it looks for new Pods, and before it reads a log again that ended.
+	// relistDelay is how long the command waits before it looks for new Pods, and before it reads a log that ended again.
 	relistDelay time.Duration
 }
 
@@ -148,7 +148,7 @@ func (l *logs) run(ctx context.Context, name string) error {
 	return l.runFollow(ctx, m, pods, seen)
 }
 
-// choose sets the subject. A HelmOp that is gone may have entries, too.
+// choose sets the subject. A HelmOp that no longer exists may have entries too.
 func (l *logs) choose(ctx context.Context, c *kube.Client, name string) error {
 	l.subject = subject{helmOp: client.ObjectKey{Namespace: c.Namespace, Name: name}}
 	helmOps, _, err := kube.ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, client.InNamespace(c.Namespace))
@@ -214,8 +214,8 @@ func last(found []logged, n int) []logged {
 	return found[len(found)-n:]
 }
 
-// read returns the entries of all Pods in order of time, and when the last entry of each Pod was written. A Pod whose
-// log cannot be read is noted; it is an error if no log can be read.
+// read returns the entries of all Pods in the order of time, and the time of the last entry of each Pod. It reports a
+// Pod whose log cannot be read. It returns an error if it can read no log.
 func (l *logs) read(ctx context.Context, m *managers, pods []corev1.Pod) (
 	found []logged, seen map[string]time.Time, err error,
 ) {
@@ -243,7 +243,7 @@ func (l *logs) read(ctx context.Context, m *managers, pods []corev1.Pod) (
 	return last(found, l.tail), seen, nil
 }
 
-// print prints entries, with the names of the Pods if there are several.
+// print prints entries. It adds the names of the Pods if there are several.
 func (l *logs) print(found []logged, withPods bool) {
 	for i := range found {
 		prefix := ""
@@ -267,12 +267,12 @@ type follower struct {
 	*managers
 
 	mutex sync.Mutex
-	// seen is when the last entry that was read of a Pod was written. running are the Pods whose log is being read.
+	// seen is the time of the last entry that was read from each Pod. running are the Pods whose log is being read.
 	seen    map[string]time.Time
 	running map[string]bool
 }
 
-// runFollow prints new entries. Pods that are created later are followed, too.
+// runFollow prints new entries. It also follows Pods that are created later.
 func (l *logs) runFollow(ctx context.Context, m *managers, pods []corev1.Pod, seen map[string]time.Time) error {
 	f := &follower{logs: l, managers: m, seen: seen, running: map[string]bool{}}
 	ctx, cancel := context.WithCancel(ctx)
@@ -297,8 +297,8 @@ func (l *logs) runFollow(ctx context.Context, m *managers, pods []corev1.Pod, se
 	}
 }
 
-// start reads the log of a Pod in the background unless it is being read. A log that ends or cannot be read is read
-// again later: the container restarts, or the Pod is not ready yet.
+// start reads the log of a Pod in the background, unless the log is being read already. A log that ends or cannot be
+// read is read again later: the container may be restarting, or the Pod may not be ready yet.
 func (f *follower) start(ctx context.Context, tasks *sync.WaitGroup, pod *corev1.Pod) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -321,7 +321,8 @@ func (f *follower) start(ctx context.Context, tasks *sync.WaitGroup, pod *corev1
 	})
 }
 
-// add prints an entry. The API server reads from a whole second on: entries that were read before come again.
+// add prints an entry. The API server returns entries from a whole second on. So entries that were read before may come
+// again, and are skipped.
 func (f *follower) add(pod string, e entry) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()

@@ -27,14 +27,14 @@ import (
 )
 
 const (
-	// managerSelector selects the Pods and Deployments of managers, and those of other providers.
+	// managerSelector selects the Pods and Deployments of managers of HelmOp and of other providers.
 	managerSelector = "control-plane=controller-manager"
 
 	// managerContainer is the container of the manager.
 	managerContainer = "manager"
 )
 
-// managers reads what the manager's Pods are and log.
+// managers reads the Pods of the manager and their logs.
 type managers struct {
 	kubernetes.Interface
 	namespace string
@@ -45,7 +45,7 @@ func addManagerFlag(cmd *cobra.Command, namespace *string) {
 	cmd.Flags().StringVar(namespace, "manager-namespace", bootstrap.Namespace, "The namespace of the manager.")
 }
 
-// newManagers returns managers of a namespace. It sends no request.
+// newManagers returns managers for a namespace. It sends no request.
 func newManagers(b *kube.Base, namespace string) (*managers, error) {
 	config, err := b.RestConfig()
 	if err != nil {
@@ -58,14 +58,14 @@ func newManagers(b *kube.Base, namespace string) (*managers, error) {
 	return &managers{Interface: clientset, namespace: namespace}, nil
 }
 
-// isManager reports whether labels are those of a manager of HelmOp. The Deployments of shards have no label of
+// isManager reports whether labels belong to a manager of HelmOp. The Deployments of shards have no label of
 // clusterctl.
 func isManager(of labels.Set) bool {
 	return of[clusterv1.ProviderNameLabel] == clusterctlv1.ManifestLabel(bootstrap.ProviderHelmOp,
 		clusterctlv1.AddonProviderType) || of.Has(addonsv1.ShardLabel)
 }
 
-// pods lists the Pods of the managers by name. No Pod is an error.
+// pods lists the Pods of the managers, sorted by name. It returns an error if there is no Pod.
 func (m *managers) pods(ctx context.Context) ([]corev1.Pod, error) {
 	list, err := m.CoreV1().Pods(m.namespace).List(ctx, metav1.ListOptions{LabelSelector: managerSelector})
 	if err != nil {
@@ -102,7 +102,7 @@ func containerOf(pod *corev1.Pod) string {
 	return pod.Spec.Containers[0].Name
 }
 
-// sinceOption returns the option for entries of the last time; nil for all.
+// sinceOption returns the option that limits the age of entries; nil for all entries.
 func sinceOption(since time.Duration) *int64 {
 	if since <= 0 {
 		return nil

@@ -18,24 +18,24 @@ import (
 )
 
 var (
-	// contentFields are the fields with values, templates of values, patches and contents.
+	// contentFields are the fields with values, templates of values, patches and file contents.
 	contentFields = []string{"values", "valuesTemplate", "patch", "data", "stringData", "binaryData"}
 
-	// identityFields are the fields without texts of users. Their texts are kept, also if a Secret has the same text.
+	// identityFields are the fields without texts of users. Their texts are kept, even if a Secret contains the same text.
 	identityFields = []string{"apiVersion", "kind", "name", "namespace", "uid", "resourceVersion", "type",
 		"creationTimestamp", "lastTransitionTime"}
 
 	// sensitiveField matches the names of fields with credentials.
 	sensitiveField = regexp.MustCompile(`(?i)passw|token|credential|api_?key|private_?key`)
 
-	// sensitiveArgument matches arguments with credentials. Flags for files and hosts have none.
+	// sensitiveArgument matches arguments with credentials. It does not match flags for files and hosts.
 	sensitiveArgument = regexp.MustCompile(`(?i)^--?[^=]*(?:pass|secret|token|key|cred)[^=]*=`)
 	harmlessArgument  = regexp.MustCompile(`^[^=]*-(?:file|dir|hosts|name)=`)
 
 	// userInfo is the part of a URL with user and password.
 	userInfo = regexp.MustCompile(`://[^/@\s"']+@`)
 
-	// shownAnnotations are the prefixes of the annotations whose values are kept.
+	// shownAnnotations are prefixes of annotations whose values are kept.
 	shownAnnotations = []string{addonsv1.GroupVersion.Group + "/", "cluster.x-k8s.io/paused",
 		"cluster.x-k8s.io/managed-by", "deployment.kubernetes.io/revision", "kubectl.kubernetes.io/default-container"}
 
@@ -43,12 +43,12 @@ var (
 	shownVariables = []string{"EMPTY", "HOME", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "GOGC", "GODEBUG", "GOMEMLIMIT"}
 )
 
-// masker removes what an archive must not have: values in specs, annotations, environment variables, and the values of
-// Secrets wherever they are.
+// masker removes what an archive must not contain: values in specs, annotations and environment variables, and the
+// values of Secrets in any text.
 type masker struct{ hide func(string) string }
 
-// newMasker returns a masker. inline are values in specs: those with sensitive keys are hidden. secrets are the values
-// of Secrets.
+// newMasker returns a masker. inline are values in specs: the values with sensitive keys are hidden. secrets are the
+// values of Secrets.
 func newMasker(inline map[string]any, secrets []any) *masker {
 	return &masker{helmerr.NewRedactor(inline, secrets).Hide}
 }
@@ -66,8 +66,8 @@ func (m *masker) entry(e *entry) string {
 	return m.text(e.text)
 }
 
-// log returns the texts of the entries of a log without secrets. Before the first whole entry, there may be the rest of
-// the content of a response, because the log was cut there. Later lines without a header are those of a panic.
+// log returns the texts of the entries of a log without secrets. The text before the first whole entry may be the rest
+// of the content of a response, because the log was cut there. Later lines without a header come from a panic.
 func (m *masker) log(entries []entry) string {
 	var text strings.Builder
 	whole := slices.IndexFunc(entries, func(e entry) bool { return e.isWhole })
@@ -92,8 +92,8 @@ func (m *masker) object(object map[string]any) map[string]any {
 	return masked
 }
 
-// versions returns a copy of versions without secrets. Names and numbers are kept, also if a Secret has the same text:
-// a user name at a registry is often the name of a program.
+// versions returns a copy of versions without secrets. Names and numbers are kept, even if a Secret contains the same
+// text: a user name at a registry is often the name of a program.
 func (m *masker) versions(v *versions) *versions {
 	masked := *v
 	masked.Managers, masked.CRDs = slices.Clone(v.Managers), slices.Clone(v.CRDs)
@@ -159,7 +159,8 @@ func isShown(name string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// isContent is false for numbers: contentFrom of a HelmOpRevision has numbers in the fields with these names.
+// isContent reports whether a value is content. It is false for numbers: contentFrom of a HelmOpRevision has numbers in
+// the fields with these names.
 func isContent(value any) bool {
 	switch value.(type) {
 	case map[string]any, []any, string:
@@ -177,7 +178,7 @@ func (m *masker) item(field string, value any, kind string) any {
 		return m.variable(fields, kind)
 	case isMap && (field == "containers" || field == "initContainers" || field == "ephemeralContainers") &&
 		fields["name"] != managerContainer:
-		// The commands of other containers are unknown to HelmOp.
+		// HelmOp does not know the commands of other containers.
 		return map[string]any{"name": fields["name"], "image": m.value("image", fields["image"], kind)}
 	case isText && (field == "args" || field == "command") && !harmlessArgument.MatchString(text):
 		return m.text(maskArgument(text))
@@ -204,7 +205,7 @@ func (m *masker) variable(fields map[string]any, kind string) map[string]any {
 	return masked
 }
 
-// valuesIn returns the values in the spec of a HelmOp, for the search for those with sensitive keys.
+// valuesIn returns the values in the spec of a HelmOp. Values with sensitive keys are searched for in them.
 func valuesIn(spec *addonsv1.HelmOpSpec) []any {
 	found := []any{jsonOf(spec.Values), yamlOf(spec.ValuesTemplate)}
 	for i := range spec.Overrides {
@@ -221,7 +222,7 @@ func jsonOf(values *apiextensionsv1.JSON) any {
 	return yamlOf(string(values.Raw))
 }
 
-// yamlOf returns what a text is as YAML; nil if it is not YAML.
+// yamlOf returns the parsed value of a YAML text; nil if the text is not YAML.
 func yamlOf(text string) any {
 	var value any
 	if yaml.Unmarshal([]byte(text), &value) != nil {

@@ -24,7 +24,8 @@ import (
 // templateAction matches the actions in a templated name.
 var templateAction = regexp.MustCompile(`\{\{.*?\}\}|\$\{.*?\}`)
 
-// secretNames are the Secrets of a namespace to which objects refer: names, and names that are templates.
+// secretNames are the Secrets of a namespace to which objects refer. fixed are names; templates are names with template
+// actions.
 type secretNames struct{ fixed, templates []string }
 
 // add adds a name or a template.
@@ -76,7 +77,7 @@ func (s *secretNames) addPodSpec(spec *corev1.PodSpec) {
 	}
 }
 
-// matches reports whether a template may yield a name.
+// matches reports whether a template may produce a name.
 func (s *secretNames) matches(name string) bool {
 	return slices.ContainsFunc(s.templates, func(template string) bool {
 		var literals []string
@@ -88,7 +89,7 @@ func (s *secretNames) matches(name string) bool {
 	})
 }
 
-// readSecrets returns the values in the named Secrets of a namespace. note is called for those that cannot be read.
+// readSecrets returns the values in the named Secrets of a namespace. note is called for Secrets that cannot be read.
 func readSecrets(ctx context.Context, c kubernetes.Interface, namespace string, names *secretNames,
 	note func(what string, err error),
 ) []any {
@@ -123,7 +124,7 @@ func readSecrets(ctx context.Context, c kubernetes.Interface, namespace string, 
 	return values
 }
 
-// valuesOf returns the values of a Secret: as texts and, if they are YAML or JSON, with the texts in them.
+// valuesOf returns the values of a Secret as texts. For YAML and JSON, it also returns the texts in them.
 func valuesOf(secret *corev1.Secret) []any {
 	var values []any
 	for _, data := range secret.Data {

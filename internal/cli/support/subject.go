@@ -12,23 +12,24 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 )
 
-// The keys of the entries of a manager.
+// These are the keys in log entries of a manager.
 const (
 	keyHelmOp   = "HelmOp"
 	keyRelease  = "HelmOpRelease"
 	keyCluster  = "Cluster"
 	keyRevision = "HelmOpRevision"
 
-	// keyBody is the key of client-go for the content of requests and responses. Secrets are in a notation in which their
-	// values cannot be found.
+	// keyBody is the key of client-go for the content of requests and responses. Secrets in it have a notation in which
+	// their values cannot be found.
 	keyBody = "body"
 )
 
-// subject is what a user wants to see entries about: a HelmOp with its releases, or one of these releases.
+// subject is the object whose entries a user wants to see: a HelmOp with its releases, or one of these releases.
 type subject struct {
 	helmOp client.ObjectKey
 
-	// others are the names of the other HelmOps of the namespace. The name of a release begins with that of its HelmOp.
+	// others are the names of the other HelmOps in the namespace. They are needed because the name of a release begins
+	// with the name of its HelmOp.
 	others []string
 
 	// cluster is the Cluster of the release; nil for all Clusters.
@@ -39,7 +40,7 @@ type subject struct {
 func (s *subject) concerns(e *entry) bool {
 	keys := e.keys
 	if about, kind := keys["object"], keys["kind"]; about != "" && kind != "" {
-		// An Event, which a manager logs with a high verbosity.
+		// The entry is an Event, which a manager logs with a high verbosity.
 		keys = map[string]string{kind: about}
 	}
 	switch {
@@ -68,7 +69,7 @@ func (s *subject) isRelease(value string) bool {
 		apiutil.ChildName(s.helmOp.Name, apiutil.TitleOf(s.helmOp.Namespace, *s.cluster))
 }
 
-// isOwned reports whether a value names an object that a HelmOp created, also one that is gone.
+// isOwned reports whether a value names an object that a HelmOp created. The object may no longer exist.
 func (s *subject) isOwned(value string) bool {
 	namespace, name, _ := strings.Cut(value, "/")
 	return namespace == s.helmOp.Namespace && fleetview.BelongsTo(name, s.helmOp.Name, s.others)

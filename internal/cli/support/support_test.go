@@ -51,7 +51,7 @@ var (
 	beds        atomic.Int32
 )
 
-// previousLog is the suffix of previous logs, see bed.
+// previousLog is the suffix of the names of previous logs, see bed.
 const previousLog = ".previous"
 
 // bed is a namespace for objects and one for managers. A proxy before the API server answers requests for logs, as the
@@ -155,7 +155,8 @@ func (b *bed) startProxy(config *rest.Config) {
 	}
 }
 
-// pod creates a Pod of the manager with a log. Each line gets a timestamp one second after that of the line before.
+// pod creates a Pod of the manager with a log. The timestamp of each line is one second after the timestamp of the line
+// before.
 func (b *bed) pod(name string, labels map[string]string, from int, lines ...string) {
 	b.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.managers, Name: name,
@@ -181,7 +182,7 @@ func (b *bed) setLog(pod string, from int, lines ...string) {
 	b.logs[pod] = log.String()
 }
 
-// deny lets the proxy refuse paths.
+// deny makes the proxy refuse paths.
 func (b *bed) deny(paths ...string) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
-// versions are the versions of everything that takes part.
+// versions are the versions of all components.
 type versions struct {
 	Client     string            `json:"client"`
 	Kubernetes string            `json:"kubernetes,omitempty"`
@@ -47,7 +47,7 @@ type crdVersions struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// collectVersions reads the versions. The Pods are read before.
+// collectVersions reads the versions. It is called after the Pods were read.
 func (c *collector) collectVersions(ctx context.Context) {
 	c.versions.Client = version.String()
 	if server, err := c.managers.Discovery().ServerVersion(); err != nil {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package fleettest has the HelmOps, releases and Clusters that the tests of internal/fleetview and of its callers
-// share.
+// share. It is only for tests. Callers may change the objects, because each call creates new ones.
 package fleettest
 
 import (

@@ -22,7 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
-// maxNamed is the number of objects that a text names.
+// maxNamed is the largest number of objects in a text.
 const maxNamed = 10
 
 // Content is what a Helm revision installs.
@@ -35,11 +35,11 @@ type Content struct {
 	Hooks []*release.Hook
 }
 
-// Difference is one thing that the adoption of a release would change.
+// Difference is one change that the adoption of a release would make.
 type Difference struct {
-	// What is the thing, for example "Deployment kube-system/coredns" or "hook Job kube-system/migrate".
+	// What names the object or hook, for example "Deployment kube-system/coredns" or "hook Job kube-system/migrate".
 	What string
-	// How is what would happen to it: "added", "changed" or "removed", or an explanation. It contains no values.
+	// How is the change: "added", "changed", "removed", or an explanation. It contains no values.
 	How string
 }
 
@@ -54,11 +54,11 @@ const (
 // is cluster-scoped.
 type NamespaceOf func(kind schema.GroupVersionKind, named string) string
 
-// Compare returns what differs between the content of a record and the content that HelmOp would render in its place.
-// The order of the result does not depend on the order of the objects.
+// Compare returns the differences between the content of a record and the content that HelmOp would render in its
+// place. The order of the result does not depend on the order of the objects.
 //
-// It ignores the labels and annotations with which Flux and Fleet mark the objects of their releases. They stay on the
-// objects until the next upgrade.
+// It ignores the labels and annotations with which Flux and Fleet mark the objects of their releases. These labels and
+// annotations remain on the objects until the next upgrade.
 func Compare(recorded, rendered Content, namespaceOf NamespaceOf) ([]Difference, error) {
 	var differences []Difference
 	if before, after := titleOf(recorded.Chart), titleOf(rendered.Chart); before != after {
@@ -82,12 +82,12 @@ func Compare(recorded, rendered Content, namespaceOf NamespaceOf) ([]Difference,
 	return append(differences, compare(before, after)...), nil
 }
 
-// fluxDigits is the number of digits of a digest that Flux writes into the version of a chart.
+// fluxDigits is the number of digits of a digest in a chart version that Flux has changed.
 const fluxDigits = 12
 
-// IsFluxVersion reports whether a recorded version is the version of a chart, with the mark of Flux: for a chart of an
-// OCIRepository, Flux replaces the build metadata by the first digits of the digest of the artifact. digest is the one
-// of the artifact that the chart is from.
+// IsFluxVersion reports whether a recorded version is the version of a chart with the mark of Flux. For a chart of an
+// OCIRepository, Flux replaces the build metadata with the first digits of the digest of the artifact. digest is the
+// digest of the artifact with the chart.
 func IsFluxVersion(recorded, version, digest string) bool {
 	digits := digest[strings.IndexByte(digest, ':')+1:]
 	parsed, err := semver.NewVersion(version)
@@ -98,7 +98,7 @@ func IsFluxVersion(recorded, version, digest string) bool {
 	return err == nil && marked.String() == recorded
 }
 
-// Summarize describes differences in one line. It names a limited number of things.
+// Summarize describes differences in one line. It names at most maxNamed objects and hooks.
 func Summarize(differences []Difference) string {
 	texts := make([]string, 0, len(differences))
 	for _, d := range differences {
@@ -170,8 +170,8 @@ func hooksOf(hooks []*release.Hook, namespaceOf NamespaceOf) (map[string][]any, 
 	return found, nil
 }
 
-// deletePoliciesOf returns when Helm deletes the object of a hook. Helm gives a hook without a policy the default when
-// it runs the hook, and then stores the default in the record.
+// deletePoliciesOf returns when Helm deletes the object of a hook. When Helm runs a hook without a policy, it sets the
+// default policy and then stores this policy in the record.
 func deletePoliciesOf(hook *release.Hook) []release.HookDeletePolicy {
 	if len(hook.DeletePolicies) == 0 {
 		return []release.HookDeletePolicy{release.HookBeforeHookCreation}
@@ -186,7 +186,7 @@ func keyOf(object *unstructured.Unstructured, prefix string) string {
 	return ref.Group + " " + prefix + ref.String()
 }
 
-// normalize returns the content of an object without what has no effect in the cluster.
+// normalize returns the content of an object without the parts that have no effect in the cluster.
 func normalize(object *unstructured.Unstructured) any {
 	content, _ := withoutNull(object.Object).(map[string]any)
 	metadata, _ := content["metadata"].(map[string]any)
@@ -203,7 +203,7 @@ func normalize(object *unstructured.Unstructured) any {
 	return content
 }
 
-// withoutNull returns a value without the null fields of its maps. For the API server, they are not set.
+// withoutNull returns a value without the null fields of its maps. The API server treats null fields as not set.
 func withoutNull(value any) any {
 	switch typed := value.(type) {
 	case map[string]any:
@@ -225,9 +225,9 @@ func withoutNull(value any) any {
 	}
 }
 
-// marks are the keys, and with a final slash the prefixes of keys, of the labels and annotations that the
-// helm-controller of Flux and the agent of Fleet add to each object of a release. They name the object from which the
-// release was made, and nothing in the cluster acts on them.
+// marks are the keys of the labels and annotations that the helm-controller of Flux and the agent of Fleet add to each
+// object of a release. An entry that ends with a slash is a prefix of keys. These labels and annotations name the
+// object from which the release was made. Nothing in the cluster uses them.
 var marks = []string{"helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace", "objectset.rio.cattle.io/"}
 
 // isMark reports whether the key of a label or an annotation is a mark.

@@ -20,14 +20,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
-// maxDeletionTries bounds the attempts to delete an object that changes again and again after it was read.
+// maxDeletionTries bounds the attempts to delete an object that changes after each read.
 const maxDeletionTries = 5
 
 // Deletion defines how objects are deleted. Objects of another release are never deleted.
 type Deletion struct {
 	Policy metav1.DeletionPropagation
 	// obeysKeepPolicy keeps objects whose annotation in the cluster has the keep policy. When a whole release is
-	// uninstalled, Helm reads the annotation in the manifest and has already excluded such objects.
+	// uninstalled, Helm has already excluded such objects by the annotation in the manifest.
 	obeysKeepPolicy bool
 }
 
@@ -41,8 +41,8 @@ func endOfKind(resources kube.ResourceList) int {
 	return end
 }
 
-// DeleteAll deletes objects, kind after kind. It deletes successive objects of one kind concurrently. Objects that do
-// not exist count as deleted.
+// DeleteAll deletes objects, one kind after the other. It deletes successive objects of one kind concurrently. Objects
+// that do not exist count as deleted.
 func (k *Client) DeleteAll(resources kube.ResourceList, how Deletion) (*kube.Result, []error) {
 	result := &kube.Result{}
 	var errs []error
@@ -95,9 +95,10 @@ func (k *Client) deleteKind(infos kube.ResourceList, how Deletion, rediscover fu
 	return failed
 }
 
-// deleteObject deletes an object. The argument observed is the state that was just read; nil if it was not read. An
-// unknown path does not prove that the object is deleted: the cluster may have stopped serving this version of the kind
-// and still hold the object. In this case, deleteObject calls rediscover, so that discovery runs again.
+// deleteObject deletes an object. The argument observed is the state that was just read; nil if it was not read. A
+// response "path not found" does not prove that the object is deleted: the cluster may have stopped serving this
+// version of the kind, but still hold the object. In this case, deleteObject calls rediscover, so that discovery runs
+// again.
 func (k *Client) deleteObject(info *resource.Info, how Deletion, observed *observedState, rediscover func()) error {
 	err := k.deleteServed(info, how, observed)
 	if !isUnserved(err) {
@@ -137,7 +138,8 @@ func (k *Client) deleteServed(info *resource.Info, how Deletion, observed *obser
 	}
 }
 
-// whyKept returns why an object with the annotations does not belong to the release and stays; empty if it is deleted.
+// whyKept returns why an object is not deleted: according to its annotations, it does not belong to the release. The
+// result is empty if the object is deleted.
 func (k *Client) whyKept(annotations map[string]string) string {
 	if other := k.Owner.other(annotations); other != "" {
 		return "it belongs to release " + other
@@ -159,8 +161,8 @@ func deleteIn(info *resource.Info, policy metav1.DeletionPropagation, uid types.
 	return err
 }
 
-// rebuild returns the object in a version that the cluster serves; an empty list if the cluster does not serve its
-// kind.
+// rebuild returns the object in a version that the cluster serves. It returns an empty list if the cluster does not
+// serve the kind.
 func (k *Client) rebuild(info *resource.Info) (kube.ResourceList, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(info.Object)
 	if err != nil {

@@ -11,5 +11,6 @@
 //   - It ends an action whose record no longer exists (stop.go).
 //   - It finds the objects that failed revisions left behind (leftovers.go).
 //
-// The package does not decide which manifest is applied, and it writes no records.
+// The package does not decide which manifest is applied, and it writes no records. Callers create one [Client] for each
+// action.
 package apply

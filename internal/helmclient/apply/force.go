@@ -70,9 +70,9 @@ func (k *Client) forceUpdate(original, target kube.ResourceList) (*kube.Result, 
 	return k.Client.Update(original, target, true)
 }
 
-// refusedAsImmutable returns the objects that the cluster refuses to change; text is the error of the update. It
-// updates each object that the text names once more as a dry run, because two objects may have the same name. It
-// returns an error if an object must not be deleted.
+// refusedAsImmutable returns the objects that the cluster refuses to change. text is the error of the update. Two
+// objects may have the same name. So it updates each object that the text names again, as a dry run. It returns an
+// error if an object must not be deleted.
 func (k *Client) refusedAsImmutable(target kube.ResourceList, text string) (kube.ResourceList, error) {
 	var refused kube.ResourceList
 	for _, info := range target {
@@ -135,7 +135,7 @@ func (k *Client) reasonToKeep(info *resource.Info) (string, error) {
 	return "", nil
 }
 
-// copyInfos copies infos and their objects.
+// copyInfos returns copies of infos and their objects.
 func copyInfos(infos kube.ResourceList) kube.ResourceList {
 	copied := make(kube.ResourceList, 0, len(infos))
 	for _, info := range infos {

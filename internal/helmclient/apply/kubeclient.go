@@ -79,8 +79,8 @@ func NewClient(ctx context.Context, clients *connections.Getter, namespace strin
 	}
 }
 
-// IsReachable implements kube.Interface. It sends no request, because an observation precedes each action and has
-// checked the connection.
+// IsReachable implements kube.Interface. It sends no request, because the observation before each action has checked
+// the connection.
 func (k *Client) IsReachable() error { return nil }
 
 // Build implements kube.Interface. In a manifest that will be applied, a kind that the cluster does not serve is an
@@ -177,8 +177,8 @@ func (k *Client) WatchUntilReady(resources kube.ResourceList, timeout time.Durat
 	return k.untilStop(resources, timeout, k.Client.WatchUntilReady)
 }
 
-// WaitForDelete implements kube.InterfaceExt. It does not wait for objects that are not being deleted, because these
-// were kept.
+// WaitForDelete implements kube.InterfaceExt. It does not wait for objects that are not being deleted, because HelmOp
+// keeps these objects.
 func (k *Client) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
 	var deleting kube.ResourceList
 	// These are copies, because reading overwrites the objects.
@@ -236,7 +236,7 @@ func (k *Client) DeletionErrors() error {
 	return errors.Join(k.deletions...)
 }
 
-// remaining bounds a timeout by the remaining time of the action, because Helm gives each hook the whole timeout.
+// remaining limits a timeout to the remaining time of the action, because Helm gives each hook the whole timeout.
 func (k *Client) remaining(timeout time.Duration) time.Duration {
 	deadline, ok := k.Ctx.Deadline()
 	if !ok {
@@ -247,8 +247,8 @@ func (k *Client) remaining(timeout time.Duration) time.Duration {
 }
 
 // noteApplied stores which objects of the manifest were applied, and their generations in the responses of the API
-// server. If all succeeded, it also stores their versions. After a failure, an object may still be the one of the
-// manifest, with a version that the author of the chart wrote.
+// server. If all succeeded, it also stores their versions. After a failure, a result may still contain the object of
+// the manifest. Its version may then come from the author of the chart.
 func (k *Client) noteApplied(result *kube.Result, allSucceeded bool) {
 	if result == nil {
 		return

@@ -41,7 +41,7 @@ func UncheckedRevisions(history []*release.Release, decision decide.Decision) []
 		worked := record.Info.Status == release.StatusDeployed || record.Info.Status == release.StatusSuperseded
 		switch {
 		case i == 0 && worked:
-			// Helm checks this revision, and there are no objects of other revisions.
+			// Helm checks this revision, and no other revision has objects.
 			return nil
 		case decision.Action == model.ActionRollback && record.Version == decision.RollbackTo:
 			if i > 0 {
@@ -60,8 +60,9 @@ func UncheckedRevisions(history []*release.Release, decision decide.Decision) []
 	return found
 }
 
-// NeverWorked reports whether HelmOp created all revisions of a history and none of them ever worked. Then HelmOp
-// created each object of the release, with the annotations of Helm, and objects without them belong to others.
+// NeverWorked reports whether HelmOp created all revisions of a history and none of them ever worked. If so, HelmOp
+// created each object of the release, with the annotations of Helm. Objects without these annotations belong to other
+// owners.
 func NeverWorked(history []*release.Release) bool {
 	for _, record := range history {
 		if record.Info == nil || record.Labels[model.LabelRevision] != strconv.Itoa(record.Version) {
@@ -86,8 +87,9 @@ func DigestsIn(labels map[string]string) string {
 	return strings.Join(digests, "/")
 }
 
-// leftBehind returns, once per action, the objects of failed revisions that exist, belong to the release, and are not
-// known. It excludes objects that have the keep policy in the cluster, or in the newest revision that has them.
+// leftBehind returns the existing objects of failed revisions that belong to the release and are not in known. It does
+// this once per action. It excludes an object if it has the keep policy in the cluster, or in the newest revision that
+// contains the object.
 func (k *Client) leftBehind(known kube.ResourceList) (kube.ResourceList, error) {
 	behind := k.Leftovers
 	k.Leftovers = nil

@@ -24,7 +24,7 @@ import (
 
 // Namespacer creates the namespace of a release right before its record is created. At that time, the chart is rendered
 // and Helm has found no conflicting object. So a chart that cannot be installed leaves no namespace behind. An existing
-// namespace needs no request of its own: the search for conflicts, the creation in a first installation (see
+// namespace needs no additional request. The search for conflicts, the creation in a first installation (see
 // AssumeMissing) or the rejected record shows whether the namespace is missing.
 type Namespacer struct {
 	Ctx     context.Context
@@ -47,9 +47,10 @@ type Namespacer struct {
 // ErrNamespaceExists means that a namespace that was assumed to be missing may exist. No record was created.
 var ErrNamespaceExists = errors.New("the namespace may exist already")
 
-// AssumeMissing makes the search for conflicting objects assume that the namespace is missing, unless it is known to
-// exist. Objects in a missing namespace need no search. The creation of the namespace, right before the record, proves
-// the assumption. If it fails, the error of the record is ErrNamespaceExists, and the caller repeats the action.
+// AssumeMissing makes the search for conflicting objects assume that the namespace does not exist, unless the namespace
+// is known to exist. Objects in a missing namespace need no search. The creation of the namespace, right before the
+// record, shows whether the assumption is true. If it fails, the error of the record is ErrNamespaceExists, and the
+// caller repeats the action.
 func (n *Namespacer) AssumeMissing() {
 	if n == nil || n.Name == "" || !n.Create || n.Impersonated || len(n.Labels)+len(n.Annotations) > 0 {
 		return
@@ -61,8 +62,8 @@ func (n *Namespacer) AssumeMissing() {
 	n.assumed = n.Clients.AssumeMissing(n.Name)
 }
 
-// Check returns an error if the namespace is missing and must not be created. It sends a request. Call it before a
-// write that precedes the record.
+// Check returns an error if the namespace is missing and must not be created. It sends a request. Call it before any
+// write that comes before the record.
 func (n *Namespacer) Check() error {
 	if n == nil || n.Name == "" || n.Create {
 		return nil
@@ -75,7 +76,7 @@ func (n *Namespacer) Check() error {
 	if apierrors.IsNotFound(err) {
 		return n.missing()
 	}
-	// Without the permission to read namespaces, the creation of the record shows whether the namespace exists.
+	// Without the permission to read namespaces, only the creation of the record shows whether the namespace exists.
 	return nil
 }
 
@@ -119,7 +120,7 @@ func (n *Namespacer) ensure() error {
 	if n.assumed {
 		n.assumed = false
 		if apierrors.IsAlreadyExists(err) || apierrors.IsForbidden(err) {
-			// The next action in this namespace does not assume again that it is missing.
+			// The next action in this namespace must not assume again that the namespace is missing.
 			n.Clients.Conn.Namespaces.Add(n.Name)
 		}
 		if status := apierrors.APIStatus(nil); errors.As(err, &status) {

@@ -29,8 +29,8 @@ const (
 )
 
 const (
-	// ManyReads is the number of objects of one kind in one namespace from which they are listed instead of read one by
-	// one. A list may also contain other objects of the kind, so a few objects are cheaper to read one by one.
+	// ManyReads is the smallest number of objects of one kind in one namespace for which a list replaces single reads. A
+	// list may contain many other objects of the kind, so few objects are cheaper to read one by one.
 	ManyReads = 8
 	// readsPerPage is the number of objects per list request.
 	readsPerPage = 500
@@ -89,9 +89,9 @@ func (k *Client) readRequest(info *resource.Info) *rest.Request {
 		Resource(info.Mapping.Resource.Resource)
 }
 
-// readTogether lists objects of one kind if this saves requests. The keys are those of observedKey. Objects that are
-// not in the result must be read one by one: they may not exist, they may lack Helm's label, or the permission to list
-// them may be missing.
+// readTogether lists objects of one kind if this saves requests. The keys come from observedKey. Objects that are not
+// in the result must be read one by one. Such an object may not exist or may lack Helm's label, or the permission to
+// list the objects is missing.
 func (k *Client) readTogether(resources kube.ResourceList) map[string]*observedState {
 	byNamespace := map[string]kube.ResourceList{}
 	for _, info := range resources {
@@ -113,7 +113,7 @@ func (k *Client) listNamespace(infos kube.ResourceList, observed map[string]*obs
 		names[info.Name] = true
 	}
 	options := metav1.ListOptions{LabelSelector: kblabels.Set{helmManagedBy: managedByHelm}.String(), Limit: readsPerPage}
-	// If other releases have many objects of the kind, further pages would cost more requests than they save.
+	// If other releases have many objects of the kind, more pages would cost more requests than they save.
 	for range 2 + len(infos)/readsPerPage {
 		list := &metav1.PartialObjectMetadataList{}
 		request := k.readRequest(infos[0]).VersionedParams(&options, scheme.ParameterCodec).SetHeader("Accept",

@@ -30,7 +30,7 @@ import (
 )
 
 const (
-	// manyPlanned is the number of objects of one kind in one namespace from which a plan lists them.
+	// manyPlanned is the smallest number of objects of one kind in one namespace for which a plan uses a list.
 	manyPlanned = 3
 	// plannedAtOnce is the number of objects that a plan checks at the same time.
 	plannedAtOnce = 4
@@ -55,8 +55,8 @@ type Planner struct {
 	Unchanged int
 }
 
-// Manifest plans the change from the manifest original, which is empty for an installation, to target. An error means
-// that the cluster did not respond; an object whose change would fail is in the result.
+// Manifest plans the change from the manifest original to the manifest target. original is empty for an installation.
+// An error means that the cluster did not respond. Objects whose change would fail are part of the result.
 func (p *Planner) Manifest(original, target string) error {
 	before, err := p.buildServed([]byte(original))
 	if err != nil {
@@ -186,7 +186,7 @@ func (p *Planner) mark(info *resource.Info) error {
 }
 
 // list lists the kinds with several objects in a namespace, so that these objects need no further request. Without the
-// permission to list, the objects are read one by one.
+// permission to list objects, the plan reads them one by one.
 func (p *Planner) list(infos kube.ResourceList) error {
 	type place struct {
 		kind      schema.GroupVersionKind
@@ -202,7 +202,7 @@ func (p *Planner) list(infos kube.ResourceList) error {
 		members[at][info.Name] = true
 		if len(members[at]) == manyPlanned {
 			lists = append(lists, info)
-			// A further object does not add the list again.
+			// The empty name stops a second list: another object of the kind finds it in the map.
 			members[at][""] = true
 		}
 	}
@@ -236,7 +236,7 @@ func (p *Planner) unlessAnswered(err error) error {
 	}
 }
 
-// object plans one object of the manifest; original is the object in the previous manifest, nil if there is none.
+// object plans one object of the manifest. original is the object in the previous manifest; nil if there is none.
 func (p *Planner) object(info, original *resource.Info) (*model.Change, error) {
 	change := &model.Change{Ref: refOf(info), Kind: model.ChangeUpdate}
 	live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
@@ -259,7 +259,7 @@ func (p *Planner) object(info, original *resource.Info) (*model.Change, error) {
 			return change, nil
 		}
 		if original == nil {
-			// Helm adopts the object: the manifest is also the baseline of the merge.
+			// Helm adopts the object, so the manifest is also the baseline of the merge.
 			copied := *info
 			original = &copied
 			original.Object = info.Object.DeepCopyObject()
@@ -374,7 +374,7 @@ func (p *Planner) deletion(info *resource.Info) (*model.Change, error) {
 		if p.whyKept(annotations) != "" || annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
 			return nil, nil
 		}
-		// A deletion without a body, so that the transport can make it a dry run.
+		// The deletion has no body, so that the transport can make it a dry run.
 		err = info.Client.Delete().NamespaceIfScoped(info.Namespace, helper.NamespaceScoped).Resource(helper.Resource).
 			Name(info.Name).Param("propagationPolicy", string(metav1.DeletePropagationBackground)).Do(p.Ctx).Error()
 	}

@@ -14,7 +14,7 @@ func contentOf(info *resource.Info) (map[string]any, error) {
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(info.Object)
 }
 
-// withoutBookkeeping returns an object without what the API server writes about each write.
+// withoutBookkeeping returns an object without the fields that the API server changes with each write.
 func withoutBookkeeping(object map[string]any) map[string]any {
 	if object == nil {
 		return nil
@@ -27,7 +27,8 @@ func withoutBookkeeping(object map[string]any) map[string]any {
 	return copied.Object
 }
 
-// dropAllocated removes from a new Service what the cluster allocated: a dry run allocates other addresses each time.
+// dropAllocated removes values that the cluster allocated from a new Service: a dry run allocates other addresses each
+// time.
 func dropAllocated(desired, created map[string]any) {
 	service := unstructured.Unstructured{Object: created}
 	if service.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("Service") {
@@ -51,7 +52,7 @@ func dropAllocated(desired, created map[string]any) {
 		}
 	}
 	if len(ports) > 0 {
-		// It fails only if spec is no map.
+		// SetNestedSlice fails only if spec is not a map.
 		_ = unstructured.SetNestedSlice(created, ports, "spec", "ports")
 	}
 }

@@ -55,8 +55,9 @@ func (p *Planner) Namespace(n *Namespacer) error {
 	return p.Missing(data, n.withMetadata)
 }
 
-// Missing plans an object of the folder crds, given as JSON. The object is created if it does not exist. If it exists,
-// it stays, or is replaced by the result of replace if that is set.
+// Missing plans an object in the folder crds. The object is given as JSON. The plan creates the object if it does not
+// exist. Without replace, an existing object is kept. With replace, the result of replace takes the place of an
+// existing object.
 func (p *Planner) Missing(data []byte, replace func(live []byte) ([]byte, error)) error {
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(data); err != nil {

@@ -36,7 +36,7 @@ type RecordedManifests struct {
 	except int
 }
 
-// Add adds the manifest of a record that was read.
+// Add adds the manifest of a record.
 func (m *RecordedManifests) Add(rls *release.Release) {
 	if rls.Manifest == "" {
 		return
@@ -66,7 +66,7 @@ func (m *RecordedManifests) ApplyAgain(revision int) {
 	m.except = revision
 }
 
-// unknownKinds returns the kinds that could not be mapped; none if the error has another cause, too.
+// unknownKinds returns the kinds that could not be mapped. It returns none if the error also has another cause.
 func unknownKinds(err error) []schema.GroupVersionKind {
 	if err == nil {
 		return nil
@@ -92,8 +92,8 @@ func unknownKinds(err error) []schema.GroupVersionKind {
 	return unknown
 }
 
-// UnservedError returns an error with the kinds that the cluster does not serve. If the cluster serves all of them by
-// now, the error has the kind [helmerr.ErrUnreachable], so that the action is tried again.
+// UnservedError returns an error with the kinds that the cluster does not serve. If the cluster meanwhile serves all of
+// them, the error has the kind [helmerr.ErrUnreachable], so that the action is tried again.
 func (k *Client) UnservedError(unknown []schema.GroupVersionKind) error {
 	var missing []string
 	for _, kind := range unknown {
@@ -178,7 +178,8 @@ func (k *Client) buildServed(manifest []byte) (kube.ResourceList, error) {
 	return k.Client.Build(&kept, false)
 }
 
-// servedAs returns the kind in a version that the cluster serves; an empty kind if the cluster does not serve it.
+// servedAs returns the kind in a version that the cluster serves. It returns an empty kind if the cluster does not
+// serve the kind.
 func (k *Client) servedAs(kind schema.GroupVersionKind) (schema.GroupVersionKind, error) {
 	mapper, err := k.Clients.ToRESTMapper()
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 // errWaitPanic replaces the text of a panic, because the text may hold secrets.
 var errWaitPanic = errors.New("internal error (panic): please report it")
 
-// untilStop waits for objects as Helm does, but only until the action is stopped. Helm's waits end only after a
-// timeout. An abandoned wait continues until its timeout, or until some of its requests have failed: they fail after
-// the end of the action.
+// untilStop waits for objects as Helm does, but ends the wait when the action is stopped. Helm's waits end only after a
+// timeout. Helm's wait itself continues in the background until its timeout, or until some of its requests fail: they
+// fail after the end of the action.
 func (k *Client) untilStop(resources kube.ResourceList, timeout time.Duration,
 	wait func(kube.ResourceList, time.Duration) error,
 ) error {
@@ -59,7 +59,7 @@ func (k *Client) untilStop(resources kube.ResourceList, timeout time.Duration,
 	}
 }
 
-// RecordInterval is the interval in which a waiting action checks whether its record still exists.
+// RecordInterval is how often a waiting action checks whether its record still exists.
 const RecordInterval = 5 * time.Second
 
 // checkRecorded returns an error if the record of the action no longer exists. Another process then uninstalled the

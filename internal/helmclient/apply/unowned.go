@@ -13,16 +13,16 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// UnownedObject is an object of a manifest that exists and does not have the marks of Helm for the release.
+// UnownedObject is an existing object of a manifest without Helm's marks for the release.
 type UnownedObject struct {
 	Ref inventory.Ref
-	// Owner is the other release that the marks name, as namespace/name; empty if marks are missing.
+	// Owner is the other release in the marks, as namespace/name; empty if marks are missing.
 	Owner string
 }
 
-// Unowned returns the objects of a recorded manifest that exist in the cluster and do not carry Helm's label and
-// annotations for the release of the client. HelmOp needs them: by the annotations, it spares objects of other releases
-// when it deletes, and by the label it lists the objects. It reads only metadata.
+// Unowned returns the objects of a recorded manifest that exist without Helm's label and annotations for the release of
+// the client. HelmOp needs both. With the annotations, it avoids the deletion of objects of other releases. With the
+// label, it lists the objects. It reads only metadata.
 func (k *Client) Unowned(manifest string) ([]UnownedObject, error) {
 	resources, err := k.buildServed([]byte(manifest))
 	if err != nil {
@@ -41,7 +41,7 @@ func (k *Client) Unowned(manifest string) ([]UnownedObject, error) {
 	return unowned, nil
 }
 
-// unownedOf is Unowned for objects of one kind.
+// unownedOf does the same as Unowned for objects of one kind.
 func (k *Client) unownedOf(infos kube.ResourceList) ([]UnownedObject, error) {
 	observed := k.readTogether(infos)
 	states := make([]*observedState, len(infos))

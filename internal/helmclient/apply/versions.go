@@ -19,15 +19,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// versionBytes is about the memory of one version, in bytes.
+// versionBytes is the approximate memory for one version, in bytes.
 const versionBytes = 160
 
-// Versions holds versions of the objects of one release, by the digests of their references. If two objects had the
-// same digest, the precondition of a request would fail.
+// Versions holds the versions of the objects of one release. The keys are digests of the references to the objects. If
+// two objects had the same digest, the precondition of a request would fail, and the object would be read.
 type Versions map[uint64]model.ObjectVersion
 
-// Add adds the version of an object. It replaces the previous version, even if the number of the previous version is
-// higher: after a restore of the cluster, numbers begin again at a lower one.
+// Add adds the version of an object. It replaces the previous version even if its number is higher: after a restore of
+// the cluster, numbers start again at a lower number.
 func (v Versions) Add(ref inventory.Ref, version model.ObjectVersion) {
 	if version.UID != "" && version.Number > 0 {
 		v[versionKey(ref)] = version
@@ -54,7 +54,7 @@ type VersionCache struct {
 	forgets int
 }
 
-// Since identifies a point in time in the life of a VersionCache.
+// Since identifies a point in time for a VersionCache.
 type Since struct{ forgets int }
 
 // NewVersionCache returns an empty cache; limit is its size in bytes.
@@ -62,8 +62,8 @@ func NewVersionCache(limit int64) *VersionCache {
 	return &VersionCache{entries: bytelru.New[versionsKey, Versions](limit)}
 }
 
-// Get returns the versions of the objects of a release, and the present for a later Add. The caller must not change
-// the versions.
+// Get returns the versions of the objects of a release. It also returns the current point in time, for a later call of
+// Add. The caller must not change the versions.
 func (c *VersionCache) Get(cluster string, release ReleaseName) (Versions, Since) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,8 +71,9 @@ func (c *VersionCache) Get(cluster string, release ReleaseName) (Versions, Since
 	return known, Since{forgets: c.forgets}
 }
 
-// Add adds versions of objects of a release that were seen since a call of Get. They replace the previous versions of
-// these objects. If a cluster was forgotten since, Add does nothing: the action may belong to the forgotten cluster.
+// Add adds versions of objects of a release that were observed after a call of Get. They replace the previous versions
+// of these objects. If a cluster was forgotten after the call of Get, Add does nothing: the action may belong to the
+// forgotten cluster.
 func (c *VersionCache) Add(cluster string, release ReleaseName, seen Versions, since Since) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,8 +101,8 @@ func (c *VersionCache) Forget(cluster string) {
 	c.entries.RemoveIf(func(key versionsKey) bool { return key.cluster == cluster })
 }
 
-// noteVersion stores the version of an object that was applied. It ignores kinds with a generation: controllers write
-// the status of their objects all the time, and each write changes the resource version.
+// noteVersion stores the version of an object that was applied. It ignores kinds with a generation: controllers change
+// the status of their objects often, and each change increases the resource version.
 func (k *Client) noteVersion(ref inventory.Ref, object metav1.Object, hasGeneration bool) {
 	if !hasGeneration && inventory.DeletedWith(object) == k.Owner.String() {
 		k.versions.Add(ref, model.ObjectVersion{UID: object.GetUID(), Number: inventory.ResourceVersionOf(object)})
@@ -115,10 +116,10 @@ func (k *Client) AppliedVersions() Versions {
 	return maps.Clone(k.versions)
 }
 
-// deleteKnown deletes an object in its known version without reading it. It returns done if the object is gone, or if
-// the request failed without a response. Otherwise, for example if no version is known or the object has changed, the
-// caller must read the object. The API server checks permissions before versions, so a forbidden deletion may be one of
-// an object that is gone or belongs to another release.
+// deleteKnown deletes an object in its known version without reading it. It returns done if the object no longer
+// exists, or if the request failed without a response. Otherwise, for example if no version is known or the object has
+// changed, the caller must read the object. The API server checks permissions before versions. So if a deletion is
+// forbidden, the object may not exist or may belong to another release.
 func (k *Client) deleteKnown(info *resource.Info, policy metav1.DeletionPropagation) (done bool, err error) {
 	known, ok := k.Known[versionKey(refOf(info))]
 	if !ok {

@@ -21,7 +21,8 @@ func versionOf(uid types.UID, number int64) Versions {
 	return versions
 }
 
-// TestLastVersionWins checks that the version that was seen last replaces the previous version, whatever its number.
+// TestLastVersionWins checks that the version that was observed last replaces the previous version, whatever its number
+// is.
 func TestLastVersionWins(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -35,11 +35,11 @@ import (
 const (
 	// connectionQPS bounds the requests per second to one cluster, for all releases together.
 	connectionQPS = 200
-	// connectionBurst bounds a burst of requests to one cluster. A chart with hundreds of objects needs it, and the API
-	// server protects its other clients by its own priority and fairness.
+	// connectionBurst bounds a burst of requests to one cluster. A chart with hundreds of objects needs such a burst. The
+	// API server protects its other clients with its own priority and fairness.
 	connectionBurst = 400
 	// kindsRetention is how long a cluster keeps the discovered kinds after its last action. They take about half a
-	// megabyte if no other cluster serves the same kinds.
+	// megabyte, unless another cluster serves the same kinds.
 	kindsRetention = 5 * time.Minute
 	// maxImpersonated bounds the cached connections of one cluster with impersonation. A new connection is cheap.
 	maxImpersonated = 100
@@ -53,7 +53,7 @@ type cluster struct {
 	limiter flowcontrol.RateLimiter
 	// bytes is the memory budget that responses share; nil if there is no bound.
 	bytes *bytebudget.Budget
-	// Owner is the owner of the share.
+	// Owner is the owner to whom the memory for responses is charged.
 	Owner bytebudget.Owner
 	Codec *records.Codec
 	// Payloads bounds the memory for payloads, see sharedState.
@@ -67,14 +67,15 @@ type cluster struct {
 	Kinds *Kinds
 
 	mu sync.Mutex
-	// retention drops the discovered kinds when it fires.
+	// retention is the timer that frees the discovered kinds.
 	retention *time.Timer
 	// impersonated holds the connections with impersonated users.
 	impersonated map[string]*Connection
 }
 
-// Connection is a connection to a cluster with one user. Connections to one cluster share the discovered kinds, the
-// rate limit and, below the credentials, the network connections. It is safe for concurrent use.
+// Connection is a connection to a cluster with one user. Connections to one cluster share the discovered kinds and the
+// rate limit. They also share the network connections, which are the same for all credentials. It is safe for
+// concurrent use.
 type Connection struct {
 	*cluster
 	host      rest.Config
@@ -89,7 +90,8 @@ type Connection struct {
 // NewCluster returns the state of a cluster; it sends no request.
 func NewCluster(key string, config *rest.Config, shared sharedState) (*cluster, error) {
 	copied := rest.CopyConfig(config)
-	// The transport sets a deadline for each request. A client's timeout would also end watches.
+	// The transport sets a deadline for each request, so the client has no timeout. A timeout of the client would also end
+	// watches.
 	copied.Timeout = 0
 	copied.UserAgent = model.UserAgent
 	transport, err := rest.TransportFor(copied)
@@ -115,7 +117,7 @@ func NewCluster(key string, config *rest.Config, shared sharedState) (*cluster, 
 		Host:      config.Host,
 		APIPath:   config.APIPath,
 		UserAgent: model.UserAgent,
-		// The transport limits the rate, below the read cache.
+		// The transport limits the rate, after the read cache.
 		RateLimiter:    flowcontrol.NewFakeAlwaysRateLimiter(),
 		WarningHandler: rest.NoWarnings{},
 	})
@@ -129,7 +131,8 @@ func NewCluster(key string, config *rest.Config, shared sharedState) (*cluster, 
 	return c, nil
 }
 
-// ownerOf returns the owner of the memory for a cluster's responses, given the Key of its [model.Target].
+// ownerOf returns the owner to whom the memory for a cluster's responses is charged. The argument is the Key of its
+// [model.Target].
 func ownerOf(key string) bytebudget.Owner {
 	tenant, _, found := strings.Cut(key, "/")
 	if !found {
@@ -163,7 +166,7 @@ func (c *cluster) as(user string) (*Connection, error) {
 	if conn, ok := c.impersonated[user]; ok {
 		return conn, nil
 	}
-	// The first transport that sets the header decides. This transport runs before that of the config.
+	// The first transport that sets the header decides. This transport runs before the transport of the config.
 	transport := clienttransport.NewImpersonatingRoundTripper(clienttransport.ImpersonationConfig{UserName: user},
 		c.Own.transport)
 	conn, err := newConnection(c, transport, c.Own.host)
@@ -184,7 +187,7 @@ func (c *cluster) bounded(ctx context.Context, transport http.RoundTripper) *bou
 		bytes: c.bytes, owner: c.Owner}
 }
 
-// RestConfig returns a config for clients; ctx bounds each of their requests.
+// RestConfig returns a config for clients. ctx bounds each request.
 func (c *Connection) RestConfig(ctx context.Context) *rest.Config {
 	config := c.host
 	bounded := c.bounded(ctx, c.transport)
@@ -278,7 +281,7 @@ func configIdentity(config *rest.Config) [sha256.Size]byte {
 	return identity
 }
 
-// functionPointer returns the address of a function or pointer; zero for nil and other values.
+// functionPointer returns the address of a function or pointer; zero for nil and for other values.
 func functionPointer(value any) uintptr {
 	reflected := reflect.ValueOf(value)
 	switch reflected.Kind() {

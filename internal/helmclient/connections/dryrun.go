@@ -17,9 +17,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
-// dryRun is a transport for the plan of an action: the cluster checks each write and stores nothing. The rest of the
-// engine need not know, so a plan uses the code of the action. Reads of one object are answered once per plan. It is
-// safe for concurrent use.
+// dryRun is a transport for the plan of an action: the cluster checks each write and stores nothing. So a plan can run
+// the code of the action unchanged. Each object is read once per plan. It is safe for concurrent use.
 type dryRun struct {
 	// reads answers reads within the plan, and sends dry runs.
 	reads http.RoundTripper
@@ -29,7 +28,7 @@ type dryRun struct {
 	objects map[string][]byte
 }
 
-// errBodyOfDeletion is the error of a deletion with a body: the cluster would then ignore the parameter dryRun.
+// errBodyOfDeletion is the error for a deletion with a body: the cluster would ignore the parameter dryRun.
 var errBodyOfDeletion = errors.New("a deletion with a body cannot be sent as a dry run")
 
 // PlanConfig returns a config as ActionConfig does, for the clients of a plan. No request of these clients changes the
@@ -65,8 +64,8 @@ func (d *dryRun) RoundTrip(req *http.Request) (*http.Response, error) {
 	return d.reads.RoundTrip(req)
 }
 
-// Prime makes a plan answer reads of the objects in a response to a list request. The items of the list get their
-// apiVersion and kind, which API servers omit. The path is that of the list.
+// Prime stores the objects of a list response. The plan uses them instead of reading each object. It sets the
+// apiVersion and kind of the items, which API servers omit. path is the path of the list.
 func (g *Getter) Prime(path, apiVersion, kind string, response []byte) error {
 	d, ok := g.Config.Transport.(*dryRun)
 	if !ok {

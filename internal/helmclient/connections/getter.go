@@ -22,8 +22,8 @@ import (
 	"k8s.io/kubectl/pkg/validation"
 )
 
-// Getter returns the clients for one action to Helm. The clients use the discovered kinds of the connection, and their
-// requests end with the action. It implements Helm's RESTClientGetter and kube.Factory.
+// Getter provides Helm with the clients for one action. The clients use the discovered kinds of the connection, and
+// their requests end with the action. It implements Helm's RESTClientGetter and kube.Factory.
 type Getter struct {
 	Conn   *Connection
 	Config *rest.Config
@@ -39,8 +39,8 @@ func (g *Getter) IsMissing(namespace string) bool {
 	return ok && reads.isMissing(namespace)
 }
 
-// AssumeMissing makes the action's reads of objects in a namespace return that the objects do not exist, until the
-// action creates the namespace. It returns false, and does nothing, if the namespace is known to exist.
+// AssumeMissing makes reads of objects in a namespace return that the objects do not exist, until the action creates
+// the namespace. It returns false, and does nothing, if the namespace is known to exist.
 func (g *Getter) AssumeMissing(namespace string) bool {
 	reads, ok := g.Config.Transport.(*readCache)
 	return ok && reads.assumeMissing(namespace)
@@ -77,8 +77,9 @@ func (g *Getter) KubernetesClientSet() (*kubernetes.Clientset, error) {
 // NewBuilder implements Helm's kube.Factory.
 func (g *Getter) NewBuilder() *resource.Builder { return resource.NewBuilder(g) }
 
-// Validator implements Helm's kube.Factory. Since Kubernetes 1.25, the API server validates fields itself. kubectl's
-// validator then accepts everything, but only after it has read megabytes of OpenAPI documents, so it is not used.
+// Validator implements Helm's kube.Factory. Since Kubernetes 1.25, the API server validates fields itself. So HelmOp
+// does not use kubectl's validator: it would accept everything, but only after it has read megabytes of OpenAPI
+// documents.
 func (g *Getter) Validator(directive string) (validation.Schema, error) {
 	if directive == metav1.FieldValidationIgnore || g.serverValidates() {
 		return validation.NullSchema{}, nil

@@ -26,10 +26,10 @@ import (
 )
 
 const (
-	// kindsTTL is the maximum age of the kinds that a new action uses. It is long enough for a burst of charts on a new
-	// cluster. Kinds that the engine itself adds to the cluster are found at once, and so are the kinds of objects in a
-	// manifest. For this long, a template that only tests whether a kind exists may miss a kind that another process
-	// added.
+	// kindsTTL is the maximum age of the kinds that a new action uses. It is long enough for several charts that are
+	// installed one after the other in a new cluster. HelmOp finds kinds that it adds to the cluster itself at once, and
+	// also the kinds of objects in a manifest. But a template that only tests whether a kind exists may miss, for up to
+	// this time, a kind that another process added.
 	kindsTTL = time.Minute
 	// UnknownKindInterval is the minimum time between two discoveries because of an unknown kind. A chart may have many
 	// objects of kinds that the cluster does not serve.
@@ -39,9 +39,9 @@ const (
 // errNoKinds is the error of a discovery that did not complete.
 var errNoKinds = errors.New("reading the cluster's API versions did not complete")
 
-// Kinds holds what a cluster serves: its version, its kinds and their resources. A caller that finds the kinds missing
-// or outdated runs discovery. Concurrent callers wait for the result, even if it is an error. It is safe for concurrent
-// use.
+// Kinds holds the version of a cluster, the kinds that it serves, and their resources. A caller runs discovery if the
+// kinds are missing or outdated. Concurrent callers wait for the same result, even if it is an error. It is safe for
+// concurrent use.
 type Kinds struct {
 	host    rest.Config
 	live    *discovery.DiscoveryClient
@@ -54,9 +54,9 @@ type Kinds struct {
 	Mu sync.Mutex
 	// known is the result of the last discovery; nil if there is none.
 	known *knownKinds
-	// expired counts the reasons to run discovery again before the next action begins.
+	// expired counts how often the next action was made to run discovery again.
 	expired int
-	// Invalid counts the reasons to run discovery again before the next lookup.
+	// Invalid counts how often the next lookup was made to run discovery again.
 	Invalid int
 	// flight is the running discovery; nil if none is running.
 	flight *kindsFlight
@@ -66,7 +66,7 @@ type Kinds struct {
 
 // knownKinds is the result of a discovery in a cluster. It is read only.
 type knownKinds struct {
-	// expired and invalid are the counts of Kinds when the discovery began.
+	// expired and invalid are the counts in Kinds at the start of the discovery.
 	expired, invalid int
 	// discoveredAt is when the discovery ended.
 	discoveredAt time.Time
@@ -94,7 +94,7 @@ type kindsFlight struct {
 	err              error
 }
 
-// newKinds returns the kinds of a cluster before discovery; it sends no request.
+// newKinds returns the kinds of a cluster before discovery. It sends no request.
 func newKinds(host rest.Config, transport http.RoundTripper, library *kindsLibrary) (*Kinds, error) {
 	tags := &tagTransport{base: transport}
 	host.Transport = tags
@@ -145,7 +145,7 @@ func (k *Kinds) lookup() (*knownKinds, error) {
 	return k.get(func(known *knownKinds) bool { return known.invalid >= invalid })
 }
 
-// get returns the known kinds if they are good enough, otherwise the result of discovery.
+// get returns the known kinds if goodEnough accepts them, and otherwise the result of a new discovery.
 func (k *Kinds) get(goodEnough func(*knownKinds) bool) (*knownKinds, error) {
 	for {
 		k.Mu.Lock()
@@ -195,7 +195,8 @@ func (k *Kinds) runFlight(flight *kindsFlight, known *knownKinds) {
 }
 
 // discover returns the version and the kinds that the cluster serves. If the version is unchanged, it first checks
-// whether the kinds are unchanged. The deadline of one request bounds the whole discovery, because callers wait.
+// whether the kinds are unchanged. The deadline of one request bounds the whole discovery, because callers wait for the
+// result.
 func (k *Kinds) discover(known *knownKinds) (*knownKinds, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), model.RequestTimeout, helmerr.ErrRequestDeadline)
 	defer cancel()

@@ -227,8 +227,8 @@ func (b *kindsBench) createCRD(kind string) schema.GroupKind {
 	}
 }
 
-// TestIntegrationKindsTTL checks that discovery does not run within the TTL, that it is cheap after the TTL if the
-// kinds are unchanged, and that it then finds a kind of another process.
+// TestIntegrationKindsTTL checks that discovery does not run within the TTL. After the TTL, discovery is cheap if the
+// kinds are unchanged, and finds a kind of another process.
 func TestIntegrationKindsTTL(t *testing.T) {
 	b := newKindsBench(t)
 	first := b.current()
@@ -271,8 +271,8 @@ func TestIntegrationKindsTTL(t *testing.T) {
 	}
 }
 
-// TestIntegrationUnknownKindRunsDiscovery checks that an object of an unknown kind starts discovery at once, and that
-// further objects of kinds that do not exist do not start it each time.
+// TestIntegrationUnknownKindRunsDiscovery checks that an object of an unknown kind starts discovery at once. Further
+// objects of kinds that do not exist do not start it each time.
 func TestIntegrationUnknownKindRunsDiscovery(t *testing.T) {
 	b := newKindsBench(t)
 	b.current()

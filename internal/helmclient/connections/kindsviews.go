@@ -30,7 +30,7 @@ func (k *Kinds) discovery() discovery.CachedDiscoveryInterface {
 	return &cachedDiscovery{DiscoveryInterface: k.live, kinds: k}
 }
 
-// Fresh implements discovery.CachedDiscoveryInterface. The mapper discovers unknown kinds again.
+// Fresh implements discovery.CachedDiscoveryInterface. The mapper itself runs discovery again for unknown kinds.
 func (d *cachedDiscovery) Fresh() bool { return true }
 
 // Invalidate implements discovery.CachedDiscoveryInterface.
@@ -92,7 +92,7 @@ func (d *cachedDiscovery) ServerPreferredNamespacedResources() ([]*metav1.APIRes
 }
 
 // kindsMapper maps known kinds. If a kind is unknown, it runs discovery again, because the kind may have been added
-// since.
+// meanwhile.
 type kindsMapper struct{ kinds *Kinds }
 
 // Mapper returns a mapper from kinds to resources. For an unknown kind, it runs discovery again, but at most once in
@@ -153,8 +153,8 @@ func (k *knownKinds) unresponsive(err error) error {
 	return &unresponsiveGroupError{what: what, failed: &discovery.ErrGroupDiscoveryFailed{Groups: ofGroup}}
 }
 
-// unresponsiveGroupError means that it is unknown whether the cluster serves a kind, because an API service does not
-// respond. Its kind is ErrUnreachable, also if only its text is known.
+// unresponsiveGroupError means that an API service does not respond, so it is unknown whether the cluster serves a
+// kind. Its kind is ErrUnreachable. The kind is also recognized from its text alone.
 type unresponsiveGroupError struct {
 	what   string
 	failed *discovery.ErrGroupDiscoveryFailed

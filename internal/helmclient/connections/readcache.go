@@ -23,7 +23,7 @@ import (
 
 const (
 	// readTTL is how long a response may be used again within an action. Helm reads each object two or three times in a
-	// row. It is shorter than the intervals of all polling.
+	// row. It is shorter than the interval of any polling.
 	readTTL = time.Second
 	// maxReadBytes is the maximum size of a cached response, in bytes.
 	maxReadBytes = 256 << 10
@@ -32,13 +32,13 @@ const (
 )
 
 // readCache avoids repeated reads within an action. For a GET of a single object, it returns a cached response that is
-// younger than readTTL. It returns that the object does not exist if the namespace was just observed to be missing, or
+// younger than readTTL. It returns that an object does not exist if its namespace was just observed to be missing, or
 // is assumed to be missing.
 //
-// The cache adds no new race: even without it, Helm computes patches from an object that may have changed since it was
-// read. Each write of the action drops the responses for the written path, for paths above and below it, and responses
-// to running reads. A watch drops all responses, because a hook runs then, and the cache cannot observe its writes.
-// Lists and Helm's own records are never cached. The cache is for one action and safe for concurrent use.
+// The cache adds no new race: even without the cache, Helm computes patches from an object that may have changed after
+// the read. Each write of the action drops cached responses for the written path, for the paths above and below it, and
+// for reads that are running. A watch drops all responses, because a hook runs then, and the cache cannot observe its
+// writes. Lists and Helm's own records are never cached. The cache is for one action and safe for concurrent use.
 type readCache struct {
 	base http.RoundTripper
 	// root is the path of the API server, which may be behind a proxy.
@@ -50,7 +50,7 @@ type readCache struct {
 	reads map[string]*cachedRead
 	// writes counts the starts and ends of writes, and watches.
 	writes int
-	// existing holds namespaces that probably exist, so that it is not worth a request to check them.
+	// existing holds namespaces that probably exist. A request to check them is not worth its cost.
 	existing *records.NameSet
 	// missing holds when namespaces were observed to be missing.
 	missing map[string]time.Time

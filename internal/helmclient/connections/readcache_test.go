@@ -227,7 +227,7 @@ func TestReadCacheMissingNamespace(t *testing.T) {
 }
 
 // TestReadCacheAssumesMissingNamespace checks that objects in a namespace count as missing until the action writes a
-// namespace, and that this is never so for a namespace that is known to exist.
+// namespace. This never applies to a namespace that is known to exist.
 func TestReadCacheAssumesMissingNamespace(t *testing.T) {
 	t.Parallel()
 	s := newCachedServer(t)

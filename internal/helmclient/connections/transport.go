@@ -34,13 +34,13 @@ type boundedTransport struct {
 	base http.RoundTripper
 	// parent bounds all requests together.
 	parent context.Context
-	// timeout bounds each request that is not a watch, from the time when the limiter admits the request.
+	// timeout bounds each request that is not a watch. It starts when the limiter admits the request.
 	timeout time.Duration
 	// limiter, if set, limits the rate of requests.
 	limiter flowcontrol.RateLimiter
 	// bytes is the memory budget that responses share; nil if there is no bound.
 	bytes *bytebudget.Budget
-	// owner is the owner of the share.
+	// owner is the owner to whom the memory for responses is charged.
 	owner bytebudget.Owner
 	// kindsChanged, if set, is called after a request that may have changed the kinds that the cluster serves.
 	kindsChanged func()
@@ -70,7 +70,7 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		defer release()
 		return nil, causeOf(ctx, req.Context(), err)
 	}
-	caller := req.Context() // The body of a long watch must not hold the whole request in memory.
+	caller := req.Context() // The body of a long watch must not keep the whole request in memory.
 	body := &boundedBody{body: resp.Body, from: resp.Body, remaining: -1, release: release,
 		cause: func(err error) error { return causeOf(ctx, caller, err) }}
 	if !watch {
@@ -86,7 +86,7 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	return resp, nil
 }
 
-// causeOf returns the cause if this transport cancelled the request. It returns other errors unchanged, also that of a
+// causeOf returns the cause if this transport cancelled the request. It returns other errors unchanged, including a
 // cancellation by the caller.
 func causeOf(ctx, caller context.Context, err error) error {
 	if ctx.Err() == nil || caller.Err() != nil {
@@ -108,7 +108,8 @@ func changesKinds(req *http.Request) bool {
 			strings.Contains(req.URL.Path, "/apis/apiregistration.k8s.io/"))
 }
 
-// boundedBody releases the request's deadline when it is closed, and returns an error if it is too large.
+// boundedBody is the body of a response. Close releases the request's deadline. Read returns an error if the body is
+// too large.
 type boundedBody struct {
 	body io.Closer
 	from io.Reader

@@ -51,7 +51,8 @@ type applier struct {
 	policy model.CRDPolicy
 	// preflight is called before the first write.
 	preflight func() error
-	// awaited are the kinds that the cluster does not serve yet. A kind without a version means any version.
+	// awaited are the kinds that Apply waits for, because the cluster does not serve them yet. A kind without a version
+	// means any version.
 	awaited []schema.GroupVersionKind
 }
 
@@ -118,7 +119,7 @@ func (a *applier) createMissing(crds []*Object) error {
 		existing, err = a.names()
 		switch {
 		case apierrors.IsForbidden(err):
-			// The permission to install the chart's objects does not include the permission to read CRDs.
+			// The permission to install the chart's objects does not include the permission to list CRDs.
 			existing = map[string]bool{}
 			for _, crd := range crds {
 				existing[crd.Name] = a.isKnown(crd)
@@ -162,7 +163,7 @@ func (a *applier) names() (map[string]bool, error) {
 	at := slices.IndexFunc(table.ColumnDefinitions,
 		func(column metav1.TableColumnDefinition) bool { return column.Format == "name" })
 	for _, row := range table.Rows {
-		// A row that cannot be decoded counts as missing: creating the CRD again does no harm.
+		// A row that cannot be decoded counts as missing. Then the CRD is created again, which does no harm.
 		if at >= 0 && at < len(row.Cells) {
 			if name, ok := row.Cells[at].(string); ok {
 				names[name] = true

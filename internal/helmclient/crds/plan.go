@@ -28,7 +28,7 @@ func Plan(planner *apply.Planner, policy model.CRDPolicy, objects []*Object) err
 }
 
 // Announced returns the kinds that the cluster serves only after CRDs were applied. known are the kinds that the
-// cluster serves now. A CRD that exists keeps its versions unless the policy replaces it.
+// cluster serves now. An existing CRD keeps its versions unless the policy replaces the CRD.
 func Announced(objects []*Object, policy model.CRDPolicy, known chartutil.VersionSet) []schema.GroupVersionKind {
 	isServed := func(kind schema.GroupVersionKind) bool { return known.Has(entryOf(kind)) }
 	var announced []schema.GroupVersionKind

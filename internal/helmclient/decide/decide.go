@@ -20,8 +20,8 @@ type Recovery string
 const (
 	// RecoverNothing means that there is no pending record to resolve.
 	RecoverNothing Recovery = ""
-	// RecoverReplace repeats the action under the same revision. Until the new record replaces the pending record, the
-	// pending record proves that an action began.
+	// RecoverReplace repeats the action under the same revision. Until the new record replaces it, the pending record is
+	// the proof that an action began.
 	RecoverReplace Recovery = "Replace"
 	// RecoverFail marks the pending record as failed; the next action creates another revision. Helm can then still find
 	// the objects of the failed revision. RecoverFail also applies to a record that the helm command could not uninstall.
@@ -39,13 +39,13 @@ const (
 	ReasonNotDeployed          = "NotDeployed"
 	ReasonRetryFailed          = "RetryFailed"
 	ReasonChangedOutsideHelmOp = "ChangedOutsideHelmOp"
-	// ReasonInstalledOnce is the reason to leave a release alone that differs from the desired state, because a revision
-	// of it worked for a former object, and the policy is to install it once.
+	// ReasonInstalledOnce is the reason not to change a release that differs from the desired state: the policy is to
+	// install it once, and a revision of it worked for a former object.
 	ReasonInstalledOnce = "InstalledOnce"
 	// ReasonObjectsMissing is the reason of an upgrade without changes, which re-creates objects that were deleted.
 	ReasonObjectsMissing = "ObjectsMissing"
 	ReasonAdopt          = "Adopt"
-	// ReasonWouldChange is the reason to leave a release to its owner, because the adoption would change the release.
+	// ReasonWouldChange is the reason not to adopt a release: the adoption would change it.
 	ReasonWouldChange        = "WouldChange"
 	ReasonInterrupted        = "Interrupted"
 	ReasonPendingTimeout     = "PendingTimeout"
@@ -58,7 +58,7 @@ const (
 
 	// ReasonBackoff is the reason to wait until the next attempt after a failure.
 	ReasonBackoff = "Backoff"
-	// ReasonRetriesExhausted is the reason of ActionStall after any failure but a failed rollback.
+	// ReasonRetriesExhausted is the reason of ActionStall after any failure except a failed rollback.
 	ReasonRetriesExhausted = "RetriesExhausted"
 	// ReasonRollbackFailed is the reason to repeat a failed rollback, and of ActionStall after the last attempt.
 	ReasonRollbackFailed = "RollbackFailed"
@@ -75,7 +75,7 @@ const (
 	ReasonNoRollbackTarget = "NoRollbackTarget"
 	// ReasonUntested is the reason to run tests that have not run yet.
 	ReasonUntested = "Untested"
-	// ReasonDrifted is the reason of decisions about drift, whether the policy corrects it or not.
+	// ReasonDrifted is the reason of all decisions about drift, whether the policy corrects drift or not.
 	ReasonDrifted = "Drifted"
 	// ReasonReturn is the reason of a return, see [model.Desired].Return.
 	ReasonReturn = "Return"
@@ -101,7 +101,8 @@ type Decision struct {
 	Recovery Recovery
 	// RollbackTo is the target of ActionRollback; zero for other actions.
 	RollbackTo int
-	// Returns means, with ActionRollback, that RollbackTo is the desired state: after a success, the release is in sync.
+	// Returns means, with ActionRollback, that RollbackTo is the desired state: after a successful rollback, the release
+	// is in sync.
 	Returns bool
 	// Failures is the number of failed attempts at the desired state. Act saves it in the new record.
 	Failures int
@@ -112,11 +113,11 @@ type Decision struct {
 	// Unproven is the newest revision that is known never to have been healthy; zero if there is none. Act saves it in the
 	// new record.
 	Unproven int
-	// Keep is a revision that must stay in the history, even above the history limit, because a rollback may need it; zero
-	// if there is none.
+	// Keep is a revision that must stay in the history, even beyond the history limit, because a rollback may need it;
+	// zero if there is none.
 	Keep int
-	// UnchangedOnly means, with ActionAdopt, that an adoption that would change the release is an error. Otherwise, such
-	// an adoption upgrades the release.
+	// UnchangedOnly means, with ActionAdopt, that the action fails if the adoption would change the release. Otherwise,
+	// such an adoption upgrades the release.
 	UnchangedOnly bool
 	// Request is the last retry request, as a label value. Act saves it in the new record.
 	Request string
@@ -138,8 +139,8 @@ type situation struct {
 
 // Next returns the next action that brings a release to its desired state. It is a pure function.
 //
-// The caller must not call it while an action of this process runs on the release. Next assumes that an earlier process
-// of this manager left behind a pending record with the desired UID and Shard.
+// The caller must not call it while an action of this process runs on the release. If a pending record has the desired
+// UID and Shard, Next assumes that an earlier process of this manager left this record.
 func Next(obs model.Observation, desired model.Desired, policy model.Policy, past model.Past, now time.Time) Decision {
 	newest, _ := obs.Newest()
 	s := situation{obs: obs, newest: newest, desired: desired, policy: policy, past: past.Since(newest, desired), now: now}
@@ -159,7 +160,7 @@ func Next(obs model.Observation, desired model.Desired, policy model.Policy, pas
 	return decided
 }
 
-// decide decides by the observed state, without drift.
+// decide decides by the observed state. It ignores drift.
 func (s situation) decide(d Decision) Decision {
 	revision := s.newest.Revision
 	if !s.past.RetryAnnotated && IsInstalledOnce(s.obs, s.desired, s.policy, d.State) {
@@ -208,10 +209,11 @@ func (s situation) decide(d Decision) Decision {
 	}
 }
 
-// IsInstalledOnce reports whether a release must be left alone although it differs from the desired state, because it
-// was installed for an object that was lost. The records do not say whether a release was ever Ready, so they prove
-// nothing about a release of the present object: its owner decides when it is done. A failed or interrupted first
-// installation is continued, and a release in sync is tested. A retry that a user requested upgrades the release.
+// IsInstalledOnce reports whether HelmOp must not change a release that differs from the desired state, because the
+// release was installed for an object that was lost. The records do not show whether a release was ever Ready. So they
+// prove nothing about a release of the present object: the owner itself decides when such a release is done. A failed
+// or interrupted first installation is still continued, and a release that is in sync is still tested. A retry that a
+// user requested still upgrades the release.
 func IsInstalledOnce(obs model.Observation, desired model.Desired, policy model.Policy, state model.State) bool {
 	if !policy.InstallOnce {
 		return false
@@ -235,7 +237,7 @@ func Unreachable() Decision {
 	}
 }
 
-// Uninstall returns the next action that uninstalls a release. It is a pure function and uses only the identity of
+// Uninstall returns the next action that uninstalls a release. It is a pure function. It uses only the identity in
 // desired: owner, UID, shard and management clusters. As with [Next], no action of this process may run on the release.
 // It ignores TakeOwnership: HelmOp never uninstalls a release of another owner.
 func Uninstall(obs model.Observation, desired model.Desired, policy model.Policy, now time.Time) Decision {
@@ -260,7 +262,8 @@ func Uninstall(obs model.Observation, desired model.Desired, policy model.Policy
 	return d.stay(model.ActionUninstall, ReasonUninstall, fmt.Sprintf("Uninstalling Helm revision %d.", newest.Revision))
 }
 
-// decideOutOfSync decides if HelmOp created the newest revision from another state, or if it is not deployed any more.
+// decideOutOfSync decides if HelmOp created the newest revision from another state, or if the newest revision is no
+// longer deployed.
 func (s situation) decideOutOfSync(d Decision) Decision {
 	newest := s.newest
 	differ := newest.Differences(s.desired)
@@ -295,8 +298,8 @@ func joinDifferences(differ []model.Difference) string {
 	return strings.Join(words, ", ")
 }
 
-// Performed returns the decision that was carried out, given the newest revision that the action saved: an adoption
-// that created a revision was an upgrade.
+// Performed returns the decision that the action really carried out. revision is the newest revision that the action
+// saved: an adoption that created a revision was an upgrade.
 func (d Decision) Performed(revision int) Decision {
 	if d.Action == model.ActionAdopt && revision > d.FromRevision {
 		d.Action, d.ToRevision = model.ActionUpgrade, revision
@@ -307,7 +310,7 @@ func (d Decision) Performed(revision int) Decision {
 // MakesDesired reports whether the release has its desired state after a success of the action.
 func (d Decision) MakesDesired() bool { return d.Action.RendersChart() || d.Returns }
 
-// act returns the decision to create a new revision.
+// act returns a decision to create a new revision.
 func (d Decision) act(action model.Action, reason, message string) Decision {
 	d.ToRevision = d.FromRevision + 1
 	return d.stay(action, reason, message)
@@ -325,8 +328,8 @@ func (d Decision) finishUninstall() Decision {
 		fmt.Sprintf("The uninstallation of Helm revision %d did not complete.", d.FromRevision))
 }
 
-// refuseLost returns the decision to leave a release to the HelmOp that has taken it over. Otherwise, the two HelmOps
-// would take the release from each other forever.
+// refuseLost returns the decision not to change a release that another HelmOp has taken over. Otherwise, the two
+// HelmOps would take over the release from each other forever.
 func (d Decision) refuseLost(obs model.Observation, desired model.Desired) Decision {
 	if model.IsSameOwner(obs, desired) {
 		return d.refuse(obs, desired)

@@ -40,7 +40,7 @@ func (s situation) decideInSync(d Decision) Decision {
 	return d.stay(model.ActionNone, ReasonInSync, fmt.Sprintf("Helm revision %d is up to date.", d.FromRevision))
 }
 
-// unhealthyFailures returns the number of failures with the newest revision, which did not become healthy.
+// unhealthyFailures returns the number of failures of the newest revision, which did not become healthy.
 func (s situation) unhealthyFailures() int {
 	if s.past.RetryRequested {
 		return 1

@@ -1,9 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package decide decides the next action on a release: [Next] if the release is desired, [Uninstall] if it is not. Both
-// are pure functions: they read no cluster. The caller passes what it observed and must not decide while its own action
-// on the release runs.
+// Package decide decides the next action on a release: [Next] for a desired release, [Uninstall] for a release that is
+// not desired. Both are pure functions: they read no cluster and carry out no action. The caller passes its
+// observation. It must not call them while its own action on the release runs.
 //
 // # Decisions after a failure
 //
@@ -14,19 +14,19 @@
 // continued at once. From the third interruption in a row, each interruption counts as a failure, because the attempt
 // itself may break the connection or end the process.
 //
-// The record of an interrupted action stays until another record replaces it, because the record is the only evidence
-// that the action began.
+// The record of an interrupted action stays until another record replaces it: this record is the only evidence that the
+// action began.
 //
 // The target of a rollback is the newest older revision that worked and was not made from the desired state. The record
-// of the rollback has the digests of the target. It also names the attempt that was rolled back, which distinguishes
-// the record from an old revision.
+// of the rollback has the digests of the target. It also names the attempt that was rolled back. This distinguishes the
+// record from the record of an old revision.
 //
 // If [model.Desired].Return is set, the desired state is an earlier state of the release, for example after the rollout
 // of a fleet was aborted. The decision is then a rollback to a revision that was made from exactly the desired state.
-// Such a rollback needs neither chart nor values. The result is in sync and is tested as usual. A return that fails is
-// tried again and never rolled back.
+// Such a rollback needs no chart and no values. The result is in sync and is tested as usual. A failed return is tried
+// again and never rolled back.
 //
 // A failed or interrupted upgrade never leads to an uninstallation. The decision is to uninstall in two cases: to
-// finish an uninstallation that had begun, and with [model.RemediateUninstall] if the history proves that no revision
+// finish an uninstallation that has begun, or with [model.RemediateUninstall] if the history proves that no revision
 // ever worked.
 package decide

@@ -71,7 +71,7 @@ func (s situation) decideFailedRollback(d Decision) Decision {
 	}
 	target, ok := s.provenTarget()
 	if !ok {
-		// The record of the rollback has the whole content of its target.
+		// The record of the rollback contains the whole content of its target.
 		target = s.newest.Revision
 	}
 	d.RollbackFailures = s.newest.RollbackFailures
@@ -114,7 +114,7 @@ func (s situation) retry(d Decision, policy model.FailurePolicy, action model.Ac
 // remainingBackoff returns the remaining time to wait after a number of failures.
 func (s situation) remainingBackoff(failures int) time.Duration {
 	since := s.past.FailedAt
-	// A record that is in sync or absent does not hold the time of a failure.
+	// A record that is in sync, or a missing record, does not show the time of a failure.
 	failed := s.newest.IsRolledBackFrom(s.desired) || s.newest.TestsFailed() ||
 		release.Status(s.newest.Status) == release.StatusFailed
 	if failed && s.newest.ChangedAt.After(since) {
@@ -123,7 +123,7 @@ func (s situation) remainingBackoff(failures int) time.Duration {
 	return s.remaining(since, failures)
 }
 
-// remaining returns the remaining time to wait after a number of failures; since is when the wait began.
+// remaining returns the remaining time to wait after a number of failures. since is when the wait began.
 func (s situation) remaining(since time.Time, failures int) time.Duration {
 	backoff := model.Backoff(failures, s.past.Jitter)
 	if since.IsZero() || backoff == 0 {
@@ -181,8 +181,8 @@ func (s situation) whyNotUninstalled() string {
 }
 
 // neverWorked reports whether the history proves that no revision of the release ever worked. The history must reach
-// back to the first revision, or to an uninstallation, without a gap. Each record must be failed and made by HelmOp. An
-// interrupted revision proves nothing: it may have been applied completely.
+// back to the first revision, or to an uninstallation, without a gap. HelmOp must have made each record, and each must
+// be failed. An interrupted revision proves nothing: it may have been applied completely.
 func (s situation) neverWorked() bool {
 	expected := s.newest.Revision
 	for _, record := range s.obs.Records {

@@ -12,8 +12,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// decideAdoption decides if the release belongs to another owner and the policy permits to take it over. Only a
-// deployed revision can be adopted without an upgrade.
+// decideAdoption decides if the release belongs to another owner and the policy permits to adopt it. Only a deployed
+// revision can be adopted without an upgrade.
 func decideAdoption(d Decision, newest model.Record, policy model.Policy, now time.Time) Decision {
 	status := release.Status(newest.Status)
 	adopting := fmt.Sprintf("Adopting the release at Helm revision %d.", newest.Revision)
@@ -74,7 +74,8 @@ func (s situation) decidePending(d Decision) Decision {
 	return s.resume(d, decided, s.policyNow(), d.Failures)
 }
 
-// installsAgain reports whether Helm, without the newest revision, would install under its number.
+// installsAgain reports whether Helm would install a revision with the number of the newest revision if the newest
+// record did not exist.
 func (s situation) installsAgain() bool {
 	below := s.obs.Records[1:]
 	if len(below) == 0 {
@@ -83,7 +84,8 @@ func (s situation) installsAgain() bool {
 	return below[0].Revision == s.newest.Revision-1 && release.Status(below[0].Status) == release.StatusUninstalled
 }
 
-// upgradesAgain reports whether Helm, without the newest revision, would upgrade or roll back under its number.
+// upgradesAgain reports whether Helm would upgrade or roll back to a revision with the number of the newest revision if
+// the newest record did not exist.
 func (s situation) upgradesAgain() bool {
 	below := s.obs.Records[1:]
 	if len(below) == 0 || below[0].Revision != s.newest.Revision-1 {
@@ -105,8 +107,8 @@ func (s situation) interruptions() int {
 	return s.newest.Interruptions + 1
 }
 
-// resume continues an interrupted action at once, or after a delay if the action was interrupted repeatedly. The action
-// itself may break the connection or end this process before its failure can be recorded.
+// resume continues an interrupted action at once. If the action was interrupted repeatedly, it continues after a delay.
+// The action itself may break the connection or end this process before its failure can be recorded.
 func (s situation) resume(d, decided Decision, policy model.FailurePolicy, failures int) Decision {
 	counted := max(0, d.Interruptions-model.FreeInterruptions)
 	message := decided.Message
@@ -133,7 +135,7 @@ func (s situation) rollbackAgain(d Decision, reason, message string) Decision {
 	}
 	target, ok := s.provenTarget()
 	if !ok {
-		// The record of the rollback has the whole content of its target, so no other record may replace it.
+		// Only the record of the rollback still has the content of its target, so no other record may replace it.
 		target = s.newest.Revision
 	}
 	decided := d.rollback(target, reason, message)
@@ -144,7 +146,7 @@ func (s situation) rollbackAgain(d Decision, reason, message string) Decision {
 	return s.resume(d, decided, s.policy.Upgrade, d.RollbackFailures)
 }
 
-// isOwnPending reports whether an earlier process of this manager left the pending record behind.
+// isOwnPending reports whether an earlier process of this manager left the pending record.
 func isOwnPending(newest model.Record, desired model.Desired) bool {
 	return newest.IsFor(desired) && newest.Shard == desired.Shard
 }
@@ -182,7 +184,7 @@ func remainingUninstall(newest model.Record, desired model.Desired, policy model
 	return remainingPending(newest, model.Desired{}, policy, now)
 }
 
-// abandonedMessage returns the message for a pending record whose action must have ended by now.
+// abandonedMessage returns the message for a pending record whose action cannot be running any more.
 func abandonedMessage(newest model.Record, policy model.Policy) string {
 	if newest.HasDeadline() {
 		return fmt.Sprintf("Helm revision %d is still %s, although its action had to end by %s: HelmOp takes over.",
@@ -212,8 +214,8 @@ func (d Decision) wait(newest model.Record, after time.Duration) Decision {
 		fmt.Sprintf("Helm revision %d is %s, and another process may be working on it.", newest.Revision, newest.Status))
 }
 
-// waitFor returns the decision to wait as wait does, with a message that names the other process. There is no event
-// when the manager of another shard ends its action.
+// waitFor does the same as wait. Its message names the other process. The wait is short because there is no event when
+// the manager of another shard ends its action.
 func (d Decision) waitFor(newest model.Record, desired model.Desired, after time.Duration) Decision {
 	if !isOfOtherShard(newest, desired) {
 		d = d.wait(newest, after)
@@ -236,7 +238,7 @@ func (d Decision) waitFor(newest model.Record, desired model.Desired, after time
 }
 
 const (
-	// OtherProcessRetry is the interval in which a release is checked while another process may be working on it.
+	// OtherProcessRetry is how often a release is checked while another process may be working on it.
 	OtherProcessRetry = 5 * time.Second
 	// maxActionTime is the longest timeout that the API permits for an action, plus ActionMargin.
 	maxActionTime = time.Hour + ActionMargin

@@ -21,7 +21,8 @@ func (s situation) returnTarget() (revision int, ok bool) {
 			return record.Revision, true
 		}
 	}
-	// Because of the history limit, failed attempts may have removed the target. The last attempt has the same content.
+	// The history limit may have removed the target after failed attempts. The last attempt then has the same content as
+	// the target.
 	status := release.Status(s.newest.Status)
 	if (status == release.StatusFailed || status == release.StatusPendingRollback) && s.isDesired(s.newest) &&
 		s.workedBefore() {
@@ -35,8 +36,8 @@ func (s situation) isDesired(record model.Record) bool {
 	return record.Owner == model.OwnerLabel(s.desired.Owner) && record.MadeFrom(s.desired)
 }
 
-// reach decides how an existing release reaches its desired state: by a return if that is desired and possible, or by
-// an upgrade.
+// reach decides how an existing release reaches its desired state: with a return if it is desired and possible,
+// otherwise with an upgrade.
 func (s situation) reach(d Decision, reason, message string) Decision {
 	target, ok := s.returnTarget()
 	if !ok {
@@ -46,7 +47,7 @@ func (s situation) reach(d Decision, reason, message string) Decision {
 	return d.rollback(target, reason, message)
 }
 
-// reachOverPending decides as reach does, for a pending newest record that must be marked as failed first.
+// reachOverPending does the same as reach for a pending newest record, which must be marked as failed first.
 func (s situation) reachOverPending(d Decision, reason, message string) Decision {
 	d.Recovery = RecoverFail
 	decided := s.reach(d, reason, message)

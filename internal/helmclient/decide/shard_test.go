@@ -11,8 +11,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestDecideWaitsForOtherShard checks that an action of the manager of another shard, which managed the release before,
-// is waited for as long as an action of another owner, and that the release is checked often.
+// TestDecideWaitsForOtherShard checks an action of the manager of another shard, which managed the release before. The
+// decision is to wait for it as long as for an action of another owner, and to check the release often.
 func TestDecideWaitsForOtherShard(t *testing.T) {
 	t.Parallel()
 	inShard := func(shard string) func(*model.Record) { return func(r *model.Record) { r.Shard = shard } }

@@ -9,7 +9,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// exclusions hold the attempts and revisions that newer records exclude as targets of a rollback.
+// exclusions holds the attempts and revisions that newer records exclude as targets of a rollback.
 type exclusions struct {
 	// rolledBack holds the attempts that were rolled back, by [model.Record].Attempt.
 	rolledBack map[string]bool
@@ -17,7 +17,7 @@ type exclusions struct {
 	unproven map[int]bool
 }
 
-// newExclusions returns the exclusions by records.
+// newExclusions returns the exclusions from records.
 func newExclusions(records ...model.Record) exclusions {
 	e := exclusions{rolledBack: map[string]bool{}, unproven: map[int]bool{}}
 	for _, record := range records {
@@ -26,7 +26,7 @@ func newExclusions(records ...model.Record) exclusions {
 	return e
 }
 
-// note adds the exclusions by a record.
+// note adds the exclusions from a record.
 func (e exclusions) note(record model.Record) {
 	if record.Authentic() && record.RolledBackFrom != "" {
 		e.rolledBack[record.RolledBackFrom] = true
@@ -41,8 +41,8 @@ func (e exclusions) allow(record model.Record) bool {
 	return record.Worked() && !e.rolledBack[record.Attempt()]
 }
 
-// newestProven returns the newest record that worked, had the time to become healthy, was not rolled back since, and
-// matches. The records must be sorted, newest first. It adds the exclusions by each newer record.
+// newestProven returns the newest record that worked and matches, had time to become healthy, and was not rolled back
+// afterwards. The records must be sorted, newest first. It adds the exclusions from each newer record.
 func (e exclusions) newestProven(records []model.Record, matches func(model.Record) bool) (revision int, ok bool) {
 	for _, record := range records {
 		if e.allow(record) && !e.unproven[record.Revision] && matches(record) {
@@ -60,7 +60,7 @@ func (s situation) provenTarget() (revision int, ok bool) {
 }
 
 // upgradeTarget returns the revision to roll back to after a failed upgrade. If no other revision is proven to work, it
-// returns the newest revision that worked and is unproven. ok is false if the desired state itself is proven, because
+// returns the newest revision that worked and is unproven. ok is false if the desired state itself is proven to work:
 // then another attempt is better.
 func (s situation) upgradeTarget() (revision int, ok bool) {
 	if revision, ok = s.provenTarget(); ok {
@@ -88,8 +88,8 @@ func (s situation) unproven() int {
 	return s.newest.Unproven
 }
 
-// keeps returns the newest proven revision, which a later rollback may need, whatever the desired state is then. It
-// returns zero if there is no such revision, or if the policy does not roll back.
+// keeps returns the newest proven revision, because a later rollback may need it for any desired state. It returns zero
+// if there is no such revision, or if the policy does not roll back.
 func (s situation) keeps() int {
 	if s.policy.Upgrade.Remediate != model.RemediateRollback {
 		return 0

@@ -168,8 +168,8 @@ func TestDecideKeepsRollbackTarget(t *testing.T) {
 	}
 }
 
-// TestDecideWithoutProvenTarget checks decisions if no revision is proven to work: a revision that was applied
-// completely stays, a rollback keeps its target, and a desired state that is known to have worked is tried again.
+// TestDecideWithoutProvenTarget checks decisions if no revision is proven to work. A revision that was applied
+// completely stays, a rollback keeps its target, and a desired state that worked before is tried again.
 func TestDecideWithoutProvenTarget(t *testing.T) {
 	t.Parallel()
 	hasty := helmtest.Record("superseded", 3, otherArtifact)

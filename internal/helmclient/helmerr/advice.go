@@ -8,7 +8,7 @@ import (
 	"regexp"
 )
 
-// advice lists what to do about errors that a retry does not resolve. The first match counts.
+// advice lists the advice for errors that a retry does not resolve. The first match applies.
 var advice = []struct {
 	sign   *regexp.Regexp
 	advice string
@@ -28,7 +28,7 @@ var advice = []struct {
 	{regexp.MustCompile(`because it is being terminated`), "the action is tried again when the namespace is gone"},
 }
 
-// Explain appends advice to an error of the cluster, if there is any.
+// Explain appends advice to an error of the cluster if there is advice for it.
 func Explain(err error) error {
 	if err == nil {
 		return nil

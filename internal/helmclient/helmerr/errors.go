@@ -32,8 +32,8 @@ var (
 		"read; retrying")
 )
 
-// The kinds of errors; match them with errors.Is. An [Error] of none of these kinds means that Helm or the cluster
-// rejected the release itself.
+// These are the kinds of errors. Compare errors with errors.Is. An [Error] without one of these kinds means that Helm
+// or the cluster rejected the release itself.
 var (
 	// ErrUnreachable means that the cluster did not respond, or could not serve the request: try again later.
 	ErrUnreachable = errors.New("cluster unreachable")
@@ -60,8 +60,8 @@ var (
 	ErrKindNotServed = errors.New("kind not served")
 	// ErrPostRender means that the patches cannot be applied to the rendered manifest.
 	ErrPostRender = rendering.ErrPostRender
-	// ErrRecordStorage means that the store for records outside of the cluster does not respond, or rejects a request. The
-	// action changed nothing, or its record was saved nevertheless. Try again later.
+	// ErrRecordStorage means that the store for records outside of the cluster does not respond, or rejects a request.
+	// Either the action changed nothing, or its record was saved although the request failed. Try again later.
 	ErrRecordStorage = errors.New("record storage failed")
 	// ErrRecordDamaged means that a part of a record is missing, was changed, or cannot be decoded.
 	ErrRecordDamaged = errors.New("release record damaged")
@@ -131,7 +131,7 @@ func Classify(err error) error {
 	return classifyText(err.Error())
 }
 
-// refusedByPolicy matches rejections of an object by a policy. The API server uses the same code for them as for
+// refusedByPolicy matches rejections of an object by a policy. For them, the API server uses the same code as for
 // missing permissions.
 var refusedByPolicy = regexp.MustCompile(`exceeded quota|denied (?:the )?request|violates PodSecurity|must specify (?:limits|requests)|(?:maximum|minimum) (?:cpu|memory)`)
 
@@ -172,7 +172,7 @@ func IsNetworkError(err error) bool {
 // conflicting matches Helm's error for an object that exists and does not belong to the release.
 var conflicting = regexp.MustCompile(`exists and cannot be imported into the current release`)
 
-// textKinds lists patterns of errors that Helm converted to text. The first match counts.
+// textKinds lists patterns of errors that Helm converted to text. The first match applies.
 var textKinds = []struct {
 	pattern *regexp.Regexp
 	kind    error
@@ -210,7 +210,7 @@ func IgnoreNotFound(err error) error {
 	return err
 }
 
-// Observing returns the error of an observation, classified and without values.
+// Observing returns the error of an observation with its kind and without values.
 func Observing(err error) *Error {
 	return &Error{Kind: Classify(err), Message: redactor{}.text(err.Error())}
 }

@@ -50,7 +50,7 @@ func (b *LogBuffer) Text(text string) string {
 // Printf is Helm's DebugLog.
 func (b *LogBuffer) Printf(format string, args ...any) {
 	if strings.Contains(format, "failed to decode release") {
-		// Its arguments hold the entire Secret.
+		// The arguments contain the entire Secret.
 		format, args = "a release record cannot be decoded", nil
 	}
 	text := fmt.Sprintf(format, args...)

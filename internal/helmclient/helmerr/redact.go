@@ -38,7 +38,7 @@ type redactor struct {
 	sets []*redaction.Set
 }
 
-// NewRedactor returns a redactor that also removes values with sensitive keys, and everything in secretValues, in any
+// NewRedactor returns a redactor that also removes values with sensitive keys, and all values in secretValues, in any
 // notation.
 func NewRedactor(values map[string]any, secretValues []any) redactor {
 	sensitive, secret := map[string]struct{}{}, map[string]struct{}{}
@@ -59,8 +59,8 @@ func (r redactor) and(other redactor) redactor {
 	return redactor{sets: slices.Concat(r.sets, other.sets)}
 }
 
-// collectSensitive adds the texts below sensitive keys to found, if they have at least the length least. If sensitive
-// is true, all keys count as sensitive.
+// collectSensitive adds the texts below sensitive keys to found if they have at least least characters. If sensitive is
+// true, all keys count as sensitive.
 func collectSensitive(value any, sensitive bool, least int, found map[string]struct{}) {
 	switch typed := value.(type) {
 	case map[string]any:

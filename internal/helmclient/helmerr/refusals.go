@@ -16,7 +16,7 @@ import (
 )
 
 // Refusals is a transport that adds the name of the object to error responses of the cluster. API servers omit the name
-// if they cannot decode an object, and webhooks omit it, too. Helm adds it only to errors of patches. Without the name,
+// if they cannot decode an object. Webhooks omit it too. Helm adds it only to errors of patches. Without the name,
 // users could not find the faulty object among the objects of a chart.
 type Refusals struct {
 	Base http.RoundTripper
@@ -47,17 +47,17 @@ func (r *Refusals) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// refusesObject reports whether a response rejects the object of the request, and not the client or the rate of its
-// requests.
+// refusesObject reports whether a response rejects the object of the request. Otherwise it rejects the client or the
+// rate of its requests.
 func refusesObject(method string, code int) bool {
 	return (method == http.MethodPost || method == http.MethodPut) && code >= http.StatusBadRequest &&
 		code < http.StatusInternalServerError && code != http.StatusUnauthorized && code != http.StatusTooManyRequests
 }
 
-// nameObject returns an error response with the name of the object before the message, unless the message has the name.
-// It returns other responses unchanged.
+// nameObject returns an error response with the name of the object before the message, unless the message contains the
+// name. It returns other responses unchanged.
 func nameObject(sent, answer []byte) []byte {
-	// Only these fields are decoded, because other metadata may be faulty.
+	// Only these fields are decoded, because other metadata may be invalid.
 	var object struct {
 		Kind     string `json:"kind"`
 		Metadata struct {

@@ -16,7 +16,7 @@ func (a Action) RendersChart() bool {
 	}
 }
 
-// Installs reports whether the action installs a release that does not exist, or no longer exists.
+// Installs reports whether the action installs a release that does not exist.
 func (a Action) Installs() bool { return a == ActionInstall || a == ActionRecoverThenInstall }
 
 // FieldManager is the field manager of the fields that Helm writes. By default, Helm uses the name of the binary. After

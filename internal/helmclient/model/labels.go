@@ -14,15 +14,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// The labels on Helm's release Secrets. Newer versions of HelmOp read them after years, so the meaning of a key must
+// The labels on Helm's release Secrets. Newer versions of HelmOp read them years later, so the meaning of a key must
 // never change.
 const (
 	LabelPrefix = "addons.cluster.x-k8s.io/"
 
 	// LabelOwner holds the owner of the release, see [Desired].Owner.
 	LabelOwner = LabelPrefix + "helmop"
-	// LabelManagementCluster holds the management cluster of the manager that created the record, or that took it over
-	// after a move, see [Desired].ManagementCluster. Records of older versions of HelmOp do not have it.
+	// LabelManagementCluster holds the management cluster of the manager that created the record. After a move, it is the
+	// management cluster of the manager that took over the record, see [Desired].ManagementCluster. Records of older
+	// versions of HelmOp do not have it.
 	LabelManagementCluster = LabelPrefix + "management-cluster"
 	// LabelArtifactDigest holds the shortened digest of the artifact of the revision.
 	LabelArtifactDigest = LabelPrefix + "artifact-digest"
@@ -37,7 +38,7 @@ const (
 	// LabelReleaseUID holds the UID of the object that requested the revision.
 	LabelReleaseUID = LabelPrefix + "release-uid"
 	// LabelFailures holds the number of failed attempts at the same [AttemptDigest] before the record was created; absent
-	// if it is zero. If the tests of the revision failed, this failure counts, too. On the record of a rollback, it is the
+	// if it is zero. If the tests of the revision failed, this failure is included. On the record of a rollback, it is the
 	// number of attempts at the state that was rolled back.
 	LabelFailures = LabelPrefix + "failures"
 	// LabelRolledBackFrom holds, on records of rollbacks, the shortened [AttemptDigest] of the attempt that was rolled
@@ -54,9 +55,9 @@ const (
 	// LabelInterruptions holds the number of successive interrupted attempts at the same state before the record was
 	// created; absent if it is zero.
 	LabelInterruptions = LabelPrefix + "interruptions"
-	// LabelUnproven holds an older revision that was watched since its deployment and did not become healthy before
-	// another revision replaced it; absent if no such revision is known. The revision may only have lacked the time: it
-	// did not fail, but is not proven to work either.
+	// LabelUnproven holds an older revision that HelmOp watched since its deployment, and that did not become healthy
+	// before another revision replaced it; absent if no such revision is known. The revision may only have had too little
+	// time: it did not fail, but it is not proven to work.
 	LabelUnproven = LabelPrefix + "unproven-revision"
 	// LabelRequest holds the shortened digest of the last retry request when the record was created or tested, see
 	// [Past].Request; absent if there was no known request. It does not shape the revision.
@@ -119,10 +120,10 @@ func DigestLabel(digest string) string {
 	return hexDigits
 }
 
-// AttemptDigest returns one digest, as hex digits, of everything that shapes a release. All attempts at the same
-// desired state have the same digest.
+// AttemptDigest returns one digest, as hex digits, of everything in the desired state that affects the release. All
+// attempts at the same desired state have the same digest.
 func AttemptDigest(d Desired) string {
-	// Strings always marshal, and JSON separates the items of the list.
+	// Marshalling strings cannot fail. JSON separates the items of the list.
 	data, _ := json.Marshal([]string{
 		DigestLabel(d.ArtifactDigest), DigestLabel(d.ValuesDigest), DigestLabel(d.OptionsDigest),
 		DigestLabel(d.PostRenderDigest),
@@ -172,7 +173,7 @@ func SetCount(labels map[string]string, key string, count int) {
 	}
 }
 
-// RecordFromLabels decodes the labels of a release Secret; ok is false if they are not labels of a Helm release.
+// RecordFromLabels decodes the labels of a release Secret. ok is false if they are not labels of a Helm release.
 func RecordFromLabels(labels map[string]string) (record Record, ok bool) {
 	revision := countIn(labels, HelmLabelVersion)
 	if labels[HelmLabelOwner] != "helm" || revision < 1 {
@@ -205,7 +206,7 @@ func RecordFromLabels(labels map[string]string) (record Record, ok bool) {
 	}, true
 }
 
-// timeIn returns the time in a label, zero if the label is absent or invalid.
+// timeIn returns the time in a label; zero if the label is absent or invalid.
 func timeIn(labels map[string]string, key string) time.Time {
 	seconds, err := strconv.ParseInt(labels[key], 10, 64)
 	if err != nil || seconds <= 0 {
@@ -214,7 +215,7 @@ func timeIn(labels map[string]string, key string) time.Time {
 	return time.Unix(seconds, 0)
 }
 
-// countIn returns the number in a label, zero if the label is absent or invalid.
+// countIn returns the number in a label; zero if the label is absent or invalid.
 func countIn(labels map[string]string, key string) int {
 	count, err := strconv.Atoi(labels[key])
 	if err != nil || count < 0 {

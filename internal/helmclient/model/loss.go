@@ -7,7 +7,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// Loss holds the objects that an upgrade or a rollback would delete: objects of previous revisions that are not in the
+// Loss lists the objects that an upgrade or a rollback would delete: objects of previous revisions that are not in the
 // new manifest and have no policy to keep them.
 type Loss struct {
 	// Objects are the objects that would be deleted, in a fixed order.

@@ -14,19 +14,19 @@ func (o Observation) ManagementCluster() string {
 	return ""
 }
 
-// isOfManagementCluster reports whether the release belongs to the management cluster of the caller, or to the
-// management cluster that the caller's object was moved from.
+// isOfManagementCluster reports whether the release belongs to the management cluster of the caller, or to the former
+// management cluster of the caller's object.
 func (o Observation) isOfManagementCluster(d Desired) bool {
 	return IsManagedBy(o.ManagementCluster(), d)
 }
 
-// IsManagedBy reports whether a label names the management cluster of the caller, or the management cluster that the
-// caller's object was moved from. It is true for an empty label, because records of older versions have no label.
+// IsManagedBy reports whether a label names the management cluster of the caller, or the former management cluster of
+// the caller's object. It returns true for an empty label, because records of older versions have no label.
 func IsManagedBy(label string, d Desired) bool {
 	return label == "" || d.ManagementCluster == "" || label == OwnerLabel(d.ManagementCluster) || isFormer(label, d)
 }
 
-// isFormer reports whether a label names the management cluster that the caller's object was moved from.
+// isFormer reports whether a label names the former management cluster of the caller's object.
 func isFormer(label string, d Desired) bool {
 	return label != "" && d.FormerManagementCluster != "" && label == OwnerLabel(d.FormerManagementCluster)
 }
@@ -34,8 +34,8 @@ func isFormer(label string, d Desired) bool {
 // IsSameOwner reports whether a foreign release has the same owner and differs only in its management cluster.
 func IsSameOwner(obs Observation, d Desired) bool { return obs.Owner() == OwnerLabel(d.Owner) }
 
-// NamesFormer reports whether a record of the release names the management cluster that the caller's object was moved
-// from, see TakeOver of the Client.
+// NamesFormer reports whether a record of the release names the former management cluster of the caller's object, see
+// TakeOver of the Client.
 func (o Observation) NamesFormer(d Desired) bool {
 	for _, record := range o.Records {
 		if IsFormerRecord(record, d) {
@@ -45,8 +45,7 @@ func (o Observation) NamesFormer(d Desired) bool {
 	return false
 }
 
-// IsFormerRecord reports whether a record of the owner names the management cluster that the caller's object was moved
-// from.
+// IsFormerRecord reports whether a record of the owner names the former management cluster of the caller's object.
 func IsFormerRecord(record Record, d Desired) bool {
 	return record.Owner == OwnerLabel(d.Owner) && isFormer(record.ManagementCluster, d) &&
 		record.ManagementCluster != OwnerLabel(d.ManagementCluster)

@@ -140,8 +140,9 @@ type UninstallOptions struct {
 	KeepHistory bool
 	// Propagation is the deletion propagation for the dependents of deleted objects. Empty means background.
 	Propagation metav1.DeletionPropagation
-	// Wait waits, within Timeout, until the objects no longer exist, including finalizers of other controllers. If objects
-	// still exist after Timeout, the action returns an error, although the release is uninstalled.
+	// Wait makes the uninstallation wait, within Timeout, until the objects no longer exist. This includes the work of
+	// finalizers of other controllers. If objects still exist after Timeout, the action returns an error, although the
+	// release is uninstalled.
 	Wait bool
 }
 
@@ -204,9 +205,9 @@ func timeoutOr(d time.Duration) time.Duration {
 	return d
 }
 
-// shapingOptions are the options that change what Helm writes, with defaults filled in. So an option with its default
-// value has the same digest as an option that is not set. The JSON must omit a field that is added later if the field
-// has its default: otherwise a new version of the manager would upgrade every release in every cluster.
+// shapingOptions are the options that affect what Helm writes, with defaults filled in. So an option with its default
+// value has the same digest as an option that is not set. If a field is added later, the JSON must omit the field when
+// it has its default value. Otherwise a new version of the manager would upgrade every release in every cluster.
 type shapingOptions struct {
 	InstallDisableHooks   bool `json:"installDisableHooks,omitempty"`
 	InstallKeepNamespace  bool `json:"installKeepNamespace,omitempty"`
@@ -255,7 +256,7 @@ func OptionsDigest(o Options) string {
 	if n := o.Upgrade.HistoryLimit(); n != DefaultMaxHistory {
 		shaping.UpgradeMaxHistory = &n
 	}
-	// A struct of booleans, numbers, strings and maps of strings always marshals.
+	// Marshalling booleans, numbers, strings and maps of strings cannot fail.
 	data, _ := json.Marshal(shaping)
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])

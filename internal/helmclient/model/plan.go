@@ -7,18 +7,18 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// Plan is what the next installation or upgrade of a release would do. It contains the objects with all values, also
-// those from Secrets.
+// Plan describes what the next installation or upgrade of a release would do. It contains the objects with all values,
+// including values from Secrets.
 type Plan struct {
-	// Action is ActionInstall or ActionUpgrade; ActionAdopt if the release of another owner is adopted without a change;
-	// ActionNone if the release is in sync or was installed once; ActionRefuse if the release belongs to another owner, or
-	// if its adoption waits because it would change the release.
+	// Action is ActionInstall or ActionUpgrade. It is ActionAdopt if the release of another owner is adopted without a
+	// change, and ActionNone if the release is in sync or was installed once. It is ActionRefuse if the release belongs to
+	// another owner, or if its adoption would change the release.
 	Action Action
-	// Message explains ActionAdopt, ActionRefuse and ActionNone for a release that was installed once, or has what the
-	// action waits for; empty otherwise.
+	// Message explains ActionAdopt, ActionRefuse, and ActionNone for a release that was installed once. It may also say
+	// what the action waits for. Otherwise it is empty.
 	Message string
-	// Changes are the objects that would change, and those whose change would fail: the release's namespace, the folder
-	// crds, the objects of the manifest in their order, and then the deletions.
+	// Changes are the objects that would change, and the objects whose change would fail. They are in this order: the
+	// namespace of the release, the folder crds, the objects of the manifest, and the deletions.
 	Changes []Change
 	// Unchanged is the number of objects that would not change.
 	Unchanged int
@@ -35,7 +35,8 @@ type ChangeKind string
 const (
 	ChangeCreate ChangeKind = "Create"
 	ChangeUpdate ChangeKind = "Update"
-	// ChangeRecreate deletes the object and creates it again: the cluster refuses to change it, and upgrade.force is set.
+	// ChangeRecreate deletes the object and creates it again. It is used if the cluster refuses to change the object and
+	// upgrade.force is set.
 	ChangeRecreate ChangeKind = "Recreate"
 	ChangeDelete   ChangeKind = "Delete"
 )
@@ -43,22 +44,22 @@ const (
 // ChangeReason is a remark on a change, for programs.
 type ChangeReason string
 
-// The first reasons mean that the change would fail, and with it the action.
+// The first reasons mean that the change would fail. The action would then fail too.
 const (
 	// ReasonImmutable means that the cluster refuses to change a field of the object.
 	ReasonImmutable ChangeReason = "Immutable"
 	// ReasonKindNotServed means that the cluster does not serve the kind.
 	ReasonKindNotServed ChangeReason = "KindNotServed"
-	// ReasonOwnedByOther means that the object exists and belongs to another release, or to none.
+	// ReasonOwnedByOther means that the object exists and does not belong to this release.
 	ReasonOwnedByOther ChangeReason = "OwnedByOther"
 	// ReasonForbidden means that the identity of the release lacks a permission.
 	ReasonForbidden ChangeReason = "Forbidden"
 	// ReasonRejected means that the cluster rejects the object.
 	ReasonRejected ChangeReason = "Rejected"
 
-	// ReasonUnchecked means that the cluster could not check the change. After is then the object as rendered.
+	// ReasonUnchecked means that the cluster could not check the change. After is then the rendered object.
 	ReasonUnchecked ChangeReason = "Unchecked"
-	// ReasonTakeover means that the object belongs to another release and would belong to this release.
+	// ReasonTakeover means that the object belongs to another release, and that the action would take it over.
 	ReasonTakeover ChangeReason = "Takeover"
 )
 
@@ -72,7 +73,7 @@ func (r ChangeReason) Fails() bool {
 	}
 }
 
-// IsAsRendered reports whether the cluster did not compute the result of the change: After is then as rendered.
+// IsAsRendered reports whether the cluster did not compute the result of the change. After is then the rendered object.
 func (r ChangeReason) IsAsRendered() bool { return r.Fails() || r == ReasonUnchecked }
 
 // Change is what an action would do to an object.
@@ -83,7 +84,7 @@ type Change struct {
 	Reason  ChangeReason
 	Message string
 	// Before is the object in the cluster; nil if it does not exist. After is the object as the cluster would store it, or
-	// as rendered, see [ChangeReason.IsAsRendered]; nil if it would be deleted.
+	// the rendered object, see [ChangeReason.IsAsRendered]; nil if it would be deleted.
 	Before, After map[string]any
 }
 

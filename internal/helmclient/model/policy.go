@@ -12,23 +12,23 @@ import (
 )
 
 // RequestTimeout bounds one request that is not a watch, including its body. A list of ten revisions of a large chart
-// takes a few seconds on a slow link. A server that accepts the connection and does not respond fails the request after
+// takes a few seconds on a slow link. If a server accepts the connection and does not respond, the request fails after
 // this time.
 const RequestTimeout = 30 * time.Second
 
 const (
-	// DefaultPendingTimeout is the age from which a pending record of another process counts as abandoned. Helm's own
-	// timeout for one hook is 5 minutes. A shorter age would break upgrades that a person runs. A longer age would block
-	// a release for longer after a crash of another process.
+	// DefaultPendingTimeout is the age after which a pending record of another process counts as abandoned. Helm's own
+	// timeout for one hook is 5 minutes. A shorter age would break upgrades that a person runs. A longer age would block a
+	// release for longer after a crash of another process.
 	DefaultPendingTimeout = 15 * time.Minute
 	// DefaultRetries is the default number of retries after a failure.
 	DefaultRetries = 10
 	// UnreachableRetry is the time until the next check of a cluster that did not respond.
 	UnreachableRetry = 15 * time.Second
-	// FreeInterruptions is the number of successive interrupted attempts after which the next attempt starts at once. The
+	// FreeInterruptions is the number of successive interruptions after which the next attempt still starts at once. The
 	// restart or move of a manager must not delay its work.
 	FreeInterruptions = 2
-	// MinRequeue is the minimum time to wait, so that a wait that is about to end does not become a busy loop.
+	// MinRequeue is the shortest wait, so that a wait that is about to end does not become a busy loop.
 	MinRequeue = time.Second
 
 	// MinBackoff is the wait after the first failure.
@@ -45,10 +45,11 @@ type Policy struct {
 	TakeOwnership bool
 	// AdoptUnchangedOnly adopts a release of another owner only if the desired state would change nothing.
 	AdoptUnchangedOnly bool
-	// InstallOnce leaves a release of the owner alone if a revision of it worked and none was made for the present
-	// object, unless a retry is requested. The owner decides when a release of the present object is done.
+	// InstallOnce means that HelmOp does not change a release of the owner if a revision of it worked and no revision was
+	// made for the present object. A requested retry still changes it. The owner decides when a release of the present
+	// object is done.
 	InstallOnce bool
-	// PendingTimeout is the age from which a pending record of another process counts as abandoned. Zero means
+	// PendingTimeout is the age after which a pending record of another process counts as abandoned. Zero means
 	// [DefaultPendingTimeout].
 	PendingTimeout time.Duration
 	// Install applies to failures as long as no revision of the release worked, and Upgrade to later failures.
@@ -61,8 +62,8 @@ type Policy struct {
 
 // FailurePolicy defines the reaction to a failure.
 type FailurePolicy struct {
-	// Retries is the number of retries. Nil means [DefaultRetries], zero no retry, and a negative number no limit.
-	// Interrupted attempts count from the third in a row.
+	// Retries is the number of retries. Nil means [DefaultRetries], zero means no retry, and a negative number means no
+	// limit. Interrupted attempts count from the third in a row.
 	Retries *int
 	// Remediate is the remediation before the next attempt.
 	Remediate Remediation
@@ -88,7 +89,7 @@ type TestPolicy struct {
 }
 
 // Past is the caller's state of the attempts at the desired state, see [AttemptDigest]. It must be zero after the
-// desired state changed. Helm's storage holds most of it, too, so a caller that lost this state loses little.
+// desired state changed. Helm's storage holds most of this state too, so a caller that lost the state loses little.
 type Past struct {
 	// Failures is the number of failed attempts: installations, upgrades, tests, uninstallations before an installation,
 	// and revisions that did not become healthy. Rollbacks do not count. The larger of this number and the number in the
@@ -106,24 +107,25 @@ type Past struct {
 	// Drifted means that objects differ from the manifest of the newest revision.
 	Drifted bool
 	// WasOurs means that the object of the caller created an earlier revision of the release, and that no retry is
-	// requested. If another owner has the release now, the decision is not to take it back.
+	// requested. If another owner has the release now, the decision is not to take over the release again.
 	WasOurs bool
 	// Restore means that objects of the newest revision were deleted, and that their re-creation was requested. As with
 	// RetryRequested, the caller must reset it after an attempt. A request that the newest record has already handled does
 	// not count.
 	Restore bool
-	// RetryRequested ignores the failures, because a retry was requested. It is for one attempt: afterwards the caller
-	// must reset RetryRequested and its count of failures. The attempt may end the process, or the caller may fail to save
-	// its state. Therefore a request that the newest record has already handled does not count.
+	// RetryRequested means that a retry was requested: earlier failures are ignored. The request is for one attempt:
+	// afterwards the caller must reset RetryRequested and its number of failures. The attempt may end the process, or the
+	// caller may fail to save its state. So a request that the newest record has already handled does not count.
 	RetryRequested bool
-	// RetryAnnotated means that a user requested the retry, and not a change of the spec. Only such a request upgrades a
-	// release that was installed once.
+	// RetryAnnotated means that an annotation of a user requested the retry, and not a change of the spec. Only such a
+	// request upgrades a release that was installed once.
 	RetryAnnotated bool
-	// Request is the digest of the last request, as hex digits, whether it was handled or not. It is empty if the caller
-	// cannot distinguish requests. Each request must have another digest, because an equal digest counts as handled.
+	// Request is the digest of the last request, as hex digits, whether the request was handled or not. It is empty if the
+	// caller cannot distinguish requests. Each request must have a different digest, because a request with an equal
+	// digest counts as handled.
 	Request string
-	// Jitter lengthens waits by up to 20 %, so that not all releases are tried again at the same time. It is from 0 to 1
-	// and constant for a release.
+	// Jitter lengthens waits by up to 20 %, so that releases are not all tried again at the same time. It is a number from
+	// 0 to 1, and constant for a release.
 	Jitter float64
 }
 
@@ -161,9 +163,9 @@ func Backoff(failures int, jitter float64) time.Duration {
 	return wait + time.Duration(float64(wait)*maxJitter*min(jitter, 1))
 }
 
-// Since returns the past without a request that the newest record has already handled. The caller could not save that
-// attempt: its count of failures is older than the request, and only the record has the later failures. Without this
-// check, an attempt that ends the process would be requested again each time.
+// Since returns the past without a request that the newest record has already handled. The caller could not save the
+// state of this attempt: its number of failures is from before the request, and only the record has the later failures.
+// Without this check, an attempt that ends the process would be requested again each time.
 func (p Past) Since(newest Record, desired Desired) Past {
 	if (p.RetryRequested || p.Restore) && newest.handles(p.Request, desired) {
 		p.RetryRequested, p.RetryAnnotated, p.Restore, p.Failures, p.FailedAt = false, false, false, 0, time.Time{}

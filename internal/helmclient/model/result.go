@@ -20,9 +20,9 @@ type Generation struct {
 	IsVersion bool
 }
 
-// ObjectVersion is a version of an object that belonged to a release and did not have the policy to keep it. Nothing
-// changes this fact, so it does not expire. If the object changed since, a request with the version as its precondition
-// fails.
+// ObjectVersion is a version of an object in which the object belonged to the release and did not have the keep policy.
+// This fact cannot change, so it does not expire. If the object has changed, a request with the version as its
+// precondition fails.
 type ObjectVersion struct {
 	UID types.UID
 	// Number is the resource version; it is positive.

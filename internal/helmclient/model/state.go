@@ -19,14 +19,14 @@ const (
 	// StateInSync means that the newest revision was made by HelmOp from the desired state and is deployed.
 	StateInSync State = "InSync"
 	// StateOutOfSync means that HelmOp created the newest revision from a state that differs from the desired state, or
-	// that the newest revision is not deployed any more.
+	// that the newest revision is no longer deployed.
 	StateOutOfSync State = "OutOfSync"
 	// StateFailed means that HelmOp created the newest revision from the desired state, and that the revision or its tests
 	// failed. It also means a failed rollback from the desired state.
 	StateFailed State = "Failed"
 	// StateRolledBack means that the newest revision is the rollback after a failed attempt at the desired state.
 	StateRolledBack State = "RolledBack"
-	// StateUntested means that the newest revision is in sync, but that its tests are enabled and have not run.
+	// StateUntested means that the newest revision is in sync, but its tests are enabled and have not run.
 	StateUntested State = "Untested"
 	// StateDrifted means that objects differ from the manifest of the newest revision, which is in sync or the target of a
 	// rollback.
@@ -45,7 +45,7 @@ const (
 	StateUnreachable State = "Unreachable"
 )
 
-// Difference is an aspect in which a release differs from the desired state.
+// Difference is a part of the desired state in which a release differs.
 type Difference string
 
 const (
@@ -74,14 +74,14 @@ type Record struct {
 	Revision int
 	// Status is Helm's status of the revision, such as "deployed".
 	Status string
-	// Owner and UID are the Owner and UID of the [Desired] that the revision was made from; empty if HelmOp never managed
+	// Owner and UID are the Owner and UID in the [Desired] from which the revision was made; empty if HelmOp never managed
 	// the release.
 	Owner, UID string
 	// ManagementCluster is the management cluster of the manager that created the revision, see [LabelManagementCluster];
 	// empty if it is unknown.
 	ManagementCluster string
-	// ArtifactDigest, ValuesDigest, OptionsDigest and PostRenderDigest are the shortened digests of the state that the
-	// revision was made from.
+	// ArtifactDigest, ValuesDigest, OptionsDigest and PostRenderDigest are the shortened digests of the state from which
+	// the revision was made.
 	ArtifactDigest, ValuesDigest, OptionsDigest, PostRenderDigest string
 	// LabelledRevision is the revision for which the labels were written. If it differs from Revision, Helm copied the
 	// labels, and HelmOp did not create the revision. Zero if the label is absent.
@@ -141,7 +141,7 @@ func (o Observation) Owner() string {
 	return ""
 }
 
-// Authentic reports whether the labels were written for this revision, and were not copied from another revision.
+// Authentic reports whether the labels were written for this revision and not copied from another revision.
 func (r Record) Authentic() bool {
 	return r.Owner != "" && r.LabelledRevision == r.Revision
 }
@@ -266,7 +266,7 @@ func (r Record) FailuresAt(d Desired) int {
 	case r.IsRolledBackFrom(d):
 		return max(r.Failures, 1)
 	case !r.MadeFrom(d) || r.RolledBackFrom != "":
-		// The record is an attempt at another state, or a rollback from another state to the desired one.
+		// The record is an attempt at another state, or a rollback from another state to the desired state.
 		return 0
 	case release.Status(r.Status) == release.StatusFailed && !r.Interrupted:
 		return r.Failures + 1

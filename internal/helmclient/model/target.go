@@ -18,7 +18,8 @@ type Target struct {
 	// service account of the cluster. If it is empty, the user of Config is used. Discovery always uses the user of
 	// Config.
 	Impersonate string
-	// Storage is where the payloads of the release's records are stored. It does not identify the cluster.
+	// Storage is where the payloads of the release's records are stored. Storage is not part of the identity of the
+	// cluster.
 	Storage Storage
 }
 
@@ -28,25 +29,27 @@ type Desired struct {
 	Name, Namespace string
 	// Owner is the owner of the release as "<namespace>.<name>". No other owner may change the release.
 	Owner string
-	// UID is the UID of the object that requests the release. An earlier process of this manager left behind a pending
-	// record with the same UID and Shard.
+	// UID is the UID of the object that requests the release. A pending record with the same UID and Shard was left by an
+	// earlier process of this manager.
 	UID string
 	// Shard is the shard of the manager, a label value; empty without sharding. The manager of another shard may still be
 	// working on a pending record of its shard.
 	Shard string `json:"-"` // Not part of the identity of an attempt.
 	// ManagementCluster identifies the management cluster of the manager. If it is empty, the management cluster is
-	// unknown, and the owner's releases of any management cluster count as the owner's.
+	// unknown. Releases of the owner in any management cluster then count as the owner's releases.
 	ManagementCluster string `json:"-"`
-	// FormerManagementCluster identifies the management cluster that the caller's object was moved or restored from. The
-	// owner's releases of that management cluster count as the owner's, too. Empty if the object was not moved.
+	// FormerManagementCluster identifies the management cluster from which the caller's object was moved or restored;
+	// empty if the object was not moved. The owner's releases of the former management cluster count as the owner's
+	// releases too.
 	FormerManagementCluster string `json:"-"`
-	// ArtifactDigest, ValuesDigest and OptionsDigest identify everything that shapes the release, except PostRender.
+	// ArtifactDigest, ValuesDigest and OptionsDigest identify everything that affects the release, except PostRender.
 	ArtifactDigest, ValuesDigest, OptionsDigest string
 	// PostRenderDigest identifies the post-rendering; empty without post-rendering.
 	PostRenderDigest string
 	// Return means that the desired state is an earlier state of the release. If the history has a revision made from this
-	// state, HelmOp rolls back, which needs neither chart nor values. Otherwise HelmOp upgrades. A return is not the
-	// remediation of a failed upgrade and has no remediation itself. If a return fails, it is tried again; if the revision
-	// does not become healthy, it stays. The abandoned state is not restored. Return does not shape the release.
+	// state, HelmOp rolls back to it. The rollback needs no chart and no values. Otherwise HelmOp upgrades. A return is
+	// not the remediation of a failed upgrade, and is not remediated itself. A failed return is tried again. A return
+	// whose revision does not become healthy stays. The abandoned state is not restored. Return does not affect the
+	// release.
 	Return bool
 }

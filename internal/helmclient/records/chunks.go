@@ -37,8 +37,8 @@ const (
 	maxChunkResponse = 2 << 20
 	// chunksAtOnce is the number of parts of a payload that are written, read or deleted concurrently.
 	chunksAtOnce = 4
-	// ChunkGrace is the age from which a part that no record names counts as left behind by a crash. Another action may be
-	// about to create the record of a younger part.
+	// ChunkGrace is the age after which a part that no record names counts as left behind by a crash. For a younger part,
+	// another action may be about to create the record.
 	ChunkGrace = 15 * time.Minute
 
 	// LabelChunkOf holds the name of the release, on each part of its payloads.
@@ -58,7 +58,7 @@ func chunkCount(size int) int { return (size + chunkSize - 1) / chunkSize }
 // putChunks writes a payload into Secrets. If it fails, it tries to delete the Secrets that it created.
 func (s *Store) putChunks(record *splitRecord, data []byte) error {
 	put := func(i int) error { return s.putChunk(record, i, data[i*chunkSize:min((i+1)*chunkSize, len(data))]) }
-	// The smallest part is written first, because it shows whether the namespace exists.
+	// The smallest part is written first, because this write shows whether the namespace exists.
 	err := put(record.Chunks - 1)
 	if apierrors.IsNotFound(err) {
 		return err
@@ -134,7 +134,7 @@ func (s *Store) readChunk(record *splitRecord, i int) ([]byte, error) {
 	}
 	secret := &corev1.Secret{}
 	if len(response) <= maxChunkResponse {
-		// A response that cannot be decoded counts as one without a part.
+		// If the response cannot be decoded, the Secret has no part, and this is an error below.
 		_ = runtime.DecodeInto(scheme.Codecs.UniversalDeserializer(), response, secret)
 	}
 	part := secret.Data[chunkKey]
@@ -150,7 +150,7 @@ func (s *Store) readResponse(key string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An error of Close does not matter after the response was read, or after reading it failed.
+	// An error of Close does not matter after the response was read or could not be read.
 	defer func() { _ = body.Close() }()
 	return io.ReadAll(io.LimitReader(body, maxChunkResponse+1))
 }
@@ -176,10 +176,10 @@ func (s *Store) deleteChunk(key string) error {
 	return nil
 }
 
-// Sweep deletes the parts of a release's payloads that no record names. A process leaves such parts behind if it ends
-// before it writes the pointer, or if it cannot delete the parts. Sweep lists the metadata of the parts, and the
-// metadata of the records if this action knows no record of a part. It returns the number of unnamed parts that are
-// left and the cause; the number is 1 if it is unknown.
+// Sweep deletes the parts of a release's payloads that no record names. A process leaves such parts if it ends before
+// it writes the pointer, or if it cannot delete the parts. Sweep lists the metadata of the parts, and the metadata of
+// the records if this action has read no record of a part. It returns the number of unnamed parts that remain, and the
+// cause. The number is 1 if it is not known.
 func (s *Store) Sweep(name string, now time.Time) (left int, err error) {
 	parts, err := s.ListMetadata(kblabels.Set{LabelChunkOf: name}.AsSelector().String())
 	if err != nil {
@@ -230,9 +230,9 @@ const (
 	partUnused
 )
 
-// useOf returns whether a part is needed. isOwn means that this action put the payload, or replaced or deleted its
-// record. A record without the label may name a payload of its own revision, because Helm before 3.13 drops the label
-// when it writes a record.
+// useOf returns whether a part is needed. isOwn means that this action put the payload, or replaced or deleted the
+// record of the payload. A record without the label may name a payload of its own revision, because Helm before 3.13
+// drops the label when it writes a record.
 func useOf(
 	part *metav1.PartialObjectMetadata, records []metav1.PartialObjectMetadata, isOwn bool, now time.Time,
 ) partUse {

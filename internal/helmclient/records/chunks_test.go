@@ -47,7 +47,8 @@ func chunksOf(size int) *splitRecord {
 		pointer: pointer{Revision: 1, ID: testPayloadID, Size: size, Chunks: chunkCount(size)}}
 }
 
-// TestOversizedPartsTakeLittleMemory checks that parts that are larger than the pointer says do not fill the memory.
+// TestOversizedPartsTakeLittleMemory checks that parts that are larger than the size in the pointer do not fill the
+// memory.
 func TestOversizedPartsTakeLittleMemory(t *testing.T) { //nolint:paralleltest // It measures memory.
 	// There are seventeen responses, each in a buffer that grows by a quarter at a time. All buffers of a response
 	// together are five times as large as the last buffer.

@@ -48,10 +48,10 @@ var errUnreadableRecord = helmerr.New(helmerr.ErrRecordDamaged,
 
 // Codec encodes and decodes Helm's records: base64 of gzip of JSON. It is safe for concurrent use.
 //
-// The files of the chart are most of a record, and are the same in each record of the chart, in every cluster. The
+// The files of the chart are most of a record. They are the same in each record of the chart, in every cluster. The
 // codec therefore packs them once, as a gzip member at the beginning, and the rest as a second member. All readers of
-// gzip read members as one stream, and the order of fields in JSON objects does not matter. Files are equal if their
-// common digest is equal. If a record begins with a known member, the codec unpacks only the rest.
+// gzip read members as one stream, and the order of fields in JSON objects does not matter. Files count as equal if
+// their common digest is equal. If a record begins with a known member, the codec unpacks only the rest.
 type Codec struct {
 	// limit is maxRecordBytes, or less in tests.
 	limit   int
@@ -65,7 +65,8 @@ type chartKey [sha256.Size]byte
 // chartPiece is the packed beginning of all records of a chart. It is read only.
 type chartPiece struct {
 	Packed []byte
-	// chart holds the packed fields: templates, files and schema. They are shared with the caller.
+	// chart holds the packed fields: templates, files and schema. The caller's chart shares them. They are shared with the
+	// caller.
 	chart chart.Chart
 	// size is the size in memory, and unpacked the length of the JSON, in bytes. values is the number of JSON values.
 	size, unpacked, values int
@@ -115,8 +116,8 @@ func (c *Codec) pack(rls *release.Release) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The piece ends within the object "chart". So the rest is the other fields of the chart, the end of the object, and
-	// the other fields of the release.
+	// The piece ends within the object "chart". So the rest consists of the other fields of the chart, the end of the
+	// object, and the other fields of the release.
 	rest := append(ofChart[1:len(ofChart):len(ofChart)], ',')
 	if len(ofRelease) > len("{}") {
 		rest = append(rest, ofRelease[1:]...)
@@ -168,7 +169,7 @@ func (c *Codec) Piece(chrt *chart.Chart) (*chartPiece, error) {
 	}
 	packed, err, _ := c.packing.Do(string(key[:]), func() (any, error) {
 		piece, err := packChart(key, chrt)
-		// A piece that would leave no room for others is not cached.
+		// A piece that would leave no room for other pieces is not cached.
 		if err == nil && piece.size <= maxPieceBytes*3/4 {
 			c.pieces.Put(key, piece, int64(piece.size))
 		}
@@ -293,7 +294,7 @@ func (c *Codec) unpackRecord(packed []byte, hold holdText) (*release.Release, er
 	if err == nil && jsonvalues.Count(text) > MaxValues {
 		return nil, fmt.Errorf("it has more than %d JSON values: %w", MaxValues, errUnreadableRecord)
 	}
-	// The error of the decoder may quote values, so it is dropped.
+	// The error of the decoder is dropped because it may quote values.
 	if err != nil || json.Unmarshal(text, rls) != nil || rls.Info == nil {
 		return nil, errUnreadableRecord
 	}

@@ -27,15 +27,15 @@ type CarefulDriver interface {
 	// Replace replaces the record that was first read under the key. The error is driver.ErrReleaseExists if any process
 	// changed the record since.
 	Replace(key string, rls *release.Release) error
-	// Relabel replaces HelmOp's labels on the record that was first read under the key, and changes nothing else. The
-	// error is of the kind helmerr.ErrStale if any process changed the record since.
+	// Relabel replaces HelmOp's labels on the record that was first read under the key. It changes nothing else. The error
+	// is of the kind helmerr.ErrStale if any process changed the record since.
 	Relabel(key string, labels map[string]string) error
 	// Refresh drops all cached records, so that they are read again.
 	Refresh()
 }
 
-// RecordingDriver decorates one of Helm's storage drivers. It stores which records were saved, whatever Helm returns,
-// and sets the labels of records. It is safe for concurrent use.
+// RecordingDriver decorates one of Helm's storage drivers. It stores which records were saved, whatever Helm returns.
+// It also sets the labels of records. It is safe for concurrent use.
 type RecordingDriver struct {
 	driver.Driver
 	// Labels sets the labels of new records.
@@ -44,9 +44,9 @@ type RecordingDriver struct {
 	Shard string
 	// Deadline is the latest end of the action, see [model.LabelDeadline].
 	Deadline time.Time
-	// Admit is called before a record is created; an error prevents the creation. Nil if there is no check.
+	// Admit is called before a record is created. An error prevents the creation. Nil if there is no check.
 	Admit func(*release.Release) error
-	// Created is called after a record was created; an error deletes the record. Nil if there is no check.
+	// Created is called after a record was created. An error deletes the record. Nil if there is no check.
 	Created func() error
 	// Rendered has the chart for the new record; nil if the chart that Helm received is the chart for the record.
 	Rendered *RenderedRevision
@@ -63,11 +63,11 @@ type RecordingDriver struct {
 	saved map[int]*release.Release
 	// ended holds the status of the revisions that were read as failed or uninstalled.
 	ended map[int]release.Status
-	// hidden is the revision that is hidden from all readers until the next revision replaces it; zero if there is none.
+	// hidden is the revision that is hidden from all readers until Create replaces it; zero if there is none.
 	hidden int
 	// hiddenKey is the key of the hidden record.
 	hiddenKey string
-	// held means that updates are not saved.
+	// held means that updates are ignored.
 	held bool
 	// marked means that the release was marked as uninstalling before Helm began.
 	marked bool
@@ -101,7 +101,7 @@ func (d *RecordingDriver) Create(key string, rls *release.Release) error {
 			return helmerr.New(helmerr.ErrStale, "Helm revision %d was rendered, but Helm revision %d is the next one",
 				d.Rendered.Revision, rls.Version)
 		}
-		// Helm received the rendered chart. It continues to use this record, so later updates also have this chart.
+		// Helm received the rendered chart. Helm continues to use this record, so later updates also contain this chart.
 		rls.Chart = d.Rendered.Chart
 	}
 	switch d.hides() {
@@ -125,7 +125,7 @@ func (d *RecordingDriver) Create(key string, rls *release.Release) error {
 	return nil
 }
 
-// Replace replaces the record that was read under the key, unless the record was changed since.
+// Replace replaces the record that was read under the key, unless another process has changed the record.
 func (d *RecordingDriver) Replace(key string, rls *release.Release) error {
 	defer d.forgetQueries()
 	save := d.Driver.Update
@@ -140,7 +140,7 @@ func (d *RecordingDriver) Replace(key string, rls *release.Release) error {
 	return nil
 }
 
-// Relabel sets HelmOp's labels on a record that was read, and leaves its content as it is.
+// Relabel sets HelmOp's labels on a record that was read. It does not change the content of the record.
 func (d *RecordingDriver) Relabel(key string, rls *release.Release) error {
 	careful, ok := d.Driver.(CarefulDriver)
 	if !ok {
@@ -187,7 +187,7 @@ func (d *RecordingDriver) Refresh() {
 }
 
 // Update implements driver.Driver. A failed or uninstalled revision keeps its status. Helm marks such a revision as
-// superseded when a later revision follows, and the revision would then look like a target for a rollback.
+// superseded when another revision follows. The revision would then look like a valid target of a rollback.
 func (d *RecordingDriver) Update(key string, rls *release.Release) error {
 	if d.ignoresUpdate(rls) {
 		return nil
@@ -251,8 +251,8 @@ func (d *RecordingDriver) isMarked(rls *release.Release) bool {
 	return again
 }
 
-// Delete implements driver.Driver. It succeeds if the record does not exist, because Helm would otherwise leave the
-// following records behind. It also succeeds, without a deletion, if the record must stay.
+// Delete implements driver.Driver. It also succeeds if the record does not exist: otherwise Helm would not delete the
+// records after it. It also succeeds, without a deletion, if the record must stay.
 func (d *RecordingDriver) Delete(key string) (rls *release.Release, err error) {
 	if key == d.Kept {
 		return nil, nil
@@ -264,7 +264,7 @@ func (d *RecordingDriver) Delete(key string) (rls *release.Release, err error) {
 	case errors.Is(err, driver.ErrReleaseNotFound):
 		return rls, nil
 	case err != nil, rls == nil:
-		// Without an error and a record, the store deletes the record later.
+		// If there is neither an error nor a record, the store deletes the record later.
 		return rls, err
 	}
 	d.mu.Lock()
@@ -287,8 +287,8 @@ func (d *RecordingDriver) Get(key string) (rls *release.Release, err error) {
 	return rls, err
 }
 
-// Query implements driver.Driver. It removes Helm's own labels, which Helm's driver returns, too. An upgrade would copy
-// them to the next revision, and the labels with times would then be wrong.
+// Query implements driver.Driver. It removes Helm's own labels, which Helm's driver returns too. An upgrade would copy
+// these labels to the next revision, and the labels with times would then be wrong.
 func (d *RecordingDriver) Query(labels map[string]string) ([]*release.Release, error) {
 	key := kblabels.Set(labels).String()
 	d.mu.Lock()
@@ -313,7 +313,7 @@ func (d *RecordingDriver) Query(labels map[string]string) ([]*release.Release, e
 	return list, nil
 }
 
-// withoutHidden removes the hidden record. Helm needs the newest of the other records completely, but the list may have
+// withoutHidden removes the hidden record. Helm needs the complete newest record of the others, but the list may have
 // only its metadata, see [Store].
 func (d *RecordingDriver) withoutHidden(list []*release.Release) ([]*release.Release, error) {
 	d.mu.Lock()
@@ -381,7 +381,7 @@ func (d *RecordingDriver) record(rls *release.Release) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.changed = true
-	// Helm changes the release after it was saved, so this is a copy.
+	// This is a copy, because Helm changes the release later.
 	saved := *rls
 	if rls.Info != nil {
 		info := *rls.Info

@@ -22,7 +22,7 @@ import (
 )
 
 // recordState is the state of a record's Secret when this action first read it, or last wrote it. The zero value means
-// that the action neither read nor wrote the record.
+// that the action has not read or written the record.
 type recordState struct {
 	// version is the resource version; empty if any version is accepted.
 	version string
@@ -60,8 +60,8 @@ func (s *Store) SeenUID(key string) types.UID { return s.state(key).id }
 
 // save writes the Secret of a record if the Secret in the cluster has the state that this action read or wrote.
 // Otherwise, another manager may have taken over the release or begun to uninstall it, and the payload may be deleted.
-// Changed metadata is not a conflict, unless another manager has adopted the record, see [Store.Relabel]. Neither is a
-// write of this action whose response was lost.
+// Changed metadata alone is not a conflict, unless another manager has adopted the record, see [Store.Relabel]. A write
+// of this action whose response was lost is not a conflict either.
 func (s *Store) save(secret *corev1.Secret) error {
 	state := s.state(secret.Name)
 	state.texts = append(slices.Clone(state.texts), textOf(secret))
@@ -94,8 +94,8 @@ func (s *Store) save(secret *corev1.Secret) error {
 	}
 }
 
-// wasAdopted reports whether another manager has adopted a record that had the given labels: an adoption changes the
-// object that requested the revision, and nothing but labels.
+// wasAdopted reports whether another manager has adopted a record. before are the labels that the record had. An
+// adoption changes the UID of the object that requested the revision, and changes only labels.
 func wasAdopted(current *corev1.Secret, before map[string]string) bool {
 	return current.Labels[model.LabelReleaseUID] != before[model.LabelReleaseUID]
 }
@@ -129,14 +129,14 @@ func write(request *rest.Request) (version string, err error) {
 		return "", err
 	}
 	var written metav1.PartialObjectMetadata
-	// The Secret was written in any case. Without the version, the next write does not check for conflicts.
+	// The Secret was written in any case. Without the version, the next write cannot check for conflicts.
 	_ = json.Unmarshal(response, &written)
 	return written.ResourceVersion, nil
 }
 
 // Relabel implements CarefulDriver. It replaces HelmOp's labels on the record that was read under the key, and changes
-// nothing else. The write requires the version that was read, as [Store.Update] does. So of an adoption and another
-// write at the same time, at most one succeeds.
+// nothing else. The write requires the version that was read, as [Store.Update] does. So if an adoption and another
+// write happen at the same time, at most one of them succeeds.
 func (s *Store) Relabel(key string, labels map[string]string) error {
 	if err := s.Overtaken(); err != nil {
 		return err
@@ -175,8 +175,8 @@ func (s *Store) Relabel(key string, labels map[string]string) error {
 	}
 }
 
-// patchLabels sets the labels of a record, and removes HelmOp's other labels. The ID of the payload stays: it belongs
-// to the content. It returns the new resource version.
+// patchLabels sets the labels of a record, and removes HelmOp's other labels. The ID of the payload stays, because it
+// belongs to the content. It returns the new resource version.
 func (s *Store) patchLabels(key string, state recordState, labels map[string]string) (version string, err error) {
 	changed := map[string]any{}
 	for label := range state.labels {

@@ -12,7 +12,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// Relabel returns HelmOp's labels for a new record, given the labels that Helm copied from another record.
+// Relabel returns HelmOp's labels for a new record. Its argument are the labels that Helm copied from another record.
 type Relabel func(copied map[string]string) map[string]string
 
 // AttemptLabels returns the Relabel function for installations and upgrades.
@@ -49,7 +49,7 @@ func RollbackLabels(d model.Desired, decision decide.Decision) Relabel {
 	}
 }
 
-// Apply returns all labels for a new record, given the labels that Helm would set. It replaces HelmOp's labels and
+// Apply returns all labels for a new record. copied are the labels that Helm would set. It replaces HelmOp's labels and
 // keeps the labels of other writers.
 func (r Relabel) Apply(copied map[string]string, revision int) map[string]string {
 	labels := withoutSystemLabels(copied)

@@ -26,7 +26,7 @@ const (
 // ErrTooMany is the error for a history with more records than HelmOp reads.
 var ErrTooMany = errors.New("the release has too many records: lower upgrade.maxHistory, or delete old release Secrets")
 
-// FromMetadata reads the labels of a release Secret; ok is false if they are not those of a Helm release.
+// FromMetadata reads the labels of a release Secret. ok is false if they are not labels of a Helm release.
 func FromMetadata(object *metav1.ObjectMeta) (model.Record, bool) {
 	record, ok := model.RecordFromLabels(object.Labels)
 	if !ok {
@@ -36,8 +36,8 @@ func FromMetadata(object *metav1.ObjectMeta) (model.Record, bool) {
 	return record, true
 }
 
-// changedAt returns the time of the latest known write to the object. Helm's own labels with times are not sufficient,
-// because upgrades with the helm command copy the labels of the previous revision.
+// changedAt returns the time of the latest known write to the object. Helm's own labels with times are not sufficient:
+// an upgrade with the helm command copies the labels of the previous revision.
 func changedAt(object *metav1.ObjectMeta) time.Time {
 	latest := object.CreationTimestamp.Time
 	for _, entry := range object.ManagedFields {

@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	// observationTTL is how long an action may use an observation. A history that the action reads itself would be equally
-	// outdated when the action writes. If another process created a revision since, the cluster rejects the new record.
+	// observationTTL is how long an action may use an observation. If the action read the history itself, the history
+	// could be equally outdated when the action writes. If another process has created a revision meanwhile, the cluster
+	// rejects the new record.
 	observationTTL = 5 * time.Second
 	// maxObservations bounds the cached observations of all clusters. It is enough for the workers that are about to act,
-	// and for some observations that need no action.
+	// and for some observations after which no action is needed.
 	maxObservations = 128
 )
 

@@ -28,10 +28,10 @@ const (
 
 // PayloadMemory bounds the memory for payloads of all actions.
 //
-// The size of a payload is known only when an action is about to read or write it. The action may already hold memory
-// for another payload. Two actions that hold memory and wait for more would deadlock. Therefore, an action that holds
-// memory and finds no room for more takes the growth, which one action has at a time. This action never waits again, so
-// every action that waits for the growth gets it.
+// The size of a payload is known only when an action is about to read or write the payload. The action may already hold
+// memory for another payload. If two actions held memory and waited for more, there would be a deadlock. So an action
+// that holds memory and finds no more room takes the growth. Only one action has the growth at a time. An action with
+// the growth never waits again. So it ends, and the next action gets the growth.
 type PayloadMemory struct{ Room, growth *semaphore.Weighted }
 
 // NewPayloadMemory returns a PayloadMemory with all memory free.
@@ -39,8 +39,8 @@ func NewPayloadMemory() *PayloadMemory {
 	return &PayloadMemory{Room: semaphore.NewWeighted(MaxPayloadMemory), growth: semaphore.NewWeighted(1)}
 }
 
-// Hold waits until there is memory for payloads of the size, in bytes. The error is [helmerr.ErrTimeout] if the
-// action times out first.
+// Hold waits until there is memory for payloads of a size, in bytes. The error is [helmerr.ErrTimeout] if the action
+// times out first.
 func (s *Store) Hold(size int) error {
 	weight := min(int64(size)*payloadCopies, MaxPayloadMemory)
 	s.mu.Lock()
@@ -65,7 +65,7 @@ func (s *Store) Hold(size int) error {
 	return nil
 }
 
-// holdText waits until there is memory for the text of a record that is read, of a size in bytes.
+// holdText waits until there is memory for the text of a record that is read. size is the size of the text in bytes.
 func (s *Store) holdText(size int) error { return s.Hold(size * readCopies / payloadCopies) }
 
 // Pack waits until there is memory to pack a release, and packs it.

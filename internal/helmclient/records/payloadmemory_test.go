@@ -60,8 +60,8 @@ func TestHoldCountsTheLargestPayload(t *testing.T) {
 	}
 }
 
-// TestHoldGrowsOneAtATime checks that of several actions that need more memory than is free, one continues at a time,
-// and all continue in the end.
+// TestHoldGrowsOneAtATime has several actions that need more memory than is free. It checks that they continue one at a
+// time, and that all of them continue in the end.
 func TestHoldGrowsOneAtATime(t *testing.T) {
 	t.Parallel()
 	const actions = 8

@@ -23,7 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 )
 
-// cleanupTimeout bounds the deletion of a payload from a store. It does not count as time of the action.
+// cleanupTimeout bounds the deletion of a payload from a store. This time is not part of the time of the action.
 const cleanupTimeout = 30 * time.Second
 
 // splitRecord is a record that consists of a pointer and a payload. It is read only.
@@ -50,17 +50,17 @@ type splitRecords struct {
 	// contents holds the payloads that were read last, by ID.
 	contents map[string]*release.Release
 	// keepsOld defers deletions of records until this action has written a record. The history must not lose records while
-	// a store does not respond.
+	// the store does not respond.
 	keepsOld bool
 	// deferred holds the keys of the records whose deletion is deferred.
 	deferred []string
 	// memory bounds the memory of all actions for payloads.
 	memory *PayloadMemory
-	// held is the room that this action holds of memory, in bytes.
+	// held is the part of memory that this action holds, in bytes.
 	held int64
 	// grown means that this action holds the growth of memory.
 	grown bool
-	// left is the number of payloads that could not be deleted; leftErr is the cause.
+	// left is the number of payloads that could not be deleted. leftErr is the cause.
 	left    int
 	leftErr error
 }
@@ -75,8 +75,8 @@ func newSplitRecords(memory *PayloadMemory) splitRecords {
 	return split
 }
 
-// payloadID returns the ID of a payload with the digest. Within an action, the same content has the same ID. Two
-// actions never use the same ID, see docs/design.md.
+// payloadID returns the ID of a payload with a digest. Within an action, the same content has the same ID. Two actions
+// never use the same ID, see docs/design.md.
 func (s *splitRecords) payloadID(digest string) string {
 	mac := hmac.New(sha256.New, s.nameKey[:])
 	mac.Write([]byte(digest))
@@ -101,8 +101,8 @@ func (s *Store) splitOf(key string) *splitRecord {
 	return s.split.byKey[key]
 }
 
-// notePointer stores the pointer under a key after a read, a write or a deletion. The argument record is the pointer,
-// nil if there is none; before is the pointer that this action replaced or deleted, nil if there was none.
+// notePointer stores the pointer under a key after a read, a write or a deletion. record is the pointer; nil if there
+// is none. before is the pointer that this action replaced or deleted; nil if there was none.
 func (s *Store) notePointer(key string, record, before *splitRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,8 @@ func (s *Store) notePointer(key string, record, before *splitRecord) {
 	}
 }
 
-// keepPayload puts the payload of a record. A payload that this action already put is not put again.
+// keepPayload puts the payload of a record into the store. It does not put a payload again that this action has already
+// put.
 func (s *Store) keepPayload(rls *release.Release, packed []byte) (*splitRecord, error) {
 	digest := digestOf(packed)
 	id := s.split.payloadID(digest)
@@ -164,9 +165,9 @@ func (s *Store) payloadName(record *splitRecord) payload.Name {
 	return payload.Name{Namespace: s.namespace, Release: record.release, Revision: record.Revision, ID: record.ID}
 }
 
-// confirm checks the error of writing the pointer to a new payload. It returns nil if the pointer is in the cluster:
-// the connection may break after a successful write, and the repeated write is then rejected. This action does not
-// delete a payload that a pending write may still name.
+// confirm checks the error of a write of the pointer to a new payload. It returns nil if the pointer is in the cluster:
+// the connection may break after a successful write, and the repeated write is rejected. After an unclear error, this
+// action does not delete the payload, because the cluster may still carry out the write.
 func (s *Store) confirm(key string, record *splitRecord, err error) error {
 	if err == nil || record == nil {
 		return err
@@ -184,7 +185,7 @@ func (s *Store) confirm(key string, record *splitRecord, err error) error {
 	return err
 }
 
-// isRefusal reports whether a write was rejected, so that the cluster will not carry it out later.
+// isRefusal reports whether a write was rejected. The cluster will then not carry it out later.
 func isRefusal(err error) bool {
 	var status apierrors.APIStatus
 	return errors.Is(err, helmerr.ErrStale) ||
@@ -212,8 +213,8 @@ func (s *Store) resolve(secret *corev1.Secret, small *release.Release) (*release
 	return whole, nil
 }
 
-// content returns the payload of a record. It caches few payloads, so that an action reads the payloads of the newest
-// and the deployed record once.
+// content returns the payload of a record. It caches a few payloads, so that an action reads the payloads of the newest
+// and of the deployed record only once.
 func (s *Store) content(record *splitRecord) (*release.Release, error) {
 	s.mu.Lock()
 	content, ok := s.split.contents[record.ID]
@@ -285,7 +286,7 @@ func (s *Store) deleteUnnamed() {
 	}
 }
 
-// unnamed returns the own payloads of an action that no record names; named holds the IDs by the keys of the records.
+// unnamed returns the payloads of this action that no record names. named holds the IDs by the keys of the records.
 func unnamed(own map[string]*splitRecord, named map[string]string) []*splitRecord {
 	ids := idsIn(named)
 	var list []*splitRecord
@@ -345,8 +346,8 @@ func (s *Store) pointed(key string) (*splitRecord, error) {
 	}
 }
 
-// readPointer reads the Secret under a key, the record in the Secret, and the pointer in the record; to is nil if the
-// record is not split.
+// readPointer returns the Secret under a key, the record in the Secret, and the pointer in the record. The pointer is
+// nil if the record is not split.
 func (s *Store) readPointer(key string) (secret *corev1.Secret, small *release.Release, to *pointer, err error) {
 	if secret, err = s.readSecret(key); err != nil {
 		return nil, nil, nil, err
@@ -368,8 +369,8 @@ func (s *Store) readSecret(key string) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// KeepOldRecords defers the deletion of records until this action has written a record. Finish then deletes the
-// records; without a new record, they stay.
+// KeepOldRecords defers the deletion of records until this action has written a record. Finish then deletes these
+// records. If the action writes no record, they stay.
 func (s *Store) KeepOldRecords() { s.split.keepsOld = true }
 
 // Finish ends an action on a release. It deletes the records whose deletion was deferred, payloads of this action that

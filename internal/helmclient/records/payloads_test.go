@@ -122,9 +122,9 @@ func (b *bench) loseRecords(carryOut bool) {
 	}
 }
 
-// TestIntegrationPayloadsAfterCreation checks which payloads a store holds after an attempt to create a record: the
-// payload of an existing record, and the payload of a write without a response, because the cluster may still carry out
-// the write.
+// TestIntegrationPayloadsAfterCreation checks which payloads a store holds after an attempt to create a record. They
+// are the payload of an existing record, and the payload of a write without a response, because the cluster may still
+// carry out that write.
 func TestIntegrationPayloadsAfterCreation(t *testing.T) {
 	unready := errors.New("the namespace is missing")
 	occupied := func(b *bench) { b.createRecords(release.StatusDeployed) }

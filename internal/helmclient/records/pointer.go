@@ -21,23 +21,24 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/payload"
 )
 
-// A record that is too large for a Secret, or that belongs in a store, is split. Its payload is the whole original
+// A record that is too large for a Secret, or that must be in a store, is split. Its payload is the whole original
 // record, packed as usual. The pointer is a small Helm record in the usual Secret. It has the name, the revision, the
-// status and the chart's metadata. A file of its chart holds the place of the payload and the changes since. So all
-// tools that list releases list the pointer, and the pointer survives when the helm command writes the Secret again.
+// status and the chart's metadata. A file in its chart holds the place of the payload, and the changes after the
+// payload was put. So all tools that list releases list the pointer. The pointer survives when the helm command writes
+// the Secret again.
 const (
 	// pointerFile is the name of the chart file in the pointer that holds the place of the payload.
 	pointerFile = "helmop.payload.json"
 	// pointerVersion is the version of the format of the file.
 	pointerVersion = 1
 	// PointerKind is the kind in the manifest of a pointer. No API server serves this kind. So the helm command refuses to
-	// upgrade or uninstall the release, instead of treating it as a release without objects.
+	// upgrade or uninstall the release. Otherwise it would treat the release as one without objects.
 	PointerKind = "ReleasePayloadKeptElsewhere"
 	// maxPointerNotes is the maximum length of the notes in a pointer, in bytes.
 	maxPointerNotes = 16 << 10
 	// maxPointerFile bounds the size of the file, in bytes.
 	maxPointerFile = 512 << 10
-	// maxPointerValues bounds the number of JSON values in the file. A file of the maximum size with runs of hooks has
+	// maxPointerValues bounds the number of JSON values in the file. A file of the maximum size with the runs of hooks has
 	// fewer values.
 	maxPointerValues = 50_000
 )
@@ -140,7 +141,7 @@ func pointerOf(rls *release.Release) (*pointer, error) {
 		return damaged("the pointer to the second part is too large: restore the Secret from a backup of the cluster")
 	}
 	to := &pointer{}
-	// The error of the decoder may quote its input, for example the key, so it is dropped.
+	// The error of the decoder is dropped because it may quote its input, for example the key.
 	if json.Unmarshal(file.Data, to) != nil {
 		return damaged("the pointer to the second part cannot be decoded: restore the Secret from a backup of the cluster")
 	}
@@ -193,9 +194,9 @@ func (to *pointer) whole(small, content *release.Release) *release.Release {
 	return &whole
 }
 
-// contentOf returns the digest of the manifests in a record, which must not change after the payload was put. Helm
-// never changes them. The digest does not include the values, because their numbers have other types after they were
-// read from JSON.
+// contentOf returns the digest of the manifests in a record. They must not change after the payload was put. Helm never
+// changes them. The digest does not include the values: after values were read from JSON, their numbers have other
+// types.
 func contentOf(rls *release.Release) [sha256.Size]byte {
 	sum := sha256.New()
 	WriteBytes(sum, []byte(rls.Manifest))

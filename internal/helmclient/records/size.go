@@ -8,7 +8,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// CheckSize returns an error if a revision is too large for the storage; packed is its size before base64, in bytes.
+// CheckSize returns an error if a revision is too large for the storage. packed is its size before base64, in bytes.
 func CheckSize(packed int, storage model.Storage) error {
 	limit := storage.MaxPayload()
 	if packed <= limit {

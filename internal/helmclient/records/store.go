@@ -37,7 +37,7 @@ const (
 	maxKept = 2
 	// pageSize is the number of records per request, if the request reads payloads.
 	pageSize = 5
-	// maxPages bounds the requests that read all records: together they read as many records as an observation. An API
+	// maxPages bounds the requests that read all records. Together, they read as many records as an observation. An API
 	// server that always reports another page must not block an action forever.
 	maxPages = MaxObservePages * ObservePageSize / pageSize
 	// WriteTries is the maximum number of attempts at a write that lost its connection.
@@ -50,15 +50,15 @@ const (
 //
 //   - A history, or a query by status, consists of the metadata of all records and the payload of the newest. The other
 //     records are stubs with name, version, status and labels. [Store.Get] returns whole records. If metadata and
-//     payload disagree, Store reads all payloads, one after the other, because the records of a cluster must not fill
-//     the memory of this process.
-//   - The metadata may be the result of Observe right before the action.
-//   - Deletions read nothing, and responses to writes contain only metadata.
+//     payload do not agree, Store reads all payloads, one after the other: the records of a cluster must not fill the
+//     memory of this process.
+//   - The metadata may come from the call of Observe right before the action.
+//   - Deletions read nothing. Responses to writes contain only metadata.
 //
-// Records that do not fit into a Secret, or that belong in a store, are split, see pointer.go.
+// Records that do not fit into a Secret, or that must be in a store, are split, see pointer.go.
 //
-// Requests to the cluster do not end with the action but have their own deadline, because the outcome of an action that
-// timed out must still be recorded. A Store is safe for concurrent use.
+// Requests to the cluster do not end with the action. They have their own deadline, because the result of an action
+// that timed out must still be recorded. A Store is safe for concurrent use.
 type Store struct {
 	// ctx bounds requests to the store of payloads.
 	ctx       context.Context
@@ -81,11 +81,11 @@ type Store struct {
 	read map[string]*release.Release
 	// wrote means that this action wrote a record.
 	wrote bool
-	// stubs holds the releases that have only the metadata of their records.
+	// stubs holds the releases for which only the metadata of their records is known.
 	stubs map[*release.Release]bool
 	// states holds the state of each record when this action first read it, or last wrote it.
 	states map[string]recordState
-	// overtaken is set after another writer changed a record.
+	// overtaken is the error that is set after another writer changed a record.
 	overtaken error
 	split     splitRecords
 }
@@ -241,7 +241,7 @@ func (s *Store) Query(labels map[string]string) ([]*release.Release, error) {
 	return list, nil
 }
 
-// assemble returns the releases with a status, given the metadata of records: the newest release is whole, and the
+// assemble returns the releases with a status from the metadata of records. The newest release is complete, and the
 // others are stubs. An empty status means any status. ok is false if the newest record differs from its metadata.
 func (s *Store) assemble(name, status string,
 	objects []metav1.PartialObjectMetadata,
@@ -316,8 +316,8 @@ func (s *Store) History(name string) ([]metav1.PartialObjectMetadata, error) {
 
 // readAll reads the records with the labels, including payloads, and returns the newest record whole. The others are
 // stubs, including records that cannot be decoded, because their Secrets can still be deleted. The newest record must
-// be readable: with an older record in its place, Helm would leave objects behind. A damaged split record is an error,
-// because its missing part may be restored.
+// be readable: if an older record took its place, Helm would not delete all objects. A damaged split record is an
+// error, because its missing part may still be restored.
 func (s *Store) readAll(labels map[string]string) ([]*release.Release, error) {
 	var list []*release.Release
 	var newest *release.Release
@@ -361,7 +361,7 @@ func (s *Store) readAll(labels map[string]string) ([]*release.Release, error) {
 	return list, nil
 }
 
-// reduce converts a record that was read to a stub. It ignores nil.
+// reduce converts a complete record to a stub. It ignores nil.
 func (s *Store) reduce(rls *release.Release) {
 	if rls == nil {
 		return
@@ -373,8 +373,8 @@ func (s *Store) reduce(rls *release.Release) {
 	s.markStub(rls)
 }
 
-// decodeOrStub returns the record in a Secret. If the record cannot be decoded, it returns a stub and the error.
-// Without the name of the release, it returns nil for such a record.
+// decodeOrStub returns the record in a Secret. If the record cannot be decoded, it returns a stub and the error. If
+// name is empty, it returns nil for such a record.
 func (s *Store) decodeOrStub(name string, secret *corev1.Secret) (*release.Release, error) {
 	rls, err := s.decode(secret)
 	switch {
@@ -401,7 +401,7 @@ func (s *Store) markStub(stub *release.Release) {
 	s.stubs[stub] = true
 }
 
-// persist carries out a repeatable write, and repeats it if the connection breaks. Without this, two revisions could
+// persist carries out a repeatable write. It repeats the write if the connection breaks. Otherwise, two revisions could
 // count as deployed: if Helm cannot mark a revision as superseded, it only logs the error.
 func persist(write func() error) error {
 	begun := time.Now()

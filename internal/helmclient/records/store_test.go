@@ -151,8 +151,8 @@ func TestIntegrationRecordsHistory(t *testing.T) {
 	}
 }
 
-// TestIntegrationRecordsMemoryIsBounded checks that few of many records are in memory at the same time, whatever their
-// metadata says. A user who may write Secrets in a workload cluster must not fill the memory of the manager.
+// TestIntegrationRecordsMemoryIsBounded checks that only a few of many records are in memory at the same time, whatever
+// their metadata is. A user who may write Secrets in a workload cluster must not fill the memory of the manager.
 func TestIntegrationRecordsMemoryIsBounded(t *testing.T) {
 	const count = 3*pageSize + 1
 	for name, query := range map[string]map[string]string{"a history": history(), "a status": deployed(),

@@ -46,8 +46,8 @@ func (s *Store) Create(key string, rls *release.Release) error {
 	return nil
 }
 
-// Update implements driver.Updator. For a stub, it saves only status, labels and description. It puts a new payload
-// only if the manifests of a split record changed.
+// Update implements driver.Updator. For a stub, it saves only the status, the labels and the description. It puts a new
+// payload only if the manifests of a split record changed.
 func (s *Store) Update(key string, rls *release.Release) error {
 	if err := s.Overtaken(); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (s *Store) Update(key string, rls *release.Release) error {
 	case record.content == contentOf(rls):
 		return s.updatePointer(key, rls, record)
 	}
-	// The action reserved memory for this record when it read or created it, so this does not wait.
+	// pack does not wait for memory: the action reserved the memory for this record when it read or created the record.
 	packed, err := s.codec.pack(rls)
 	if err != nil {
 		return errEncode(key, err)
@@ -149,7 +149,7 @@ func errEncode(key string, err error) error {
 }
 
 // Replace implements CarefulDriver. The connection may break after a successful write. If the record is not split, this
-// write cannot be distinguished from a write of another process, and the error is the same.
+// write cannot be distinguished from a write of another process. So the error is the same.
 func (s *Store) Replace(key string, rls *release.Release) error {
 	if err := s.Overtaken(); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (s *Store) Replace(key string, rls *release.Release) error {
 	return nil
 }
 
-// written stores that a record was written, see notePointer. From then on, old records may be deleted.
+// written stores that a record was written, see notePointer. After this, old records may be deleted.
 func (s *Store) written(key string, record, before *splitRecord) {
 	s.notePointer(key, record, before)
 	s.mu.Lock()
@@ -242,7 +242,7 @@ func (s *Store) remove(key string) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting the release record %q: %w", key, err)
 	}
-	// A missing record may have been deleted by the first of several attempts, whose response was lost.
+	// The record may be missing because an earlier attempt deleted it and its response was lost.
 	s.notePointer(key, nil, record)
 	s.deleteUnnamed()
 	if err != nil {
@@ -261,7 +261,7 @@ func (s *Store) forget() {
 }
 
 // newSecret returns the Secret for a new record. If the record must be split, it first puts the payload. It calls
-// beforeWrite after all checks of the size and before it puts the payload.
+// beforeWrite after all checks of the size, and before it puts the payload.
 func (s *Store) newSecret(key string, rls *release.Release, timeLabel string,
 	beforeWrite func() error,
 ) (*corev1.Secret, *splitRecord, error) {

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxManifestBytes bounds the manifests of a release, with aliases expanded. A record with its chart has at most
-	// 64 MiB.
+	// maxManifestBytes bounds the size of the manifests of a release, with aliases expanded. A record with its chart has
+	// at most 64 MiB.
 	maxManifestBytes = 32 << 20
 	// maxManifestValues bounds the number of YAML values in the manifests. A parsed value takes about a hundred bytes.
 	maxManifestValues = 2_000_000
@@ -20,7 +20,7 @@ const (
 // manifestBudget bounds the cost of parsing the manifests of a release. It holds the weight of the manifests so far.
 type manifestBudget struct{ total yamlweight.Weight }
 
-// take adds the text of a file, document by document, as Helm splits it. It returns an error of the kind
+// take adds the text of a file. It splits the file into documents as Helm does. It returns an error of the kind
 // [ErrInvalidChart] if the manifests exceed a limit.
 func (b *manifestBudget) take(name, text string) error {
 	if b.total.Bytes+int64(len(text)) > maxManifestBytes {
@@ -43,7 +43,7 @@ func (b *manifestBudget) take(name, text string) error {
 	return nil
 }
 
-// exceeded returns the error for manifests that exceed a limit; name is the file that exceeds it.
+// exceeded returns the error for manifests that exceed a limit. name is the file that exceeds the limit.
 func (b *manifestBudget) exceeded(name string) error {
 	return Errorf(ErrInvalidChart,
 		"the manifests have more than %d MiB or more than %d values with YAML aliases expanded, "+

@@ -10,7 +10,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// The kinds of errors; match them with errors.Is.
+// These are the kinds of errors. Compare errors with errors.Is.
 var (
 	// ErrInvalidValues means that the values do not meet the schema of the chart.
 	ErrInvalidValues = errors.New("values do not match the chart's schema")
@@ -52,8 +52,8 @@ type failure struct {
 	Text string
 }
 
-// maxFailure is the maximum length of the text of a failure, in bytes. A longer text is replaced and not cut, because
-// the engine removes whole secrets and would not recognise a part of a secret.
+// maxFailure is the maximum length of the text of a failure, in bytes. A longer text is replaced and not cut: the
+// engine removes whole secrets, and would not recognize a part of a secret.
 const maxFailure = 64 << 10
 
 // failureOf encodes an error. It returns nil for nil.

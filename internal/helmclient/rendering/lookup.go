@@ -16,8 +16,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// LookupFunc gets an object, or lists objects if name is empty, as the function lookup of templates does. It returns an
-// empty map if there is no such object.
+// LookupFunc gets an object. If name is empty, it lists objects. It works like the function lookup in templates. It
+// returns an empty map if there is no such object.
 type LookupFunc func(apiVersion, kind, namespace, name string) (map[string]any, error)
 
 const (
@@ -121,7 +121,7 @@ func (c *lookupClient) List(context.Context, metav1.ListOptions) (*unstructured.
 	return list, nil
 }
 
-// send sends a lookup to the engine and returns an object, or a list if name is empty. It converts an empty result to a
+// send sends a lookup to the engine. It returns an object, or a list if name is empty. It converts an empty result to a
 // NotFound error.
 func (c *lookupClient) send(name string) (map[string]any, error) {
 	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: c.request.Kind}, name)

@@ -203,7 +203,7 @@ func (p *patch) apply(object map[string]any) (patched map[string]any, err error)
 	return patched, nil
 }
 
-// mergeStrategically applies a strategic merge patch; it returns nil if the patch deletes the object. It is safe for
+// mergeStrategically applies a strategic merge patch. It returns nil if the patch deletes the object. It is safe for
 // concurrent use: kustomize locks its schemas while it reads them, and never changes them afterwards.
 func mergeStrategically(object, change []byte) ([]byte, error) {
 	into, err := kyaml.Parse(string(object))
@@ -224,8 +224,8 @@ func mergeStrategically(object, change []byte) ([]byte, error) {
 	return merged[0].MarshalJSON()
 }
 
-// keepIdentity undoes changes of the kind, name and namespace. In a strategic merge patch with a target, these fields
-// may name another object.
+// keepIdentity undoes changes of the kind, the name and the namespace. In a strategic merge patch with a target, these
+// fields may name another object.
 func keepIdentity(patched, object map[string]any) {
 	for _, field := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "namespace"}} {
 		value, ok, _ := unstructured.NestedString(object, field...)

@@ -53,8 +53,8 @@ type postRenderer struct {
 	namespace string
 }
 
-// newPostRenderer compiles p. The namespace is that of the release, for objects without a namespace. An error has the
-// kind [ErrPostRender].
+// newPostRenderer compiles p. namespace is the namespace of the release, for objects without a namespace. An error has
+// the kind [ErrPostRender].
 func newPostRenderer(p *PostRender, namespace string) (*postRenderer, error) {
 	r := &postRenderer{changes: p, namespace: namespace}
 	for i := range p.Patches {
@@ -73,7 +73,7 @@ func newPostRenderer(p *PostRender, namespace string) (*postRenderer, error) {
 // renderedObject is one object of a manifest.
 type renderedObject struct {
 	*unstructured.Unstructured
-	// text is the object as the chart rendered it. If changed is true, only the comments at its beginning are used.
+	// text is the object as the chart rendered it. If changed is true, only the comments at the start of text are used.
 	text string
 	// changed means that the object differs from text.
 	changed bool
@@ -98,7 +98,7 @@ func (r *postRenderer) run(manifest []byte) ([]byte, error) {
 		if err != nil {
 			return nil, Errorf(ErrPostRender, "%s %q: %s", object.GetKind(), object.GetName(), err)
 		}
-		// The schema of a CRD may describe containers.
+		// The schema in a CRD may contain fields named containers.
 		if object.GetKind() == "CustomResourceDefinition" {
 			continue
 		}
@@ -109,8 +109,8 @@ func (r *postRenderer) run(manifest []byte) ([]byte, error) {
 	return joinManifest(objects)
 }
 
-// applyPatch returns the objects after a patch. A patch that matches no object is an error, because the chart no longer
-// has the object for which the patch was written.
+// applyPatch returns the objects after a patch. A patch that matches no object is an error: the chart no longer has the
+// object for which the patch was written.
 func (r *postRenderer) applyPatch(p *patch, objects []*renderedObject) ([]*renderedObject, error) {
 	kept := make([]*renderedObject, 0, len(objects))
 	matched := false
@@ -136,7 +136,8 @@ func (r *postRenderer) applyPatch(p *patch, objects []*renderedObject) ([]*rende
 }
 
 // namespaceOf returns the namespace by which patches select an object. For an object without a namespace, it is the
-// namespace of the release, even if the kind is cluster-scoped: rendering has no access to the kinds of the cluster.
+// namespace of the release, even if the kind is cluster-scoped: during rendering, the kinds of the cluster are not
+// known.
 func (r *postRenderer) namespaceOf(object *unstructured.Unstructured) string {
 	return cmp.Or(object.GetNamespace(), r.namespace)
 }
@@ -166,7 +167,8 @@ func (o *renderedObject) setMetadata(field string, values map[string]string) err
 }
 
 // apply replaces the image in all containers and initContainers in a value, and reports whether it replaced any image.
-// The image filter of kustomize is not used, because it rejects objects that use these names for other data.
+// HelmOp does not use the image filter of kustomize, because it rejects objects that use these field names for other
+// data.
 func (i ImageOverride) apply(value any) (changed bool) {
 	switch typed := value.(type) {
 	case map[string]any:
@@ -275,7 +277,7 @@ func joinManifest(objects []*renderedObject) ([]byte, error) {
 	return joined.Bytes(), nil
 }
 
-// leadingComments returns the comments before an object, where Helm names the template of the object.
+// leadingComments returns the comments before an object. In these comments, Helm names the template of the object.
 func leadingComments(text string) string {
 	rest := text
 	for strings.HasPrefix(rest, "#") {

@@ -87,15 +87,16 @@ func runRender(work *sandbox.Work, request renderRequest) (*renderResult, error)
 }
 
 const (
-	// markSuffix is added to the name of a template for the name of its mark. Helm executes templates in descending order
-	// of their names, and no name sorts between these two names. So Helm executes each mark right before its template.
+	// markSuffix is appended to the name of a template. The result is the name of the template's mark. Helm executes
+	// templates in descending order of their names, and no name sorts between these two names. So Helm executes each mark
+	// right before its template.
 	markSuffix = "\x00"
 	// markVersion is the API version in the lookup of a mark.
 	markVersion = "\x00"
 )
 
-// addMarks adds a mark for each template. A mark is a template that notes the name of the template that Helm executes
-// next, because Helm's engine does not report names. The other templates do not change, because errors name lines and
+// addMarks adds a mark for each template. A mark is a template that records the name of the template that Helm executes
+// next, because Helm's engine does not report names. The other templates stay unchanged, because errors name lines and
 // columns.
 func addMarks(chrt *chart.Chart) {
 	marks := make([]*chart.File, 0, len(chrt.Templates))

@@ -90,15 +90,15 @@ type Options struct {
 
 // Rendered is the result of rendering a chart.
 type Rendered struct {
-	// Literal has the rendered files as templates, which Helm renders to the same files with any values. It has no
-	// dependencies. The caller may change it.
+	// Literal contains the rendered files as templates. Helm renders these templates to the same files, whatever the
+	// values are. It has no dependencies. The caller may change it.
 	Literal *chart.Chart
 	// Recorded is the chart for Helm's record: the source with processed dependencies.
 	Recorded *chart.Chart
 }
 
-// Render renders a chart. The error of a template is the same as with Helm. If a lookup failed, the error wraps the
-// error of the lookup.
+// Render renders a chart. The error of a template is the same error as with Helm. If a lookup failed, the error wraps
+// the error of the lookup.
 func (r *Renderer) Render(ctx context.Context, source Source, options Options) (*Rendered, error) {
 	request := renderRequest{
 		Values: source.Values, Release: options.Release, Capabilities: *options.Capabilities, Lookups: options.Lookup != nil,
@@ -152,7 +152,7 @@ func (r *Renderer) PostRenderer(
 	if changes.isEmpty() {
 		return nil, nil
 	}
-	// This fails for malformed patches, before the action changes the cluster.
+	// newPostRenderer fails for malformed patches, before the action changes the cluster.
 	if _, err := newPostRenderer(changes, namespace); err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func checkSchemas(chrt *chart.Chart, values map[string]any) error {
 	return Errorf(ErrInvalidValues, "%s", violations)
 }
 
-// schemaViolations adds the violations of the schemas of a chart and of its dependencies; path is the place of the
+// schemaViolations adds the violations of the schemas of a chart and of its dependencies. path is the path of the
 // chart's values.
 func schemaViolations(chrt *chart.Chart, values map[string]any, path string, violations *violationList) error {
 	if err := singleSchemaViolations(chrt, values, path, violations); err != nil {
@@ -79,7 +79,7 @@ func singleSchemaViolations(
 		return nil
 	}
 	defer func() {
-		// The library panics on some schemas. Helm recovers, too.
+		// The library panics on some schemas. Helm recovers from this too.
 		if r := recover(); r != nil {
 			err = Errorf(ErrInvalidChart, "the schema of chart %q cannot be used", chrt.Name())
 		}
@@ -114,14 +114,14 @@ func compileSchema(data []byte) (*jsonschema.Schema, error) {
 	return compiler.Compile(location)
 }
 
-// acceptingLoader replaces each reference to another document by a schema that accepts everything. A chart must not
+// acceptingLoader replaces each reference to another document with a schema that accepts everything. A chart must not
 // make the manager read files or send requests.
 type acceptingLoader struct{}
 
 // Load implements jsonschema.URLLoader.
 func (acceptingLoader) Load(string) (any, error) { return true, nil }
 
-// violationList holds the violated rules and their places, without duplicates.
+// violationList holds the violated rules and their paths, without duplicates.
 type violationList struct {
 	texts []string
 	// isCut means that there are more than maxViolationsKept violations.
@@ -138,7 +138,7 @@ func (l *violationList) add(text string) {
 	}
 }
 
-// addLeaves adds the violations without further causes.
+// addLeaves adds the violations that have no further cause.
 func (l *violationList) addLeaves(invalid *jsonschema.ValidationError, path string) {
 	if len(invalid.Causes) == 0 {
 		l.add(path + "/" + strings.Join(invalid.InstanceLocation, "/") + ": " + describeRule(invalid.ErrorKind))

@@ -50,7 +50,7 @@ func task[Request, Value any](run func(*sandbox.Work, Request) (Value, error)) f
 	}
 }
 
-// The steps that the error of a limit names, besides templates.
+// Besides templates, the error of a limit names one of these steps.
 const (
 	noteDependencies = "the dependencies and values of the chart"
 	noteSchema       = "values.schema.json of the chart"

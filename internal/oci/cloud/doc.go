@@ -1,10 +1,10 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cloud gets credentials for the registries of cloud providers. It uses the manager's own
-// identity, as the providers' SDKs find it: for AWS IRSA, EKS Pod Identity or the instance's role; for
-// Azure a workload identity or a managed identity; for Google Cloud a workload identity or the
-// instance's service account. It is the only package that imports these SDKs.
+// Package cloud gets credentials for the registries of cloud providers. It uses the manager's own identity, which the
+// providers' SDKs find: for AWS, IRSA, EKS Pod Identity or the role of the instance; for Azure, a workload identity or
+// a managed identity; for Google Cloud, a workload identity or the service account of the instance. It is the only
+// package that imports these SDKs.
 //
 // # Contract
 //
@@ -15,5 +15,5 @@
 //     the environment apply.
 //   - Errors are *ocierr.Error. They name the provider's error code and what to check. They contain
 //     neither tokens nor text from a response body.
-//   - The package caches nothing: the caller keeps credentials until they expire.
+//   - The package caches nothing: the caller must keep a credential until it expires.
 package cloud

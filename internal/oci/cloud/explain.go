@@ -29,13 +29,13 @@ import (
 const maxReason = 200
 
 var (
-	// errorCode matches error codes. Other text is not shown, because it comes from a body.
+	// errorCode matches error codes. Other text is not shown, because it comes from the body of a response.
 	errorCode = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.]{1,63}$`)
 	// azureCode matches error codes of Microsoft's identity platform in a message.
 	azureCode = regexp.MustCompile(`AADSTS[0-9]{1,10}`)
 	urlText   = regexp.MustCompile(`[a-z][a-z0-9+]*://[^\s"]+`)
-	// opaque matches text that may be a token or a part of one, JSON web tokens first. Names and file
-	// paths have shorter parts.
+	// opaque matches text that may be a token or a part of a token, JSON web tokens first. Names and file paths have
+	// shorter parts.
 	opaque = regexp.MustCompile(`eyJ[A-Za-z0-9_.=-]+|[A-Za-z0-9_+=-]{24,}`)
 )
 
@@ -55,7 +55,7 @@ func explain(ctx context.Context, subject, hint string, err error) *ocierr.Error
 	case errors.Is(err, errIncomplete):
 		out.Detail = "the cloud provider's response is incomplete"
 	case errors.As(err, &operation) && operation.ServiceID == "ec2imds":
-		// If the Pod has no identity, the SDK tries the instance's identity last.
+		// If the Pod has no identity, the SDK tries the identity of the instance last.
 		out.Detail = "there is no identity, neither of the Pod nor of the instance"
 	case answered:
 		out.Detail = strings.Join(append([]string{"the cloud provider refused"}, codes...), ", ")
@@ -71,8 +71,8 @@ func explain(ctx context.Context, subject, hint string, err error) *ocierr.Error
 	return out
 }
 
-// codesOf returns the error codes and HTTP statuses in an error of an SDK. answered reports whether
-// the provider answered.
+// codesOf returns the error codes and HTTP statuses in an error of an SDK. answered reports whether the provider
+// answered the request.
 func codesOf(err error) (codes []string, answered bool) {
 	add := func(code string) {
 		answered = true
@@ -118,8 +118,8 @@ func codesOf(err error) (codes []string, answered bool) {
 	return codes, answered
 }
 
-// innermost removes the url.Error that net/http puts around every error. It contains the URL, and
-// counts as a network error whatever it wraps.
+// innermost removes the url.Error that net/http puts around every error. It contains the URL, and counts as a network
+// error whatever its cause is.
 func innermost(err error) error {
 	var wrapped *url.Error
 	for errors.As(err, &wrapped) {
@@ -128,8 +128,8 @@ func innermost(err error) error {
 	return err
 }
 
-// reason returns the end of the first line of an error's text, which has the cause, without text
-// that may be secret.
+// reason returns the end of the first line of an error's text without text that may be secret. The end of the line has
+// the cause.
 func reason(err error) string {
 	text, _, _ := strings.Cut(strings.ToValidUTF8(err.Error(), "?"), "\n")
 	text = opaque.ReplaceAllString(urlText.ReplaceAllString(text, "<url>"), "…")

@@ -25,13 +25,12 @@ import (
 	"time"
 )
 
-// fakeCloud is a part of the internet behind a proxy: the services of the cloud
-// providers under their real names, with certificates of an authority of its own.
-// The SDKs are led to it by the environment, as an administrator would lead them.
+// fakeCloud simulates a part of the internet behind a proxy: the services of the cloud providers under their real
+// names, with certificates of its own authority. Environment variables direct the SDKs to it, as an administrator would
+// configure them.
 type fakeCloud struct {
 	t *testing.T
-	// proxy is a CONNECT proxy, and what plain HTTP to link-local and loopback
-	// addresses is sent to.
+	// proxy is a CONNECT proxy. It also gets plain HTTP requests to link-local and loopback addresses.
 	proxy *httptest.Server
 	ca    string // file
 
@@ -63,7 +62,7 @@ func newFakeCloud(t *testing.T) *fakeCloud {
 	return f
 }
 
-// certificates makes an authority, and lets it vouch for whatever name is asked for.
+// certificates creates an authority that issues a certificate for any requested name.
 func (f *fakeCloud) certificates() *tls.Config {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -114,7 +113,7 @@ func (f *fakeCloud) tunnel(w http.ResponseWriter, target string) {
 	_, _ = io.Copy(in, out)
 }
 
-// hang lets requests stand until the end of the test.
+// hang blocks requests until the end of the test.
 func (f *fakeCloud) hang(http.ResponseWriter, *http.Request) { <-f.ended }
 
 func (f *fakeCloud) serve(w http.ResponseWriter, r *http.Request) {
@@ -134,15 +133,14 @@ func (f *fakeCloud) serve(w http.ResponseWriter, r *http.Request) {
 	service(w, r)
 }
 
-// on sets what a host answers. The host "metadata" is what is asked for at
-// address() itself.
+// on sets the response of a host. The host "metadata" means requests to address() itself.
 func (f *fakeCloud) on(host string, service http.HandlerFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.services[host] = service
 }
 
-// requests returns what was asked for so far.
+// requests returns the requests so far.
 func (f *fakeCloud) requests() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,7 +149,7 @@ func (f *fakeCloud) requests() []string {
 
 func (f *fakeCloud) address() string { return f.proxy.Listener.Addr().String() }
 
-// file writes a file that a variable of the environment is to name.
+// file writes a file and returns its path, for an environment variable.
 func (f *fakeCloud) file(text string) string {
 	path := filepath.Join(f.t.TempDir(), "file")
 	f.write(path, text)
@@ -164,7 +162,7 @@ func (f *fakeCloud) write(path, text string) {
 	}
 }
 
-// environment is that of a Pod from which the fake cloud is all there is.
+// environment returns the environment of a Pod that can only reach the fake cloud.
 func (f *fakeCloud) environment(more map[string]string) []string {
 	env := []string{"HOME=" + f.t.TempDir(), "PATH=", "SSL_CERT_FILE=" + f.ca, "SSL_CERT_DIR=" + f.t.TempDir(),
 		"HTTPS_PROXY=http://" + f.address(), "HTTP_PROXY=http://" + f.address()}

@@ -96,7 +96,7 @@ func (l *Login) Login(ctx context.Context, providerName, repository string) (cre
 	defer cancel()
 	credential, err := within(limited, func() (credentials.CloudCredential, error) { return login(limited, cloud, host) })
 	if err != nil {
-		// Use the caller's context: only its cancellation is reported as such. After the login's own
+		// Use the context of the caller: only its own cancellation is reported as a cancellation. After the login's own
 		// timeout, the caller gets the cause of the delay.
 		return credentials.CloudCredential{}, explain(ctx, providerName, cloud.hint, err)
 	}

@@ -39,13 +39,13 @@ const (
 	gcpHost    = "europe-west1-docker.pkg.dev"
 	tenant     = "11111111-2222-3333-4444-555555555555"
 
-	// childRequest makes this test program a child that logs in, for the SDKs and
-	// net/http read the environment of their process, and some of it only once.
+	// childRequest is the environment variable that makes this test program a child that logs in: the SDKs and net/http
+	// read the environment of their process, and some of it only once.
 	childRequest = "HELMOP_TEST_CLOUD_LOGIN"
 	resultPrefix = "RESULT "
 )
 
-// expiry is what the fake providers say, as a time and in seconds.
+// expiry is the time of expiry in the responses of the fake providers.
 var expiry = time.Unix(4_000_000_000, 0).UTC()
 
 type loginRequest struct {
@@ -88,7 +88,7 @@ func TestLoginChild(t *testing.T) {
 	fmt.Println(resultPrefix + string(data))
 }
 
-// login runs a login in a child with an environment that leads to the fake cloud.
+// login runs a login in a child whose environment directs it to the fake cloud.
 func (f *fakeCloud) login(request loginRequest, env map[string]string) loginResult {
 	f.t.Helper()
 	text, err := json.Marshal(request)
@@ -118,13 +118,13 @@ func answer(status int, body string) http.HandlerFunc {
 	}
 }
 
-// jwt makes a token whose claims are read without its signature.
+// jwt returns a token whose claims are read without its signature.
 func jwt(claims string) string {
 	encode := base64.RawURLEncoding.EncodeToString
 	return encode([]byte(`{"alg":"none"}`)) + "." + encode([]byte(claims)) + ".c2lnbmF0dXJl"
 }
 
-// irsa is the environment that EKS gives to a Pod with a role.
+// irsa returns the environment that EKS sets in a Pod with a role.
 func (f *fakeCloud) irsa() map[string]string {
 	f.on(awsToken, func(w http.ResponseWriter, r *http.Request) {
 		if r.FormValue("Action") != "AssumeRoleWithWebIdentity" || r.FormValue("WebIdentityToken") != "planted-web-token" ||
@@ -139,7 +139,7 @@ func (f *fakeCloud) irsa() map[string]string {
 		"AWS_WEB_IDENTITY_TOKEN_FILE": f.file("planted-web-token")}
 }
 
-// ecr answers as ECR does to who shows the access key.
+// ecr simulates ECR for requests with the access key.
 func (f *fakeCloud) ecr(host, accessKey string) {
 	token := base64.StdEncoding.EncodeToString([]byte("AWS:planted-password"))
 	data := fmt.Sprintf(`{"authorizationToken":%q,"expiresAt":%d}`, token, expiry.Unix())
@@ -159,8 +159,8 @@ func awsCredentials(accessKey string) string {
 		accessKey, expiry.Format(time.RFC3339))
 }
 
-// workloadIdentity is the environment that AKS gives to a Pod, and Microsoft's
-// identity platform with the answers of the handler.
+// workloadIdentity returns the environment that AKS sets in a Pod. It simulates Microsoft's identity platform with the
+// responses of the handler.
 func (f *fakeCloud) workloadIdentity(token http.HandlerFunc) map[string]string {
 	f.on(azureLogin, func(w http.ResponseWriter, r *http.Request) {
 		base := "https://" + azureLogin + "/" + tenant
@@ -185,7 +185,7 @@ func (f *fakeCloud) workloadIdentity(token http.HandlerFunc) map[string]string {
 
 const azureAccess = `{"token_type":"Bearer","expires_in":3600,"expires_on":4000000000,"resource":"x","access_token":"planted-aad-token"}`
 
-// acr exchanges the access token for a registry's.
+// acr exchanges the access token for a token of the registry.
 func (f *fakeCloud) acr(body string) {
 	f.on(azureHost, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/oauth2/exchange" || r.FormValue("access_token") != "planted-aad-token" ||
@@ -202,7 +202,7 @@ func TestLogin(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		request loginRequest
-		// cloud sets what the cloud answers and returns the environment of the Pod.
+		// cloud sets the responses of the cloud and returns the environment of the Pod.
 		cloud          func(f *fakeCloud) map[string]string
 		user, password string
 		expires        time.Time // zero is any time from now on
@@ -316,7 +316,7 @@ func TestLogin(t *testing.T) {
 			user: "oauth2accesstoken", password: "planted-gcp-token",
 			cloud: func(f *fakeCloud) map[string]string {
 				f.on("metadata", func(w http.ResponseWriter, r *http.Request) {
-					if strings.HasSuffix(r.URL.Path, "/project-id") { // asked to see whether this is Google Cloud
+					if strings.HasSuffix(r.URL.Path, "/project-id") { // a request that checks whether this is Google Cloud
 						fmt.Fprint(w, "project")
 						return
 					}
@@ -376,7 +376,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestLoginRefusesForeignRegistries must not ask anybody: there is no network in it.
+// TestLoginRefusesForeignRegistries has no network: a request would fail.
 func TestLoginRefusesForeignRegistries(t *testing.T) {
 	t.Parallel()
 	l := New(Options{})

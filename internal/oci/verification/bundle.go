@@ -43,8 +43,8 @@ func (c *cosignCheck) bundle(ctx context.Context, data []byte) ([]string, *refus
 // option for each verification, because a verification reads the artifact to its end.
 type artifactOption func() verify.ArtifactPolicyOption
 
-// signedArtifact returns the option for the artifact that a bundle must sign. A statement of
-// another kind than cosign's is not a signature.
+// signedArtifact returns the option for the artifact that a bundle must sign. A statement of another kind than cosign's
+// statement is not a signature.
 func (c *cosignCheck) signedArtifact(ctx context.Context, entity *protobundle.Bundle) (artifactOption, *refusal) {
 	if entity.GetMessageSignature() != nil {
 		_, manifest, err := c.registry.RawManifest(ctx, c.url, c.digest, c.access)
@@ -155,10 +155,9 @@ func (c *cosignCheck) keyless(ctx context.Context, entity *protobundle.Bundle,
 	return []string{identityText(*result.Signature.Certificate)}, nil
 }
 
-// proofs returns the options for what a keyless signature needs in addition to its certificate, as
-// far as the root has services for it. If the root has transparency logs, one of them must contain
-// the signature. The certificate must have been valid at the time that a log or a timestamp
-// authority signed.
+// proofs returns the options for the proofs that a keyless signature needs in addition to its certificate. It requires
+// only proofs for which the root has services. If the root has transparency logs, one of them must contain the
+// signature. The certificate must have been valid at the time that a log or a timestamp authority signed.
 func proofs(material root.TrustedMaterial) []verify.VerifierOption {
 	options := []verify.VerifierOption{verify.WithoutStatementPredicate()}
 	if len(material.RekorLogs()) > 0 {

@@ -14,9 +14,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
-// How cosign stores signatures, see
-// https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md and
-// https://github.com/sigstore/cosign/blob/main/specs/BUNDLE_SPEC.md.
+// These names and types are defined by cosign, see https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md
+// and https://github.com/sigstore/cosign/blob/main/specs/BUNDLE_SPEC.md.
 const (
 	typeBundlePrefix  = "application/vnd.dev.sigstore.bundle"
 	typeLegacy        = "application/vnd.dev.cosign.artifact.sig.v1+json"
@@ -32,10 +31,10 @@ const (
 type cosignCheck struct {
 	*target
 	rules *cosignRules
-	// root returns the public Sigstore's trusted root.
+	// root returns the trusted root of the public Sigstore.
 	root  func(context.Context) (*root.TrustedRoot, error)
 	found *findings
-	// remaining is how many more signatures of a layout are checked.
+	// remaining is the number of signatures of a layout that may still be checked.
 	remaining int
 }
 
@@ -49,7 +48,7 @@ func (c *cosignCheck) run(ctx context.Context) []string {
 		}
 		content, err := c.registry.Fetch(ctx, c.url, referrer.Digest, c.access)
 		if err != nil && !isBroken(err) {
-			// The registry does not answer: do not request the others.
+			// The registry does not answer: do not request the other manifests.
 			c.found.recordError(err)
 			break
 		}
@@ -65,8 +64,8 @@ func (c *cosignCheck) run(ctx context.Context) []string {
 	return c.legacyTag(ctx)
 }
 
-// cosignPriority returns how likely a referrer is a signature, 0 if it is none. Attestations have a
-// negative priority.
+// cosignPriority returns how likely a referrer is a signature; 0 if it is not a signature. Attestations have a negative
+// priority.
 func cosignPriority(r oci.Referrer) int {
 	predicate := r.Annotations[annotationPredicate]
 	switch {
@@ -151,7 +150,7 @@ func (c *cosignCheck) check(ctx context.Context, bundle bool, data []byte,
 // attestation is the refusal of a bundle that is an attestation, not a signature.
 var attestation = &refusal{}
 
-// count records a checked signature; refused is nil for a valid one.
+// count records a checked signature. refused is nil for a valid signature.
 func (c *cosignCheck) count(refused *refusal) {
 	if refused == attestation {
 		c.found.attestations++

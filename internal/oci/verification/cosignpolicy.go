@@ -122,7 +122,7 @@ func parseKey(name string, data []byte) (namedKey, error) {
 	return key, nil
 }
 
-// checkKey returns why a key is unsupported, or "".
+// checkKey returns why a key is not supported; empty if it is supported.
 func checkKey(public crypto.PublicKey) string {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
@@ -140,10 +140,10 @@ func checkKey(public crypto.PublicKey) string {
 	return ""
 }
 
-// signatureOptions returns the algorithms that versions of cosign use with a kind of key. Early
-// versions hash with SHA-256 for every curve, later ones with the hash that fits the curve. Ed25519
-// is used plainly, or as Ed25519ph for transparency logs that need a hash. A signature by any of
-// these algorithms proves that the holder of the key signed.
+// signatureOptions returns the algorithms that versions of cosign use with a kind of key. Early versions hash with
+// SHA-256 for every curve. Later versions use the hash that fits the curve. Ed25519 is used plainly, or as Ed25519ph
+// for transparency logs that need a hash. With any of these algorithms, a signature proves that the holder of the key
+// signed.
 func signatureOptions(public crypto.PublicKey) []signature.LoadOption {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
@@ -175,7 +175,7 @@ func parseTrustedRoot(data []byte) (*root.TrustedRoot, error) {
 	return parsed, nil
 }
 
-// checkTrustedRoot returns what a root lacks to verify signatures, or "".
+// checkTrustedRoot returns what a root lacks for the verification of signatures; empty if it lacks nothing.
 func checkTrustedRoot(material root.TrustedMaterial) string {
 	switch {
 	case len(material.FulcioCertificateAuthorities()) == 0:

@@ -18,8 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/signing"
 )
 
-// startDistribution starts the CNCF's registry, which asks for a password and
-// lists no referrers.
+// startDistribution starts the CNCF's registry. It requires a password and does not list referrers.
 func startDistribution(t *testing.T) (*registry.Registry, signing.Registry) {
 	t.Helper()
 	if testing.Short() {

@@ -1,9 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verification verifies that an artifact in an OCI registry is signed by a signer that a policy
-// trusts: with cosign, by key or keyless, or with notation. It depends on neither Helm nor Kubernetes:
-// callers pass keys, roots and policies as bytes.
+// Package verification verifies that an artifact in an OCI registry is signed by a signer that a policy trusts: with
+// cosign (by key or keyless), or with notation. It depends on neither Helm nor Kubernetes: callers pass keys, roots and
+// policies as bytes.
 //
 // # Contract
 //
@@ -19,28 +19,27 @@
 //
 // # Cosign
 //
-// Signatures are read in this order: Sigstore bundles that refer to the artifact (by the referrers API
-// or its tag), legacy signatures that refer to it, and legacy signatures under the tag "sha256-….sig".
+// Signatures are read in this order: Sigstore bundles that refer to the artifact (by the referrers API or its tag),
+// legacy signatures that refer to the artifact, and legacy signatures under the tag "sha256-….sig".
 //
-// A bundle must contain the statement https://sigstore.dev/cosign/sign/v1 about the digest, or a
-// signature of the manifest itself. Other attestations describe an artifact, but do not prove that its
-// publisher signed it. The repository in the docker-reference of a legacy signature is not compared,
-// as in cosign itself, because a mirror has another name.
+// A bundle must contain the statement https://sigstore.dev/cosign/sign/v1 about the digest, or a signature of the
+// manifest itself. Other attestations describe an artifact, but do not prove that its publisher signed it. The
+// repository in the docker-reference of a legacy signature is not compared, because a mirror has another name. cosign
+// itself does not compare it either.
 //
-// A signature by a key of the policy counts without a transparency log, because the holder of the key
-// signed. A keyless signature counts if all of these are true:
+// A signature by a key of the policy needs no transparency log, because the holder of the key signed. A keyless
+// signature counts if all of these are true:
 //
 //   - Its certificate chain leads to an authority of the trusted root.
-//   - The certificate was valid at a time that a transparency log of the root signed. If the root has no
-//     log, a timestamp authority must have signed the time.
+//   - The certificate was valid at a time that a transparency log of the root signed. If the root has no log, a
+//     timestamp authority must have signed the time.
 //   - A certificate log contains the certificate, if the root has certificate logs.
-//   - Issuer and subject are an identity of the policy.
+//   - The policy has an identity with this issuer and subject.
 //
 // # Notation
 //
-// The trust policy decides as in the notation CLI. Its scopes are compared with the repository in the
-// HelmOp, without "oci://". There are two differences. Level "skip" is refused, and authenticity is
-// enforced at every level, because otherwise a verification would prove nothing. With "audit" or
-// "permissive", only expiry, timestamps and revocation are logged instead of enforced. Plugins are not
-// supported.
+// The trust policy applies as in the notation CLI. Its scopes are compared with the repository in the HelmOp, without
+// "oci://". There are two differences. Level "skip" is refused. Authenticity is enforced at every level: otherwise a
+// verification would prove nothing. With "audit" or "permissive", only expiry, timestamps and revocation are logged
+// instead of enforced. Plugins are not supported.
 package verification

@@ -9,8 +9,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
-// The kinds of failure. Compare them with errors.Is. Errors of package oci about requests to the
-// registry are returned as they are.
+// These are the kinds of failures. Compare them with errors.Is. Errors of package oci about requests to the registry
+// are returned unchanged.
 var (
 	// ErrInvalidPolicy means that the policy cannot be used. Retries do not help.
 	ErrInvalidPolicy = errors.New("invalid verification policy")
@@ -18,8 +18,8 @@ var (
 	ErrUnsigned = errors.New("not signed")
 	// ErrUntrusted means that there are signatures, but none satisfies the policy.
 	ErrUntrusted = errors.New("not signed by a trusted signer")
-	// ErrTrustRoot means that the public Sigstore's trusted root is not available, so that keyless
-	// signatures can be neither accepted nor refused.
+	// ErrTrustRoot means that the trusted root of the public Sigstore is not available. Keyless signatures can then be
+	// neither accepted nor refused.
 	ErrTrustRoot = errors.New("no trusted root")
 )
 

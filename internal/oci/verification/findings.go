@@ -11,8 +11,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
-// closeness orders refusals by how many checks the signature passed. Messages show the refusal with
-// the greatest closeness.
+// closeness orders refusals by the number of checks that the signature passed. Messages show the refusal with the
+// greatest closeness.
 type closeness int
 
 const (
@@ -33,8 +33,8 @@ func refuse(how closeness, format string, args ...any) *refusal {
 	return &refusal{close: how, why: clip(fmt.Sprintf(format, args...))}
 }
 
-// refusePanic is deferred where libraries read untrusted data. A panic refuses the signature
-// instead of ending the process.
+// refusePanic is deferred in functions in which libraries read untrusted data. A panic refuses the signature instead of
+// ending the process.
 func refusePanic(signers *[]string, refused **refusal) {
 	if recover() != nil {
 		*signers, *refused = nil, refuse(unreadable, "it is malformed")
@@ -81,8 +81,8 @@ func (f *findings) recordError(err error) {
 	}
 }
 
-// error returns the error for the findings. unavailable takes precedence, because the unchecked
-// signatures might be valid.
+// error returns the error for the findings. unavailable takes precedence, because signatures that were not checked may
+// be valid.
 func (f *findings) error(subject string, provider Provider) error {
 	if f.unavailable != nil {
 		return f.unavailable
@@ -117,8 +117,8 @@ func (f *findings) error(subject string, provider Provider) error {
 	return out
 }
 
-// isBroken reports whether an error of package oci concerns one broken signature only. Other errors
-// mean that the registry does not answer.
+// isBroken reports whether an error of package oci concerns only one broken signature. Other errors mean that the
+// registry does not answer.
 func isBroken(err error) bool {
 	for _, kind := range []error{ocierr.ErrNotFound, ocierr.ErrTooLarge, ocierr.ErrIntegrity, ocierr.ErrUnsupported,
 		ocierr.ErrInvalidReference} {

@@ -14,7 +14,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/signing"
 )
 
-// fuzzTarget is what fuzzed signatures are of. There is no registry to ask.
+// fuzzTarget is the target of fuzzed signatures. There is no registry.
 const fuzzTarget = "sha256:" + emptyDigest
 
 // fuzzCheck trusts a key and an identity. They did not sign the target, so no

@@ -34,10 +34,9 @@ func (id Identity) compile(i int) (verify.CertificateIdentity, error) {
 	return compiled, nil
 }
 
-// untrustedHosts returns hosts that no policy trusts; the functions below add organizations. A
-// pattern that matches one of their names is too general. The first hosts are in a domain that
-// cannot exist (RFC 2606). The others, long and short, are in domains where anyone can register a
-// name.
+// untrustedHosts returns hosts that no policy trusts. The functions below add organizations. A pattern that matches one
+// of their names is too general. The first hosts are in a domain that cannot exist (RFC 2606). The other hosts, long
+// and short, are in domains in which anyone can register a name.
 func untrustedHosts() []string {
 	hosts := []string{"helmopstranger.invalid", "accounts.helmopstranger.invalid"}
 	for _, domain := range []string{"com", "org", "net", "io", "dev"} {
@@ -88,7 +87,7 @@ func compileName(what, exact, pattern string, untrusted []string) (string, error
 	case exact != "":
 		return "", nil
 	}
-	// Parse the pattern alone first: "a)|(b" would otherwise escape the anchors.
+	// Parse the pattern alone first: "a)|(b" would otherwise change the meaning of the anchors.
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return "", invalidPolicy(fmt.Sprintf("the %s is not a valid pattern: %s", what, clip(err.Error())), "use RE2 syntax")

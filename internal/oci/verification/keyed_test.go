@@ -31,7 +31,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/signing"
 )
 
-// keyKinds are the kinds of keys with the ways in which versions of cosign sign.
+// keyKinds returns a key of each kind with the signing algorithms of the versions of cosign.
 func keyKinds(t *testing.T) map[string]signature.SignerVerifier {
 	t.Helper()
 	out := map[string]signature.SignerVerifier{}
@@ -81,7 +81,7 @@ func bundleOf(a signing.Artifact, signer signature.Signer) *protobundle.Bundle {
 	return signing.Bundle(signing.Statement(signing.PredicateSign, a.Digest()), signer)
 }
 
-// manifestBundle signs the manifest itself, as "cosign sign-blob" would.
+// manifestBundle signs the manifest itself, like "cosign sign-blob".
 func manifestBundle(ctx context.Context, a signing.Artifact, signer signature.Signer) (*protobundle.Bundle, error) {
 	manifest, err := a.Manifest(ctx)
 	if err != nil {
@@ -110,7 +110,7 @@ func TestKeysOfAllKindsInAllLayouts(t *testing.T) {
 					artifact := b.push(kind)
 					check(t, push(t.Context(), artifact, signer))
 					public := must(signer.PublicKey())(t)
-					// The keys are tried by name: the signer's stands between two others.
+					// The keys are tried in the order of their names: the key of the signer is between two others.
 					policy := Policy{Provider: Cosign, Keys: map[string][]byte{
 						"cosign.pub": must(cryptoutils.MarshalPublicKeyToPEM(public))(t),
 						"before.pub": signing.PublicKey(newTestKey(t)), "other.pub": signing.PublicKey(newTestKey(t)),
@@ -128,7 +128,7 @@ func TestKeyedRefusals(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
-		// sign puts something beside the artifact; key is the trusted one.
+		// sign stores something next to the artifact. key is the trusted key.
 		sign func(t *testing.T, b *bed, a signing.Artifact, key *ecdsa.PrivateKey) error
 		kind error
 		says string
@@ -245,7 +245,7 @@ func pushAttestations(t *testing.T, a signing.Artifact, key *ecdsa.PrivateKey) e
 	return nil
 }
 
-// What a log or an authority says of a key's signature is not what is trusted.
+// The policy trusts the key, and not the log entry or the timestamp of a signature.
 func TestKeyedSignatureIgnoresTransparencyLog(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
@@ -311,7 +311,7 @@ func TestNumberOfSignaturesIsLimited(t *testing.T) {
 	wantError(t, err, ErrUntrusted, "none of 100 signatures")
 	wantError(t, err, ErrUntrusted, "the artifact has more referrers than HelmOp checks")
 
-	// The newest are looked at first.
+	// The newest signatures are checked first.
 	check(t, artifact.PushTag(t.Context(), append(layers, good)...))
 	result, err := b.verify(artifact, keyPolicy(key))
 	wantSigners(t, result, err, "key a.pub")
@@ -338,7 +338,7 @@ func TestNumberOfReferrersIsLimited(t *testing.T) {
 			if requests := len(b.asked()); requests > 2*maxSignatures+10 {
 				t.Errorf("%d requests", requests)
 			}
-			// The most promising come first, wherever they stand in the list.
+			// The most likely referrers are checked first, wherever they are in the list.
 			check(t, artifact.SignKeyedBundle(t.Context(), key))
 			result, err := b.verify(artifact, keyPolicy(key))
 			wantSigners(t, result, err, "key a.pub")
@@ -346,7 +346,7 @@ func TestNumberOfReferrersIsLimited(t *testing.T) {
 	}
 }
 
-// What was not looked at may be a signature: "not signed" would be a guess.
+// A referrer that was not checked may be a signature, so "not signed" would be wrong.
 func TestTruncatedReferrersAreNotUnsigned(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)

@@ -30,22 +30,22 @@ const (
 
 func exactly(id signing.Identity) Identity { return Identity{Issuer: id.Issuer, Subject: id.Subject} }
 
-// keylessPolicy trusts the workflow by a Sigstore.
+// keylessPolicy trusts the workflow, certified by a Sigstore.
 func keylessPolicy(sigstore *signing.Sigstore) Policy {
 	return Policy{Provider: Cosign, Identities: []Identity{exactly(workflow)}, TrustedRoot: sigstore.TrustedRoot()}
 }
 
-// keylessSignature is everything about a keyless signature that a test may vary.
+// keylessSignature has the properties of a keyless signature that a test may change.
 type keylessSignature struct {
 	sigstore *signing.Sigstore
 	identity signing.Identity
-	// issued and logged are the beginning of the certificate and the time in the log.
+	// issued is the start of the certificate. logged is the time in the log.
 	issued, logged time.Time
-	// unlogged leaves the certificate log out, unproven the transparency log.
+	// unlogged omits the certificate log. unproven omits the transparency log.
 	unlogged, unproven bool
-	// stamped adds a timestamp of the authority; version2 logs as Rekor 2 does.
+	// stamped adds a timestamp of the authority. version2 uses the log format of Rekor 2.
 	stamped, version2 bool
-	// change is called before it is pushed.
+	// change is called before the bundle is pushed.
 	change func(t *testing.T, bundle *protobundle.Bundle)
 }
 
@@ -98,11 +98,11 @@ func TestKeyless(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		sig    keylessSignature
-		trusts *signing.Trusts // nil is all
-		policy Policy          // without identities: the workflow, exactly
+		trusts *signing.Trusts // nil means all
+		policy Policy          // without identities, it gets exactly the workflow
 		signer string
-		says   string // of ErrUntrusted
-		// bundleOnly and legacyOnly are about one of the layouts.
+		says   string // text of ErrUntrusted
+		// bundleOnly and legacyOnly restrict the case to one of the layouts.
 		bundleOnly, legacyOnly bool
 	}{
 		{name: "logged, certificate long expired", sig: good, signer: workflowText},
@@ -200,7 +200,7 @@ func TestKeyless(t *testing.T) {
 	}
 }
 
-// A user with push rights can copy signatures, so only the artifact in the signed text counts.
+// A user who may push can copy signatures, so only the artifact in the signed text counts.
 func TestKeylessSignatureOfAnotherArtifact(t *testing.T) {
 	t.Parallel()
 	sigstore := signing.NewSigstore()
@@ -224,7 +224,7 @@ func TestKeylessSignatureOfAnotherArtifact(t *testing.T) {
 	wantError(t, err, ErrUntrusted, "signs another artifact")
 }
 
-// A policy may have keys and identities while one takes the other's place.
+// A policy may have keys and identities at the same time while a user replaces one with the other.
 func TestKeysAndIdentities(t *testing.T) {
 	t.Parallel()
 	sigstore := signing.NewSigstore()
@@ -275,7 +275,7 @@ func TestKeysAndIdentities(t *testing.T) {
 	})
 }
 
-// A legacy signature's annotations are anybody's text.
+// Anyone may have written the annotations of a legacy signature.
 func TestMalformedAnnotations(t *testing.T) {
 	t.Parallel()
 	sigstore := signing.NewSigstore()
@@ -299,7 +299,7 @@ func TestMalformedAnnotations(t *testing.T) {
 		check(t, artifact.PushTag(t.Context(), layer))
 		_, err := b.verify(artifact, policy)
 		if tc.annotation == signing.AnnotationTimestamp && tc.says == "" {
-			// The log has the time, so a broken timestamp does not matter.
+			// The log contains the time, so a broken timestamp does not matter.
 			check(t, err)
 			continue
 		}
@@ -307,7 +307,7 @@ func TestMalformedAnnotations(t *testing.T) {
 	}
 }
 
-// The promise of the log must be the log's own, for the time is taken from it.
+// The promise must come from the log itself, because its time is used.
 func TestLogInclusionPromiseIsVerified(t *testing.T) {
 	t.Parallel()
 	sigstore := signing.NewSigstore()
@@ -315,7 +315,7 @@ func TestLogInclusionPromiseIsVerified(t *testing.T) {
 	now := time.Now()
 	b := newBed(t, true)
 	artifact := b.push("artifact")
-	// Logged an hour after the certificate expired; the time is then set back.
+	// The signature is logged an hour after the certificate expired. The time is then set back.
 	by := sigstore.Certify(workflow, now.Add(-50*time.Minute), false)
 	layer := sigstore.Legacy(artifact.Claim(), by, now)
 	delete(layer.Annotations, signing.AnnotationTimestamp)

@@ -28,13 +28,12 @@ const (
 	annotationLog         = "dev.sigstore.cosign/bundle"
 	annotationTimestamp   = "dev.sigstore.cosign/rfc3161timestamp"
 
-	// typeBundleLegacy is the bundle version for the content of legacy signatures: its log entries
-	// have an inclusion promise instead of a proof.
+	// typeBundleLegacy is the bundle version for the content of legacy signatures: its log entries have an inclusion
+	// promise and no proof.
 	typeBundleLegacy = typeBundlePrefix + "+json;version=0.1"
 )
 
-// simpleSigning verifies a legacy signature: a text with the digest, and an annotation with the
-// signature of the text.
+// simpleSigning verifies a legacy signature: a text with the digest, and an annotation with the signature of the text.
 func (c *cosignCheck) simpleSigning(ctx context.Context, text []byte,
 	annotations map[string]string,
 ) ([]string, *refusal) {
@@ -110,7 +109,7 @@ func legacyBundle(text, signature []byte, annotations map[string]string) (*proto
 				Certificates: []*protocommon.X509Certificate{{RawBytes: block.Bytes}},
 			}},
 	}
-	// The log entry has the algorithm of the hash; without an entry, the hash is not used.
+	// The log entry names the hash algorithm. Without an entry, the hash is not used.
 	algorithm := "sha256"
 	if data := annotations[annotationLog]; data != "" {
 		entry, parsed, refused := legacyEntry(data)

@@ -21,8 +21,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 )
 
-// notationCheck searches for one notation signature that satisfies a policy. It does not use the
-// library's loop, which stops at the first signature that cannot be fetched.
+// notationCheck searches for one notation signature that satisfies a policy. It does not use the library's loop,
+// because this loop stops at the first signature that cannot be fetched.
 type notationCheck struct {
 	*target
 	verifier notation.Verifier
@@ -53,7 +53,7 @@ func (v *Verifier) verifyNotation(ctx context.Context, target *target, rules *no
 	return check.run(ctx), nil
 }
 
-// appliesTo returns nil if a statement of the trust policy with verification covers the target.
+// appliesTo returns nil if the trust policy has a statement for the target that requires verification.
 func (r *notationRules) appliesTo(target *target) error {
 	const hint = `its registryScopes must name the repository, or "*"`
 	statement, err := r.document.GetApplicableTrustPolicy(target.repository() + "@" + target.digest)
@@ -68,7 +68,7 @@ func (r *notationRules) appliesTo(target *target) error {
 	return nil
 }
 
-// verifier returns the library's verifier. It uses the client for revocation checks.
+// verifier returns the library's verifier. The verifier uses the client for revocation checks.
 func (r *notationRules) verifier(client *http.Client) (notation.Verifier, error) {
 	lists, err := crl.NewHTTPFetcher(client)
 	if err != nil {
@@ -161,8 +161,7 @@ func (c *notationCheck) check(ctx context.Context,
 	return []string{chain[0].Subject.String()}, nil, nil
 }
 
-// refusalOf returns the refusal for a failed verification; its closeness depends on the failed
-// step.
+// refusalOf returns the refusal for a failed verification. Its closeness depends on the failed step.
 func refusalOf(outcome *notation.VerificationOutcome, failure error) *refusal {
 	if outcome == nil || len(outcome.VerificationResults) == 0 {
 		return refuse(unreadable, "%v", failure)

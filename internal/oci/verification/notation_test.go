@@ -22,7 +22,7 @@ func newNotary(name string) *signing.Notary {
 	return signing.NewNotary(name, time.Now().Add(24*time.Hour))
 }
 
-// notationPolicy trusts the certificates of a notary's authority, by statements.
+// notationPolicy trusts the certificates of a notary's authority, with trust policy statements.
 func notationPolicy(notary *signing.Notary, statements ...signing.TrustStatement) Policy {
 	return Policy{Provider: Notation, TrustPolicy: signing.TrustPolicy(statements...),
 		Certificates: map[string][]byte{"notary.crt": notary.Certificate()}}
@@ -67,7 +67,7 @@ func TestNotation(t *testing.T) {
 		name   string
 		sign   push
 		policy Policy
-		kind   error // nil is verified
+		kind   error // nil means that the signature is valid
 		says   string
 	}{
 		{name: "strict", sign: signed, policy: strict},
@@ -167,8 +167,8 @@ func TestUntrustedCertificatesCauseNoRevocationRequests(t *testing.T) {
 	if n := asked.Load(); n > 0 {
 		t.Errorf("a stranger's services were asked %d times", n)
 	}
-	// The service of a trusted certificate is asked, by the client of the options. "audit" only logs that it did not
-	// answer.
+	// The revocation service of a trusted certificate gets a request, from the client of the options. With "audit", it is
+	// only logged that the service did not answer.
 	check(t, verify(foreignSigner, foreignSigner))
 	if asked.Load() == 0 {
 		t.Error("no request checks whether a trusted certificate is revoked")

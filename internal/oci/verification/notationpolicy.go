@@ -69,9 +69,8 @@ func (p Policy) compileNotation() (*notationRules, error) {
 	return &notationRules{document: document, stores: stores}, nil
 }
 
-// enforceAuthenticity makes a signature by an untrusted signer fail at every level. Levels such as
-// "audit" would only log it. They would also send requests to the revocation services in the
-// untrusted certificate.
+// enforceAuthenticity makes a signature by an untrusted signer fail at every level. Levels such as "audit" would only
+// log the failure. They would also send requests to the revocation services that an untrusted certificate names.
 func enforceAuthenticity(verification *trustpolicy.SignatureVerification) {
 	override := maps.Clone(verification.Override)
 	if override == nil {
@@ -112,14 +111,14 @@ func parseCertificates(files map[string][]byte) (certificateFiles, error) {
 	return out, nil
 }
 
-// of returns the certificates of a store, "type:name". A file that is named after a store is used
-// for this store only.
+// of returns the certificates of a store with a name of the form "type:name". A file that is named after a store is
+// used for this store only.
 func (f certificateFiles) of(store string) []*x509.Certificate {
 	kind, name, _ := strings.Cut(store, ":")
 	out := f[kind+"."+name]
 	if kind == string(truststore.TypeTSA) {
-		// A public timestamp authority's root also certifies signers: trust in its timestamps must not
-		// include trust in these signers.
+		// The root of a public timestamp authority also certifies signers. So trust in its timestamps must not include trust
+		// in these signers.
 		return out
 	}
 	for _, file := range slices.Sorted(maps.Keys(f)) {
@@ -136,10 +135,10 @@ func namesStore(file string) bool {
 	return found && name != "" && slices.Contains(truststore.Types, truststore.Type(kind))
 }
 
-// resemblesStore returns the type of trust store in the name of a file that does not have the form
-// "TYPE.STORE", or "". Such a file would be used for every store of signers. A timestamp
-// authority's file would then make all signers trusted that the authority certifies. "ca" is part
-// of many names, so it counts only if the name almost has the form.
+// resemblesStore returns the type of trust store in the name of a file, if the name does not have the form "TYPE.STORE"
+// but resembles it; otherwise it returns "". Such a file would be used for every store of signers. All signers that a
+// timestamp authority certifies would then be trusted because of the file of the timestamp authority. "ca" is a part of
+// many names, so it counts only if the name has nearly the form.
 func resemblesStore(file string) truststore.Type {
 	if namesStore(file) {
 		return ""
@@ -157,7 +156,7 @@ func resemblesStore(file string) truststore.Type {
 	return ""
 }
 
-// trustStores are certificates by store, "type:name".
+// trustStores are certificates by the name of their store, "type:name".
 type trustStores map[string][]*x509.Certificate
 
 // GetCertificates implements truststore.X509TrustStore.

@@ -35,8 +35,7 @@ const (
 	maxStatements  = 256
 )
 
-// Policy defines whose signatures make an artifact trusted. The fields of the other provider must
-// be empty.
+// Policy defines which signers make an artifact trusted. The fields of other providers must be empty.
 type Policy struct {
 	// Provider is Cosign, Notation or HelmProvenance.
 	Provider Provider
@@ -53,10 +52,10 @@ type Policy struct {
 
 	// TrustPolicy is notation's trustpolicy.json.
 	TrustPolicy []byte
-	// Certificates are the PEM certificates of notation's trust stores, by file name. "TYPE.STORE.pem"
-	// (or .crt, .cer) is used for this store only: "tsa.acme.pem" for "tsa:acme". A file with another
-	// name is used for every store in the trust policy, except timestamp authorities, which are not
-	// signers. Names that almost have this form, "tsa-acme.pem" or "TSA.acme.pem", are refused.
+	// Certificates are the PEM certificates of notation's trust stores, by file name. "TYPE.STORE.pem" (or .crt, .cer) is
+	// used for this store only: "tsa.acme.pem" for "tsa:acme". A file with another name is used for every store of signers
+	// in the trust policy, but not for timestamp authorities. Names that nearly have this form, "tsa-acme.pem" or
+	// "TSA.acme.pem", are refused.
 	Certificates map[string][]byte
 
 	// Keyrings are public keys of OpenPGP for HelmProvenance, binary or armored, by file name. A signature by any key is
@@ -64,9 +63,8 @@ type Policy struct {
 	Keyrings map[string][]byte
 }
 
-// Identity is a keyless signer. Set one field of each pair. Patterns are RE2 expressions for the
-// whole text. They must bind the domain, and the organization on a shared domain. A pattern that
-// matches untrusted names is refused.
+// Identity is a keyless signer. Set one field of each pair. Patterns are RE2 expressions for the whole text. A pattern
+// must fix the domain and, on a shared domain, the organization. A pattern that matches untrusted names is refused.
 type Identity struct {
 	// Issuer is the exact OpenID Connect issuer that authenticated the signer.
 	Issuer, IssuerRegExp string
@@ -93,7 +91,7 @@ func (p Policy) Digest() string {
 	}
 	h.text(string(p.TrustedRoot), string(p.TrustPolicy))
 	h.files(p.Certificates)
-	// Later fields count only if they are set: digests without them are stored in statuses.
+	// Fields that later versions added count only if they are set: statuses contain digests from before.
 	if len(p.Keyrings) > 0 {
 		h.files(p.Keyrings)
 	}

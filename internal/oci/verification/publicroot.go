@@ -21,10 +21,10 @@ import (
 const (
 	// rootFresh is how long a trusted root is used before it is fetched again.
 	rootFresh = 24 * time.Hour
-	// rootUsable is how long a trusted root is used if it cannot be fetched again. It is the time for
-	// which the public Sigstore signs its metadata.
+	// rootUsable is how long a trusted root is used if it cannot be fetched again. The public Sigstore signs its metadata
+	// for this time.
 	rootUsable = 7 * 24 * time.Hour
-	// rootPause is the time between failed attempts.
+	// rootPause is the pause after a failed attempt.
 	rootPause = time.Minute
 	// rootTimeout bounds one attempt.
 	rootTimeout = 20 * time.Second
@@ -32,9 +32,9 @@ const (
 	trustedRootTarget = "trusted_root.json"
 )
 
-// publicRoot provides the public Sigstore's trusted root, which The Update Framework (TUF)
-// distributes. Its first keys are part of the manager. The downloaded metadata is verified, stored
-// on disk if there is a directory, and refreshed daily.
+// publicRoot provides the public Sigstore's trusted root, which The Update Framework (TUF) distributes. Its first keys
+// are part of the manager. It verifies the downloaded metadata, stores the metadata on disk if there is a directory,
+// and refreshes it daily.
 type publicRoot struct {
 	// fetch downloads the root. now returns the current time.
 	fetch func(context.Context) (*root.TrustedRoot, error)
@@ -52,9 +52,8 @@ func newPublicRoot(opts Options) *publicRoot {
 	return &publicRoot{fetch: source.fetch, now: time.Now}
 }
 
-// get returns the root, and fetches it if it is not fresh. Failed attempts are repeated after a
-// minute. Concurrent callers share one attempt; a caller stops waiting when its context ends. The
-// error is ErrTrustRoot.
+// get returns the root, and fetches it if it is not fresh. Failed attempts are repeated after a minute. Concurrent
+// callers share one attempt. A caller stops waiting when its context ends. The error is ErrTrustRoot.
 func (p *publicRoot) get(ctx context.Context) (*root.TrustedRoot, error) {
 	current, due := p.state()
 	if !due {
@@ -74,7 +73,7 @@ func (p *publicRoot) get(ctx context.Context) (*root.TrustedRoot, error) {
 	return orUnavailable(current)
 }
 
-// state returns the root if it may still be used, and whether it is due to be fetched.
+// state returns the root if it may still be used. due is true if the root must be fetched.
 func (p *publicRoot) state() (current *root.TrustedRoot, due bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,8 +86,7 @@ func (p *publicRoot) state() (current *root.TrustedRoot, due bool) {
 	return current, !fresh && !paused
 }
 
-// renew makes one attempt. The attempt does not end with the caller's context, because other
-// callers wait for it.
+// renew makes one attempt. The attempt continues when the caller's context ends, because other callers wait for it.
 func (p *publicRoot) renew(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rootTimeout)
 	defer cancel()
@@ -102,7 +100,7 @@ func (p *publicRoot) renew(ctx context.Context) {
 	p.current, p.since, p.failed = fetched, p.now(), time.Time{}
 }
 
-// try fetches the root. A panic of the libraries is an error.
+// try fetches the root. A panic of the libraries becomes an error.
 func (p *publicRoot) try(ctx context.Context) (fetched *root.TrustedRoot, err error) {
 	defer errorOfPanic(trustedRootTarget, &err)
 	return p.fetch(ctx)

@@ -55,7 +55,7 @@ func newRootScript(t *testing.T) *rootScript {
 	return s
 }
 
-// after sets the clock forward and what the source says from then on.
+// after advances the clock and sets the result of the source.
 func (s *rootScript) after(wait time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func TestPublicRootIsRefreshed(t *testing.T) {
 		name  string
 		wait  time.Duration
 		err   error
-		tries int // in all
+		tries int // all tries
 		ok    bool
 	}{
 		{name: "down at the beginning", err: down, tries: 1},
@@ -228,7 +228,7 @@ func newUpdateSource(t *testing.T, target []byte, expires time.Time) *updateSour
 	return s
 }
 
-// timestamp says that the rest is current until a time.
+// timestamp publishes that the other metadata is current until a time.
 func (s *updateSource) timestamp(t *testing.T, expires time.Time) []byte {
 	t.Helper()
 	stamp := metadata.Timestamp(expires)
@@ -262,8 +262,7 @@ func TestTUFSourceFetchesRoot(t *testing.T) {
 	}
 }
 
-// A day later the source is asked; if it is down, what was kept is used until it
-// expires by its own date.
+// After a day, the source is asked again. If it does not answer, the stored root is used until it expires.
 func TestTUFSourceUsesStoredRoot(t *testing.T) {
 	t.Parallel()
 	target := signing.NewSigstore().TrustedRoot()
@@ -274,7 +273,7 @@ func TestTUFSourceUsesStoredRoot(t *testing.T) {
 			source := newUpdateSource(t, target, time.Now().Add(time.Hour))
 			_, err := source.tuf(dir).fetch(t.Context())
 			check(t, err)
-			// The day since is taken away with the note of when it was fetched.
+			// Deleting the record of the last fetch removes the wait of one day.
 			notes := must(filepath.Glob(filepath.Join(dir, "*.json")))(t)
 			if len(notes) != 1 {
 				t.Fatalf("notes = %q", notes)
@@ -296,7 +295,7 @@ func TestTUFSourceUsesStoredRoot(t *testing.T) {
 	}
 }
 
-// What the source publishes must be signed by the keys that this program brings.
+// The metadata of the source must be signed by the keys in this program.
 func TestTUFSourceRefusesForeignRoot(t *testing.T) {
 	t.Parallel()
 	target := signing.NewSigstore().TrustedRoot()

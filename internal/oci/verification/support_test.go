@@ -42,8 +42,7 @@ type bed struct {
 	intercept func(w http.ResponseWriter, r *http.Request) bool
 }
 
-// newBed starts a registry that lists referrers by the API, or keeps lists under
-// a tag.
+// newBed starts a registry that lists referrers by the API, or stores lists under a tag.
 func newBed(t *testing.T, referrersAPI bool) *bed {
 	t.Helper()
 	b := &bed{t: t}
@@ -103,14 +102,14 @@ func (b *bed) pushTo(repository, text string) signing.Artifact {
 	return artifact
 }
 
-// setIntercept has requests answered in place of the registry.
+// setIntercept sets a function that answers requests instead of the registry.
 func (b *bed) setIntercept(f func(w http.ResponseWriter, r *http.Request) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.intercept = f
 }
 
-// asked returns the requests since the last call.
+// asked returns the requests since its last call.
 func (b *bed) asked() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -196,8 +195,7 @@ func wantSigners(t *testing.T, result Result, err error, want ...string) {
 	}
 }
 
-// wantError fails the test unless the error is of a kind, says something, and is
-// short enough for a status.
+// wantError fails the test unless the error has a kind, contains a text, and is short enough for a status.
 func wantError(t *testing.T, err, kind error, says string) {
 	t.Helper()
 	var own *ocierr.Error

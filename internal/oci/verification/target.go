@@ -21,8 +21,8 @@ const (
 	// maxSignature bounds one signature with its payload, in bytes. Real signatures have 10 KiB.
 	maxSignature = 1 << 20
 
-	// The artifact types in lists under a tag for manifests without a type of their own: the media types
-	// of an empty config and of images.
+	// In lists under a tag, manifests without their own artifact type have one of these types: the media types of an empty
+	// config and of images.
 	typeEmpty = "application/vnd.oci.empty.v1+json"
 	typeImage = "application/vnd.oci.image.config.v1+json"
 )
@@ -47,8 +47,8 @@ func (t *target) contextError(ctx context.Context) error {
 		Detail: "no result within the deadline"}
 }
 
-// referrers returns the referrers of the target that may be signatures, in the order of their
-// priority. priority returns 0 for referrers to skip, and a negative number for attestations.
+// referrers returns the referrers of the target that may be signatures, in the order of their priority. priority
+// returns 0 for referrers to skip, and a negative number for attestations.
 func (t *target) referrers(ctx context.Context, found *findings, priority func(oci.Referrer) int) []oci.Referrer {
 	all, more, err := t.registry.Referrers(ctx, t.url, t.digest, t.access, maxReferrers)
 	if err != nil && !isBroken(err) {
@@ -66,7 +66,8 @@ func (t *target) referrers(ctx context.Context, found *findings, priority func(o
 	return all
 }
 
-// hasUnknownType reports whether only the manifest has the type of a referrer.
+// hasUnknownType reports whether the list does not contain the artifact type of a referrer, so that the manifest must
+// be read.
 func hasUnknownType(r oci.Referrer) bool {
 	return r.ArtifactType == "" || r.ArtifactType == typeEmpty || r.ArtifactType == typeImage
 }

@@ -17,7 +17,7 @@ const (
 	maxSigner = 400
 )
 
-// clip makes untrusted text safe to show: one line, printable and bounded.
+// clip makes untrusted text safe to show: the result is one printable line of limited length.
 func clip(text string) string { return clipTo(text, maxText) }
 
 func clipTo(text string, limit int) string {

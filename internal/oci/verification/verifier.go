@@ -31,16 +31,17 @@ const (
 type Options struct {
 	// Registry reads the signatures, within its own limits.
 	Registry *oci.Client
-	// Provenance checks the provenance files of chart repositories. Nil refuses policies that require them.
+	// Provenance checks the provenance files of chart repositories. If it is nil, policies that require provenance files
+	// are refused.
 	Provenance Provenance
 	// Dir stores the public Sigstore's trusted root across restarts. It must not be the Registry's
 	// directory. It is created when it is needed. Empty stores nothing.
 	Dir string
 	// Timeout bounds one verification, with all its requests. Default 60 s.
 	Timeout time.Duration
-	// HTTPClient downloads the public Sigstore's trusted root, and checks the revocation of notation's
-	// certificates. The default client uses the environment's proxy and gives each request 10 s, so
-	// that unresponsive services leave time for the rest.
+	// HTTPClient downloads the public Sigstore's trusted root, and checks the revocation of notation's certificates. The
+	// default client uses the proxy of the environment. It limits each request to 10 s, so that unresponsive services
+	// leave time for the rest.
 	HTTPClient *http.Client
 	// CacheSize is the number of successful verifications in the cache. Default 10 000.
 	CacheSize int
@@ -48,8 +49,9 @@ type Options struct {
 
 // Provenance checks provenance files.
 type Provenance interface {
-	// Signers returns the display names of who signed the provenance file of a chart in a chart repository, with a key of
-	// a keyring. Errors are ErrUnsigned, ErrUntrusted, ErrInvalidPolicy, and those of package oci.
+	// Signers returns the display names of the signers of the provenance file of a chart in a chart repository. A key of a
+	// keyring must have signed the file. Errors are ErrUnsigned, ErrUntrusted, ErrInvalidPolicy, and the errors of package
+	// oci.
 	Signers(ctx context.Context, url, digest string, access oci.Access, keyrings map[string][]byte) ([]string, error)
 }
 
@@ -94,9 +96,9 @@ func New(opts Options) (*Verifier, error) {
 	return &Verifier{opts: opts, publicRoot: newPublicRoot(opts), results: results}, nil
 }
 
-// Verify returns who signed the artifact with a digest in a repository, "oci://host/path", or the URL of a chart in a
-// chart repository for HelmProvenance. It takes
-// at most Options.Timeout. A cached result is returned without a request, for every access.
+// Verify returns the signers of the artifact with a digest in a repository. The URL is "oci://host/path", or the URL of
+// a chart in a chart repository for HelmProvenance. It takes at most Options.Timeout. It returns a cached result
+// without a request, whatever the access is.
 func (v *Verifier) Verify(ctx context.Context, url, digest string, access oci.Access, policy Policy) (Result, error) {
 	key := resultKey{url: url, digest: digest, policy: policy.Digest()}
 	if result, ok := v.cached(key); ok {
@@ -115,7 +117,7 @@ func (v *Verifier) Verify(ctx context.Context, url, digest string, access oci.Ac
 		return Result{}, err
 	}
 	target := &target{registry: v.opts.Registry, url: url, digest: digest, access: access}
-	// The key includes the access, because the registry may answer differently to other credentials.
+	// The key includes the access, because the registry may answer differently with other credentials.
 	flight := policyHash{newHash()}
 	accessText, err := json.Marshal(access)
 	if err != nil {
@@ -123,7 +125,7 @@ func (v *Verifier) Verify(ctx context.Context, url, digest string, access oci.Ac
 	}
 	flight.text(url, digest, key.policy, string(accessText))
 	done := v.flights.DoChan(flight.sum(), func() (any, error) {
-		// A caller that gives up does not fail the others.
+		// A caller that stops waiting must not end the verification for the others.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), v.opts.Timeout)
 		defer cancel()
 		return v.verify(ctx, target, rules, key)
@@ -188,7 +190,7 @@ func (v *Verifier) cached(key resultKey) (Result, bool) {
 	return result.clone(), ok
 }
 
-// clone returns a copy of the result that is sorted, bounded, and without duplicates.
+// clone returns a sorted copy of the result of limited size, without duplicates.
 func (r Result) clone() Result {
 	unique := map[string]bool{}
 	for _, signer := range r.Signers {

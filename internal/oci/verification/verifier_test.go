@@ -52,11 +52,11 @@ func TestVerifyCachesSuccess(t *testing.T) {
 	if !ok || len(result.Signers) != 1 || result.Signers[0] != "key a.pub" {
 		t.Errorf("remembered = %v, %v", result, ok)
 	}
-	// Whatever the access, for it is about the content.
+	// The access does not matter, because the result is about the content.
 	result, err := v.Verify(t.Context(), b.url(), artifact.Digest(), oci.Access{CA: []byte("nonsense")}, policy)
 	wantSigners(t, result, err, "key a.pub")
 
-	// Another policy asks again, and so does another repository: it has no signature.
+	// Another policy needs new requests. So does another repository, and it has no signature.
 	_, err = v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), keyPolicy(newTestKey(t)))
 	if !errors.Is(err, ErrUntrusted) {
 		t.Errorf("another policy: %v", err)
@@ -104,7 +104,7 @@ func TestVerificationCacheIsBounded(t *testing.T) {
 	}
 }
 
-// One that waited for its turn finds what the one before it found.
+// A caller that waited uses the result of the caller before it.
 func TestVerifyChecksCacheBeforeRequests(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
@@ -120,7 +120,7 @@ func TestVerifyChecksCacheBeforeRequests(t *testing.T) {
 	}
 }
 
-// Errors of the registry are returned as they are: they do not mean that an artifact is not signed.
+// Errors of the registry are returned unchanged: they do not mean that an artifact is not signed.
 func TestRegistryErrorsAreNotUnsigned(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -190,7 +190,7 @@ func TestVerifyEndsAtTimeout(t *testing.T) {
 	_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), keyPolicy(newTestKey(t)))
 	wantError(t, err, ocierr.ErrUnreachable, "deadline")
 
-	// A caller that gives up gets the error of its context; the verification continues for the others.
+	// A caller that stops waiting gets the error of its context. The verification continues for the others.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = v.Verify(ctx, b.url(), artifact.Digest(), b.access(), keyPolicy(newTestKey(t)))
@@ -201,7 +201,7 @@ func TestVerifyEndsAtTimeout(t *testing.T) {
 	wantError(t, err, ocierr.ErrUnreachable, "no result within the deadline")
 }
 
-// Credentials of one caller that are refused are no answer to another's.
+// If the credentials of one caller are refused, another caller must not get this result.
 func TestCallersWithOtherAccessDoNotShare(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
@@ -228,8 +228,7 @@ func TestCallersWithOtherAccessDoNotShare(t *testing.T) {
 	check(t, <-good)
 }
 
-// The tag of legacy signatures would be too long, which says nothing of a
-// signature.
+// The tag for legacy signatures would be too long. This does not mean that there is a signature.
 func TestUnsignedSHA512Artifact(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
@@ -246,14 +245,13 @@ func TestUnsignedSHA512Artifact(t *testing.T) {
 	wantError(t, err, ErrUnsigned, "no cosign signature")
 }
 
-// A verification runs in a goroutine of its own, where a panic would end the
-// process.
+// A verification runs in its own goroutine, in which a panic would end the process.
 func TestPanicsFailTheVerification(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
 	artifact := b.push("artifact")
 	v := b.verifier()
-	v.opts.Registry = nil // every use of it panics
+	v.opts.Registry = nil // each use of it panics
 	notation := notationPolicy(newNotary("jane"), signing.TrustAnyone("strict"))
 	for _, policy := range []Policy{keyPolicy(newTestKey(t)), notation} {
 		_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), policy)
@@ -307,7 +305,7 @@ func TestCosignPolicyValidation(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		policy Policy
-		says   string // "" is valid
+		says   string // "" means valid
 	}{
 		{name: "key", policy: Policy{Provider: Cosign, Keys: map[string][]byte{"a": public}}},
 		{name: "identity", policy: Policy{Provider: Cosign, Identities: []Identity{identity}}},

@@ -21,8 +21,7 @@ import (
 // storeFault is a way in which a registry fails.
 type storeFault struct {
 	registry.Fault
-	// kind is what a call to the store says of a registry that goes on so; nil where it may say anything, or do without
-	// the answer.
+	// kind is the error of a call to the store if the registry continues to fail; nil if any result is valid.
 	kind error
 }
 
@@ -39,7 +38,7 @@ var storeFaults = map[string]storeFault{
 	"odd":          {registry.Fault{Mode: registry.Status, Code: http.StatusTeapot}, ocierr.ErrUnexpected},
 }
 
-// ownRepository is a repository that is named after a test.
+// ownRepository returns a repository with the name of the test.
 func (b *bench) ownRepository(t *testing.T) Repository {
 	t.Helper()
 	_, name, _ := strings.Cut(t.Name(), "/")
@@ -51,11 +50,11 @@ func (b *bench) pathOf(repository Repository) string {
 }
 
 const (
-	// impatience is for registries that are silent, patience for all others.
+	// impatience is the timeout for registries that do not answer, and patience for all others.
 	impatience, patience = 2 * time.Second, time.Minute
 )
 
-// timeout is how long a call waits for a registry that fails so.
+// timeout returns how long a call waits for a registry with this fault.
 func (f storeFault) timeout() time.Duration {
 	if f.Mode == registry.Hang {
 		return impatience
@@ -63,7 +62,7 @@ func (f storeFault) timeout() time.Duration {
 	return patience
 }
 
-// newcomer is the store of a process that knows nothing of what another one has learned of the registry.
+// newcomer returns the store of a new process, which has no state about the registry.
 func (b *bench) newcomer(t *testing.T, repository Repository, timeout time.Duration) payload.Store {
 	t.Helper()
 	client, err := oci.New(oci.Options{Dir: t.TempDir(), Timeout: timeout, PullTimeout: timeout})
@@ -72,13 +71,13 @@ func (b *bench) newcomer(t *testing.T, repository Repository, timeout time.Durat
 	return New(client).Store(Options{Cluster: cluster, New: &repository})
 }
 
-// failAt has the registry fail at a request, from 1, for a repository, and at all that follow unless once is set. The
-// end of it holds that this request was made.
+// failAt makes the registry fail at a request for a repository, counted from 1. Unless once is set, the registry also
+// fails at all later requests. At the end, it checks that this request was made.
 func (b *bench) failAt(t *testing.T, repository Repository, fault storeFault, at int, once bool) func() {
 	t.Helper()
 	path, seen := b.pathOf(repository), 0
 	fault.Match = func(r registry.Request) bool {
-		// Who is not known yet asks once without a credential.
+		// An unauthenticated client sends one request without a credential first.
 		if r.Repository != path || r.Authorization == "" {
 			return false
 		}
@@ -96,8 +95,9 @@ func (b *bench) failAt(t *testing.T, repository Repository, fault storeFault, at
 	}
 }
 
-// TestStoreOnRegistryFaults fails each request of each call but deletions, once and from then on. A call that fails
-// says why and says nothing that is secret, one that does not has done what it says, and the next try works.
+// TestStoreOnRegistryFaults makes each request of each call fail, except deletions: only this request, or also all
+// later ones. A failed call returns the reason without secrets. A successful call has done its work. The next try
+// succeeds.
 func TestStoreOnRegistryFaults(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{})
@@ -156,7 +156,7 @@ func cutCall(t *testing.T, b *bench, call string, fault storeFault, at int, once
 		t.Errorf("the password is in %v", err)
 	}
 	_, missing := b.registry.Manifest(t.Context(), b.pathOf(repository), tagOf(cluster, name))
-	// Where the registry goes on failing, what it took without saying so cannot be taken back.
+	// If the registry continues to fail, content that it stored without a response cannot be deleted.
 	if isThere := missing == nil; call == "put" && isThere != (err == nil) &&
 		(once || fault.Mode == registry.Status || !isThere) {
 		t.Errorf("the record is there: %t, and the store says %v", isThere, err)

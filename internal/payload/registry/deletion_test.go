@@ -15,11 +15,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// deletionRequests is how many requests a deletion takes: a look at the manifest, and its deletion.
+// deletionRequests is the number of requests of a deletion: a read of the manifest, and its deletion.
 const deletionRequests = 2
 
-// TestStoreDeleteOnRegistryFaults has the registry fail at each request of a deletion, once and from then on. What is
-// said to be deleted is gone, what is not is deleted by the next try, and nothing else ever is.
+// TestStoreDeleteOnRegistryFaults makes the registry fail at each request of a deletion: only at this request, or also
+// at all later ones. If the call reports a deletion, the payload is deleted. Otherwise the next try deletes it. No
+// other payload is ever deleted.
 func TestStoreDeleteOnRegistryFaults(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{})
@@ -35,7 +36,7 @@ func TestStoreDeleteOnRegistryFaults(t *testing.T) {
 	}
 }
 
-// TestStoreDeletesUnconfirmedPush holds that what was put, and is not known to have been, is deleted as soon as the
+// TestStoreDeletesUnconfirmedPush checks that a pushed payload without a confirmation is deleted as soon as the
 // registry answers.
 func TestStoreDeletesUnconfirmedPush(t *testing.T) {
 	t.Parallel()
@@ -84,7 +85,7 @@ func cutDeletion(t *testing.T, b *bench, fault storeFault, at int, once bool) {
 	if err != nil && strings.Contains(err.Error(), b.registry.Password()) {
 		t.Errorf("the password is in %v", err)
 	}
-	// An hour later, whatever was refused, by a process that is new.
+	// This is an hour later, in a new process that has no record of the refusal.
 	store = b.newcomer(t, repository, patience)
 	check(t, store.Delete(t.Context(), place, demo))
 	if isThere(place) {

@@ -6,13 +6,13 @@
 //
 // # Contract
 //
-//   - Only configured repositories are written to, read from or deleted from, because anyone may
-//     have written the pointers in a workload cluster.
+//   - The store uses only configured repositories, because any user of a workload cluster may have written the pointers
+//     there.
 //   - A manifest is deleted only if it names the release whose record is deleted.
-//   - A payload is read by the digest of its layer, with one request, and is not cached. It is
-//     missing if the registry says that it does not have the blob. It is not missing if the
-//     registry does not have the repository, refuses the credentials or breaks the connection.
-//   - If a registry refuses a user's deletion, the same user does not try again for an hour.
+//   - A payload is read by the digest of its layer, with one request, and is not cached. The payload is missing if the
+//     registry answers that it does not have the blob. The payload is not missing if the registry does not have the
+//     repository, refuses the credentials or breaks the connection.
+//   - If a registry refuses a deletion for a user, the store tries no deletion with this user for an hour.
 package registry
 
 import (
@@ -40,8 +40,8 @@ const (
 	// LayerType is the media type of their layers.
 	LayerType = "application/vnd.helmop.release-record.v1+aes256gcm"
 
-	// ClusterAnnotation is the annotation of a manifest with the "<namespace>/<name>" of the cluster.
-	// It is informative for users and is checked before a deletion.
+	// ClusterAnnotation is the annotation of a manifest with the "<namespace>/<name>" of the cluster. It informs users,
+	// and the store checks it before a deletion.
 	ClusterAnnotation = annotationPrefix + "cluster"
 	// ReleaseAnnotation is the annotation with the "<namespace>/<name>" of the release.
 	ReleaseAnnotation = annotationPrefix + "release"
@@ -52,13 +52,13 @@ const (
 	createdAnnotation     = "org.opencontainers.image.created"
 	descriptionAnnotation = "org.opencontainers.image.description"
 
-	// deleteUnconfirmedTimeout bounds the deletion of an artifact whose push got no answer.
+	// deleteUnconfirmedTimeout is the timeout for the deletion of an artifact whose push got no answer.
 	deleteUnconfirmedTimeout = 10 * time.Second
-	// refusalTTL is how long no deletion is tried after a registry refused one.
+	// refusalTTL is how long the store tries no deletion after a registry refused one.
 	refusalTTL = time.Hour
-	// maxRefusals bounds the recorded refusals, one per repository and user.
+	// maxRefusals is the largest number of recorded refusals. There is one for each repository and user.
 	maxRefusals = 1024
-	// maxClusterInTag bounds the name of the cluster in a tag, so that tags have at most 128
+	// maxClusterInTag is the largest number of characters of the cluster's name in a tag, so that a tag has at most 128
 	// characters.
 	maxClusterInTag = 24
 )
@@ -72,7 +72,7 @@ type Client interface {
 	Delete(ctx context.Context, url string, access oci.Access, digest string) error
 }
 
-// Registries holds what the stores of all releases share. It is safe for concurrent use.
+// Registries holds the state that the stores of all releases share. It is safe for concurrent use.
 type Registries struct {
 	client Client
 	now    func() time.Time
@@ -85,12 +85,12 @@ type Registries struct {
 // New returns Registries that use a client.
 func New(client Client) *Registries {
 	r := &Registries{client: client, now: time.Now}
-	// It fails only if the size is not positive.
+	// NewLRU fails only if the size is not positive.
 	r.refusals, _ = lru.NewLRU[[sha256.Size]byte, time.Time](maxRefusals, nil)
 	return r
 }
 
-// Repository is a repository with payloads and its access.
+// Repository is a repository with payloads, and the access to it.
 type Repository struct {
 	// URL is "oci://host/path".
 	URL string
@@ -98,7 +98,7 @@ type Repository struct {
 	Access func(ctx context.Context) (oci.Access, error)
 }
 
-// Options are the repositories with the payloads of a release.
+// Options configure the repositories for the payloads of a release.
 type Options struct {
 	// Cluster is the "<namespace>/<name>" of the cluster of the release.
 	Cluster string
@@ -108,7 +108,7 @@ type Options struct {
 	Known []Repository
 }
 
-// Store returns the store of a release. It makes no request.
+// Store returns the store for a release. It makes no request.
 func (r *Registries) Store(options Options) payload.Store {
 	return &store{Registries: r, options: options}
 }
@@ -159,12 +159,11 @@ func (s *store) Put(ctx context.Context, name payload.Name, data []byte) (payloa
 		Size: int64(len(data))}, nil
 }
 
-// deleteUnconfirmed deletes an artifact whose push got no answer: no record will refer to the
-// artifact.
+// deleteUnconfirmed deletes an artifact whose push got no answer. No record will refer to this artifact.
 func (s *store) deleteUnconfirmed(ctx context.Context, access oci.Access, manifest string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteUnconfirmedTimeout)
 	defer cancel()
-	// If the deletion fails, the artifact stays, as after a crash of the manager.
+	// If the deletion fails, the artifact remains, as after a crash of the manager.
 	_ = s.client.Delete(ctx, s.options.New.URL, access, manifest)
 }
 
@@ -180,8 +179,8 @@ func (s *store) annotations(name payload.Name) map[string]string {
 
 func releaseOf(name payload.Name) string { return name.Namespace + "/" + name.Release }
 
-// tagOf returns the unique tag of a payload. For readability, it starts with the cluster, the
-// release and the Helm revision.
+// tagOf returns the unique tag of a payload. It starts with the cluster, the release and the Helm revision, so that
+// users can read it.
 func tagOf(cluster string, name payload.Name) string {
 	short := cluster[strings.LastIndexByte(cluster, '/')+1:]
 	return fmt.Sprintf("%s.%s.v%d.%s", short[:min(len(short), maxClusterInTag)], name.Release, name.Revision, name.ID)
@@ -221,9 +220,8 @@ func (s *store) Get(ctx context.Context, place payload.Place) ([]byte, error) {
 	return data, err
 }
 
-// unknownRepositoryError returns the error for a repository that the registry does not have. The
-// repository was deleted, or the credentials have no access to it; the registry's answer is the
-// same.
+// unknownRepositoryError returns the error for a repository that the registry does not have. Either the repository was
+// deleted, or the credentials have no access to it: the registry gives the same answer.
 func unknownRepositoryError(err error) error {
 	return fmt.Errorf("%w (check that the credentials may still pull from it)", err)
 }
@@ -264,7 +262,7 @@ func (s *store) Delete(ctx context.Context, place payload.Place, name payload.Na
 
 // userOf returns a key for a repository and a user.
 func userOf(url string, access oci.Access) [sha256.Size]byte {
-	// Bytes and texts always marshal.
+	// Marshalling bytes and texts cannot fail.
 	data, _ := json.Marshal([]any{url, access})
 	return sha256.Sum256(data)
 }

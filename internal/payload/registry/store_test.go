@@ -35,7 +35,8 @@ type bench struct {
 	clock    time.Time
 }
 
-// testsAtOnce is how many tests run at once, unless -parallel says otherwise. They wait for registries that are silent.
+// testsAtOnce is the number of tests that run at the same time, unless -parallel sets another number. The tests wait
+// for registries that do not answer.
 const testsAtOnce = 16
 
 func TestMain(m *testing.M) {
@@ -77,7 +78,7 @@ func (b *bench) repository(path string) Repository {
 		Access: func(context.Context) (oci.Access, error) { return b.access, nil }}
 }
 
-// store is that of a release in a cluster, with new payloads in a repository.
+// store returns the store for a release in a cluster, with new payloads in a repository.
 func (b *bench) store(inCluster, path string, known ...Repository) payload.Store {
 	repository := b.repository(path)
 	return b.all.Store(Options{Cluster: inCluster, New: &repository, Known: known})
@@ -91,7 +92,7 @@ func random(t *testing.T, size int) []byte {
 	return data
 }
 
-// TestStore puts, gets and deletes a payload, and holds what that costs the registry and what is there.
+// TestStore puts, gets and deletes a payload, and checks the requests and the content of the registry.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string]registry.Options{
@@ -136,8 +137,8 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestStoreRefusesForeignPlaces holds that a workload cluster cannot have anything read or deleted that is not its
-// release's.
+// TestStoreRefusesForeignPlaces checks that a workload cluster cannot make the store read or delete content of another
+// release.
 func TestStoreRefusesForeignPlaces(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{})
@@ -193,8 +194,8 @@ func TestStoreRefusesForeignPlaces(t *testing.T) {
 	}
 }
 
-// TestStorePrepareChecksRights holds that preparing asks for the rights of now, in a repository that was written to
-// before, too: what is begun otherwise could not be recorded.
+// TestStorePrepareChecksRights checks that Prepare verifies the current permissions, even in a repository that was
+// written before: otherwise an action could begin that cannot be recorded.
 func TestStorePrepareChecksRights(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{Auth: registry.AuthToken})
@@ -215,7 +216,8 @@ func TestStorePrepareChecksRights(t *testing.T) {
 	}
 }
 
-// TestStoreRecordsRefusedDeletion holds that who may not delete asks once, and again an hour later.
+// TestStoreRecordsRefusedDeletion checks that a user without the permission to delete sends one request, and another
+// one after an hour.
 func TestStoreRecordsRefusedDeletion(t *testing.T) {
 	t.Parallel()
 	for name, code := range map[string]int{"not permitted": http.StatusForbidden,
@@ -250,7 +252,7 @@ func TestStoreRecordsRefusedDeletion(t *testing.T) {
 	}
 }
 
-// TestStoreReportsDamagedPayloads holds that a payload which is not what was put is missing.
+// TestStoreReportsDamagedPayloads checks that a payload that differs from the stored content counts as missing.
 func TestStoreReportsDamagedPayloads(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{})
@@ -258,7 +260,7 @@ func TestStoreReportsDamagedPayloads(t *testing.T) {
 	check(t, store.Prepare(t.Context()))
 	place, err := store.Put(t.Context(), demo, random(t, 64<<10))
 	check(t, err)
-	// What breaks off may come whole the next time.
+	// A response that was interrupted may be complete the next time.
 	for mode, want := range map[registry.Mode]error{
 		registry.Corrupt: payload.ErrMissing, registry.Truncate: ocierr.ErrUnreachable, registry.Cut: ocierr.ErrUnreachable,
 	} {
@@ -277,8 +279,8 @@ func TestStoreReportsDamagedPayloads(t *testing.T) {
 	}
 }
 
-// TestStoreOnUnknownRepository holds that a payload is not taken for missing, nor for deleted, because the registry
-// hides it from who asks.
+// TestStoreOnUnknownRepository checks that a payload does not count as missing or deleted if the registry hides the
+// repository from the user.
 func TestStoreOnUnknownRepository(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, registry.Options{})
@@ -310,7 +312,7 @@ func TestStoreOnUnknownRepository(t *testing.T) {
 	}
 }
 
-// TestStoreWithoutRepository holds what is said where no registry is configured, or its credentials cannot be read.
+// TestStoreWithoutRepository checks the error if no registry is configured, or if its credentials cannot be read.
 func TestStoreWithoutRepository(t *testing.T) {
 	t.Parallel()
 	all := New(nil)

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// archiveBytes is about the size of a packed large chart, the same as that of common add-ons.
+// archiveBytes is the approximate size of a packed large chart. Common add-ons have the same size.
 const archiveBytes = 200_000
 
 // dashboardBytes is slightly more than the size that a dashboard adds to a packed chart.

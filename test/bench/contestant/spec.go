@@ -34,7 +34,7 @@ type Spec struct {
 	Clusters []Cluster
 	// Versions are the versions of the charts. Each has all charts in the same order. A release has the name of its chart.
 	Versions [][]charts.Chart
-	// Namespace is the pattern of the namespaces of releases, see NamespaceOf.
+	// Namespace is the pattern for the namespaces of releases, see NamespaceOf.
 	Namespace string
 }
 

@@ -1,7 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report holds the results of the benchmark: figures, each with its baseline and its target.
+// Package report holds the results of the benchmark: figures, each with its baseline and its target. It measures
+// nothing. Callers add the figures, and the report says which targets are missed.
 package report
 
 import (

@@ -20,7 +20,7 @@ const (
 	// warmUp is the share of the run that does not count for the slope, because pools and caches fill.
 	warmUp = 0.2
 
-	// scrapeTimeout bounds a read of the manager's metrics with the garbage collection before it.
+	// scrapeTimeout is the timeout of a read of the manager's metrics, including the garbage collection before it.
 	scrapeTimeout = time.Minute
 )
 

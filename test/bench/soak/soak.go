@@ -38,7 +38,7 @@ const (
 	// quarters is the number of parts of the fleet that have their own HelmOp, in addition to the HelmOp for all.
 	quarters = 4
 
-	// patience bounds every wait.
+	// patience is the timeout of every wait.
 	patience = 15 * time.Minute
 
 	// outage is how long an API server is down or hangs.

@@ -28,7 +28,7 @@ import (
 const GroupLabel = "bench-group"
 
 // confinedGroup is the group of confined users, and the name of two ClusterRoles. One has their rights in their
-// namespaces. The other has their only right outside: to create a namespace that exists.
+// namespaces. The other role has their only permission outside of their namespace: to create a namespace that exists.
 const confinedGroup = "helmop-bench-confined"
 
 // creating is the number of Clusters that are written at once.

@@ -26,7 +26,7 @@ import (
 const (
 	// profileSeconds is the duration of CPU profiles.
 	profileSeconds = 10
-	// settleInterval is the time between two samples of SettledMemory, and settlePatience bounds the wait.
+	// settleInterval is the time between two samples of SettledMemory. settlePatience is the timeout of the wait.
 	settleInterval, settlePatience = 2 * time.Second, 90 * time.Second
 
 	// settledShare is by how much, as a share, settled memory may still fall.
@@ -306,8 +306,8 @@ func (m *Manager) SettledMemory(ctx context.Context, while time.Duration) (int64
 	return slices.Max(samples[max(0, len(samples)-n):]), nil
 }
 
-// isSettled reports whether the last n samples of memory do not fall: no sample of their later half is much less than
-// the smallest one of their earlier half.
+// isSettled reports whether the last n samples of memory do not fall: no sample in their second half is much smaller
+// than the smallest sample in their first half.
 func isSettled(samples []int64, n int) bool {
 	if len(samples) < max(n, 2) {
 		return false

@@ -18,7 +18,7 @@ type Mode int
 const (
 	// Pass forwards connections.
 	Pass Mode = iota
-	// Hang accepts connections, but forwards nothing, on open connections neither.
+	// Hang accepts connections but forwards nothing, not even on open connections.
 	Hang
 	// Refuse closes open connections, and refuses new ones.
 	Refuse

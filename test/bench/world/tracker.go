@@ -28,7 +28,7 @@ const (
 	// pollPerRelease lowers the precision when there are many releases.
 	pollPerRelease = 50 * time.Microsecond
 
-	// patience bounds every wait.
+	// patience is the timeout of every wait.
 	patience = 15 * time.Minute
 
 	// progressInterval is the time between two progress reports of a wait.

@@ -24,8 +24,8 @@ import (
 	infrav1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/infrastructure/v1alpha1"
 )
 
-// clusterFinalizer makes deletions take two steps, as with other providers. Cluster API's controllers wait for the
-// second.
+// clusterFinalizer is a finalizer, so a deletion has two steps as with other providers. Cluster API's controllers wait
+// for the second.
 const clusterFinalizer = "infrastructure.cluster.x-k8s.io/localcluster"
 
 type clusterReconciler struct {

@@ -79,8 +79,8 @@ type Options struct {
 	// Pool has the API servers of control planes that run no controllers and no other version. Default: each Cluster's API
 	// server is started and stopped.
 	Pool *apiserver.Pool
-	// Beside is the provider of another management cluster. Both providers share the control planes that either starts, so
-	// that Clusters can be moved between them. Default: none.
+	// Beside is the provider of another management cluster. Both providers share their control planes, so that Clusters
+	// can be moved between them. Default: none.
 	Beside *Provider
 }
 
@@ -294,7 +294,7 @@ func (p *Provider) stopServer(ctx context.Context, cluster types.NamespacedName)
 	if p.opts.Pool != nil && p.opts.Pool.Owns(s) {
 		return nil
 	}
-	// The folder may belong to the provider of Options.Beside.
+	// The folder may belong to the provider in Options.Beside.
 	old := s.Dir() + ".deleted"
 	if err := os.RemoveAll(old); err != nil {
 		return err

@@ -53,8 +53,9 @@ rules:
 // twenty servers took 17 GB.
 const lazyCollection = "GOGC=200"
 
-// etcdArgs returns the flags of etcd. They trade durability for speed, as the data is deleted with the test. The short
-// election timeout lets a single member start at once. A shorter heartbeat would take 1 % of a core for each idle etcd.
+// etcdArgs returns the flags of etcd. They sacrifice durability for speed, because the data is deleted with the test.
+// With the short election timeout, a single member starts at once. A shorter heartbeat would take 1 % of a core for
+// each idle etcd.
 func etcdArgs(dataDir string, clientPort, peerPort int) []string {
 	client, peer := "http://"+process.Loopback(clientPort), "http://"+process.Loopback(peerPort)
 	return []string{
@@ -145,8 +146,8 @@ func (s *Server) kwokArgs(port int) func(kubeconfig string) []string {
 	}
 }
 
-// writeStages joins kwok's stages and those of broken Pods into one configuration file: those in files whose names
-// match a pattern. With the file, kwok does not read the user's own configuration.
+// writeStages joins the stages of kwok and the stages of broken Pods into one configuration file. It uses the files
+// whose names match a pattern. With the file, kwok does not read the user's own configuration.
 func (s *Server) writeStages(pattern string) error {
 	files, err := filepath.Glob(filepath.Join(s.opts.Binaries.KwokStages, pattern))
 	if err != nil {

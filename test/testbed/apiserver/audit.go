@@ -32,8 +32,8 @@ type Request struct {
 	UserAgent string
 	// Verb is Kubernetes' verb in lower case: get, list, watch, create, update, patch, delete, deletecollection.
 	Verb string
-	// Group, Resource, Subresource, Namespace and Name are those of the object of the request. They are empty for a URI
-	// that is not a resource's.
+	// Group, Resource, Subresource, Namespace and Name identify the object of the request. They are empty if the URI is
+	// not the URI of a resource.
 	Group, Resource, Subresource, Namespace, Name string
 	// URI is the path with its query.
 	URI string
@@ -108,7 +108,8 @@ func (s *Server) Requests(filters ...Filter) ([]Request, error) {
 	return selectAll(s.audit.requests, slices.Concat(filters, []Filter{Since(s.audit.began)})), nil
 }
 
-// forgetAudit lets Requests begin now. A watch that started before may still write its end to the log.
+// forgetAudit makes Requests ignore all earlier requests. A watch that started before may still write its end to the
+// log.
 func (s *Server) forgetAudit() error {
 	s.audit.mu.Lock()
 	defer s.audit.mu.Unlock()
@@ -130,7 +131,7 @@ func (s *Server) AuditEnd() (int64, error) {
 	return info.Size(), nil
 }
 
-// RequestsFrom returns what Requests returns, but only of the log after the offset that AuditEnd returned. A caller
+// RequestsFrom does the same as Requests, but only for the part of the log after an offset from AuditEnd. A caller
 // saves the time to read the earlier log, which is long after many thousands of requests. A watch that started before
 // and ended since is included by its end.
 func (s *Server) RequestsFrom(from int64, filters ...Filter) ([]Request, error) {
@@ -223,7 +224,7 @@ type audit struct {
 	seen map[string]bool
 }
 
-// read parses one event for each line and returns how many bytes it read, see eachLine.
+// read parses one event for each line. It returns the number of bytes that it has read, see eachLine.
 func (a *audit) read(r io.Reader) (int64, error) {
 	if a.seen == nil {
 		a.seen = map[string]bool{}

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// etcdTimeout bounds one request to etcd.
+	// etcdTimeout is the timeout of one request to etcd.
 	etcdTimeout = 30 * time.Second
 	// maxEtcdOps is the number of changes that etcd takes in one transaction by default. maxEtcdBytes is less than etcd
 	// takes in one request.

@@ -32,8 +32,8 @@ type LogFiles struct {
 	Current, Previous string
 }
 
-// ServeLogs creates the node LogNode, which has kwok as its kubelet. The API server then serves logs of the Pods that
-// are assigned to the node, see SetLog. kwok changes nothing else in the Pods. Logs are not served after Rotate.
+// ServeLogs creates the node LogNode. Its kubelet is kwok. The API server then serves logs of the Pods that are
+// assigned to the node, see SetLog. kwok changes nothing else in the Pods. Logs are not served after Rotate.
 func (s *Server) ServeLogs(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,7 @@ func (s *Server) ServeLogs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// kwok requires stages. Those of Pods would write the status of the Pods.
+	// kwok requires stages. The usual stages for Pods would write the status of the Pods.
 	if err := s.writeStages("node-*.yaml"); err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func spoil(t *testing.T, s *Server) {
 	}
 }
 
-// wantAsNew checks that none of the changes of spoil is left.
+// wantAsNew checks that the Server has none of the changes that spoil makes.
 func wantAsNew(t *testing.T, s *Server) {
 	t.Helper()
 	if requests, err := s.Requests(); err != nil || len(requests) > 0 {

@@ -22,7 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
 
-// probeTimeout bounds one health probe, so that a hung server does not block the poll.
+// probeTimeout is the timeout of one health probe, so that a hanging server does not block the poll.
 const probeTimeout = 5 * time.Second
 
 func (s *Server) startAPIServer(ctx context.Context) error {
@@ -76,8 +76,8 @@ func httpOK(url string) func(context.Context) error {
 	}
 }
 
-// startHelpers starts the programs that the options request beside the API server. Their health probes prove only that
-// a program runs.
+// startHelpers starts the additional programs that the options request. Their health probes prove only that a program
+// runs.
 func (s *Server) startHelpers(ctx context.Context) error {
 	if !s.opts.Controllers {
 		return nil

@@ -19,8 +19,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
 
-// startTimeout bounds the start of one program. A start takes 3 s on an idle machine, and far longer when dozens start
-// at once on a small one.
+// startTimeout is the timeout for the start of one program. A start takes 3 s on an idle machine, and much longer when
+// dozens of programs start at the same time on a small machine.
 const startTimeout = 3 * time.Minute
 
 // startAttempts is how often a start is tried, because another process may take the free port first.
@@ -37,8 +37,8 @@ type Options struct {
 	// Controllers runs the controllers that a cluster without nodes needs, such as the garbage collector and the
 	// controllers of namespaces, ServiceAccounts, Deployments and DaemonSets.
 	Controllers bool
-	// OnlyControllers names those of them that run, as kube-controller-manager names them. Default: all. It has no effect
-	// with KwokNodes.
+	// OnlyControllers names the controllers that run, with their names in kube-controller-manager. Default: all. It has no
+	// effect with KwokNodes.
 	OnlyControllers []string
 	// Objects exist from the start, see Server.Objects. Default: the objects that every API server creates.
 	Objects Objects

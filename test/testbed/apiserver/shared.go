@@ -15,7 +15,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/binaries"
 )
 
-// buildTimeout bounds the start of a shared API server, which may include the build of its programs.
+// buildTimeout is the timeout for the start of a shared API server, which may include the build of its programs.
 const buildTimeout = 20 * time.Minute
 
 // Shared is the API server of all tests of a package. It starts when the first test calls Server. The zero value is

@@ -38,7 +38,7 @@ func (s *Server) Save(ctx context.Context) error {
 }
 
 // Reset restores all objects to their state at Save. It writes to etcd directly, so finalizers, webhooks and admission
-// have no effect. Watches report the changes as any others. The audit log is empty afterwards. Reset returns
+// have no effect. Watches report these changes like other changes. The audit log is empty afterwards. Reset returns
 // ErrNotResettable if a program of the Server did not run all the time since Save.
 func (s *Server) Reset(ctx context.Context) error {
 	s.mu.Lock()
@@ -46,7 +46,7 @@ func (s *Server) Reset(ctx context.Context) error {
 	if s.saved == nil || s.altered || s.stopped || !s.running() {
 		return ErrNotResettable
 	}
-	// Controllers in the server react to the reset by writes of their own. An example is the registration of an API that
+	// Controllers in the server react to the reset with their own writes. An example is the registration of an API that
 	// was removed.
 	for range resetAttempts {
 		current, err := s.etcdKeys(ctx)
@@ -101,7 +101,7 @@ func (s *Server) fill(ctx context.Context) error {
 	return s.etcdChange(ctx, ops)
 }
 
-// differences returns the changes that turn the current keys into the saved ones.
+// differences returns the changes that convert the current keys to the saved keys.
 func differences(current, saved map[string]etcdPair) []etcdOp {
 	var ops []etcdOp
 	for key, pair := range current {

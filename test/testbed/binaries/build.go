@@ -27,13 +27,13 @@ const progressInterval = 20 * time.Second
 // listInterval is the time between two progress reports of a download of modules.
 const listInterval = 5 * time.Second
 
-// outputLimit bounds how much output of a failed command an error contains, in bytes.
+// outputLimit is the largest part of the output of a failed command in an error, in bytes.
 const outputLimit = 4096
 
-// build builds programs and compiles Options.Compile. One run of the go command compiles what the programs import,
-// because two runs at once would compile shared packages twice. Meanwhile, the modules of Options.Compile are
-// downloaded. Links use few cores, so Options.Compile is compiled beside them. The programs are renamed into place at
-// the end, so that a killed build leaves no half-written program.
+// build builds programs and compiles Options.Compile. One run of the go command compiles the dependencies of all
+// programs, because two runs at the same time would compile shared packages twice. During this run, the modules of
+// Options.Compile are downloaded. Linking uses few cores, so Options.Compile is compiled at the same time. At the end,
+// the programs are renamed to their final names, so that a killed build leaves no incomplete program.
 func (e *ensurer) build(ctx context.Context, programs []program) error {
 	temp, err := os.MkdirTemp(e.CacheDir, ".build-")
 	if err != nil {
@@ -175,7 +175,7 @@ func (e *ensurer) reportEvery(interval time.Duration, report func()) (stop func(
 }
 
 // runGo runs the go command in dir, without the caller's workspace. If the command fails, the error contains its
-// output. The flags are those of every build of the Makefile: only then do builds share compiled packages.
+// output. The flags are the same as in every build of the Makefile: otherwise builds could not share compiled packages.
 func runGo(ctx context.Context, dir string, stdout io.Writer, stderr *lineCounter, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir

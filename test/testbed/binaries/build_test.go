@@ -46,7 +46,8 @@ func TestLineCounterCountsLines(t *testing.T) {
 	}
 }
 
-// TestOwnProgramsAreBuiltAgain holds that a change of a program of the tools module causes a new build of it alone.
+// TestOwnProgramsAreBuiltAgain checks that after a change of a program in the tools module, only this program is built
+// again.
 func TestOwnProgramsAreBuiltAgain(t *testing.T) {
 	t.Parallel()
 	root, tools := t.TempDir(), filepath.FromSlash(toolsModule)

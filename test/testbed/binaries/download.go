@@ -26,7 +26,7 @@ const (
 	downloadLimit   = 512 << 20
 )
 
-// releasesURL serves Kubernetes' release binaries. Each has a .sha256 file beside it.
+// releasesURL serves Kubernetes' release binaries. Each binary has a .sha256 file next to it.
 const releasesURL = "https://dl.k8s.io/release"
 
 // errNotPublished means that the server answers but has no such binary.

@@ -26,13 +26,13 @@ type Options struct {
 	Root string
 	// CacheDir holds the finished binaries. Default: helmop/testbed in the user's cache folder.
 	CacheDir string
-	// AssetsDir may hold etcd, kube-apiserver and kubectl. Ensure uses these programs whatever their version. Default: the
+	// AssetsDir may hold etcd, kube-apiserver and kubectl. Ensure uses these programs in any version. Default: the
 	// environment's KUBEBUILDER_ASSETS.
 	AssetsDir string
 	// Programs are the names of the programs that are needed. Default: all.
 	Programs []string
-	// Compile names packages of the repository, such as "./test/demo". Ensure fills the go command's build cache with what
-	// they import, so that a later build of them takes seconds. Default: none.
+	// Compile names packages of the repository, such as "./test/demo". Ensure compiles their imports into the go command's
+	// build cache, so that a later build takes seconds. Default: none.
 	Compile []string
 	// NoDownload skips the attempt to download, so that every missing program is built.
 	NoDownload bool
@@ -48,7 +48,7 @@ type Set struct {
 	CoreCRDs string
 	// KwokStages is a folder with kwok's usual behaviour of Nodes and Pods, one YAML file for each stage.
 	KwokStages string
-	// KwokCRDs is a folder with the CustomResourceDefinition by which kwok knows the logs of Pods.
+	// KwokCRDs is a folder with the CustomResourceDefinition that kwok needs for the logs of Pods.
 	KwokCRDs string
 }
 
@@ -70,7 +70,7 @@ func (s *Set) WithAPIServer(path, version string) *Set {
 func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.paths)) }
 
 // Ensure downloads or builds the missing programs and returns the paths of all. Several processes may call Ensure at
-// once: one of them works, the others wait. The error names the programs that are missing.
+// the same time: one process works, and the others wait. The error names the programs that are missing.
 func Ensure(ctx context.Context, opts Options) (*Set, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -211,7 +211,7 @@ type shortage struct {
 
 func (m shortage) count() int { return len(m.programs) + len(m.folders) }
 
-// lookup returns the programs of the cache, and those that are missing.
+// lookup returns the programs in the cache, and the missing programs.
 func (e *ensurer) lookup() (*Set, shortage) {
 	set := &Set{paths: map[string]string{}, versions: map[string]string{}}
 	var missing shortage
@@ -295,7 +295,7 @@ func (e *ensurer) lock(ctx context.Context) (func(), error) {
 	return func() { _ = l.Unlock() }, nil
 }
 
-// downloadAll downloads the published programs, and returns those that must be built.
+// downloadAll downloads the published programs, and returns the programs that must be built.
 func (e *ensurer) downloadAll(ctx context.Context, programs []program) ([]program, error) {
 	var build []program
 	for _, p := range programs {

@@ -51,7 +51,7 @@ func Start() *Repository {
 // Close stops the server.
 func (r *Repository) Close() { r.server.Close() }
 
-// URL is what "helm repo add" takes.
+// URL is the URL for "helm repo add".
 func (r *Repository) URL() string { return r.server.URL + path.Clean(root) }
 
 // CA is the certificate authority of the server, in PEM.
@@ -109,7 +109,7 @@ func (r *Repository) Edit(change func(*repo.IndexFile)) {
 	change(r.index)
 }
 
-// SetFile sets the content of a file beside the index; nil removes it.
+// SetFile sets the content of a file next to the index; nil removes the file.
 func (r *Repository) SetFile(name string, content []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -35,7 +35,7 @@ func Unsupported() error {
 	return <-result
 }
 
-// privateMounts gives the thread a mount namespace of its own.
+// privateMounts gives the thread its own mount namespace.
 func privateMounts() error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("create a mount namespace: %w", err)
@@ -52,7 +52,7 @@ func become(folder string) error {
 	if err != nil {
 		return err
 	}
-	// The mount namespace, and what execve takes over, belong to the thread.
+	// The mount namespace belongs to the thread. So does everything that execve keeps.
 	runtime.LockOSThread()
 	if err := privateMounts(); err != nil {
 		return err
@@ -155,7 +155,7 @@ func bind(from, at string, flags uintptr) error {
 	return nil
 }
 
-// dropRights takes the user of the container, without capabilities and without a way to regain any.
+// dropRights changes to the user of the container, without capabilities and without a way to get any.
 func (s Spec) dropRights() error {
 	last, err := os.ReadFile(lastCapability)
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 	"testing"
 )
 
-// probeEnv makes the test program report what it can do, in a container.
+// probeEnv is the environment variable that makes the test program report what it can do in a container.
 const probeEnv = "CONTAINER_PROBE"
 
-// report is what the program in the container finds.
+// report has the observations of the program in the container.
 type report struct {
 	// Written has the outcome of a write into each folder: empty, or the error.
 	Written map[string]string

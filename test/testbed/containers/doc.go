@@ -1,9 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package containers runs a program as a container of a Pod, without a container engine: with a root file system of its
-// own, which is read-only, with volumes, as another user and without capabilities. The network and the processes are
-// those of the machine. It works on Linux, for root.
+// Package containers runs a program as a container of a Pod, without a container engine. The program has its own
+// read-only root file system and volumes, and runs as another user without capabilities. It shares the network and the
+// processes of the machine. It works on Linux, for root.
 package containers
 
 import (
@@ -17,7 +17,7 @@ import (
 // name is the name by which an executable that calls Serve becomes a container.
 const name = "container"
 
-// specFile is the file beside the executable that describes the container.
+// specFile is the file that describes the container. It is next to the executable.
 const specFile = "container.json"
 
 // Spec describes a container.

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// headerTimeout bounds how long a client may take to send the header of a request.
+// headerTimeout is how long a client may take to send the header of a request.
 const headerTimeout = 10 * time.Second
 
 // Cut chooses the request at which the proxy fails.
@@ -190,7 +190,7 @@ func (p *Proxy) passes(req *http.Request) (cut Cut, ok bool) {
 	return p.cut, false
 }
 
-// isForObjects reports whether a request is neither discovery nor a watch.
+// isForObjects reports whether a request is neither for discovery nor a watch.
 func isForObjects(req *http.Request) bool {
 	if watch := req.URL.Query().Get("watch"); watch == "true" || watch == "1" {
 		return false

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// backend replaces an API server, and records the requests that reached it.
+// backend replaces an API server, and records the requests that it gets.
 type backend struct {
 	*httptest.Server
 

@@ -27,7 +27,7 @@ type Span struct {
 	// Failure is the message of the status of a failed span.
 	Failure string
 
-	// Attributes are those of the span and of its resource.
+	// Attributes are the attributes of the span and of its resource.
 	Attributes map[string]string
 }
 

@@ -11,9 +11,9 @@ import (
 	"strconv"
 )
 
-// AtLeast lets n tests that call t.Parallel run at once, if go test's default of one for each core is lower. The flag
-// -parallel of the command line takes precedence. TestMain calls AtLeast, which parses the flags. AtLeast panics if go
-// test no longer has the flag.
+// AtLeast makes at least n tests that call t.Parallel run at the same time. The default of go test is one for each
+// core. The flag -parallel of the command line takes precedence. TestMain calls AtLeast, which parses the flags.
+// AtLeast panics if go test no longer has the flag.
 func AtLeast(n int) {
 	flag.Parse()
 	limit := flag.Lookup("test.parallel").Value

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package permissions compares the RBAC rules of a ServiceAccount with the requests that the ServiceAccount sent to API
-// servers. A test can so fail if a role grants permissions that are not used. It also takes single permissions away
-// from rules, and finds the messages of API servers about missing permissions.
+// servers. A test can so fail if a role grants permissions that are not used. It also removes single permissions from
+// rules, and finds the messages of API servers about missing permissions.
 package permissions
 
 import (
@@ -144,7 +144,7 @@ func Refused(text string) []Permission {
 	return all
 }
 
-// Without returns rules that grant the same as the given ones, except for one verb on one resource.
+// Without returns rules that grant the same permissions as the given rules, except one verb on one resource.
 func Without(rules []rbacv1.PolicyRule, group, resource, verb string) []rbacv1.PolicyRule {
 	var kept []rbacv1.PolicyRule
 	for _, rule := range rules {

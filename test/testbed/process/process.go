@@ -37,7 +37,7 @@ type Spec struct {
 	Args []string
 	// Env is added to the environment of this process.
 	Env []string
-	// Dir is the working directory. Default: the one of this process.
+	// Dir is the working directory. Default: the working directory of this process.
 	Dir string
 	// LogFile receives stdout and stderr, appended. Required.
 	LogFile string
@@ -88,8 +88,8 @@ func Start(spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// writeUsage appends a line to the file that the environment variable HELMOP_TESTBED_USAGE names, if any: the program,
-// its name, its CPU time and its wall time in seconds. The sum by program is the cost of a test suite.
+// writeUsage appends a line to the file in the environment variable HELMOP_TESTBED_USAGE, if it is set. The line has
+// the program, its name, its CPU time and its wall time in seconds. The sum by program is the cost of a test suite.
 func writeUsage(spec Spec, state *os.ProcessState, wall time.Duration) {
 	path := os.Getenv("HELMOP_TESTBED_USAGE")
 	if path == "" || state == nil {
@@ -183,7 +183,7 @@ func (p *Process) Hang() error {
 	return nil
 }
 
-// isStopped reports whether all threads of a process are stopped, see proc(5). On a system without /proc it returns
+// isStopped reports whether all threads of a process are stopped, see proc(5). On a system without /proc, it returns
 // true.
 func isStopped(pid int) bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))

@@ -23,7 +23,7 @@ import (
 // backend is the registry behind the front.
 type backend struct {
 	url *url.URL
-	// transport sends requests to the registry with the client's credentials, owner with all rights.
+	// transport sends requests to the registry with the client's credentials. owner sends requests with all permissions.
 	transport, owner http.RoundTripper
 	process          *process.Process
 	server           *endpoint
@@ -57,7 +57,7 @@ func withPassword(base http.RoundTripper, users *accounts) http.RoundTripper {
 	})
 }
 
-// startInProcess serves the registry of go-containerregistry, which has no users of its own.
+// startInProcess serves the registry of go-containerregistry, which itself has no users.
 func startInProcess(users *accounts, auth Auth) (*backend, error) {
 	handler := ggcr.New(ggcr.WithReferrersSupport(true), ggcr.Logger(log.New(io.Discard, "", 0)))
 	if auth == AuthBasic {

@@ -50,7 +50,7 @@ const (
 // Fault describes how the registry fails. The zero value is no failure.
 type Fault struct {
 	Mode Mode
-	// Match selects the requests that fail, see In. Default: all. Down ignores it.
+	// Match selects the requests that fail, see In. Default: all. Down ignores Match.
 	Match func(Request) bool
 	// Times is the number of requests after which the fault ends by itself. Default: never.
 	Times int
@@ -266,7 +266,7 @@ func (a *activeFault) status(w http.ResponseWriter) {
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(a.Body)))
 	w.WriteHeader(a.Code)
-	// The client may be gone, or may have sent HEAD, which has no body.
+	// The client may have closed the connection, or may have sent HEAD, which has no body.
 	_, _ = w.Write(a.Body)
 }
 
@@ -274,7 +274,7 @@ func (a *activeFault) status(w http.ResponseWriter) {
 func writeError(w http.ResponseWriter, status int, code, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// A client that is gone needs no answer.
+	// A client that has closed the connection needs no answer.
 	_ = json.NewEncoder(w).Encode(map[string]any{"errors": []any{map[string]string{"code": code, "message": message}}})
 }
 
@@ -296,6 +296,6 @@ func (a *activeFault) tagPage(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Link", fmt.Sprintf(`<%s?last=%s&n=%d>; rel="next"`, req.URL.Path, tags[size-1], size))
 	}
 	w.Header().Set("Content-Type", "application/json")
-	// A client that is gone needs no answer.
+	// A client that has closed the connection needs no answer.
 	_ = json.NewEncoder(w).Encode(map[string]any{"name": classify(req.Method, req.URL.Path).Repository, "tags": tags})
 }

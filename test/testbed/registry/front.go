@@ -159,5 +159,5 @@ func (m *meteredWriter) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap lets the proxy flush.
+// Unwrap enables the proxy to flush.
 func (m *meteredWriter) Unwrap() http.ResponseWriter { return m.ResponseWriter }

@@ -77,7 +77,8 @@ func (r *Registry) PushRaw(ctx context.Context, repository, tag string, raw Raw)
 	return r.pushManifest(ctx, repository, tag, manifest.MediaType, manifest)
 }
 
-// PushIndex stores an index of manifests that are in the repository, such as of an image for several platforms.
+// PushIndex stores an index of manifests that are in the repository, for example the index of an image for several
+// platforms.
 func (r *Registry) PushIndex(ctx context.Context, repository, tag string,
 	manifests ...ocispec.Descriptor,
 ) (ocispec.Descriptor, error) {

@@ -149,7 +149,7 @@ func (t *TokenService) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	// A client that is gone needs no answer.
+	// A client that has closed the connection needs no answer.
 	_ = json.NewEncoder(w).Encode(map[string]any{"token": token, "access_token": token,
 		"expires_in": int(tokenLifetime.Seconds())})
 }

@@ -79,7 +79,7 @@ func (l Layer) Digest() string { return digest.FromBytes(l.Data).String() }
 // Referrer is a manifest that refers to the artifact that it signs.
 type Referrer struct {
 	// ArtifactType is the type that the manifest declares. ConfigType declares the type in the older way, by the media
-	// type of the config; its default is that of an empty config.
+	// type of the config. Its default is the media type of an empty config.
 	ArtifactType, ConfigType string
 	Annotations              map[string]string
 	Layers                   []Layer
@@ -95,8 +95,8 @@ func (a Artifact) PushTag(ctx context.Context, layers ...Layer) error {
 // Tag returns the tag of cosign's legacy signatures of the artifact.
 func (a Artifact) Tag() string { return strings.Replace(a.Digest(), ":", "-", 1) + ".sig" }
 
-// PushReferrer stores a manifest that refers to the artifact. If the registry has no referrers API, PushReferrer keeps
-// the list under a tag, as the distribution specification says.
+// PushReferrer stores a manifest that refers to the artifact. If the registry has no referrers API, PushReferrer stores
+// the list under a tag, as the distribution specification defines.
 func (a Artifact) PushReferrer(ctx context.Context, referrer Referrer) error {
 	subject, err := a.repository.Resolve(ctx, a.Digest())
 	if err != nil {

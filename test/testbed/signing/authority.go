@@ -26,8 +26,8 @@ import (
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 )
 
-// The extensions in which a certificate names its issuer, see
-// https://github.com/sigstore/fulcio/blob/main/docs/oid-info.md, and those of certificate logs.
+// These are the extensions with which a certificate names its issuer, see
+// https://github.com/sigstore/fulcio/blob/main/docs/oid-info.md, and the extensions of certificate logs.
 var (
 	oidIssuerV1 = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 1}
 	oidIssuerV2 = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 8}
@@ -35,7 +35,7 @@ var (
 	oidSCTs     = asn1.ObjectIdentifier(ctx509.OIDExtensionCTSCT)
 )
 
-// must returns the value. It panics on an error: whatever is made in memory fails for invalid arguments only.
+// must returns the value. It panics on an error: values made in memory fail only for invalid arguments.
 func must[T any](value T, err error) T {
 	if err != nil {
 		panic(err)

@@ -78,7 +78,7 @@ func Statement(predicateType, dgst string) []byte {
 	}))
 }
 
-// Bundle returns a bundle with a statement signed by a key. Of the key, the bundle has a hint only.
+// Bundle returns a bundle with a statement signed by a key. The bundle does not contain the key, but only a hint.
 func Bundle(statement []byte, signer signature.Signer) *protobundle.Bundle {
 	signed := must(signer.SignMessage(bytes.NewReader(dsse.PAE(typeStatement, statement))))
 	return &protobundle.Bundle{

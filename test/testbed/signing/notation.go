@@ -18,11 +18,11 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// Notary signs with notation, by a certificate of an authority of its own.
+// Notary signs with notation, with a certificate of its own authority.
 type Notary struct{ root, signer *Certified }
 
-// NewNotary returns a Notary with a common name. Its signing certificate is valid from two hours ago until a time, and
-// names servers that know whether it is revoked (OCSP).
+// NewNotary returns a Notary with a common name. Its signing certificate is valid from two hours ago until a time. It
+// names servers that report whether it is revoked (OCSP).
 func NewNotary(name string, until time.Time, servers ...string) *Notary {
 	authority := newRoot("Test Notary")
 	return &Notary{root: authority, signer: authority.issue(&x509.Certificate{

@@ -34,7 +34,7 @@ func NewSigstore() *Sigstore {
 	}
 }
 
-// Trusts says which services a trusted root lists beside the certificate authority.
+// Trusts selects the services that a trusted root lists in addition to the certificate authority.
 type Trusts struct{ Log, CertificateLog, Timestamps bool }
 
 // TrustedRoot returns the trusted_root.json with all services.

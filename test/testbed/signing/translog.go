@@ -103,7 +103,7 @@ func payloadOf(entry *protorekor.TransparencyLogEntry) map[string]any {
 	}
 }
 
-// statementV2 logs a signed statement as version 2 does: with a proof of inclusion only, and without a time.
+// statementV2 logs a signed statement in the form of version 2: with a proof of inclusion, and without a time.
 func (l transparencyLog) statementV2(bundle *protobundle.Bundle) *protorekor.TransparencyLogEntry {
 	const kind, version = "hashedrekord", "0.0.2"
 	envelope := bundle.GetDsseEnvelope()

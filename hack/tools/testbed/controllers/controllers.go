@@ -22,7 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 )
 
-// controllers returns, by the name of a controller in kube-controller-manager, a constructor. The constructor registers
+// controllers holds the constructors of controllers, by their names in kube-controller-manager. A constructor registers
 // the controller's informers and returns its loop.
 var controllers = map[string]func(context.Context, *cluster) (func(), error){
 	"clusterrole-aggregation-controller": newClusterRoleAggregation,
@@ -64,7 +64,7 @@ func newDeployments(ctx context.Context, c *cluster) (func(), error) {
 	return func() { controller.Run(ctx, workers) }, err
 }
 
-// newGarbageCollector also refreshes the kinds that the cluster serves.
+// newGarbageCollector also refreshes the list of kinds that the cluster serves.
 func newGarbageCollector(ctx context.Context, c *cluster) (func(), error) {
 	ofMetadata := metadatainformer.NewSharedInformerFactory(c.metadata, resync)
 	graph := garbagecollector.NewDependencyGraphBuilder(ctx, c.metadata, c.mapper,

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command controllers runs the controllers of kube-controller-manager that clusters without nodes need. Upstream's own
-// command adds controllers of volumes, nodes and quotas. They bring 280 packages that no other program of the test bed
-// compiles.
+// command adds controllers for volumes, nodes and quotas. These would add 280 packages that no other program of the
+// test bed compiles.
 package main
 
 import (
@@ -68,7 +68,7 @@ func run(ctx context.Context, kubeconfig, names string) error {
 	return nil
 }
 
-// choose returns the names of a list with commas, or all names for an empty list.
+// choose splits a list with commas into names. For an empty list, it returns all names.
 func choose(names string) ([]string, error) {
 	if names == "" {
 		return slices.Sorted(maps.Keys(controllers)), nil
@@ -101,7 +101,7 @@ func connect(kubeconfig string) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The test bed is the only client, so that no limit of requests is needed.
+	// The test bed is the only client, so no limit of requests is needed.
 	config.QPS = -1
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

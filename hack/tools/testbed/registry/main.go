@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command registry is the CNCF's Distribution registry with the storage and the authentication that the test bed uses.
-// Upstream's own command adds the storage of three clouds, which takes longer to compile than everything else.
+// Upstream's own command adds the storage of three clouds, and compiling these takes longer than everything else.
 package main
 
 import (
