@@ -42,6 +42,7 @@ const (
 // Reads are the reads of Helm's records in all clusters. They are safe for concurrent use.
 type Reads struct {
 	tasks *async.Tasks[model.Observation]
+	now   func() time.Time
 
 	mu sync.Mutex
 	// unresponsive are the clusters that did not respond promptly, and responses is the number of finished reads of each
@@ -74,7 +75,7 @@ func New(workers int) *Reads {
 	tasks := async.NewUnboundedTasks[model.Observation](workers)
 	tasks.Kept = resultKept
 	return &Reads{
-		tasks: tasks, unresponsive: sets.Set[string]{}, responses: map[string]uint64{},
+		tasks: tasks, now: time.Now, unresponsive: sets.Set[string]{}, responses: map[string]uint64{},
 		firstReads: map[ctrl.Request]*firstRead{},
 		inFlight:   map[string]int{}, waiting: map[string]sets.Set[ctrl.Request]{},
 		withoutResponse: map[ctrl.Request]time.Time{},
@@ -97,7 +98,7 @@ func (s *Reads) Observe(ctx context.Context, release ctrl.Request, cluster, key 
 			return observation, err, !waits
 		}
 	}
-	began := s.tasks.Now()
+	began := s.now()
 	grace, responses := s.grace(cluster)
 	observation, err, done = s.tasks.RunWithin(ctx, grace, key, release,
 		func(ctx context.Context) (model.Observation, error) {
@@ -140,7 +141,7 @@ func (s *Reads) recordEnd(cluster string, hasResponse bool) (waited sets.Set[ctr
 	delete(s.waiting, cluster)
 	if !hasResponse {
 		for release := range waited {
-			s.withoutResponse[release] = s.tasks.Now()
+			s.withoutResponse[release] = s.now()
 		}
 	}
 	return waited
@@ -159,7 +160,7 @@ func (s *Reads) begin(cluster string, release ctrl.Request) (err error, waits bo
 	at, ok := s.withoutResponse[release]
 	delete(s.withoutResponse, release)
 	// A release that was not reconciled at once, for example because it was paused, starts another read.
-	if ok && s.tasks.Now().Sub(at) <= resultKept {
+	if ok && s.now().Sub(at) <= resultKept {
 		return errNoResponse, false
 	}
 	if !s.unresponsive.Has(cluster) || s.inFlight[cluster] < maxReadsWhenUnresponsive {
@@ -235,7 +236,7 @@ func (s *Reads) TakeFirst(release ctrl.Request, key string) (model.Observation, 
 		return model.Observation{}, false
 	}
 	s.firstReads[release] = nil
-	return first.Observation, first.key == key && s.tasks.Now().Sub(first.at) < firstReadKept
+	return first.Observation, first.key == key && s.now().Sub(first.at) < firstReadKept
 }
 
 // Outdate drops the result of the first read of a release, because the records are about to change.

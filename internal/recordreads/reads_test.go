@@ -128,7 +128,7 @@ func TestSharedOutcome(t *testing.T) {
 	t.Parallel()
 	now := controllertest.Noon
 	s := New(1)
-	s.tasks.Now = func() time.Time { return now }
+	s.now = func() time.Time { return now }
 	for _, name := range []string{"soon", "late"} {
 		for i := range maxReadsWhenUnresponsive {
 			if err, waits := s.begin("c", controllertest.RequestFor(fmt.Sprint(i))); err != nil || waits {
