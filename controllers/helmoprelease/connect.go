@@ -175,7 +175,8 @@ func (r *Reconciler) observe(ctx context.Context, release *addonsv1.HelmOpReleas
 	observation model.Observation, err error, ok bool,
 ) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
-	observation, err, ok = r.reads.Observe(ctx, request, target.Key, recordreads.KeyOf(release, target, desired),
+	key := recordreads.KeyOf(release, target, desired)
+	observation, err, ok = r.reads.Observe(ctx, request, apiutil.ClusterKey(release), key,
 		func(ctx context.Context) (model.Observation, error) {
 			return r.engine.Observe(ctx, target, desired.Namespace, desired.Name)
 		})

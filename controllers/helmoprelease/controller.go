@@ -309,5 +309,5 @@ func (r *Reconciler) resetIfRecreated(ctx context.Context, scope *releaseScope) 
 func (r *Reconciler) dropCluster(key client.ObjectKey) {
 	r.engine.Forget(key.String())
 	r.watcher.Disconnect(key.String())
-	r.reads.Forget(key.String())
+	r.reads.Forget(key)
 }

@@ -19,6 +19,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
@@ -69,11 +70,11 @@ func TestReleaseOfOtherManagerIsDropped(t *testing.T) {
 		release.Labels, release.Annotations = tc.labels, tc.annotations
 		r := &Reconciler{
 			client: controllertest.StoreOf(t, release), watcher: forgettingWatcher{forgetting: forgot},
-			reads: recordreads.New(1), images: preflight.New(nil, 1),
+			reads: recordreads.New(1, clusterlink.New(clusterlink.Options{})), images: preflight.New(nil, 1),
 			watchFilter: "blue", slots: newActionSlots(1, 0, &async.Waker{}),
 		}
 		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
-		_, _, _ = r.reads.Observe(t.Context(), request, "c", "",
+		_, _, _ = r.reads.Observe(t.Context(), request, client.ObjectKey{Name: "c"}, "",
 			func(context.Context) (model.Observation, error) { return model.Observation{}, nil })
 		if _, err := r.Reconcile(t.Context(), request); err != nil {
 			t.Fatal(err)

@@ -167,6 +167,20 @@ func (e *Tasks[T]) runAll(ctx context.Context, grace time.Duration, object ctrl.
 	return outcomes, nil
 }
 
+// Deliver gives an object the outcome of a task that did not run, and enqueues the object.
+func (e *Tasks[T]) Deliver(key string, object ctrl.Request, value T, err error) {
+	job := &task[T]{Task: Task[T]{Key: key}, done: make(chan struct{}), waiting: sets.New(object),
+		outcome: TaskOutcome[T]{value, err, true}}
+	close(job.done)
+	e.mu.Lock()
+	if e.running[key] == nil {
+		e.running[key] = job
+		e.keep(job)
+	}
+	e.mu.Unlock()
+	e.Waker.Wake(object)
+}
+
 // join returns the task with the key of another one. It begins a new task if there is none, or if the object already
 // has the result. The caller holds mu, here and below.
 func (e *Tasks[T]) join(ctx context.Context, t Task[T], object ctrl.Request) *task[T] {
@@ -254,12 +268,17 @@ func (e *Tasks[T]) setOutcome(job *task[T], namespace string, outcome TaskOutcom
 		e.drop(job)
 		return nil
 	}
+	e.keep(job)
+	return job.waiting.UnsortedList()
+}
+
+// keep drops the outcome of a task after the time Kept.
+func (e *Tasks[T]) keep(job *task[T]) {
 	job.expiry = time.AfterFunc(e.Kept, func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.drop(job)
 	})
-	return job.waiting.UnsortedList()
 }
 
 // perform runs the work. The context has the values of the context of the first object, but ends only with the manager.
