@@ -97,7 +97,8 @@ RACE := ./controllers ./controllers/cluster ./controllers/helmop ./controllers/h
 	./internal/bytebudget ./internal/bytelru ./internal/celexpr ./internal/cli ./internal/cli/fleet ./internal/cli/kube \
 	./internal/cli/steer ./internal/cli/support ./internal/clusterlink ./internal/clustermove ./internal/clusterview \
 	./internal/drift ./internal/driftmemory ./internal/fairshare ./internal/helmclient ./internal/helmclient/connections \
-	./internal/helmclient/records ./internal/kindcache ./internal/objectwatch ./internal/oci ./internal/oci/verification \
+	./internal/helmclient/records ./internal/kindcache ./internal/memory ./internal/objectwatch ./internal/oci \
+	./internal/oci/verification \
 	./internal/ownwrites ./internal/preview ./internal/queue ./internal/recordreads ./internal/recordstorage \
 	./internal/references ./internal/render ./internal/report ./internal/requeue ./internal/resolution \
 	./internal/rolloutstate ./internal/runningactions ./internal/selection ./internal/sharding ./internal/sandbox \

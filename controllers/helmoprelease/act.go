@@ -121,7 +121,7 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 	if err != nil {
 		return r.actionFailed(ctx, p, decision, result, err)
 	}
-	r.delays.Forget(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)})
+	r.memoryOf(p.release).delay.Forget()
 	logAction(ctx, p.release, decision, result)
 	return r.reportActed(ctx, p, decision, result), nil
 }
@@ -338,7 +338,7 @@ func (r *Reconciler) tryAgain(ctx context.Context, release *addonsv1.HelmOpRelea
 	err error,
 ) ctrl.Result {
 	cause := requeue.Cause{Generation: release.Generation, Reason: reason}
-	wait, isNew := r.delays.After(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}, cause, err.Error())
+	wait, isNew := r.memoryOf(release).delay.After(cause, err.Error())
 	switch {
 	case !isNew:
 	case errors.Is(err, helmerr.ErrStale):

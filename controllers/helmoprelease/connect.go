@@ -164,8 +164,7 @@ func (r *Reconciler) denied(ctx context.Context, scope *releaseScope) (string, e
 // remembered returns the result of the first read of a release's records, for the second pass. ok is false if there is
 // none.
 func (r *Reconciler) remembered(p *releasePass) (model.Observation, bool) {
-	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}
-	return r.reads.TakeFirst(request, recordreads.KeyOf(p.release, p.target, p.desired))
+	return r.memoryOf(p.release).first.Take(recordreads.KeyOf(p.release, p.target, p.desired))
 }
 
 // observe reads Helm's records of a release. If ok is false, the read is still running: the release is enqueued when it
@@ -180,8 +179,11 @@ func (r *Reconciler) observe(ctx context.Context, release *addonsv1.HelmOpReleas
 		func(ctx context.Context) (model.Observation, error) {
 			return r.engine.Observe(ctx, target, desired.Namespace, desired.Name)
 		})
-	if !ok {
+	switch {
+	case !ok:
 		r.slots.Keep(request.NamespacedName)
+	case err == nil:
+		r.memoryOf(release).first.Keep(key, observation)
 	}
 	return observation, err, ok
 }

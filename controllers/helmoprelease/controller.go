@@ -26,6 +26,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/memory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/ownwrites"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
@@ -58,14 +59,13 @@ type Reconciler struct {
 	recorder   events.EventRecorder
 	budgets    *report.EventBudgets
 	tracer     *tracing.Tracer
-	delays     requeue.Delays
 	now        func() time.Time
 
 	// kubeconfigs reads the Secrets with the kubeconfigs, and refuses kubeconfigs that must not be used.
 	kubeconfigs client.Reader
 
 	// memories hold the state of each release that is not in its status.
-	memories memories
+	memories memory.Objects[releaseMemory]
 
 	// assigned renders the values that are assigned to a release.
 	assigned assignedvalues.Renderer
@@ -204,17 +204,16 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request,
 
 // dropRelease drops the state in memory of a release that does not exist any more, or that another manager serves.
 func (r *Reconciler) dropRelease(req ctrl.Request) {
-	r.dropObjectState(req.NamespacedName)
-	r.memories.drop(req.NamespacedName)
-	r.images.Forget(req)
-	r.reads.Drop(req)
-	r.delays.Forget(req)
+	r.watcher.Forget(req.NamespacedName)
+	r.memories.Drop(req.NamespacedName)
 }
 
 // dropObjectState drops the state in memory of the objects of a release, and their watches.
 func (r *Reconciler) dropObjectState(key client.ObjectKey) {
 	r.watcher.Forget(key)
-	r.memories.dropObjects(key)
+	if known := r.memories.Known(key); known != nil {
+		known.dropObjects()
+	}
 }
 
 // patchTimeout is the timeout of the write at the end of a pass.

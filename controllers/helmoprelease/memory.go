@@ -4,19 +4,19 @@
 package helmoprelease
 
 import (
-	"sync"
-
-	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasehealth"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 )
 
-// releaseMemory is the state of one release that is only in memory and lost with a restart. It needs no
-// lock, because the queue never gives the same release to two workers.
+// releaseMemory is the state of one release that is only in memory and lost with a restart.
 type releaseMemory struct {
 	// health is the state of the assessment of the health.
 	health releasehealth.Memory
@@ -32,49 +32,31 @@ type releaseMemory struct {
 
 	// trace is the memory of the trace.
 	trace tracing.Memory
+
+	// delay is the delay until a failed pass is repeated.
+	delay requeue.Delay
+
+	// images are the images of the release while it waits for them.
+	images preflight.List
+
+	// first is the result of the first read of the records. The watch of other releases outdates it, too.
+	first recordreads.First
 }
 
 // memoryOf returns the memory of a release.
 func (r *Reconciler) memoryOf(release *addonsv1.HelmOpRelease) *releaseMemory {
-	return r.memories.of(client.ObjectKeyFromObject(release))
+	return r.memories.Of(client.ObjectKeyFromObject(release))
 }
 
-// memories hold the memory of each release. The zero value is empty; it is safe for concurrent use.
-type memories struct {
-	mu        sync.Mutex
-	byRelease map[types.NamespacedName]*releaseMemory
+// dropObjects drops what is known of the objects of the release.
+func (m *releaseMemory) dropObjects() {
+	m.health, m.listedFor = releasehealth.Memory{}, ""
+	m.drift, m.trace = driftmemory.Memory{}, tracing.Memory{}
 }
 
-// of returns the memory of a release. It creates an empty memory if there is none.
-func (m *memories) of(key types.NamespacedName) *releaseMemory {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	memory, ok := m.byRelease[key]
-	if !ok {
-		if m.byRelease == nil {
-			m.byRelease = map[types.NamespacedName]*releaseMemory{}
-		}
-		memory = &releaseMemory{}
-		m.byRelease[key] = memory
+// outdateFirst drops the result of the first read of a release, because its records may have changed.
+func (r *Reconciler) outdateFirst(release ctrl.Request) {
+	if known := r.memories.Known(release.NamespacedName); known != nil {
+		known.first.Outdate()
 	}
-	return memory
-}
-
-// dropObjects drops what is known of the objects of a release. The next try of a check for an upgrade stays.
-func (m *memories) dropObjects(key types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch memory := m.byRelease[key]; {
-	case memory == nil:
-	case memory.upgrade == (upgradeRetry{}):
-		delete(m.byRelease, key)
-	default:
-		m.byRelease[key] = &releaseMemory{upgrade: memory.upgrade}
-	}
-}
-
-func (m *memories) drop(key types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.byRelease, key)
 }

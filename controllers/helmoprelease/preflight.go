@@ -50,7 +50,7 @@ func (r *Reconciler) recheckImages(ctx context.Context, p *releasePass, decision
 ) (check *imageCheck, result ctrl.Result, err error, ok bool) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}
 	if !needsPreconditions(decision, p.desired.Return) || !requiresImages(p.helmOp) {
-		r.images.Forget(request)
+		r.memoryOf(p.release).images.Forget()
 		return nil, ctrl.Result{}, nil, true
 	}
 	access, err := r.references.Access(ctx, p.helmOp)
@@ -63,7 +63,7 @@ func (r *Reconciler) recheckImages(ctx context.Context, p *releasePass, decision
 	if check.inputs, err = apiutil.DigestOf(p.desired, check.retry); err != nil {
 		return nil, ctrl.Result{}, err, false
 	}
-	names, isKnown := r.images.List(request, check.inputs)
+	names, isKnown := r.memoryOf(p.release).images.Of(check.inputs)
 	if !isKnown {
 		return check, ctrl.Result{}, nil, true
 	}
@@ -90,9 +90,9 @@ func (r *Reconciler) hasImages(ctx context.Context, p *releasePass, decision dec
 		result, err = r.actionFailed(ctx, p, decision, helmclient.Result{}, err)
 		return result, err, false
 	}
-	r.images.SetList(check.request, check.inputs, names)
+	r.memoryOf(p.release).images.Set(check.inputs, names)
 	if result, err, ok = r.checkImages(ctx, p, check, names, check.retry != ""); ok {
-		r.images.Forget(check.request)
+		r.memoryOf(p.release).images.Forget()
 	}
 	return result, err, ok
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -527,16 +528,17 @@ func TestCheckUpgradeAfterFailedAction(t *testing.T) {
 // are no longer followed, and ends with the release.
 func TestUpgradeRetryOutlivesObjectState(t *testing.T) {
 	t.Parallel()
-	var m memories
+	r := &Reconciler{watcher: forgettingWatcher{forgetting: &forgetting{}}}
 	key := types.NamespacedName{Namespace: "team", Name: "web"}
-	m.of(key).listedFor, m.of(key).upgrade.failures = "now", 3
-	m.dropObjects(key)
-	if got := m.of(key); got.upgrade.failures != 3 || got.listedFor != "" {
-		t.Errorf("got %+v", got)
+	memory := r.memories.Of(key)
+	memory.listedFor, memory.upgrade.failures = "now", 3
+	r.dropObjectState(key)
+	if got := r.memories.Of(key); got.upgrade.failures != 3 || got.listedFor != "" {
+		t.Errorf("%d failures, listed for %q", got.upgrade.failures, got.listedFor)
 	}
-	m.drop(key)
-	m.dropObjects(key)
-	if len(m.byRelease) != 0 {
-		t.Errorf("%d memories are left", len(m.byRelease))
+	r.dropRelease(ctrl.Request{NamespacedName: key})
+	r.dropObjectState(key)
+	if r.memories.Known(key) != nil {
+		t.Error("a memory is left")
 	}
 }

@@ -4,7 +4,6 @@
 package helmoprelease
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -74,13 +73,12 @@ func TestReleaseOfOtherManagerIsDropped(t *testing.T) {
 			watchFilter: "blue", slots: newActionSlots(1, 0, &async.Waker{}),
 		}
 		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
-		_, _, _ = r.reads.Observe(t.Context(), request, client.ObjectKey{Name: "c"}, "",
-			func(context.Context) (model.Observation, error) { return model.Observation{}, nil })
+		r.memories.Of(request.NamespacedName).first.Keep("", model.Observation{})
 		if _, err := r.Reconcile(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
-		if _, isKept := r.reads.TakeFirst(request, ""); len(forgot.releases) != 1 || isKept {
-			t.Errorf("%s: forgotten %v, the first read is kept: %t", name, forgot.releases, isKept)
+		if isKept := r.memories.Known(request.NamespacedName) != nil; len(forgot.releases) != 1 || isKept {
+			t.Errorf("%s: forgotten %v, the memory is kept: %t", name, forgot.releases, isKept)
 		}
 		if err := r.client.Get(t.Context(), request.NamespacedName, release); err != nil {
 			t.Fatal(err)

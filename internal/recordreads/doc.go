@@ -10,5 +10,5 @@
 // read ends.
 //
 // The package does not depend on Helm or clients: callers of [Reads.Observe] pass the function that reads. They must
-// call [Reads.Drop] and [Reads.Forget] when a release or a cluster is deleted.
+// call [Reads.Forget] when a cluster is deleted, and keep a [First] for each release.
 package recordreads

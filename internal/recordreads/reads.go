@@ -17,7 +17,6 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
@@ -29,10 +28,6 @@ const (
 
 	// resultKept is the maximum age of the result of a read when it is used.
 	resultKept = 30 * time.Second
-
-	// firstReadKept is how long the result of the first read of a release may be used in a second pass. With thousands of
-	// releases, the second pass is late.
-	firstReadKept = time.Minute
 
 	// maxReadsWhenUnresponsive is the maximum number of concurrent reads of an unresponsive cluster. It is the number of
 	// slots for actions in a cluster, because the cluster may only be slow.
@@ -57,17 +52,6 @@ type Reads struct {
 	// with the keys of their own reads.
 	inFlight map[client.ObjectKey]int
 	waiting  map[client.ObjectKey]map[ctrl.Request]string
-
-	// firstReads are the results of the first reads of releases; nil after their use. A manager that starts reconciles
-	// each release twice: first without its watches, and again when the watches have the objects.
-	firstReads map[ctrl.Request]*firstRead
-}
-
-// firstRead is the result of the first read of a release, by the key of the read.
-type firstRead struct {
-	model.Observation
-	key string
-	at  time.Time
 }
 
 // New returns Reads for a number of workers. Each of them may wait for a cluster.
@@ -77,7 +61,7 @@ func New(workers int, links Links) *Reads {
 	tasks := async.NewUnboundedTasks[model.Observation](workers)
 	tasks.Kept = resultKept
 	return &Reads{
-		tasks: tasks, links: links, firstReads: map[ctrl.Request]*firstRead{},
+		tasks: tasks, links: links,
 		inFlight: map[client.ObjectKey]int{}, waiting: map[client.ObjectKey]map[ctrl.Request]string{},
 	}
 }
@@ -111,11 +95,8 @@ func (s *Reads) Observe(ctx context.Context, release ctrl.Request, cluster clien
 			hasAnswer = !errors.Is(err, helmerr.ErrUnreachable) && !errors.Is(err, helmerr.ErrUnauthorized)
 			return observation, err
 		})
-	switch {
-	case !done && grace > 0:
+	if !done && grace > 0 {
 		s.timedOut(cluster, began)
-	case done && err == nil:
-		s.keepFirst(release, key, observation, began)
 	}
 	return observation, err, done
 }
@@ -195,50 +176,8 @@ func (s *Reads) Forget(cluster client.ObjectKey) {
 	}
 }
 
-func (s *Reads) keepFirst(release ctrl.Request, key string, observation model.Observation, at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.firstReads[release]; !ok {
-		s.firstReads[release] = &firstRead{Observation: observation, key: key, at: at}
-	}
-}
-
-// TakeFirst returns, once, the result of the first read of a release if it is younger than firstReadKept.
-// [MayUseCached] reports whether a decision may use it.
-func (s *Reads) TakeFirst(release ctrl.Request, key string) (model.Observation, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	first := s.firstReads[release]
-	if first == nil {
-		return model.Observation{}, false
-	}
-	s.firstReads[release] = nil
-	return first.Observation, first.key == key && time.Now().Sub(first.at) < firstReadKept
-}
-
-// Outdate drops the result of the first read of a release, because the records are about to change.
-func (s *Reads) Outdate(release ctrl.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.firstReads[release] = nil
-}
-
-// Drop drops the state of a release.
-func (s *Reads) Drop(release ctrl.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.firstReads, release)
-}
-
 // KeyOf returns the key of a read. Releases with the same key share one read.
 func KeyOf(release *addonsv1.HelmOpRelease, target model.Target, desired model.Desired) string {
 	return strings.Join([]string{target.Key, release.Status.ClusterUID, target.Impersonate, desired.Namespace,
 		desired.Name, string(release.UID)}, "\n")
-}
-
-// MayUseCached reports whether a decision may use the result of an earlier read. Only the decision to do nothing may
-// use it. A waiting release needs the current state to end its wait, and drift is corrected to the currently deployed
-// revision.
-func MayUseCached(decision decide.Decision, policy model.Policy) bool {
-	return decision.Action == model.ActionNone && !policy.CorrectDrift
 }

@@ -208,34 +208,34 @@ func TestResponseIsNotOvertakenByTimeout(t *testing.T) {
 // TestFirstReadIsUsedInTwoPasses shows that the result of the first read serves one more pass, unless it may be wrong
 // by then.
 func TestFirstReadIsUsedInTwoPasses(t *testing.T) {
-	release := controllertest.RequestFor("a")
 	for name, tc := range map[string]struct {
-		between func(*fixture)
+		between func(*First)
 		key     string
 		// want is whether the two passes after the first need no read.
 		want [2]bool
 	}{
-		"a moment later":         {between: func(*fixture) {}, want: [2]bool{true, false}},
-		"too late":               {between: func(*fixture) { <-time.After(firstReadKept) }},
-		"after an action":        {between: func(f *fixture) { f.Outdate(release) }},
-		"of a re-created object": {between: func(f *fixture) { f.Drop(release) }, want: [2]bool{false, true}},
-		"as another user":        {between: func(*fixture) {}, key: "well a, as x"},
+		"a moment later":         {between: func(*First) {}, want: [2]bool{true, false}},
+		"too late":               {between: func(*First) { <-time.After(firstReadKept) }},
+		"after an action":        {between: func(f *First) { f.Outdate() }},
+		"of a re-created object": {between: func(f *First) { f.read.Store(nil) }, want: [2]bool{false, true}},
+		"as another user":        {between: func(*First) {}, key: "well a, as x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f, key := newFixture(t), "well a"
+				f, first, key := newFixture(t), &First{}, "well a"
 				pass := func() (remembered bool) {
-					if _, remembered = f.TakeFirst(release, key); !remembered {
+					if _, remembered = first.Take(key); !remembered {
 						if _, done, err := f.observe("well", "a"); !done || err != nil {
 							t.Fatal(done, err)
 						}
+						first.Keep(key, model.Observation{})
 					}
 					return remembered
 				}
 				if pass() {
 					t.Error("it is remembered before it was read")
 				}
-				tc.between(f)
+				tc.between(first)
 				key = cmp.Or(tc.key, key)
 				if got := [2]bool{pass(), pass()}; got != tc.want {
 					t.Errorf("remembered %v, want %v", got, tc.want)
