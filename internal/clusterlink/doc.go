@@ -6,7 +6,7 @@
 // get the config from [Links] and must copy it before they change it. They must not connect to a Cluster without a
 // link.
 //
-// Links also decide, for all other packages, which Clusters are unresponsive ([State.IsUnresponsive]): no worker may
+// Links also decide, for all other packages, which Clusters are unresponsive ([State.Unresponsive]): no worker may
 // wait for these. Callers that read releases in a Cluster report whether the API server answered in time.
 //
 // Cluster API's own clustercache has the same purpose. For each Cluster, it also keeps clients, a cache and a map of

@@ -51,8 +51,9 @@ type State struct {
 	Failures int
 	// Cause is why the last probe failed, if known.
 	Cause Cause
-	// ReadsTimeOut is true if a read of a release was not answered in time, and none was answered since.
-	ReadsTimeOut bool
+	// Unresponsive is true if a read of a release was not answered in time, and none was answered since. Workers must not
+	// wait for the Cluster. Probes do not count, because an API server answers probes without its storage.
+	Unresponsive bool
 }
 
 // IsUnreachable reports whether two probes of a Cluster failed in a row. A single failure may be a lost packet or a
@@ -169,7 +170,7 @@ func (l *Links) State(cluster client.ObjectKey) State {
 		state = known.state
 	}
 	shown := l.reads[cluster]
-	state.ReadsTimeOut = shown != nil && shown.timeOut
+	state.Unresponsive = shown != nil && shown.timeOut
 	return state
 }
 

@@ -9,11 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// IsUnresponsive reports whether workers must not wait for a Cluster: a read was not answered in time and none was
-// answered since, or the last probe failed. A probe that succeeds is not enough after such a read, because an API
-// server answers probes without its storage.
-func (s State) IsUnresponsive() bool { return s.ReadsTimeOut || s.Failures > 0 }
-
 // reads is what the reads in one Cluster show.
 type reads struct {
 	timeOut bool

@@ -34,7 +34,7 @@ const (
 	maxReadsWhenUnresponsive = slots.DefaultPerCluster
 )
 
-// Links judge which Clusters are unresponsive, by probes and by the reported results of reads.
+// Links judge which Clusters are unresponsive, by the reported results of reads.
 type Links interface {
 	State(cluster client.ObjectKey) clusterlink.State
 	ReadAnswered(cluster client.ObjectKey)
@@ -78,7 +78,7 @@ func (s *Reads) Observe(ctx context.Context, release ctrl.Request, cluster clien
 	read func(context.Context) (model.Observation, error),
 ) (observation model.Observation, err error, done bool) {
 	began, grace := time.Now(), async.Grace
-	isUnresponsive := s.links.State(cluster).IsUnresponsive()
+	isUnresponsive := s.links.State(cluster).Unresponsive
 	if isUnresponsive {
 		grace = 0
 	}

@@ -121,7 +121,7 @@ func TestUnresponsiveClusterHoldsNoWorker(t *testing.T) {
 			}
 		}
 		for _, cluster := range []string{"hung", "well"} {
-			if f.judge.State(named(cluster)).IsUnresponsive() {
+			if f.judge.State(named(cluster)).Unresponsive {
 				t.Errorf("cluster %s is unresponsive", cluster)
 			}
 		}
@@ -197,7 +197,7 @@ func TestResponseIsNotOvertakenByTimeout(t *testing.T) {
 				<-time.After(time.Second)
 				tc.meanwhile(f.Reads)
 				f.timedOut(c, began)
-				if unresponsive := f.judge.State(c).IsUnresponsive(); unresponsive != tc.unresponsive {
+				if unresponsive := f.judge.State(c).Unresponsive; unresponsive != tc.unresponsive {
 					t.Errorf("unresponsive %t", unresponsive)
 				}
 			})
