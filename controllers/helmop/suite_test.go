@@ -92,7 +92,7 @@ func (r *registry) Resolve(_ context.Context, from oci.Source) (oci.Artifact, er
 }
 
 // links has no connections to workload clusters.
-type links struct{}
+type links struct{ clusterview.Clusters }
 
 func (links) GetRESTConfig(context.Context, client.ObjectKey) (*rest.Config, error) {
 	return nil, clusterlink.ErrNotConnected
