@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -160,8 +161,8 @@ func TestIntegrationObjectInNewNamespaceStays(t *testing.T) {
 }
 
 // TestIntegrationForceKeepsForeignObjects checks that an upgrade with force, after a first installation that failed,
-// does not wait for the deletion of an object that stays: without takeOwnership, it says why the object stays, and with
-// it, the object is created again.
+// does not wait for the deletion of an object that stays: without upgrade.takeOwnership, it says why the object stays,
+// and with it, the object is created again.
 func TestIntegrationForceKeepsForeignObjects(t *testing.T) {
 	for name, takesOwnership := range map[string]bool{"kept": false, "taken over": true} {
 		t.Run(name, func(t *testing.T) {
@@ -172,6 +173,7 @@ func TestIntegrationForceKeepsForeignObjects(t *testing.T) {
 			run.mustFail(t, run.later(t, 0), model.ActionInstall)
 			b.wantRecords(run.desired, "1 failed")
 
+			run.options.Install.TakeOwnership = true
 			run.options.Upgrade.Force, run.options.Upgrade.TakeOwnership = true, takesOwnership
 			run.desired.OptionsDigest = model.OptionsDigest(run.options)
 			_, err := run.actNow(t, model.ActionUpgrade)
@@ -183,6 +185,39 @@ func TestIntegrationForceKeepsForeignObjects(t *testing.T) {
 			if got, exists := b.configMapValue("first"); err != nil || !exists || got == "foreign" {
 				t.Errorf("%v: the object holds %q", err, got)
 			}
+		})
+	}
+}
+
+// TestIntegrationRetryKeepsForeignObjects checks the attempt after a first installation that failed because of an object
+// that another client created: without takeOwnership, the attempt fails and the object stays. When the object is gone,
+// the release is installed.
+func TestIntegrationRetryKeepsForeignObjects(t *testing.T) {
+	for name, takesOwnership := range map[string]bool{"kept": false, "taken over": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.afterwards(func(req *http.Request) bool { return req.Method+" "+req.URL.Path == createNamespaceRequest },
+				b.createForeign)
+			run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
+			run.mustFail(t, run.later(t, 0), model.ActionInstall)
+			b.wantRecords(run.desired, "1 failed")
+
+			run.options.Install.TakeOwnership = takesOwnership
+			run.desired.OptionsDigest = model.OptionsDigest(run.options)
+			_, err := run.act(t.Context(), run.later(t, time.Hour))
+			if takesOwnership {
+				if got, exists := b.configMapValue("first"); err != nil || !exists || got == "foreign" {
+					t.Errorf("%v: the object holds %q", err, got)
+				}
+				return
+			}
+			helmtest.WantError(t, err, helmerr.ErrConflict, true, "set install.takeOwnership")
+			b.wantConfigMap("first", "foreign")
+
+			if err := b.kube.CoreV1().ConfigMaps(b.namespace).Delete(t.Context(), "first", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			run.mustAct(t, run.later(t, time.Hour), model.ActionUpgrade)
 		})
 	}
 }

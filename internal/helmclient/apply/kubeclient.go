@@ -53,6 +53,8 @@ type Client struct {
 	Stop context.Context
 	// OnlyOwned means that objects without the annotations of the release are never deleted.
 	OnlyOwned bool
+	// RefusesUnowned means that an update fails if one of its objects exists without the annotations of the release.
+	RefusesUnowned bool
 	// Known has versions of objects that belonged to the release; nil if none is known.
 	Known Versions
 	// Recorded returns an error if the record of the action no longer exists; nil if there is no such check.
@@ -146,6 +148,11 @@ func (k *Client) apply(original, target kube.ResourceList,
 	update func(original, target kube.ResourceList) (*kube.Result, error),
 ) (*kube.Result, error) {
 	k.Progress("applying " + plural.Count(len(target), "object", "objects"))
+	if k.RefusesUnowned {
+		if err := k.refuseUnowned(target); err != nil {
+			return &kube.Result{}, err
+		}
+	}
 	result, err := update(original.Intersect(target), target)
 	k.noteApplied(result, err == nil)
 	if err != nil {

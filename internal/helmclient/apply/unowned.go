@@ -28,6 +28,26 @@ func (k *Client) Unowned(manifest string) ([]UnownedObject, error) {
 	if err != nil {
 		return nil, err
 	}
+	return k.unownedIn(resources)
+}
+
+// refuseUnowned returns an error if objects exist that do not belong to the release.
+func (k *Client) refuseUnowned(resources kube.ResourceList) error {
+	unowned, err := k.unownedIn(resources)
+	if err != nil || len(unowned) == 0 {
+		return err
+	}
+	first := unowned[0]
+	why := "it does not belong to the release"
+	if first.Owner != "" {
+		why = "it belongs to release " + first.Owner
+	}
+	// This is the wording of Helm's installation, because it is the same failure.
+	return fmt.Errorf("%s exists and cannot be imported into the current release: %s", first.Ref, why)
+}
+
+// unownedIn does the same as Unowned for a list of objects.
+func (k *Client) unownedIn(resources kube.ResourceList) ([]UnownedObject, error) {
 	var unowned []UnownedObject
 	for len(resources) > 0 {
 		end := endOfKind(resources)

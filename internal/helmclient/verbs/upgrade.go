@@ -52,6 +52,11 @@ func (s *verb) upgrade() error {
 	if s.Cluster != nil && options.TakeOwnership {
 		s.Cluster.OnlyOwned = false // The user wants objects without the annotations of the release, too.
 	}
+	if s.Cluster != nil {
+		// Helm checks only objects that the last revision did not have. But if the first installation failed because an
+		// object of another owner exists, its revision has that object.
+		s.Cluster.RefusesUnowned = s.Cluster.OnlyOwned && !s.Options.Install.TakeOwnership
+	}
 	s.admitLoss()
 	upgrade := s.newUpgrade(s.Desired, options)
 	upgrade.PostRenderer = renderer
