@@ -53,7 +53,7 @@ func referencedBytes(v reflect.Value) int64 {
 		if v.IsNil() {
 			break
 		}
-		if kind := v.Elem().Kind(); kind != reflect.Map && kind != reflect.Pointer { // the interface holds maps and pointers directly
+		if kind := v.Elem().Kind(); kind != reflect.Map && kind != reflect.Pointer { // others need no box
 			total = int64(v.Elem().Type().Size())
 		}
 		total += referencedBytes(v.Elem())
