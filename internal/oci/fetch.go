@@ -47,7 +47,7 @@ type Content struct {
 	Layers []Layer
 
 	client *Client
-	// pull pulls a layer into the store. It is nil for artifacts of a registry.
+	// pull pulls a layer into the store.
 	pull func(ctx context.Context, layer ocispec.Descriptor) error
 }
 
