@@ -31,7 +31,7 @@ import (
 const (
 	// cutWorkers is the number of concurrent cuts.
 	cutWorkers = 4
-	// maxCuts bounds the requests of an action, in case that an action never ends.
+	// maxCuts limits the requests of an action. The test ends even if an action sends requests without end.
 	maxCuts = 60
 )
 
@@ -43,9 +43,9 @@ var cutModes = map[string]cutproxy.Cut{
 	"request lost once":                  {Once: true},
 }
 
-// TestIntegrationCut interrupts each action at each of its requests (see package sample), in every way, and checks that
-// another process completes the action: the objects are correct, no object is orphaned, no working object was ever
-// deleted, and no revision is created twice.
+// TestIntegrationCut interrupts each action at each of its requests (see package sample), in every mode. Another
+// process must complete the action. Then the objects are correct, no object is orphaned, no working object was ever
+// deleted, and no revision was created twice.
 func TestIntegrationCut(t *testing.T) {
 	b := newBench(t)
 	for name, c := range cutCases() {
@@ -427,8 +427,8 @@ func (r *cutRun) check(c cutCase) error {
 	return err
 }
 
-// checkHistory checks that each action has exactly one revision, however often it was begun. An attempt that Helm
-// recorded as failed, after the connection was restored, has its own revision before the last.
+// checkHistory checks that each action has exactly one revision, even if it was started several times. If Helm recorded
+// an attempt as failed after the connection was restored, this attempt has its own revision before the last.
 func checkHistory(obs model.Observation, want []string, mayFail bool) error {
 	var all, statuses []string
 	for _, record := range slices.Backward(obs.Records) {

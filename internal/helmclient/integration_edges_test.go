@@ -36,7 +36,7 @@ func widgetOf(group, version, name string) string {
 		"Widget\nmetadata:\n  name: %[3]s\n{{- end }}\n", group, version, name)
 }
 
-// get returns an object by its path; nil if it does not exist.
+// get returns the object at a path. It returns nil if the object does not exist.
 func (b *bench) get(path string) *unstructured.Unstructured {
 	b.t.Helper()
 	data, err := b.kube.Discovery().RESTClient().Get().AbsPath(path).DoRaw(b.t.Context())

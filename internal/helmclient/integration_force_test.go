@@ -59,7 +59,7 @@ type forceCase struct {
 	before, after  string
 	// meanwhile is a change by another process before the update with force.
 	meanwhile string
-	// refusal is why the object is not re-created; empty if it is re-created.
+	// refusal is the reason why the object is not re-created. It is empty if the object is re-created.
 	refusal string
 }
 

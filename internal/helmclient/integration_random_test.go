@@ -40,7 +40,7 @@ type randomStep struct {
 	kind randomKind
 	// party is the index of the party whose manager acts.
 	party int
-	// at is the request of the action before which meanwhile happens; kill ends the manager at this request.
+	// at is the request of the action before which meanwhile happens. kill ends the manager at this request.
 	at        int
 	kill      bool
 	meanwhile randomKind
@@ -105,7 +105,7 @@ func (k randomKind) isHelm() bool { return k == upgrade || k == uninstall || k =
 type randomParty struct {
 	*bench
 	desired model.Desired
-	// value is the value in the objects of the party's release.
+	// version is the version in the objects of the party's release.
 	version int
 	// gone means that the party's release is uninstalled or left to the other party.
 	gone bool
@@ -174,8 +174,8 @@ func (r *randomRound) decide(p *randomParty, past model.Past) (decide.Decision, 
 	return decide.Uninstall(obs, p.desired, model.Policy{}, now), nil
 }
 
-// carryOut carries out a decision of a party. A stale decision changes nothing, and neither does a decision during an
-// action of the other party.
+// carryOut carries out a decision of a party. A stale decision changes nothing. A decision during an action of the
+// other party also changes nothing.
 func (r *randomRound) carryOut(p *randomParty, decision decide.Decision) {
 	if _, ok := actionTimeout(decision.Action, p.options); !ok {
 		p.gone = p.gone || p != r.parties[r.wanted] && decision.Action != model.ActionWait
@@ -397,20 +397,20 @@ func (r *randomRound) check() error {
 	return nil
 }
 
-// isRepeated reports whether a revision was made from the same state as the previous revision and for the same object,
-// although no retry was requested and the previous revision was deployed.
+// isRepeated reports whether a revision repeats the previous revision without a reason. Both have the same state and
+// the same object, no retry was requested, and the previous revision was deployed.
 func isRepeated(newer, older model.Record) bool {
 	return newer.Revision == older.Revision+1 && newer.Request == "" && newer.Authentic() && older.Authentic() &&
 		older.WasApplied() &&
 		newer.UID == older.UID && newer.Attempt() == older.Attempt()
 }
 
-// TestIntegrationRandom has two HelmOps, each with its own manager, hand over a release repeatedly and change it. They
-// also act on observations of earlier steps. Managers are killed between any two requests, and a person uses the helm
-// command. In the end, the HelmOp that desires the release has it, once, with all its objects, and no object that its
-// owner desired was deleted.
+// TestIntegrationRandom makes two HelmOps, each with its own manager, hand over a release repeatedly and change the
+// release. They also act on observations of earlier steps. Managers are killed between requests, and a person uses the
+// helm command. In the end, the HelmOp that desires the release has exactly one release with all its objects. No object
+// that its owner desired was deleted.
 //
-// HELMOP_ROUNDS is the number of rounds; HELMOP_SEED, which a failure prints, repeats a round.
+// HELMOP_ROUNDS is the number of rounds. A failure prints HELMOP_SEED, which repeats a round.
 func TestIntegrationRandom(t *testing.T) {
 	rounds := randomRounds
 	if n, err := strconv.Atoi(os.Getenv("HELMOP_ROUNDS")); err == nil && n > 0 {

@@ -141,8 +141,8 @@ func TestIntegrationRollbackUntilRetriesExhausted(t *testing.T) {
 	b.wantNoConfigMap("first")
 }
 
-// TestIntegrationFailedRollbackIsRetried checks that a failed rollback is recorded as failed, whatever the cause, and
-// is repeated.
+// TestIntegrationFailedRollbackIsRetried checks that a failed rollback is recorded as failed for all causes, and is
+// repeated.
 func TestIntegrationFailedRollbackIsRetried(t *testing.T) {
 	b := newBench(t)
 	templates := helmtest.TwoConfigMaps()
@@ -203,8 +203,8 @@ func TestIntegrationUnhealthyRollbackSkipsFailedRevisions(t *testing.T) {
 	}
 }
 
-// TestIntegrationRemediateUninstall checks that each failed installation is uninstalled before a retry, and that the
-// last one is kept.
+// TestIntegrationRemediateUninstall checks that each failed installation is uninstalled before a retry. The last failed
+// installation is kept.
 func TestIntegrationRemediateUninstall(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(brokenChart("1.0.0"), map[string]any{"cidr": "1"})
