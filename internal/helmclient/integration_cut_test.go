@@ -69,7 +69,7 @@ type cutCase struct {
 	anyHistory bool
 	// survivors are objects that must never have been deleted.
 	survivors []string
-	// also does further checks in the end. It may be nil.
+	// also makes further checks in the end. It may be nil.
 	also func(*cutRun) error
 	// modes are the names of the cutModes for this case. Nil means all.
 	modes []string
@@ -252,7 +252,7 @@ func with(objects map[string]string, object, content string) map[string]string {
 	return objects
 }
 
-// ignoreRefusal returns an error unless the cluster rejected the release.
+// ignoreRefusal returns nil if the cluster rejected the release. It returns any other error.
 func ignoreRefusal(err error) error {
 	var refusal *helmerr.Error
 	if errors.As(err, &refusal) && refusal.Kind == nil {

@@ -172,8 +172,8 @@ func TestIntegrationExistingCRDsNeedNoRequests(t *testing.T) {
 	}
 }
 
-// TestIntegrationCRDForbidden checks that a user without the permission to read CRDs can install a chart whose CRDs
-// exist, and gets an error if they do not exist.
+// TestIntegrationCRDForbidden checks a user without the permission to read CRDs. The user can install a chart whose
+// CRDs exist, and gets an error if they do not exist.
 func TestIntegrationCRDForbidden(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
@@ -270,8 +270,8 @@ func TestIntegrationMissingNamespaceIsCreatedBeforeRecord(t *testing.T) {
 	}
 }
 
-// TestIntegrationFailedInstallLeavesNothing checks that a chart that cannot be installed leaves neither a namespace nor
-// a CRD nor a record behind.
+// TestIntegrationFailedInstallLeavesNothing checks a chart that cannot be installed. It leaves no namespace, no CRD and
+// no record.
 func TestIntegrationFailedInstallLeavesNothing(t *testing.T) {
 	random := make([]byte, 300<<10)
 	rand.New(rand.NewSource(1)).Read(random)

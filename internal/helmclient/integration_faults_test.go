@@ -233,8 +233,8 @@ func TestIntegrationFaultAdmissionDenied(t *testing.T) {
 	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
 }
 
-// TestIntegrationFaultDeletionDenied checks that an object that is no longer in the chart and cannot be deleted fails
-// the upgrade, and that a later attempt deletes it.
+// TestIntegrationFaultDeletionDenied checks an object that is no longer in the chart and cannot be deleted. The upgrade
+// fails. A later attempt deletes the object.
 func TestIntegrationFaultDeletionDenied(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})

@@ -135,8 +135,8 @@ spec:
               size: {type: string, x-kubernetes-validations: [{rule: self == oldSelf, message: Value is immutable}]}
 `
 
-// TestIntegrationForceKinds checks which kinds force re-creates, and that it keeps all objects whose deletion may
-// destroy data.
+// TestIntegrationForceKinds checks which kinds are re-created by an upgrade with force. It must keep all objects whose
+// deletion may destroy data.
 func TestIntegrationForceKinds(t *testing.T) {
 	for name, test := range forceCases() {
 		t.Run(name, func(t *testing.T) {

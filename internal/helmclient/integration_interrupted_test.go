@@ -205,7 +205,7 @@ func TestIntegrationFailedInstallKeepsAdoptedObject(t *testing.T) {
 }
 
 // TestIntegrationRollbackSkipsUnhealthyRevision checks that a rollback does not return to an unhealthy revision that
-// was itself rolled back, even if this revision is the newest that was deployed.
+// was itself rolled back. This revision is the newest that was deployed.
 func TestIntegrationRollbackSkipsUnhealthyRevision(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0",

@@ -28,7 +28,7 @@ type matrixCase struct {
 	// state and reason belong to the first decision.
 	state  model.State
 	reason string
-	// actions are all decided actions until nothing is left to do. Waits are omitted unless a wait is the last action.
+	// actions are all decided actions until nothing is left to do. A wait is included only if it is the last action.
 	actions []model.Action
 	// history is the final history, newest first. value is the final value in the cluster. It is empty if there is
 	// none.

@@ -204,8 +204,8 @@ func TestIntegrationUninstallDeletesLeftovers(t *testing.T) {
 	}
 }
 
-// TestIntegrationRemediationStopsAfterTakeover checks that a release is not uninstalled because of a failed attempt if
-// another process has taken it over in the meantime.
+// TestIntegrationRemediationStopsAfterTakeover checks that a release is not uninstalled after a failed attempt if
+// another process has since taken it over.
 func TestIntegrationRemediationStopsAfterTakeover(t *testing.T) {
 	for name, meanwhile := range map[string]func(*testing.T, *bench){
 		"reinstalled": func(t *testing.T, b *bench) {

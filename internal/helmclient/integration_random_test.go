@@ -26,12 +26,12 @@ import (
 )
 
 const (
-	// randomRounds is the number of rounds of TestIntegrationRandom, unless HELMOP_ROUNDS is set.
+	// randomRounds is the default number of rounds of TestIntegrationRandom. HELMOP_ROUNDS overrides it.
 	randomRounds = 6
 	// randomSteps is the number of steps in a round.
 	randomSteps = 14
-	// maxRequests is the last request of an action before which another step may happen. An action with the chart of this
-	// test has about as many requests.
+	// maxRequests is the number of requests of an action with the chart of this test. Another step may happen before
+	// any of these requests.
 	maxRequests = 16
 )
 
@@ -270,7 +270,7 @@ func (r *randomRound) interrupted(s randomStep) {
 
 func (r *randomRound) meanwhile(s randomStep) {
 	other := r.parties[1-s.party]
-	// A running action is recent, whatever the clock was before.
+	// A running action is recent. The earlier lead of the clock does not apply.
 	later := r.later
 	r.later = 0
 	defer func() { r.later = later }()

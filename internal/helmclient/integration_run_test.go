@@ -102,7 +102,7 @@ func (b *bench) newRun(chrt *chart.Chart, values map[string]any) *releaseRun {
 		chart: chrt, values: values}
 }
 
-// mustSettle fails the test unless the release settles.
+// mustSettle fails the test if the release does not settle.
 func (r *releaseRun) mustSettle(t *testing.T) {
 	t.Helper()
 	if err := r.settle(t.Context()); err != nil {

@@ -349,7 +349,7 @@ func TestIntegrationPayloadDamaged(t *testing.T) {
 	})
 }
 
-// wantNothingDestroyed checks that neither an upgrade nor an uninstallation changes anything.
+// wantNothingDestroyed checks that an upgrade and an uninstallation change nothing.
 func (b *bench) wantNothingDestroyed(run *releaseRun) {
 	b.t.Helper()
 	uninstall := decide.Uninstall(b.observe(run.desired), run.desired, model.Policy{}, time.Now())

@@ -30,7 +30,7 @@ func (r *runningActions) begin(s *session.Session, desired model.Desired) (end f
 		return func() {}, nil
 	}
 	key := s.Cluster.Clients.Conn.ObservationKey(desired.Namespace, desired.Name)
-	// The impersonated user does not identify the release.
+	// The release is the same for all impersonated users.
 	key.User = ""
 	r.mu.Lock()
 	defer r.mu.Unlock()

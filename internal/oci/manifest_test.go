@@ -234,8 +234,8 @@ func TestResolveUnsupported(t *testing.T) {
 	}
 }
 
-// TestConfigBlobSizeIsLimited checks that a config blob is not read if it is too large to contain only metadata, and
-// that a wrong size in a manifest costs no memory. A config blob is read only for its version.
+// TestConfigBlobSizeIsLimited checks that a large config blob is not read. A config blob is read only for its version.
+// A wrong size in a manifest must cost no memory.
 func TestConfigBlobSizeIsLimited(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)

@@ -25,7 +25,7 @@ type tokenService struct {
 	host string
 
 	mu sync.Mutex
-	// asked has "METHOD URI user" of each request.
+	// asked has an entry "METHOD URI user" for each request.
 	asked []string
 	serve func(w http.ResponseWriter, req *http.Request)
 }

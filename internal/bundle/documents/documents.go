@@ -180,7 +180,7 @@ func firstLine(one Section) int {
 	return one.line + 1 + bytes.Count(one.Text[:blank], []byte("\n"))
 }
 
-// at formats a line of a file.
+// at returns a position "file:line" for messages.
 func at(name string, line int) string {
 	return fmt.Sprintf("%s:%d", unpack.Clip(name), line)
 }

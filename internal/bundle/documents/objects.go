@@ -190,8 +190,8 @@ func (o *Object) Literal() ([]byte, error) {
 		return nil, err
 	}
 	if bytes.Contains(out, []byte(noValue)) || bytes.Count(out, []byte("{{")) > maxActions {
-		// The JSON has neither template actions nor noValue: braces and "<" are escaped. Two adjacent braces occur only
-		// in strings.
+		// The JSON contains no template actions and no noValue: braces and "<" are escaped. Two adjacent braces occur
+		// only in strings.
 		return bytes.ReplaceAll(o.Content, []byte("{{"), []byte(`\u007b\u007b`)), nil
 	}
 	return bytes.ReplaceAll(out, []byte("{{"), []byte("{{`{{`}}")), nil

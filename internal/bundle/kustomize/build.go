@@ -191,8 +191,8 @@ func runBuild(work *sandbox.Work) ([]byte, error) {
 	return toGob(result)
 }
 
-// limitCopies sets a limit for kustomize's patch library: the bytes that the copy operations of one JSON patch may add.
-// An object may not be larger.
+// limitCopies sets a limit in kustomize's patch library: the bytes that the copy operations of one JSON patch may add.
+// The limit is the maximum size of an object.
 var limitCopies = sync.OnceFunc(func() { jsonpatch.AccumulatedCopySizeLimit = 3 << 20 })
 
 // build checks and builds the kustomization in a folder.

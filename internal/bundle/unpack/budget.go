@@ -120,7 +120,7 @@ func (b *budget) read(header *tar.Header, from io.Reader, limit int64) ([]byte, 
 	return data, nil
 }
 
-// take counts the size of an unpacked file.
+// take counts the size of an unpacked file. It returns an error if the file or the sum is too large.
 func (b *budget) take(name string, size, limit int64) error {
 	if size > b.limits.UnpackedBytes-b.bytes {
 		return b.tooLarge()
@@ -132,7 +132,7 @@ func (b *budget) take(name string, size, limit int64) error {
 	return nil
 }
 
-// count counts an entry.
+// count counts an entry. It returns an error if there are too many.
 func (b *budget) count() error {
 	if b.entries++; b.entries > b.limits.Files {
 		return fmt.Errorf("%w: it has more than %d files", ErrTooLarge, b.limits.Files)

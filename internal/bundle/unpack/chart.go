@@ -131,7 +131,7 @@ func isPackedSubchart(name string) bool {
 	return strings.HasSuffix(name, ".tgz")
 }
 
-// isRelevant is true if Helm would install something else without the entry.
+// isRelevant is true if Helm reads the entry for an installation. An irrelevant link can be skipped.
 func isRelevant(name string) bool {
 	switch name {
 	case "Chart.yaml", "Chart.lock", "values.yaml", "values.schema.json", "requirements.yaml":

@@ -11,7 +11,8 @@
 //
 //   - [Limits] apply to the whole artifact, with all layers and packed subcharts: packed size, unpacked size, size of a
 //     file, number of files, depth of packed subcharts, and all decompressed bytes including padding.
-//   - The name of a file never leads out of the artifact. A link or a device is refused if the artifact would install
-//     something else without it.
+//   - The name of a file never leads out of the artifact.
+//   - A chart may contain links and devices that Helm does not install, for example in a folder docs. They are skipped.
+//     Other links and devices are refused.
 //   - An error has the kind ErrInvalidChart, ErrInvalidManifests, ErrUnsupported or ErrTooLarge, and names the entry.
 package unpack

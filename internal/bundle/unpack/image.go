@@ -127,7 +127,8 @@ func (i *image) remove(name string) {
 	})
 }
 
-// put adds an entry. A file replaces a folder with the same name and all its files. A folder replaces a file.
+// put adds an entry. A new file replaces a folder of the same name, with all files in the folder. A new folder replaces
+// a file.
 func (i *image) put(name string, entry *imageEntry) {
 	if before := i.content[name]; before != nil && before.isFolder {
 		if entry.isFolder {

@@ -20,9 +20,9 @@ import (
 )
 
 // AdoptionDifferences returns the newest record of a release and the changes that an upgrade to the desired state would
-// make. The changes are in the objects and hooks of the record, in the ownership marks of the objects in the cluster,
-// in the folder crds, and in the release's namespace. It does not compare the content of the objects in the cluster:
-// such differences are drift.
+// make. It compares the objects and hooks of the record, the ownership marks of the objects in the cluster, the folder
+// crds, and the release's namespace. It does not compare the content of the objects in the cluster: such differences
+// are drift.
 func AdoptionDifferences(s *session.Session, j session.Job) (*release.Release, []adoption.Difference, error) {
 	return reader{s}.adoptionDifferences(j)
 }

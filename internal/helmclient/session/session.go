@@ -35,9 +35,11 @@ type Session struct {
 	Logs *helmerr.LogBuffer
 	// Namespace creates and labels the release's namespace when the first record is created.
 	Namespace *apply.Namespacer
-	// Cluster is Helm's client of the cluster. It is nil in tests without a cluster.
+	// Cluster is Helm's client of the cluster. It is nil for renderings without a cluster, and in tests that replace
+	// it.
 	Cluster *apply.Client
-	// Records stores the records in the cluster. It is nil in tests without a cluster.
+	// Records stores the records in the cluster. It is nil for renderings without a cluster, and in tests that replace
+	// it.
 	Records *records.Store
 	// Stored is the place for new records.
 	Stored model.Storage

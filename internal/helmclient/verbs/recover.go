@@ -17,10 +17,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// recoverPending resolves the pending record that the decision is based on. Helm then acts on the release again.
-// recoverPending also resolves a record that the helm command could not uninstall. If a new record will replace the
-// pending record, the pending record is only hidden in this session. It stays in the storage until the new record
-// exists: it proves that an action began, and has the objects that the action may have created.
+// recoverPending resolves the pending record that the decision is based on, so that Helm can act on the release again.
+// It also resolves a record that the helm command could not uninstall. It marks the record as failed. If a new record
+// will replace the old record, recoverPending only hides the old record in this session. The old record stays in the
+// storage until the new record exists: it proves that an action began, and contains the objects that the action may
+// have created.
 func (s *verb) recoverPending() error {
 	decision := s.Decision
 	record, err := s.Config.Releases.Last(s.Desired.Name)

@@ -22,8 +22,7 @@ type Access struct {
 	CloudProvider string
 	// CA is a bundle of PEM certificates. They are trusted in addition to the certificates of the system.
 	CA []byte
-	// ClientCert and ClientKey are the PEM certificate chain and key for mutual TLS. Set both or
-	// neither.
+	// ClientCert and ClientKey are the PEM certificate chain and key for mutual TLS. Set both or none.
 	ClientCert, ClientKey []byte
 	// Proxy is used for all requests. Nil means the proxy settings of the environment: HTTP_PROXY, HTTPS_PROXY and
 	// NO_PROXY.

@@ -8,8 +8,8 @@
 // # Contract
 //
 //   - The package runs no program. A credential helper in a Docker config is an error.
-//   - The manager's own credentials and its cloud identity are not used on a route whose requests the author of the
-//     Access may be able to read, see Sources.For.
+//   - If the author of the Access may be able to read the requests on a route, the manager does not use its own
+//     credentials and its cloud identity on this route, see Sources.For.
 //   - Errors contain no credentials and no content of a Docker config.
 //   - The credentials of a cloud provider are cached until shortly before they expire.
 package credentials

@@ -44,8 +44,8 @@ func (h *hop) do(req *http.Request) (*http.Response, error) {
 		}
 		resp, err := h.endpoints.client(h, credential).Do(req)
 		if ended := req.Context().Err(); err == nil && ended != nil {
-			// After a cancellation, HTTP/2 may return what the server sent to end the request. This may not be a
-			// response.
+			// After a cancellation, HTTP/2 may return data with which the server ended the request. This data is not
+			// always a response.
 			_ = resp.Body.Close()
 			return nil, ended
 		}

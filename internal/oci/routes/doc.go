@@ -8,7 +8,8 @@
 //
 // # Contract
 //
-//   - Rules match all spellings of a host that ParseURL accepts. No spelling can avoid the block of a registry.
+//   - Rules match all spellings of a host that ParseURL accepts. A blocked registry is therefore blocked in all
+//     spellings.
 //   - The last route of a repository is always the registry itself, or its replacement.
 //   - Certificates are always verified. "insecure" means plain HTTP.
 //   - A list of tags counts as a request by name. A list of referrers counts as a request by digest.

@@ -57,7 +57,7 @@ var errLocal = dialguard.ErrRefused
 type Settings struct {
 	// Authorities are bundles of PEM certificates. They are trusted in addition to the certificates of the system.
 	Authorities [][]byte
-	// ClientCert and ClientKey are the PEM certificate chain and key for mutual TLS. Set both or neither.
+	// ClientCert and ClientKey are the PEM certificate chain and key for mutual TLS. Set both or none.
 	ClientCert, ClientKey []byte
 	// Proxy is used for all requests. If it is nil, Environment selects the proxy.
 	Proxy       *url.URL

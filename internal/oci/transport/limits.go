@@ -223,8 +223,8 @@ func (b *closingBody) Close() error {
 	return err
 }
 
-// outcomeOf returns what an error proves about the host. hadTime is true if the request ran long enough for its timeout
-// to prove something.
+// outcomeOf returns the outcome of a request that ended with an error. hadTime is true if the request ran long enough
+// for its timeout to prove something.
 func outcomeOf(ctx context.Context, err error, hadTime bool) outcome {
 	var dial *net.OpError
 	var network net.Error
@@ -236,7 +236,7 @@ func outcomeOf(ctx context.Context, err error, hadTime bool) outcome {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return outcomeNoAnswer
 	case late:
-		// The timeout of a dial is independent of the caller.
+		// The timeout of a dial does not depend on the caller's deadline, so it proves that the host does not answer.
 		if hadTime || errors.As(err, &dial) && dial.Op == "dial" {
 			return outcomeNoAnswer
 		}

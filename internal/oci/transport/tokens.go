@@ -15,8 +15,8 @@ import (
 // path with this prefix.
 const tokenPath = "/.token-service/"
 
-// realmParam matches a realm without escapes in a challenge. The library handles a realm with escapes, and refuses it
-// if it is untrusted.
+// realmParam matches a realm without escapes in a challenge. The library handles all other realms, and refuses
+// untrusted realms.
 var realmParam = regexp.MustCompile(`(?i)(\brealm=")([^"\\]*)(")`)
 
 // tokenTransport makes the protocol library use token services that it would refuse: token services with a private
