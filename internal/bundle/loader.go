@@ -74,7 +74,6 @@ func (s *Source) size(layers []int, limits Limits) (int64, error) {
 	return size, unpack.CheckPacked(size, limits)
 }
 
-// pull pulls the layers.
 func (s *Source) pull(ctx context.Context, layers []int) error {
 	if s.PullLayer == nil {
 		return nil

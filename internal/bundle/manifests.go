@@ -86,7 +86,6 @@ func (s *Source) chartVersion() string {
 	return "0.0.0+" + encoded[:min(digestLength, len(encoded))]
 }
 
-// filesOf unpacks the layers of an artifact.
 func filesOf(src *Source, format Format, layers []int, data [][]byte, limits Limits) (*unpack.Tree, error) {
 	if format == FormatPlain {
 		return unpack.Image(data, limits)

@@ -48,7 +48,7 @@ func (t *parseSlots) acquire(ctx context.Context, tenant string) error {
 	return ctx.Err()
 }
 
-// release frees a slot.
+// release frees a slot and gives it to the next waiter.
 func (t *parseSlots) release(tenant string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

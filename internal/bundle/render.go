@@ -73,7 +73,7 @@ func Render(c *chart.Chart, options RenderOptions) (objects []*unstructured.Unst
 	return objects, nil
 }
 
-// decode reads the objects of a file.
+// decode returns the objects in the text of a file.
 func decode(name, text string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	documents := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)

@@ -116,7 +116,6 @@ var otherTools = map[string]func(b *bench, chrt *chart.Chart, values map[string]
 	},
 }
 
-// installAs installs the release with Helm's SDK.
 func (b *bench) installAs(chrt *chart.Chart, values map[string]any, change func(*action.Install)) {
 	b.t.Helper()
 	install := action.NewInstall(b.human())
@@ -127,7 +126,6 @@ func (b *bench) installAs(chrt *chart.Chart, values map[string]any, change func(
 	}
 }
 
-// upgradeAs upgrades the release with Helm's SDK.
 func (b *bench) upgradeAs(chrt *chart.Chart, values map[string]any) {
 	b.t.Helper()
 	upgrade := action.NewUpgrade(b.human())

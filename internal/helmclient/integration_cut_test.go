@@ -29,7 +29,6 @@ import (
 )
 
 const (
-	// cutWorkers is the number of concurrent cuts.
 	cutWorkers = 4
 	// maxCuts limits the requests of an action. The test ends even if an action sends requests without end.
 	maxCuts = 60
@@ -57,7 +56,6 @@ func TestIntegrationCut(t *testing.T) {
 type cutCase struct {
 	// prepare creates the state before the action. It may be nil.
 	prepare func(*cutRun) error
-	// decide returns the action.
 	decide func(*cutRun) (decide.Decision, error)
 	// finish does the steps of the next process.
 	finish func(*cutRun) error

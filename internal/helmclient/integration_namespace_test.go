@@ -124,9 +124,9 @@ func TestIntegrationDefaultNamespaceExists(t *testing.T) {
 	}
 }
 
-// TestIntegrationObjectInNewNamespaceStays checks that an object of another client stays. The client creates the object
-// right after HelmOp created the namespace, and the record of the failed installation contains the same name. The
-// uninstallation is cut after each number of requests, and repeated.
+// TestIntegrationObjectInNewNamespaceStays checks that HelmOp keeps an object of another client. The other client
+// creates the object right after HelmOp created the namespace. The record of the failed installation contains an object
+// of the same name. The uninstallation is cut after each number of requests, and repeated.
 func TestIntegrationObjectInNewNamespaceStays(t *testing.T) {
 	for name, remediates := range map[string]bool{"uninstallation": false, "remediation": true} {
 		t.Run(name, func(t *testing.T) {

@@ -46,7 +46,6 @@ type randomStep struct {
 	meanwhile randomKind
 }
 
-// randomKind is the kind of an event.
 type randomKind string
 
 const (
@@ -75,7 +74,6 @@ func (s randomStep) String() string {
 	return text
 }
 
-// randomPlan returns the steps of a round.
 func randomPlan(r *rand.Rand) []randomStep {
 	kinds := []randomKind{
 		change, change, change, handOn, handOn, handOn, act, act, act, act, act, act, remember, remember, actStale, actStale,
@@ -206,7 +204,6 @@ func (r *randomRound) actRemembered(p *randomParty) {
 	}
 }
 
-// run carries out a step.
 func (r *randomRound) run(s randomStep) {
 	if r.parties[s.party].gone {
 		// If one HelmOp does not desire the release, the other HelmOp acts.
@@ -372,7 +369,6 @@ func (r *randomRound) converge() error {
 	return errors.New("no end")
 }
 
-// check checks the final state.
 func (r *randomRound) check() error {
 	p := r.parties[r.wanted]
 	obs := p.observe(p.desired)

@@ -28,7 +28,6 @@ func hookService(name, events string) string {
 		"spec: {clusterIP: 300.0.0.1, ports: [{port: 80}]}\n", name, events)
 }
 
-// record returns a record of the history.
 func (r *releaseRun) record(t *testing.T, revision int) model.Record {
 	t.Helper()
 	obs, err := r.observe(t.Context())

@@ -37,7 +37,6 @@ func nine(verb string) budget {
 	return requests
 }
 
-// and adds requests.
 func (b budget) and(more budget) budget {
 	sum := maps.Clone(b)
 	for request, count := range more {

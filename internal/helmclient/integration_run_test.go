@@ -29,7 +29,6 @@ type releaseRun struct {
 	options model.Options
 	policy  model.Policy
 	past    model.Past
-	// decisions are the decisions of settle.
 	decisions []decide.Decision
 }
 

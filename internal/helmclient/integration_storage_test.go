@@ -96,7 +96,6 @@ func (m *memoryStore) failWith(err error, calls ...string) {
 	}
 }
 
-// sizes returns the sizes of the payloads.
 func (m *memoryStore) sizes() map[string]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -20,8 +20,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// storedRecords writes the records of a release to the cluster and the store. Their format is that of an earlier
-// version of HelmOp, in which payloads had random IDs. Revisions 1 and 2 have the values 1 and 2.
+// storedRecords writes the records of a release to the cluster and the store. It uses the format of an earlier version
+// of HelmOp, in which payloads had random IDs. Revisions 1 and 2 have the values 1 and 2.
 func (b *bench) storedRecords(name string, store *memoryStore) *releaseRun {
 	b.t.Helper()
 	text, err := os.ReadFile("testdata/records-" + name + ".json")

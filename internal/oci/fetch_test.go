@@ -61,7 +61,7 @@ func TestFetchPullsOnceAndOutlivesRestart(t *testing.T) {
 			t.Fatalf("layer: %d bytes, %v", len(got), err)
 		}
 	}
-	// The blob is the layer. The config blob is not pulled.
+	// Only the layer is pulled as a blob. The config blob is not pulled.
 	r.wantRequests(map[string]int{"GET manifest": 1, "GET blob": 1})
 
 	again := newClient(t, observe)

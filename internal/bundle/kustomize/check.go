@@ -168,7 +168,6 @@ func unboundedField(content *types.Kustomization) string {
 	return ""
 }
 
-// resources checks the resources.
 func (k *file) resources(content *types.Kustomization) error {
 	for _, named := range content.Resources { // includes the deprecated bases
 		name, err := k.find("resources", named)
@@ -246,7 +245,6 @@ func (k *file) change(field, named string) error {
 	return k.weigh(name)
 }
 
-// patches checks the patches.
 func (k *file) patches(content *types.Kustomization) error {
 	patch := func(field, text, named string) error {
 		if named == "" {

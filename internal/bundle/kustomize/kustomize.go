@@ -82,7 +82,7 @@ func reasonOf(err error) string {
 	return truncate.Text(strings.TrimSpace(reason), maxReason)
 }
 
-// folderName formats a folder of the artifact.
+// folderName returns the name of a folder for messages.
 func folderName(folder string) string {
 	if folder == "" {
 		return "the root"

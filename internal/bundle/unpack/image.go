@@ -92,7 +92,6 @@ func (i *image) layer(packed []byte) error {
 	return nil
 }
 
-// entry reads an entry of a layer.
 func (i *image) entry(added map[string]*imageEntry, name string, header *tar.Header, from io.Reader) error {
 	if err := i.count(); err != nil {
 		return err

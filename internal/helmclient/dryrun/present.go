@@ -80,7 +80,6 @@ func (s reader) present(name string) (Present, error) {
 	return present, err
 }
 
-// definitionsResource is the resource of CustomResourceDefinitions.
 var definitionsResource = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 
 // Definitions returns the CustomResourceDefinitions of kinds. It omits a kind that the cluster does not serve in any

@@ -64,7 +64,6 @@ func (r *Result) Parts() (objects, hooks, definitions []*unstructured.Unstructur
 	return objects, hooks, definitions, nil
 }
 
-// objectsOfHooks returns the objects of hooks.
 func objectsOfHooks(hooks []*release.Hook) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	for _, hook := range hooks {

@@ -33,7 +33,6 @@ type Cache struct {
 	entries *bytelru.Cache[Key, packed]
 }
 
-// packed is a compressed manifest.
 type packed struct {
 	revision   int
 	compressed []byte

@@ -29,7 +29,6 @@ func (s *Session) PrepareNamespace(desired model.Desired, o model.InstallOptions
 // Namespaces resolves the namespaces of objects.
 type Namespaces struct {
 	mapper meta.RESTMapper
-	// release is the namespace of the release.
 	release string
 	// scoped is true for kinds that are namespaced, or may be. It has only kinds that were looked up.
 	scoped map[schema.GroupVersionKind]bool

@@ -17,7 +17,6 @@ import (
 type verb struct {
 	*session.Session
 	session.Job
-	// tests are the results of the tests that ran.
 	tests []model.TestResult
 }
 

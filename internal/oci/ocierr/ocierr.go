@@ -57,7 +57,6 @@ var (
 // is not a value of Error.Kind.
 var ErrNotStored = errors.New("not in the store")
 
-// serverError is the type of ErrServer.
 type serverError struct{}
 
 func (serverError) Error() string { return "registry failure" }

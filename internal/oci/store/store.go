@@ -26,7 +26,6 @@ import (
 const (
 	// ingestDir holds temporary files. It is on the file system of the blobs, so a rename moves a file to the blobs.
 	ingestDir = "ingest"
-	// maxStored is the maximum number of blobs.
 	maxStored = 100_000
 	// touchInterval is the minimum time between two updates of a file's timestamp. After a restart, the timestamps give
 	// the order of use.

@@ -197,7 +197,6 @@ func (r *sourceReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// countingReader counts the bytes of a reader.
 type countingReader struct {
 	from  io.Reader
 	bytes int64

@@ -34,7 +34,7 @@ type breaker struct {
 	until time.Time
 	// probing is true while the probe request after a pause runs.
 	probing bool
-	// last describes the last failure.
+	// last is the text of the last failure, for errors.
 	last string
 }
 

@@ -58,7 +58,6 @@ func (l *limits) of(target *url.URL, way string) *hostLimits {
 	return host
 }
 
-// hostKey identifies the limits of a host.
 type hostKey struct{ protocol, host, way string }
 
 // hostLimits are the limits of one host.

@@ -98,7 +98,7 @@ func (t *requestSlots) enter(ctx context.Context, tenant string, waiting *slotWa
 	return nil
 }
 
-// release frees a slot.
+// release frees a slot and gives it to the next waiter.
 func (t *requestSlots) release(tenant string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
