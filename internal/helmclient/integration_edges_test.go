@@ -348,7 +348,8 @@ func TestIntegrationFailedInstallLeavesNothing(t *testing.T) {
 	}
 }
 
-// user returns a user with all permissions in the scope of a binding of the given kind.
+// user creates a user with all permissions and returns the name of the user. kind is RoleBinding or ClusterRoleBinding:
+// it decides whether the permissions apply to the namespace or to the cluster.
 func (b *bench) user(name, path, kind string) string {
 	b.t.Helper()
 	name = b.namespace + "-" + name
