@@ -56,7 +56,7 @@ func TestIntegrationCut(t *testing.T) {
 type cutCase struct {
 	// prepare creates the state before the action. It may be nil.
 	prepare func(*cutRun) error
-	decide func(*cutRun) (decide.Decision, error)
+	decide  func(*cutRun) (decide.Decision, error)
 	// finish does the steps of the next process.
 	finish func(*cutRun) error
 	// objects are the objects that must exist in the end, with their content.

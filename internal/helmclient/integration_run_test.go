@@ -21,14 +21,14 @@ const maxSteps = 8
 
 // releaseRun is a release that a process of HelmOp manages.
 type releaseRun struct {
-	client  *Client
-	target  model.Target
-	desired model.Desired
-	chart   *chart.Chart
-	values  map[string]any
-	options model.Options
-	policy  model.Policy
-	past    model.Past
+	client    *Client
+	target    model.Target
+	desired   model.Desired
+	chart     *chart.Chart
+	values    map[string]any
+	options   model.Options
+	policy    model.Policy
+	past      model.Past
 	decisions []decide.Decision
 }
 

@@ -28,7 +28,7 @@ func (s *Session) PrepareNamespace(desired model.Desired, o model.InstallOptions
 
 // Namespaces resolves the namespaces of objects.
 type Namespaces struct {
-	mapper meta.RESTMapper
+	mapper  meta.RESTMapper
 	release string
 	// scoped is true for kinds that are namespaced, or may be. It has only kinds that were looked up.
 	scoped map[schema.GroupVersionKind]bool
