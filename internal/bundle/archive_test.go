@@ -121,8 +121,7 @@ func TestChartRefused(t *testing.T) {
 	}
 }
 
-// zeros makes a gzip stream of a given number of zero bytes, in front of it what
-// is given.
+// zeros returns a gzip stream with the bytes in front, followed by n zero bytes.
 func zeros(tb testing.TB, front []byte, n int64) []byte {
 	tb.Helper()
 	var out bytes.Buffer
@@ -146,8 +145,8 @@ type zeroReader struct{}
 
 func (zeroReader) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// tarHeader makes the header of an entry, of any type, that claims a size; its
-// content is what follows.
+// tarHeader returns the header of a tar entry with a type and a size. The bytes after the header are the content of the
+// entry.
 func tarHeader(tb testing.TB, name string, typeflag byte, size int64) []byte {
 	tb.Helper()
 	var out bytes.Buffer
@@ -166,14 +165,13 @@ func tarHeader(tb testing.TB, name string, typeflag byte, size int64) []byte {
 	return header
 }
 
-// TestGzipBombs unpacks archives of some KiB that unzip to far more than is
-// allowed, in all the places where an archive can hold bytes, and looks at what
-// that took.
+// TestGzipBombs unpacks archives of some KiB that decompress to far more than the limits. It covers all parts of an
+// archive that can hold bytes, and checks the memory that the refusal needs.
 func TestGzipBombs(t *testing.T) {
 	limits := Limits{PackedBytes: 1 << 20, UnpackedBytes: 1 << 20, FileBytes: 1 << 20, Files: 10_000}
 	const size = 8 << 20
-	// Entries of unknown types are skipped; those of 1 MiB are within what may be
-	// unzipped, but not many of them.
+	// Entries of unknown types are skipped. One entry of 1 MiB is within the limit for decompressed bytes, but many of
+	// them are not.
 	inner := string(zeros(t, tarHeader(t, "x/README", 'V', 1<<20), 1<<20))
 	var many []entry
 	for i := range 16 {
@@ -210,8 +208,8 @@ func TestGzipBombs(t *testing.T) {
 	}
 }
 
-// FuzzUnpack is given the tar inside the gzip, whose checksum would keep a
-// fuzzer out.
+// FuzzUnpack mutates the tar archive inside the gzip stream. With a mutated gzip stream, nearly all inputs would fail
+// at the checksum.
 func FuzzUnpack(f *testing.F) {
 	for _, packed := range [][]byte{
 		demo(f),

@@ -17,14 +17,14 @@ import (
 
 const chartYAML = "apiVersion: v2\nname: demo\nversion: 1.2.3\n"
 
-// entry is an entry of a test archive, a file unless typeflag says otherwise.
+// entry is an entry of a test archive. It is a file if typeflag is zero.
 type entry struct {
 	name     string
 	data     string
 	typeflag byte
 }
 
-// pack makes an archive of entries, in their order.
+// pack returns an archive with entries in the given order.
 func pack(tb testing.TB, entries ...entry) []byte {
 	tb.Helper()
 	var out bytes.Buffer
@@ -83,7 +83,7 @@ func gunzip(tb testing.TB, data []byte) []byte {
 	return out
 }
 
-// demo is a small chart with the entries added.
+// demo returns a small chart with additional entries.
 func demo(tb testing.TB, more ...entry) []byte {
 	return pack(tb, append([]entry{
 		{name: "demo/Chart.yaml", data: chartYAML},
@@ -99,7 +99,7 @@ func subchart(tb testing.TB, name, version string, more ...entry) string {
 	}, more...)...))
 }
 
-// source is an artifact of a packed chart; reads counts calls of ReadLayer.
+// source returns an artifact with a packed chart. reads counts the calls of ReadLayer.
 func source(digest string, data []byte, reads *atomic.Int64) Source {
 	return Source{
 		Digest: digest, Manifest: Manifest{ConfigMediaType: ChartConfigMediaType, Layers: typed(ChartLayerMediaType)},
@@ -117,8 +117,8 @@ func newLoader(tb testing.TB, limits Limits) *Loader {
 	return NewLoader(limits, testRunner)
 }
 
-// bigChart is as large as the charts of known monitoring stacks: 200 templates,
-// a long values file, ten subcharts packed.
+// bigChart returns a chart of the size of known monitoring stacks. It has 200 templates, a long values file and ten
+// packed subcharts.
 func bigChart(tb testing.TB) []byte {
 	var values strings.Builder
 	var short string

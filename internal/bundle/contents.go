@@ -19,8 +19,8 @@ type File struct {
 	Data []byte
 }
 
-// Files returns the format of an artifact and its files, under the default limits. For an image, it returns the files
-// below /manifests. Of the selection, only format and layer are used.
+// Files returns the format and the files of an artifact. The default limits apply. For an image, Files returns the
+// files below /manifests. Files uses only Format and LayerMediaType of the Selection.
 func Files(ctx context.Context, src Source) (format Format, files []File, err error) {
 	src.Path, src.Templates = "", false
 	format, layers, data, err := src.content(ctx)
@@ -45,8 +45,8 @@ func Files(ctx context.Context, src Source) (format Format, files []File, err er
 	return format, files, nil
 }
 
-// ReadMetadata returns the metadata of a packed chart. It returns ErrInvalidChart or ErrTooLarge for charts that a
-// Loader with the default limits would refuse.
+// ReadMetadata returns the metadata of a packed chart. The default limits apply. Errors are ErrInvalidChart and
+// ErrTooLarge.
 func ReadMetadata(packed []byte) (*chart.Metadata, error) {
 	limits := Limits{}.WithDefaults()
 	files, _, err := unpack.Chart(packed, limits)

@@ -11,14 +11,13 @@ import (
 )
 
 const (
-	// mapHeader is the fixed size of a map in bytes. mapGroup is the smallest number of entries for which a non-empty map
-	// has space.
+	// mapHeader is the fixed size of a map in bytes. A non-empty map has space for at least mapGroup entries.
 	mapHeader = 48
 	mapGroup  = 8
 )
 
-// footprint estimates the memory of a chart in bytes, without the content of its files. A short text can take many
-// times its size when parsed.
+// footprint estimates the memory of a chart in bytes, without the content of its files. A parsed text can need many
+// times the memory of the text.
 func footprint(c *chart.Chart) int64 {
 	file := int64(reflect.TypeFor[chart.File]().Size() + reflect.TypeFor[*chart.File]().Size())
 	total := file*int64(len(c.Templates)+len(c.Files)) +
@@ -42,7 +41,7 @@ func contents(c *chart.Chart) int64 {
 	return total
 }
 
-// referencedBytes estimates the size of everything that a value refers to, in bytes.
+// referencedBytes estimates the size of all data that a value refers to, in bytes.
 func referencedBytes(v reflect.Value) int64 {
 	var total int64
 	switch v.Kind() {
@@ -54,7 +53,7 @@ func referencedBytes(v reflect.Value) int64 {
 		if v.IsNil() {
 			break
 		}
-		if kind := v.Elem().Kind(); kind != reflect.Map && kind != reflect.Pointer { // these need no box
+		if kind := v.Elem().Kind(); kind != reflect.Map && kind != reflect.Pointer { // others need no box
 			total = int64(v.Elem().Type().Size())
 		}
 		total += referencedBytes(v.Elem())
@@ -71,7 +70,7 @@ func referencedBytes(v reflect.Value) int64 {
 		}
 		total = mapHeader
 		if v.Len() > 0 {
-			// A map is between half and completely full; a small one has one group.
+			// A map is half to completely full. A small map has one group.
 			entries := max(mapGroup, v.Len()*3/2)
 			total += int64(entries) * int64(v.Type().Key().Size()+v.Type().Elem().Size()+1)
 		}

@@ -19,16 +19,16 @@ const (
 	ChartConfigMediaType = "application/vnd.cncf.helm.config.v1+json"
 	// ChartLayerMediaType is the type of the layer with the packed chart.
 	ChartLayerMediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
-	// legacyChartLayerMediaType is the type before Helm 3.7.
+	// legacyChartLayerMediaType is the type that Helm used before version 3.7.
 	legacyChartLayerMediaType = "application/tar+gzip"
 
 	// FluxConfigMediaType is the type of the config blob of artifacts of Flux.
 	FluxConfigMediaType = "application/vnd.cncf.flux.config.v1+json"
 	// FluxLayerMediaType is the type of the layer with the folder that Flux packed.
 	FluxLayerMediaType = "application/vnd.cncf.flux.content.v1.tar+gzip"
-	// FleetArtifactType is the artifact type of Fleet's lists of files.
+	// FleetArtifactType is the artifact type of lists of files in the format of Fleet.
 	FleetArtifactType = "application/fleet.manifest"
-	// FleetLayerMediaType is the type of the layer with the list.
+	// FleetLayerMediaType is the type of the layer with the list of files.
 	FleetLayerMediaType = "application/fleet.file"
 	// ImageConfigMediaType and DockerConfigMediaType are the types of the config blob of container images.
 	ImageConfigMediaType  = "application/vnd.oci.image.config.v1+json"
@@ -50,7 +50,7 @@ const (
 	FormatPlain Format = "Plain"
 	// FormatFiles are files and packed folders, one per layer, as pushed by "oras push".
 	FormatFiles Format = "Files"
-	// FormatFleet is Fleet's list of files.
+	// FormatFleet is a list of files in the format of Fleet.
 	FormatFleet Format = "Fleet"
 )
 
@@ -66,28 +66,28 @@ type Layer struct {
 	MediaType string
 	// Size is in bytes.
 	Size int64
-	// Title is the name of the file or folder in the layer; empty for other layers.
+	// Title is the name of the file or folder in the layer. It is empty for other layers.
 	Title string
 	// IsFolder is true if the layer is a packed folder.
 	IsFolder bool
 }
 
-// Selection selects a part of an artifact and how it is interpreted.
+// Selection selects a part of an artifact and says how to interpret it.
 type Selection struct {
-	// Format overrides the format detected from the media types; empty to detect it.
+	// Format overrides the format that Detect finds by the media types. Empty means that Detect finds the format.
 	Format Format
-	// LayerMediaType selects the first layer of that type, for formats with one layer. The layer is a packed chart unless
-	// Format is set. Empty to use the format's media type.
+	// LayerMediaType selects the first layer of this type, for formats with one layer. Without Format, the layer is a
+	// packed chart. Empty means the media type of the format.
 	LayerMediaType string
-	// Path is the folder of the artifact to use, relative to its root; empty for the whole artifact.
+	// Path is the folder of the artifact to use, relative to its root. Empty means the whole artifact.
 	Path string
-	// Templates is true if Helm renders the files as templates. Otherwise they are installed literally.
+	// Templates is true if Helm renders the files as templates. If it is false, Helm installs the files unchanged.
 	Templates bool
 }
 
-// Detect determines from the manifest the format of an artifact and the indices of its content layers. It returns
-// ErrUnsupported, with the types that it found, for artifacts that cannot be installed, and for a selection that the
-// format does not support.
+// Detect returns the format of an artifact and the indices of the layers with content. It reads only the manifest. It
+// returns ErrUnsupported if the artifact cannot be installed, or if the format does not support the selection. The
+// error text has the media types.
 func Detect(m Manifest, want Selection) (Format, []int, error) {
 	format := want.Format
 	switch {
@@ -135,7 +135,7 @@ func (s Selection) suits(format Format) error {
 	return nil
 }
 
-// format returns the format by media types; empty if it is not installable.
+// format returns the format by the media types. It returns "" for an artifact that cannot be installed.
 func (m Manifest) format() Format {
 	for _, format := range []Format{FormatHelmChart, FormatFlux, FormatFleet} {
 		if len(m.typed(format)) > 0 {
@@ -153,7 +153,7 @@ func (m Manifest) format() Format {
 	return ""
 }
 
-// typed returns the layer with the media type of a format that has one layer.
+// typed returns the index of the layer with the media type of a format. It is for formats with one layer.
 func (m Manifest) typed(format Format) []int {
 	for i, layer := range m.Layers {
 		switch {
@@ -168,7 +168,7 @@ func (m Manifest) typed(format Format) []int {
 	return nil
 }
 
-// layersOf returns the layers with the content of an artifact of a format.
+// layersOf returns the indices of the layers with content.
 func (m Manifest) layersOf(format Format) []int {
 	var layers []int
 	switch format {
@@ -177,7 +177,7 @@ func (m Manifest) layersOf(format Format) []int {
 			layers = append(layers, i)
 		}
 	case FormatFiles:
-		// A kustomization may name files of any kind.
+		// A kustomization may refer to files of any kind.
 		all := slices.ContainsFunc(m.Layers, func(layer Layer) bool { return kustomize.IsKustomization(layer.Title) })
 		for i, layer := range m.Layers {
 			if layer.IsFolder || documents.IsManifestFile(layer.Title) || all && layer.Title != "" {
@@ -201,7 +201,7 @@ func (m Manifest) String() string {
 		unpack.Clip(m.ArtifactType), quoteSome(m.Layers))
 }
 
-// quoteSome lists the first few types, because a manifest may have thousands.
+// quoteSome lists the first few media types. A manifest may have thousands.
 func quoteSome(layers []Layer) string {
 	const limit = 5
 	var quoted []string

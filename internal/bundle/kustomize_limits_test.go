@@ -16,8 +16,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// growing is a kustomization of few bytes that yields many: it writes one long label into so many fields of each
-// object. The check counts the label and the names of the fields, and not how often the label is written.
+// growing returns a small kustomization with a large output: it writes one long label into many fields of each object.
+// The check counts the label and the names of the fields once. It does not count each write of the label.
 func growing(label, fields, objects int) map[string]string {
 	var kustomization, manifests strings.Builder
 	fmt.Fprintf(&kustomization, "resources: [a.yaml]\nlabels:\n- pairs: {l: %q}\n  fields:\n", strings.Repeat("x", label))
@@ -30,10 +30,10 @@ func growing(label, fields, objects int) map[string]string {
 	return map[string]string{"kustomization.yaml": kustomization.String(), "a.yaml": manifests.String()}
 }
 
-// TestKustomizationLimits builds what passes all checks and grows beyond its limits, in a child. The child ends, and
-// this process neither grows with it nor stops building.
+// TestKustomizationLimits builds kustomizations in a child process. They pass all checks and exceed the limits of the
+// build. The child process must end. This process must not need more memory, and must be able to build again.
 func TestKustomizationLimits(t *testing.T) {
-	// Not beside other tests: it measures this process.
+	// Do not run in parallel with other tests: the test measures this process.
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has all limits")
 	}
@@ -44,10 +44,10 @@ func TestKustomizationLimits(t *testing.T) {
 		limit  sandbox.Limit
 		says   string
 	}{
-		// 250 MB out of 1 MB.
+		// The output has 250 MB. The input has 1 MB.
 		"one large object": {growing(1_000_000, 250, 1), sandbox.Limits{Memory: 256 << 20}, sandbox.LimitMemory,
 			"256 MiB of memory; make its output smaller, or raise --render-memory of the manager"},
-		// 200 MB of texts and 1,000,000 fields out of 150 kB.
+		// The output has 200 MB of text and 1,000,000 fields. The input has 150 kB.
 		"many objects": {growing(200, 2000, 500), sandbox.Limits{CPU: 3 * time.Second}, sandbox.LimitCPU,
 			"3s of CPU time; make its output smaller, or raise --render-cpu of the manager"},
 	} {
@@ -77,8 +77,8 @@ func TestKustomizationLimits(t *testing.T) {
 	}
 }
 
-// taken is the memory that this process has taken from the operating system so far, in bytes, given back or not: it
-// never shrinks.
+// taken returns the number of bytes that this process has ever requested from the operating system. The number never
+// decreases.
 func taken() int64 {
 	runtime.GC()
 	var stats runtime.MemStats

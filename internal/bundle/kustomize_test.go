@@ -69,8 +69,8 @@ func TestKustomize(t *testing.T) {
 	})
 }
 
-// TestKustomizeFetchesNothing names a server in every field that names anything. Nothing may arrive there, in whatever
-// form it is named, not even where the artifact has a file or folder of that name.
+// TestKustomizeFetchesNothing sets every field that can have a reference to the name of a server. The server must get
+// no request for any form of the name, even if the artifact has a file or folder with this name.
 func TestKustomizeFetchesNothing(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
@@ -226,8 +226,8 @@ func TestKustomizeRefused(t *testing.T) {
 	}
 }
 
-// A kustomization that says that there is nothing is meant so: what was there is pruned. One that yields nothing
-// without saying so is not.
+// TestEmptyKustomization checks that an explicitly empty kustomization has no objects, so the existing objects are
+// pruned. A kustomization that is empty without this declaration is an error.
 func TestEmptyKustomization(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

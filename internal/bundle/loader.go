@@ -23,39 +23,40 @@ import (
 // maxParses is the maximum number of concurrent parses of one tenant.
 const maxParses = 4
 
-// Source is an artifact as described by its manifest, the selection of its content, and access to its layers.
+// Source is an artifact: its manifest, the selection of its content, and functions that read its layers.
 type Source struct {
 	Manifest
 	Selection
 
-	// Digest names the artifact in the cache; equal digests mean equal content.
+	// Digest is the key of the artifact in the cache. Equal digests mean equal content.
 	Digest string
-	// Name and Version are those of the chart that is generated for an artifact that is not a chart. Without a semantic
-	// version, the version contains the digest.
+	// Name and Version are the name and the version of the chart that is generated for an artifact without a chart. If
+	// Version is not a semantic version, the version of the generated chart contains the digest.
 	Name, Version string
-	// IsNamed requires a chart to have Name and Version.
+	// IsNamed requires that a chart has this Name and Version.
 	IsNamed bool
-	// Tenant is the tenant for fair sharing of the processes that build kustomizations.
+	// Tenant is the tenant of the release. Tenants have equal shares of the processes that build kustomizations.
 	Tenant string
-	// PullLayer, if set, stores a layer where ReadLayer finds it, without holding it in memory. It must limit its own
-	// time, and is called only if the artifact is not cached. Slow registries therefore hold no memory.
+	// PullLayer stores a layer on disk, where ReadLayer finds it. May be nil. It is called before memory is acquired,
+	// so a slow registry does not hold memory. It is called only if the artifact is not cached. It must limit its own
+	// time.
 	PullLayer func(ctx context.Context, layer int) error
-	// ReadLayer returns the verified bytes of a layer by its index in Layers. It must limit its own size and time, and is
-	// called only if the artifact is not cached.
+	// ReadLayer returns the verified bytes of a layer by its index in Layers. It is called only if the artifact is not
+	// cached. It must limit its own size and time.
 	ReadLayer func(ctx context.Context, layer int) ([]byte, error)
-	// Owner is charged for the memory.
+	// Owner is the owner of the memory for reading and parsing the artifact.
 	Owner bytebudget.Owner
 }
 
-// parseCost is the memory for each byte of a packed artifact while it is parsed: the byte itself and its unpacked
-// content.
+// parseCost is the number of bytes of memory that a parse needs for each byte of a packed artifact. It includes the
+// packed byte and its unpacked content.
 const parseCost = 5
 
 // memoryTimeout is how long a parse waits for memory.
 const memoryTimeout = time.Minute
 
-// key identifies the result. It does not depend on how a layer was selected, or on the name and version of a Helm
-// chart.
+// key identifies the result in the cache. It does not contain how a layer was selected. For a Helm chart, it does not
+// contain name and version.
 func (s *Source) key(format Format, layers []int) string {
 	if format == FormatHelmChart {
 		return fmt.Sprintf("%s %v", s.Digest, layers)
@@ -63,8 +64,8 @@ func (s *Source) key(format Format, layers []int) string {
 	return fmt.Sprintf("%s %v %s %t %q %q %q", s.Digest, layers, format, s.Templates, s.Path, s.Name, s.Version)
 }
 
-// size returns the size of the content layers in bytes. It checks their sum against the limits before anything is
-// pulled, because the manifest has the sizes.
+// size returns the size of the content layers in bytes, according to the manifest. It checks the sum against the limits
+// before a layer is pulled.
 func (s *Source) size(layers []int, limits Limits) (int64, error) {
 	size := int64(0)
 	for _, layer := range layers {
@@ -73,7 +74,6 @@ func (s *Source) size(layers []int, limits Limits) (int64, error) {
 	return size, unpack.CheckPacked(size, limits)
 }
 
-// pull pulls the layers.
 func (s *Source) pull(ctx context.Context, layers []int) error {
 	if s.PullLayer == nil {
 		return nil
@@ -99,7 +99,7 @@ func (s *Source) read(ctx context.Context, layers []int) ([][]byte, error) {
 	return data, nil
 }
 
-// readWithin is like read, but checks the sizes first.
+// readWithin checks the sizes of the layers, and then calls read.
 func (s *Source) readWithin(ctx context.Context, layers []int, limits Limits) ([][]byte, error) {
 	if _, err := s.size(layers, limits); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (s *Source) readWithin(ctx context.Context, layers []int, limits Limits) ([
 	return s.read(ctx, layers)
 }
 
-// readError is an error of the caller's ReadLayer or PullLayer.
+// readError is an error of ReadLayer or PullLayer.
 type readError struct{ error }
 
 func (e *readError) Unwrap() error { return e.error }
@@ -117,24 +117,24 @@ type Loader struct {
 	limits Limits
 	bytes  *bytebudget.Budget
 	parses singleflight.Group
-	// runner builds kustomizations.
+	// runner runs the tasks that build kustomizations.
 	runner sandbox.Runner
-	// slots limits concurrent parses, because each may need 150 MiB for a moment.
+	// slots limits concurrent parses. One parse may need 150 MiB for a short time.
 	slots *parseSlots
-	// charts are not changed after they were added.
+	// charts holds the parsed charts. A chart is not changed after it was added.
 	charts *bytelru.Cache[string, *chart.Chart]
 }
 
-// Tasks returns the tasks that a Loader runs in other processes, for [sandbox.Serve].
+// Tasks returns the tasks that a Loader runs in other processes. Pass them to [sandbox.Serve].
 func Tasks() sandbox.Tasks { return kustomize.Tasks() }
 
-// NewLoader returns an empty Loader. The runner builds kustomizations; it must know [Tasks]. Each artifact is limited
-// on its own.
+// NewLoader returns an empty Loader. The runner builds kustomizations and must serve [Tasks]. Each artifact has its own
+// memory limit.
 func NewLoader(limits Limits, runner sandbox.Runner) *Loader {
 	return NewBoundedLoader(limits, runner, nil)
 }
 
-// NewBoundedLoader is like NewLoader, and limits the memory of all artifacts that are being read and parsed.
+// NewBoundedLoader returns an empty Loader whose artifacts share the budget bytes while they are read and parsed.
 func NewBoundedLoader(limits Limits, runner sandbox.Runner, bytes *bytebudget.Budget) *Loader {
 	limits = limits.WithDefaults()
 	return &Loader{
@@ -143,9 +143,9 @@ func NewBoundedLoader(limits Limits, runner sandbox.Runner, bytes *bytebudget.Bu
 	}
 }
 
-// Chart returns the chart of an artifact. All callers share the chart and must not change it. Each caller pulls for
-// itself, so a failed pull, for example without credentials, does not fail other callers. Reading and parsing happen
-// once. The error wraps bytebudget.ErrExhausted if there is no free memory; retry later.
+// Chart returns the chart of an artifact. All callers share the chart and must not change it. Each caller pulls with
+// its own credentials, so a failed pull does not fail other callers. Concurrent callers share one parse. The error
+// wraps bytebudget.ErrExhausted if there is no free memory. The caller should retry later.
 func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	found, err := l.chart(ctx, src)
 	if err == nil {
@@ -157,7 +157,7 @@ func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	return found, nil
 }
 
-// checkName returns ErrInvalidChart if a chart has another name or version than it must have.
+// checkName returns ErrInvalidChart if the chart does not have the required name and version.
 func (s *Source) checkName(found *chart.Chart) error {
 	if !s.IsNamed || found.Metadata != nil && found.Metadata.Name == s.Name && found.Metadata.Version == s.Version {
 		return nil
@@ -170,7 +170,7 @@ func (s *Source) checkName(found *chart.Chart) error {
 		"owner of the repository", ErrInvalidChart, s.Name, s.Version, name, version)
 }
 
-// chart is Chart without a check of the name.
+// chart is Chart without the check of the name.
 func (l *Loader) chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	format, layers, err := Detect(src.Manifest, src.Selection)
 	if err != nil {
@@ -198,7 +198,7 @@ func (l *Loader) chart(ctx context.Context, src Source) (*chart.Chart, error) {
 		case errors.As(err, &failed) && own:
 			return nil, failed.error
 		case errors.As(err, &failed):
-			continue // another caller failed to read, and this one may have other credentials
+			continue // the other caller failed to read; this caller may have other credentials
 		case err != nil:
 			return nil, err
 		}
@@ -210,8 +210,7 @@ func (l *Loader) chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	}
 }
 
-// Cached returns the chart of an artifact if it is cached and has the name that it must have. It neither reads nor
-// parses.
+// Cached returns the chart of an artifact if the chart is cached and has the required name. It does not read or parse.
 func (l *Loader) Cached(src Source) (*chart.Chart, bool) {
 	format, layers, err := Detect(src.Manifest, src.Selection)
 	if err != nil {
@@ -221,8 +220,8 @@ func (l *Loader) Cached(src Source) (*chart.Chart, bool) {
 	return found, ok && src.checkName(found) == nil
 }
 
-// load reads and parses an artifact. It acquires memory first and then a slot, because a caller
-// that waits for memory must not hold a slot.
+// load reads and parses an artifact. It acquires memory before it acquires a slot. A caller that waits for memory must
+// not hold a slot.
 func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []int, key string, size int64,
 ) (*chart.Chart, error) {
 	if found, ok := l.charts.Get(key); ok {
@@ -250,11 +249,11 @@ func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []
 	return made, err
 }
 
-// parse converts the content of an artifact to a chart, and estimates the chart's memory in bytes.
+// parse converts the content of an artifact to a chart. It also returns the estimated memory of the chart in bytes.
 func (l *Loader) parse(ctx context.Context, src *Source, format Format, layers []int, data [][]byte,
 ) (*chart.Chart, int64, error) {
 	if format != FormatHelmChart {
-		// Other callers wait for the same parse, so it must not end with the first caller's context.
+		// Other callers wait for the same parse, so the end of the first caller's context must not end the parse.
 		b := kustomize.Builder{Ctx: context.WithoutCancel(ctx), Runner: l.runner, Tenant: src.Tenant}
 		c, err := manifestChart(src, format, layers, data, l.limits, b)
 		if err != nil {

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// typed are layers that have nothing but a media type.
+// typed returns layers with only a media type.
 func typed(mediaTypes ...string) []Layer {
 	layers := make([]Layer, 0, len(mediaTypes))
 	for _, mediaType := range mediaTypes {
@@ -162,7 +162,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// TestChartIsShared holds that all callers get one chart, which is parsed once and has no packed files.
+// TestChartIsShared checks that all callers get the same chart. The chart is parsed once and has no packed files.
 func TestChartIsShared(t *testing.T) {
 	t.Parallel()
 	l := newLoader(t, Limits{})
@@ -245,7 +245,7 @@ func TestCacheIsBounded(t *testing.T) {
 	if got := reads.Load(); got != 3 {
 		t.Fatalf("%d reads, want 3", got)
 	}
-	load("a") // used more recently than b
+	load("a") // a is now used more recently than b
 	load("b")
 	if got := reads.Load(); got != 4 {
 		t.Errorf("%d reads, want 4: b and only b was dropped", got)
@@ -278,8 +278,8 @@ func TestReadErrorDoesNotFailOtherCallers(t *testing.T) {
 	}
 }
 
-// TestLoaderAcquiresMemoryBeforeReading: any number of callers whose artifacts are pulled slowly, or are large, hold no
-// more memory than there is.
+// TestLoaderAcquiresMemoryBeforeReading checks that the memory of all callers together stays within the budget, for
+// slow pulls and for large artifacts.
 func TestLoaderAcquiresMemoryBeforeReading(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -291,7 +291,7 @@ func TestLoaderAcquiresMemoryBeforeReading(t *testing.T) {
 	var done sync.WaitGroup
 	for i := range 50 {
 		src := source(fmt.Sprint(i), chart, nil)
-		src.Layers[0].Size = 200_000 // 5 times as much in memory: the share of a host
+		src.Layers[0].Size = 200_000 // the parse needs 5 times the size, which is the share of a host
 		src.Owner = bytebudget.Owner{Host: fmt.Sprint(i % 10)}
 		src.PullLayer = func(context.Context, int) error {
 			pulls.Add(1)
@@ -330,7 +330,7 @@ func TestLoaderAcquiresMemoryBeforeReading(t *testing.T) {
 	g.Expect(err).To(MatchError(bytebudget.ErrExhausted))
 }
 
-// What a chart from the cache, one of unpacked files and one of an archive cost.
+// BenchmarkChart measures the cost of a chart in the cache, of unpacked files and of an archive.
 func BenchmarkChart(b *testing.B) {
 	data := bigChart(b)
 	b.Run("cached", func(b *testing.B) {
@@ -369,7 +369,7 @@ func BenchmarkChart(b *testing.B) {
 	})
 }
 
-// TestLoaderRequiresName refuses a chart that has another name or version than it must have, also from the cache.
+// TestLoaderRequiresName checks that a chart with a wrong name or version is refused, also if it is cached.
 func TestLoaderRequiresName(t *testing.T) {
 	t.Parallel()
 	loader, src := newLoader(t, Limits{}), source("named", demo(t), nil)

@@ -22,11 +22,11 @@ import (
 const (
 	templatesFolder = "templates/"
 	crdsFolder      = "crds/"
-	// digestLength is how many digits of the digest a generated version has.
+	// digestLength is the number of digits of the digest in a generated version.
 	digestLength = 12
 )
 
-// generator generates a chart from an artifact that is not a chart.
+// generator generates a chart from an artifact without a chart.
 type generator struct {
 	*documents.Reader
 	src    *Source
@@ -38,10 +38,10 @@ type generator struct {
 	isExplicitlyEmpty bool
 }
 
-// manifestChart generates a chart from an artifact that is not a chart.
+// manifestChart generates a chart from an artifact without a chart.
 func manifestChart(src *Source, format Format, layers []int, data [][]byte, limits Limits, b kustomize.Builder,
 ) (c *chart.Chart, err error) {
-	// A panic in a parser must not affect the releases of others.
+	// A panic in a parser must not affect other releases.
 	defer func() {
 		if caught := recover(); caught != nil {
 			c, err = nil, errUnreadable()
@@ -62,7 +62,7 @@ func manifestChart(src *Source, format Format, layers []int, data [][]byte, limi
 	return g.chart, addObjects(g.chart, g.Objects, src.Templates)
 }
 
-// read reads the objects of the artifact, and adds templates to the chart.
+// read reads the objects of the artifact. With Templates, it adds the files to the chart as templates.
 func (g *generator) read(b kustomize.Builder) error {
 	read := func() error { return g.folder(b) }
 	if g.format == FormatPlain {
@@ -75,8 +75,8 @@ func (g *generator) read(b kustomize.Builder) error {
 	return err
 }
 
-// chartVersion returns the version of the artifact if it is a semantic version, and otherwise one that contains the
-// digest.
+// chartVersion returns the version of the artifact if it is a semantic version. Otherwise, it returns a version with
+// the digest.
 func (s *Source) chartVersion() string {
 	if version, err := semver.StrictNewVersion(strings.TrimPrefix(s.Version, "v")); err == nil &&
 		len(s.Version) <= maxVersionLength {
@@ -86,7 +86,6 @@ func (s *Source) chartVersion() string {
 	return "0.0.0+" + encoded[:min(digestLength, len(encoded))]
 }
 
-// filesOf unpacks the layers of an artifact.
 func filesOf(src *Source, format Format, layers []int, data [][]byte, limits Limits) (*unpack.Tree, error) {
 	if format == FormatPlain {
 		return unpack.Image(data, limits)
@@ -109,7 +108,7 @@ func filesOf(src *Source, format Format, layers []int, data [][]byte, limits Lim
 	return files, nil
 }
 
-// plain reads a plain bundle. All of its files hold objects.
+// plain reads a plain bundle. All files of a plain bundle hold objects.
 func (g *generator) plain() error {
 	for _, name := range g.files.Names() {
 		if err := g.take(name); err != nil {
@@ -164,12 +163,12 @@ func (g *generator) folder(b kustomize.Builder) error {
 
 const (
 	chartMetadataFile = "Chart.yaml"
-	// fleetOverlays is the folder with Fleet's overlays, which Fleet selects by options for each cluster.
+	// fleetOverlays is the folder with Fleet's overlays. Fleet selects overlays by options for each cluster.
 	fleetOverlays = "overlays/"
 )
 
-// isFleetOptions is true for a file with Fleet's options, which is not installed. In artifacts of other formats, a file
-// of that name may hold objects.
+// isFleetOptions is true for a file with Fleet's options. Such a file is not installed. In artifacts of other formats,
+// a file with this name may hold objects.
 func (g *generator) isFleetOptions(name string) bool {
 	if base := path.Base(name); base != "fleet.yaml" && base != "fleet.yml" {
 		return false
@@ -187,9 +186,8 @@ func (g *generator) isFleetOptions(name string) bool {
 	return isOptions && err == nil
 }
 
-// refuseNotInstallable returns an error for files that are not meant to be installed as they are:
-// charts, which Fleet stores in hidden folders, and Fleet's overlays. isBuilt is true if the file
-// is used through the kustomization in a folder.
+// refuseNotInstallable returns an error for files that cannot be installed: charts, which Fleet stores in hidden
+// folders, and Fleet's overlays. isBuilt is true if the kustomization in folder uses the file.
 func refuseNotInstallable(format Format, root, name string, isBuilt bool, folder string) error {
 	isFleet, hidden := format == FormatFleet, isHidden(strings.TrimPrefix(name, root))
 	switch {
@@ -204,7 +202,7 @@ func refuseNotInstallable(format Format, root, name string, isBuilt bool, folder
 	return nil
 }
 
-// isHidden is true if the name of a file or one of its folders starts with a dot.
+// isHidden is true if the name of the file, or of one of its folders, starts with a dot.
 func isHidden(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if strings.HasPrefix(part, ".") {
@@ -214,7 +212,7 @@ func isHidden(name string) bool {
 	return false
 }
 
-// take adds a file, either as a template or by its objects.
+// take adds a file to the chart: as a template, or as the objects in the file.
 func (g *generator) take(name string) error {
 	data := g.files.Files[name]
 	if !g.src.Templates {
@@ -227,7 +225,7 @@ func (g *generator) take(name string) error {
 	return nil
 }
 
-// addFile adds a file to a chart, as a template or to the folder crds.
+// addFile adds a file to a chart. A CRD goes to the folder crds, any other file is a template.
 func addFile(c *chart.Chart, isCRD bool, name string, data []byte) {
 	if isCRD {
 		c.Files = append(c.Files, &chart.File{Name: crdsFolder + name, Data: data})
@@ -236,7 +234,7 @@ func addFile(c *chart.Chart, isCRD bool, name string, data []byte) {
 	}
 }
 
-// holdsCRDs is true if a file that could be a template is not one and holds only CRDs.
+// holdsCRDs is true if a file holds only CRDs and has no template actions.
 func holdsCRDs(name string, data []byte, limits Limits) bool {
 	content := documents.NewReader(limits)
 	if bytes.Contains(data, []byte("{{")) || content.File(name, data) != nil {
@@ -246,7 +244,7 @@ func holdsCRDs(name string, data []byte, limits Limits) bool {
 	return len(content.Objects) > 0 && !slices.ContainsFunc(content.Objects, isOther)
 }
 
-// addObjects adds objects to a chart, one file each.
+// addObjects adds objects to a chart. Each object has its own file.
 func addObjects(c *chart.Chart, objects []*documents.Object, templates bool) error {
 	for _, one := range objects {
 		write := one.Literal

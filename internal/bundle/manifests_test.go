@@ -31,12 +31,12 @@ const (
 	fleetOptions = "defaultNamespace: x\ndiff:\n  comparePatches:\n  - {apiVersion: v1, kind: ConfigMap}\n"
 )
 
-// configMap is the text of a ConfigMap.
+// configMap returns the text of a ConfigMap.
 func configMap(name string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + name + "\ndata: {from: " + name + "}\n"
 }
 
-// artifact is an artifact of layers, as their manifest describes them.
+// artifact returns an artifact with the layers of a manifest.
 func artifact(m Manifest, data ...[]byte) Source {
 	for i := range data {
 		m.Layers[i].Size = int64(len(data[i]))
@@ -47,7 +47,7 @@ func artifact(m Manifest, data ...[]byte) Source {
 	}
 }
 
-// flux is an artifact as Flux makes it, of files by their names.
+// flux returns an artifact in the format of Flux. files has the content of the files by name.
 func flux(tb testing.TB, files map[string]string) Source {
 	tb.Helper()
 	return artifact(Manifest{ConfigMediaType: "application/vnd.cncf.flux.config.v1+json",
@@ -62,7 +62,7 @@ func entriesOf(files map[string]string) []entry {
 	return entries
 }
 
-// plain is an image of layers.
+// plain returns an image with layers.
 func plain(tb testing.TB, layers ...[]entry) Source {
 	tb.Helper()
 	m := Manifest{ConfigMediaType: ImageConfigMediaType}
@@ -74,14 +74,14 @@ func plain(tb testing.TB, layers ...[]entry) Source {
 	return artifact(m, data...)
 }
 
-// fleetResource is a file in Fleet's list.
+// fleetResource is a file in a list of Fleet.
 type fleetResource struct {
 	Name     string `json:"name"`
 	Content  string `json:"content"`
 	Encoding string `json:"encoding"`
 }
 
-// fleet is an artifact as Fleet makes it.
+// fleet returns an artifact in the format of Fleet.
 func fleet(tb testing.TB, resources ...fleetResource) Source {
 	tb.Helper()
 	data, err := json.Marshal(map[string]any{"commit": map[string]any{"a": []int{1}}, "resources": resources})
@@ -99,7 +99,7 @@ func filesOfChart(c *chart.Chart) []string {
 	return names
 }
 
-// rendered are the objects that Helm makes of a chart, by their names.
+// rendered returns the objects that Helm renders from a chart, by name.
 func rendered(tb testing.TB, c *chart.Chart, values map[string]any) map[string]any {
 	tb.Helper()
 	top, err := chartutil.ToRenderValues(c, values,
@@ -380,7 +380,7 @@ func manyFiles(n int) map[string]string {
 	return files
 }
 
-// TestWhiteouts applies layers as a container runtime would.
+// TestWhiteouts checks that layers are applied as in a container runtime.
 func TestWhiteouts(t *testing.T) {
 	t.Parallel()
 	file := func(name string) entry {
@@ -450,7 +450,7 @@ func TestChartOfManifests(t *testing.T) {
 			t.Errorf("version %q: chart %s %s, want %s", version, c.Name(), c.Metadata.Version, want)
 		}
 	}
-	// What goes into the chart is what it is kept by.
+	// The key in the cache contains all inputs of the chart.
 	l := newLoader(t, Limits{})
 	src := flux(t, map[string]string{"x/a.yaml": configMap("a"), "y/b.yaml": configMap("b")})
 	for _, change := range []func(){
@@ -495,7 +495,7 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// FuzzLiteral puts any text into an object and has it rendered by Helm: what comes out is what went in.
+// FuzzLiteral puts a text into an object and renders the object with Helm. The result must be equal to the object.
 func FuzzLiteral(f *testing.F) {
 	for _, text := range []string{
 		"{{ .Values.x }}", "{{- `x` -}}", "{{{{", "{{{", "}}{{", "<no value>", "{{ <no value> }}", "a\n---\nb: c\n",
@@ -509,7 +509,7 @@ func FuzzLiteral(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text, key string) {
 		if len(key) > 100 {
-			return // YAML knows no keys of more than 1,024 characters, escaped
+			return // YAML allows at most 1,024 characters in an escaped key
 		}
 		want := map[string]any{
 			"apiVersion": "v1", "kind": "ConfigMap",
@@ -536,7 +536,7 @@ func FuzzLiteral(f *testing.F) {
 			t.Fatal(err)
 		}
 		var again any
-		if err := json.Unmarshal(data, &again); err != nil { // with what JSON cannot hold replaced
+		if err := json.Unmarshal(data, &again); err != nil { // characters that JSON cannot have are replaced
 			t.Fatal(err)
 		}
 		if data, _ = json.Marshal(again); string(got) != string(data) {
@@ -545,7 +545,7 @@ func FuzzLiteral(f *testing.F) {
 	})
 }
 
-// FuzzManifests reads any files in any format: it must not panic, and its errors must name the cause.
+// FuzzManifests reads files in all formats. It must not panic, and each error must have a kind.
 func FuzzManifests(f *testing.F) {
 	f.Add(configMap("a"), uint8(0))
 	f.Add("apiVersion: v1\nkind: List\nitems: [{}]\n---\n...\n%YAML 1.1\n", uint8(1))

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxVersionLength is the maximum length of a version, so that it fits into status fields and labels.
+	// maxVersionLength is the maximum length of a version. Such a version fits into status fields and labels.
 	maxVersionLength = 128
 	typeLibrary      = "library"
 	// maxReason is the maximum length of a message of Helm's parser, in bytes. The message begins with the path of
@@ -26,10 +26,10 @@ const (
 	maxReason = 400
 )
 
-// parse creates a chart from files and checks that it can be installed. The YAML in the files must be within the
-// limits.
+// parse creates a chart from files and checks whether the chart can be installed. The YAML in the files must be within
+// the limits.
 func parse(files []*loader.BufferedFile, limits Limits) (c *chart.Chart, err error) {
-	// A panic in a parser must not affect the releases of others.
+	// A panic in a parser must not affect other releases.
 	defer func() {
 		if caught := recover(); caught != nil {
 			c, err = nil, fmt.Errorf("%w: it cannot be parsed", ErrInvalidChart)
@@ -50,9 +50,9 @@ func parse(files []*loader.BufferedFile, limits Limits) (c *chart.Chart, err err
 	return c, nil
 }
 
-// checkTexts checks the YAML files that Helm parses, including those of subcharts, before they are parsed. It refuses
-// files that would exceed the memory limits: a few packed KiB could expand to hundreds of MiB. Schemas are parsed when
-// values are validated, and have limits of their own.
+// checkTexts checks the YAML files of a chart and its subcharts before Helm parses them. It refuses files that would
+// exceed the memory limits: a few packed KiB can expand to hundreds of MiB. Schemas have their own limit, because they
+// are parsed later, when values are validated.
 func checkTexts(files []*loader.BufferedFile, limits Limits) error {
 	var texts, schemas unpack.Weight
 	for _, file := range files {
@@ -93,7 +93,7 @@ func withinTexts(w unpack.Weight, limits Limits, base string) error {
 	return nil
 }
 
-// chartFile returns the name of a file in the folder of the chart or of a subchart, or "" for other files.
+// chartFile returns the name of a file in the folder of the chart or of a subchart. It returns "" for other files.
 func chartFile(name string) string {
 	folder, base := path.Split(name)
 	for folder != "" {
@@ -108,7 +108,7 @@ func chartFile(name string) string {
 	return base
 }
 
-// installable checks what Helm checks in its commands instead of its parser.
+// installable makes the checks that Helm makes in its commands and not in its parser.
 func installable(c *chart.Chart) error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", ErrInvalidChart, fmt.Sprintf(format, args...))
@@ -130,7 +130,7 @@ func installable(c *chart.Chart) error {
 	return nil
 }
 
-// missingDependencies returns the declared dependencies that are not packed.
+// missingDependencies returns the declared dependencies that are not in the chart.
 func missingDependencies(c *chart.Chart) []string {
 	packed := map[string]bool{}
 	for _, dependency := range c.Dependencies() {
@@ -145,8 +145,8 @@ func missingDependencies(c *chart.Chart) []string {
 	return missing
 }
 
-// sortDependencies sorts subcharts by name and version. Helm's parser leaves them in the random order of a map, but the
-// same input must give the same output.
+// sortDependencies sorts subcharts by name and version. Helm's parser returns them in random order, but equal input
+// must give equal output.
 func sortDependencies(c *chart.Chart) {
 	subcharts := slices.Clone(c.Dependencies())
 	slices.SortStableFunc(subcharts, func(a, b *chart.Chart) int {
@@ -158,7 +158,7 @@ func sortDependencies(c *chart.Chart) {
 	}
 }
 
-// dropRaw drops the packed files, which only "helm show" and "helm package" read.
+// dropRaw drops the packed files. Only "helm show" and "helm package" read them.
 func dropRaw(c *chart.Chart) {
 	c.Raw = nil
 	for _, subchart := range c.Dependencies() {

@@ -13,7 +13,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// blockedRunner does nothing until it is closed.
+// blockedRunner blocks until it is closed.
 type blockedRunner chan struct{}
 
 // Run implements sandbox.Runner.

@@ -25,16 +25,16 @@ const notesFile = "NOTES.txt"
 
 // RenderOptions configure the rendering of a chart.
 type RenderOptions struct {
-	// Name and Namespace are those of the release.
+	// Name and Namespace are the name and the namespace of the release.
 	Name, Namespace string
 
-	// Values override those of the chart.
+	// Values override the values of the chart.
 	Values map[string]any
 }
 
-// Render returns the objects that a chart installs, without a cluster: CRDs first, and lists split into their objects.
-// Lookups in the cluster return nothing, and the Kubernetes version is Helm's default. Helm changes the chart, so it
-// must not be used again. Errors are ErrInvalidChart.
+// Render returns the objects that a chart installs, without a cluster. CRDs are first. Lists are split into their
+// objects. Lookups in the cluster return nothing, and the Kubernetes version is Helm's default. Helm changes the chart,
+// so the caller must not use the chart again. Errors are ErrInvalidChart.
 func Render(c *chart.Chart, options RenderOptions) (objects []*unstructured.Unstructured, err error) {
 	defer func() {
 		if caught := recover(); caught != nil {
@@ -73,7 +73,7 @@ func Render(c *chart.Chart, options RenderOptions) (objects []*unstructured.Unst
 	return objects, nil
 }
 
-// decode reads the objects of a file.
+// decode returns the objects in the text of a file.
 func decode(name, text string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	documents := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
@@ -95,7 +95,8 @@ func decode(name, text string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// flat returns the objects of a list, or the object itself. Items of a typed list may omit their kind.
+// flat returns the objects of a list. For an object that is not a list, it returns the object. Items of a typed list
+// may omit their kind.
 func flat(object *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	if !object.IsList() {
 		return []*unstructured.Unstructured{object}, nil
@@ -134,8 +135,8 @@ func ObjectName(object *unstructured.Unstructured) string {
 	)
 }
 
-// MergeValues merges values over others like Helm: maps are merged, other values are replaced, and a null is kept,
-// which removes a value of the chart. It does not change its arguments.
+// MergeValues merges values over the values in base, like Helm. Maps are merged, and other values are replaced. A null
+// stays in the result and removes a value of the chart. MergeValues does not change its arguments.
 func MergeValues(base, over map[string]any) map[string]any {
 	merged := make(map[string]any, len(base)+len(over))
 	maps.Copy(merged, base)

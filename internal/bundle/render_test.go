@@ -55,7 +55,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// TestRenderSplitsLists holds that an object in a list is what it would be outside.
+// TestRenderSplitsLists checks that an object in a list is equal to the same object outside of a list.
 func TestRenderSplitsLists(t *testing.T) {
 	t.Parallel()
 	c := chartOf(t,

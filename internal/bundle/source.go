@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// userinfo matches the part before the host of a URL. A password may contain any character that does not end the host.
+// userinfo matches the user and the password in a URL. A password may contain any character that does not end the host.
 var userinfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*)://([^/?#\s]*)@`)
 
-// WithoutCredential returns a text without the credentials in its URLs, and whether there were any. For example, "git
-// remote get-url" returns the token with which a pipeline clones. Only the user of SSH URLs is kept, because it is not
-// a secret. git@host:path is not a URL.
+// WithoutCredential returns a text without the credentials in its URLs. had is true if the text had credentials. For
+// example, "git remote get-url" returns the token that a pipeline clones with. WithoutCredential keeps the user of an
+// SSH URL, because this user is not a secret. git@host:path is not a URL.
 func WithoutCredential(text string) (clean string, had bool) {
 	clean = userinfo.ReplaceAllStringFunc(text, func(found string) string {
 		parts := userinfo.FindStringSubmatch(found)

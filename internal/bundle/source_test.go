@@ -18,7 +18,7 @@ func TestWithoutCredential(t *testing.T) {
 		"ssh://git:secret@git.example:22/r":                  "ssh://git@git.example:22/r",
 		"git+ssh://git:secret@git.example/r":                 "git+ssh://git@git.example/r",
 		"https://a:secret@one.example https://b@two.example": "https://one.example https://two.example",
-		// What holds none stays as it is.
+		// Texts without credentials stay unchanged.
 		"":                               "",
 		"git@git.example:team/repo.git":  "git@git.example:team/repo.git",
 		"ssh://git@git.example/r":        "ssh://git@git.example/r",

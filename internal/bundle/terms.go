@@ -9,7 +9,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/unpack"
 )
 
-// Chart is a loaded chart. With the alias, other packages can pass charts without importing the Helm SDK.
+// Chart is a loaded chart. Other packages use this alias to pass charts without an import of the Helm SDK.
 type Chart = chart.Chart
 
 // Limits limit the cost of an artifact. Zero fields use the default.

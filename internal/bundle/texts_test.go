@@ -14,7 +14,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 )
 
-// manyMaps is YAML that takes 50 times its size once it is parsed.
+// manyMaps returns YAML that needs 50 times its size after it is parsed.
 func manyMaps(n int) string { return "a:\n" + strings.Repeat("- a: 1\n", n) }
 
 func TestTextsAreLimited(t *testing.T) {
@@ -95,8 +95,8 @@ func TestTextsAreLimited(t *testing.T) {
 	}
 }
 
-// TestTextBombs loads charts of some KiB whose text would take hundreds of MiB,
-// and looks at what refusing them took.
+// TestTextBombs loads charts of some KiB whose parsed text would need hundreds of MiB. It checks the memory that the
+// refusal needs.
 func TestTextBombs(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for name, text := range map[string]string{
@@ -124,7 +124,7 @@ func TestTextBombs(t *testing.T) {
 	}
 }
 
-// Values are charged to the cache as what they take once they are parsed.
+// TestCacheCountsParsedValues checks that the cache counts the memory of the parsed values.
 func TestCacheCountsParsedValues(t *testing.T) {
 	t.Parallel()
 	text := manyMaps(50_000)
@@ -134,7 +134,7 @@ func TestCacheCountsParsedValues(t *testing.T) {
 	if _, err := l.Chart(t.Context(), source("d", data, nil)); err != nil {
 		t.Fatal(err)
 	}
-	// A map with one entry takes 312 bytes, what it is in 16, and its key one.
+	// A map with one entry needs 312 bytes. Its interface value needs 16 bytes, and its key 1 byte.
 	_, bytes := l.charts.Stats()
 	if least, most := int64(50_000*300), int64(50_000*400); bytes < least || bytes > most {
 		t.Errorf("%d bytes of YAML are counted as %d, want %d to %d", len(text), bytes, least, most)

@@ -15,16 +15,17 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// Access gives access to a cluster for requests outside of Helm. It shares the connections, the rate limit and the
-// discovered kinds with the actions on the cluster.
+// Access gives access to a cluster for requests outside of Helm. These requests share the connections, the rate limit
+// and the discovered kinds with the actions on the cluster.
 type Access struct {
-	// Config is the config for clients. Each request of such a client has a deadline unless it is a watch.
+	// Config is the configuration for clients. Each request of such a client has a deadline, except watches.
 	Config *rest.Config
-	// Mapper maps the kinds that the cluster serves. It runs discovery again for an unknown kind.
+	// Mapper maps the kinds that the cluster serves. For an unknown kind, it runs discovery again.
 	Mapper meta.RESTMapper
-	// Identity identifies the address, the credentials and the impersonated user. It changes when one of them changes.
+	// Identity identifies the address, the credentials and the impersonated user of the access. It changes when one of
+	// these changes.
 	Identity string
-	// Owner is the owner of the memory for the responses of the cluster.
+	// Owner is the owner of the memory for responses of the cluster.
 	Owner bytebudget.Owner
 }
 

@@ -23,38 +23,39 @@ import (
 
 // Result describes the records that an action wrote to Helm's storage.
 type Result struct {
-	// Revision is the newest revision that the action saved; zero if it saved none.
+	// Revision is the newest Helm revision that the action saved. It is zero if the action saved none.
 	Revision int
-	// Status is Helm's status of Revision; "uninstalled" after an uninstallation.
+	// Status is Helm's status of Revision. After an uninstallation, it is "uninstalled".
 	Status string
 	// ChartName, ChartVersion and AppVersion describe the chart of Revision.
 	ChartName, ChartVersion, AppVersion string
-	// FirstDeployed is when the release was first installed; LastDeployed is when Revision was created.
+	// FirstDeployed is the time of the first installation of the release. LastDeployed is the time when Revision was
+	// created.
 	FirstDeployed, LastDeployed time.Time
 	// StorageChanged is true if the action saved or deleted a record.
 	StorageChanged bool
-	// Objects are the objects of the revision's manifest, with namespaces filled in, without hooks, in a fixed order. They
-	// are set after a successful installation, upgrade or rollback.
+	// Objects are the objects in the manifest of Revision, with their namespaces, without hooks, in a fixed order. Act
+	// sets them after a successful installation, upgrade or rollback.
 	Objects []inventory.Ref
-	// Generations are the generations that the API server returned for Objects that the action created, patched or found
-	// unchanged.
+	// Generations has the generations of objects in Objects. The API server returned a generation when the action
+	// created or patched the object, or found the object unchanged.
 	Generations map[inventory.Ref]model.Generation
-	// Tests are the results of the tests that ran, in the order of their start. ActionTest sets them, also if tests
-	// failed.
+	// Tests are the results of the tests that ran, in the order of their start. Act sets them for ActionTest, also if
+	// tests failed.
 	Tests []model.TestResult
-	// PayloadsLeft is the minimum number of payloads that no record names any more and that could not be deleted. For an
-	// uninstalled release, it includes parts of payloads in the cluster.
+	// PayloadsLeft is the number of known payloads that no record uses and that could not be deleted. There may be
+	// more. For an uninstalled release, it includes parts of payloads in the cluster.
 	PayloadsLeft int
-	// PayloadsLeftReason is the place of the payloads left, and the cause.
+	// PayloadsLeftReason has the place of these payloads and the cause of the failure.
 	PayloadsLeftReason string
 }
 
-// Act carries out a decision. The error, if any, is an [*helmerr.Error]; the Result is valid even with an error.
+// Act carries out a decision. The error is an [*helmerr.Error]. The Result is valid even with an error.
 //
-// Act only reads chart and values, so calls may share them. Only installations and upgrades need them; for other
-// actions they may be nil. Act does nothing for a decision without an action and for ActionCorrectDrift.
+// Act does not change chart and values, so several calls may share them. Only installations and upgrades use them. For
+// other actions they may be nil. Act does nothing for a decision without an action and for ActionCorrectDrift.
 //
-// The end of ctx does not stop a running action: the action continues, within its timeout, unless Options.Stop ends it.
+// The end of ctx does not stop a running action. Only the timeout of the action and Options.Stop end the action.
 func (c *Client) Act(ctx context.Context, target model.Target, decision decide.Decision, desired model.Desired,
 	options model.Options,
 	chrt *chart.Chart, values map[string]any,
@@ -97,7 +98,7 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	if err != nil {
 		actErr := s.Error(decision.Action, err)
 		if errors.Is(actErr.Kind, helmerr.ErrRefused) {
-			// The only change is that Helm may have deleted old records to make room for the refused revision.
+			// Helm may have deleted old records to make room for the refused revision. There is no other change.
 			result.StorageChanged, actErr.StorageChanged = false, false
 		}
 		if late && (actErr.Kind == nil || errors.Is(actErr.Kind, helmerr.ErrUnreachable)) {
@@ -111,8 +112,8 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	return result, nil
 }
 
-// Saw adds versions of objects that belong to a release, for example from a watch. An uninstallation then deletes the
-// objects in these versions without reading them. It sends no request; cluster is the Key of a [model.Target].
+// Saw caches versions of objects that belong to a release, for example from a watch. A later uninstallation deletes
+// objects in a cached version without a read. cluster is the Key of a [model.Target]. Saw sends no request.
 func (c *Client) Saw(cluster, namespace, name string, versions map[inventory.Ref]model.ObjectVersion) {
 	seen := apply.Versions{}
 	for ref, version := range versions {
@@ -123,7 +124,8 @@ func (c *Client) Saw(cluster, namespace, name string, versions map[inventory.Ref
 	c.versions.Add(cluster, release, seen, now)
 }
 
-// noteVersions caches the versions of the objects that an action applied. It drops them if the release is gone.
+// noteVersions caches the versions of the objects that an action applied. It drops the versions if the release no
+// longer exists.
 func (c *Client) noteVersions(target model.Target, s *session.Session, since apply.Since, isGone bool) {
 	switch {
 	case s.Cluster == nil:
@@ -134,8 +136,8 @@ func (c *Client) noteVersions(target model.Target, s *session.Session, since app
 	}
 }
 
-// performAndFinish performs the action and releases its resources, even after a panic. It returns the results of tests,
-// and whether the action timed out; the time for the cleanup does not count.
+// performAndFinish performs the action and releases its resources, even after a panic. It returns the results of tests.
+// late is true if the action timed out. The time for releasing the resources does not count.
 func (c *Client) performAndFinish(ctx context.Context, s *session.Session, j session.Job) (tests []model.TestResult,
 	late bool, err error,
 ) {
@@ -149,14 +151,14 @@ func (c *Client) performAndFinish(ctx context.Context, s *session.Session, j ses
 		return tests, late, err
 	}
 	if overtaken := s.Records.Overtaken(); overtaken != nil {
-		// For most records, Helm only logs that it could not save them.
+		// Helm returns no error for most records that it could not save. It only logs the failure.
 		return tests, late, overtaken
 	}
 	isGone = err == nil && j.Decision.Action == model.ActionUninstall
 	return tests, late, err
 }
 
-// actionTimeout returns how long an action may take; ok is false if Act has nothing to do for it.
+// actionTimeout returns the timeout of an action. ok is false if Act does nothing for the action.
 func actionTimeout(action model.Action, options model.Options) (timeout time.Duration, ok bool) {
 	switch action {
 	case model.ActionInstall, model.ActionRecoverThenInstall:
@@ -174,7 +176,7 @@ func actionTimeout(action model.Action, options model.Options) (timeout time.Dur
 	}
 }
 
-// resultOf returns the records that an action wrote, and the objects that it applied.
+// resultOf returns the Result for the records that an action wrote and the objects that it applied.
 func resultOf(s *session.Session, action model.Action) Result {
 	result := Result{StorageChanged: s.Storage.StorageChanged()}
 	if s.Records != nil {

@@ -68,7 +68,7 @@ func TestCachedChartIsNotChanged(t *testing.T) {
 	}
 }
 
-// renderAll does the steps of an installation that need no cluster.
+// renderAll makes the steps of an installation that need no cluster.
 func renderAll(ctx context.Context, renderer *rendering.Renderer, chrt *chart.Chart, i int) error {
 	odd := i%2 == 1
 	source := rendering.Source{Chart: chrt, Values: map[string]any{

@@ -19,14 +19,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// maxVersionBytes is the maximum size of all cached versions of objects: enough for about 9,000 releases of 10 objects.
+// maxVersionBytes is the maximum size of all cached versions of objects. It is enough for about 9,000 releases with 10
+// objects each.
 const maxVersionBytes = 16 << 20
 
 func init() { kube.ManagedFieldsManager = model.FieldManager }
 
-// Client observes and acts on releases in any number of clusters. The methods of [dryrun.Engine] change nothing. It is
-// safe for concurrent use. If two actions run on one release at the same time, the second one fails with
-// [helmerr.ErrStale].
+// Client observes releases and acts on releases, in any number of clusters. The methods of [dryrun.Engine] change
+// nothing. Client is safe for concurrent use. If two actions run on one release at the same time, the second action
+// fails with [helmerr.ErrStale].
 type Client struct {
 	*dryrun.Engine
 	connections *connections.Pool
@@ -35,15 +36,15 @@ type Client struct {
 	now         func() time.Time
 	running     *runningActions
 	renderer    *rendering.Renderer
-	// open begins an action; tests replace it to use another storage and another cluster.
+	// open opens the session of an action. Tests replace it to use another storage and another cluster.
 	open session.Opener
 }
 
-// New returns a Client that renders charts with a runner, which must have the tasks of package rendering. The size of
-// each response of a cluster is bounded, but the sum of all responses is not.
+// New returns a Client. The runner renders charts and must serve the tasks of package rendering. The size of each
+// response of a cluster is limited, but the sum of all responses is not.
 func New(runner sandbox.Runner) *Client { return NewBounded(runner, nil) }
 
-// NewBounded returns a Client whose responses that are being read share the budget bytes. The part of a
+// NewBounded returns a Client whose responses share the budget bytes while they are read. The part of a
 // [model.Target].Key before the "/" is the owner of a share.
 func NewBounded(runner sandbox.Runner, bytes *bytebudget.Budget) *Client {
 	c := &Client{
@@ -56,7 +57,7 @@ func NewBounded(runner sandbox.Runner, bytes *bytebudget.Budget) *Client {
 	return c
 }
 
-// Forget drops everything that is cached about a cluster, identified by the Key of its [model.Target]. Call it when the
+// Forget drops all cached data of a cluster. key is the Key of the cluster's [model.Target]. Call Forget when the
 // Cluster is deleted.
 func (c *Client) Forget(key string) {
 	c.connections.Forget(key)

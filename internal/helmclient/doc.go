@@ -1,17 +1,18 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package helmclient is the Helm engine: it observes a release and carries out decisions with the Helm SDK.
+// Package helmclient is the Helm engine: it observes a release and carries out decisions with the Helm SDK. It knows
+// Helm and clusters. It does not know the API objects of HelmOp: a cluster is a [model.Target], and a release is a
+// [model.Desired]. The caller observes, decides and acts:
 //
 //	obs, err := client.Observe(ctx, target, namespace, name)      // one small metadata read
 //	decision := decide.Next(obs, desired, policy, past, now)       // pure
 //	result, err := client.Act(ctx, target, decision, desired, options, chart, values)
 //
-// A cluster is a [model.Target], and a release is a [model.Desired]. The package does not use the API objects of
-// HelmOp. Outside of this folder, only the package that loads charts imports the Helm SDK. Another major version of
-// Helm therefore changes only this folder.
+// The caller must not decide on a release while its own action on this release runs.
 //
-// The caller observes, decides and acts. It must not decide on a release while its own action on the release runs.
+// Outside of this folder, only package bundle imports the Helm SDK, to load charts. Another major version of Helm
+// therefore changes mostly this folder.
 //
 // # The packages below
 //
@@ -25,40 +26,40 @@
 //   - connections: connections to clusters, and the kinds that clusters serve
 //   - apply: objects of a manifest
 //   - crds: the folder crds of a chart
-//   - adoption: the comparison of a record with what HelmOp would render in its place
+//   - adoption: the comparison of a record with the rendering of HelmOp
 //   - manifests: the cache of manifests
 //   - session: Helm, connected with one release for one action or read
-//   - dryrun: what an action would do; changes nothing
+//   - dryrun: the changes that an action would make; changes nothing
 //   - verbs: the actions
 //
-// This package has what they share between actions: the connections, the caches and the list of running actions.
-//
-// The package helmtest has fixtures for the tests.
+// This package holds the state that actions share: the connections, the caches and the list of running actions. Package
+// helmtest has fixtures for the tests.
 //
 // # A restart loses no state
 //
 // Act labels each record, see [model.Record]. Observe lists the labels of the records in one request and reads no
-// payload. So a manager that was restarted, failed over or moved to another management cluster recognises its releases
-// and continues to count failures.
+// payload. A manager therefore recognises its releases after a restart, a failover or a move to another management
+// cluster. It also continues to count failures.
 //
 // Helm marks a failed or uninstalled revision as superseded when a later revision follows. Act keeps the status,
-// because otherwise the revision would look like a target for a rollback. Helm compares an upgrade only with the
-// deployed revision, and a rollback or an uninstallation only with the newest revision. Act checks the failed revisions
-// in between as well, so that none of their objects is left behind, see [session.Session.FindLeftovers].
+// because a superseded revision would look like a target for a rollback. Helm compares an upgrade only with the
+// deployed revision, and a rollback or an uninstallation only with the newest revision. Act also checks the failed
+// revisions between them and deletes their objects, see [session.Session.FindLeftovers].
 //
 // # Guarantees
 //
-//   - Act does not uninstall a release of another management cluster, and changes it only if
-//     [model.Policy].TakeOwnership permits this. The management cluster that the caller's object was moved from counts
-//     as the same management cluster, see [Client.TakeOver].
-//   - Act changes a release, or objects, of another owner only if [model.Policy].TakeOwnership permits this.
+//   - Act does not uninstall a release of another management cluster. It changes such a release only if
+//     [model.Policy].TakeOwnership permits the change. If the caller's object was moved from a management cluster, that
+//     cluster counts as the same management cluster, see [Client.TakeOver].
+//   - Act changes a release or objects of another owner only if [model.Policy].TakeOwnership permits the change.
 //   - Act does not carry out a decision if a revision was created after the observed revision, even with the same
-//     number. Act does not overwrite a record that another process has written since. Of an uninstallation and an
-//     adoption at the same time, at most one succeeds.
-//   - Act does not wait for a hook of a release whose record no longer exists: another process uninstalled the release.
-//   - Act does not wait until workloads are ready. Act waits only for hooks, and [model.Options] bound these waits.
-//   - Act does not return while Helm still writes. A cancelled context does not interrupt an action: every request and
-//     the whole action have a deadline.
+//     number. Act does not overwrite a record that another process has changed. If an uninstallation and an adoption
+//     run at the same time, at most one succeeds.
+//   - If the record of a release no longer exists, another process uninstalled the release. Act then stops waiting for
+//     hooks.
+//   - Act waits only for hooks, and [model.Options] limit these waits. Act does not wait for ready workloads.
+//   - Act returns only after Helm's last write. A cancelled context does not interrupt an action: every request and the
+//     whole action have a deadline.
 //   - Plan and Render write nothing. The transport of a plan makes each write a dry run.
-//   - No configured value of a release appears in an error, a log line or a result.
+//   - Errors, log lines and results contain no configured value of a release.
 package helmclient

@@ -26,8 +26,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-// adoptable is a template with what depends on the Helm revision, and hooks: one has a delete policy, and Helm sets the
-// default of the other when it runs it.
+// adoptable returns a template that depends on the Helm revision, and two hooks. One hook has a delete policy. For the
+// other hook, Helm sets the default policy when it runs the hook.
 func adoptable() *chart.Chart {
 	templates := helmtest.TwoConfigMaps()
 	templates["revision.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: revision\ndata:\n" +
@@ -75,7 +75,7 @@ func (m marker) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 // adoptedDigest is the digest of the artifact of adoptable.
 const adoptedDigest = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// otherTools install a release as other tools do, with Helm's SDK.
+// otherTools install a release with Helm's SDK, as other tools do.
 var otherTools = map[string]func(b *bench, chrt *chart.Chart, values map[string]any){
 	"helm install": func(b *bench, chrt *chart.Chart, values map[string]any) {
 		b.installAs(chrt, values, func(*action.Install) {})
@@ -85,7 +85,7 @@ var otherTools = map[string]func(b *bench, chrt *chart.Chart, values map[string]
 		b.upgradeAs(chrt, map[string]any{"cidr": "later"})
 		b.upgradeAs(chrt, values)
 	},
-	// CAAPH sets no labels, and its description is that of Helm.
+	// CAAPH sets no labels and uses the description of Helm.
 	"CAAPH": func(b *bench, chrt *chart.Chart, values map[string]any) {
 		b.installAs(chrt, values, func(install *action.Install) { install.Timeout, install.Atomic = 1<<40, false })
 	},
@@ -116,7 +116,6 @@ var otherTools = map[string]func(b *bench, chrt *chart.Chart, values map[string]
 	},
 }
 
-// installAs installs the release with Helm's SDK.
 func (b *bench) installAs(chrt *chart.Chart, values map[string]any, change func(*action.Install)) {
 	b.t.Helper()
 	install := action.NewInstall(b.human())
@@ -127,7 +126,6 @@ func (b *bench) installAs(chrt *chart.Chart, values map[string]any, change func(
 	}
 }
 
-// upgradeAs upgrades the release with Helm's SDK.
 func (b *bench) upgradeAs(chrt *chart.Chart, values map[string]any) {
 	b.t.Helper()
 	upgrade := action.NewUpgrade(b.human())
@@ -158,8 +156,8 @@ func (b *bench) versions() map[string]string {
 	return found
 }
 
-// TestIntegrationAdoptUnchanged checks that a release that another tool made is adopted without a new revision and
-// without a write to an object of the chart, if nothing would change. Only labels of the newest record change.
+// TestIntegrationAdoptUnchanged checks the adoption of a release of another tool that would change nothing. It creates
+// no Helm revision and writes no object of the chart. Only labels of the newest record change.
 func TestIntegrationAdoptUnchanged(t *testing.T) {
 	t.Parallel()
 	for name, install := range otherTools {
@@ -230,12 +228,13 @@ func TestIntegrationAdoptUnchanged(t *testing.T) {
 	}
 }
 
-// TestIntegrationAdoptChanged checks that a release is left alone if its adoption would change something and the policy
-// forbids it, and that the error names what would change and no value. Without the policy, the release is upgraded.
+// TestIntegrationAdoptChanged checks that the release is not changed if its adoption would change something and the
+// policy forbids changes. The error names the changes and contains no value. Without the policy, the release is
+// upgraded.
 func TestIntegrationAdoptChanged(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		// change changes what is desired, or what is in the cluster.
+		// change changes the desired state or the cluster.
 		change func(b *bench, chrt *chart.Chart, values map[string]any)
 		want   string
 	}{
@@ -316,8 +315,8 @@ func TestIntegrationAdoptChanged(t *testing.T) {
 	}
 }
 
-// TestIntegrationAdoptDrifted checks that objects that were changed or deleted in the cluster do not prevent an
-// adoption without a change: the adoption is about the record, and the objects are a matter of health and drift.
+// TestIntegrationAdoptDrifted checks that changed or deleted objects in the cluster do not prevent an adoption without
+// changes. The adoption compares records. Changed objects are a matter of health and drift.
 func TestIntegrationAdoptDrifted(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
@@ -337,8 +336,8 @@ func TestIntegrationAdoptDrifted(t *testing.T) {
 	b.wantRecords(desired, "1 deployed")
 }
 
-// TestIntegrationAdoptReusedValues checks that an adoption with the values of the release, and with none of its own,
-// changes nothing.
+// TestIntegrationAdoptReusedValues checks that an adoption changes nothing if it uses the values of the release and has
+// no own values.
 func TestIntegrationAdoptReusedValues(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
@@ -352,12 +351,12 @@ func TestIntegrationAdoptReusedValues(t *testing.T) {
 	b.wantRecords(desired, "1 deployed")
 }
 
-// TestIntegrationAdoptOvertaken checks that an adoption without a change is refused if the release changes between the
-// observation and the label, and that a lost response to the label does no harm.
+// TestIntegrationAdoptOvertaken checks that an adoption without changes is refused if the release changes between the
+// observation and the label. It also checks that a lost response to the label has no effect.
 func TestIntegrationAdoptOvertaken(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		// meanwhile is what happens before the label is written.
+		// meanwhile is a change before the label is written.
 		meanwhile func(b *bench)
 		lost      bool
 		stale     bool

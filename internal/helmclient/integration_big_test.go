@@ -23,8 +23,8 @@ import (
 // the race detector. It splits records that are close to this limit.
 var smallRecords = model.Storage{Limit: 256 << 10, SplitAll: true}
 
-// bigText returns text of about a number of bytes. The text is always the same, and compresses by about a third, as
-// hashes and certificates do.
+// bigText returns a text with about size bytes. The text is always the same. It compresses by about a third, like
+// hashes and certificates.
 func bigText(size int) string {
 	random := rand.New(rand.NewSource(1))
 	var text strings.Builder
@@ -34,8 +34,8 @@ func bigText(size int) string {
 	return text.String()
 }
 
-// bigChart returns a chart with a ConfigMap that is big because of its files, which Helm stores, or because of the
-// output of its template.
+// bigChart returns a chart with a big ConfigMap. The chart is big because of its files, which Helm stores, or because
+// of the output of its template.
 func bigChart(version string, fileBytes, renderedHashes int) *chart.Chart {
 	many := fmt.Sprintf("{{- range $i := until %d }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: big-{{ "+
 		"$i }}\ndata:\n", renderedHashes/100) +

@@ -29,9 +29,8 @@ import (
 )
 
 const (
-	// cutWorkers is the number of concurrent cuts.
 	cutWorkers = 4
-	// maxCuts bounds the requests of an action, in case that an action never ends.
+	// maxCuts limits the requests of an action. The test ends even if an action sends requests without end.
 	maxCuts = 60
 )
 
@@ -43,9 +42,9 @@ var cutModes = map[string]cutproxy.Cut{
 	"request lost once":                  {Once: true},
 }
 
-// TestIntegrationCut interrupts each action at each of its requests (see package sample), in every way, and checks that
-// another process completes the action: the objects are correct, no object is orphaned, no working object was ever
-// deleted, and no revision is created twice.
+// TestIntegrationCut interrupts each action at each of its requests (see package sample), in every mode. Another
+// process must complete the action. Then the objects are correct, no object is orphaned, no working object was ever
+// deleted, and no revision was created twice.
 func TestIntegrationCut(t *testing.T) {
 	b := newBench(t)
 	for name, c := range cutCases() {
@@ -57,8 +56,7 @@ func TestIntegrationCut(t *testing.T) {
 type cutCase struct {
 	// prepare creates the state before the action. It may be nil.
 	prepare func(*cutRun) error
-	// decide returns the action.
-	decide func(*cutRun) (decide.Decision, error)
+	decide  func(*cutRun) (decide.Decision, error)
 	// finish does the steps of the next process.
 	finish func(*cutRun) error
 	// objects are the objects that must exist in the end, with their content.
@@ -69,7 +67,7 @@ type cutCase struct {
 	anyHistory bool
 	// survivors are objects that must never have been deleted.
 	survivors []string
-	// also does further checks in the end. It may be nil.
+	// also makes further checks in the end. It may be nil.
 	also func(*cutRun) error
 	// modes are the names of the cutModes for this case. Nil means all.
 	modes []string
@@ -252,7 +250,7 @@ func with(objects map[string]string, object, content string) map[string]string {
 	return objects
 }
 
-// ignoreRefusal returns an error unless the cluster rejected the release.
+// ignoreRefusal returns nil if the cluster rejected the release. It returns any other error.
 func ignoreRefusal(err error) error {
 	var refusal *helmerr.Error
 	if errors.As(err, &refusal) && refusal.Kind == nil {
@@ -427,8 +425,8 @@ func (r *cutRun) check(c cutCase) error {
 	return err
 }
 
-// checkHistory checks that each action has exactly one revision, however often it was begun. An attempt that Helm
-// recorded as failed, after the connection was restored, has its own revision before the last.
+// checkHistory checks that each action has exactly one revision, even if it was started several times. If Helm recorded
+// an attempt as failed after the connection was restored, this attempt has its own revision before the last.
 func checkHistory(obs model.Observation, want []string, mayFail bool) error {
 	var all, statuses []string
 	for _, record := range slices.Backward(obs.Records) {

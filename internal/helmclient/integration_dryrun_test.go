@@ -14,8 +14,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestIntegrationRender checks that Render yields the objects that Act then applies, with what templates see of an
-// installation and of an upgrade, and that it writes nothing.
+// TestIntegrationRender checks that Render returns the objects that Act applies later. The templates see an
+// installation and an upgrade. Render writes nothing.
 func TestIntegrationRender(t *testing.T) {
 	b := newBench(t)
 	chrt := helmtest.NewChart("1.0.0", map[string]string{

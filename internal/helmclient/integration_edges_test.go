@@ -36,7 +36,7 @@ func widgetOf(group, version, name string) string {
 		"Widget\nmetadata:\n  name: %[3]s\n{{- end }}\n", group, version, name)
 }
 
-// get returns an object by its path; nil if it does not exist.
+// get returns the object at a path. It returns nil if the object does not exist.
 func (b *bench) get(path string) *unstructured.Unstructured {
 	b.t.Helper()
 	data, err := b.kube.Discovery().RESTClient().Get().AbsPath(path).DoRaw(b.t.Context())
@@ -172,8 +172,8 @@ func TestIntegrationExistingCRDsNeedNoRequests(t *testing.T) {
 	}
 }
 
-// TestIntegrationCRDForbidden checks that a user without the permission to read CRDs can install a chart whose CRDs
-// exist, and gets an error if they do not exist.
+// TestIntegrationCRDForbidden checks a user without the permission to read CRDs. The user can install a chart whose
+// CRDs exist, and gets an error if they do not exist.
 func TestIntegrationCRDForbidden(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()
@@ -270,8 +270,8 @@ func TestIntegrationMissingNamespaceIsCreatedBeforeRecord(t *testing.T) {
 	}
 }
 
-// TestIntegrationFailedInstallLeavesNothing checks that a chart that cannot be installed leaves neither a namespace nor
-// a CRD nor a record behind.
+// TestIntegrationFailedInstallLeavesNothing checks a chart that cannot be installed. It leaves no namespace, no CRD and
+// no record.
 func TestIntegrationFailedInstallLeavesNothing(t *testing.T) {
 	random := make([]byte, 300<<10)
 	rand.New(rand.NewSource(1)).Read(random)
@@ -348,7 +348,8 @@ func TestIntegrationFailedInstallLeavesNothing(t *testing.T) {
 	}
 }
 
-// user returns a user with all permissions in the scope of a binding of the given kind.
+// user creates a user with all permissions and returns the name of the user. kind is RoleBinding or ClusterRoleBinding:
+// it decides whether the permissions apply to the namespace or to the cluster.
 func (b *bench) user(name, path, kind string) string {
 	b.t.Helper()
 	name = b.namespace + "-" + name

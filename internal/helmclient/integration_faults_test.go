@@ -118,8 +118,8 @@ func TestIntegrationFaultHookFails(t *testing.T) {
 	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
 }
 
-// TestIntegrationFaultImmutableField checks that an immutable field fails the upgrade with an error that names it, and
-// leaves working objects in place.
+// TestIntegrationFaultImmutableField checks that the error of the upgrade names the immutable field. Working objects
+// stay in the cluster.
 func TestIntegrationFaultImmutableField(t *testing.T) {
 	b := newBench(t)
 	labelled := func(version, app string) *chart.Chart {
@@ -149,8 +149,8 @@ func (b *bench) deploymentUID(name string) types.UID {
 	return deployment.UID
 }
 
-// TestIntegrationFaultQuotaExceeded checks that an exceeded quota does not count as a missing permission, that working
-// objects stay, and that the upgrade succeeds once the quota permits it.
+// TestIntegrationFaultQuotaExceeded checks that an exceeded quota is not reported as a missing permission, and that
+// working objects stay. The upgrade succeeds after the quota permits it.
 func TestIntegrationFaultQuotaExceeded(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap}),
@@ -233,8 +233,8 @@ func TestIntegrationFaultAdmissionDenied(t *testing.T) {
 	b.wantRecords(run.desired, "3 deployed", "2 failed", "1 superseded")
 }
 
-// TestIntegrationFaultDeletionDenied checks that an object that is no longer in the chart and cannot be deleted fails
-// the upgrade, and that a later attempt deletes it.
+// TestIntegrationFaultDeletionDenied checks an object that is no longer in the chart and cannot be deleted. The upgrade
+// fails. A later attempt deletes the object.
 func TestIntegrationFaultDeletionDenied(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
@@ -340,8 +340,8 @@ func TestIntegrationFaultNamespaceTerminating(t *testing.T) {
 	b.wantNoConfigMap("first")
 }
 
-// TestIntegrationFaultTwoWriters checks that of two processes that act at the same time, or on an outdated observation,
-// one succeeds. The other gets the error ErrStale, and no revision is created twice.
+// TestIntegrationFaultTwoWriters runs two processes that act at the same time, or on an outdated observation. One of
+// them succeeds and the other gets ErrStale. No revision is created twice.
 func TestIntegrationFaultTwoWriters(t *testing.T) {
 	b := newBench(t)
 	chrt := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps())

@@ -19,8 +19,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestIntegrationRequestsPerAction checks the number of requests of an action once the kinds of the cluster are known:
-// one read per object, one write per changed object, the history, its newest record, and the written records.
+// TestIntegrationRequestsPerAction checks the number of requests of an action after discovery. The action reads each
+// object once and writes each changed object once. It also reads the history and the newest record, and writes records.
 func TestIntegrationRequestsPerAction(t *testing.T) {
 	b := newBench(t)
 	const objects = 9
@@ -40,8 +40,8 @@ func TestIntegrationRequestsPerAction(t *testing.T) {
 	}{
 		{model.ActionInstall, "1", 2*objects + 3},
 		{model.ActionUpgrade, "2", 2*objects + 5},
-		// The objects have known versions. The history is read again after the release is marked as uninstalling. The last
-		// request is for parts of records, because no later action would delete them.
+		// The versions of the objects are known. The history is read again after the release is marked as uninstalling.
+		// The last request is for parts of records, because no later action would delete these parts.
 		{model.ActionUninstall, "", objects + 7},
 	} {
 		b.cutter.Take()
@@ -254,8 +254,8 @@ func TestIntegrationRefusedObject(t *testing.T) {
 	}
 }
 
-// TestIntegrationUninstallWaitsForFinalizers checks that an uninstallation with Wait waits, within its timeout, for
-// finalizers of other controllers, but not for objects that it keeps.
+// TestIntegrationUninstallWaitsForFinalizers checks that an uninstallation with Wait waits for finalizers of other
+// controllers, within its timeout. It does not wait for objects that it keeps.
 func TestIntegrationUninstallWaitsForFinalizers(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")

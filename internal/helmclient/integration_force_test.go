@@ -59,7 +59,7 @@ type forceCase struct {
 	before, after  string
 	// meanwhile is a change by another process before the update with force.
 	meanwhile string
-	// refusal is why the object is not re-created; empty if it is re-created.
+	// refusal is the reason why the object is not re-created. It is empty if the object is re-created.
 	refusal string
 }
 
@@ -135,8 +135,8 @@ spec:
               size: {type: string, x-kubernetes-validations: [{rule: self == oldSelf, message: Value is immutable}]}
 `
 
-// TestIntegrationForceKinds checks which kinds force re-creates, and that it keeps all objects whose deletion may
-// destroy data.
+// TestIntegrationForceKinds checks which kinds are re-created by an upgrade with force. It must keep all objects whose
+// deletion may destroy data.
 func TestIntegrationForceKinds(t *testing.T) {
 	for name, test := range forceCases() {
 		t.Run(name, func(t *testing.T) {

@@ -140,9 +140,9 @@ func (h handOver) run(t *testing.T) int {
 	return int(requests.Load())
 }
 
-// TestIntegrationHandOver has one HelmOp uninstall a release while another adopts it. Each action happens between any
-// two requests of the other, and the first action may be interrupted there. In the end, the adopting HelmOp has the
-// release with all its objects.
+// TestIntegrationHandOver makes one HelmOp uninstall a release while another HelmOp adopts the release. The second
+// action runs between two requests of the first action. The first action may be interrupted there. In the end, the
+// adopting HelmOp has the release with all its objects.
 func TestIntegrationHandOver(t *testing.T) {
 	t.Parallel()
 	for _, base := range []handOver{{}, {adopterFirst: true}, {unchanged: true}, {adopterFirst: true, unchanged: true}} {
@@ -163,8 +163,8 @@ func TestIntegrationHandOver(t *testing.T) {
 	}
 }
 
-// TestIntegrationReinstalledRevisionIsStale checks that a decision is not carried out on another revision of the same
-// number, after the release was uninstalled and installed again.
+// TestIntegrationReinstalledRevisionIsStale checks that a decision is not carried out after the release was uninstalled
+// and installed again. The new revision has the same number as the observed revision.
 func TestIntegrationReinstalledRevisionIsStale(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")

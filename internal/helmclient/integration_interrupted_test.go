@@ -23,7 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// restart replaces the process; its connection breaks after a number of requests.
+// restart replaces the process. The connection of the new process breaks after a number of requests.
 func (b *bench) restart(run *releaseRun, after int) {
 	b.reconnect(after)
 	run.client, run.target = b.client, b.target
@@ -79,8 +79,8 @@ func (b *bench) cutAtRecord(run *releaseRun, decision decide.Decision) {
 	b.restart(run, -1)
 }
 
-// TestIntegrationInterruptedUpgradeIsReverted checks that an interrupted upgrade stays in the history, whatever the
-// next attempts do, so that a return to the previous state reverts it.
+// TestIntegrationInterruptedUpgradeIsReverted checks that an interrupted upgrade stays in the history during all later
+// attempts. A return to the previous state then reverts the upgrade.
 func TestIntegrationInterruptedUpgradeIsReverted(t *testing.T) {
 	b := newBench(t)
 	first := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
@@ -117,7 +117,8 @@ func TestIntegrationInterruptedInstallIsUninstalled(t *testing.T) {
 	b.wantRecords(run.desired)
 }
 
-// TestIntegrationRepeatedInterruptionsEnd checks that an upgrade that is interrupted each time is not applied forever.
+// TestIntegrationRepeatedInterruptionsEnd checks that an upgrade is not repeated forever if each attempt is
+// interrupted.
 func TestIntegrationRepeatedInterruptionsEnd(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
@@ -152,8 +153,8 @@ func TestIntegrationRepeatedInterruptionsEnd(t *testing.T) {
 	}
 }
 
-// TestIntegrationKeptHistoryIsNoRollbackTarget checks that a rollback does not return to an uninstalled revision, and
-// that the policy for installations applies to an installation over a kept history.
+// TestIntegrationKeptHistoryIsNoRollbackTarget checks that a rollback does not return to an uninstalled revision. It
+// also checks that an installation over a kept history uses the policy for installations.
 func TestIntegrationKeptHistoryIsNoRollbackTarget(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", map[string]string{"old.yaml": helmtest.ConfigMap("old", "1")}),
@@ -203,8 +204,8 @@ func TestIntegrationFailedInstallKeepsAdoptedObject(t *testing.T) {
 	b.wantConfigMap("adopted", "new")
 }
 
-// TestIntegrationRollbackSkipsUnhealthyRevision checks that a later rollback does not return to a revision that was
-// rolled back because it was unhealthy, although it is the newest revision that was deployed.
+// TestIntegrationRollbackSkipsUnhealthyRevision checks that a rollback does not return to an unhealthy revision that
+// was itself rolled back. This revision is the newest that was deployed.
 func TestIntegrationRollbackSkipsUnhealthyRevision(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0",

@@ -21,8 +21,8 @@ import (
 // givenAway is a patch that gives an object to another release.
 const givenAway = `{"metadata":{"annotations":{"meta.helm.sh/release-name":"other"}}}`
 
-// TestIntegrationForbiddenKnownDeletion checks that an uninstallation succeeds if the user may not delete an object of
-// a known version that is gone, or belongs to another release.
+// TestIntegrationForbiddenKnownDeletion checks an uninstallation whose user may not delete an object of a known
+// version. The uninstallation succeeds if the object no longer exists or belongs to another release.
 func TestIntegrationForbiddenKnownDeletion(t *testing.T) {
 	for name, isGone := range map[string]bool{"gone": true, "given away": false} {
 		t.Run(name, func(t *testing.T) {

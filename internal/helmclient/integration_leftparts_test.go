@@ -15,7 +15,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// refuseParts makes the first deletions of parts of payloads fail; all deletions if the number is negative.
+// refuseParts makes the first deletions of parts of payloads fail. If failures is negative, all deletions fail.
 func (b *bench) refuseParts(run *releaseRun, failures int) {
 	config := sharedServer.Server(b.t).RESTConfig()
 	config.WrapTransport = func(base http.RoundTripper) http.RoundTripper {
@@ -30,8 +30,8 @@ func (b *bench) refuseParts(run *releaseRun, failures int) {
 	run.client, run.target.Config = New(testRunner), config
 }
 
-// TestIntegrationPartsAreDeletedOrReported checks that an uninstallation repeats the failed deletion of a part, and
-// that its result reports parts that cannot be deleted.
+// TestIntegrationPartsAreDeletedOrReported checks that an uninstallation repeats a failed deletion of a part. The
+// result reports parts that cannot be deleted.
 func TestIntegrationPartsAreDeletedOrReported(t *testing.T) {
 	for name, test := range map[string]struct{ failures, left int }{"once": {1, 0}, "always": {-1, 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestIntegrationPartsAreDeletedOrReported(t *testing.T) {
 }
 
 // TestIntegrationUninstallDeletesUnnamedParts checks that an uninstallation deletes the parts of a record that cannot
-// be read, and of a record that was never created. It keeps parts that another action may be about to name.
+// be read or was never created. It keeps parts for which another action may create a record soon.
 func TestIntegrationUninstallDeletesUnnamedParts(t *testing.T) {
 	for name, test := range map[string]struct {
 		later time.Duration
@@ -98,8 +98,8 @@ func TestIntegrationUninstallDeletesUnnamedParts(t *testing.T) {
 	}
 }
 
-// TestIntegrationSlowStoreDeletesAfterAction checks that payloads in a store are deleted after the action, and that
-// this does not count as time of the action.
+// TestIntegrationSlowStoreDeletesAfterAction checks that payloads in a store are deleted after the action. The deletion
+// does not count for the timeout of the action.
 func TestIntegrationSlowStoreDeletesAfterAction(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()

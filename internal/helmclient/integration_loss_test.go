@@ -13,8 +13,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// TestIntegrationAdmitBeforeDeletions checks that an upgrade and a rollback that would delete objects call Admit with
-// all these objects, and that nothing is changed or recorded if Admit rejects them.
+// TestIntegrationAdmitBeforeDeletions checks that an upgrade or a rollback calls Admit with all objects that it would
+// delete. If Admit returns an error, nothing is changed or recorded.
 func TestIntegrationAdmitBeforeDeletions(t *testing.T) {
 	b := newBench(t)
 	keep := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kept\n  annotations:\n    helm.sh/resource-policy: keep\n"

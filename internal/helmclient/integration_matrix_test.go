@@ -19,18 +19,19 @@ import (
 
 // matrixCase is a state of a release on a real API server, with the expected decisions and result.
 type matrixCase struct {
-	// build creates the state; the desired state of the run is chart 1.0.0 and the value 1.
+	// build creates the state. The desired state of the run is chart 1.0.0 and the value 1.
 	build func(*testing.T, *bench, *releaseRun)
-	// policy and past apply to all decisions; later is how far the clock is ahead.
+	// policy and past apply to all decisions. later is how far the clock is ahead.
 	policy model.Policy
 	past   model.Past
 	later  time.Duration
-	// state and reason are those of the first decision.
+	// state and reason belong to the first decision.
 	state  model.State
 	reason string
-	// actions are all decided actions until nothing is left to do. Waits are omitted unless a wait is the last action.
+	// actions are all decided actions until nothing is left to do. A wait is included only if it is the last action.
 	actions []model.Action
-	// history is the final history, newest first; value is the final value in the cluster, empty if there is none.
+	// history is the final history, newest first. value is the final value in the cluster. It is empty if there is
+	// none.
 	history []string
 	value   string
 }
@@ -113,7 +114,7 @@ func (r *releaseRun) walk(t *testing.T, later time.Duration) (first decide.Decis
 		}
 		actions = append(actions, decision.Action)
 		_, err = r.act(t.Context(), decision)
-		// This is the state of the caller; the storage has the rest.
+		// The storage has the rest of the state. The caller has only this part.
 		r.past = model.Past{}
 		if err != nil && helmtest.AsError(t, err).Kind != nil {
 			t.Fatalf("%s: %v", decision.Action, err)
@@ -144,7 +145,7 @@ func failedUpgrade(t *testing.T, b *bench, run *releaseRun) {
 	run.failing(t, "a2", brokenChart("2.0.0"), model.ActionUpgrade)
 }
 
-// repaired is failedUpgrade, after which the cluster accepts the rejected object, as after a quota was raised.
+// repaired creates a failed upgrade. Then the cluster accepts the rejected object, as after an increased quota.
 func repaired(t *testing.T, b *bench, run *releaseRun) {
 	t.Helper()
 	failedUpgrade(t, b, run)
@@ -232,7 +233,7 @@ func matrixFailed() map[string]matrixCase {
 		"failed upgrade": {build: repaired, state: model.StateFailed, reason: decide.ReasonBackoff,
 			actions: []model.Action{model.ActionUpgrade, model.ActionNone},
 			history: []string{"3 deployed", "2 failed", "1 superseded"}, value: "2"},
-		// A failed upgrade never leads to an uninstallation, whatever the policy for installations.
+		// A failed upgrade never leads to an uninstallation. The policy for installations does not apply.
 		"failed upgrade but no install": {build: repaired,
 			policy: model.Policy{Install: model.FailurePolicy{Remediate: model.RemediateUninstall}},
 			state:  model.StateFailed, reason: decide.ReasonBackoff,
@@ -446,8 +447,8 @@ func matrixTested() map[string]matrixCase {
 	}
 }
 
-// TestIntegrationInSyncReleaseNeedsOneRequest checks that the observation of a release that is in sync sends one
-// request for metadata, whatever the size of the release.
+// TestIntegrationInSyncReleaseNeedsOneRequest checks that the observation of a release in sync sends one request for
+// metadata. The size of the release does not matter.
 func TestIntegrationInSyncReleaseNeedsOneRequest(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})

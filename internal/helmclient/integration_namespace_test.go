@@ -19,8 +19,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestIntegrationAssumedNamespace checks that an installation into a namespace that the manager does not know searches
-// for objects of others if the namespace turns out to exist, also for a user that may not create namespaces.
+// TestIntegrationAssumedNamespace installs into a namespace that exists and that the manager does not know. The
+// installation must search for objects of other owners, even if the user may not create namespaces.
 func TestIntegrationAssumedNamespace(t *testing.T) {
 	for name, test := range map[string]struct {
 		// isForeign means that an object of the chart exists already.
@@ -125,9 +125,9 @@ func TestIntegrationDefaultNamespaceExists(t *testing.T) {
 	}
 }
 
-// TestIntegrationObjectInNewNamespaceStays checks that an object stays that another client creates right after HelmOp
-// created the namespace, and whose name the record of the failed installation has. The uninstallation is cut after each
-// number of requests, and repeated.
+// TestIntegrationObjectInNewNamespaceStays checks that HelmOp keeps an object of another client. The other client
+// creates the object right after HelmOp created the namespace. The record of the failed installation contains an object
+// of the same name. The uninstallation is cut after each number of requests, and repeated.
 func TestIntegrationObjectInNewNamespaceStays(t *testing.T) {
 	for name, remediates := range map[string]bool{"uninstallation": false, "remediation": true} {
 		t.Run(name, func(t *testing.T) {
@@ -160,9 +160,9 @@ func TestIntegrationObjectInNewNamespaceStays(t *testing.T) {
 	}
 }
 
-// TestIntegrationForceKeepsForeignObjects checks that an upgrade with force, after a first installation that failed,
-// does not wait for the deletion of an object that stays: without upgrade.takeOwnership, it says why the object stays,
-// and with it, the object is created again.
+// TestIntegrationForceKeepsForeignObjects checks an upgrade with force after a failed first installation. The upgrade
+// does not wait for the deletion of an object that stays. Without upgrade.takeOwnership, the error says why the object stays.
+// With it, the object is re-created.
 func TestIntegrationForceKeepsForeignObjects(t *testing.T) {
 	for name, takesOwnership := range map[string]bool{"kept": false, "taken over": true} {
 		t.Run(name, func(t *testing.T) {

@@ -38,7 +38,7 @@ func (b *bench) takeOver(key string) error {
 }
 
 // TestIntegrationOvertakenActionWritesNoRecord checks that a late action does not write a record after another manager
-// took over the release. The pointer of such a record would name a deleted payload.
+// took over the release. The record would refer to a deleted payload.
 func TestIntegrationOvertakenActionWritesNoRecord(t *testing.T) {
 	for name, use := range storages() {
 		t.Run(name, func(t *testing.T) {
@@ -81,8 +81,8 @@ func TestIntegrationOvertakenActionWritesNoRecord(t *testing.T) {
 	}
 }
 
-// TestIntegrationPointerWrites checks that changed metadata and lost responses do not stop an action from writing
-// records, and that a write of another process does.
+// TestIntegrationPointerWrites checks that an action still writes its records after changed metadata or a lost
+// response. A write of another process stops the action.
 func TestIntegrationPointerWrites(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()

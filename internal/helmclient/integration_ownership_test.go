@@ -41,8 +41,9 @@ func sharedObjects(count int, value string) map[string]string {
 	return templates
 }
 
-// TestIntegrationUninstallKeepsObjectsOfOtherReleases checks that an uninstallation keeps objects of another release
-// that created them after this release failed to. The objects are few, or so many that they are listed.
+// TestIntegrationUninstallKeepsObjectsOfOtherReleases checks that an uninstallation keeps objects of another release.
+// This release failed to create the objects, and the other release created them afterwards. The second case has so many
+// objects that they are listed.
 func TestIntegrationUninstallKeepsObjectsOfOtherReleases(t *testing.T) {
 	for name, count := range map[string]int{"few": 1, "many": apply.ManyReads + 1} {
 		t.Run(name, func(t *testing.T) {
@@ -93,8 +94,8 @@ func TestIntegrationRollbackKeepsObjectsOfOtherReleases(t *testing.T) {
 	}
 }
 
-// TestIntegrationUpgradeKeepsObjectsOfOtherReleases checks that an upgrade keeps an object that is no longer in its
-// manifest and was handed over to another release.
+// TestIntegrationUpgradeKeepsObjectsOfOtherReleases checks that an upgrade keeps an object that was handed over to
+// another release and is no longer in the manifest.
 func TestIntegrationUpgradeKeepsObjectsOfOtherReleases(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
@@ -203,8 +204,8 @@ func TestIntegrationUninstallDeletesLeftovers(t *testing.T) {
 	}
 }
 
-// TestIntegrationRemediationStopsAfterTakeover checks that a release is not uninstalled because of a failed attempt if
-// another process has taken it over in the meantime.
+// TestIntegrationRemediationStopsAfterTakeover checks that a release is not uninstalled after a failed attempt if
+// another process has since taken it over.
 func TestIntegrationRemediationStopsAfterTakeover(t *testing.T) {
 	for name, meanwhile := range map[string]func(*testing.T, *bench){
 		"reinstalled": func(t *testing.T, b *bench) {
@@ -252,8 +253,8 @@ func TestIntegrationRemediationStopsAfterTakeover(t *testing.T) {
 	}
 }
 
-// TestIntegrationKnownVersionsKeepObjectsOfOthers checks that an action that deletes objects without reading them keeps
-// objects that changed hands since this process applied them, and deletes other changed objects.
+// TestIntegrationKnownVersionsKeepObjectsOfOthers checks an action that deletes objects without a read. It keeps
+// objects that belong to another owner since this process applied them. It deletes other changed objects.
 func TestIntegrationKnownVersionsKeepObjectsOfOthers(t *testing.T) {
 	all := map[string]string{}
 	for _, name := range []string{"same", "changed", "given-away", "created-again", "kept"} {
@@ -287,7 +288,7 @@ func TestIntegrationKnownVersionsKeepObjectsOfOthers(t *testing.T) {
 			b.wantNoConfigMap("changed")
 			b.wantConfigMap("given-away", "1")
 			b.wantConfigMap("created-again", "other")
-			// An uninstallation obeys the policy in the manifest only, as Helm does.
+			// An uninstallation uses only the policy in the manifest, as Helm does.
 			if _, exists := b.configMapValue("kept"); exists != isUpgrade {
 				t.Errorf("the object with the policy exists: %t", exists)
 			}
@@ -307,9 +308,9 @@ func (b *bench) createForOther(name string) {
 	}
 }
 
-// TestIntegrationCutKnownVersions checks that an uninstallation that loses its connection after any of its requests is
-// completed by the same process. This process still knows the versions of objects that no longer exist. It keeps an
-// object that another release created in the meantime.
+// TestIntegrationCutKnownVersions checks that the same process completes an uninstallation that lost its connection.
+// The process still knows the versions of objects that no longer exist. It keeps an object that another release created
+// since then.
 func TestIntegrationCutKnownVersions(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()

@@ -127,7 +127,7 @@ func TestIntegrationPlan(t *testing.T) {
 		t.Errorf("a release of a lost object: %+v", plan)
 	}
 	b.policy.InstallOnce, b.desired.UID = false, present
-	// The plan is what the upgrade does.
+	// The upgrade makes the planned changes.
 	b.converge(b.desired, helmtest.NewChart("2.0.0", with(first, "new.yaml", helmtest.ConfigMap("new", "1"))),
 		map[string]any{"cidr": "2"})
 	b.wantConfigMap("demo-value", "2")
@@ -213,7 +213,7 @@ func TestIntegrationPlanCRDs(t *testing.T) {
 	b.want(b.plan(second, nil), 1, "Update CustomResourceDefinition widgets."+group)
 }
 
-// TestIntegrationPlanRequests bounds the requests of the plan of an upgrade: objects of one kind are listed.
+// TestIntegrationPlanRequests checks the number of requests for the plan of an upgrade. Objects of one kind are listed.
 func TestIntegrationPlanRequests(t *testing.T) {
 	b := newPlanBench(t)
 	b.createNamespace()
@@ -228,7 +228,7 @@ func TestIntegrationPlanRequests(t *testing.T) {
 	requests := slices.DeleteFunc(b.cutter.Take(), func(request string) bool {
 		return request == "GET /version" || request == "GET /api" || request == "GET /apis"
 	})
-	// The records, the record, the list and the dry run.
+	// The four requests are: the records, the record, the list and the dry run.
 	if len(requests) != 4 {
 		t.Errorf("%d requests: %q", len(requests), requests)
 	}
@@ -260,7 +260,7 @@ func TestIntegrationPlanImpersonates(t *testing.T) {
 	b.want(b.plan(chrt, map[string]any{"cidr": "1"}), 0, "Create ConfigMap demo-value Forbidden")
 }
 
-// TestIntegrationPlanErrors checks that a cluster that does not respond is an error without secrets.
+// TestIntegrationPlanErrors checks that a plan fails if the cluster does not respond. The error contains no secrets.
 func TestIntegrationPlanErrors(t *testing.T) {
 	b := newPlanBench(t)
 	b.createNamespace()

@@ -26,12 +26,12 @@ import (
 )
 
 const (
-	// randomRounds is the number of rounds of TestIntegrationRandom, unless HELMOP_ROUNDS is set.
+	// randomRounds is the default number of rounds of TestIntegrationRandom. HELMOP_ROUNDS overrides it.
 	randomRounds = 6
 	// randomSteps is the number of steps in a round.
 	randomSteps = 14
-	// maxRequests is the last request of an action before which another step may happen. An action with the chart of this
-	// test has about as many requests.
+	// maxRequests is the number of requests of an action with the chart of this test. Another step may happen before
+	// any of these requests.
 	maxRequests = 16
 )
 
@@ -40,13 +40,12 @@ type randomStep struct {
 	kind randomKind
 	// party is the index of the party whose manager acts.
 	party int
-	// at is the request of the action before which meanwhile happens; kill ends the manager at this request.
+	// at is the request of the action before which meanwhile happens. kill ends the manager at this request.
 	at        int
 	kill      bool
 	meanwhile randomKind
 }
 
-// randomKind is the kind of an event.
 type randomKind string
 
 const (
@@ -75,7 +74,6 @@ func (s randomStep) String() string {
 	return text
 }
 
-// randomPlan returns the steps of a round.
 func randomPlan(r *rand.Rand) []randomStep {
 	kinds := []randomKind{
 		change, change, change, handOn, handOn, handOn, act, act, act, act, act, act, remember, remember, actStale, actStale,
@@ -105,7 +103,7 @@ func (k randomKind) isHelm() bool { return k == upgrade || k == uninstall || k =
 type randomParty struct {
 	*bench
 	desired model.Desired
-	// value is the value in the objects of the party's release.
+	// version is the version in the objects of the party's release.
 	version int
 	// gone means that the party's release is uninstalled or left to the other party.
 	gone bool
@@ -174,8 +172,8 @@ func (r *randomRound) decide(p *randomParty, past model.Past) (decide.Decision, 
 	return decide.Uninstall(obs, p.desired, model.Policy{}, now), nil
 }
 
-// carryOut carries out a decision of a party. A stale decision changes nothing, and neither does a decision during an
-// action of the other party.
+// carryOut carries out a decision of a party. A stale decision changes nothing. A decision during an action of the
+// other party also changes nothing.
 func (r *randomRound) carryOut(p *randomParty, decision decide.Decision) {
 	if _, ok := actionTimeout(decision.Action, p.options); !ok {
 		p.gone = p.gone || p != r.parties[r.wanted] && decision.Action != model.ActionWait
@@ -206,7 +204,6 @@ func (r *randomRound) actRemembered(p *randomParty) {
 	}
 }
 
-// run carries out a step.
 func (r *randomRound) run(s randomStep) {
 	if r.parties[s.party].gone {
 		// If one HelmOp does not desire the release, the other HelmOp acts.
@@ -270,7 +267,7 @@ func (r *randomRound) interrupted(s randomStep) {
 
 func (r *randomRound) meanwhile(s randomStep) {
 	other := r.parties[1-s.party]
-	// A running action is recent, whatever the clock was before.
+	// A running action is recent. The earlier lead of the clock does not apply.
 	later := r.later
 	r.later = 0
 	defer func() { r.later = later }()
@@ -372,7 +369,6 @@ func (r *randomRound) converge() error {
 	return errors.New("no end")
 }
 
-// check checks the final state.
 func (r *randomRound) check() error {
 	p := r.parties[r.wanted]
 	obs := p.observe(p.desired)
@@ -397,20 +393,20 @@ func (r *randomRound) check() error {
 	return nil
 }
 
-// isRepeated reports whether a revision was made from the same state as the previous revision and for the same object,
-// although no retry was requested and the previous revision was deployed.
+// isRepeated reports whether a revision repeats the previous revision without a reason. Both have the same state and
+// the same object, no retry was requested, and the previous revision was deployed.
 func isRepeated(newer, older model.Record) bool {
 	return newer.Revision == older.Revision+1 && newer.Request == "" && newer.Authentic() && older.Authentic() &&
 		older.WasApplied() &&
 		newer.UID == older.UID && newer.Attempt() == older.Attempt()
 }
 
-// TestIntegrationRandom has two HelmOps, each with its own manager, hand over a release repeatedly and change it. They
-// also act on observations of earlier steps. Managers are killed between any two requests, and a person uses the helm
-// command. In the end, the HelmOp that desires the release has it, once, with all its objects, and no object that its
-// owner desired was deleted.
+// TestIntegrationRandom makes two HelmOps, each with its own manager, hand over a release repeatedly and change the
+// release. They also act on observations of earlier steps. Managers are killed between requests, and a person uses the
+// helm command. In the end, the HelmOp that desires the release has exactly one release with all its objects. No object
+// that its owner desired was deleted.
 //
-// HELMOP_ROUNDS is the number of rounds; HELMOP_SEED, which a failure prints, repeats a round.
+// HELMOP_ROUNDS is the number of rounds. A failure prints HELMOP_SEED, which repeats a round.
 func TestIntegrationRandom(t *testing.T) {
 	rounds := randomRounds
 	if n, err := strconv.Atoi(os.Getenv("HELMOP_ROUNDS")); err == nil && n > 0 {

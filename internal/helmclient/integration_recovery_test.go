@@ -59,7 +59,7 @@ func TestIntegrationInterruptedInstallObjectsAreDeleted(t *testing.T) {
 }
 
 // TestIntegrationPendingUpgradeIsReverted checks that a return to the previous state reverts an interrupted upgrade.
-// The revision below the upgrade has the desired digests, but some objects may be those of the upgrade.
+// The revision before the upgrade has the desired digests, but some objects may belong to the upgrade.
 func TestIntegrationPendingUpgradeIsReverted(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")

@@ -28,7 +28,6 @@ func hookService(name, events string) string {
 		"spec: {clusterIP: 300.0.0.1, ports: [{port: 80}]}\n", name, events)
 }
 
-// record returns a record of the history.
 func (r *releaseRun) record(t *testing.T, revision int) model.Record {
 	t.Helper()
 	obs, err := r.observe(t.Context())
@@ -141,8 +140,8 @@ func TestIntegrationRollbackUntilRetriesExhausted(t *testing.T) {
 	b.wantNoConfigMap("first")
 }
 
-// TestIntegrationFailedRollbackIsRetried checks that a failed rollback is recorded as failed, whatever the cause, and
-// is repeated.
+// TestIntegrationFailedRollbackIsRetried checks that a failed rollback is recorded as failed for all causes, and is
+// repeated.
 func TestIntegrationFailedRollbackIsRetried(t *testing.T) {
 	b := newBench(t)
 	templates := helmtest.TwoConfigMaps()
@@ -203,8 +202,8 @@ func TestIntegrationUnhealthyRollbackSkipsFailedRevisions(t *testing.T) {
 	}
 }
 
-// TestIntegrationRemediateUninstall checks that each failed installation is uninstalled before a retry, and that the
-// last one is kept.
+// TestIntegrationRemediateUninstall checks that each failed installation is uninstalled before a retry. The last failed
+// installation is kept.
 func TestIntegrationRemediateUninstall(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(brokenChart("1.0.0"), map[string]any{"cidr": "1"})

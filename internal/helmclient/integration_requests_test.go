@@ -22,9 +22,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/charts"
 )
 
-// budget lists the requests of an action to the cluster: verb and kind of the object, and how many there are. The kind
-// "record" is a record of Helm that exists. Records are Secrets, so a list of records is "LIST secrets", and a new
-// record is "POST secrets".
+// budget holds the number of requests of an action to the cluster, by verb and kind of the object. The kind "record" is
+// an existing record of Helm. Records are Secrets, so a list of records is "LIST secrets", and a new record is "POST
+// secrets".
 type budget map[string]int
 
 // nine are requests of one verb for each of the nine objects of the benchmark's chart.
@@ -37,7 +37,6 @@ func nine(verb string) budget {
 	return requests
 }
 
-// and adds requests.
 func (b budget) and(more budget) budget {
 	sum := maps.Clone(b)
 	for request, count := range more {
@@ -54,20 +53,21 @@ func (b budget) total() int {
 	return total
 }
 
-// The budget of requests: all that the engine sends to a cluster for one action on a release with nine objects,
-// including the observation before the decision. The figures are in docs/measurements.md.
+// The budgets of requests. A budget has all requests of the engine to a cluster for one action on a release with nine
+// objects. It includes the observation before the decision. The figures are in docs/measurements.md.
 var (
-	// The observation, the search for cluster-scoped objects of others, the namespace, the objects, and the record twice.
+	// The requests are: the observation, the search for cluster-scoped objects of other owners, the namespace, the
+	// objects, and the record twice.
 	installBudget = nine("POST").and(budget{
 		"LIST secrets": 1, "GET clusterroles": 1, "GET clusterrolebindings": 1, "POST namespaces": 1, "POST secrets": 1,
 		"PUT record": 1,
 	})
-	// Without the namespace, but each object is searched.
+	// The requests are the same without the namespace. In addition, each object is searched.
 	secondInstallBudget = nine("POST").and(nine("GET")).and(budget{
 		"LIST secrets": 1, "POST secrets": 1, "PUT record": 1,
 	})
-	// The observation, the former record with its manifest, the objects as they are, the changed objects, the new record
-	// twice, and the former record once more. A Secret with stringData is always written.
+	// The requests are: the observation, the previous record with its manifest, the objects, the changed objects, the
+	// new record twice, and the previous record once more. A Secret with stringData is always written.
 	valuesBudget = nine("GET").and(budget{
 		"LIST secrets": 1, "GET record": 1, "POST secrets": 1, "PUT record": 2, "PATCH poddisruptionbudgets": 1,
 		"PATCH secrets": 1, "PATCH configmaps": 1, "PATCH daemonsets": 1, "PATCH deployments": 1,
@@ -76,19 +76,20 @@ var (
 	chartBudget = nine("GET").and(nine("PATCH")).and(budget{
 		"LIST secrets": 1, "GET record": 1, "POST secrets": 1, "PUT record": 2,
 	})
-	// The observation, the newest record, its mark, the history again, the objects, the three records, and the search for
-	// parts of records.
+	// The requests are: the observation, the newest record and its mark, the history again, the objects, the three
+	// records, and the search for parts of records.
 	uninstallBudget = nine("DELETE").and(budget{
 		"LIST secrets": 3, "GET record": 1, "PUT record": 1, "DELETE record": 3,
 	})
-	// Controllers write the status of three objects. If no watch shows their versions, they are read. There is one record.
+	// Controllers write the status of three objects. The action reads these objects, because no watch has their
+	// versions. There is one record.
 	unwatchedUninstallBudget = nine("DELETE").and(budget{
 		"LIST secrets": 3, "GET record": 1, "PUT record": 1, "DELETE record": 1, "GET daemonsets": 1, "GET deployments": 1,
 		"GET poddisruptionbudgets": 1,
 	})
 )
 
-// TestIntegrationBudgetOfRequests fails if an action sends another request than its budget lists, or fewer.
+// TestIntegrationBudgetOfRequests fails if the requests of an action are not exactly the requests in its budget.
 func TestIntegrationBudgetOfRequests(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(benchChart(t, "1.0.0"), map[string]any{"cluster": "one"})
@@ -159,7 +160,7 @@ func requestOf(request string) string {
 }
 
 // watched passes the versions of objects to the engine, as a controller with watches does. The resources have the
-// version v1, and one object of the chart each.
+// version v1. The chart has one object of each resource.
 func (b *bench) watched(run *releaseRun, resources ...string) {
 	b.t.Helper()
 	versions := map[inventory.Ref]model.ObjectVersion{}
@@ -175,7 +176,7 @@ func (b *bench) watched(run *releaseRun, resources ...string) {
 	b.client.Saw(run.target.Key, run.desired.Namespace, run.desired.Name, versions)
 }
 
-// differences describes by which requests got differs from want.
+// differences describes the requests that are different in got and want.
 func differences(got, want budget) string {
 	var texts []string
 	for _, request := range slices.Sorted(maps.Keys(got.and(want))) {

@@ -50,7 +50,7 @@ func newOwnServer(t *testing.T) (*bench, *apiserver.Server) {
 	return b, server
 }
 
-// upgradeAtHook begins an upgrade whose hook waits for a Job, and returns when it waits.
+// upgradeAtHook starts an upgrade whose hook waits for a Job. It returns when the upgrade waits.
 func (b *bench) upgradeAtHook(run *releaseRun) (ended <-chan error) {
 	b.t.Helper()
 	run.mustSettle(b.t)

@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// returnTo makes a run return to an earlier state with the history only: there is neither a chart nor values.
+// returnTo makes a run return to an earlier state with only the history. There is no chart and no values.
 func (r *releaseRun) returnTo(had model.Desired, options model.Options) {
 	r.desired, r.options, r.chart, r.values = had, options, nil, nil
 	r.desired.Return = true
@@ -43,8 +43,8 @@ func (r *releaseRun) mustReturn(t *testing.T, target int) Result {
 	return result
 }
 
-// TestIntegrationReturn checks that a return restores the complete state of a revision, without chart and values,
-// repeatedly, and that the result is in sync.
+// TestIntegrationReturn checks that a return restores the complete state of a revision, without chart and values. It
+// also works repeatedly, and the result is in sync.
 func TestIntegrationReturn(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
@@ -80,8 +80,7 @@ func TestIntegrationReturn(t *testing.T) {
 		t.Errorf("labels %v, %v", object.Labels, err)
 	}
 
-	// The return adds no failure to the abandoned state, and another return has the newest matching revision as its
-	// target.
+	// The return adds no failure to the abandoned state. The target of another return is the newest matching revision.
 	run.returnTo(given, givenOptions)
 	run.mustReturn(t, 2)
 	b.wantConfigMap("demo-value", "2")
@@ -126,8 +125,8 @@ func TestIntegrationReturnAfterHelmCommand(t *testing.T) {
 		"1 superseded")
 }
 
-// TestIntegrationReturnWithoutTarget checks that a return is an upgrade if the history no longer has its target, and
-// that failed returns may remove their target from the history.
+// TestIntegrationReturnWithoutTarget checks that HelmOp upgrades if the history no longer has the target of a return.
+// Failed returns may remove their target from the history.
 func TestIntegrationReturnWithoutTarget(t *testing.T) {
 	b := newBench(t)
 	templates := helmtest.TwoConfigMaps()
@@ -169,8 +168,8 @@ func TestIntegrationReturnWithoutTarget(t *testing.T) {
 	b.wantConfigMap("first", "1")
 }
 
-// TestIntegrationReturnDeletesFailedObjects checks that a return deletes the objects of a failed revision, and that its
-// tests run.
+// TestIntegrationReturnDeletesFailedObjects checks that a return deletes the objects of a failed revision, and runs its
+// tests.
 func TestIntegrationReturnDeletesFailedObjects(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(testedChart("1.0.0", true), map[string]any{"cidr": "1"})
@@ -199,8 +198,8 @@ func TestIntegrationReturnDeletesFailedObjects(t *testing.T) {
 	}
 }
 
-// TestIntegrationReturnChecksTarget checks that a return fails if its target was not made from the desired state,
-// whatever the decision says.
+// TestIntegrationReturnChecksTarget checks that a return fails if its target was not made from the desired state, even
+// if the decision has this target.
 func TestIntegrationReturnChecksTarget(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})

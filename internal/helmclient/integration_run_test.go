@@ -21,15 +21,14 @@ const maxSteps = 8
 
 // releaseRun is a release that a process of HelmOp manages.
 type releaseRun struct {
-	client  *Client
-	target  model.Target
-	desired model.Desired
-	chart   *chart.Chart
-	values  map[string]any
-	options model.Options
-	policy  model.Policy
-	past    model.Past
-	// decisions are the decisions of settle.
+	client    *Client
+	target    model.Target
+	desired   model.Desired
+	chart     *chart.Chart
+	values    map[string]any
+	options   model.Options
+	policy    model.Policy
+	past      model.Past
 	decisions []decide.Decision
 }
 
@@ -102,7 +101,7 @@ func (b *bench) newRun(chrt *chart.Chart, values map[string]any) *releaseRun {
 		chart: chrt, values: values}
 }
 
-// mustSettle fails the test unless the release settles.
+// mustSettle fails the test if the release does not settle.
 func (r *releaseRun) mustSettle(t *testing.T) {
 	t.Helper()
 	if err := r.settle(t.Context()); err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// TestIntegrationStopEndsWait checks that a waiting action ends soon after Stop, and that its revision is failed and
-// can be uninstalled at once.
+// TestIntegrationStopEndsWait checks that a waiting action ends soon after Stop. Its revision is failed and can be
+// uninstalled at once.
 func TestIntegrationStopEndsWait(t *testing.T) {
 	for name, template := range map[string]string{
 		"hook before": hook("Job", "hang", "pre-install", jobSpec),
@@ -53,7 +53,7 @@ func TestIntegrationStopEndsWait(t *testing.T) {
 			}
 			b.wantRecords(desired, "1 failed")
 
-			// A stopped action begins no wait, and an uninstallation is not stopped.
+			// A stopped action does not start to wait. Stop has no effect on an uninstallation.
 			decision := decide.Uninstall(b.observe(desired), desired, model.Policy{}, time.Now())
 			if _, err := b.act(decision, desired, nil, nil); err != nil {
 				t.Error(err)
@@ -63,8 +63,8 @@ func TestIntegrationStopEndsWait(t *testing.T) {
 	}
 }
 
-// TestIntegrationWaitEndsWithoutRecord checks that an uninstallation that waits for a hook ends soon after another
-// process deleted the record, and that nothing remains to be done.
+// TestIntegrationWaitEndsWithoutRecord checks an uninstallation that waits for a hook while another process deletes the
+// record. It ends soon, and the release needs no further action.
 func TestIntegrationWaitEndsWithoutRecord(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")

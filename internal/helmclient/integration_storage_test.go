@@ -96,7 +96,6 @@ func (m *memoryStore) failWith(err error, calls ...string) {
 	}
 }
 
-// sizes returns the sizes of the payloads.
 func (m *memoryStore) sizes() map[string]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -136,7 +135,8 @@ func (b *bench) recordSecrets() []corev1.Secret {
 	return list.Items
 }
 
-// storages are the storages of records; each returns a function that returns the sizes of the payloads, in bytes.
+// storages are the storages of records. Each sets up its storage and returns a function for the sizes of the payloads,
+// in bytes.
 func storages() map[string]func(*bench) (keeps func() map[string]int) {
 	return map[string]func(*bench) func() map[string]int{
 		"cluster": func(b *bench) func() map[string]int {
@@ -177,8 +177,8 @@ func (b *bench) rollBack(run *releaseRun) {
 	run.desired.Return = false
 }
 
-// TestIntegrationFailingStoreBlocksActions checks that no action begins and nothing is deleted while a store fails,
-// that running actions are recorded, and that actions continue when the store is back.
+// TestIntegrationFailingStoreBlocksActions checks that no action starts and nothing is deleted while a store fails.
+// Running actions are recorded. Actions continue when the store works again.
 func TestIntegrationFailingStoreBlocksActions(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()
@@ -243,8 +243,8 @@ func TestIntegrationFailingStoreBlocksActions(t *testing.T) {
 	}
 }
 
-// TestIntegrationStoreWithoutDeletion checks that a store that does not delete payloads does not block actions, and
-// that the result reports the payloads left.
+// TestIntegrationStoreWithoutDeletion checks that actions continue if a store does not delete payloads. The result
+// reports the payloads that are left.
 func TestIntegrationStoreWithoutDeletion(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()
@@ -280,8 +280,8 @@ func TestIntegrationStoreWithoutDeletion(t *testing.T) {
 	b.wantRecords(run.desired, "4 deployed", "3 superseded")
 }
 
-// TestIntegrationFailingStoreKeepsFullHistory checks that a full history in the cluster loses no record to the first
-// record that belongs in a store, while the store rejects the record.
+// TestIntegrationFailingStoreKeepsFullHistory checks a full history in the cluster whose next record belongs in a
+// store. While the store rejects this record, the history loses no record.
 func TestIntegrationFailingStoreKeepsFullHistory(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
@@ -348,7 +348,7 @@ func TestIntegrationPayloadDamaged(t *testing.T) {
 	})
 }
 
-// wantNothingDestroyed checks that neither an upgrade nor an uninstallation changes anything.
+// wantNothingDestroyed checks that an upgrade and an uninstallation change nothing.
 func (b *bench) wantNothingDestroyed(run *releaseRun) {
 	b.t.Helper()
 	uninstall := decide.Uninstall(b.observe(run.desired), run.desired, model.Policy{}, time.Now())
@@ -421,8 +421,8 @@ func TestIntegrationCutSplit(t *testing.T) {
 	}
 }
 
-// onlyReferred checks that each record has its payload, and that after the next actions the cluster has no part that no
-// record names.
+// onlyReferred checks that each record has its payload. After the next actions, the cluster has no part without a
+// record.
 func (r *cutRun) onlyReferred() error {
 	referred := map[string]bool{}
 	conn, err := r.client.connections.Get(r.target)

@@ -22,12 +22,12 @@ import (
 
 // storeCut defines at which call a store of payloads fails, and how.
 type storeCut struct {
-	// at is the number of the call, from 1. Zero means that no call fails.
+	// at is the number of the call that fails, from 1. Zero means that no call fails.
 	at int
-	// answer means that the call is carried out and its response is lost. Otherwise, the call is lost.
+	// answer means that the call is carried out and its response is lost. If it is false, the call itself is lost.
 	answer bool
-	// once means that the store works afterwards. kills means that the process ends: none of its requests are carried
-	// out.
+	// once means that the store works after the failure. kills means that the process ends: none of its later requests
+	// are carried out.
 	once, kills bool
 }
 
@@ -135,8 +135,8 @@ func storeCutCases() map[string]cutCase {
 }
 
 // TestIntegrationStoreCut interrupts a store of payloads at each of its calls (see package sample), in every way. The
-// next process completes the action: each record has its payload, and no payload is left that the store could have
-// deleted.
+// next process completes the action. Each record then has its payload, and the store has no payload that could have
+// been deleted.
 func TestIntegrationStoreCut(t *testing.T) {
 	for name, c := range storeCutCases() {
 		t.Run(name, func(t *testing.T) {
@@ -224,8 +224,8 @@ func (b *bench) storeCutOnce(ctx context.Context, c cutCase, name string, cut st
 	return store.calls, r.noneLeft(memory, store, cut)
 }
 
-// noneLeft checks that a record names each payload in the store, except payloads whose deletion failed or was not
-// requested.
+// noneLeft checks that each payload in the store has a record. Payloads whose deletion failed or was not requested are
+// allowed.
 func (r *cutRun) noneLeft(memory *memoryStore, store *cuttingStore, cut storeCut) error {
 	conn, err := r.client.connections.Get(r.target)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// storedRecords writes the records of a release to the cluster and the store, in the format of a version of HelmOp that
-// gave payloads random IDs. Revisions 1 and 2 have the values 1 and 2.
+// storedRecords writes the records of a release to the cluster and the store. It uses the format of an earlier version
+// of HelmOp, in which payloads had random IDs. Revisions 1 and 2 have the values 1 and 2.
 func (b *bench) storedRecords(name string, store *memoryStore) *releaseRun {
 	b.t.Helper()
 	text, err := os.ReadFile("testdata/records-" + name + ".json")
@@ -35,7 +35,8 @@ func (b *bench) storedRecords(name string, store *memoryStore) *releaseRun {
 	if err := json.Unmarshal(text, &stored); err != nil {
 		b.t.Fatal(err)
 	}
-	// The records contain the name of the namespace. After a successful test, the namespace is empty.
+	// The records contain the name of the namespace, so a run uses the same namespace each time. A successful test
+	// leaves the namespace empty.
 	b.namespace = "stored-" + name
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.namespace}}
 	_, err = b.kube.CoreV1().Namespaces().Create(b.t.Context(), namespace, metav1.CreateOptions{})
@@ -74,8 +75,8 @@ func (b *bench) wantReadable(values map[int]string) {
 	}
 }
 
-// TestIntegrationStoredParts checks that records of an earlier version with payloads in the cluster can be read, rolled
-// back to and deleted, and that the parts that this version left behind are deleted.
+// TestIntegrationStoredParts checks records of an earlier version with payloads in the cluster. They can be read,
+// rolled back to and deleted. The parts that this version left are deleted.
 func TestIntegrationStoredParts(t *testing.T) {
 	b := newBench(t)
 	b.target.Storage.SplitAll = true
@@ -105,8 +106,8 @@ func TestIntegrationStoredParts(t *testing.T) {
 }
 
 // TestIntegrationStoredPayloads checks that records of an earlier version with payloads in a store can be read and
-// deleted. A rollback with the helm command made revision 3 name the payload of revision 1: the payload is deleted with
-// revision 3.
+// deleted. A rollback with the helm command made revision 3 refer to the payload of revision 1. The payload is deleted
+// with revision 3.
 func TestIntegrationStoredPayloads(t *testing.T) {
 	b := newBench(t)
 	store := newMemoryStore()

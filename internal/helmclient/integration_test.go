@@ -31,11 +31,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/parallel"
 )
 
-// sharedServer is the API server of all integration tests; each test has its own namespace.
+// sharedServer is the API server of all integration tests. Each test has its own namespace.
 var sharedServer apiserver.Shared
 
-// testsAtOnce is the number of concurrent tests, unless -parallel is set. Most tests wait for the API server most of
-// the time.
+// testsAtOnce is the number of concurrent tests if -parallel is not set. Most tests wait for the API server most of the
+// time.
 const testsAtOnce = 6
 
 // testRunner renders the charts of all tests.
@@ -77,7 +77,7 @@ func newKube(t *testing.T) kubernetes.Interface {
 	return kube
 }
 
-// benches counts the benches, so that no two runs of a test share a namespace.
+// benches counts the benches. Two runs of a test therefore have different namespaces.
 var benches atomic.Int64
 
 // namespaceOf returns the namespace for a run of a test.
@@ -86,7 +86,8 @@ func namespaceOf(t *testing.T) string {
 	return strings.TrimRight(name[:min(len(name), 48)], "-") + fmt.Sprintf("-%d", benches.Add(1))
 }
 
-// reconnect replaces the client, as a restarted process would; its connection breaks after a number of requests.
+// reconnect replaces the client, as a restart of the process would. The new connection breaks after a number of
+// requests.
 func (b *bench) reconnect(after int) {
 	b.cutter = &helmtest.Cutter{After: after}
 	config := sharedServer.Server(b.t).RESTConfig()
@@ -104,7 +105,7 @@ func (b *bench) observe(desired model.Desired) model.Observation {
 	return obs
 }
 
-// decide decides with a clock that is slightly ahead, so that no test waits until the next attempt is due.
+// decide decides with a clock that is slightly ahead. A test then does not wait until the next attempt is due.
 func (b *bench) decide(desired model.Desired, policy model.Policy) decide.Decision {
 	b.t.Helper()
 	return decide.Next(b.observe(desired), desired, policy, model.Past{}, time.Now().Add(2*model.MinBackoff))
@@ -116,7 +117,7 @@ func (b *bench) act(decision decide.Decision, desired model.Desired, chrt *chart
 	return b.client.Act(b.t.Context(), b.target, decision, desired, b.options, chrt, values)
 }
 
-// converge observes, decides and acts until the release is in sync; it returns the actions.
+// converge observes, decides and acts until the release is in sync. It returns the actions.
 func (b *bench) converge(desired model.Desired, chrt *chart.Chart, values map[string]any) []model.Action {
 	b.t.Helper()
 	var actions []model.Action

@@ -52,8 +52,8 @@ func tooManyValues(t *testing.T) func(*corev1.Secret) {
 	}
 }
 
-// TestIntegrationUnreadableRecord checks that no action begins if the newest record cannot be read, in particular no
-// uninstallation of an incomplete set of objects, and that the documented remedies work.
+// TestIntegrationUnreadableRecord checks that no action starts if the newest record cannot be read. In particular, an
+// uninstallation must not delete an incomplete set of objects. The documented remedies must work.
 func TestIntegrationUnreadableRecord(t *testing.T) {
 	for name, spoil := range map[string]func(*corev1.Secret){"garbage": garble, "too many values": tooManyValues(t)} {
 		t.Run(name, func(t *testing.T) {

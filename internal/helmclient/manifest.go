@@ -18,14 +18,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
 
-// Manifest returns the objects of a revision, with namespaces filled in and without hooks. The caller may change the
-// objects. The manifests that Act applied are cached; for other revisions, Manifest reads the record.
+// Manifest returns the objects of a Helm revision, with their namespaces and without hooks. The caller may change the
+// objects. The manifests of the revisions that Act created are cached. For other revisions, Manifest reads the record.
 //
 // An object without a namespace gets the namespace of the release, unless its kind is cluster-scoped in the cluster. An
-// object whose kind the cluster does not serve also gets it. This is harmless, because readers of a cluster-scoped
-// object ignore the namespace. If discovery of the kind's group failed, Manifest returns an error instead.
+// object of a kind that the cluster does not serve also gets this namespace. This is harmless: for cluster-scoped
+// objects, the namespace is ignored. If discovery of the kind's group failed, Manifest returns an error.
 //
-// The error is an [*helmerr.Error]; its kind is [helmerr.ErrStale] if the revision does not exist.
+// The error is an [*helmerr.Error]. Its kind is [helmerr.ErrStale] if the revision does not exist.
 func (c *Client) Manifest(ctx context.Context, target model.Target, namespace, name string,
 	revision int,
 ) ([]*unstructured.Unstructured, error) {
@@ -53,7 +53,7 @@ func (c *Client) manifest(s *session.Session, key manifests.Key, revision int) (
 	}
 	namespaces := s.Namespaces(key.Namespace)
 	for _, object := range objects {
-		// The mapper has no deadline. It runs discovery at most once.
+		// The mapper ignores the deadline, so check it here. The mapper runs discovery at most once.
 		if err := s.Ctx.Err(); err != nil {
 			return nil, fmt.Errorf("reading Helm revision %d: %w", revision, err)
 		}

@@ -30,7 +30,7 @@ import (
 // discoveryServer serves ConfigMaps, with a configurable delay.
 type discoveryServer struct {
 	*httptest.Server
-	// asked counts the discoveries; each takes as long as delay.
+	// asked counts the discoveries. Each discovery takes delay.
 	asked atomic.Int64
 	delay atomic.Int64
 	fails atomic.Bool
@@ -87,7 +87,7 @@ func (s *discoveryServer) client(t *testing.T) (*Client, model.Target) {
 	return c, target
 }
 
-// Client returns a client for a release in the namespace apps.
+// kubeClient returns a client for a release in the namespace apps.
 func (s *discoveryServer) kubeClient(t *testing.T) *apply.Client {
 	t.Helper()
 	c, target := s.client(t)
@@ -109,8 +109,8 @@ func knownKindsOf(t *testing.T, c *Client, target model.Target) *connections.Kin
 	return conn.Kinds
 }
 
-// TestManifestDiscoversUnknownKindsOnce checks that discovery runs once for the unknown kinds of a manifest, however
-// long it takes and whatever its result, and that the deadline of the caller applies.
+// TestManifestDiscoversUnknownKindsOnce checks that discovery runs once for the unknown kinds of a manifest, for any
+// duration and any result. The deadline of the caller applies.
 func TestManifestDiscoversUnknownKindsOnce(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)
@@ -193,8 +193,8 @@ func TestUnknownKindIntervalStartsAfterDiscovery(t *testing.T) {
 	}
 }
 
-// TestManifestWithUnresponsiveAPIService checks that no namespace is guessed if an API service of the kind's group does
-// not respond, and that the kind counts as not served once the API service is deleted.
+// TestManifestWithUnresponsiveAPIService checks that no namespace is guessed if an API service for the kind's group
+// does not respond. After the API service is deleted, the kind counts as not served.
 func TestManifestWithUnresponsiveAPIService(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)
@@ -235,8 +235,8 @@ func TestManifestWithUnresponsiveAPIService(t *testing.T) {
 	}
 }
 
-// TestUninstallWithUnresponsiveAPIService checks that an uninstallation skips no object whose kind may be served,
-// although the version in the manifest is not served. It skips the object once the API service is deleted.
+// TestUninstallWithUnresponsiveAPIService checks that an uninstallation does not skip an object whose kind may be
+// served in another version than the manifest has. It skips the object after the API service is deleted.
 func TestUninstallWithUnresponsiveAPIService(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)

@@ -21,8 +21,8 @@ func (b *bench) newRecords() *records.Store {
 	return conn.Records(b.t.Context(), b.namespace, b.target.Storage, nil)
 }
 
-// TestIntegrationActionUsesObservation checks that an action uses the last observation as its history, once, and not
-// after a write.
+// TestIntegrationActionUsesObservation checks that an action uses the last observation as its history. It uses the
+// observation only once, and not after a write.
 func TestIntegrationActionUsesObservation(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()

@@ -16,7 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// Observe reads the metadata of a release's records in one request, without their contents. The error is an
+// Observe reads the metadata of a release's records in one request. It does not read the payloads. The error is an
 // [*helmerr.Error].
 func (c *Client) Observe(ctx context.Context, target model.Target, namespace, name string) (model.Observation, error) {
 	conn, err := c.connections.Get(target)

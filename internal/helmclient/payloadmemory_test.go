@@ -16,8 +16,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
 
-// TestPanicReleasesPayloadMemory checks that an action that panics releases its memory for payloads, because the
-// manager survives the panic.
+// TestPanicReleasesPayloadMemory checks that an action that panics releases its memory for payloads. The manager
+// continues after the panic.
 func TestPanicReleasesPayloadMemory(t *testing.T) {
 	t.Parallel()
 	c := newFakeCluster()

@@ -11,8 +11,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// TestIntegrationRejectionNamesObject checks that the error for a rejected object names the object once, however the
-// object is sent.
+// TestIntegrationRejectionNamesObject checks that the error for a rejected object names the object once, for each way
+// in which the object is sent.
 func TestIntegrationRejectionNamesObject(t *testing.T) {
 	bad := map[string]string{"value.yaml": helmtest.ValueConfigMap,
 		"bad.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: bad\ndata:\n  key: {no: text}\n"}

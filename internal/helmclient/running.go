@@ -12,9 +12,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
 
-// runningActions holds the releases on which an action of this process is running. Two concurrent actions on one
-// release, for example of two HelmOps during a handover, would each ignore the changes of the other. It is safe for
-// concurrent use.
+// runningActions holds the releases with a running action of this process. If two actions ran on one release, for
+// example of two HelmOps during a handover, each would ignore the changes of the other. It is safe for concurrent use.
 type runningActions struct {
 	mu      sync.Mutex
 	running map[records.ObservationKey]bool
@@ -24,14 +23,14 @@ func newRunningActions() *runningActions {
 	return &runningActions{running: map[records.ObservationKey]bool{}}
 }
 
-// begin notes the start of an action on a release; call end after the action. It returns an error of the kind
-// [helmerr.ErrStale] if another action is running: the decision will be outdated when the other action ends.
+// begin records the start of an action on a release. The caller must call end after the action. If another action runs,
+// the error has the kind [helmerr.ErrStale], because the decision will be outdated after the other action.
 func (r *runningActions) begin(s *session.Session, desired model.Desired) (end func(), err error) {
 	if s.Cluster == nil {
 		return func() {}, nil
 	}
 	key := s.Cluster.Clients.Conn.ObservationKey(desired.Namespace, desired.Name)
-	// The release does not depend on the impersonated user.
+	// The release is the same for all impersonated users.
 	key.User = ""
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -75,8 +75,8 @@ func dumpChart(t testing.TB, chrt *chart.Chart) string {
 	return text
 }
 
-// TestIntegrationSharedChartIsNotChanged checks that concurrent installations and upgrades with one parsed chart, each
-// with its own values, do not change the chart. The race detector finds violations.
+// TestIntegrationSharedChartIsNotChanged runs concurrent installations and upgrades with one parsed chart and different
+// values. They must not change the chart. The race detector finds violations.
 func TestIntegrationSharedChartIsNotChanged(t *testing.T) {
 	b := newBench(t)
 	chrt := sharedChart()

@@ -54,8 +54,8 @@ func (b *countedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// BenchmarkStorage installs and upgrades releases with records of several sizes in each storage, with a real API server
-// and a real registry, and measures the costs. The figures are in docs/measurements.md.
+// BenchmarkStorage installs and upgrades releases with records of several sizes in each storage. It uses a real API
+// server and a real registry, and measures the costs. The figures are in docs/measurements.md.
 func BenchmarkStorage(b *testing.B) {
 	sharedServer.Server(b)
 	store, kept := benchRegistry(b)

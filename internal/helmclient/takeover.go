@@ -19,9 +19,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// TakeOver changes only the label of the management cluster on the records of a release, from
-// [model.Desired].FormerManagementCluster to [model.Desired].ManagementCluster. It skips records whose label has
-// changed since the observation. The error is an [*helmerr.Error].
+// TakeOver changes the label of the management cluster on the records of a release, from
+// [model.Desired].FormerManagementCluster to [model.Desired].ManagementCluster. It changes nothing else. It skips
+// records whose label has changed since the observation. The error is an [*helmerr.Error].
 func (c *Client) TakeOver(ctx context.Context, target model.Target, desired model.Desired,
 	obs model.Observation,
 ) error {
@@ -42,7 +42,7 @@ func (c *Client) TakeOver(ctx context.Context, target model.Target, desired mode
 		}
 		_, err := secrets.Patch(ctx, records.NameOf(desired.Name, record.Revision), types.JSONPatchType, change,
 			metav1.PatchOptions{FieldManager: model.FieldManager})
-		// If the test of the JSON patch fails, the API server returns the error Invalid.
+		// The API server returns Invalid if the test in the JSON patch fails.
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {
 			return helmerr.Observing(fmt.Errorf("taking over Helm revision %d after a move: %w", record.Revision, err))
 		}
@@ -50,8 +50,8 @@ func (c *Client) TakeOver(ctx context.Context, target model.Target, desired mode
 	return nil
 }
 
-// relabelPatch returns a JSON patch that changes the value of a label, and fails if the label no longer has the old
-// value.
+// relabelPatch returns a JSON patch that changes the value of a label. The patch fails if the label does not have the
+// old value.
 func relabelPatch(key, from, to string) ([]byte, error) {
 	path := "/metadata/labels/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 	return json.Marshal([]map[string]string{

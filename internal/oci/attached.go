@@ -20,31 +20,30 @@ import (
 const (
 	opReferrers = "list referrers of"
 
-	// maxReferrerPages bounds the pages of one list of referrers: a registry may send endless pages.
+	// maxReferrerPages limits the number of pages in a list of referrers. A broken registry may send pages without end.
 	maxReferrerPages = 100
 )
 
-// errEnough stops a listing when the caller's limit is reached.
+// errEnough stops a list when the caller's limit is reached.
 var errEnough = errors.New("enough")
 
-// Referrer is a manifest that names another manifest as its subject, for example a signature or a
-// bill of materials.
+// Referrer is a manifest that refers to another manifest as its subject. Examples are a signature and a bill of
+// materials.
 type Referrer struct {
-	// Digest is the referring manifest's digest.
+	// Digest is the digest of the referring manifest.
 	Digest string
-	// ArtifactType is the registry's copy of the manifest's artifact type. In lists under a tag it may
-	// be wrong or empty.
+	// ArtifactType is the artifact type in the registry's list. It may be wrong or empty if the list comes from the
+	// referrers tag.
 	ArtifactType string
-	// Annotations are the registry's copy of the manifest's annotations.
+	// Annotations are the annotations of the manifest, as the registry's list has them.
 	Annotations map[string]string
 }
 
-// Referrers returns at most limit manifests that refer to a digest, in the registry's order, and
-// whether there are more. It takes at most Options.Timeout. An empty list is not an error.
+// Referrers returns at most limit manifests that refer to a digest, in the order of the registry. more is true if there
+// are further manifests. Referrers takes at most Options.Timeout. An empty list is not an error.
 //
-// Referrers uses the referrers API, and the referrers tag if the registry does not have the API
-// (distribution specification 1.1, "Referrers Tag Schema"). It does not use the store, because the
-// list may grow.
+// Referrers uses the referrers API. If the registry does not have this API, it uses the referrers tag (distribution
+// specification 1.1, "Referrers Tag Schema"). It does not use the store, because the list may grow.
 func (c *Client) Referrers(ctx context.Context, url, dgst string, access Access,
 	limit int,
 ) (list []Referrer, more bool, err error) {
@@ -73,16 +72,16 @@ func (c *Client) Referrers(ctx context.Context, url, dgst string, access Access,
 	return list, more, nil
 }
 
-// listReferrers reads the list from the API, or from the tag if the registry does not have the API.
-// The specification demands a 404 for a missing API, but some registries send other errors. After
-// the API has sent a part of the list, listReferrers does not read the tag, which would repeat it.
+// listReferrers reads the list from the referrers API, or from the referrers tag if the registry does not have the API.
+// A registry without the API should answer 404, but some registries send other errors. If the API has already sent a
+// part of the list, listReferrers does not read the tag: the list would contain this part twice.
 func listReferrers(ctx context.Context, e *endpoint.Endpoint, subject digest.Digest,
 	collect func([]ocispec.Descriptor) error,
 ) error {
 	repository := e.Repository()
 	repository.Client = manifestClient{Client: repository.Client, subject: e.URL + "@" + subject.String()}
 	repository.ReferrerListMaxPages = maxReferrerPages
-	// Without this call the library would switch to the tag at any page.
+	// Without this call, the library would change to the tag after any page.
 	if err := repository.SetReferrersCapability(true); err != nil {
 		return err
 	}
@@ -115,8 +114,8 @@ func lacksReferrersAPI(err error) bool {
 	return false
 }
 
-// FetchTag returns the manifest that a tag currently refers to, within Options.Timeout. It does not
-// replace a "+" in the tag.
+// FetchTag returns the manifest that a tag refers to now. It takes at most Options.Timeout. It does not replace a "+"
+// in the tag.
 func (c *Client) FetchTag(ctx context.Context, url, tag string, access Access) (*Content, error) {
 	e, err := c.endpoints.Endpoint(url, access)
 	if err != nil {
@@ -135,8 +134,8 @@ func (c *Client) FetchTag(ctx context.Context, url, tag string, access Access) (
 	return m.content(c, url, access), nil
 }
 
-// RawManifest returns the media type and the bytes of the manifest with a digest, from the store or
-// from the registry.
+// RawManifest returns the media type and the bytes of the manifest with a digest. It reads them from the store or from
+// the registry.
 func (c *Client) RawManifest(ctx context.Context, url, dgst string,
 	access Access,
 ) (mediaType string, data []byte, err error) {
@@ -151,8 +150,8 @@ func (c *Client) RawManifest(ctx context.Context, url, dgst string,
 	return content.MediaType, data, nil
 }
 
-// ReadSmallLayer is ReadLayer for layers of at most limit bytes. Larger layers are ErrTooLarge and
-// are not pulled.
+// ReadSmallLayer is ReadLayer with a smaller limit. A layer of more than limit bytes is not pulled, and the error is
+// ErrTooLarge.
 func (c *Content) ReadSmallLayer(ctx context.Context, layer Layer, limit int64) ([]byte, error) {
 	if layer.Size > limit {
 		desc := ocispec.Descriptor{Digest: digest.Digest(layer.Digest), Size: layer.Size}
@@ -161,7 +160,8 @@ func (c *Content) ReadSmallLayer(ctx context.Context, layer Layer, limit int64) 
 	return c.ReadLayer(ctx, layer)
 }
 
-// attachedTo returns the endpoint of the repository whose artifacts refer to a digest.
+// attachedTo returns the endpoint of the repository with a digest. It returns an error if the URL or the digest is
+// malformed.
 func (c *Client) attachedTo(url, dgst string, access Access) (*endpoint.Endpoint, error) {
 	src := Source{URL: url, Ref: Reference{Digest: dgst}}
 	if err := src.Validate(); err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
-// serveReferrers has a registry list n referrers in pages, or give other answers
-// if answer is not nil.
+// serveReferrers makes the registry return n referrers in pages. If answer is not nil, it handles the requests for
+// referrers instead.
 func (r *fakeRegistry) serveReferrers(n, pageSize int, answer http.HandlerFunc) {
 	r.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
 		if !strings.Contains(req.URL.Path, "/referrers/") {
@@ -113,7 +113,8 @@ func TestReferrersByAPI(t *testing.T) {
 	}
 }
 
-// Registries without the API answer it in many ways; the list is then under a tag.
+// TestReferrersByTag checks that the list under the referrers tag is read if the registry does not have the API.
+// Registries refuse the API in several ways.
 func TestReferrersByTag(t *testing.T) {
 	t.Parallel()
 	status := func(code int, body string) http.HandlerFunc {
@@ -151,8 +152,8 @@ func TestReferrersByTag(t *testing.T) {
 	}
 }
 
-// TestReferrersBreakOff checks that an incomplete list of the referrers API is not completed with the list of the
-// referrers tag: the result would have the first referrers twice.
+// TestReferrersBreakOff checks that Referrers does not read the referrers tag after the API sent an incomplete list.
+// The result would contain the first referrers twice.
 func TestReferrersBreakOff(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What the other side sends instead of an answer is not repeated.
+// TestMalformedResponsesAreNotQuoted checks that an error does not contain the text of a malformed response.
 func TestMalformedResponsesAreNotQuoted(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{

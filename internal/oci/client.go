@@ -34,56 +34,53 @@ const (
 
 // Options are the limits of a Client. Only Dir is required.
 type Options struct {
-	// Dir holds the content store. New creates it if it does not exist. It belongs to one Client at a
-	// time.
+	// Dir is the directory of the content store. New creates the directory if it does not exist. Only one Client may
+	// use it at a time.
 	Dir string
-	// MaxBytes bounds the size of the store, including running pulls, in bytes. Content that is being
-	// read while it is evicted comes on top. Default 1 GiB.
+	// MaxBytes limits the size of the store in bytes. Running pulls are included. Evicted content that is still being
+	// read is not included. Default 1 GiB.
 	MaxBytes int64
-	// MaxBlobBytes is the size of the largest layer that is pulled, in bytes.
-	// Default 64 MiB.
+	// MaxBlobBytes is the maximum size of a layer in bytes. Default 64 MiB.
 	MaxBlobBytes int64
-	// Timeout bounds a Resolve without its tag list, each page of the tag list, the pull of a
-	// manifest, and the time without progress of any request. Retries and token requests are included.
-	// Default 30 s.
+	// Timeout limits a Resolve without its tag list, each page of the tag list, and the pull of a manifest. It also
+	// limits how long a request may make no progress. Retries and token requests are included. Default 30 s.
 	Timeout time.Duration
-	// PullTimeout bounds the pull of one layer, and the listing of tags. Default 5 min.
+	// PullTimeout limits the pull of one layer, and the list of tags. Default 5 min.
 	PullTimeout time.Duration
 	// UserAgent is sent with each request. Default "helmop".
 	UserAgent string
-	// CredentialsFile is a Docker config file for repositories without an entry in the Access. It is
-	// read again when it changes. Empty means none.
+	// CredentialsFile is the path of a Docker config file. It is used for repositories without an entry in the Access.
+	// The file is read again when it changes. Empty means no file.
 	CredentialsFile string
-	// CAFile holds PEM certificates that are trusted for every registry, in addition to the system's.
-	// It is read again when it changes. Empty means none.
+	// CAFile is the path of a file with PEM certificates. These are trusted for every registry, in addition to the
+	// certificates of the system. The file is read again when it changes. Empty means no file.
 	CAFile string
-	// RegistriesFile is a registries.conf of version 2 that configures mirrors, see
-	// containers-registries.conf(5). It is read again when it changes. Empty means none.
+	// RegistriesFile is the path of a registries.conf of version 2, which configures mirrors, see
+	// containers-registries.conf(5). The file is read again when it changes. Empty means no file.
 	RegistriesFile string
-	// TokenHosts are hosts, with or without port, whose token services are trusted even if they have a
-	// private address and another host name than the registry.
+	// TokenHosts are the hosts of trusted token services, with or without port. Such a token service may have a private
+	// address under another host name than the registry.
 	TokenHosts []string
-	// RequestsPerSecond bounds the rate of requests to one registry host, with bursts of twice the
-	// rate. Default 50.
+	// RequestsPerSecond limits the rate of requests to one registry host. Bursts may have twice as many requests.
+	// Default 50.
 	RequestsPerSecond float64
-	// MaxRequests bounds the concurrent requests to one registry host. Default 8.
+	// MaxRequests limits the concurrent requests to one registry host. Default 8.
 	MaxRequests int
-	// CloudLogin provides the credentials for Access.CloudProvider. Without it, an Access with a cloud
-	// provider is ErrInvalidAccess.
+	// CloudLogin provides the credentials for Access.CloudProvider. With a nil CloudLogin, an Access with a cloud
+	// provider is an ErrInvalidAccess.
 	CloudLogin credentials.CloudLogin
-	// RefuseLocal refuses registries, proxies and redirects with a loopback, link-local or unspecified
-	// address. Registries and mirrors of RegistriesFile, and a Trusted Access, are exempt. Set it if
-	// tenants choose URLs.
+	// RefuseLocal refuses registries, proxies and redirects with a loopback, link-local or unspecified address. It does
+	// not apply to registries and mirrors in RegistriesFile, or to a Trusted Access. Set it if tenants choose URLs.
 	RefuseLocal bool
-	// Bytes bounds the memory for manifests, lists and tokens of all hosts together; each host is an
-	// owner. Layers are not included. With nil, each answer has only its own limit.
+	// Bytes limits the memory for manifests, lists and tokens of all hosts together. Each host has a share. Layers are
+	// not included. With nil, each response has only its own limit.
 	Bytes *bytebudget.Budget
 	// Observer is called for requests and for lookups in the store.
 	Observer Observer
 
-	// environmentProxy replaces the environment's proxy settings in tests.
+	// environmentProxy replaces the proxy settings of the environment in tests.
 	environmentProxy dialguard.ProxyFunc
-	// retryBase is the first wait of a retry; tests shorten it.
+	// retryBase is the wait before the first retry. Tests shorten it.
 	retryBase time.Duration
 }
 
@@ -104,15 +101,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// maxRate is far above the rate that any registry serves to one client, in requests per second.
+// maxRate is the maximum of RequestsPerSecond. No registry serves so many requests to one client.
 const maxRate = 1e6
 
-// validate returns an error for settings that have no default and cannot be used.
+// validate returns an error for settings that are required and missing, or invalid.
 func (o Options) validate() error {
 	if o.Dir == "" {
 		return errors.New("the directory of the content store is not set")
 	}
-	if !(o.RequestsPerSecond <= maxRate) { // also true for NaN
+	if !(o.RequestsPerSecond <= maxRate) { // NaN is refused, too
 		return fmt.Errorf("requests per second must be a number up to %g", maxRate)
 	}
 	for _, host := range o.TokenHosts {
@@ -129,26 +126,24 @@ func setDefault[T ~int | ~int64 | ~float64](field *T, value T) {
 	}
 }
 
-// ForTenant returns a context whose requests count for a tenant. All tenants have the same share of
-// the requests to a host, however many requests each makes. Requests without a tenant count for one
-// additional tenant.
+// ForTenant returns a context whose requests count for a tenant. All tenants have equal shares of the requests to a
+// host, independent of their number of requests. Requests without a tenant count for one additional tenant.
 func ForTenant(ctx context.Context, tenant string) context.Context {
 	return transport.ForTenant(ctx, tenant)
 }
 
-// tenantKey returns the key of a call that concurrent callers of one tenant share. Tenants do not
-// share calls, because a caller would wait for the slot of another tenant. key is that of the
-// endpoint or site.
+// tenantKey returns the key of a call that concurrent callers of one tenant share. Tenants do not share calls: a caller
+// would have to wait for the slot of another tenant. key is the key of the endpoint or site.
 func tenantKey(ctx context.Context, key, content string) string {
 	return strings.Join([]string{key, content, transport.TenantOf(ctx)}, "\n")
 }
 
-// Client resolves references and fetches content. It is safe for concurrent use.
+// Client resolves references and pulls content. It is safe for concurrent use.
 type Client struct {
 	opts      Options
 	store     *store.Store
 	endpoints *endpoint.Endpoints
-	// pulls bounds the bytes of all pulls that run at the same time.
+	// pulls limits the sum of the bytes of all concurrent pulls.
 	pulls *bytebudget.Budget
 
 	resolves  singleflight.Group
@@ -157,9 +152,9 @@ type Client struct {
 	blobs     singleflight.Group
 }
 
-// New opens the content store and returns a Client. It fails if Options.Dir is not writable or
-// another option is invalid. An unusable file of the options is reported to the Observer. Calls
-// that need the file are ErrInvalidAccess until it is corrected.
+// New opens the content store and returns a Client. It fails if Options.Dir is not writable, or if another option is
+// invalid. If a file of the options is invalid, New reports the file to the Observer and does not fail. Calls that need
+// the file return ErrInvalidAccess until the file is corrected.
 func New(opts Options) (*Client, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
-// fakeCloud counts logins and answers with what give returns.
+// fakeCloud is a CloudLogin that counts logins. give returns the result of a login.
 type fakeCloud struct {
 	logins atomic.Int32
 	give   func(login int, provider, repository string) (credentials.CloudCredential, error)
@@ -38,8 +38,8 @@ func withCloud(login credentials.CloudLogin) func(*Options) {
 	return func(o *Options) { o.CloudLogin = login }
 }
 
-// trusting makes a client trust a registry's authority, for all who use it: a
-// cloud's identity is not used with an authority of the Access.
+// trusting makes a client trust the certificate authority of a registry through Options.CAFile. The authority cannot be
+// in the Access, because the cloud identity is then not used.
 func trusting(t *testing.T, r *fakeRegistry) func(*Options) {
 	path := filepath.Join(t.TempDir(), "ca.crt")
 	writeFile(t, path, string(r.ca()))
@@ -70,7 +70,7 @@ func TestCloudLogin(t *testing.T) {
 	if n := cloud.logins.Load(); n != 1 {
 		t.Errorf("%d logins, want 1", n)
 	}
-	// A Docker config with an entry goes first.
+	// A Docker config with an entry wins against the cloud provider.
 	src.Access.DockerConfigs = [][]byte{
 		[]byte(`{"auths":{}}`), dockerConfigFor("other.example", "a", "b"), dockerConfigFor(r.host(), testUser, testPassword),
 		dockerConfigFor(r.host(), testUser, "planted-wrong"),
@@ -96,7 +96,7 @@ func TestRefusedCloudCredentialIsRenewedOnce(t *testing.T) {
 			src.Access = Access{CloudProvider: "gcp"}
 			var revoked atomic.Bool
 			cloud := &fakeCloud{give: func(login int, _, _ string) (credentials.CloudCredential, error) {
-				password := "planted-early" // what the provider gave once, and the registry does not accept any longer
+				password := "planted-early" // an old credential of the provider that the registry refuses now
 				if login > 1 && !revoked.Load() {
 					password = testPassword
 				}

@@ -32,7 +32,7 @@ func TestCloudIdentityIsNotExposed(t *testing.T) {
 	}
 }
 
-// cloudFunc is a CloudLogin that must not be called.
+// cloudFunc is a CloudLogin that calls a function and returns an error.
 type cloudFunc func()
 
 func (f cloudFunc) Login(context.Context, string, string) (credentials.CloudCredential, error) {

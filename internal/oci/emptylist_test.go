@@ -14,7 +14,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
-// emptyLists has a registry answer all lists with an empty one.
+// emptyLists makes the registry return empty lists.
 func (r *fakeRegistry) emptyLists() {
 	r.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
 		if kind := transport.KindOf(req); kind != transport.RequestTags && kind != transport.RequestReferrers {
@@ -40,7 +40,7 @@ func TestEmptyMirrorListFallsBackToRegistry(t *testing.T) {
 	if err != nil || len(list) != 3 {
 		t.Errorf("referrers = %v, %v; want the registry's 3", list, err)
 	}
-	// A list of the mirror that is not empty counts, to its last page.
+	// A list of the mirror with entries is read to its last page.
 	r.emptyLists()
 	mirror.serveReferrers(3, 2, nil)
 	list, _, err = c.Referrers(t.Context(), r.url(), dgst, r.access(), 10)
@@ -49,7 +49,8 @@ func TestEmptyMirrorListFallsBackToRegistry(t *testing.T) {
 	}
 }
 
-// Behind an air gap an empty list is all there is.
+// TestEmptyMirrorListIsUsedWithoutOtherAnswer checks that an empty list of a mirror is the result if no other host
+// answers.
 func TestEmptyMirrorListIsUsedWithoutOtherAnswer(t *testing.T) {
 	t.Parallel()
 	mirror := newRegistry(t)

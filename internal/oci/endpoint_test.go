@@ -9,8 +9,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 )
 
-// Calls are shared by their endpoints' keys: two that may be answered
-// differently must never have the same.
+// TestEndpointKey checks the keys of endpoints. Concurrent calls with the same key share one result, so two endpoints
+// must have different keys if their results can be different.
 func TestEndpointKey(t *testing.T) {
 	t.Parallel()
 	const url = "oci://r.example/charts/demo"

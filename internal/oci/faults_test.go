@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
-// hang lets a request stand until its client gives up.
+// hang blocks until the client cancels the request.
 func hang(r *http.Request) { <-r.Context().Done() }
 
 func TestUnresponsiveRegistryEndsAtDeadline(t *testing.T) {
@@ -96,8 +96,8 @@ func TestResolveOfUnresponsiveRegistryEndsAtTimeout(t *testing.T) {
 	}
 }
 
-// closedAddress returns an address at which connections are refused. It is held
-// by a socket that does not listen, so that no other program gets it meanwhile.
+// closedAddress returns an address that refuses connections. A socket that does not listen reserves the address, so no
+// other program can use it during the test.
 func closedAddress(t *testing.T) string {
 	t.Helper()
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
@@ -211,7 +211,8 @@ func TestConnectionsAreReused(t *testing.T) {
 	}
 }
 
-// A registry writes what it likes into bodies and headers; none of it may show.
+// TestRegistryTextIsNotShown checks that errors contain no text from the body and the headers of a response. A registry
+// may write anything there.
 func TestRegistryTextIsNotShown(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{400, 401, 403, 404, 418, 429, 500} {

@@ -22,29 +22,28 @@ import (
 
 const (
 	opBlob = "get blob"
-	// blobAttempts is how often a blob is requested if it cannot be stored completely.
+	// blobAttempts is the number of attempts to pull a blob.
 	blobAttempts = 2
-	// minPull is the least number of bytes that a pull counts for. It bounds the number of concurrent
-	// pulls.
+	// minPull is the minimum number of bytes that a pull counts for. It limits the number of concurrent pulls.
 	minPull = 1 << 20
-	// pullShare is the divisor of Options.MaxBytes for the sum of all concurrent pulls: a half, so
-	// that content in use is not evicted.
+	// pullShare divides Options.MaxBytes. The result is the limit for the sum of all concurrent pulls. Half of the
+	// store remains for content in use.
 	pullShare = 2
 )
 
-// Content is a manifest and gives access to its layers.
+// Content is a manifest. Its methods read the layers.
 type Content struct {
-	// URL is the repository, Digest is the manifest's digest.
+	// URL is the repository. Digest is the digest of the manifest.
 	URL    string
 	Digest string
-	// MediaType is the media type of the manifest itself. ConfigMediaType and ArtifactType declare the
-	// kind of the artifact.
+	// MediaType is the media type of the manifest itself. ConfigMediaType and ArtifactType are the two fields that
+	// declare the kind of an artifact.
 	MediaType       string
 	ConfigMediaType string
 	ArtifactType    string
 	// Annotations are the annotations of the manifest.
 	Annotations map[string]string
-	// Layers are the layers in the manifest's order, at least one.
+	// Layers are the layers in the order of the manifest. There is at least one layer.
 	Layers []Layer
 
 	client *Client
@@ -55,16 +54,15 @@ type Content struct {
 // Layer describes a layer of a Content.
 type Layer struct {
 	MediaType string
-	// Digest is the digest of the layer's bytes as pulled, "sha256:…".
+	// Digest is the digest of the layer's bytes in the registry, "sha256:…".
 	Digest string
-	// Size is the size in the manifest, in bytes.
+	// Size is the size in bytes, according to the manifest.
 	Size        int64
 	Annotations map[string]string
 }
 
-// Fetch returns the manifest with a digest from the store, or from the registry, once for all
-// concurrent callers. Layers are pulled when they are read. If the manifest is in the store, access
-// is not used.
+// Fetch returns the manifest with a digest, from the store or from the registry. Concurrent callers share one request.
+// Fetch does not pull layers. If the manifest is in the store, Fetch does not use access.
 func (c *Client) Fetch(ctx context.Context, url, dgst string, access Access) (*Content, error) {
 	src := Source{URL: url, Ref: Reference{Digest: dgst}, Access: access}
 	if err := src.Validate(); err != nil {
@@ -85,9 +83,8 @@ func (c *Client) Fetch(ctx context.Context, url, dgst string, access Access) (*C
 	return m.content(c, url, access), nil
 }
 
-// ReadLayer returns the bytes of a layer, verified against its digest. It reads them from the
-// store, or from the registry once for all concurrent callers. The bytes may be shared with other
-// callers: do not change them. Layers over Options.MaxBlobBytes are ErrTooLarge.
+// ReadLayer returns the verified bytes of a layer, from the store or from the registry. Concurrent callers share one
+// pull and may share the bytes, so do not change them. The error is ErrTooLarge for a layer over Options.MaxBlobBytes.
 func (c *Content) ReadLayer(ctx context.Context, layer Layer) ([]byte, error) {
 	limit := c.client.opts.MaxBlobBytes
 	desc, err := c.descriptor(layer, limit)
@@ -101,9 +98,9 @@ func (c *Content) ReadLayer(ctx context.Context, layer Layer) ([]byte, error) {
 	return c.client.pulledBlob(ctx, c.URL, desc, limit, c.pull)
 }
 
-// PullLayer pulls a layer into the store, once for all concurrent callers, without reading it into
-// memory. ReadLayer then finds it in the store. Layers over Options.MaxBlobBytes or
-// Options.MaxBytes are ErrTooLarge.
+// PullLayer pulls a layer into the store without reading the layer into memory. Concurrent callers share one pull.
+// ReadLayer then finds the layer in the store. The error is ErrTooLarge for a layer over Options.MaxBlobBytes or
+// Options.MaxBytes.
 func (c *Content) PullLayer(ctx context.Context, layer Layer) error {
 	desc, err := c.descriptor(layer, min(c.client.opts.MaxBlobBytes, c.client.opts.MaxBytes))
 	if err != nil {
@@ -115,7 +112,7 @@ func (c *Content) PullLayer(ctx context.Context, layer Layer) error {
 	return c.pull(ctx, desc)
 }
 
-// descriptor returns the descriptor of a layer of at most limit bytes.
+// descriptor returns the descriptor of a layer. The layer may have at most limit bytes.
 func (c *Content) descriptor(layer Layer, limit int64) (ocispec.Descriptor, error) {
 	desc := ocispec.Descriptor{MediaType: layer.MediaType, Digest: digest.Digest(layer.Digest), Size: layer.Size}
 	if err := desc.Digest.Validate(); err != nil {
@@ -127,7 +124,7 @@ func (c *Content) descriptor(layer Layer, limit int64) (ocispec.Descriptor, erro
 	return desc, nil
 }
 
-// blob returns a blob of at most limit bytes from the store, or pulls it.
+// blob returns a blob from the store, or pulls it. The blob may have at most limit bytes.
 func (c *Client) blob(ctx context.Context, e *endpoint.Endpoint, desc ocispec.Descriptor, limit int64) ([]byte, error) {
 	if desc.Size > limit {
 		return nil, tooLargeBlob(e.URL, desc, limit)
@@ -141,14 +138,14 @@ func (c *Client) blob(ctx context.Context, e *endpoint.Endpoint, desc ocispec.De
 	})
 }
 
-// storedBlob reads a blob from the store, or returns errNotStored.
+// storedBlob reads a blob from the store. It returns ErrNotStored if the store does not have the blob.
 func (c *Client) storedBlob(desc ocispec.Descriptor, limit int64) ([]byte, error) {
 	data, err := c.store.Read(desc.Digest, limit)
 	c.opts.Observer.cache(CacheBlob, err == nil)
 	return data, err
 }
 
-// pulledBlob pulls a blob that is not in the store, and reads it from the store.
+// pulledBlob pulls a blob into the store and then reads it from the store.
 func (c *Client) pulledBlob(ctx context.Context, url string, desc ocispec.Descriptor, limit int64,
 	pull func(context.Context, ocispec.Descriptor) error,
 ) ([]byte, error) {
@@ -160,15 +157,14 @@ func (c *Client) pulledBlob(ctx context.Context, url string, desc ocispec.Descri
 		if !errors.Is(err, ocierr.ErrNotStored) {
 			return data, err
 		}
-		// The store has dropped a corrupt copy: pull again.
+		// The store has dropped a corrupt copy of the blob. Pull the blob again.
 	}
 	return nil, &ocierr.Error{Op: opBlob, Subject: url + "@" + desc.Digest.String(), Kind: ocierr.ErrStore,
 		Detail: "stored content cannot be read back"}
 }
 
-// pull pulls a blob into the store, once for all concurrent callers with the same endpoint and
-// tenant. It checks the store again, because an earlier pull may have ended after the caller's
-// check.
+// pull pulls a blob into the store, once for all concurrent callers with the same endpoint and tenant. It checks the
+// store again: an earlier pull may have ended after the caller's check.
 func (c *Client) pull(ctx context.Context, e *endpoint.Endpoint, desc ocispec.Descriptor) error {
 	subject := e.URL + "@" + desc.Digest.String()
 	call := flight.Call{Key: tenantKey(ctx, e.Key, desc.Digest.String()), Limit: c.opts.PullTimeout, Op: opBlob,
@@ -182,10 +178,10 @@ func (c *Client) pull(ctx context.Context, e *endpoint.Endpoint, desc ocispec.De
 	return err
 }
 
-// pullBlob pulls a blob into the store. It repeats the request if the body breaks off, if the store
-// asks for a second attempt, or if another host may have the right content.
+// pullBlob pulls a blob into the store. It repeats the request in three cases: the connection broke, the store asks for
+// a second attempt, or another host may have the right content.
 func (c *Client) pullBlob(ctx context.Context, e *endpoint.Endpoint, desc ocispec.Descriptor, subject string) error {
-	// Wait for room before the request, so that no connection is held meanwhile.
+	// Wait for room before the request. Otherwise, the request would hold a connection during the wait.
 	lease, err := c.pulls.Acquire(ctx, bytebudget.Owner{Tenant: transport.TenantOf(ctx), Host: e.Host()},
 		max(desc.Size, minPull))
 	if err != nil {
@@ -195,8 +191,7 @@ func (c *Client) pullBlob(ctx context.Context, e *endpoint.Endpoint, desc ocispe
 	return repeatPull(ctx, e, desc, subject, func(ctx context.Context) error { return c.pullToStore(ctx, e, desc) })
 }
 
-// repeatPull calls fn until it succeeds. It gives up after a failure that another attempt or another
-// host cannot correct.
+// repeatPull calls fn until fn succeeds. It stops after a failure that another attempt or another host cannot correct.
 func repeatPull(ctx context.Context, e *endpoint.Endpoint, desc ocispec.Descriptor, subject string,
 	fn func(context.Context) error,
 ) error {
@@ -222,7 +217,7 @@ func (c *Client) pullToStore(ctx context.Context, e *endpoint.Endpoint, desc oci
 		return err
 	}
 	release, err := c.store.Write(desc, body)
-	_ = body.Close() // the body was read to its end, or is given up
+	_ = body.Close() // the body is no longer needed
 	if err == nil {
 		release()
 	}
@@ -234,8 +229,7 @@ func tooLargeBlob(url string, desc ocispec.Descriptor, limit int64) *ocierr.Erro
 		Detail: fmt.Sprintf("%d bytes; the limit is %d", desc.Size, limit)}
 }
 
-// Stored returns the manifest with a digest if it is in the store. It makes no request. Read the
-// layers with ReadStored.
+// Stored returns the manifest with a digest if the store has it. It sends no request. Read the layers with ReadStored.
 func (c *Client) Stored(url, dgst string) (*Content, bool) {
 	want := digest.Digest(dgst)
 	if want.Validate() != nil {
@@ -248,9 +242,8 @@ func (c *Client) Stored(url, dgst string) (*Content, bool) {
 	return m.content(c, url, Access{}), true
 }
 
-// ReadStored returns the bytes of a layer from the store, verified against its digest, or
-// ErrNotStored. It makes no request. The bytes may be shared with other callers: do not change
-// them.
+// ReadStored returns the verified bytes of a layer from the store, or ErrNotStored. It sends no request. Callers may
+// share the bytes, so do not change them.
 func (c *Content) ReadStored(_ context.Context, layer Layer) ([]byte, error) {
 	desc := ocispec.Descriptor{Digest: digest.Digest(layer.Digest), Size: layer.Size}
 	return c.client.storedBlob(desc, c.client.opts.MaxBlobBytes)

@@ -61,7 +61,7 @@ func TestFetchPullsOnceAndOutlivesRestart(t *testing.T) {
 			t.Fatalf("layer: %d bytes, %v", len(got), err)
 		}
 	}
-	// One blob: the layer. The config blob is not pulled.
+	// Only the layer is pulled as a blob. The config blob is not pulled.
 	r.wantRequests(map[string]int{"GET manifest": 1, "GET blob": 1})
 
 	again := newClient(t, observe)
@@ -288,8 +288,8 @@ func newPlainServer(t *testing.T) string {
 	return strings.TrimPrefix(srv.URL, "http://")
 }
 
-// TestPullsAreLimitedByStoreShare: what is being pulled counts for the size of the store before it comes, and is
-// bounded by host; a registry that trickles holds neither memory nor the rest of the store.
+// TestPullsAreLimitedByStoreShare checks that the size of a running pull counts for the size of the store before its
+// bytes arrive. Each host has a limit. A slow registry must not occupy memory or the rest of the store.
 func TestPullsAreLimitedByStoreShare(t *testing.T) {
 	t.Parallel()
 	const size, maxBytes = 1 << 20, 16 << 20 // the pulls of one host may take an eighth: two layers
@@ -304,7 +304,7 @@ func TestPullsAreLimitedByStoreShare(t *testing.T) {
 		return found
 	}
 	pull := func(from *Content) error { return from.PullLayer(t.Context(), from.Layers[0]) }
-	for n := range 15 { // nearly full
+	for n := range 15 { // the store is then nearly full
 		if err := pull(content(other, n)); err != nil {
 			t.Fatal(err)
 		}
@@ -341,7 +341,7 @@ func TestPullsAreLimitedByStoreShare(t *testing.T) {
 	}
 	close(gate)
 	wg.Wait()
-	// With room that is still reserved for one of the pulls, the store would hold fewer layers.
+	// If the store still reserved room for a pull that has ended, it would hold fewer layers.
 	if err := pull(content(other, 51)); err != nil {
 		t.Error(err)
 	}

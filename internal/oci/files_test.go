@@ -15,7 +15,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
-// parseUpper accepts text that does not begin with "bad".
+// writeFile writes a file, and fails the test if this is not possible.
 func writeFile(t *testing.T, path, content string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -23,7 +23,7 @@ func writeFile(t *testing.T, path, content string) {
 	}
 }
 
-// A file that is broken at the start fails what needs it, and nothing goes round it.
+// TestInvalidFilesAtStart checks that calls fail if they need a file that was never valid.
 func TestInvalidFilesAtStart(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]func(*Options, string){
@@ -45,7 +45,7 @@ func TestInvalidFilesAtStart(t *testing.T) {
 			})
 			access := Access{CA: r.ca()}
 			if name == "credentials" {
-				access = Access{} // with an own authority they are not needed
+				access = Access{} // an Access with a CA does not use the credentials file
 			}
 			for range 2 {
 				_, err := c.Resolve(t.Context(), Source{URL: r.url(), Ref: Reference{Tag: "1.0.0"}, Access: access})
@@ -63,7 +63,7 @@ func TestInvalidFilesAtStart(t *testing.T) {
 				t.Errorf("reported %v, want the file once", broken)
 			}
 			mu.Unlock()
-			// A missing file is not an error, before it exists and after it was removed.
+			// A missing file is not an error, also if it was removed later.
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +127,7 @@ func TestDefaultCredentialsAndAuthoritiesAreReadAgain(t *testing.T) {
 		t.Errorf("reported %v, want the config once", broken)
 	}
 	mu.Unlock()
-	// A HelmOp's own credential goes before the controller's.
+	// The credential of a HelmOp wins against the credential of the manager.
 	src.Access.DockerConfigs = [][]byte{dockerConfigFor(r.host(), testUser, "planted-wrong")}
 	resolve(ocierr.ErrUnauthorized)
 }

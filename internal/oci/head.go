@@ -18,9 +18,9 @@ import (
 
 const opHead = "look up"
 
-// Head returns the digest of the artifact, the image or the index that a tag or a digest refers to now. It takes at
-// most Options.Timeout. The error is ErrNotFound if the registry answers that it does not have the content. Head does
-// not use the store, and does not replace a "+" in the tag. Concurrent calls share the requests.
+// Head returns the digest that a tag or a digest refers to now: of an artifact, an image or an index. It takes at most
+// Options.Timeout. Concurrent calls share the requests. The error is ErrNotFound if the registry answers that it does
+// not have the content. Head does not use the store. It does not replace a "+" in the tag.
 func (c *Client) Head(ctx context.Context, url, reference string, access Access) (string, error) {
 	subject := url + ":" + reference
 	if digest.Digest(reference).Validate() == nil {
@@ -44,10 +44,10 @@ func (c *Client) Head(ctx context.Context, url, reference string, access Access)
 	return found.String(), err
 }
 
-// headManifest gets the digest of a tag or a digest by HEAD. With an error, isFinal is false if a GET may have another
-// result. This is so if the registry refuses HEAD or omits a required header, and for 404 and 403: only the body of a
-// GET has the error code, and some registries send these statuses because they do not support HEAD. Failures are rare,
-// so the additional request costs little.
+// headManifest gets the digest of a tag or a digest by HEAD. With an error, isFinal is false if a GET may succeed or
+// return a better error. A GET may succeed if the registry refuses HEAD or omits a required header. Some registries
+// answer 403 or 404 because they do not support HEAD, and only the body of a GET has the error code. Failures are rare,
+// so the second request costs little.
 func headManifest(ctx context.Context, e *endpoint.Endpoint, op, subject, reference string,
 ) (found digest.Digest, isFinal bool, err error) {
 	ctx, x := e.Begin(ctx)
@@ -65,7 +65,7 @@ func isForbidden(err error) bool {
 	return errors.As(err, &answer) && answer.StatusCode == http.StatusForbidden
 }
 
-// getDigest gets the digest of a tag or a digest by GET. Unlike pullManifest, it accepts any manifest.
+// getDigest gets the digest of a tag or a digest by GET. Unlike pullManifest, it accepts manifests of all kinds.
 func getDigest(ctx context.Context, e *endpoint.Endpoint, subject, reference string) (digest.Digest, error) {
 	ctx, x := e.Begin(ctx)
 	repository := e.Repository()
@@ -74,6 +74,6 @@ func getDigest(ctx context.Context, e *endpoint.Endpoint, subject, reference str
 	if err != nil {
 		return "", x.Error(opHead, subject, err)
 	}
-	_ = body.Close() // the content does not matter
+	_ = body.Close() // only the digest is needed
 	return desc.Digest, nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
-// TestHead looks up an artifact and an index, by tag and by digest, with one request each.
+// TestHead checks that Head finds an artifact and an index, by tag and by digest, with one request each.
 func TestHead(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
@@ -32,7 +32,7 @@ func TestHead(t *testing.T) {
 	}
 }
 
-// TestHeadMissing distinguishes a missing image from a registry that does not answer as it should.
+// TestHeadMissing checks that a missing image has another error than a registry that does not answer correctly.
 func TestHeadMissing(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
@@ -56,7 +56,7 @@ func TestHeadMissing(t *testing.T) {
 	}
 }
 
-// TestHeadRefused uses GET for a registry that refuses HEAD, also for an index.
+// TestHeadRefused checks that Head uses GET if the registry refuses HEAD, also for an index.
 func TestHeadRefused(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
-// newHTTP2Registry is a registry that speaks HTTP/2, as most do.
+// newHTTP2Registry returns a registry with HTTP/2. Most registries have HTTP/2.
 func newHTTP2Registry(t *testing.T) *fakeRegistry {
 	r := &fakeRegistry{t: t, manifests: map[string][]byte{}, blobs: map[string][]byte{}, counts: map[string]int{}}
 	r.srv = httptest.NewUnstartedServer(http.HandlerFunc(r.serve))
@@ -23,8 +23,8 @@ func newHTTP2Registry(t *testing.T) *fakeRegistry {
 	return r
 }
 
-// A body that breaks off is asked for once more, and is damaged content then: over
-// HTTP/2 as over HTTP/1.
+// TestBrokenOffHTTP2BodyIsIntegrityError checks that a request is repeated once if its connection breaks within a body.
+// After the second failure, the error is ErrIntegrity, as with HTTP/1.
 func TestBrokenOffHTTP2BodyIsIntegrityError(t *testing.T) {
 	t.Parallel()
 	r := newHTTP2Registry(t)
@@ -37,7 +37,7 @@ func TestBrokenOffHTTP2BodyIsIntegrityError(t *testing.T) {
 			return false
 		}
 		w.Header().Set("Content-Length", "1048576")
-		_, _ = w.Write(make([]byte, 1000)) // the client's part is what is tested
+		_, _ = w.Write(make([]byte, 1000)) // the test checks only the client
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	})

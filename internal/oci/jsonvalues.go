@@ -18,17 +18,18 @@ import (
 )
 
 const (
-	// maxTags bounds the list of the tags of a repository.
+	// maxTags limits the number of tags of a repository.
 	maxTags = 100_000
-	// maxValues bounds the JSON values in a manifest or a page of referrers. A limit on bytes is not
-	// enough: "{}," needs forty times as much memory as text. The limit is far above a thousand layers
-	// with annotations.
+	// maxValues limits the number of JSON values in a manifest or in a page of referrers. A limit for the bytes is not
+	// enough: in memory, "{}," needs forty times the size of its text. A manifest with a thousand annotated layers has
+	// far fewer values.
 	maxValues = 50_000
-	// maxTagPageValues bounds the JSON values in a page of tags: the tags and some other fields.
+	// maxTagPageValues limits the number of JSON values in a page of tags. It includes a few fields beside the tags.
 	maxTagPageValues = maxTags + 100
 )
 
-// valuesBody is a body that returns an error before a decoder reads too many values.
+// valuesBody is a body that returns an error when it has too many JSON values. The decoder does not get the text that
+// exceeds the limit.
 type valuesBody struct {
 	io.ReadCloser
 	values  jsonvalues.Counter
@@ -46,8 +47,8 @@ func (b *valuesBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tagsClient bounds the values in each page of tags before the protocol library decodes it, and the
-// time for each page.
+// tagsClient limits the number of values in each page of tags before the protocol library decodes the page. It also
+// limits the time for each page.
 type tagsClient struct {
 	remote.Client
 	subject string

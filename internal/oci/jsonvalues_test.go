@@ -18,14 +18,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
-// filled is a JSON text of a size that holds as many equal values as it can.
+// filled returns a JSON text with a given size. It contains as many copies of value as possible.
 func filled(before, value, after string, size int) []byte {
 	n := (size - len(before) - len(after)) / (len(value) + 1)
 	return []byte(before + strings.TrimSuffix(strings.Repeat(value+",", n), ",") + after)
 }
 
-// allocated returns how much memory f takes in all. Tests that use it must not run
-// in parallel.
+// allocated returns the total memory that f allocates. A test with allocated must not run in parallel.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -35,7 +34,7 @@ func allocated(f func()) uint64 {
 }
 
 func TestHostileJSONMemoryIsLimited(t *testing.T) { //nolint:paralleltest // it measures memory
-	const limit = 24 << 20 // without the bounds each takes several hundred MiB
+	const limit = 24 << 20 // without limits, each case needs several hundred MiB
 	config := fmt.Sprintf(`{"schemaVersion":2,"config":{"digest":%q,"size":2},`, someDigest)
 	layers, annotations := filled(config+`"layers":[`, "{}", "]}", endpoint.MaxMetadata),
 		filled(config+`"annotations":{`, `"":""`, "}}", endpoint.MaxMetadata)

@@ -19,12 +19,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
-// brokenAfter is the number of requests without an answer after which requests fail at once.
+// brokenAfter is the number of requests without a response after which requests fail at once.
 const brokenAfter = 3
 
 func TestConcurrentRequestsAreLimited(t *testing.T) {
 	t.Parallel()
-	const limit, callers = 3, 12 // one tenant has three of four
+	const limit, callers = 3, 12 // one tenant has three of four slots
 	r := newRegistry(t)
 	for i := range callers {
 		r.push(fmt.Sprintf("1.0.%d", i), "1.0.0", []byte("x"))
@@ -39,10 +39,10 @@ func TestConcurrentRequestsAreLimited(t *testing.T) {
 		if waiting.Add(1) == limit {
 			close(full)
 		}
-		<-full // the first ones stay until there are as many as there may be
+		<-full // the first requests block until the limit is reached
 		return false
 	})
-	// Resolutions take several requests, also of tokens and after a challenge.
+	// A resolution sends several requests, for example for tokens.
 	r.bearer = true
 	c := newClient(t, func(o *Options) { o.MaxRequests = limit + 1 })
 	var done sync.WaitGroup
@@ -59,8 +59,8 @@ func TestConcurrentRequestsAreLimited(t *testing.T) {
 	}
 }
 
-// A body counts until it is closed, and one request at a time is enough for
-// challenges, tokens, pages and redirects.
+// TestClientWorksWithOneRequestSlot checks that one slot is enough for challenges, tokens, pages and redirects. A
+// request occupies its slot until its body is closed.
 func TestClientWorksWithOneRequestSlot(t *testing.T) {
 	t.Parallel()
 	r, storage := newRegistry(t), newRegistry(t)
@@ -80,7 +80,7 @@ func TestClientWorksWithOneRequestSlot(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// All slots were given back, so that the next request gets the only one and keeps it.
+	// All slots are free again: the next request gets the only slot and occupies it.
 	held, end := make(chan struct{}), make(chan struct{})
 	r.setIntercept(func(http.ResponseWriter, *http.Request) bool {
 		close(held)
@@ -111,7 +111,7 @@ func TestRequestRateIsLimited(t *testing.T) {
 	r := newRegistry(t)
 	r.push("1.0.0", "1.0.0", []byte("x"))
 	c := newClient(t, func(o *Options) { o.RequestsPerSecond, o.Timeout = 0.5, time.Second })
-	// A burst of one: the first resolution's HEAD.
+	// The burst is one request: the HEAD of the first resolution.
 	_, err := c.Resolve(t.Context(), r.source(Reference{Tag: "1.0.0"}))
 	var failure *ocierr.Error
 	if !errors.As(err, &failure) || !errors.Is(err, ocierr.ErrRateLimited) || failure.RetryAfter <= 0 ||
@@ -125,7 +125,7 @@ func TestRequestsWaitForRetryAfter(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		status int
-		others int // requests that another user makes
+		others int // the number of requests of another user
 	}{
 		{http.StatusTooManyRequests, 1}, {http.StatusServiceUnavailable, 0},
 	} {
@@ -193,11 +193,11 @@ func TestBreakerRefusesUnresponsiveHost(t *testing.T) {
 		!strings.Contains(err.Error(), "not retried yet after earlier failures: no response within the deadline") {
 		t.Errorf("error = %v, want ErrUnreachable at once, with the time to wait", err)
 	}
-	if n := r.count("HEAD manifest"); n > brokenAfter { // fewer if one ended before it arrived
+	if n := r.count("HEAD manifest"); n > brokenAfter { // fewer if a request ended before it arrived
 		t.Errorf("%d requests, want %d", n, brokenAfter)
 	}
 
-	// Another way to the host is not affected: here, a proxy.
+	// Another way to the host is not affected, here a way through a proxy.
 	silent.Store(false)
 	other := src
 	other.Access.Proxy = &credentials.Proxy{Address: newConnectProxy(t, nil, nil).URL}
@@ -206,7 +206,8 @@ func TestBreakerRefusesUnresponsiveHost(t *testing.T) {
 	}
 }
 
-// A tenant's dead proxy must not keep the others from a registry.
+// TestBrokenProxyDoesNotBlockOtherTenants checks that the broken proxy of a tenant does not block requests of other
+// tenants to the same registry.
 func TestBrokenProxyDoesNotBlockOtherTenants(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
@@ -225,8 +226,8 @@ func TestBrokenProxyDoesNotBlockOtherTenants(t *testing.T) {
 	}
 }
 
-// TestTenantsDoNotShareCalls holds that the same call of two tenants is not shared: one would wait for the
-// turn of the other.
+// TestTenantsDoNotShareCalls checks that equal calls of two tenants are separate. With a shared call, one tenant would
+// wait for the slot of the other.
 func TestTenantsDoNotShareCalls(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)

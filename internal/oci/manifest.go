@@ -27,20 +27,20 @@ import (
 const (
 	opManifest = "get manifest"
 
-	// maxLayers is far above the limit of container runtimes (127) and the number of layers of charts.
+	// maxLayers is the maximum number of layers. Container runtimes allow 127 layers, and charts have a few.
 	maxLayers = 1000
 
 	mediaTypeDockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
 	mediaTypeDockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
 )
 
-// manifest is a manifest with its digest.
+// manifest is an image manifest with its digest.
 type manifest struct {
 	digest digest.Digest
 	ocispec.Manifest
 }
 
-// storedManifest returns a manifest from the store, or errNotStored.
+// storedManifest returns a manifest from the store. It returns ErrNotStored if the store does not have the manifest.
 func (c *Client) storedManifest(subject string, dgst digest.Digest) (*manifest, error) {
 	data, err := c.store.Read(dgst, endpoint.MaxMetadata)
 	c.opts.Observer.cache(CacheManifest, err == nil)
@@ -59,7 +59,7 @@ func (c *Client) manifest(ctx context.Context, e *endpoint.Endpoint, dgst digest
 	}
 	call := flight.Call{Key: tenantKey(ctx, e.Key, dgst.String()), Limit: c.opts.Timeout, Op: opManifest, Subject: subject}
 	return flight.Do(ctx, &c.manifests, call, func(ctx context.Context) (*manifest, error) {
-		// Another pull may have ended after the check above.
+		// Another pull may have ended since the check above.
 		if data, err := c.store.Read(dgst, endpoint.MaxMetadata); err == nil {
 			return parseManifest(subject, dgst, data)
 		}
@@ -67,9 +67,8 @@ func (c *Client) manifest(ctx context.Context, e *endpoint.Endpoint, dgst digest
 	})
 }
 
-// pullManifest pulls a manifest by tag or digest and stores it. If want is not empty, the manifest
-// must have this digest. If a mirror sent a wrong manifest, pullManifest repeats the request
-// without the mirror.
+// pullManifest pulls a manifest by tag or digest and stores it. If want is not empty, the manifest must have this
+// digest. If a mirror sends a wrong manifest, pullManifest repeats the request without this mirror.
 func (c *Client) pullManifest(ctx context.Context, e *endpoint.Endpoint, subject, reference string,
 	want digest.Digest,
 ) (*manifest, error) {
@@ -121,9 +120,9 @@ func (c *Client) pullManifestOnce(ctx context.Context, x *endpoint.Exchange, e *
 	return m, nil
 }
 
-// manifestClient bounds manifests before the protocol library reads them, because the library
-// hashes the whole body. It also sets the length of a chunked answer. Otherwise, the library would
-// send another request for the length, which a registry may refuse.
+// manifestClient limits the size of a manifest before the protocol library reads it, because the library hashes the
+// whole body. It also sets the length of a chunked response. Without a length, the library would send a second request,
+// which a registry may refuse.
 type manifestClient struct {
 	remote.Client
 	subject string
@@ -155,8 +154,8 @@ func (c manifestClient) Do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// parseManifest parses an image manifest. Other content, such as an index or a schema 1 manifest,
-// is ErrUnsupported. A manifest with too many values or layers is ErrTooLarge.
+// parseManifest parses an image manifest. It returns ErrUnsupported for other content, for example an index or a schema
+// 1 manifest. It returns ErrTooLarge for a manifest with too many values or layers.
 func parseManifest(subject string, dgst digest.Digest, data []byte) (*manifest, error) {
 	unsupported := func(format string, args ...any) (*manifest, error) {
 		return nil, &ocierr.Error{Op: "read manifest", Subject: subject, Kind: ocierr.ErrUnsupported,
@@ -197,8 +196,8 @@ func parseManifest(subject string, dgst digest.Digest, data []byte) (*manifest, 
 	return m, nil
 }
 
-// artifactType returns the artifact type, or the media type of the config if the manifest declares
-// no artifact type.
+// artifactType returns the artifact type. If the manifest declares none, artifactType returns the media type of the
+// config.
 func (m *manifest) artifactType() string {
 	if m.ArtifactType != "" {
 		return m.ArtifactType
@@ -233,11 +232,11 @@ func (m *manifest) layers() []Layer {
 	return layers
 }
 
-// clip shortens text of a registry for a message.
+// clip shortens a text of a registry for a message.
 func clip(text string) string { return truncate.Text(text, 100) }
 
-// configVersion returns "version" of a JSON config blob, where Helm and others write the version.
-// It returns "" if the text is not a plain version.
+// configVersion returns the field "version" of a JSON config blob. Helm and other tools write the version there. It
+// returns "" if the text is not a plain version.
 func configVersion(data []byte) string {
 	var config struct {
 		Version string `json:"version"`
@@ -248,7 +247,7 @@ func configVersion(data []byte) string {
 	return plainVersion(config.Version)
 }
 
-// plainVersion returns text if it is safe as a version in a status field, or "".
+// plainVersion returns text if the text is safe as a version in a status field. Otherwise, it returns "".
 func plainVersion(text string) string {
 	if tagPattern.MatchString(tagName(text)) {
 		return text

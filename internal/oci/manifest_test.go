@@ -61,7 +61,7 @@ func TestResolveFallsBackToGet(t *testing.T) {
 	}
 }
 
-// What is conclusive is not asked twice.
+// TestResolveDoesNotFallBack checks that a conclusive response is not requested a second time.
 func TestResolveDoesNotFallBack(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
@@ -89,7 +89,8 @@ func TestResolveForbidden(t *testing.T) {
 	noSecrets(t, err)
 }
 
-// TestResolveRefusesOtherDigestAlgorithms: the fields of the API and of Helm's records take digests of SHA-256 only.
+// TestResolveRefusesOtherDigestAlgorithms checks that only SHA-256 is accepted. The fields of the API and of Helm's
+// records take only digests of SHA-256.
 func TestResolveRefusesOtherDigestAlgorithms(t *testing.T) {
 	t.Parallel()
 	for name, hasHead := range map[string]bool{"HEAD": true, "GET": false} {
@@ -186,8 +187,7 @@ func TestManifestFaults(t *testing.T) {
 	}
 }
 
-// Some registries send manifests in chunks, which have no length, and refuse the HEAD that would
-// return it.
+// TestManifestInChunksWithoutHead checks a chunked manifest, which has no length, from a registry that refuses HEAD.
 func TestManifestInChunksWithoutHead(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
@@ -198,7 +198,7 @@ func TestManifestInChunksWithoutHead(t *testing.T) {
 			return true
 		}
 		w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
-		_ = http.NewResponseController(w).Flush() // from here on there is no length
+		_ = http.NewResponseController(w).Flush() // after a flush, the response has no length
 		_, _ = w.Write(r.manifests[dgst])
 		return true
 	}
@@ -234,8 +234,8 @@ func TestResolveUnsupported(t *testing.T) {
 	}
 }
 
-// A config blob is read for its version only. One that is too large for that is
-// left alone, and a manifest that lies about its size costs nothing.
+// TestConfigBlobSizeIsLimited checks that a large config blob is not read. A config blob is read only for its version.
+// A wrong size in a manifest must cost no memory.
 func TestConfigBlobSizeIsLimited(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)

@@ -38,24 +38,24 @@ func TestMirrorWithWrongContentIsBlocked(t *testing.T) {
 						w.Header().Set(name, value)
 					}
 				}
-				_ = http.NewResponseController(w).Flush() // without a length, it is sent in chunks
+				_ = http.NewResponseController(w).Flush() // without a length, the response is chunked
 				_, _ = w.Write([]byte(answer.body))
 				return true
 			})
 			set, _ := withRegistries(t, mirrored(r.host(), mirror.host()))
-			for round := range 2 { // the second with another store
+			for round := range 2 { // the second round has another store
 				c := newClient(t, set)
 				if err := pullAllOf(t, c, r.source(Reference{Digest: dgst})); err != nil {
 					t.Fatalf("round %d: %v", round, err)
 				}
-				// A mirror that is blocked for one content still serves others.
+				// A mirror that is blocked for one digest still serves other digests.
 				before := mirror.count("GET manifest")
 				if _, err := c.Fetch(t.Context(), r.url(), other, r.access()); err != nil ||
 					mirror.count("GET manifest") != before+1 {
 					t.Errorf("error = %v; want the mirror to serve other content", err)
 				}
 			}
-			// The config, read for its version, and the layer; for each client.
+			// For each client: the config, which is read for its version, and the layer.
 			r.wantRequests(map[string]int{"GET blob": 4})
 			if n := mirror.count("GET blob"); n != 4 {
 				t.Errorf("the mirror was asked for %d blobs, want each once", n)
@@ -93,7 +93,7 @@ func TestMirrorWithWrongManifestIsBlocked(t *testing.T) {
 				isManifest := transport.KindOf(req) == transport.RequestManifest
 				switch {
 				case isManifest && req.Method == http.MethodHead:
-					w.WriteHeader(http.StatusMethodNotAllowed) // so that GET is asked by tag
+					w.WriteHeader(http.StatusMethodNotAllowed) // the client then sends GET with the tag
 				case isManifest:
 					answer(w)
 				}
@@ -106,7 +106,7 @@ func TestMirrorWithWrongManifestIsBlocked(t *testing.T) {
 				}
 			}
 			r.wantRequests(map[string]int{"GET manifest": 2})
-			// Behind an air gap, what the mirror did is said.
+			// In an air-gapped network, the error contains the failure of the mirror.
 			gap := closedAddress(t)
 			set, _ = withRegistries(t, mirrored(gap, mirror.host()))
 			src := mirror.source(Reference{Digest: dgst})
@@ -119,7 +119,7 @@ func TestMirrorWithWrongManifestIsBlocked(t *testing.T) {
 	}
 }
 
-// A full disk is not the mirror's fault.
+// TestFullDiskDoesNotBlockMirror checks that a full disk does not add a mirror to the blocklist.
 func TestFullDiskDoesNotBlockMirror(t *testing.T) {
 	t.Parallel()
 	mirror := newRegistry(t)

@@ -5,7 +5,7 @@ package oci
 
 import "github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 
-// The kinds of content in CacheEvent.
+// The kinds of content for CacheEvent.Kind.
 const (
 	CacheManifest = "manifest"
 	CacheBlob     = "blob"
@@ -15,20 +15,20 @@ const (
 type CacheEvent struct {
 	// Kind is one of the Cache constants.
 	Kind string
-	// Hit is whether the store had the content intact.
+	// Hit is true if the store had the content and the content was intact.
 	Hit bool
 }
 
-// FileEvent reports that a file of Options was read and is invalid. Its last valid content stays in
-// use. Calls that need a file that was never valid fail. Each failure is reported once.
+// FileEvent reports an invalid file of Options. If the file was valid before, its last valid content stays in use. If
+// it was never valid, calls that need the file fail. Each failure is reported once.
 type FileEvent struct {
 	Path string
 	// Err names the file and the cause. It contains no secrets.
 	Err error
 }
 
-// Observer receives events for metrics and logs. Its functions may be nil. They are called
-// concurrently and must not block.
+// Observer receives events for metrics and logs. Its functions may be nil. They are called concurrently, and must not
+// block.
 type Observer struct {
 	Request func(transport.RequestEvent)
 	Cache   func(CacheEvent)

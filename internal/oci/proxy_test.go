@@ -29,7 +29,7 @@ func certificateOf(srv *httptest.Server) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
 }
 
-// redirectBlobs answers requests for blobs with the address of another host.
+// redirectBlobs redirects requests for blobs to another host.
 func redirectBlobs(target string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, req *http.Request) bool {
 		if transport.KindOf(req) != transport.RequestBlob {
@@ -40,13 +40,13 @@ func redirectBlobs(target string) func(http.ResponseWriter, *http.Request) bool 
 	}
 }
 
-// testProxy is an HTTP proxy that connects, forwards, and asks for credentials.
+// testProxy is an HTTP proxy. It supports CONNECT and forwarding, and can require credentials.
 type testProxy struct {
 	URL string
-	// user is "name:password", or empty.
+	// user is the expected credential, "name:password", or empty.
 	user    *string
 	answer  int
-	targets map[string]string // overrides where an address leads to
+	targets map[string]string // targets replaces the target of an address
 
 	mu    sync.Mutex
 	asked []string
@@ -240,8 +240,8 @@ func TestEnvironmentProxy(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
 	r.push("1.0.0", "1.0.0", []byte("x"))
-	// Loopback addresses are never proxied by the environment; the names of the
-	// test's certificate lead to the registry by the proxy only.
+	// The environment never selects a proxy for loopback addresses. The names in the test's certificate lead to the
+	// registry only through the proxy.
 	proxy := newConnectProxy(t, nil, map[string]string{"example.com:443": r.host()})
 	environment := httpproxy.Config{HTTPSProxy: proxy.URL, NoProxy: "direct.invalid"}
 	c := newClient(t, func(o *Options) {
@@ -259,7 +259,7 @@ func TestEnvironmentProxy(t *testing.T) {
 	if _, err := c.Resolve(t.Context(), src); !errors.Is(err, ocierr.ErrUnreachable) || strings.Contains(err.Error(), "proxy:") {
 		t.Errorf("error = %v, want ErrUnreachable without the proxy", err)
 	}
-	// The proxy of an Access goes before it.
+	// The proxy of an Access wins against the proxy of the environment.
 	own := newConnectProxy(t, nil, map[string]string{"example.com:443": r.host()})
 	src.URL, src.Access.Proxy = "oci://example.com/"+testRepo, &credentials.Proxy{Address: own.URL}
 	if _, err := c.Resolve(t.Context(), src); err != nil || len(own.requests()) != 1 || len(proxy.requests()) != 1 {
@@ -291,8 +291,8 @@ func TestSOCKSProxy(t *testing.T) {
 	}
 }
 
-// newSOCKSProxy serves RFC 1928 with the password of RFC 1929, for addresses of
-// IPv4, and returns its address.
+// newSOCKSProxy starts a proxy with RFC 1928 and the passwords of RFC 1929, for IPv4 addresses. It returns the address
+// of the proxy.
 func newSOCKSProxy(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -321,7 +321,7 @@ func serveSOCKS(client net.Conn) {
 		}
 		return data
 	}
-	read(int(read(2)[1])) // the methods the client knows
+	read(int(read(2)[1])) // the methods that the client supports
 	_, _ = client.Write([]byte{5, 2})
 	user := read(int(read(2)[1]))
 	password := read(int(read(1)[0]))

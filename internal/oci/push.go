@@ -34,11 +34,11 @@ const (
 		"repository"
 )
 
-// Upload is an artifact of one layer.
+// Upload is an artifact with one layer.
 type Upload struct {
-	// Tag is the tag to push. It protects the artifact from the registry's garbage collection.
+	// Tag is the tag of the artifact. Without a tag, the registry's garbage collection would delete the artifact.
 	Tag string
-	// ArtifactType is the artifact type of the manifest, LayerType the media type of the layer.
+	// ArtifactType is the artifact type of the manifest. LayerType is the media type of the layer.
 	ArtifactType, LayerType string
 	// Layer holds the bytes of the layer.
 	Layer []byte
@@ -48,14 +48,13 @@ type Upload struct {
 
 // Pushed describes a pushed artifact.
 type Pushed struct {
-	// Digest is the digest of the manifest, LayerDigest the digest of the layer, "sha256:…".
+	// Digest is the digest of the manifest. LayerDigest is the digest of the layer. Both have the form "sha256:…".
 	Digest, LayerDigest string
 }
 
-// PreparePush pushes the empty config blob that every Upload refers to. With two requests, it
-// checks whether the user of the credentials may push. It pushes the blob even if it exists,
-// because its existence does not prove that the user still has the right. It takes at most
-// Options.Timeout.
+// PreparePush pushes the empty config blob that every Upload refers to. With these two requests, it checks that the
+// credentials permit a push. It pushes the blob even if the registry has the blob, because an existing blob does not
+// prove the permission. It takes at most Options.Timeout.
 func (c *Client) PreparePush(ctx context.Context, url string, access Access) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -65,8 +64,8 @@ func (c *Client) PreparePush(ctx context.Context, url string, access Access) err
 	})
 }
 
-// Push pushes an artifact to a repository; call PreparePush first. It writes to the registry
-// itself, never to a mirror, and does not use the store. It takes at most Options.PullTimeout.
+// Push pushes an artifact to a repository. Call PreparePush first. Push uses the registry itself and no mirror. It does
+// not use the store. It takes at most Options.PullTimeout.
 func (c *Client) Push(ctx context.Context, url string, access Access, upload Upload) (Pushed, error) {
 	layer := ocispec.Descriptor{MediaType: upload.LayerType, Digest: digest.FromBytes(upload.Layer),
 		Size: int64(len(upload.Layer))}
@@ -91,8 +90,8 @@ func (c *Client) Push(ctx context.Context, url string, access Access, upload Upl
 	return Pushed{Digest: desc.Digest.String(), LayerDigest: layer.Digest.String()}, err
 }
 
-// PullBlob returns the blob with a digest and a size from a mirror or the registry. It does not use
-// the store. It takes at most Options.PullTimeout.
+// PullBlob returns the blob with a digest and a size, from a mirror or the registry. It does not use the store. It
+// takes at most Options.PullTimeout.
 func (c *Client) PullBlob(ctx context.Context, url string, access Access, dgst string, size int64) ([]byte, error) {
 	desc := ocispec.Descriptor{Digest: digest.Digest(dgst), Size: size}
 	if err := (Source{URL: url, Ref: Reference{Digest: dgst}}).Validate(); err != nil {
@@ -125,15 +124,15 @@ func readBlob(ctx context.Context, e *endpoint.Endpoint, desc ocispec.Descriptor
 	return content.ReadAll(body, desc)
 }
 
-// Delete deletes a manifest, with its tags. A missing manifest is not an error. ErrUnsupported
-// means that the registry does not delete manifests. It takes at most Options.Timeout.
+// Delete deletes a manifest with its tags. It succeeds if the manifest does not exist. The error is ErrUnsupported if
+// the registry does not delete manifests. It takes at most Options.Timeout.
 func (c *Client) Delete(ctx context.Context, url string, access Access, dgst string) error {
 	if err := (Source{URL: url, Ref: Reference{Digest: dgst}}).Validate(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
-	// With a media type, the library would read the manifest again to find its subject.
+	// Do not set the media type. With it, the library would read the manifest again to find its subject.
 	desc := ocispec.Descriptor{Digest: digest.Digest(dgst)}
 	return c.write(ctx, opDelete, url, url+"@"+dgst, access, func(ctx context.Context, to *remote.Repository) error {
 		err := to.Manifests().Delete(ctx, desc)
@@ -147,7 +146,7 @@ func (c *Client) Delete(ctx context.Context, url string, access Access, dgst str
 	})
 }
 
-// isUnsupported reports whether the registry does not support the method, for any user.
+// isUnsupported reports whether the registry does not support the method for any user.
 func isUnsupported(err error) bool {
 	var answer *errcode.ErrorResponse
 	if !errors.As(err, &answer) {
@@ -157,7 +156,7 @@ func isUnsupported(err error) bool {
 		slices.ContainsFunc(answer.Errors, func(e errcode.Error) bool { return e.Code == errcode.ErrorCodeUnsupported })
 }
 
-// write calls fn with a repository client that uses the registry itself, never a mirror.
+// write calls fn with a repository client that uses the registry itself and no mirror.
 func (c *Client) write(ctx context.Context, op, url, subject string, access Access,
 	fn func(context.Context, *remote.Repository) error,
 ) error {
@@ -180,8 +179,8 @@ func (c *Client) write(ctx context.Context, op, url, subject string, access Acce
 	return brokeOff(failure, err)
 }
 
-// brokeOff turns an ErrIntegrity into ErrUnreachable if the connection broke: a broken connection
-// does not prove that the content is wrong.
+// brokeOff replaces ErrIntegrity by ErrUnreachable if the connection broke. A broken connection does not prove that the
+// content is wrong.
 func brokeOff(err, cause error) error {
 	var failure *ocierr.Error
 	if errors.As(err, &failure) && errors.Is(err, ocierr.ErrIntegrity) && errors.Is(cause, io.ErrUnexpectedEOF) {

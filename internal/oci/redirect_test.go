@@ -123,8 +123,8 @@ func TestRedirectsAreBounded(t *testing.T) {
 	}
 }
 
-// TestLocalAddressesAreRefused: tenants name no registry, proxy or redirect of the manager's own machine; the
-// administrator may.
+// TestLocalAddressesAreRefused checks that a tenant cannot use a registry, proxy or redirect with a local address of
+// the manager. The administrator can.
 func TestLocalAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
@@ -181,7 +181,8 @@ func TestLocalAddressesAreRefused(t *testing.T) {
 	}
 }
 
-// A proxy may have any address, because the operator or the owner of the source chose it.
+// TestRedirectsThroughProxyAreNotGuarded checks that a proxy may have any address. The operator or the owner of the
+// source chose the proxy.
 func TestRedirectsThroughProxyAreNotGuarded(t *testing.T) {
 	t.Parallel()
 	storage := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -34,8 +34,8 @@ const (
 	testIdentity = "planted-identity"
 )
 
-// fakeRegistry speaks as much of the distribution protocol as a pull needs,
-// counts what it is asked, and fails the test on anything else.
+// fakeRegistry implements the part of the distribution API that a pull needs. It counts requests. Any other request
+// fails the test.
 type fakeRegistry struct {
 	t   *testing.T
 	srv *httptest.Server
@@ -46,13 +46,13 @@ type fakeRegistry struct {
 	tags      []string
 	counts    map[string]int
 
-	// pageSize of the tag list; 0 is all in one.
+	// pageSize is the size of a page of tags. Zero means that all tags are in one page.
 	pageSize int
-	// basic and bearer ask for credentials.
+	// basic and bearer require credentials.
 	basic, bearer bool
-	// intercept answers a request in place of the registry and returns true.
+	// intercept may handle a request in place of the registry. It then returns true.
 	intercept func(w http.ResponseWriter, r *http.Request) bool
-	// allowMissing is set by tests that ask for what does not exist.
+	// allowMissing must be set in tests that request missing content.
 	allowMissing bool
 }
 
@@ -83,7 +83,7 @@ func (r *fakeRegistry) source(ref Reference) Source {
 	return Source{URL: r.url(), Ref: ref, Access: r.access()}
 }
 
-// push stores a chart-like artifact under a tag and returns its digest.
+// push stores an artifact like a chart under a tag and returns its digest.
 func (r *fakeRegistry) push(tag, version string, layer []byte) string {
 	config := []byte(`{"name":"demo","version":"` + version + `"}`)
 	return r.pushManifest(tag, ocispec.Manifest{
@@ -117,15 +117,14 @@ func (r *fakeRegistry) pushManifest(tag string, manifest any) string {
 	return dgst
 }
 
-// count returns how often "METHOD kind" was asked for, and resets nothing.
+// count returns the number of requests "METHOD kind". Unlike wantRequests, it does not reset the number.
 func (r *fakeRegistry) count(what string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.counts[what]
 }
 
-// wantRequests fails the test unless exactly these requests came since the
-// last call.
+// wantRequests fails the test if the requests since the last call are different.
 func (r *fakeRegistry) wantRequests(want map[string]int) {
 	r.t.Helper()
 	r.mu.Lock()
@@ -215,7 +214,7 @@ func (r *fakeRegistry) serveTags(w http.ResponseWriter, req *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"name": testRepo, "tags": r.tags[start:end]})
 }
 
-// authorized asks for credentials as the registry is set to.
+// authorized checks the credentials of a request, according to basic and bearer.
 func (r *fakeRegistry) authorized(w http.ResponseWriter, req *http.Request) bool {
 	user, password, _ := req.BasicAuth()
 	switch {
@@ -271,7 +270,7 @@ func newClient(t *testing.T, change ...func(*Options)) *Client {
 	return c
 }
 
-// noSecrets fails the test if a message holds what must not be shown.
+// noSecrets fails the test if an error contains a secret.
 func noSecrets(t *testing.T, err error) {
 	t.Helper()
 	for _, planted := range []string{testUser, testPassword, testToken, "planted-"} {

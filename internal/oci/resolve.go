@@ -21,38 +21,37 @@ const (
 
 	hintAlgorithm = "push it with a sha256 digest"
 
-	// maxConfig bounds the config blob that is read for its version, in bytes.
+	// maxConfig is the maximum size of a config blob that is read for its version, in bytes.
 	maxConfig = 1 << 20
 )
 
-// Artifact is the result of resolving a reference. It contains the fields of the manifest, so that
-// the caller can refuse a wrong kind of artifact before a pull.
+// Artifact is the result of resolving a reference. With the fields of the manifest, the caller can refuse an artifact
+// of a wrong kind before a pull.
 type Artifact struct {
 	// URL is the repository, as in Source.
 	URL string
-	// Tag is the resolved tag; empty for a reference by digest.
+	// Tag is the resolved tag. It is empty for a reference by digest.
 	Tag string
-	// Version is the artifact's version. It is the tag if the tag is a version, with "+" for "_".
-	// Otherwise, it is the annotation org.opencontainers.image.version, or the "version" of a JSON
-	// config blob. Empty if none of these has a version.
+	// Version is the version of the artifact. If the tag is a version, Version is the tag with "+" for "_". Otherwise,
+	// Version is the annotation org.opencontainers.image.version, or the field "version" of a JSON config blob. It is
+	// empty if none of these is a version.
 	Version string
-	// Digest is the manifest's digest, "sha256:…".
+	// Digest is the digest of the manifest, "sha256:…".
 	Digest string
-	// MediaType is the artifact type, or the config's media type if the manifest declares no artifact
-	// type.
+	// MediaType is the artifact type. If the manifest declares none, MediaType is the media type of the config.
 	MediaType string
-	// ConfigMediaType, ArtifactType and Layers are the manifest's. There is at least one layer.
+	// ConfigMediaType, ArtifactType and Layers are fields of the manifest. There is at least one layer.
 	ConfigMediaType string
 	ArtifactType    string
 	Layers          []Layer
-	// Annotations are the annotations of the manifest. The only limit for them and for the annotations
-	// of the layers is the manifest's limit of 4 MiB.
+	// Annotations are the annotations of the manifest. Annotations of the manifest and the layers have no limit of
+	// their own. The whole manifest has at most 4 MiB.
 	Annotations map[string]string
 }
 
-// Resolve finds the artifact that a source refers to. It takes at most Options.Timeout; if it lists
-// tags, at most Options.PullTimeout more. Concurrent calls with equal sources share one resolution.
-// Errors are of any kind, except ErrTooLarge for layers.
+// Resolve finds the artifact that a source refers to. It takes at most Options.Timeout, and at most Options.PullTimeout
+// more if it lists tags. Concurrent calls with equal sources share one resolution. Errors are of all kinds. Layers are
+// not pulled, so ErrTooLarge is never about a layer.
 func (c *Client) Resolve(ctx context.Context, src Source) (Artifact, error) {
 	if err := src.Validate(); err != nil {
 		return Artifact{}, err
@@ -77,7 +76,7 @@ func (c *Client) Resolve(ctx context.Context, src Source) (Artifact, error) {
 	})
 }
 
-// resolveStored resolves a digest from the store, without a request.
+// resolveStored resolves a digest from the store. It sends no request.
 func (c *Client) resolveStored(src Source, subject string) (Artifact, bool) {
 	m, err := c.storedManifest(subject, digest.Digest(src.Ref.Digest))
 	if err != nil {
@@ -123,7 +122,8 @@ func (c *Client) resolve(ctx context.Context, e *endpoint.Endpoint, ref Referenc
 	return c.describe(ctx, e, m, tag)
 }
 
-// manifestOfTag gets the digest of a tag by HEAD, or the manifest by GET if HEAD does not suffice, see headManifest.
+// manifestOfTag gets the digest of a tag by HEAD and then the manifest. If HEAD fails and is not final, it gets the
+// manifest by GET, see headManifest.
 func (c *Client) manifestOfTag(ctx context.Context, e *endpoint.Endpoint, tag string) (*manifest, error) {
 	subject := e.URL + ":" + tag
 	found, isFinal, err := headManifest(ctx, e, opResolve, subject, tag)
@@ -137,7 +137,7 @@ func (c *Client) manifestOfTag(ctx context.Context, e *endpoint.Endpoint, tag st
 	}
 }
 
-// chooseTag lists the tags and returns the highest that the reference allows.
+// chooseTag lists the tags and returns the highest tag that matches the reference.
 func (c *Client) chooseTag(ctx context.Context, e *endpoint.Endpoint, ref Reference, subject string) (string, error) {
 	choice, err := newTagChoice(ref)
 	if err != nil {
@@ -148,7 +148,7 @@ func (c *Client) chooseTag(ctx context.Context, e *endpoint.Endpoint, ref Refere
 	ctx, x := e.Begin(ctx)
 	repository := e.Repository()
 	repository.Client = tagsClient{Client: repository.Client, subject: e.URL, timeout: c.opts.Timeout}
-	// Some registries send all tags in one page and ignore the requested page size.
+	// Some registries ignore the requested page size and send all tags in one page.
 	repository.MaxMetadataBytes = maxTagPageBytes
 	pages := tagPages{}
 	err = repository.Tags(ctx, "", func(tags []string) error {
@@ -159,7 +159,7 @@ func (c *Client) chooseTag(ctx context.Context, e *endpoint.Endpoint, ref Refere
 		}
 		for _, tag := range tags {
 			choice.consider(tag)
-			// A filter may take long for many long tags.
+			// A filter may need much time for many long tags.
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -178,8 +178,8 @@ func (c *Client) chooseTag(ctx context.Context, e *endpoint.Endpoint, ref Refere
 	return choice.tag, nil
 }
 
-// describe returns the artifact with its version. It reads the config blob only if neither the tag
-// nor an annotation has the version.
+// describe returns the artifact with its version. It reads the config blob only if the tag and the annotations have no
+// version.
 func (c *Client) describe(ctx context.Context, e *endpoint.Endpoint, m *manifest, tag string) (Artifact, error) {
 	version := versionText(tag)
 	if version == "" {
@@ -195,8 +195,8 @@ func (c *Client) describe(ctx context.Context, e *endpoint.Endpoint, m *manifest
 	return m.artifact(e.URL, tag, version), nil
 }
 
-// hasConfigVersion reports whether the config blob may contain a version. The two generic media
-// types do not, and large configs are not read.
+// hasConfigVersion reports whether the config blob may contain a version. Configs of the two generic media types
+// contain no version. Large configs are not read.
 func (m *manifest) hasConfigVersion() bool {
 	switch m.Config.MediaType {
 	case ocispec.MediaTypeImageConfig, ocispec.MediaTypeEmptyJSON:

@@ -22,10 +22,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
-// logicalHost is a registry that is reached by its mirrors only.
+// logicalHost is a registry that is reached only through its mirrors.
 const logicalHost = "registry.invalid"
 
-// withRegistries writes a registries file and has the client use it.
+// withRegistries writes a registries file and sets the option for this file.
 func withRegistries(t *testing.T, config string) (set func(*Options), path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "registries.conf")
@@ -33,8 +33,7 @@ func withRegistries(t *testing.T, config string) (set func(*Options), path strin
 	return func(o *Options) { o.RegistriesFile = path }, path
 }
 
-// mirrored is a registries file with mirrors, each a location that may be
-// followed by more lines.
+// mirrored returns a registries file with mirrors. Each entry is a location, and may have more lines.
 func mirrored(prefix string, mirrors ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[[registry]]\nprefix = %q\n", prefix)
@@ -53,7 +52,7 @@ func mirrorPair(t *testing.T) (r, mirror *fakeRegistry, dgst string) {
 	return r, mirror, mirror.push("1.0.0", "1.0.0", []byte("layer"))
 }
 
-// pullAllOf resolves by range and reads the layer.
+// pullAllOf resolves a source and reads the layer.
 func pullAllOf(t *testing.T, c *Client, src Source) error {
 	t.Helper()
 	artifact, err := c.Resolve(t.Context(), src)
@@ -115,7 +114,7 @@ func TestMirrorUnderAnotherPath(t *testing.T) {
 	if err := pullAllOf(t, newClient(t, set), src); err != nil {
 		t.Fatal(err)
 	}
-	// One challenge, one token for all pages of the list and all that follows.
+	// There is one challenge and one token for all pages of the list and all later requests.
 	mirror.wantRequests(map[string]int{"GET tags": 3, "GET token": 1, "HEAD manifest": 1, "GET manifest": 1,
 		"GET blob": 1})
 	scopes.Range(func(scope, _ any) bool {
@@ -156,7 +155,7 @@ func TestRegistryReplacesFailedMirror(t *testing.T) {
 			set, _ := withRegistries(t, mirrored(r.host(), mirror.host()))
 			c := newClient(t, set, func(o *Options) {
 				if name == "hangs" || name == "is slow in saying no" {
-					// The registry gets a part of it, in which a busy machine must answer.
+					// The registry gets a share of the timeout. A busy machine must answer within this share.
 					o.Timeout, o.PullTimeout = 5*time.Second, 5*time.Second
 				}
 			})
@@ -170,10 +169,10 @@ func TestRegistryReplacesFailedMirror(t *testing.T) {
 			}
 			want := 3
 			if name == "429" || name == "503" {
-				want = 1 // it asked to wait
+				want = 1 // the mirror asked for a wait
 			}
 			if name == "hangs" {
-				want = 1 // once is enough while others answer
+				want = 1 // one failure is enough if another host answers
 			}
 			if got := mirror.count("HEAD manifest") + mirror.count("GET manifest") + mirror.count("GET blob"); got != want {
 				t.Errorf("the mirror was asked %d times, want %d", got, want)
@@ -186,7 +185,7 @@ func TestErrorWhenNoHostHasContent(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
-		// statuses that mirrors and registry answer; 0 refuses connections.
+		// mirrors and registry are the statuses of the responses. Zero means a refused connection.
 		mirrors  []int
 		registry int
 		want     error
@@ -236,8 +235,8 @@ func TestErrorWhenNoHostHasContent(t *testing.T) {
 	}
 }
 
-// A list is read to its end where it was begun: the pages of two hosts do not
-// fit together.
+// TestPagesComeFromOneHost checks that all pages of a list come from one host. The pages of two hosts may contain
+// different tags.
 func TestPagesComeFromOneHost(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"mirror", "registry"} {
@@ -345,7 +344,8 @@ func TestRegistriesFileIsReadAgain(t *testing.T) {
 	resolve(3, 1, 1)
 }
 
-// A mirror of a cloud's registry is not of that cloud.
+// TestMirrorOfACloudRegistry checks that the credential of a cloud provider is not sent to a mirror of the provider's
+// registry.
 func TestMirrorOfACloudRegistry(t *testing.T) {
 	t.Parallel()
 	r, mirror, _ := mirrorPair(t)
@@ -377,7 +377,8 @@ func TestMirrorOfACloudRegistry(t *testing.T) {
 	}
 }
 
-// Nor is the place that the registries file has for it.
+// TestCloudCredentialIsNotSentToOtherLocation checks that the credential of a cloud provider is not sent to the
+// location that the registries file has for the registry.
 func TestCloudCredentialIsNotSentToOtherLocation(t *testing.T) {
 	t.Parallel()
 	internal := newRegistry(t)
@@ -395,7 +396,7 @@ func TestCloudCredentialIsNotSentToOtherLocation(t *testing.T) {
 	if err := pullAllOf(t, c, src); err != nil {
 		t.Error(err)
 	}
-	// A refused static credential is not renewed, because a login cannot return another.
+	// A refused static credential is not renewed, because a login would not return another credential.
 	writeFile(t, defaults, string(dockerConfigFor(internal.host(), testUser, "planted-wrong")))
 	internal.wantRequests(map[string]int{"HEAD manifest": 2, "GET manifest": 1, "GET blob": 1})
 	if _, err := newClient(t, set, trusting(t, internal), withCloud(cloud),
@@ -434,7 +435,8 @@ func TestCancelDuringUnresponsiveMirror(t *testing.T) {
 	r.wantRequests(map[string]int{})
 }
 
-// TestCancelBeforeAnswer cancels requests just before their answer arrives. HTTP/2 then returns either of the two.
+// TestCancelBeforeAnswer cancels a request just before its response arrives. HTTP/2 may then return the response or an
+// error.
 func TestCancelBeforeAnswer(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)
@@ -470,7 +472,7 @@ func TestMirrorBodyMayTakeWholeTimeout(t *testing.T) {
 		if transport.KindOf(req) != transport.RequestBlob {
 			return false
 		}
-		// Longer than the mirror's half of the time, in small steps.
+		// The body takes longer than the mirror's half of the time, and arrives in small steps.
 		w.Header().Set("Content-Length", fmt.Sprint(size))
 		tick := time.NewTicker(limit * 2 / 3 / size)
 		defer tick.Stop()

@@ -29,9 +29,9 @@ type Site struct {
 	client *Client
 }
 
-// Site returns the site at a URL, "https://host[:port]/path", or "http://…" with Access.Insecure.
-// It makes no request. Errors are ErrInvalidReference, ErrInvalidAccess, and ErrUnauthorized for a
-// host that the operator has blocked.
+// Site returns the site at a URL. The URL is "https://host[:port]/path", or "http://…" with Access.Insecure. Site sends
+// no request. Errors are ErrInvalidReference, ErrInvalidAccess, and ErrUnauthorized for a host that the operator has
+// blocked.
 func (c *Client) Site(base string, access Access) (*Site, error) {
 	site, err := c.endpoints.Site(base, access)
 	if err != nil {
@@ -41,8 +41,8 @@ func (c *Client) Site(base string, access Access) (*Site, error) {
 }
 
 // Once runs fn once for all concurrent callers of a tenant with the same site and content. It takes at most
-// Options.PullTimeout, and a caller that gives up does not fail the others. Errors get the operation and the subject
-// where these are missing.
+// Options.PullTimeout. If a caller stops waiting, the other callers still get the result. Once adds the operation and
+// the subject to errors without them.
 func Once[T any](ctx context.Context, s *Site, group *singleflight.Group, content, op, subject string,
 	fn func(context.Context) (T, error),
 ) (T, error) {
@@ -50,9 +50,9 @@ func Once[T any](ctx context.Context, s *Site, group *singleflight.Group, conten
 	return flight.Do(ctx, group, call, fn)
 }
 
-// Pull pulls a file into the content store, once for all concurrent callers of a tenant, and returns its digest and
-// size. If want is not empty, the file must have this digest, and is not requested if the store has it. Files over
-// Options.MaxBlobBytes are ErrTooLarge.
+// Pull pulls a file into the content store and returns the digest and the size of the file. Concurrent callers of a
+// tenant share one pull. If want is not empty, the file must have this digest, and Pull sends no request if the store
+// has the file. The error is ErrTooLarge for a file over Options.MaxBlobBytes.
 func (s *Site) Pull(ctx context.Context, target *url.URL, want string) (Layer, error) {
 	dgst, subject := digest.Digest(want), endpoint.SubjectOf(target)
 	if want != "" && dgst.Validate() != nil {
@@ -67,9 +67,9 @@ func (s *Site) Pull(ctx context.Context, target *url.URL, want string) (Layer, e
 		})
 }
 
-// pull pulls a file. It repeats the request if the body breaks off or if the store asks for a second attempt.
+// pull pulls a file. It repeats the request if the connection breaks, or if the store asks for a second attempt.
 func (s *Site) pull(ctx context.Context, target *url.URL, want digest.Digest) (layer Layer, err error) {
-	// Wait for room before the request, so that no connection is held meanwhile.
+	// Wait for room before the request. Otherwise, the request would hold a connection during the wait.
 	lease, err := s.client.pulls.Acquire(ctx, s.Owner(ctx), minPull)
 	if err != nil {
 		return Layer{}, ocierr.NoRoom(opFile, endpoint.SubjectOf(target))
@@ -96,7 +96,7 @@ func (s *Site) pullOnce(ctx context.Context, target *url.URL, want digest.Digest
 	if err != nil {
 		return Layer{}, err
 	}
-	defer func() { _ = resp.Body.Close() }() // the body was read to its end, or is given up
+	defer func() { _ = resp.Body.Close() }() // the body is no longer needed
 	if resp.ContentLength >= 0 {
 		if resp.ContentLength > limit {
 			return Layer{}, &ocierr.Error{Op: opFile, Subject: endpoint.SubjectOf(target), Kind: ocierr.ErrTooLarge,
@@ -115,14 +115,14 @@ func (s *Site) pullOnce(ctx context.Context, target *url.URL, want digest.Digest
 	return Layer{Digest: desc.Digest.String(), Size: desc.Size}, nil
 }
 
-// StoredFile returns the digest and the size of a file if the store has it. It makes no request.
+// StoredFile returns the digest and the size of a file if the store has the file. It sends no request.
 func (c *Client) StoredFile(dgst string) (Layer, bool) {
 	size, ok := c.store.Size(digest.Digest(dgst))
 	return Layer{Digest: dgst, Size: size}, ok
 }
 
-// FileContent returns a Content whose only layer is a file, and whose digest is that of the file. pull pulls the file
-// into the store; ReadLayer calls it if the store does not have the file.
+// FileContent returns a Content whose only layer is a file. Its digest is the digest of the file. If the store does not
+// have the file, ReadLayer calls pull, which must pull the file into the store.
 func (c *Client) FileContent(url, configMediaType string, layer Layer, pull func(context.Context) error) *Content {
 	return &Content{
 		URL: url, Digest: layer.Digest, ConfigMediaType: configMediaType, Layers: []Layer{layer}, client: c,

@@ -10,7 +10,7 @@ import (
 	"regexp/syntax"
 
 	_ "crypto/sha256" // registers the algorithm of digests
-	_ "crypto/sha512" // registers the other algorithm OCI allows
+	_ "crypto/sha512" // registers the second algorithm of OCI
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/opencontainers/go-digest"
@@ -21,20 +21,20 @@ import (
 )
 
 const (
-	// maxRangeLength bounds the cost of parsing a range.
+	// maxRangeLength is the maximum length of a version range. It limits the cost of parsing.
 	maxRangeLength = 256
-	// maxFilterLength and maxFilterSteps bound the cost of tag filters. The time of RE2 is
-	// proportional to the length of the tag and to the number of compiled instructions. A few
-	// repetitions like "x{1000}" compile to very many instructions.
+	// maxFilterLength and maxFilterSteps limit the cost of tag filters. The time of RE2 is proportional to the length
+	// of the tag and to the number of compiled instructions. A short filter can compile to very many instructions, for
+	// example by repetitions like "x{1000}".
 	maxFilterLength = 256
 	maxFilterSteps  = 2000
 )
 
 var tagPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 
-// Source is an artifact in an OCI registry and the settings to access it.
+// Source is an artifact in an OCI registry, with the settings for requests to the registry.
 type Source struct {
-	// URL names the repository: "oci://host[:port]/path", without tag or digest.
+	// URL is the URL of the repository: "oci://host[:port]/path". It has no tag and no digest.
 	URL string
 	// Ref selects the artifact in the repository.
 	Ref Reference
@@ -45,28 +45,28 @@ type Source struct {
 // Access holds the settings for the requests to a registry.
 type Access = credentials.Access
 
-// Reference selects one artifact of a repository. Set exactly one of Tag, Digest and Semver, or
-// TagFilter alone. TagFilter may be combined with Semver.
+// Reference selects one artifact of a repository. Set exactly one of Tag, Digest and Semver, or only TagFilter.
+// TagFilter can be combined with Semver.
 type Reference struct {
-	// Tag is a tag. A "+" of a chart version is looked up as "_".
+	// Tag is a tag. A "+", as in the version of a chart, is replaced by "_".
 	Tag string
-	// Digest is the manifest's digest, "sha256:…".
+	// Digest is the digest of the manifest, "sha256:…".
 	Digest string
-	// Semver is a version range, for example "~3.30". It selects the highest matching tag.
-	// Pre-releases match only if the range names one, for example ">=1.0.0-0".
+	// Semver is a version range, for example "~3.30". It selects the highest matching tag. A pre-release matches only
+	// if the range contains a pre-release, for example ">=1.0.0-0".
 	Semver string
-	// TagFilter is a regular expression (RE2) that must match a part of the tag. It sees tags as the
-	// registry lists them, with "_" where a version has "+". With Semver, it limits the tags that the
-	// range is applied to.
+	// TagFilter is a regular expression (RE2) that must match a part of the tag. It is applied to the tags in the
+	// registry's list, which have "_" in place of "+". With Semver, only tags that match the filter are compared with
+	// the range.
 	//
-	// Without Semver, it selects the highest of the tags that it matches: the highest release, or else
-	// the highest pre-release, or else the last tag in natural order. In natural order, runs of digits
-	// compare as numbers ("main-9" before "main-10"). Here, three numbers with dots are a version even
-	// with leading zeros ("2026.01.09").
+	// Without Semver, TagFilter selects the highest matching tag: the highest release. If no release matches, it
+	// selects the highest pre-release. If no pre-release matches, it selects the last tag in natural order. In natural
+	// order, runs of digits compare as numbers ("main-9" before "main-10"). Versions may have leading zeros here
+	// ("2026.01.09").
 	TagFilter string
 }
 
-// String returns the reference in the form that messages append to the URL.
+// String returns the reference as text. Messages append this text to the URL.
 func (r Reference) String() string {
 	switch {
 	case r.Digest != "":
@@ -82,8 +82,7 @@ func (r Reference) String() string {
 	}
 }
 
-// Validate returns an ErrInvalidReference if the URL or the reference is malformed. It makes no
-// request.
+// Validate returns ErrInvalidReference if the URL or the reference is malformed. It sends no request.
 func (s Source) Validate() error {
 	if _, err := routes.ParseURL(s.URL); err != nil {
 		return err
@@ -91,14 +90,13 @@ func (s Source) Validate() error {
 	return s.Ref.Validate(s.URL)
 }
 
-// ValidateRepository returns an ErrInvalidReference if a URL does not name a repository. It makes
-// no request.
+// ValidateRepository returns ErrInvalidReference if the URL is not the URL of a repository. It sends no request.
 func ValidateRepository(url string) error {
 	_, err := routes.ParseURL(url)
 	return err
 }
 
-// Validate returns an ErrInvalidReference if the reference is malformed. url is for the message.
+// Validate returns ErrInvalidReference if the reference is malformed. url is used in the error.
 func (r Reference) Validate(url string) error {
 	invalid := func(format string, args ...any) error {
 		return &ocierr.Error{Op: "parse reference of", Subject: url, Kind: ocierr.ErrInvalidReference,
@@ -144,7 +142,7 @@ func parseRange(text string) (*semver.Constraints, error) {
 	return semver.NewConstraint(text)
 }
 
-// parseFilter compiles a tag filter whose cost is within the limits.
+// parseFilter compiles a tag filter. It returns an error if the cost of the filter exceeds the limits.
 func parseFilter(text string) (*regexp.Regexp, error) {
 	if len(text) > maxFilterLength {
 		return nil, fmt.Errorf("longer than %d characters", maxFilterLength)
@@ -163,7 +161,7 @@ func parseFilter(text string) (*regexp.Regexp, error) {
 	return regexp.Compile(text)
 }
 
-// filterError returns the cause and the place of a syntax error in a regular expression.
+// filterError returns the cause and the position of a syntax error in a regular expression.
 func filterError(err error) error {
 	var at *syntax.Error
 	if errors.As(err, &at) {

@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/store"
 )
 
-// storedFiles returns the number and the size of the blobs in a store, and of the files that are being written.
+// storedFiles returns the number and the total size of the blobs and the temporary files in a store.
 func storedFiles(t *testing.T, dir string) (number int, bytes int64) {
 	t.Helper()
 	for _, pattern := range []string{"blobs/*/*", "ingest/*"} {
@@ -35,7 +35,7 @@ func storedFiles(t *testing.T, dir string) (number int, bytes int64) {
 	return number, bytes
 }
 
-// fullFile is a file on a disk that is full at a number of bytes.
+// fullFile is a file on a disk that is full after a number of bytes.
 type fullFile struct {
 	store.TempFile
 	t        *testing.T
@@ -74,7 +74,8 @@ func TestPullEvictsOnFullDisk(t *testing.T) {
 	}
 }
 
-// An emptyDir may be emptied by hand, or lost with its node's disk.
+// TestStoreRestoresEmptiedDirectory checks that a store works again after its directory was emptied. A person may empty
+// an emptyDir, or its node may lose the disk.
 func TestStoreRestoresEmptiedDirectory(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)

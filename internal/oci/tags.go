@@ -17,22 +17,21 @@ import (
 )
 
 const (
-	// maxTagPageBytes is enough for maxTags tags of the greatest length.
+	// maxTagPageBytes is the maximum size of a page of tags. A page can hold maxTags tags of the maximum length.
 	maxTagPageBytes = 16 << 20
-	// maxEmptyPages bounds the pages without a tag in one list. Registries that filter their pages
-	// send some.
+	// maxEmptyPages limits the number of pages without a tag in one list. Registries that filter their pages may send
+	// empty pages.
 	maxEmptyPages = 16
 )
 
-// tagName returns the tag for a version. Tags cannot contain the "+" of build metadata, so Helm and
-// others replace it by "_".
+// tagName returns the tag for a version. A tag cannot contain the "+" of build metadata, so Helm and other tools
+// replace it by "_".
 func tagName(version string) string {
 	return strings.ReplaceAll(version, "+", "_")
 }
 
-// tagVersion returns the version of a tag, or nil if the tag is not a complete version. "1.2" is
-// not a version, because it is a moving alias. "20260101" is not a version, because it would be
-// higher than every real version.
+// tagVersion returns the version of a tag, or nil if the tag is not a complete version. "1.2" is not a version, because
+// it is an alias that moves. "20260101" is not a version, because it would be higher than every real version.
 func tagVersion(tag string) *semver.Version {
 	text := strings.ReplaceAll(strings.TrimPrefix(tag, "v"), "_", "+")
 	version, err := semver.StrictNewVersion(text)
@@ -42,8 +41,8 @@ func tagVersion(tag string) *semver.Version {
 	return version
 }
 
-// looseVersion is tagVersion for tags without a range. Numbers may have leading zeros. Otherwise,
-// the date 2025.12.31 would be a version, and 2026.01.01 would not.
+// looseVersion returns the version of a tag, for references without a range. Numbers may have leading zeros. Without
+// this rule, the date 2025.12.31 would be a version and 2026.01.01 would not.
 func looseVersion(tag string) *semver.Version {
 	if version := tagVersion(tag); version != nil {
 		return version
@@ -52,7 +51,7 @@ func looseVersion(tag string) *semver.Version {
 	if text == "" || !isDigit(text[0]) {
 		return nil
 	}
-	text, _, _ = strings.Cut(text, "_") // build metadata does not count in an order
+	text, _, _ = strings.Cut(text, "_") // build metadata has no influence on the order
 	core, pre, found := strings.Cut(text, "-")
 	text = trimZeros(core)
 	if found {
@@ -72,8 +71,7 @@ func trimZeros(text string) string {
 	return strings.Join(parts, ".")
 }
 
-// versionText returns the version of a tag as text, with its optional "v", or "" if the tag is not
-// a version.
+// versionText returns the version of a tag as text, with its optional "v". It returns "" if the tag is not a version.
 func versionText(tag string) string {
 	if tagVersion(tag) == nil {
 		return ""
@@ -81,8 +79,7 @@ func versionText(tag string) string {
 	return strings.ReplaceAll(tag, "_", "+")
 }
 
-// isAttachment reports whether a tag is that of a signature, attestation or bill of materials of an
-// artifact.
+// isAttachment reports whether the tag belongs to a signature, attestation or bill of materials of an artifact.
 func isAttachment(tag string) bool {
 	if strings.HasPrefix(tag, "sha256-") || strings.HasPrefix(tag, "sha512-") {
 		return true
@@ -95,33 +92,31 @@ func isAttachment(tag string) bool {
 	return false
 }
 
-// The ranks of tags when there is no range. A tag of a higher rank takes precedence over all tags of
-// a lower rank.
+// The ranks of tags for references without a range. A tag of a higher rank wins against all tags of a lower rank.
 const (
 	rankOther = iota
 	rankPrerelease
 	rankRelease
 )
 
-// tagChoice selects the highest tag. It considers tags one by one, so that thousands of tags need
-// not be in memory.
+// tagChoice selects the highest tag. It reads the tags one by one, so the tags are not all in memory.
 type tagChoice struct {
-	// filter must match a tag; nil matches all tags.
+	// filter must match the tag. Nil matches all tags.
 	filter *regexp.Regexp
-	// within is the version range for tags. Nil admits all tags, ordered by rank.
+	// within is the version range. With nil, all tags match, and are ordered by rank.
 	within *semver.Constraints
 
 	tag     string
 	version *semver.Version
 	rank    int
-	// seen counts all tags, matched the tags that the filter matches.
+	// seen is the number of all tags. matched is the number of tags that the filter matches.
 	seen, matched int
-	// isVersions is set if the tags are the versions of a chart repository, for messages.
+	// isVersions is true if the tags are versions of a chart repository. It is used in messages.
 	isVersions bool
 }
 
-// ChooseVersion returns the version of a list that the reference selects, as Resolve selects a tag. The error is
-// ErrInvalidReference, or ErrNoMatchingTag for the subject.
+// ChooseVersion returns the version of a list that the reference selects. The rules are the same as in Resolve. Errors
+// are ErrInvalidReference and ErrNoMatchingTag. subject is used in the error.
 func (r Reference) ChooseVersion(subject string, versions iter.Seq[string]) (string, error) {
 	choice, err := newTagChoice(r)
 	if err != nil {
@@ -141,7 +136,7 @@ func (r Reference) ChooseVersion(subject string, versions iter.Seq[string]) (str
 	return chosen, nil
 }
 
-// newTagChoice returns an error only for references that Validate refuses.
+// newTagChoice returns an error only for a reference that Validate refuses.
 func newTagChoice(ref Reference) (*tagChoice, error) {
 	choice := &tagChoice{}
 	var err error
@@ -158,9 +153,8 @@ func newTagChoice(ref Reference) (*tagChoice, error) {
 	return choice, nil
 }
 
-// consider updates the choice with a tag. Tags that differ only in "v", build metadata or leading
-// zeros have the same precedence. Of these, the last in lexical order is chosen, so that the order
-// of the registry's list does not matter.
+// consider updates the choice with a tag. Tags that differ only in "v", build metadata or leading zeros have the same
+// precedence. The last of these in lexical order is chosen, so the result does not depend on the order of the list.
 func (c *tagChoice) consider(tag string) {
 	c.seen++
 	if isAttachment(tag) || !tagPattern.MatchString(tag) || c.filter != nil && !c.filter.MatchString(tag) {
@@ -180,8 +174,7 @@ func (c *tagChoice) consider(tag string) {
 	c.tag, c.version, c.rank = tag, version, rank
 }
 
-// compare returns a positive number if the tag is higher than the current choice, and a negative
-// one if it is lower.
+// compare returns a positive number if the tag is higher than the current choice, and a negative number if it is lower.
 func (c *tagChoice) compare(tag string, version *semver.Version, rank int) int {
 	var order int
 	switch {
@@ -195,9 +188,8 @@ func (c *tagChoice) compare(tag string, version *semver.Version, rank int) int {
 	return cmp.Or(order, cmp.Compare(tag, c.tag))
 }
 
-// IsOlder reports whether a tag is lower than another tag by the order in which the reference
-// selects tags. It is false for a reference with a tag or digest, and for tags that differ only in
-// "v" or build metadata.
+// IsOlder reports whether a tag is lower than another tag, in the order in which the reference selects tags. It is
+// false for a reference with a tag or digest. It is also false for tags that differ only in "v" or build metadata.
 func (r Reference) IsOlder(tag, other string) bool {
 	if r.Semver == "" && r.TagFilter == "" {
 		return false
@@ -213,7 +205,7 @@ func (r Reference) IsOlder(tag, other string) bool {
 	}
 }
 
-// none returns the error for a list without a matching tag.
+// none returns the error for a list in which no tag matches.
 func (c *tagChoice) none(subject string) *ocierr.Error {
 	out := &ocierr.Error{Op: opResolve, Subject: subject, Kind: ocierr.ErrNoMatchingTag}
 	count := plural.Count(c.seen, "tag", "tags")
@@ -236,15 +228,14 @@ func (c *tagChoice) none(subject string) *ocierr.Error {
 	return out
 }
 
-// tagPages detects pages of tags that form a loop. The first and the last tag identify a page,
-// because no tag is listed twice.
+// tagPages detects a loop in the pages of a tag list. The first and the last tag identify a page, because a list
+// contains each tag once.
 type tagPages struct {
 	seen  map[[2]string]bool
 	empty int
 }
 
-// repeated records a page and reports whether it was seen before. It also returns true after too
-// many empty pages.
+// repeated returns true if the same page was already recorded, or after too many empty pages. It records the page.
 func (p *tagPages) repeated(tags []string) bool {
 	if len(tags) == 0 {
 		p.empty++
@@ -272,8 +263,8 @@ func rankOf(version *semver.Version) int {
 	}
 }
 
-// compareNatural compares byte by byte, but runs of digits by their value, at any length: "a-9" is
-// before "a-10", and "a-09" equals "a-9".
+// compareNatural compares texts byte by byte, but runs of digits by their number, at any length. "a-9" is before
+// "a-10", and "a-09" equals "a-9".
 func compareNatural(a, b string) int {
 	for a != "" && b != "" {
 		if !isDigit(a[0]) || !isDigit(b[0]) {
@@ -293,7 +284,7 @@ func compareNatural(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// cutNumber splits the digits, without leading zeros, off the start of text.
+// cutNumber splits the leading digits off a text. It removes leading zeros from the number.
 func cutNumber(text string) (number, rest string) {
 	end := 0
 	for end < len(text) && isDigit(text[end]) {

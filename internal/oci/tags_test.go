@@ -72,7 +72,7 @@ func TestTagChoice(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			// The order of the list must not matter.
+			// The order of the list must not affect the result.
 			for range 2 {
 				choice, err := newTagChoice(Reference{Semver: tc.within, TagFilter: tc.filter})
 				if err != nil {
@@ -140,12 +140,12 @@ func TestResolveTagFilter(t *testing.T) {
 	if err != nil || got.Digest != best || got.Tag != "main-10" || got.Version != "0.0.10" {
 		t.Errorf("artifact = %+v, %v", got, err)
 	}
-	// The tag is no version, so the config blob is asked for it.
+	// The tag is not a version, so the config blob is read for the version.
 	r.wantRequests(map[string]int{"GET tags": 1, "HEAD manifest": 1, "GET manifest": 1, "GET blob": 1})
 }
 
-// manyTags is what a busy repository looks like: versions with pre-releases and
-// build metadata, builds of branches, and signatures.
+// manyTags returns tags as in a busy repository: versions with pre-releases and build metadata, builds of branches, and
+// signatures.
 func manyTags(n int) []string {
 	tags := make([]string, 0, n)
 	for i := range n {
@@ -180,7 +180,7 @@ func TestResolveAmongTenThousandTags(t *testing.T) {
 	r.wantRequests(map[string]int{"GET tags": 101, "HEAD manifest": 1, "GET manifest": 1})
 
 	r.push("main-10000", "1", []byte("x"))
-	r.pageSize = 0 // some registries send all at once
+	r.pageSize = 0 // some registries send all tags in one page
 	got, err = c.Resolve(t.Context(), r.source(Reference{TagFilter: `^main-\d+$`}))
 	if err != nil || got.Tag != "main-10000" {
 		t.Errorf("artifact = %+v, %v", got, err)
@@ -195,7 +195,7 @@ func TestTagListFaults(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name string
-		// serve answers the page that is asked for with "last".
+		// serve handles the request for the page after the tag last.
 		serve  func(w http.ResponseWriter, req *http.Request, last string)
 		want   error
 		detail string
@@ -260,10 +260,11 @@ func TestTagListFaults(t *testing.T) {
 	}
 }
 
-// A registry may take its time for each page of a long list, but must go on.
+// TestSlowPagesOfTags checks that each page of a long list may take its time. A registry that stops within the list is
+// an error.
 func TestSlowPagesOfTags(t *testing.T) {
 	t.Parallel()
-	const limit = 1500 * time.Millisecond // A busy machine takes a second for a page.
+	const limit = 1500 * time.Millisecond // On a busy machine, a page takes a second.
 	r := newRegistry(t)
 	r.pageSize = 1
 	for i := range 8 {
@@ -304,7 +305,7 @@ func TestSlowPagesOfTags(t *testing.T) {
 	}
 }
 
-// A page of the largest list that is accepted is larger than any other document.
+// TestResolveLargestPageOfTags checks the largest page of tags. It is larger than any other document of a registry.
 func TestResolveLargestPageOfTags(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t)

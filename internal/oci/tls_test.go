@@ -102,7 +102,8 @@ func TestClientCertificateNeedsItsKey(t *testing.T) {
 	}
 }
 
-// A client certificate is for the registry, and not for where it sends us.
+// TestClientCertificateDoesNotFollowRedirects checks that a client certificate is sent to the registry, and not to the
+// target of a redirect.
 func TestClientCertificateDoesNotFollowRedirects(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
@@ -119,7 +120,7 @@ func TestClientCertificateDoesNotFollowRedirects(t *testing.T) {
 	elsewhere := strings.Replace(storage.URL, "127.0.0.1", "example.com", 1)
 	r.setIntercept(redirectBlobs(elsewhere))
 	c := newClient(t)
-	// A name that is another host than 127.0.0.1, and leads to the storage.
+	// The name is not 127.0.0.1, so it is another host. It leads to the storage.
 	pair := clientPair(t, ca)
 	access := r.access()
 	access.ClientCert, access.ClientKey = pair.Cert, pair.Key

@@ -19,19 +19,18 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
-// tokenService is a token service at another host than the registry.
+// tokenService is a token service with another host name than the registry.
 type tokenService struct {
 	*httptest.Server
 	host string
 
 	mu sync.Mutex
-	// asked is "METHOD URI user" of each request.
+	// asked has an entry "METHOD URI user" for each request.
 	asked []string
 	serve func(w http.ResponseWriter, req *http.Request)
 }
 
-// newTokenService serves at an address of the loopback network and returns the
-// authority to trust.
+// newTokenService starts a token service at a loopback address. It returns the certificate authority of the service.
 func newTokenService(t *testing.T, ip string) (*tokenService, []byte) {
 	t.Helper()
 	ca := newAuthority(t)
@@ -74,7 +73,7 @@ func (s *tokenService) requests() []string {
 	return append([]string(nil), s.asked...)
 }
 
-// withRealm returns a registry that sends its clients to a token service.
+// withRealm returns a registry with a realm in its challenge.
 func withRealm(t *testing.T, realm string) *fakeRegistry {
 	t.Helper()
 	r := newRegistry(t)
@@ -102,10 +101,10 @@ func TestTrustedTokenHost(t *testing.T) {
 	scope := "scope=" + url.QueryEscape("repository:"+testRepo+":pull")
 	for _, tc := range []struct {
 		name string
-		// trusted is the setting; "%s" is replaced by the host:port of the service.
+		// trusted is the value of TokenHosts. "%s" is replaced by host:port of the service.
 		trusted, path string
 		identity      bool
-		want          string // the request without the host; empty if none
+		want          string // the request without the host; empty means no request
 	}{
 		{name: "host and port", trusted: "%s", path: "/jwt/auth",
 			want: "GET /jwt/auth?" + scope + "&" + query + " " + testUser},
@@ -150,7 +149,7 @@ func TestTrustedTokenHost(t *testing.T) {
 			if want := method + " " + service.host + rest; len(asked) != 1 || asked[0] != want {
 				t.Errorf("requests = %q, want %q", asked, want)
 			}
-			// The token is kept, for another request and another tag.
+			// The token stays in the cache for another request and another tag.
 			r.push("2.0.0", "2.0.0", []byte("y"))
 			src.Ref.Tag = "2.0.0"
 			if _, err := c.Resolve(t.Context(), src); err != nil || len(service.requests()) != 1 {
@@ -165,10 +164,10 @@ func TestTokenServiceRedirects(t *testing.T) {
 	stranger, strangerCA := newTokenService(t, "127.0.0.3")
 	for _, tc := range []struct {
 		name     string
-		redirect string // of the trusted service; "" serves
+		redirect string // the redirect of the trusted service; "" means a token
 		realm    func(service *tokenService) string
 		wantErr  bool
-		want     int // requests to the trusted service
+		want     int // the number of requests to the trusted service
 	}{
 		{name: "redirect on the same host", redirect: "/elsewhere?x=1", want: 2},
 		{name: "redirect to a private host", redirect: stranger.URL + "/t", wantErr: true, want: 1},
@@ -227,7 +226,7 @@ func TestTokenServiceRedirects(t *testing.T) {
 	}
 }
 
-// Without TLS, a registry may have its token service without TLS.
+// TestTrustedTokenHostOfPlainHTTPRegistry checks that a registry without TLS may have a token service without TLS.
 func TestTrustedTokenHostOfPlainHTTPRegistry(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 4)

@@ -21,12 +21,12 @@ import (
 
 // Section is a document in a file.
 type Section struct {
-	// line is the number of its first line, from 0.
+	// line is the number of the document's first line in the file, from 0.
 	line int
 	Text []byte
 }
 
-// Sections splits a YAML file into its documents line by line, so that the position of each document is known.
+// Sections splits a YAML file into its documents. It works line by line, so each document has its position.
 func Sections(text []byte) []Section {
 	var out []Section
 	current := Section{}
@@ -47,7 +47,7 @@ func Sections(text []byte) []Section {
 			out = append(out, current)
 			current = Section{line: line, Text: []byte("\n")}
 		case one[0] == '%' && isBlank(current.Text):
-			// Directives are dropped. Tags that need a %TAG directive are errors without it.
+			// Directives are dropped. A tag that needs a %TAG directive is then an error.
 			current.Text = append(current.Text, '\n')
 		default:
 			current.Text = append(current.Text, one...)
@@ -73,7 +73,7 @@ func isBlank(text []byte) bool {
 	return true
 }
 
-// IsManifestFile is true for names of files that may hold objects.
+// IsManifestFile is true if a file with this name may hold objects.
 func IsManifestFile(name string) bool {
 	switch path.Ext(name) {
 	case ".yaml", ".yml", ".json":
@@ -82,10 +82,11 @@ func IsManifestFile(name string) bool {
 	return false
 }
 
-// yamlLine matches the position and the text of a parser's error.
+// yamlLine matches the line and the text in a parser's error.
 var yamlLine = regexp.MustCompile(`line (\d+): ([^\n]*)`)
 
-// Documents calls visit with each non-empty document of a file as JSON, and its position.
+// Documents calls visit for each non-empty document of a file. visit gets the position of the document and its content
+// as JSON.
 func (r *Reader) Documents(name string, text []byte, visit func(where string, content []byte) error) error {
 	if path.Ext(name) == ".json" {
 		return r.jsonDocuments(name, text, visit)
@@ -137,7 +138,8 @@ func (r *Reader) jsonDocuments(name string, text []byte, visit func(where string
 	}
 }
 
-// Weigh adds a text to the total of all texts, and refuses it before parsing if a limit is exceeded.
+// Weigh adds the weight of a text to Total. It returns an error if a limit is exceeded. Call it before the text is
+// parsed.
 func (r *Reader) Weigh(name string, text []byte) error {
 	limits := r.limits
 	limits.TextBytes, limits.TextTokens = limits.ManifestBytes, limits.ManifestTokens
@@ -149,7 +151,7 @@ func (r *Reader) Weigh(name string, text []byte) error {
 	return WithinLimits(r.Total, r.limits)
 }
 
-// WithinLimits returns ErrTooLarge if the manifests of an artifact weigh too much.
+// WithinLimits returns ErrTooLarge if the manifests of an artifact exceed the limits.
 func WithinLimits(w unpack.Weight, limits unpack.Limits) error {
 	switch {
 	case w.Bytes > limits.ManifestBytes:
@@ -160,7 +162,8 @@ func WithinLimits(w unpack.Weight, limits unpack.Limits) error {
 	return nil
 }
 
-// notYAML returns an error for a document that begins at a line of a file, with the line in the file.
+// notYAML returns the error for a document that is not YAML. begin is the line at which the document begins. The error
+// names the line in the file.
 func notYAML(name string, begin int, err error) error {
 	line, what := begin+1, unpack.Clip(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))
 	if found := yamlLine.FindStringSubmatch(err.Error()); found != nil {
@@ -171,13 +174,13 @@ func notYAML(name string, begin int, err error) error {
 	return fmt.Errorf("%w: %s is not YAML: %s", unpack.ErrInvalidManifests, at(name, line), what)
 }
 
-// firstLine returns the number of the line at which the content of a document begins, including comments, from 1.
+// firstLine returns the line at which the content of a document begins, from 1. Comments count as content.
 func firstLine(one Section) int {
 	blank := len(one.Text) - len(bytes.TrimLeft(one.Text, " \t\r\n"))
 	return one.line + 1 + bytes.Count(one.Text[:blank], []byte("\n"))
 }
 
-// at formats a line of a file.
+// at returns a position "file:line" for messages.
 func at(name string, line int) string {
 	return fmt.Sprintf("%s:%d", unpack.Clip(name), line)
 }

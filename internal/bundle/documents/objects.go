@@ -19,14 +19,14 @@ const (
 	crdGroup = "apiextensions.k8s.io"
 	crdKind  = "CustomResourceDefinition"
 
-	// noValue is removed by Helm from everything that it renders.
+	// noValue is a text that Helm removes from everything that it renders.
 	noValue = "<no value>"
-	// maxActions is how many literal template actions in an object are escaped one by one, which keeps the template
-	// readable.
+	// maxActions is the maximum number of template actions in an object that are escaped one by one. A template that is
+	// escaped in this way stays readable.
 	maxActions = 200
 )
 
-// objectKey identifies an object, regardless of its version.
+// objectKey identifies an object. It does not contain the version.
 type objectKey struct {
 	group, kind, namespace, name string
 }
@@ -34,7 +34,7 @@ type objectKey struct {
 // Object is an object of an artifact.
 type Object struct {
 	objectKey
-	// Content is JSON that is also valid YAML.
+	// Content is the object as JSON, which is also valid YAML.
 	Content []byte
 }
 
@@ -44,11 +44,11 @@ func (o *Object) IsCRD() bool { return o.group == crdGroup && o.kind == crdKind 
 // Reader collects the objects of files.
 type Reader struct {
 	limits unpack.Limits
-	// Total is the weight of all texts.
+	// Total is the weight of all texts that were read.
 	Total unpack.Weight
 	// Objects are the objects in the order in which they were read.
 	Objects []*Object
-	// seen holds where each object was found.
+	// seen holds the position of each object.
 	seen map[objectKey]string
 }
 
@@ -65,7 +65,7 @@ func (r *Reader) File(name string, text []byte) error {
 // Document adds the objects in a document.
 func (r *Reader) Document(where string, content []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(content))
-	decoder.UseNumber() // large numbers would lose digits as floats
+	decoder.UseNumber() // as floats, large numbers would lose digits
 	var value any
 	if err := decoder.Decode(&value); err != nil {
 		return fmt.Errorf("%w: %s cannot be read", unpack.ErrInvalidManifests, where)
@@ -123,8 +123,8 @@ func (r *Reader) add(where string, value any, depth int) error {
 	return nil
 }
 
-// escapeJSON escapes characters that YAML parsers refuse or treat as line breaks. In JSON, they can occur in strings
-// only.
+// escapeJSON escapes characters that YAML parsers refuse or treat as line breaks. In JSON, these characters occur only
+// in strings.
 func escapeJSON(text []byte) []byte {
 	isOdd := func(r rune) bool { return r >= 0x7f && r <= 0x9f || r == 0xfeff || r == 0xfffe || r == 0xffff }
 	if bytes.IndexFunc(text, isOdd) < 0 {
@@ -146,7 +146,8 @@ func text(value any) string {
 	return out
 }
 
-// FileName returns a unique file name for the object in a chart. It stays the same while the name of the object does.
+// FileName returns a unique file name for the object in a chart. Objects with the same kind, namespace and name have
+// the same file name.
 func (o *Object) FileName() string {
 	kind := o.kind
 	if o.group != "" {
@@ -159,7 +160,7 @@ func (o *Object) FileName() string {
 	return strings.Join(append(parts, escapeName(o.name)), "_") + ".yaml"
 }
 
-// escapeName keeps letters, digits, "-" and ".", and replaces other bytes by "~" and two digits.
+// escapeName keeps letters, digits, "-" and ".". It replaces each other byte by "~" and two digits.
 func escapeName(name string) string {
 	var out strings.Builder
 	for _, b := range []byte(name) {
@@ -189,8 +190,8 @@ func (o *Object) Literal() ([]byte, error) {
 		return nil, err
 	}
 	if bytes.Contains(out, []byte(noValue)) || bytes.Count(out, []byte("{{")) > maxActions {
-		// In JSON, "<" and braces can be escaped, so that nothing looks like a template action. Adjacent braces occur in
-		// strings only.
+		// The JSON contains no template actions and no noValue: braces and "<" are escaped. Two adjacent braces occur
+		// only in strings.
 		return bytes.ReplaceAll(o.Content, []byte("{{"), []byte(`\u007b\u007b`)), nil
 	}
 	return bytes.ReplaceAll(out, []byte("{{"), []byte("{{`{{`}}")), nil

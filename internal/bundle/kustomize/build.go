@@ -28,16 +28,16 @@ import (
 // taskBuild is the name of the task that builds kustomizations.
 const taskBuild = "kustomization/build"
 
-// Tasks returns the tasks that a Kustomizer runs in other processes, for [sandbox.Serve].
+// Tasks returns the tasks that a Kustomizer runs in other processes. Pass them to [sandbox.Serve].
 func Tasks() sandbox.Tasks {
 	return sandbox.Tasks{taskBuild: {Decode: decodeFolders, Run: runBuild}}
 }
 
-// Build builds the kustomization in a folder, and returns its objects as JSON in the order of kustomize.
-// The same rules apply as for kustomizations in artifacts, see the contract of this package. It builds in this process,
+// Build builds the kustomization in a folder of the user. It returns the objects as JSON, in the order of kustomize.
+// The rules for kustomizations in artifacts apply, see the contract of this package. Build works in this process,
 // because the files belong to the user.
 func Build(files map[string][]byte, folder string, limits unpack.Limits) (objects [][]byte, err error) {
-	// The same protection as for artifacts.
+	// A panic in kustomize becomes an error, as for artifacts.
 	defer func() {
 		if caught := recover(); caught != nil {
 			objects, err = nil, fmt.Errorf("%w: building the kustomization in %s failed", unpack.ErrInvalidManifests,
@@ -56,13 +56,13 @@ func Build(files map[string][]byte, folder string, limits unpack.Limits) (object
 	return objects, nil
 }
 
-// Builder says where kustomizations are built.
+// Builder holds the settings for builds in other processes.
 type Builder struct {
 	// Ctx bounds the builds.
 	Ctx context.Context
 	// Runner runs the tasks of this package.
 	Runner sandbox.Runner
-	// Tenant is the tenant for fair sharing of the runner.
+	// Tenant is the tenant of the release. Tenants have equal shares of the runner.
 	Tenant string
 }
 
@@ -77,17 +77,17 @@ type buildFiles struct {
 	Limits unpack.Limits
 }
 
-// built is the output of a kustomization.
+// built is the output of the task.
 type built struct {
-	// Objects are JSON.
+	// Objects are the objects as JSON.
 	Objects [][]byte
 	// IsExplicitlyEmpty is true if the kustomization has an explicitly empty list of resources.
 	IsExplicitlyEmpty bool
-	// Kind and Text are those of an error. The kind is a key of buildErrors.
+	// Kind and Text describe an error. Kind is a key of buildErrors.
 	Kind, Text string
 }
 
-// buildErrors are the errors that cross the boundary of the task.
+// buildErrors are the errors that a task can return to its caller.
 var buildErrors = map[string]error{"manifests": unpack.ErrInvalidManifests, "size": unpack.ErrTooLarge}
 
 // buildError is an error returned by a task.
@@ -112,7 +112,7 @@ func (k *Kustomizer) build(folder string) (*built, error) {
 	output, err := k.builder.Runner.Run(k.builder.Ctx, request)
 	var limited *sandbox.LimitError
 	if errors.As(err, &limited) {
-		// The text contains the folder already.
+		// The text already contains the folder.
 		ended := *limited
 		ended.Doing = ""
 		return nil, fmt.Errorf("%w: building the kustomization in %s was stopped: %w; make its output smaller, or %s",
@@ -156,7 +156,7 @@ func toGob(value any) ([]byte, error) {
 // folders are the files of an artifact inside the task.
 type folders struct {
 	check *check
-	// files is the file system for kustomize; nil until there is something to build.
+	// files is the file system for kustomize. It is nil before the first build.
 	files filesys.FileSystem
 }
 
@@ -191,8 +191,8 @@ func runBuild(work *sandbox.Work) ([]byte, error) {
 	return toGob(result)
 }
 
-// limitCopies limits the bytes that the copy operations of one JSON patch may add, in kustomize's patch library. An
-// object may not be larger.
+// limitCopies sets a limit in kustomize's patch library: the bytes that the copy operations of one JSON patch may add.
+// The limit is the maximum size of an object.
 var limitCopies = sync.OnceFunc(func() { jsonpatch.AccumulatedCopySizeLimit = 3 << 20 })
 
 // build checks and builds the kustomization in a folder.
@@ -236,7 +236,7 @@ func (f *folders) build(folder string) (*built, error) {
 	return result, nil
 }
 
-// objectPlace describes an object in the output of a kustomization.
+// objectPlace describes the position of an object in the output of a kustomization.
 func objectPlace(folder string, i int) string {
 	return fmt.Sprintf("object %d of the kustomization in %s", i, folderName(folder))
 }

@@ -20,20 +20,20 @@ import (
 )
 
 const (
-	// maxAffix is the length of prefixes and suffixes that kustomize adds to every object, at most that of the longest
-	// name.
+	// maxAffix is the maximum length of a prefix or suffix that kustomize adds to the name of every object. It is the
+	// length of the longest valid name.
 	maxAffix = 253
-	// maxChanges limits the size of what patches write into objects, as a multiple of the size of all manifests.
+	// maxChanges limits the bytes that patches write into objects, as a multiple of the size of all manifests.
 	maxChanges = 16
 )
 
 // cost is the maximum cost of building a kustomization.
 type cost struct {
-	// weight is that of all files, counted as often as they are used.
+	// Weight is the weight of all files. A file counts as often as it is used.
 	unpack.Weight
-	// objects is the number of objects before patches delete any.
+	// objects is the number of objects. Objects that patches delete are included.
 	objects int64
-	// changes is the size of what may be written into each object.
+	// changes is the number of bytes that may be written into each object.
 	changes int64
 	// isExplicitlyEmpty is true if the kustomization has an explicitly empty list of resources.
 	isExplicitlyEmpty bool
@@ -57,14 +57,14 @@ func (c *cost) within(limits unpack.Limits) error {
 	return nil
 }
 
-// check checks kustomizations before they are built. Kustomize would fetch remote references, run programs
-// and use any amount of time and memory. The check therefore refuses references to anything outside of the artifact,
-// and fields whose result has no limit.
+// check checks kustomizations before they are built. Kustomize would send requests for remote references, run programs,
+// and use any amount of time and memory. The check refuses references to content outside of the artifact, and fields
+// whose result has no limit.
 type check struct {
 	files   map[string][]byte
 	folders map[string]bool
 	limits  unpack.Limits
-	// known are the costs of folders; nil while a folder is being checked.
+	// known holds the costs of folders. A nil entry means that the check of the folder is running.
 	known map[string]*cost
 }
 
@@ -83,7 +83,7 @@ func newCheck(files map[string][]byte, limits unpack.Limits) *check {
 	return c
 }
 
-// folder checks the kustomization in a folder and everything it refers to.
+// folder checks the kustomization in a folder and all files and folders that it refers to.
 func (c *check) folder(folder string) (*cost, error) {
 	if known, seen := c.known[folder]; seen {
 		if known == nil {
@@ -105,7 +105,7 @@ func (c *check) folder(folder string) (*cost, error) {
 	return one.cost, nil
 }
 
-// file is a kustomization, and its cost including everything it refers to.
+// file is a kustomization file. Its cost includes all files and folders that it refers to.
 type file struct {
 	check        *check
 	folder, name string
@@ -121,7 +121,7 @@ func (k *file) read() error {
 		return err
 	}
 	k.cost.changes = int64(len(k.check.files[k.name]))
-	// Kustomize's own types decide what it reads. For example, it ignores the case of names.
+	// The types of kustomize decide which fields it reads. For example, kustomize ignores the case of field names.
 	var content types.Kustomization
 	if err := content.Unmarshal(k.check.files[k.name]); err != nil {
 		return k.refuse("is not a kustomization: %s", unpack.Clip(reasonOf(err)))
@@ -145,7 +145,7 @@ func (k *file) read() error {
 	return k.cost.within(k.check.limits)
 }
 
-// unboundedField returns the name of a refused field that is set.
+// unboundedField returns the name of the first field that is set and that the check refuses.
 func unboundedField(content *types.Kustomization) string {
 	for _, field := range []struct {
 		name  string
@@ -168,7 +168,6 @@ func unboundedField(content *types.Kustomization) string {
 	return ""
 }
 
-// resources checks the resources.
 func (k *file) resources(content *types.Kustomization) error {
 	for _, named := range content.Resources { // includes the deprecated bases
 		name, err := k.find("resources", named)
@@ -206,7 +205,7 @@ func (k *file) resources(content *types.Kustomization) error {
 	return nil
 }
 
-// include adds the kustomization of another folder.
+// include adds the cost of the kustomization in another folder.
 func (k *file) include(folder string) error {
 	other, err := k.check.folder(folder)
 	if err != nil {
@@ -216,7 +215,7 @@ func (k *file) include(folder string) error {
 	return k.cost.within(k.check.limits)
 }
 
-// objects counts the objects in a file.
+// objects adds the cost of a file with objects.
 func (k *file) objects(name string) error {
 	content := documents.NewReader(k.check.limits)
 	if err := content.File(name, k.check.files[name]); err != nil {
@@ -226,7 +225,7 @@ func (k *file) objects(name string) error {
 	return k.cost.within(k.check.limits)
 }
 
-// weigh counts a file that holds no objects.
+// weigh adds the cost of a file without objects.
 func (k *file) weigh(name string) error {
 	content := documents.NewReader(k.check.limits)
 	if err := content.Weigh(name, k.check.files[name]); err != nil {
@@ -236,7 +235,7 @@ func (k *file) weigh(name string) error {
 	return k.cost.within(k.check.limits)
 }
 
-// change counts a file whose content may be added to each object.
+// change adds the cost of a file whose content kustomize may add to each object.
 func (k *file) change(field, named string) error {
 	name, err := k.file(field, named)
 	if err != nil {
@@ -246,7 +245,6 @@ func (k *file) change(field, named string) error {
 	return k.weigh(name)
 }
 
-// patches checks the patches.
 func (k *file) patches(content *types.Kustomization) error {
 	patch := func(field, text, named string) error {
 		if named == "" {
@@ -268,7 +266,7 @@ func (k *file) patches(content *types.Kustomization) error {
 		}
 	}
 	for _, one := range content.PatchesStrategicMerge { //nolint:staticcheck // deprecated, but still works
-		// Inline patches have several lines or braces. They are not names that could be fetched.
+		// An inline patch has several lines or braces. It is not a name that could be fetched.
 		text, named := string(one), string(one)
 		if strings.Contains(text, "\n") || strings.HasPrefix(text, "{") {
 			named = ""
@@ -280,8 +278,8 @@ func (k *file) patches(content *types.Kustomization) error {
 	return nil
 }
 
-// patch refuses patches that can grow without limit, which are the JSON patch operation "copy" and recursive aliases,
-// and patches that kustomize cannot read.
+// patch returns an error for a patch that can grow without limit: with the JSON patch operation "copy", or with
+// recursive aliases. It also returns an error for a patch that kustomize cannot read.
 func (k *file) patch(text []byte) error {
 	content := documents.NewReader(k.check.limits)
 	for _, one := range documents.Sections(text) {
@@ -299,8 +297,8 @@ func (k *file) patch(text []byte) error {
 	return nil
 }
 
-// jsonPatchOf returns the operations of a JSON patch, read by the same parsers as in kustomize. It returns nil for a
-// strategic merge patch.
+// jsonPatchOf returns the operations of a JSON patch. It uses the parsers of kustomize. It returns nil for a strategic
+// merge patch.
 func jsonPatchOf(text []byte) (jsonpatch.Patch, error) {
 	if !bytes.HasPrefix(text, []byte("[")) {
 		var err error
@@ -350,7 +348,7 @@ func (k *file) generators(content *types.Kustomization) error {
 	return k.cost.within(k.check.limits)
 }
 
-// file finds a file that a field refers to.
+// file returns the name of the file that a field refers to.
 func (k *file) file(field, named string) (string, error) {
 	name, err := k.find(field, named)
 	if err == nil && k.check.folders[name] {
@@ -359,8 +357,8 @@ func (k *file) file(field, named string) (string, error) {
 	return name, err
 }
 
-// find returns the name of a file or folder of the artifact that a field refers to. Names that could be remote are
-// refused even if such a file exists, because kustomize checks the form of a name first.
+// find returns the name of the file or folder of the artifact that a field refers to. It refuses a name that could be
+// remote, even if the artifact has a file with this name: kustomize checks the form of a name first.
 func (k *file) find(field, named string) (string, error) {
 	name := path.Join(k.folder, named)
 	if name == "." {

@@ -16,14 +16,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
-// maxReason is the maximum length of a message of kustomize, in bytes.
+// maxReason is the maximum length of kustomize's message in an error, in bytes.
 const maxReason = 400
 
-// Kustomizer finds the kustomizations in an artifact and builds them from its files only.
+// Kustomizer finds the kustomizations in an artifact and builds them. It uses only the files of the artifact.
 type Kustomizer struct {
 	check   *check
 	builder Builder
-	// digest identifies the files and the limits; empty until something is built.
+	// digest identifies the files and the limits. It is empty before the first build.
 	digest string
 }
 
@@ -32,12 +32,13 @@ func New(files map[string][]byte, limits unpack.Limits, builder Builder) *Kustom
 	return &Kustomizer{check: newCheck(files, limits), builder: builder}
 }
 
-// IsKustomization is true if kustomize uses a file of this name as a kustomization, in any folder.
+// IsKustomization is true if kustomize reads a file with this name as a kustomization, in any folder.
 func IsKustomization(name string) bool {
 	return slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name))
 }
 
-// Above returns the outermost folder with a kustomization that contains a file, starting from a folder of the artifact.
+// Above returns the outermost folder that has a kustomization and contains a file. The search starts at the folder
+// root.
 func (k *Kustomizer) Above(root, name string) (string, bool) {
 	folder := root
 	for {
@@ -53,8 +54,8 @@ func (k *Kustomizer) Above(root, name string) (string, bool) {
 	}
 }
 
-// AddTo adds the objects of the kustomization in a folder to a reader. It reports whether the kustomization has an
-// explicitly empty list of resources.
+// AddTo builds the kustomization in a folder and adds its objects to a reader. isExplicitlyEmpty is true if the
+// kustomization has an explicitly empty list of resources.
 func (k *Kustomizer) AddTo(r *documents.Reader, folder string) (isExplicitlyEmpty bool, err error) {
 	made, err := k.build(folder)
 	if err != nil {
@@ -72,7 +73,7 @@ func (k *Kustomizer) AddTo(r *documents.Reader, folder string) (isExplicitlyEmpt
 	return made.IsExplicitlyEmpty, nil
 }
 
-// reasonOf returns kustomize's error without quoted patches and files, which may hold secrets.
+// reasonOf returns kustomize's error without the patches and files that it quotes. These may hold secrets.
 func reasonOf(err error) string {
 	reason, _, _ := strings.Cut(err.Error(), "\n")
 	for _, quote := range []string{"[patch: ", "{", "`"} {
@@ -81,7 +82,7 @@ func reasonOf(err error) string {
 	return truncate.Text(strings.TrimSpace(reason), maxReason)
 }
 
-// folderName formats a folder of the artifact.
+// folderName returns the name of a folder for messages.
 func folderName(folder string) string {
 	if folder == "" {
 		return "the root"

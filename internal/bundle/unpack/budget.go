@@ -17,22 +17,22 @@ import (
 	"unicode/utf8"
 )
 
-// maxNameLength is a limit that file systems support, in bytes.
+// maxNameLength is the maximum length of a file name, in bytes. File systems support this length.
 const maxNameLength = 1024
 
 var drivePath = regexp.MustCompile(`^[A-Za-z]:`)
 
-// budget limits the unpacking of an artifact, with all layers and nested archives.
+// budget limits the unpacking of an artifact. All layers and nested archives share the budget.
 type budget struct {
 	limits Limits
-	// invalid is the error kind for broken content in the format at hand.
+	// invalid is the kind of the error for broken content. It depends on the format.
 	invalid error
-	// bytes is the size of the unpacked files so far.
+	// bytes is the size of all files that were unpacked, in bytes.
 	bytes int64
-	// entries counts all entries. Skipped ones count, too, so that an archive cannot have an unlimited number of them.
+	// entries counts all entries. Skipped entries count too, because an archive could have millions of them.
 	entries int
-	// remaining is the number of bytes that may still be unzipped. It also limits headers, padding and
-	// skipped entries, which belong to no file.
+	// remaining is the number of bytes that may still be decompressed. It also limits headers, padding and skipped
+	// entries, which are not part of a file.
 	remaining int64
 }
 
@@ -40,7 +40,7 @@ func newBudget(limits Limits, invalid error) *budget {
 	return &budget{limits: limits, invalid: invalid, remaining: 2*limits.UnpackedBytes + 1<<20}
 }
 
-// CheckPacked returns ErrTooLarge if content of a size must not be unpacked.
+// CheckPacked returns ErrTooLarge if packed content of this size exceeds the limit.
 func CheckPacked(size int64, limits Limits) error {
 	if size > limits.PackedBytes {
 		return fmt.Errorf("%w: packed, it has %d bytes; the limit is %d", ErrTooLarge, size, limits.PackedBytes)
@@ -63,7 +63,7 @@ func (b *budget) unzip(packed []byte) (io.Reader, error) {
 	return bytes.NewReader(packed), nil
 }
 
-// walk visits the entries of a tar archive. Errors name it by what.
+// walk calls visit for each entry of a tar archive. what names the archive in errors.
 func (b *budget) walk(archive io.Reader, what string, visit func(*tar.Header, io.Reader) error) error {
 	entries := tar.NewReader(budgetReader{from: archive, remaining: &b.remaining})
 	for {
@@ -83,10 +83,10 @@ func (b *budget) walk(archive io.Reader, what string, visit func(*tar.Header, io
 	}
 }
 
-// errBudget is returned when more was unzipped than all archives together may hold.
+// errBudget means that the archives have more decompressed bytes than the budget.
 var errBudget = errors.New("over budget")
 
-// budgetReader counts the bytes that it reads against a shared budget.
+// budgetReader subtracts the bytes that it reads from a shared budget.
 type budgetReader struct {
 	from      io.Reader
 	remaining *int64
@@ -105,7 +105,7 @@ func (r budgetReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read returns the content of an entry of at most limit bytes.
+// read returns the content of an entry. The content has at most limit bytes.
 func (b *budget) read(header *tar.Header, from io.Reader, limit int64) ([]byte, error) {
 	if err := b.take(header.Name, header.Size, limit); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (b *budget) read(header *tar.Header, from io.Reader, limit int64) ([]byte, 
 	return data, nil
 }
 
-// take counts an unpacked file.
+// take counts the size of an unpacked file. It returns an error if the file or the sum is too large.
 func (b *budget) take(name string, size, limit int64) error {
 	if size > b.limits.UnpackedBytes-b.bytes {
 		return b.tooLarge()
@@ -132,7 +132,7 @@ func (b *budget) take(name string, size, limit int64) error {
 	return nil
 }
 
-// count counts an entry.
+// count counts an entry. It returns an error if there are too many.
 func (b *budget) count() error {
 	if b.entries++; b.entries > b.limits.Files {
 		return fmt.Errorf("%w: it has more than %d files", ErrTooLarge, b.limits.Files)
@@ -140,7 +140,7 @@ func (b *budget) count() error {
 	return nil
 }
 
-// notRegular is the error for an entry that is not a regular file.
+// notRegular returns the error for an entry that is not a regular file.
 func (b *budget) notRegular(name string) error {
 	return fmt.Errorf("%w: %q is a link or device; only regular files are supported", b.invalid, Clip(name))
 }

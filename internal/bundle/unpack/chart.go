@@ -16,26 +16,25 @@ import (
 )
 
 const (
-	// MaxDepth is how deep packed subcharts may be nested. Charts in use have one or two levels.
+	// MaxDepth is the maximum depth of nested packed subcharts. Known charts have one or two levels.
 	MaxDepth = 8
-	// packedSuffix replaces ".tgz" in the names of unpacked subcharts. Otherwise Helm would treat the folder as an archive
-	// again.
+	// packedSuffix replaces ".tgz" in the names of unpacked subcharts. With ".tgz", Helm would read the folder as an
+	// archive.
 	packedSuffix = "~tgz"
 )
 
 var utf8BOM = []byte("\xef\xbb\xbf")
 
-// unpacker reads a packed chart and the packed subcharts in it into one list of
-// files, under one budget. Helm's own reader gives every packed subchart a new
-// budget, so a small archive could unpack to any size.
+// unpacker reads a packed chart and its packed subcharts into one list of files, with one budget. Helm's reader starts
+// a new budget for every packed subchart, so a small archive could unpack to any size.
 type unpacker struct {
 	*budget
 	files []*loader.BufferedFile
 	names map[string]bool
 }
 
-// Chart returns the files of a packed chart, named relative to the chart's root, and their size in bytes. Packed
-// subcharts are unpacked, too, see [PackedName].
+// Chart returns the files of a packed chart and their size in bytes. The names of the files are relative to the root of
+// the chart. Packed subcharts are unpacked too, see [PackedName].
 func Chart(packed []byte, limits Limits) ([]*loader.BufferedFile, int64, error) {
 	u := &unpacker{budget: newBudget(limits, ErrInvalidChart), names: map[string]bool{}}
 	if err := CheckPacked(int64(len(packed)), limits); err != nil {
@@ -47,7 +46,7 @@ func Chart(packed []byte, limits Limits) ([]*loader.BufferedFile, int64, error) 
 	return u.files, u.bytes, nil
 }
 
-// archive adds the files of one packed chart under a prefix.
+// archive adds the files of one packed chart. prefix is added to their names.
 func (u *unpacker) archive(packed []byte, prefix string, depth int) error {
 	if depth > MaxDepth {
 		return fmt.Errorf("%w: subcharts are nested more than %d levels deep at %q", ErrTooLarge, MaxDepth, Clip(prefix))
@@ -100,7 +99,7 @@ func (u *unpacker) entry(header *tar.Header, from io.Reader, prefix string, dept
 	return nil
 }
 
-// entryName returns the name of an entry relative to the chart's only folder, or an error.
+// entryName returns the name of an entry, relative to the chart's only folder.
 func entryName(raw string) (string, error) {
 	slashed, err := safeName(raw, ErrInvalidChart)
 	if err != nil {
@@ -117,8 +116,8 @@ func entryName(raw string) (string, error) {
 	return path.Clean(name), nil
 }
 
-// isPackedSubchart is true for files directly in a charts folder that Helm treats as packed subcharts. Like Helm, it
-// skips names that start with "_" or ".".
+// isPackedSubchart is true for a file directly in a folder charts that Helm reads as a packed subchart. Like Helm, it
+// is false for names that start with "_" or ".".
 func isPackedSubchart(name string) bool {
 	parts := strings.Split(name, "/")
 	if len(parts)%2 != 0 {
@@ -132,7 +131,7 @@ func isPackedSubchart(name string) bool {
 	return strings.HasSuffix(name, ".tgz")
 }
 
-// isRelevant is true for entries whose absence would change what is installed.
+// isRelevant is true if Helm reads the entry for an installation. An irrelevant link can be skipped.
 func isRelevant(name string) bool {
 	switch name {
 	case "Chart.yaml", "Chart.lock", "values.yaml", "values.schema.json", "requirements.yaml":
@@ -153,5 +152,5 @@ func where(prefix string) string {
 	return fmt.Sprintf("subchart %q", Clip(strings.TrimSuffix(PackedName(prefix), "/")))
 }
 
-// PackedName returns the name of a file, or a text with such names, with the names of subcharts as they were packed.
+// PackedName replaces the names of unpacked subcharts in a text by their original names, which end with ".tgz".
 func PackedName(text string) string { return strings.ReplaceAll(text, packedSuffix, ".tgz") }

@@ -14,17 +14,18 @@ import (
 )
 
 const (
-	// manifestsFolder is the folder of an image that is a plain bundle.
+	// manifestsFolder is the folder with the manifests in an image that is a plain bundle.
 	manifestsFolder = "manifests"
-	// whiteout is the prefix of files that remove entries of lower layers. opaque removes all entries of a folder.
+	// A file with the prefix whiteout removes an entry of lower layers. A file with the name opaque removes all entries
+	// of its folder.
 	whiteout = ".wh."
 	opaque   = ".wh..wh..opq"
-	// maxRoots limits the root entries of an image that are kept for a message.
+	// maxRoots limits the number of root entries of an image that are kept for an error message.
 	maxRoots = 100
 )
 
-// image holds the folder /manifests of a container image, layer by layer: files, and folders without content, by name
-// from the root. Of the rest of the image, only the names at its root are kept.
+// image holds the folder /manifests of a container image, while the layers are read one by one. content has files and
+// empty folders by their name from the root. roots has only the names of the other root entries.
 type image struct {
 	*budget
 	content map[string]*imageEntry
@@ -48,8 +49,8 @@ func Image(layers [][]byte, limits Limits) (*Tree, error) {
 	return all.tree()
 }
 
-// layer applies a layer on top of the previous ones. Its whiteouts remove entries of lower layers only, wherever they
-// appear in the layer.
+// layer adds a layer on top of the previous layers. A whiteout removes only entries of lower layers. Its position in
+// the layer does not matter.
 func (i *image) layer(packed []byte) error {
 	unzipped, err := i.unzip(packed)
 	if err != nil {
@@ -91,7 +92,6 @@ func (i *image) layer(packed []byte) error {
 	return nil
 }
 
-// entry reads an entry of a layer.
 func (i *image) entry(added map[string]*imageEntry, name string, header *tar.Header, from io.Reader) error {
 	if err := i.count(); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (i *image) recordRoot(name string) {
 	}
 }
 
-// remove removes an entry and everything below it. If the name ends with "/", it removes only what is below it.
+// remove removes an entry and all entries below it. If the name ends with "/", remove keeps the entry itself.
 func (i *image) remove(name string) {
 	folder := strings.TrimSuffix(name, "/") + "/"
 	maps.DeleteFunc(i.content, func(entry string, _ *imageEntry) bool {
@@ -126,7 +126,8 @@ func (i *image) remove(name string) {
 	})
 }
 
-// put adds an entry. A file replaces a folder of the same name with its content, and a folder replaces a file.
+// put adds an entry. A new file replaces a folder of the same name, with all files in the folder. A new folder replaces
+// a file.
 func (i *image) put(name string, entry *imageEntry) {
 	if before := i.content[name]; before != nil && before.isFolder {
 		if entry.isFolder {
@@ -137,7 +138,7 @@ func (i *image) put(name string, entry *imageEntry) {
 	i.content[name] = entry
 }
 
-// tree returns the files of a plain bundle, which must have no subfolders in /manifests.
+// tree returns the files of a plain bundle. It returns an error if /manifests has a subfolder.
 func (i *image) tree() (*Tree, error) {
 	root := i.content[manifestsFolder]
 	if root != nil && !root.isFolder || root == nil && len(i.content) == 0 {
@@ -159,7 +160,7 @@ func (i *image) tree() (*Tree, error) {
 	return out, nil
 }
 
-// isWithin is true if a name is a folder or in it.
+// isWithin is true if name is the folder or below the folder.
 func isWithin(name, folder string) bool {
 	return name == folder || strings.HasPrefix(name, folder+"/")
 }

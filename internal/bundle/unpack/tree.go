@@ -24,7 +24,7 @@ import (
 // Tree holds the files of an artifact.
 type Tree struct {
 	*budget
-	// Files are the files by name, relative to the root of the artifact.
+	// Files has the content of the files by name, relative to the root of the artifact.
 	Files map[string][]byte
 }
 
@@ -41,7 +41,7 @@ func (t *Tree) File(name string, data []byte) error {
 	return t.add(name, data)
 }
 
-// add adds a file that is counted already.
+// add adds a file whose size is already counted.
 func (t *Tree) add(raw string, data []byte) error {
 	name, err := safeName(raw, t.invalid)
 	if err != nil {
@@ -81,17 +81,17 @@ func (t *Tree) Folder(packed []byte) error {
 	})
 }
 
-// fleetResource is a file in Fleet's list.
+// fleetResource is a file in a list of Fleet.
 type fleetResource struct {
 	Name     string `json:"name"`
 	Content  string `json:"content"`
 	Encoding string `json:"encoding"`
 }
 
-// Fleet adds the files of Fleet's list.
+// Fleet adds the files in a list of Fleet.
 func (t *Tree) Fleet(data []byte) error {
 	broken := func(what string) error { return fmt.Errorf("%w: the list of files %s", t.invalid, what) }
-	// Entries are read one by one, because millions of empty ones would fit into the layer.
+	// Read the entries one by one: the layer could hold millions of empty entries.
 	list := json.NewDecoder(bufio.NewReader(bytes.NewReader(data)))
 	if open, err := list.Token(); err != nil || open != json.Delim('{') {
 		return broken("is not a JSON object")
@@ -156,7 +156,8 @@ func (t *Tree) fleetFile(one fleetResource) error {
 // Names returns the sorted names of all files.
 func (t *Tree) Names() []string { return slices.Sorted(maps.Keys(t.Files)) }
 
-// Below returns the sorted names of the files in a folder and its subfolders; of all files if it is empty.
+// Below returns the sorted names of the files in a folder and its subfolders. With an empty folder, it returns all
+// names.
 func (t *Tree) Below(folder string) []string {
 	names := t.Names()
 	if folder == "" {
@@ -165,7 +166,7 @@ func (t *Tree) Below(folder string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, folder+"/") })
 }
 
-// Roots lists the root entries of an artifact for messages.
+// Roots lists the root entries of an artifact, for messages.
 func (t *Tree) Roots() string {
 	seen := map[string]bool{}
 	for name := range t.Files {

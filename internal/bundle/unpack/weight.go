@@ -12,21 +12,21 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
-// tagDirective matches directives whose prefix parsers repeat for each node that uses it.
+// tagDirective matches %TAG directives. Parsers repeat the prefix of the directive for each node that uses it.
 var tagDirective = regexp.MustCompile(`(?:^|[\n\r\x{85}\x{2028}\x{2029}\x{FEFF}])%TAG[ \t]`)
 
-// Weight is the maximum size of parsed text.
+// Weight is the maximum size of a text after it is parsed.
 type Weight struct {
 	Bytes  int64
 	Tokens int
 }
 
-// Plus returns the weight of two texts.
+// Plus returns the sum of two weights.
 func (w Weight) Plus(other Weight) Weight {
 	return Weight{Bytes: w.Bytes + other.Bytes, Tokens: w.Tokens + other.Tokens}
 }
 
-// Weigh returns the weight of a text with expanded aliases. Errors have the given kind.
+// Weigh returns the weight of a text with expanded aliases. Errors have the kind invalid.
 func Weigh(name string, text []byte, limits Limits, invalid error) (Weight, error) {
 	if !utf8.Valid(text) {
 		return Weight{}, fmt.Errorf("%w: %q is not UTF-8 text", invalid, Clip(name))

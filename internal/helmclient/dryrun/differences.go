@@ -19,10 +19,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
 
-// AdoptionDifferences returns the newest record of a release, and what the desired state would change in the release:
-// in the objects and the hooks that the record has, in the marks of the objects in the cluster, in the folder crds and
-// in the release's namespace. It does not compare the content of the objects in the cluster: such differences are
-// drift.
+// AdoptionDifferences returns the newest record of a release and the changes that an upgrade to the desired state would
+// make. It compares the objects and hooks of the record, the ownership marks of the objects in the cluster, the folder
+// crds, and the release's namespace. It does not compare the content of the objects in the cluster: such differences
+// are drift.
 func AdoptionDifferences(s *session.Session, j session.Job) (*release.Release, []adoption.Difference, error) {
 	return reader{s}.adoptionDifferences(j)
 }
@@ -53,8 +53,8 @@ func (s reader) adoptionDifferences(j session.Job) (*release.Release, []adoption
 	return recorded, append(differences, around...), err
 }
 
-// renderedFor returns the job that renders the chart as the record has it: Flux changes the version of a chart, and
-// templates print the version.
+// renderedFor returns the job with the chart version of the record, if Flux changed the version of the chart. Templates
+// print the version, so it would be a difference.
 func renderedFor(j session.Job, recorded *release.Release) session.Job {
 	metadata := metadataOf(recorded)
 	if metadata == nil || j.Chart == nil || j.Chart.Metadata == nil ||
@@ -66,8 +66,8 @@ func renderedFor(j session.Job, recorded *release.Release) session.Job {
 	return j
 }
 
-// releaseOptionsOf returns what the templates saw of a release when its revision was rendered: revision 1 is an
-// installation, and later revisions are upgrades.
+// releaseOptionsOf returns the release as the templates saw it when the revision was rendered. Revision 1 is an
+// installation. Later revisions are upgrades.
 func releaseOptionsOf(recorded *release.Release) chartutil.ReleaseOptions {
 	return chartutil.ReleaseOptions{
 		Name: recorded.Name, Namespace: recorded.Namespace, Revision: recorded.Version,
@@ -82,7 +82,7 @@ func metadataOf(recorded *release.Release) *chart.Metadata {
 	return recorded.Chart.Metadata
 }
 
-// differencesAround returns what an upgrade would change beside the objects that the manifest has.
+// differencesAround returns the changes that an upgrade would make, except changes of the objects in the manifest.
 func (s reader) differencesAround(j session.Job, manifest string, rendered Result) ([]adoption.Difference, error) {
 	if s.Cluster == nil {
 		return nil, nil

@@ -1,15 +1,21 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dryrun shows what an action would do, and changes nothing.
+// Package dryrun shows the changes that an action would make, and makes none. The package knows sessions and
+// renderings. It does not know actions: package verbs carries them out. [Engine] has these methods:
 //
-// [Engine] has the verbs: Render and RenderOffline render a release, Plan compares the rendering with the cluster,
-// RenderUpgraded renders for the cluster after an upgrade of Kubernetes, and Present and Definitions read what the
-// cluster has now. [AdoptionDifferences] says whether the adoption of a release would change it.
+//   - Render and RenderOffline render a release.
+//   - RenderUpgraded renders a release for its cluster after an upgrade of Kubernetes.
+//   - Plan compares a rendering with the cluster.
+//   - Present and Definitions read the release and the CustomResourceDefinitions that the cluster has now.
+//
+// [AdoptionDifferences] returns the changes that the adoption of a release would make.
 //
 // # Contract
 //
 //   - The package writes no record and no object. The transport of a plan makes each write a dry run.
-//   - A rendering is what the action would apply: it has the same values, capabilities, lookups and post-rendering.
-//   - A [Result] and a plan contain the values of the release, also those from Secrets. Their errors do not.
+//   - A rendering is equal to the rendering of the action: it has the same values, capabilities, lookups and
+//     post-rendering.
+//   - A [Result] and a plan contain the values of the release, also values from Secrets. The caller must protect them.
+//     Errors do not contain values.
 package dryrun

@@ -25,8 +25,8 @@ type Engine struct {
 	renderer *rendering.Renderer
 }
 
-// New returns an Engine that opens its sessions with open, and observes releases with observe. The renderer is for
-// renderings without a cluster.
+// New returns an Engine. The Engine opens sessions with open, and observes releases with observe. It uses the renderer
+// for renderings without a cluster.
 func New(open session.Opener,
 	observe func(ctx context.Context, target model.Target, namespace, name string) (model.Observation, error),
 	renderer *rendering.Renderer,
@@ -34,8 +34,8 @@ func New(open session.Opener,
 	return &Engine{open: open, observe: observe, renderer: renderer}
 }
 
-// Render renders a release for a cluster as Act would: with the version and the API groups of the cluster, with the
-// lookups of the chart, and as an upgrade if the cluster has the release. It writes nothing. The error is an
+// Render renders a release for a cluster as Act would. It uses the version and the API groups of the cluster, and the
+// lookups of the chart. If the cluster has the release, Render renders an upgrade. It writes nothing. The error is an
 // [*helmerr.Error].
 func (e *Engine) Render(ctx context.Context, target model.Target, desired model.Desired, options model.Options,
 	chrt *chart.Chart, values map[string]any,
@@ -43,7 +43,7 @@ func (e *Engine) Render(ctx context.Context, target model.Target, desired model.
 	return e.renderFor(ctx, target, desired, options, chrt, values, nil)
 }
 
-// renderFor renders a release. change may change what templates see of the cluster; nil changes nothing.
+// renderFor renders a release. change may change the capabilities that templates see. Nil changes nothing.
 func (e *Engine) renderFor(ctx context.Context, target model.Target, desired model.Desired, options model.Options,
 	chrt *chart.Chart, values map[string]any, change func(*chartutil.Capabilities) error,
 ) (Result, error) {
@@ -74,15 +74,16 @@ func (e *Engine) renderFor(ctx context.Context, target model.Target, desired mod
 	return rendered, nil
 }
 
-// Offline describes a cluster that is not asked.
+// Offline describes a cluster that gets no requests.
 type Offline struct {
-	// KubeVersion is the version of Kubernetes; empty is the version of the Helm SDK.
+	// KubeVersion is the version of Kubernetes. Empty means the version of the Helm SDK.
 	KubeVersion string
-	// APIVersions are served beside the kinds of Kubernetes, as GROUP/VERSION or GROUP/VERSION/KIND.
+	// APIVersions are the APIs that the cluster serves in addition to the kinds of Kubernetes, as GROUP/VERSION or
+	// GROUP/VERSION/KIND.
 	APIVersions []string
 }
 
-// RenderOffline renders a release as an installation, without a connection to its cluster. Lookups of the chart find
+// RenderOffline renders a release as an installation, without requests to its cluster. Lookups of the chart return
 // nothing. The error is an [*helmerr.Error].
 func (e *Engine) RenderOffline(ctx context.Context, desired model.Desired, options model.Options, chrt *chart.Chart,
 	values map[string]any, cluster Offline,

@@ -24,13 +24,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// Plan returns what Act would change in the cluster to reach the desired state: it renders the chart as Render does,
-// and runs the updates of the action as dry runs, which the API server checks and does not store. It writes nothing,
-// runs no hooks and does not wait. Retries, remediation and backoff do not matter. The error is an [*helmerr.Error]; a
-// change that the cluster would refuse is no error.
+// Plan returns the changes that Act would make in the cluster to reach the desired state. It renders the chart as
+// Render does, and sends the updates of the action as dry runs. The API server checks a dry run and does not store it.
+// Plan writes nothing, runs no hooks and does not wait. Retries, remediation and backoff have no influence on it. The
+// error is an [*helmerr.Error]. A change that the cluster would refuse is not an error.
 //
-// Plan sends one request for the records, one for the record of an upgrade, one for each kind and namespace with three
-// objects or more and one for each other object, and one for each object that is new or changes.
+// Plan sends one request for the records, and one for the record of an upgrade. It sends one request for each kind and
+// namespace with three objects or more, and one for each other object. It sends one more request for each object that
+// is new or changes.
 func (e *Engine) Plan(ctx context.Context, target model.Target, desired model.Desired, policy model.Policy,
 	options model.Options, chrt *chart.Chart, values map[string]any,
 ) (model.Plan, error) {
@@ -63,7 +64,7 @@ func (e *Engine) Plan(ctx context.Context, target model.Target, desired model.De
 	return plan, nil
 }
 
-// Messages of plans in which HelmOp leaves the release as it is.
+// Messages of plans in which HelmOp does not change the release.
 const (
 	installedOnce = "The release was installed before, and reconcileStrategy is InstallOnce: HelmOp does not change " +
 		"the release, unless you request a retry."
@@ -100,7 +101,8 @@ func plannedDecision(obs model.Observation, desired model.Desired, policy model.
 	return d
 }
 
-// openPlan returns a reader whose clients of the cluster only read and send dry runs. Its records must only be read.
+// openPlan returns a reader whose clients of the cluster only read and send dry runs. The caller must not write records
+// with it.
 func (e *Engine) openPlan(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer,
 ) (reader, error) {
 	s, err := e.open(ctx, target, desired, logs)
@@ -122,7 +124,7 @@ func (s reader) dryRunCluster(desired model.Desired) *apply.Client {
 	return cluster
 }
 
-// plan completes a plan.
+// plan adds the changes to a plan.
 func (s reader) plan(j session.Job, observation model.Observation, plan *model.Plan) error {
 	if j.Decision.Action == model.ActionAdopt {
 		recorded, differences, err := s.adoptionDifferences(j)
@@ -177,8 +179,8 @@ func (s reader) plan(j session.Job, observation model.Observation, plan *model.P
 	return nil
 }
 
-// planPrevious returns the manifest that an upgrade starts from, and finds the objects that failed revisions left
-// behind.
+// planPrevious returns the manifest of the revision that an upgrade starts from. It also finds the objects of failed
+// revisions that are still in the cluster.
 func (s reader) planPrevious(j session.Job, plan *model.Plan) (manifest string, err error) {
 	previous, err := s.Previous(j.Desired.Name)
 	if err != nil {

@@ -24,18 +24,19 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
 
-// Present is what a cluster has now.
+// Present describes a cluster and a release as they are now.
 type Present struct {
 	// KubeVersion is the version of Kubernetes.
 	KubeVersion string
 	// Serves reports whether the cluster serves an API.
 	Serves func(schema.GroupVersionKind) bool
 
-	// Revision is the Helm revision that the next upgrade starts from; 0 if the cluster does not have the release.
+	// Revision is the Helm revision that the next upgrade starts from. It is 0 if the cluster does not have the
+	// release.
 	Revision int
-	// Chart is the version of its chart.
+	// Chart is the version of the chart of Revision.
 	Chart string
-	// Objects are the objects of this revision, and Hooks those of its hooks, as they were rendered.
+	// Objects are the rendered objects of Revision. Hooks are the rendered objects of its hooks.
 	Objects, Hooks []*unstructured.Unstructured
 }
 
@@ -79,11 +80,10 @@ func (s reader) present(name string) (Present, error) {
 	return present, err
 }
 
-// definitionsResource are the CustomResourceDefinitions.
 var definitionsResource = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
 
-// Definitions returns the CustomResourceDefinitions of kinds. Kinds that the cluster does not serve in any version, or
-// that have no definition, are left out. It sends a request for each kind. The error is an [*helmerr.Error].
+// Definitions returns the CustomResourceDefinitions of kinds. It omits a kind that the cluster does not serve in any
+// version, and a kind without a definition. It sends a request for each kind. The error is an [*helmerr.Error].
 func (e *Engine) Definitions(ctx context.Context, target model.Target, namespace string,
 	kinds []schema.GroupKind,
 ) ([]*apiextensionsv1.CustomResourceDefinition, error) {

@@ -18,35 +18,35 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
 
-// Result is what the next installation or upgrade of a release would apply. It contains the values, also those from
-// Secrets, wherever the chart puts them.
+// Result holds everything that the next installation or upgrade of a release would apply. It contains the values of the
+// release, also values from Secrets.
 type Result struct {
-	// Revision is the Helm revision that the action would create; 1 for an installation.
+	// Revision is the Helm revision that the action would create. It is 1 for an installation.
 	Revision int
 
-	// Manifest has the objects as YAML documents, in the order in which Helm creates them, without hooks.
+	// Manifest has the objects as YAML documents, in the order in which Helm creates them. It has no hooks.
 	Manifest string
 
-	// Hooks are the manifests of the hooks, tests included, and CRDs are the files of the folders crds.
+	// Hooks are the manifests of the hooks, including tests. CRDs are the files in the folders crds.
 	Hooks, CRDs []string
 
 	// Notes is the rendered NOTES.txt of the chart.
 	Notes string
 
-	// hooks are the hooks in the types of Helm, and crds the objects in the folders crds.
+	// hooks are the hooks in the types of Helm. crds are the objects in the folders crds.
 	hooks []*release.Hook
 	crds  []*crds.Object
-	// announced are the kinds that the cluster serves only after the CRDs were applied.
+	// announced are the kinds that the cluster serves only after the CRDs are applied.
 	announced []schema.GroupVersionKind
 }
 
-// Objects returns all objects, those of hooks and of the folders crds included.
+// Objects returns all objects, including hooks and the objects in the folders crds.
 func (r *Result) Objects() ([]*unstructured.Unstructured, error) {
 	objects, hooks, definitions, err := r.Parts()
 	return slices.Concat(definitions, objects, hooks), err
 }
 
-// Parts returns the objects of the rendering, those of its hooks, and those in the folders crds.
+// Parts returns the objects of the rendering, the objects of its hooks, and the objects in the folders crds.
 func (r *Result) Parts() (objects, hooks, definitions []*unstructured.Unstructured, err error) {
 	if objects, err = apply.DecodeManifest([]byte(r.Manifest)); err != nil {
 		return nil, nil, nil, err
@@ -64,7 +64,6 @@ func (r *Result) Parts() (objects, hooks, definitions []*unstructured.Unstructur
 	return objects, hooks, definitions, nil
 }
 
-// objectsOfHooks returns the objects of hooks.
 func objectsOfHooks(hooks []*release.Hook) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	for _, hook := range hooks {
@@ -80,8 +79,8 @@ func objectsOfHooks(hooks []*release.Hook) ([]*unstructured.Unstructured, error)
 // reader reads and renders a release with a session, and changes nothing.
 type reader struct{ *session.Session }
 
-// render renders a release. next is what templates see of it. For an adoption, the options of an upgrade apply, also if
-// the templates see an installation.
+// render renders a release. next describes the release for the templates. For an adoption, the options of an upgrade
+// apply, even if next is an installation.
 func (s reader) render(j session.Job, next chartutil.ReleaseOptions) (rendered Result, err error) {
 	rendered.Revision = next.Revision
 	policy, skipsSchema, values := j.Options.Install.CRDs, j.Options.Install.DisableSchemaValidation, j.Values
@@ -117,14 +116,16 @@ func (s reader) render(j session.Job, next chartutil.ReleaseOptions) (rendered R
 	return rendered, err
 }
 
-// announce makes templates see the kinds of CRDs that would be applied before the chart is rendered.
+// announce adds the kinds of CRDs to the capabilities that templates see. The action would apply these CRDs before it
+// renders the chart.
 func (s reader) announce(rendered *Result, policy model.CRDPolicy) {
 	capabilities := s.Config.Capabilities
 	rendered.announced = crds.Announced(rendered.crds, policy, capabilities.APIVersions)
 	capabilities.APIVersions = crds.WithKinds(capabilities.APIVersions, rendered.announced)
 }
 
-// nextRelease returns what templates see of the release: an installation if the cluster does not have the release.
+// nextRelease returns the description of the release for the templates. It is an installation if the cluster does not
+// have the release.
 func nextRelease(desired model.Desired, observation model.Observation) chartutil.ReleaseOptions {
 	next := chartutil.ReleaseOptions{Name: desired.Name, Namespace: desired.Namespace, Revision: 1, IsInstall: true}
 	newest, ok := observation.Newest()
@@ -135,7 +136,7 @@ func nextRelease(desired model.Desired, observation model.Observation) chartutil
 	return next
 }
 
-// renderManifest sets manifest, hooks and notes.
+// renderManifest sets the manifest, the hooks and the notes of a Result.
 func (s reader) renderManifest(j session.Job, source rendering.Source, next chartutil.ReleaseOptions, rendered *Result,
 ) (err error) {
 	install := s.DryRun(j.Desired, next.IsUpgrade)

@@ -20,11 +20,11 @@ import (
 type Upgraded struct {
 	// KubeVersion is the new version of Kubernetes.
 	KubeVersion string
-	// Serves reports whether the new version still serves an API that the cluster serves now.
+	// Serves reports whether the new version of Kubernetes still serves an API of the cluster.
 	Serves func(schema.GroupVersionKind) bool
 }
 
-// RenderUpgraded is Render for the cluster after an upgrade of Kubernetes: templates see the new version, and the API
+// RenderUpgraded is Render for a cluster after an upgrade of Kubernetes. Templates see the new version, and the API
 // versions of the cluster that the new version still serves.
 func (e *Engine) RenderUpgraded(ctx context.Context, target model.Target, desired model.Desired, options model.Options,
 	chrt *chart.Chart, values map[string]any, upgraded Upgraded,
@@ -32,14 +32,14 @@ func (e *Engine) RenderUpgraded(ctx context.Context, target model.Target, desire
 	return e.renderFor(ctx, target, desired, options, chrt, values, upgraded.of)
 }
 
-// of changes the capabilities of a cluster to those after the upgrade.
+// of changes the capabilities of a cluster to the capabilities after the upgrade.
 func (u *Upgraded) of(capabilities *chartutil.Capabilities) error {
 	version, err := chartutil.ParseKubeVersion(u.KubeVersion)
 	if err != nil {
 		return fmt.Errorf("the version of Kubernetes: %w", err)
 	}
 	if full, err := utilversion.ParseSemantic(u.KubeVersion); err == nil {
-		version.Version = "v" + full.String() // ParseKubeVersion drops what vendors append.
+		version.Version = "v" + full.String() // ParseKubeVersion drops the suffixes of vendors.
 	}
 	capabilities.KubeVersion = *version
 	isKept, hasKinds := map[string]bool{}, map[string]bool{}
@@ -57,7 +57,7 @@ func (u *Upgraded) of(capabilities *chartutil.Capabilities) error {
 		}
 	}
 	for _, served := range capabilities.APIVersions {
-		// A version is served as long as one of its kinds is.
+		// A group version is served while at least one of its kinds is served.
 		if _, ok := kindIn(served); !ok && (isKept[served] || !hasKinds[served]) {
 			kept = append(kept, served)
 		}
@@ -66,7 +66,8 @@ func (u *Upgraded) of(capabilities *chartutil.Capabilities) error {
 	return nil
 }
 
-// ExcludingConstraint returns the kubeVersion of a chart if it excludes a version of Kubernetes; empty otherwise.
+// ExcludingConstraint returns the kubeVersion of a chart if it excludes a version of Kubernetes. Otherwise, it returns
+// "".
 func ExcludingConstraint(chrt *chart.Chart, version string) string {
 	if wanted := chrt.Metadata.KubeVersion; wanted != "" && !chartutil.IsCompatibleRange(wanted, version) {
 		return wanted
@@ -75,7 +76,7 @@ func ExcludingConstraint(chrt *chart.Chart, version string) string {
 }
 
 // kindIn returns the kind in an entry of a VersionSet: GROUP/VERSION/KIND or VERSION/KIND. It returns false for an
-// entry without a kind. Only kinds have upper case letters.
+// entry without a kind. Only kinds contain upper case letters.
 func kindIn(served string) (schema.GroupVersionKind, bool) {
 	at := strings.LastIndexByte(served, '/')
 	if at < 0 || served[at+1:] == strings.ToLower(served[at+1:]) {

@@ -1,11 +1,12 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifests caches the manifests of Helm revisions, compressed, so that a check of a release does not read its
-// record.
+// Package manifests caches the compressed manifests of Helm revisions. With a cached manifest, a check of a release
+// does not read the record. The package knows manifests. It does not read records or clusters: package helmclient does
+// both.
 //
-// A [Cache] holds at most one revision of each release. The caller notes each action, because a reinstalled release
-// starts again with revision 1, and forgets a cluster when it is deleted. The package reads no records.
+// A [Cache] holds at most one revision of each release. The caller must call [Cache.Note] after each action, because a
+// reinstalled release starts again with revision 1. The caller must call [Cache.Forget] when a cluster is deleted.
 package manifests
 
 import (
@@ -19,31 +20,30 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// MaxBytes is the maximum size of all cached manifests, compressed. A compressed manifest takes some kilobytes, so this
-// is enough for thousands of releases.
+// MaxBytes is the maximum size of all cached manifests, compressed. A compressed manifest has some kilobytes, so the
+// cache holds thousands of releases.
 const MaxBytes = 32 << 20
 
 // Key identifies a release.
 type Key struct{ Cluster, Namespace, Name string }
 
-// Cache holds compressed manifests of the newest revisions that were created. When it is full, it drops the least
-// recently used manifests. It is safe for concurrent use.
+// Cache holds the compressed manifest of the newest Helm revision of each release. If the cache is full, it drops the
+// least recently used manifests. It is safe for concurrent use.
 type Cache struct {
 	entries *bytelru.Cache[Key, packed]
 }
 
-// packed is a compressed manifest.
 type packed struct {
 	revision   int
 	compressed []byte
 }
 
-// NewCache returns an empty cache; limit is its size in bytes.
+// NewCache returns an empty cache. limit is its maximum size in bytes.
 func NewCache(limit int64) *Cache {
 	return &Cache{entries: bytelru.New[Key, packed](limit)}
 }
 
-// Note caches the manifest of the newest revision that an action saved. It drops earlier manifests of the release,
+// Note caches the manifest of the newest revision that an action saved. It drops older manifests of the release,
 // because a reinstalled release starts again with revision 1.
 func (c *Cache) Note(key Key, storage *records.RecordingDriver) {
 	if !storage.StorageChanged() {
@@ -57,7 +57,7 @@ func (c *Cache) Note(key Key, storage *records.RecordingDriver) {
 	c.Put(key, newest.Version, newest.Manifest)
 }
 
-// compressors holds writers for reuse, because their tables are larger than most manifests.
+// compressors holds writers for reuse. The tables of a writer are larger than most manifests.
 var compressors = sync.Pool{New: func() any {
 	// The level is valid, so there is no error.
 	writer, _ := flate.NewWriter(io.Discard, flate.BestSpeed)

@@ -18,7 +18,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// Previous returns the revision that an upgrade starts from: the deployed revision, or the newest if none is deployed.
+// Previous returns the revision that an upgrade starts from. This is the deployed revision, or the newest revision if
+// no revision is deployed.
 func (s *Session) Previous(name string) (*release.Release, error) {
 	last, err := s.Config.Releases.Last(name)
 	if err != nil || last.Info != nil && last.Info.Status == release.StatusDeployed {
@@ -31,7 +32,7 @@ func (s *Session) Previous(name string) (*release.Release, error) {
 	return deployed, err
 }
 
-// ManifestOf returns the manifest of a record. It reads the record if the history has only the metadata.
+// ManifestOf returns the manifest of a record. If the history has only the metadata, ManifestOf reads the record.
 func (s *Session) ManifestOf(record *release.Release) (string, error) {
 	if record.Manifest != "" {
 		return record.Manifest, nil
@@ -46,9 +47,9 @@ func (s *Session) ManifestOf(record *release.Release) (string, error) {
 	return whole.Manifest, nil
 }
 
-// FindLeftovers reads the manifests of revisions that Helm does not check, so that the action deletes the objects that
-// these revisions left behind. Objects of the new revision stay. It reads no more records than Helm unless the newest
-// revision failed or was interrupted.
+// FindLeftovers reads the manifests of revisions that Helm does not check. The action then deletes the objects of these
+// revisions, except objects that the new revision has. If the newest revision did not fail and was not interrupted,
+// FindLeftovers reads no additional records.
 func (s *Session) FindLeftovers(decision decide.Decision, desired model.Desired) error {
 	if s.Cluster == nil {
 		return nil
@@ -71,7 +72,7 @@ func (s *Session) FindLeftovers(decision decide.Decision, desired model.Desired)
 	for _, record := range apply.UncheckedRevisions(history, decision) {
 		key := apply.DigestsIn(record.Labels)
 		if record.Labels[model.LabelRevision] != strconv.Itoa(record.Version) {
-			// HelmOp did not create the record, so its digests have no meaning.
+			// HelmOp did not create this record, so the digests in its labels have no meaning.
 			key = strconv.Itoa(record.Version)
 		}
 		if known[key] && record.Manifest == "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// PrepareNamespace sets the desired state of the release's namespace. If create is true, this action may create the
-// namespace. It sends no request.
+// PrepareNamespace sets the desired state of the release's namespace. If create is true, the action may create the
+// namespace. PrepareNamespace sends no request.
 func (s *Session) PrepareNamespace(desired model.Desired, o model.InstallOptions, create bool) {
 	n := s.Namespace
 	if n == nil {
@@ -28,16 +28,15 @@ func (s *Session) PrepareNamespace(desired model.Desired, o model.InstallOptions
 
 // Namespaces resolves the namespaces of objects.
 type Namespaces struct {
-	mapper meta.RESTMapper
-	// release is the namespace of the release.
+	mapper  meta.RESTMapper
 	release string
-	// scoped holds, for each kind that was looked up, whether the kind is or may be namespaced.
+	// scoped is true for kinds that are namespaced, or may be. It has only kinds that were looked up.
 	scoped map[schema.GroupVersionKind]bool
 	// Err is the error of discovery.
 	Err error
 }
 
-// Namespaces returns the namespaces of objects of a release in a namespace.
+// Namespaces returns a Namespaces for the objects of a release. release is the namespace of the release.
 func (s *Session) Namespaces(release string) *Namespaces {
 	n := &Namespaces{release: release, scoped: map[schema.GroupVersionKind]bool{}}
 	if s.Config.RESTClientGetter != nil {
@@ -47,8 +46,8 @@ func (s *Session) Namespaces(release string) *Namespaces {
 	return n
 }
 
-// Of returns the namespace of an object of a kind; named is the namespace in the manifest. An unknown kind counts as
-// namespaced, as most kinds are. Without its namespace, an object would not be found; a superfluous namespace is
+// Of returns the namespace of an object. named is the namespace in the manifest. An unknown kind counts as namespaced,
+// because most kinds are namespaced. Without its namespace, an object would not be found, but an unneeded namespace is
 // ignored.
 func (n *Namespaces) Of(kind schema.GroupVersionKind, named string) string {
 	scoped, ok := n.scoped[kind]
@@ -66,7 +65,7 @@ func (n *Namespaces) Of(kind schema.GroupVersionKind, named string) string {
 	}
 }
 
-// lookUp reports whether a kind is namespaced according to the mapper, or may be.
+// lookUp returns true if a kind is namespaced according to the mapper, or if the mapper does not know the kind.
 func (n *Namespaces) lookUp(kind schema.GroupVersionKind) bool {
 	if n.mapper == nil {
 		return true

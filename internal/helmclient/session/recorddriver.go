@@ -10,8 +10,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// recordDriver is the storage driver below [records.RecordingDriver]. It creates and labels the release's namespace,
-// and stores which manifests are recorded.
+// recordDriver is the storage driver below [records.RecordingDriver]. It creates and labels the release's namespace. It
+// also records which manifests are in the storage.
 type recordDriver struct {
 	records.CarefulDriver
 	namespace *apply.Namespacer

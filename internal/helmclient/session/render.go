@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-// Render renders a chart for the cluster of the action and returns a chart of literal templates for Helm. The record of
+// Render renders a chart for the cluster of the action. It returns a chart of literal templates for Helm. The record of
 // the revision gets the original chart.
 func (s *Session) Render(source rendering.Source, release chartutil.ReleaseOptions) (*chart.Chart, error) {
 	options := rendering.Options{Release: release, Capabilities: s.Config.Capabilities}
@@ -40,7 +40,8 @@ func (s *Session) Render(source rendering.Source, release chartutil.ReleaseOptio
 	return rendered.Literal, nil
 }
 
-// DryRun returns Helm's install action that renders a chart of literal templates and sends no request.
+// DryRun returns Helm's install action for a chart of literal templates. The action renders the chart and sends no
+// request.
 func (s *Session) DryRun(desired model.Desired, upgrade bool) *action.Install {
 	install := action.NewInstall(&action.Configuration{Log: s.Logs.Printf, Capabilities: s.Config.Capabilities})
 	install.ReleaseName, install.Namespace, install.Labels = desired.Name, desired.Namespace, model.DesiredLabels(desired)
@@ -50,14 +51,14 @@ func (s *Session) DryRun(desired model.Desired, upgrade bool) *action.Install {
 	return install
 }
 
-// PostRenderer returns Helm's post-renderer of a job; nil if the job has no changes.
+// PostRenderer returns Helm's post-renderer of a job. It returns nil if the job has no changes for a post-renderer.
 func (s *Session) PostRenderer(j Job) (postrender.PostRenderer, error) {
 	return s.Renderer.PostRenderer(s.Ctx, j.Options.PostRender, j.Desired.Namespace, j.tenant())
 }
 
-// UpgradeValues returns the values of an upgrade: those of the job, merged over the values of the previous Helm
-// revision according to the policy. A null in the desired values removes a value, including a default of the chart.
-// Helm's own merge drops the null and restores the default.
+// UpgradeValues returns the values of an upgrade. According to the policy, it merges the values of the job over the
+// values of the previous Helm revision. A null in the desired values removes a value, even if the chart has a default
+// for the value. Helm's own merge would drop the null and restore the default.
 func (s *Session) UpgradeValues(j Job) (map[string]any, error) {
 	desiredValues, policy := rendering.CopyValues(j.Values), j.Options.Upgrade.Values
 	if policy == model.ValuesReset {

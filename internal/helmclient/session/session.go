@@ -25,21 +25,23 @@ import (
 
 // Session is one action, or one read, on one release.
 type Session struct {
-	// Ctx bounds the action.
+	// Ctx is the context of the action.
 	Ctx context.Context
-	// Config is the configuration for Helm's actions.
+	// Config is the configuration of Helm's actions.
 	Config *action.Configuration
-	// Storage is the driver of the records in Config.
+	// Storage is the driver for the records in Config.
 	Storage *records.RecordingDriver
-	// Logs has what Helm logged, and hides values in errors.
+	// Logs holds the log lines of Helm. It also hides values in errors.
 	Logs *helmerr.LogBuffer
 	// Namespace creates and labels the release's namespace when the first record is created.
 	Namespace *apply.Namespacer
-	// Cluster is Helm's client of the cluster; nil if there is no cluster, or a test replaces it.
+	// Cluster is Helm's client of the cluster. It is nil for renderings without a cluster, and in tests that replace
+	// it.
 	Cluster *apply.Client
-	// Records stores the records in the cluster; nil if there is no cluster, or a test replaces it.
+	// Records stores the records in the cluster. It is nil for renderings without a cluster, and in tests that replace
+	// it.
 	Records *records.Store
-	// Stored is where new records are stored.
+	// Stored is the place for new records.
 	Stored model.Storage
 	// Renderer renders charts.
 	Renderer *rendering.Renderer
@@ -59,13 +61,13 @@ func (j Job) Source(values map[string]any) rendering.Source {
 	return rendering.Source{Chart: j.Chart, Values: values, Tenant: j.tenant()}
 }
 
-// tenant returns the tenant of the release: the namespace of its owner.
+// tenant returns the tenant of the release. This is the namespace of the owner.
 func (j Job) tenant() string {
 	namespace, _, _ := strings.Cut(j.Desired.Owner, ".")
 	return namespace
 }
 
-// Opener opens a session for a release of a cluster. ctx bounds all requests except writes to Helm's storage: the
+// Opener opens a session for a release of a cluster. ctx limits all requests except writes to Helm's storage: the
 // outcome of an action that timed out must still be recorded.
 type Opener func(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer) (*Session,
 	error)
@@ -96,7 +98,7 @@ func NewOpener(pool *connections.Pool, renderer *rendering.Renderer) Opener {
 	}
 }
 
-// New returns a session for a storage and a cluster. Its Config has no capabilities yet.
+// New returns a session for a storage and a cluster. The Config of the session has no capabilities yet.
 func New(ctx context.Context, inner driver.Driver, cluster kube.Interface, renderer *rendering.Renderer,
 	desired model.Desired, logs *helmerr.LogBuffer,
 ) *Session {
@@ -118,7 +120,7 @@ func New(ctx context.Context, inner driver.Driver, cluster kube.Interface, rende
 	}
 }
 
-// Read opens a session for a release, reads with it, and closes it. The error is an [*helmerr.Error].
+// Read opens a session for a release, calls read, and closes the session. The error is an [*helmerr.Error].
 func Read[Result any](ctx context.Context, open Opener, target model.Target, namespace, name string,
 	read func(*Session) (Result, error),
 ) (result Result, err error) {
@@ -145,7 +147,7 @@ func (s *Session) Close() {
 func (s *Session) Error(action model.Action, err error) *helmerr.Error {
 	var deletions error
 	if s.Cluster != nil {
-		// Helm reduces the errors of deletions to "failed to delete release".
+		// For failed deletions, Helm returns only "failed to delete release".
 		deletions = s.Cluster.DeletionErrors()
 	}
 	failed := helmerr.Acting(action, err, deletions, s.Logs)

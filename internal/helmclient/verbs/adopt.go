@@ -14,8 +14,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// adopt takes over a release of another owner. If the desired state would change nothing, it only labels the newest
-// record. Otherwise it upgrades the release, or fails if the decision is to adopt only without a change.
+// adopt adopts a release of another owner. If the desired state would change nothing, adopt only labels the newest
+// record. Otherwise, it upgrades the release. It fails if the decision permits an adoption only without changes.
 func (s *verb) adopt() error {
 	if err := s.checkNewest(); err != nil {
 		return err
@@ -35,9 +35,9 @@ func (s *verb) adopt() error {
 	}
 }
 
-// label labels the record of an adopted revision, and changes nothing else. A process that uninstalls the release at
-// the same time marks the record first: the labels require the record as it was read, and so does the mark, see
-// [records.Store.Relabel]. So at most one of the two succeeds.
+// label labels the record of an adopted revision. Another process may uninstall the release at the same time, and marks
+// the record first. Both writes require an unchanged record, see [records.Store.Relabel]. So at most one of them
+// succeeds.
 func (s *verb) label(recorded *release.Release) error {
 	if err := s.Storage.Relabel(records.NameOf(recorded.Name, recorded.Version), recorded); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (s *verb) label(recorded *release.Release) error {
 		return fmt.Errorf("reading the history again: %w", err)
 	}
 	if last.Version != recorded.Version {
-		// The next pass decides about the new revision, so this does not count as an attempt.
+		// The next reconciliation decides about the new revision, so this does not count as an attempt.
 		s.Storage.Restart()
 		return helmerr.New(helmerr.ErrStale, "Helm revision %d was created in the meantime", last.Version)
 	}

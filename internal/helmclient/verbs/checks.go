@@ -21,11 +21,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// checkNewest returns an error if the newest revision is not the one that the decision is based on. Helm's lock
-// separates two actions, but it does not protect a decision from later changes.
+// checkNewest returns an error if the newest revision is not the revision that the decision is based on. Helm's lock
+// separates two actions, but it does not protect a decision against later changes.
 func (s *verb) checkNewest() error {
 	if s.Decision.FromRevision == 0 || s.Decision.Recovery == decide.RecoverReplace {
-		// recoverPending checked the newest revision and has hidden it since.
+		// recoverPending has checked the newest revision and then hidden its record.
 		return nil
 	}
 	last, err := s.Config.Releases.Last(s.Desired.Name)
@@ -45,8 +45,8 @@ func (s *verb) checkNewest() error {
 	return checkNotUninstalled(last)
 }
 
-// checkSameRecord returns an error if the record that was just read is not the record that the decision is based on. A
-// reinstalled release has another record of the same number.
+// checkSameRecord returns an error if the record is not the record that the decision is based on. A reinstalled release
+// has another record with the same number.
 func (s *verb) checkSameRecord() error {
 	if s.Records == nil {
 		return nil
@@ -58,7 +58,7 @@ func (s *verb) checkSameRecord() error {
 	return nil
 }
 
-// checkNotUninstalled returns an error if an uninstallation of the release has begun, according to its newest record.
+// checkNotUninstalled returns an error if the newest record shows that an uninstallation of the release has begun.
 func checkNotUninstalled(last *release.Release) error {
 	if records.IsUninstalling(last) {
 		return helmerr.New(helmerr.ErrStale, "Helm revision %d is being uninstalled", last.Version)
@@ -66,9 +66,9 @@ func checkNotUninstalled(last *release.Release) error {
 	return nil
 }
 
-// checkNeverWorked returns an error unless the newest revision in the cluster is still the failed attempt by HelmOp
-// that the decision is based on. An earlier failure is no reason to uninstall a release that works now or belongs to
-// another owner.
+// checkNeverWorked returns an error if the newest revision is not the failed attempt of HelmOp that the decision is
+// based on. A release that works now, or belongs to another owner, must not be uninstalled because of an earlier
+// failure.
 func (s *verb) checkNeverWorked() error {
 	if s.Cluster != nil {
 		conn := s.Cluster.Clients.Conn

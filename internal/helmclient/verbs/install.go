@@ -15,8 +15,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-// install installs the release. If the release was uninstalled and its history was kept, the installation adds to the
-// history.
+// install installs the release. If the release was uninstalled and its history was kept, the installation adds a
+// revision to the history.
 func (s *verb) install() error {
 	renderer, err := s.prepare(s.Values, false)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *verb) install() error {
 	if s.Decision.State == model.StateAbsent && s.Decision.Recovery == decide.RecoverNothing {
 		s.Namespace.AssumeMissing()
 	}
-	// Helm changes the values that it receives.
+	// Helm changes the values that it gets.
 	_, err = install.Run(rendered, rendering.CopyValues(s.Values))
 	if errors.Is(err, apply.ErrNamespaceExists) {
 		_, err = install.Run(rendered, rendering.CopyValues(s.Values))
@@ -55,13 +55,14 @@ func (s *verb) newInstall(desired model.Desired, options model.InstallOptions, r
 	install.Labels = model.DesiredLabels(desired)
 	install.Timeout = options.ActionTimeout()
 	install.DisableHooks = options.DisableHooks
-	// prepare and the Namespacer do both.
+	// The Namespacer creates the namespace, and prepare applies the CRDs.
 	install.CreateNamespace = false
 	install.SkipCRDs = true
 	install.TakeOwnership = options.TakeOwnership
 	install.DisableOpenAPIValidation = options.DisableOpenAPIValidation
 	install.Replace = replace
-	// Check has validated the values, without files and network, and with no values in its errors.
+	// Check has already validated the values. Its validation uses no files and no network, and its errors contain no
+	// values.
 	install.SkipSchemaValidation = true
 	return install
 }

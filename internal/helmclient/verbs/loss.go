@@ -17,7 +17,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
-// admitLoss makes an upgrade or a rollback call Options.Admit when its manifest is rendered and nothing is changed yet.
+// admitLoss makes an upgrade or a rollback call Options.Admit. Helm has rendered the manifest at this point, and has
+// changed nothing.
 func (s *verb) admitLoss() {
 	if s.Options.Admit == nil || s.Cluster == nil {
 		return
@@ -38,11 +39,12 @@ func (s *verb) checkLoss(next *release.Release) error {
 }
 
 // lossOf returns the objects that the next revision would delete. It compares the new manifest with the manifest of the
-// revision that Helm compares, and with the manifests of the revisions that may have left objects behind.
+// revision that Helm compares with. It also compares it with the manifests of failed revisions whose objects may still
+// be in the cluster.
 func (s *verb) lossOf(next *release.Release) (model.Loss, error) {
 	current, err := s.Config.Releases.Deployed(s.Desired.Name)
 	if err != nil {
-		// Without a deployed revision, Helm compares with the newest.
+		// Without a deployed revision, Helm compares with the newest revision.
 		if current, err = s.Config.Releases.Last(s.Desired.Name); err != nil {
 			return model.Loss{}, fmt.Errorf("reading the objects of the release: %w", err)
 		}
@@ -87,14 +89,14 @@ func (s *verb) lossOf(next *release.Release) (model.Loss, error) {
 	return loss, namespaces.Err
 }
 
-// refOf returns the reference to an object of a manifest, with its namespace filled in.
+// refOf returns the reference to an object in a manifest, with its namespace.
 func refOf(object *unstructured.Unstructured, namespaces *session.Namespaces) inventory.Ref {
 	ref := inventory.Of(object)
 	ref.Namespace = namespaces.Of(object.GroupVersionKind(), ref.Namespace)
 	return ref
 }
 
-// withoutVersion returns what identifies an object, independently of the version of its kind.
+// withoutVersion returns the reference without the version of the kind. The version does not identify an object.
 func withoutVersion(ref inventory.Ref) inventory.Ref {
 	ref.Version = ""
 	return ref

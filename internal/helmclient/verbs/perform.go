@@ -17,11 +17,10 @@ import (
 type verb struct {
 	*session.Session
 	session.Job
-	// tests are the results of the tests that ran.
 	tests []model.TestResult
 }
 
-// Check checks the chart and the values of a job as far as possible without the cluster.
+// Check makes all checks of a job that need no cluster. It checks the chart and the values.
 func Check(ctx context.Context, renderer *rendering.Renderer, j session.Job) error {
 	if !j.Decision.Action.RendersChart() {
 		return nil
@@ -29,7 +28,7 @@ func Check(ctx context.Context, renderer *rendering.Renderer, j session.Job) err
 	if err := rendering.CheckChart(j.Chart); err != nil {
 		return err
 	}
-	// Values that the upgrade merges with previous values cannot be validated yet.
+	// The upgrade merges these values with the previous values, so they cannot be validated yet.
 	upgrades := !j.Decision.Action.Installs()
 	merges := upgrades && j.Options.Upgrade.Values != model.ValuesReset
 	if merges || j.Options.SkipsSchema(j.Decision.Action) {
@@ -38,7 +37,7 @@ func Check(ctx context.Context, renderer *rendering.Renderer, j session.Job) err
 	return renderer.CheckValues(ctx, j.Source(j.Values))
 }
 
-// Perform carries out the recovery and the action of a job. It returns the results of the tests that ran, also with an
+// Perform carries out the recovery and the action of a job. It returns the results of the tests that ran, even with an
 // error.
 func Perform(open *session.Session, j session.Job) ([]model.TestResult, error) {
 	s := &verb{Session: open, Job: j}

@@ -13,8 +13,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-// prepare prepares an installation or upgrade: it checks the chart and the record storage, and applies the CRDs. It
-// returns the post-renderer for Helm. It does not change chart and values.
+// prepare prepares an installation or upgrade. It checks the chart and the storage of the record, and applies the CRDs.
+// It returns the post-renderer for Helm. It does not change chart and values.
 func (s *verb) prepare(values map[string]any, upgrade bool) (postrender.PostRenderer, error) {
 	renderer, err := s.PostRenderer(s.Job)
 	if err != nil {
@@ -42,8 +42,8 @@ func (s *verb) prepare(values map[string]any, upgrade bool) (postrender.PostRend
 	return renderer, nil
 }
 
-// applyCRDsOf applies the objects in the crds folders of a chart and of its enabled dependencies. It sends no request
-// if there are no such objects. It calls preflight before the first write.
+// applyCRDsOf applies the objects in the crds folders of a chart and of its enabled dependencies. It calls preflight
+// before the first write. Without such objects, it sends no request.
 func (s *verb) applyCRDsOf(source rendering.Source, policy model.CRDPolicy,
 	preflight func([]*crds.Object) error,
 ) error {
@@ -63,8 +63,8 @@ func (s *verb) applyCRDsOf(source rendering.Source, policy model.CRDPolicy,
 	return crds.Apply(target, policy, objects, func() error { return preflight(objects) })
 }
 
-// prepareStorage returns an error if the store that would hold the new record does not respond. It is called before the
-// action changes anything.
+// prepareStorage returns an error if the store for the new record does not respond. It is called before the action
+// changes anything.
 func (s *verb) prepareStorage() error {
 	if !s.Stored.Outside {
 		return nil
@@ -79,7 +79,7 @@ func (s *verb) prepareStorage() error {
 	return nil
 }
 
-// rediscover runs discovery again and returns the version and the kinds that the cluster serves.
+// rediscover runs discovery again. It returns the version and the kinds that the cluster serves.
 func (s *verb) rediscover() (*chartutil.Capabilities, error) {
 	conn := s.Cluster.Clients.Conn
 	conn.Kinds.Invalidate()

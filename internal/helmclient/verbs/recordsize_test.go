@@ -16,8 +16,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// TestRecordSizes checks which charts fit into one Secret. Helm compresses the base64 of files, so the texts of a chart
-// shrink to between a fifth and two fifths in the Secret, and not to a tenth as in the archive.
+// TestRecordSizes checks which charts fit into one Secret. Helm compresses the base64 of files. In a Secret, the texts
+// of a chart therefore shrink to between a fifth and two fifths. In the archive, they shrink to a tenth.
 func TestRecordSizes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

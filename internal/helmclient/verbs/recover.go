@@ -17,10 +17,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// recoverPending resolves the pending record that the decision is based on, so that Helm acts on the release again. It
-// also resolves a record that the helm command could not uninstall. A record that will be replaced is only hidden from
-// this session. Until the new record exists, the old record proves that an action began, and which objects the action
-// may have created.
+// recoverPending resolves the pending record that the decision is based on, so that Helm can act on the release again.
+// It also resolves a record that the helm command could not uninstall. It marks the record as failed. If a new record
+// will replace the old record, recoverPending only hides the old record in this session. The old record stays in the
+// storage until the new record exists: it proves that an action began, and contains the objects that the action may
+// have created.
 func (s *verb) recoverPending() error {
 	decision := s.Decision
 	record, err := s.Config.Releases.Last(s.Desired.Name)
@@ -51,7 +52,7 @@ func (s *verb) recoverPending() error {
 	if err := s.Config.Releases.Update(record); err != nil {
 		return fmt.Errorf("recovering the pending Helm revision %d: %w", decision.FromRevision, err)
 	}
-	// A recovery does not count as an attempt at the desired state.
+	// A recovery does not count as an attempt to reach the desired state.
 	s.Storage.Restart()
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// rollback rolls back to the revision RollbackTo of the decision.
+// rollback rolls the release back to the Helm revision in Decision.RollbackTo.
 func (s *verb) rollback() error {
 	decision, desired, options := s.Decision, s.Desired, s.Options
 	target, err := s.Config.Releases.Get(desired.Name, decision.RollbackTo)
@@ -60,8 +60,8 @@ func (s *verb) rollback() error {
 	return err
 }
 
-// checkReturn returns an error unless the revision was made from the desired state. The record of the return has the
-// labels of the desired state, so they must be true.
+// checkReturn returns an error if the revision was not made from the desired state. The new record gets the labels of
+// the desired state, so its content must match them.
 func checkReturn(target *release.Release, desired model.Desired) error {
 	if target.Labels[model.LabelRevision] != strconv.Itoa(target.Version) ||
 		apply.DigestsIn(target.Labels) != apply.DigestsIn(model.DesiredLabels(desired)) {
@@ -72,7 +72,8 @@ func checkReturn(target *release.Release, desired model.Desired) error {
 	return nil
 }
 
-// markRollbackFailed marks the record of a failed rollback as failed. Helm leaves the record pending if a hook failed.
+// markRollbackFailed marks the record of a failed rollback as failed. If a hook failed, Helm does not change the
+// pending status.
 func (s *verb) markRollbackFailed() {
 	newest := s.Storage.Newest()
 	if newest == nil || newest.Info == nil || newest.Info.Status != release.StatusPendingRollback {

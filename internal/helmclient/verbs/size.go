@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
-// largeChart is the size in bytes above which the chart alone can be too large for a record, if it does not compress.
+// largeChart is a chart size in bytes. A larger chart may be too large for a record, if it does not compress well.
 const largeChart = 8 << 20
 
 // checkChartSize returns an error if the chart alone is too large for a record.
@@ -34,10 +34,10 @@ func (s *verb) checkChartSize() error {
 	return records.CheckSize(len(piece.Packed), s.Stored)
 }
 
-// checkSize renders a chart before its CRDs are applied and returns an error if the release is too large for Helm's
-// storage. It renders as if the cluster served the kinds of the CRDs. It ignores errors of the rendering, because the
-// chart may look up objects in the cluster. The size of a chart without CRDs is checked when its record is created,
-// before any other write.
+// checkSize renders a chart before its CRDs are applied. It returns an error if the release is too large for Helm's
+// storage. The templates see the kinds of the CRDs as if the cluster served them. checkSize ignores errors of the
+// rendering, because the chart may look up objects in the cluster. A chart without CRDs needs no checkSize: its record
+// is created before any other write, and its size is checked then.
 func (s *verb) checkSize(source rendering.Source, renderer postrender.PostRenderer, objects []*crds.Object, upgrade bool,
 ) error {
 	install := s.DryRun(s.Desired, upgrade)
@@ -64,7 +64,7 @@ func (s *verb) checkSize(source rendering.Source, renderer postrender.PostRender
 	return records.CheckSize(len(packed), s.Stored)
 }
 
-// renderForSize renders a release without recording it. Lookups of the chart find no objects.
+// renderForSize renders a release and does not record it. Lookups of the chart return nothing.
 func (s *verb) renderForSize(install *action.Install, source rendering.Source) (*release.Release, error) {
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = *install.KubeVersion
@@ -87,7 +87,8 @@ func (s *verb) renderForSize(install *action.Install, source rendering.Source) (
 	return rls, nil
 }
 
-// chartBytes returns the size of the chart files that Helm stores, in bytes. Helm does not store files of dependencies.
+// chartBytes returns the size in bytes of the chart files that Helm stores. Helm does not store the files of
+// dependencies.
 func chartBytes(chrt *chart.Chart) int {
 	total := len(chrt.Schema)
 	for _, files := range [][]*chart.File{chrt.Templates, chrt.Files} {

@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// test runs the chart's tests on the newest revision and saves the result in the record of the revision. A chart
+// test runs the tests of the chart on the newest revision. It saves the result in the record of the revision. A chart
 // without tests passes.
 func (s *verb) test() error {
 	decision := s.Decision
@@ -34,8 +34,8 @@ func (s *verb) test() error {
 		return helmerr.New(helmerr.ErrStale, "Helm revision %d is no longer deployed", decision.FromRevision)
 	}
 	s.Logs.Hide(last.Config)
-	// Helm saves the record before and after each test. It would overwrite changes of other processes and drop all hooks
-	// but the chosen tests. Interrupted tests run again, so only the final result needs to be saved.
+	// Helm would save the record before and after each test. This would overwrite changes of other processes, and drop
+	// all hooks except the selected tests. Only the final result must be saved, because interrupted tests run again.
 	s.Storage.Hold()
 	began := time.Now()
 	tested, failure := s.newTest(s.Desired, s.Options.Test).Run(s.Desired.Name)
@@ -44,7 +44,7 @@ func (s *verb) test() error {
 	}
 	s.tests = testResults(tested.Hooks, began)
 	if errors.Is(helmerr.Classify(failure), helmerr.ErrUnreachable) {
-		// The error says nothing about the tests, so they will run again.
+		// The error proves nothing about the tests, so they will run again.
 		return failure
 	}
 	if tested.Labels == nil {
@@ -67,8 +67,8 @@ func (s *verb) test() error {
 	}
 }
 
-// saveTested saves the result of the tests if their revision is still the newest, deployed and unchanged. Tests may
-// take long, so this may have changed.
+// saveTested saves the result of the tests. It returns an error if the tested revision is no longer the newest, or is
+// no longer deployed. This may change while the tests run.
 func (s *verb) saveTested(tested *release.Release) error {
 	s.Storage.Refresh()
 	newest, err := s.Config.Releases.Last(tested.Name)
@@ -96,7 +96,7 @@ func (s *verb) newTest(desired model.Desired, options model.TestOptions) *action
 	return tests
 }
 
-// testResults returns the results of the tests that started at or after a time, in the order of their start.
+// testResults returns the results of the tests that started at since or later, in the order of their start.
 func testResults(hooks []*release.Hook, since time.Time) []model.TestResult {
 	var results []model.TestResult
 	for _, hook := range hooks {

@@ -23,7 +23,7 @@ import (
 // uninstall uninstalls the release. It succeeds if the release does not exist.
 func (s *verb) uninstall() error {
 	if s.Decision.Reason == decide.ReasonRemediateUninstall {
-		// Another process may have repaired the release in the meantime.
+		// Another process may have repaired the release since the decision.
 		if err := s.checkNeverWorked(); err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func (s *verb) uninstall() error {
 		return err
 	}
 	if s.Cluster != nil {
-		// Only hooks are applied, so objects of kinds that the cluster no longer serves are skipped.
+		// Only hooks are applied. Hooks of kinds that the cluster no longer serves are skipped.
 		s.Cluster.Lenient = true
 	}
 	_, err = s.newUninstall(s.Options.Uninstall).Run(s.Desired.Name)
@@ -52,10 +52,11 @@ func (s *verb) uninstall() error {
 	return err
 }
 
-// markUninstalling marks the newest revision as uninstalling, before any deletion or hook, if the decision is based on
-// that revision, and then checks that the revision is still the newest. A process that adopts a release first writes
-// its own record and then reads this record, see [verb.checkNotUninstalledMeanwhile]. So of two concurrent writers,
-// at least one reads the record of the other. The function unmark removes the mark.
+// markUninstalling marks the newest revision as uninstalling, before any deletion or hook. It returns an error if the
+// decision is not based on this revision. After the mark, it checks again that the revision is the newest. A process
+// that adopts the release writes its own record first and then reads this record, see
+// [verb.checkNotUninstalledMeanwhile]. So at least one of two concurrent processes reads the record of the other.
+// unmark removes the mark.
 func (s *verb) markUninstalling() (unmark func() error, err error) {
 	last, err := s.Config.Releases.Last(s.Desired.Name)
 	if err != nil {
@@ -89,7 +90,8 @@ func (s *verb) markUninstalling() (unmark func() error, err error) {
 		"Deletion in progress (or silently failed)"
 	last.Info = &marked
 	if s.Cluster != nil && s.Cluster.OnlyOwned {
-		// The status no longer shows it. The next uninstallation must still find it, if this one is interrupted.
+		// The status "uninstalling" hides that the release never worked. The label keeps this fact for the next
+		// uninstallation, if this uninstallation is interrupted.
 		last.Labels[model.LabelNeverWorked] = "true"
 	}
 	if err := s.Config.Releases.Update(last); err != nil {
@@ -107,8 +109,7 @@ func (s *verb) markUninstalling() (unmark func() error, err error) {
 	return unmark, nil
 }
 
-// checkUninstallable returns an error unless the newest revision in the cluster is still the one that the decision is
-// based on.
+// checkUninstallable returns an error if the newest revision is not the revision that the decision is based on.
 func checkUninstallable(last *release.Release, decision decide.Decision, desired model.Desired) error {
 	owner := last.Labels[model.LabelOwner]
 	switch {
@@ -128,8 +129,8 @@ func checkUninstallable(last *release.Release, decision decide.Decision, desired
 	return nil
 }
 
-// checkNotUninstalledMeanwhile returns an error if the previous owner of an adopted release is uninstalling the
-// release, or has uninstalled it.
+// checkNotUninstalledMeanwhile returns an error if the previous owner of an adopted release has begun to uninstall the
+// release.
 func (s *verb) checkNotUninstalledMeanwhile() error {
 	s.Storage.Refresh()
 	adopted, err := s.Config.Releases.Get(s.Desired.Name, s.Decision.FromRevision)
@@ -142,8 +143,8 @@ func (s *verb) checkNotUninstalledMeanwhile() error {
 	return checkNotUninstalled(adopted)
 }
 
-// newUninstall returns Helm's uninstall action with the options. It does not set IgnoreNotFound: with this option, Helm
-// would ignore any failure to read the storage and report the release as uninstalled.
+// newUninstall returns Helm's uninstall action with the options. It does not set IgnoreNotFound. With this option, Helm
+// would ignore a failure to read the storage, and report the release as uninstalled.
 func (s *verb) newUninstall(options model.UninstallOptions) *action.Uninstall {
 	uninstall := action.NewUninstall(s.Config)
 	uninstall.Timeout = options.ActionTimeout()

@@ -14,7 +14,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// upgrade creates a new revision of the release from chart and values.
+// upgrade creates a new Helm revision of the release from chart and values.
 func (s *verb) upgrade() error {
 	options := s.Options.Upgrade
 	if err := s.checkNewest(); err != nil {
@@ -25,7 +25,7 @@ func (s *verb) upgrade() error {
 		return err
 	}
 	if options.Values != model.ValuesReset {
-		// Check cannot validate the merged values, so they are validated here.
+		// Check cannot validate the merged values, so validate them here.
 		if !options.DisableSchemaValidation {
 			if err := s.Renderer.CheckValues(s.Ctx, s.Source(values)); err != nil {
 				return err
@@ -50,7 +50,7 @@ func (s *verb) upgrade() error {
 		return err
 	}
 	if s.Cluster != nil && options.TakeOwnership {
-		s.Cluster.OnlyOwned = false // The user wants objects without the annotations of the release, too.
+		s.Cluster.OnlyOwned = false // TakeOwnership includes objects without the annotations of the release.
 	}
 	if s.Cluster != nil {
 		// Helm checks only objects that the last revision did not have. But if the first installation failed because an
@@ -80,13 +80,14 @@ func (s *verb) newUpgrade(desired model.Desired, options model.UpgradeOptions) *
 	upgrade.CleanupOnFail = options.CleanupOnFail
 	upgrade.TakeOwnership = options.TakeOwnership
 	upgrade.DisableOpenAPIValidation = options.DisableOpenAPIValidation
-	// The values are complete. Without this option, Helm reuses the previous values if the new values are empty.
+	// The values are complete. Without this option, Helm uses the previous values if the new values are empty.
 	upgrade.ResetValues = true
 	upgrade.SkipSchemaValidation = true
 	return upgrade
 }
 
-// nextRevision returns the number of the next revision for the templates. Its errors are the errors of Helm's upgrade.
+// nextRevision returns the number of the next revision, for the templates. It returns the errors that Helm's upgrade
+// would return.
 func (s *verb) nextRevision() (int, error) {
 	last, err := s.Config.Releases.Last(s.Desired.Name)
 	switch {

@@ -11,45 +11,42 @@ import (
 	"time"
 )
 
-// Access holds the settings for the requests to a registry. The zero value is anonymous HTTPS with
-// the system's certificate authorities and the environment's proxy settings.
+// Access holds the settings for requests to a registry. The zero value means HTTPS without credentials, the certificate
+// authorities of the system, and the proxy settings of the environment.
 type Access struct {
-	// DockerConfigs are Docker config files. The first file that has an entry for the repository
-	// provides the credential. Only "auths" is used, because credential helpers and stores would run
-	// programs.
+	// DockerConfigs are Docker config files. The first file with an entry for the repository provides the credential.
+	// Only "auths" is read, because credential helpers and stores would run programs.
 	DockerConfigs [][]byte
-	// CloudProvider is "aws", "azure" or "gcp". Options.CloudLogin then provides the credential if no
-	// Docker config has an entry. Empty means no cloud provider.
+	// CloudProvider is "aws", "azure" or "gcp". Options.CloudLogin provides the credential if no Docker config has an
+	// entry. Empty means no cloud provider.
 	CloudProvider string
-	// CA is a bundle of PEM certificates that are trusted in addition to the system's.
+	// CA is a bundle of PEM certificates. They are trusted in addition to the certificates of the system.
 	CA []byte
-	// ClientCert and ClientKey are the PEM certificate chain and key for mutual TLS. Set both or
-	// neither.
+	// ClientCert and ClientKey are the PEM certificate chain and key for mutual TLS. Set both or none.
 	ClientCert, ClientKey []byte
-	// Proxy is used for all requests. Nil means the environment's HTTP_PROXY, HTTPS_PROXY and
+	// Proxy is used for all requests. Nil means the proxy settings of the environment: HTTP_PROXY, HTTPS_PROXY and
 	// NO_PROXY.
 	Proxy *Proxy
 	// Insecure uses plain HTTP instead of HTTPS.
 	Insecure bool
-	// Trusted exempts a repository and a proxy that the administrator configured from
-	// Options.RefuseLocal.
+	// Trusted means that Options.RefuseLocal does not apply. Set it for a repository and a proxy that the administrator
+	// configured.
 	Trusted bool
-	// OnlyOwnCredentials means that only DockerConfigs provide credentials: neither
-	// Options.CredentialsFile nor Options.CloudLogin is used.
+	// OnlyOwnCredentials means that only DockerConfigs provide credentials. Options.CredentialsFile and
+	// Options.CloudLogin are not used.
 	OnlyOwnCredentials bool
 }
 
 // Proxy is the HTTP or SOCKS proxy for the requests to a registry.
 type Proxy struct {
-	// Address is "http://host:port", "https://host:port" or "socks5://host:port",
-	// without user and password.
+	// Address is "http://host:port", "https://host:port" or "socks5://host:port". It has no user and no password.
 	Address string
-	// Username and Password authenticate at the proxy. Empty means no authentication.
+	// Username and Password are the credential for the proxy. Empty means no authentication.
 	Username, Password string
 }
 
-// URL returns the proxy's address for net/http. Errors do not contain the address, because users
-// may write passwords into it.
+// URL returns the URL of the proxy for net/http. Errors do not contain the address, because the address may contain a
+// password.
 func (p *Proxy) URL() (*url.URL, error) {
 	address, err := url.Parse(p.Address)
 	switch {
@@ -71,7 +68,7 @@ func (p *Proxy) URL() (*url.URL, error) {
 	return address, nil
 }
 
-// ID returns strings that identify the proxy. They contain a password: hash them.
+// ID returns strings that identify the proxy. One of them is a password, so the caller must hash them.
 func (p *Proxy) ID() []string {
 	if p == nil {
 		return nil
@@ -79,17 +76,16 @@ func (p *Proxy) ID() []string {
 	return []string{p.Address, p.Username, p.Password}
 }
 
-// CloudLogin obtains credentials for the registries of cloud providers. It is safe for concurrent
-// use.
+// CloudLogin obtains credentials for the registries of cloud providers. It must be safe for concurrent use.
 type CloudLogin interface {
-	// Login returns a credential of the provider, a value of Access.CloudProvider, for a repository,
-	// "host[:port]/path". Its errors contain no tokens.
+	// Login returns a credential for a repository, "host[:port]/path". provider is a value of Access.CloudProvider.
+	// Errors must not contain tokens.
 	Login(ctx context.Context, provider, repository string) (CloudCredential, error)
 }
 
 // CloudCredential is a credential that a cloud provider issued.
 type CloudCredential struct {
 	Username, Password string
-	// Expires is the time when the credential expires; zero if it is unknown.
+	// Expires is the time when the credential expires. Zero means that the time is unknown.
 	Expires time.Time
 }

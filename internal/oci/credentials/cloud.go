@@ -21,14 +21,14 @@ import (
 
 const (
 	opCloud = "log in to"
-	// maxCloudTokens bounds the cached credentials: one per provider and registry host.
+	// maxCloudTokens is the maximum number of cached credentials. There is one for each provider and registry host.
 	maxCloudTokens = 512
-	// cloudTokenLife is how long a credential without an expiry time is cached.
+	// cloudTokenLife is how long a credential without an expiry time stays in the cache.
 	cloudTokenLife = 10 * time.Minute
 	hintCloud      = "check the manager's identity at the cloud provider, and its right to pull"
 )
 
-// Clouds caches the credentials of cloud providers until shortly before they expire.
+// Clouds caches the credentials of cloud providers. It renews a credential shortly before the credential expires.
 type Clouds struct {
 	login   CloudLogin
 	timeout time.Duration
@@ -50,8 +50,8 @@ func NewClouds(login CloudLogin, timeout time.Duration) *Clouds {
 	return &Clouds{login: login, timeout: timeout, tokens: tokens}
 }
 
-// get returns the credential of a provider for a registry host. If the cache has no valid
-// credential, it logs in, once for all concurrent callers.
+// get returns the credential of a provider for a registry host. If the cache has no valid credential, get logs in.
+// Concurrent callers share one login.
 func (c *Clouds) get(ctx context.Context, provider string, ref registry.Reference) (auth.Credential, error) {
 	key := cloudKey(provider, ref)
 	if token, ok := c.kept(key); ok && time.Now().Before(token.renew) {
@@ -59,7 +59,7 @@ func (c *Clouds) get(ctx context.Context, provider string, ref registry.Referenc
 	}
 	call := flight.Call{Key: key, Limit: c.timeout, Op: opCloud, Subject: provider}
 	return flight.Do(ctx, &c.group, call, func(ctx context.Context) (auth.Credential, error) {
-		// Another login may have ended after the check above.
+		// Another login may have ended since the check above.
 		if token, ok := c.kept(key); ok && time.Now().Before(token.renew) {
 			return token.credential, nil
 		}
@@ -75,11 +75,10 @@ func (c *Clouds) get(ctx context.Context, provider string, ref registry.Referenc
 	})
 }
 
-// cloudKey identifies a credential: it depends on the host, not on the repository.
+// cloudKey returns the key of a credential in the cache. It contains the host, but not the repository.
 func cloudKey(provider string, ref registry.Reference) string { return provider + "\n" + ref.Host() }
 
-// newCloudToken returns a cache entry that is renewed when a tenth of the credential's lifetime is
-// left.
+// newCloudToken returns a cache entry. The entry is renewed when a tenth of its lifetime is left.
 func newCloudToken(given CloudCredential, now time.Time) cloudToken {
 	life := cloudTokenLife
 	if !given.Expires.IsZero() {
@@ -92,8 +91,8 @@ func newCloudToken(given CloudCredential, now time.Time) cloudToken {
 	}
 }
 
-// dropOlder removes the cached credential if it was obtained before the given time. It returns
-// whether it removed one, so that a new login is worth a try.
+// dropOlder removes the cached credential if it was obtained before a time. It returns true if it removed the
+// credential: a new login may then help.
 func (c *Clouds) dropOlder(provider string, ref registry.Reference, than time.Time) bool {
 	key := cloudKey(provider, ref)
 	c.mu.Lock()
@@ -112,7 +111,7 @@ func (c *Clouds) kept(key string) (cloudToken, bool) {
 	return c.tokens.Get(key)
 }
 
-// cloudError turns an error of a login into an *Error. It returns an *Error as it is.
+// cloudError converts the error of a login into an *Error. It does not change an *Error.
 func cloudError(provider string, err error) error {
 	var own *ocierr.Error
 	out := &ocierr.Error{Op: opCloud, Subject: provider}

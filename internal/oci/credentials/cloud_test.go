@@ -16,7 +16,7 @@ import (
 
 const testPassword = "planted-password"
 
-// fakeCloud counts logins and answers with what give returns.
+// fakeCloud is a CloudLogin that counts logins. give returns the result of a login.
 type fakeCloud struct {
 	logins atomic.Int32
 	give   func(login int, provider, repository string) (CloudCredential, error)
@@ -65,7 +65,7 @@ func TestCloudLoginIsShared(t *testing.T) {
 	var waiting sync.WaitGroup
 	waiting.Add(callers)
 	cloud := &fakeCloud{give: func(int, string, string) (CloudCredential, error) {
-		waiting.Wait() // until all callers are there
+		waiting.Wait() // wait until all callers have started
 		return CloudCredential{Username: "u", Password: testPassword, Expires: time.Now().Add(time.Hour)}, nil
 	}}
 	tokens := NewClouds(cloud, time.Minute)

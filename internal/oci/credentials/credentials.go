@@ -17,7 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
 )
 
-// Hints of an Error for credentials that a registry refuses.
+// The values of Error.Hint for credentials that a registry refuses.
 const (
 	// HintNone is for a request without a credential.
 	HintNone = "there are no credentials for this registry: add an entry for it to a Secret"
@@ -27,25 +27,25 @@ const (
 	hintDefault  = "the manager's own credentials were used: ask its operator, or add credentials to a Secret"
 )
 
-// Sources are the sources of credentials of an Access, in their order.
+// Sources are the sources of credentials for an Access, in the order in which they are tried.
 type Sources struct {
-	configs  []DockerConfig // of the Access
+	configs  []DockerConfig // the configs of the Access
 	provider string
-	fallback func() (DockerConfig, error) // of the manager
+	fallback func() (DockerConfig, error) // the Docker config of the manager
 	clouds   *Clouds                      // nil without a CloudLogin
-	// access has the settings that the author of the HelmOp chose.
+	// access is the Access, with the settings that the author of the HelmOp chose.
 	access Access
 }
 
-// isExposed reports whether the author of the Access may be able to read the requests on a route:
-// with plain HTTP, or with their own proxy or certificate authority. The manager's own credentials
-// are not sent on such a route, because the author must not learn them.
+// isExposed reports whether the author of the Access may be able to read the requests on a route. This is possible with
+// plain HTTP, or with a proxy or certificate authority of the author. The manager does not send its own credentials on
+// such a route: the author must not get them.
 func (c *Sources) isExposed(r routes.Route) bool {
 	return c.access.Insecure || len(c.access.CA) > 0 || r.Insecure && c.access.Proxy != nil
 }
 
-// NewSources reads the Docker configs of an Access. fallback returns the manager's own Docker config.
-// clouds is nil if the manager is not set up to log in to cloud providers.
+// NewSources reads the Docker configs of an Access. fallback returns the Docker config of the manager. clouds is nil if
+// the manager has no CloudLogin.
 func NewSources(access Access, fallback func() (DockerConfig, error), clouds *Clouds) (*Sources, error) {
 	out := &Sources{provider: access.CloudProvider, fallback: fallback, clouds: clouds, access: access}
 	switch {
@@ -68,22 +68,21 @@ func NewSources(access Access, fallback func() (DockerConfig, error), clouds *Cl
 
 // Source provides the credential for one registry.
 type Source struct {
-	// Static is the credential of a Docker config; empty for none.
+	// Static is the credential from a Docker config. It is empty if there is none.
 	Static auth.Credential
-	// Hint is the Error.Hint if the registry refuses Static.
+	// Hint is the Error.Hint for a registry that refuses Static.
 	Hint string
-	// provider is the cloud provider to log in to; empty for none. Static is then used for hosts that
-	// do not belong to the provider. otherHost is set if the host is not the one in the source's URL.
+	// provider is the cloud provider to log in to. Empty means no provider. With a provider, Static is used for hosts
+	// that do not belong to the provider. otherHost is true if the host is not the host in the source's URL.
 	provider  string
 	clouds    *Clouds
 	ref       registry.Reference
 	otherHost bool
 }
 
-// For returns the source of the credential for a route: the first Docker config of the Access
-// with an entry, the cloud provider, the manager's own Docker config, or none. The cloud provider
-// and the manager's Docker config are not used on an exposed route, see isExposed, and not with
-// Access.OnlyOwnCredentials.
+// For returns the source of the credential for a route. It returns the first of these: the first Docker config of the
+// Access with an entry, the cloud provider, the Docker config of the manager, or no credential. It skips the cloud
+// provider and the Docker config of the manager on an exposed route, see isExposed, and with Access.OnlyOwnCredentials.
 func (c *Sources) For(r routes.Route) (*Source, error) {
 	out := &Source{clouds: c.clouds, ref: r.Ref, otherHost: r.IsOtherHost, Hint: HintNone}
 	for _, config := range c.configs {
@@ -108,17 +107,17 @@ func (c *Sources) For(r routes.Route) (*Source, error) {
 	return out, err
 }
 
-// ID returns strings that identify the source. They contain secrets: hash them.
+// ID returns strings that identify the source. They contain secrets, so the caller must hash them.
 func (s *Source) ID() []string {
 	return append(ID(s.Static), s.provider)
 }
 
-// ID returns strings that identify a credential. They contain secrets: hash them.
+// ID returns strings that identify a credential. They contain secrets, so the caller must hash them.
 func ID(c auth.Credential) []string {
 	return []string{c.Username, c.Password, c.RefreshToken, c.AccessToken}
 }
 
-// Credential returns the credential to use now, and the Error.Hint for the case that the registry refuses it.
+// Credential returns the credential to use now. hint is the Error.Hint for a registry that refuses this credential.
 func (s *Source) Credential(ctx context.Context) (credential auth.Credential, hint string, err error) {
 	if s.provider == "" {
 		return s.Static, s.Hint, nil
@@ -130,13 +129,13 @@ func (s *Source) Credential(ctx context.Context) (credential auth.Credential, hi
 	return credential, hintIdentity, err
 }
 
-// Renewable reports whether to repeat a request because the registry refused a cached credential of
-// the cloud provider. It removes the credential from the cache. began is the start of the request.
+// Renewable reports whether the request should be repeated, because the registry refused a cached credential of the
+// cloud provider. It removes the credential from the cache. began is the start of the request.
 func (s *Source) Renewable(resp *http.Response, err error, began time.Time) bool {
 	if s.provider == "" {
 		return false
 	}
-	var answer *errcode.ErrorResponse // of a token service
+	var answer *errcode.ErrorResponse // the answer of a token service
 	refused := resp != nil && resp.StatusCode == http.StatusUnauthorized ||
 		errors.As(err, &answer) && answer.StatusCode == http.StatusUnauthorized
 	return refused && s.clouds.dropOlder(s.provider, s.ref, began)

@@ -9,8 +9,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
 )
 
-// The author of a HelmOp may choose proxy, authority and plain HTTP, and could read the requests
-// with them. So these requests must not contain the manager's own credentials.
+// TestManagerCredentialsAreNotExposed checks that the manager's own credentials are not sent on a route whose requests
+// the author of a HelmOp could read. The author may choose the proxy, the certificate authority and plain HTTP.
 func TestManagerCredentialsAreNotExposed(t *testing.T) {
 	t.Parallel()
 	fallback := func() (DockerConfig, error) {

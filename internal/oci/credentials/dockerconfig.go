@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
 )
 
-// maxDockerConfig is the size limit of a Secret, in bytes.
+// maxDockerConfig is the maximum size of a Docker config in bytes. A Secret has the same limit.
 const maxDockerConfig = 1 << 20
 
 // DockerConfig is a Docker config file.
@@ -36,13 +36,13 @@ type dockerAuth struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
-// errHelper says that only a credential helper has the credential. HelmOp does not run helpers,
-// because a Secret must not choose which program runs.
+// errHelper means that a credential helper has the credential. HelmOp does not run helpers, because a Secret must not
+// choose the program.
 var errHelper = errors.New(`the Docker config refers to a credential helper ("credsStore" or "credHelpers"), ` +
 	`which is not run; write the credential into "auths"`)
 
-// ParseDockerConfig parses a Docker config file. Empty data is an empty config. Its errors do not
-// contain the file's content.
+// ParseDockerConfig parses a Docker config file. Empty data is an empty config. Errors do not contain the content of
+// the file.
 func ParseDockerConfig(data []byte) (DockerConfig, error) {
 	var parsed DockerConfig
 	switch {
@@ -60,9 +60,9 @@ func ParseDockerConfig(data []byte) (DockerConfig, error) {
 	return parsed, nil
 }
 
-// lookup returns the credential for a repository, and whether there is an entry for it. If several
-// entries match, a host without wildcards takes precedence over one with wildcards, and then the
-// longest path.
+// lookup returns the credential for a repository. found is true if there is an entry. If several entries match, an
+// entry without wildcards in its host wins against an entry with wildcards. Between the remaining entries, the longest
+// path wins.
 func (c DockerConfig) lookup(ref registry.Reference, insecure bool) (cred auth.Credential, found bool, err error) {
 	host := routes.CanonicalHost(ref.Registry, insecure)
 	var best dockerAuth
@@ -81,7 +81,7 @@ func (c DockerConfig) lookup(ref registry.Reference, insecure bool) (cred auth.C
 	})
 	switch {
 	case !found && helper,
-		// "docker login" writes an empty entry when a helper keeps the credential.
+		// "docker login" writes an empty entry if a helper stores the credential.
 		found && best == dockerAuth{} && (helper || c.CredsStore != ""):
 		return auth.EmptyCredential, false, errHelper
 	case !found:
@@ -91,7 +91,7 @@ func (c DockerConfig) lookup(ref registry.Reference, insecure bool) (cred auth.C
 	return cred, err == nil, err
 }
 
-// credential decodes an entry. Username and password take precedence over auth.
+// credential decodes an entry. If the entry has username and password, auth is ignored.
 func (a dockerAuth) credential() (auth.Credential, error) {
 	cred := auth.Credential{
 		Username:     a.Username,
@@ -120,8 +120,8 @@ type authKey struct {
 	name, host, path string
 }
 
-// splitAuthKey splits a key of "auths". The key may be "host", "host:port", "host/path" or a URL
-// such as "https://index.docker.io/v1/".
+// splitAuthKey splits a key of "auths". The key has the form "host", "host:port", "host/path", or is a URL such as
+// "https://index.docker.io/v1/".
 func splitAuthKey(name string, insecure bool) authKey {
 	rest := name
 	for _, prefix := range []string{"https://", "http://", routes.Scheme} {
@@ -138,9 +138,8 @@ func splitAuthKey(name string, insecure bool) authKey {
 	return authKey{name: name, host: routes.CanonicalHost(host, insecure), path: path}
 }
 
-// matches reports whether the key applies to a repository. The host may be a pattern as in the
-// kubelet: "*", "?" and "[…]" match within one label. "*.example.com" matches "a.example.com" but
-// not "a.b.example.com".
+// matches reports whether the key applies to a repository. The host may be a pattern, as in the kubelet. "*", "?" and
+// "[…]" match within one label: "*.example.com" matches "a.example.com" but not "a.b.example.com".
 func (k authKey) matches(host, repository string) bool {
 	if !isPathPrefix(k.path, repository) {
 		return false
@@ -162,14 +161,13 @@ func (k authKey) matches(host, repository string) bool {
 	return true
 }
 
-// isPattern reports whether the host is a pattern. The brackets of an IPv6 address are not a
-// pattern.
+// isPattern reports whether the host is a pattern. The brackets of an IPv6 address do not make a pattern.
 func (k authKey) isPattern() bool {
 	return strings.ContainsAny(k.host, "*?") || strings.Contains(k.host, "[") && !strings.HasPrefix(k.host, "[")
 }
 
-// before reports whether k takes precedence over another matching key. Two spellings of one key are
-// ordered by name, so that the result does not depend on the order of a map.
+// before reports whether k wins against another matching key. Two spellings of one key are ordered by name, so the
+// result does not depend on the order of a map.
 func (k authKey) before(other authKey) bool {
 	switch {
 	case k.isPattern() != other.isPattern():

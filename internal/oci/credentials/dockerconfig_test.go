@@ -11,7 +11,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 )
 
-// noSecrets fails the test if a message holds what must not be shown.
+// noSecrets fails the test if an error contains a secret.
 func noSecrets(t *testing.T, err error) {
 	t.Helper()
 	if strings.Contains(err.Error(), "planted") {
@@ -19,7 +19,7 @@ func noSecrets(t *testing.T, err error) {
 	}
 }
 
-// lookup reads a config and looks into it.
+// lookup parses a config and returns the credential for a repository.
 func lookup(config []byte, ref registry.Reference, insecure bool) (auth.Credential, bool, error) {
 	parsed, err := ParseDockerConfig(config)
 	if err != nil {

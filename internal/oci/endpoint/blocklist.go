@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// blockFor is how long a mirror is not used for content after it sent a wrong or incomplete copy.
+	// blockFor is how long a mirror is not used for content after the mirror sent a wrong or incomplete copy.
 	blockFor   = 10 * time.Minute
 	maxBlocked = 4096
-	// headerDigest is the header with the digest of the content of an answer.
+	// headerDigest is the header with the digest of the content in a response.
 	headerDigest = "Docker-Content-Digest"
 )
 
-// errMirrorContent means that a mirror sent other content than requested.
+// errMirrorContent means that a mirror did not send the requested content.
 var errMirrorContent = fmt.Errorf("the mirror sent different content: %w", content.ErrMismatchedDigest)
 
-// mirrorBlocklist holds which mirrors sent wrong content. A mirror with a damaged file must not
+// mirrorBlocklist holds the mirrors that sent wrong content, by digest. Without it, a mirror with a damaged file would
 // hide the registry, which has the right file.
 type mirrorBlocklist struct{ blocked *lru.Cache[string, time.Time] }
 
@@ -36,7 +36,7 @@ func newMirrorBlocklist() *mirrorBlocklist {
 	return &mirrorBlocklist{blocked: blocked}
 }
 
-// contentOf returns the digest in a path of the distribution API, or "" for tags and lists.
+// contentOf returns the digest in a path of the distribution API. It returns "" for paths of tags and lists.
 func contentOf(path string) digest.Digest {
 	if !strings.Contains(path, "/blobs/") && !strings.Contains(path, "/manifests/") {
 		return ""
@@ -61,9 +61,9 @@ func (d *mirrorBlocklist) add(h *hop, dgst digest.Digest) {
 	d.blocked.Add(h.Ref.String()+dgst.String(), time.Now())
 }
 
-// watch adds the mirror to the blocklist if the headers of its answer contradict the request, or if
-// the body is wrong or incomplete. A body that the caller closes early does not count, because the
-// cause may be the caller's, for example a full disk.
+// watch adds the mirror to the blocklist if the headers of its response contradict the request, or if the body is wrong
+// or incomplete. It ignores a body that the caller closes early. The cause may be on the caller's side, for example a
+// full disk.
 func (d *mirrorBlocklist) watch(h *hop, req *http.Request, resp *http.Response) {
 	dgst := contentOf(req.URL.Path)
 	if !h.IsMirror || req.Method != http.MethodGet || dgst == "" || resp.StatusCode != http.StatusOK {
@@ -87,8 +87,8 @@ func (d *mirrorBlocklist) watch(h *hop, req *http.Request, resp *http.Response) 
 	}
 }
 
-// contradicts reports whether the header of an answer has another digest than requested. A digest
-// of another algorithm proves nothing.
+// contradicts reports whether the header of a response has another digest than the request. A digest of another
+// algorithm proves nothing.
 func contradicts(resp *http.Response, dgst digest.Digest) bool {
 	declared, err := digest.Parse(resp.Header.Get(headerDigest))
 	return err == nil && declared.Algorithm() == dgst.Algorithm() && declared != dgst
@@ -98,24 +98,24 @@ func contradicts(resp *http.Response, dgst digest.Digest) bool {
 type checkedBody struct {
 	io.ReadCloser
 	verifier digest.Verifier
-	// rest is the number of remaining bytes, if sized is set.
+	// rest is the number of remaining bytes. It is valid only if sized is true.
 	rest       int64
 	sized      bool
 	onMismatch func()
 	// callerDone reports whether the caller's context has ended.
 	callerDone func() bool
-	// endErr is the result of the last read. The body is not read beyond it.
+	// endErr is the error of the last read. Later reads return it, too.
 	endErr error
 }
 
-// Read implements io.Reader. It returns an error together with the last byte, because a reader that
-// has the size may not read again.
+// Read implements io.Reader. It returns an error together with the last byte, because a reader that knows the size may
+// not call Read again.
 func (b *checkedBody) Read(p []byte) (int, error) {
 	if b.endErr != nil {
 		return 0, b.endErr
 	}
 	n, err := b.ReadCloser.Read(p)
-	_, _ = b.verifier.Write(p[:n]) // hashes do not fail
+	_, _ = b.verifier.Write(p[:n]) // a hash never returns an error
 	b.rest -= int64(n)
 	if err == nil && n > 0 && b.sized && b.rest <= 0 {
 		err = io.EOF
@@ -123,7 +123,7 @@ func (b *checkedBody) Read(p []byte) (int, error) {
 	switch {
 	case err == nil, b.callerDone():
 		return n, err
-	case errors.Is(err, io.EOF) && b.verifier.Verified(): // false if the body has extra bytes
+	case errors.Is(err, io.EOF) && b.verifier.Verified(): // Verified is false if the body has extra bytes
 		b.endErr = err
 		return n, err
 	case errors.Is(err, io.EOF):

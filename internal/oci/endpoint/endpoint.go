@@ -21,8 +21,8 @@ import (
 type Endpoint struct {
 	// URL is the URL of the repository.
 	URL string
-	// Key identifies an endpoint by repository, credentials, certificates, proxy, protocol and mirrors. It contains only
-	// hashes.
+	// Key identifies an endpoint. It is a hash of the repository, the credentials, the certificates, the proxy, the
+	// protocol and the mirrors.
 	Key string
 
 	ref      registry.Reference
@@ -30,9 +30,8 @@ type Endpoint struct {
 	hops     []*hop
 }
 
-// Endpoint returns the endpoint of a repository. It makes no request. Errors are
-// ErrInvalidReference, ErrInvalidAccess, and ErrUnauthorized for a registry that the operator has
-// blocked.
+// Endpoint returns the endpoint of a repository. It sends no request. Errors are ErrInvalidReference, ErrInvalidAccess,
+// and ErrUnauthorized for a registry that the operator has blocked.
 func (c *Endpoints) Endpoint(url string, access credentials.Access) (*Endpoint, error) {
 	ref, err := routes.ParseURL(url)
 	if err != nil {
@@ -65,7 +64,7 @@ func (c *Endpoints) Endpoint(url string, access credentials.Access) (*Endpoint, 
 	return e, nil
 }
 
-// hop returns the connections and the credential for a route. url is for messages.
+// hop returns the connections and the credential for a route. url is used in errors.
 func (c *Endpoints) hop(url string, route routes.Route, access credentials.Access,
 	sources *credentials.Sources,
 ) (*hop, error) {
@@ -81,7 +80,7 @@ func (c *Endpoints) hop(url string, route routes.Route, access credentials.Acces
 		way: fingerprint(access.Proxy.ID()...)}, nil
 }
 
-// accessError returns the error for settings that cannot be used.
+// accessError returns the error for a setting that cannot be used.
 func accessError(op, subject string, err error) *ocierr.Error {
 	out := &ocierr.Error{Op: op, Subject: subject, Kind: ocierr.ErrInvalidAccess, Detail: ocierr.SafeText(err)}
 	switch {
@@ -93,24 +92,24 @@ func accessError(op, subject string, err error) *ocierr.Error {
 	return out
 }
 
-// Host returns the host[:port] in the URL.
+// Host returns host[:port] of the URL.
 func (e *Endpoint) Host() string { return e.ref.Registry }
 
 // Hosts returns the number of hosts that serve the repository.
 func (e *Endpoint) Hosts() int { return len(e.hops) }
 
-// Begin returns a context for the requests of one operation, and the Exchange that explains their errors.
+// Begin returns a context for the requests of one operation. The Exchange explains the errors of these requests.
 func (e *Endpoint) Begin(ctx context.Context) (context.Context, *Exchange) {
 	return withExchange(ctx, e.ref.Registry)
 }
 
-// ShouldTryNextHost reports whether a repeated request goes to another host, because the failure
-// put a mirror on the blocklist.
+// ShouldTryNextHost reports whether a repeated request would go to another host. This is the case if the failure added
+// a mirror to the blocklist.
 func (e *Endpoint) ShouldTryNextHost(failure *ocierr.Error) bool {
 	return len(e.hops) > 1 && errors.Is(failure, ocierr.ErrIntegrity)
 }
 
-// Repository returns a new protocol client for one operation. State that outlives the operation is
+// Repository returns a new client of the protocol library for one operation. State that remains after the operation is
 // in e.hops.
 func (e *Endpoint) Repository() *remote.Repository {
 	return &remote.Repository{
@@ -123,7 +122,7 @@ func (e *Endpoint) Repository() *remote.Repository {
 	}
 }
 
-// Writable returns a protocol client that uses no mirror.
+// Writable returns a client of the protocol library that uses no mirror.
 func (e *Endpoint) Writable() *remote.Repository {
 	registryHop := e.hops[slices.IndexFunc(e.hops, func(h *hop) bool { return !h.IsMirror })]
 	return &remote.Repository{

@@ -23,47 +23,48 @@ import (
 )
 
 const (
-	// maxTransports bounds the connection pools: one per CA, client certificate and proxy in use.
+	// maxTransports is the maximum number of connection pools. There is one for each CA, client certificate and proxy
+	// in use.
 	maxTransports = 64
-	// maxClients bounds the token caches: one per registry and credential in use.
+	// maxClients is the maximum number of token caches. There is one for each registry and credential in use.
 	maxClients = 512
-	// MaxMetadata bounds a manifest and a page of tags, in bytes.
+	// MaxMetadata is the maximum size of a manifest and of a page of tags, in bytes.
 	MaxMetadata = 4 << 20
-	// tagPageSize is the requested number of tags per page; registries may send shorter pages.
+	// tagPageSize is the requested number of tags in a page. Registries may send shorter pages.
 	tagPageSize = 1000
-	// maxTagPages bounds the pages of a list of tags.
+	// maxTagPages is the maximum number of pages in a list of tags.
 	maxTagPages = 1000
 )
 
 // Options are the settings of Endpoints.
 type Options struct {
-	// Requests are the limits of requests. Answer is not used.
+	// Requests are the limits of requests. New sets the field Answer.
 	Requests transport.Options
 	// UserAgent is sent with each request.
 	UserAgent string
-	// CredentialsFile is a Docker config file, CAFile a file with PEM certificates, and RegistriesFile a registries.conf.
-	// They are read again when they change. Empty means none.
+	// CredentialsFile is the path of a Docker config file, CAFile of a file with PEM certificates, and RegistriesFile
+	// of a registries.conf. The files are read again when they change. Empty means no file.
 	CredentialsFile, CAFile, RegistriesFile string
 	// Report is called once for each failure of a file, with its path.
 	Report func(path string, err error)
-	// TokenHosts are hosts, with or without port, whose token services are trusted.
+	// TokenHosts are the hosts of trusted token services, with or without port.
 	TokenHosts []string
 	// CloudLogin provides the credentials for Access.CloudProvider. May be nil.
 	CloudLogin credentials.CloudLogin
-	// RefuseLocal refuses local addresses, except for hosts that RegistriesFile names and for a Trusted Access.
+	// RefuseLocal refuses local addresses. It does not apply to hosts in RegistriesFile, or to a Trusted Access.
 	RefuseLocal bool
 	// EnvironmentProxy selects the proxy for an Access without one.
 	EnvironmentProxy dialguard.ProxyFunc
-	// Bytes bounds the memory for manifests, lists and tokens of all hosts together. May be nil.
+	// Bytes limits the memory for manifests, lists and tokens of all hosts together. May be nil.
 	Bytes *bytebudget.Budget
 }
 
-// Endpoints keeps connections, tokens and limits across calls. Its keys include credentials,
-// certificates and proxies, so a rotated Secret takes effect with the next call.
+// Endpoints keeps connections, tokens and limits between calls. Its keys include credentials, certificates and proxies,
+// so a rotated Secret takes effect with the next call.
 type Endpoints struct {
 	opts   Options
 	pool   *transport.Pool
-	clouds *credentials.Clouds // nil without Options.CloudLogin
+	clouds *credentials.Clouds // nil if Options.CloudLogin is nil
 	// blocklist holds the mirrors that sent wrong content.
 	blocklist *mirrorBlocklist
 
@@ -76,11 +77,11 @@ type Endpoints struct {
 	clients    *lru.LRU[string, *auth.Client]
 }
 
-// New returns Endpoints. An unusable file of the options is reported; calls that need the file fail.
+// New returns Endpoints. It reports an invalid file of the options and does not fail. Calls that need the file fail.
 func New(opts Options) *Endpoints {
 	opts.Requests.Answer = func(ctx context.Context, resp *http.Response) { exchangeFrom(ctx).record(resp) }
 	c := &Endpoints{opts: opts, pool: transport.NewPool(opts.Requests), blocklist: newMirrorBlocklist()}
-	// NewLRU fails only if the size is not positive.
+	// NewLRU returns an error only if the size is not positive.
 	c.transports, _ = lru.NewLRU(maxTransports, func(_ string, t *transport.Connections) { t.Close() })
 	c.clients, _ = lru.NewLRU[string, *auth.Client](maxClients, nil)
 	if opts.CloudLogin != nil {
@@ -90,8 +91,8 @@ func New(opts Options) *Endpoints {
 	return c
 }
 
-// watchFiles reads the files of the options. While a file was never valid, calls that need it fail.
-// If a valid file becomes invalid, its last valid content stays in use.
+// watchFiles reads the files of the options. If a file was never valid, calls that need it fail. If a valid file
+// becomes invalid, its last valid content stays in use.
 func (c *Endpoints) watchFiles() {
 	report := func(path string) func(error) {
 		return func(err error) { c.opts.Report(path, err) }
@@ -101,7 +102,7 @@ func (c *Endpoints) watchFiles() {
 	c.registries = watchFile(c.opts.RegistriesFile, routes.ParseRegistries, report(c.opts.RegistriesFile))
 }
 
-// authorities are PEM certificates and a hash that identifies them.
+// authorities are PEM certificates with their hash.
 type authorities struct {
 	pem []byte
 	id  string
@@ -111,8 +112,8 @@ func parseAuthorities(data []byte) (authorities, error) {
 	return authorities{pem: data, id: fingerprint(string(data))}, transport.CheckAuthorities(data)
 }
 
-// transportsFor returns the connections for an Access, and their key. Strict connections refuse
-// local addresses, see newTransports.
+// transportsFor returns the connections for an Access, with their key. If strict is true, the connections refuse local
+// addresses, see transport.Settings.
 func (c *Endpoints) transportsFor(access credentials.Access, strict bool) (*transport.Connections, string, error) {
 	common, err := c.authorities.get()
 	if err != nil {
@@ -143,7 +144,7 @@ func (c *Endpoints) transportsFor(access credentials.Access, strict bool) (*tran
 	return made, key, nil
 }
 
-// client returns the client for a hop. It sends the credential to the hop's host only.
+// client returns the HTTP client for a hop. The client sends the credential only to the hop's host.
 func (c *Endpoints) client(h *hop, credential auth.Credential) *auth.Client {
 	user := fingerprint(credentials.ID(credential)...)
 	key := fingerprint(h.Ref.Host(), h.Protocol(), user, h.transportKey)
@@ -157,7 +158,7 @@ func (c *Endpoints) client(h *hop, credential auth.Credential) *auth.Client {
 	return client
 }
 
-// newClient adds authentication with a token cache to the client of a host.
+// newClient returns an HTTP client with authentication and a token cache.
 func (c *Endpoints) newClient(h *hop, credential auth.Credential, user string) *auth.Client {
 	host := h.Ref.Host()
 	client := &auth.Client{
@@ -186,8 +187,8 @@ func (c *Endpoints) Close() {
 	c.transports.Purge()
 }
 
-// fingerprint returns a hash of parts and their lengths. Different lists of parts have different
-// hashes, even if their concatenations are equal.
+// fingerprint returns a hash of a list of parts. It also hashes the lengths of the parts: lists with the same
+// concatenation have different hashes.
 func fingerprint(parts ...string) string {
 	hash := sha256.New()
 	for _, part := range parts {

@@ -24,7 +24,7 @@ func newEndpoints(t *testing.T) *Endpoints {
 	return c
 }
 
-// TestCredentialsShareConnections holds that another credential is another client over the same connections.
+// TestCredentialsShareConnections checks that clients with different credentials use the same connections.
 func TestCredentialsShareConnections(t *testing.T) {
 	t.Parallel()
 	c := newEndpoints(t)

@@ -21,37 +21,39 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
-// maxErrorBody is far above the size of a registry's error list, in bytes.
+// maxErrorBody is the maximum size of an error's body that is read, in bytes. A registry's list of errors is far
+// smaller.
 const maxErrorBody = 16 << 10
 
-// Exchange records details of the requests of one operation that the protocol library does not
-// return. The context of the requests holds it.
+// Exchange records details of the requests of one operation that the protocol library does not return. It is stored in
+// the context of the requests.
 type Exchange struct {
 	// registry is the host[:port] in the source's URL.
 	registry string
-	// Size is the size of the requested content, in bytes; 0 if it is unknown. Set it before the requests.
+	// Size is the size of the requested content in bytes. Zero means that the size is unknown. Set it before the first
+	// request.
 	Size int64
 
 	mu         sync.Mutex
 	notFound   string
 	retryAfter time.Duration
-	// host is the host whose answer is the result of the operation. failedHosts are the other hosts
-	// that were tried.
+	// host is the host whose response is the result of the operation. failedHosts are the other hosts that got the
+	// request.
 	host        string
 	failedHosts []failedHost
-	// hint is the Error.Hint if the registry refuses the last used credential.
+	// hint is the Error.Hint for a registry that refuses the last used credential.
 	hint string
-	// answered is the hop that answered last. excluded hops are not tried again in this operation.
+	// answered is the hop that answered last. The hops in excluded get no more requests in this operation.
 	answered *hop
 	excluded []*hop
 }
 
-// failedHost is a host and the reason why the next host was tried.
+// failedHost is a host that failed, with the reason.
 type failedHost struct{ host, reason string }
 
 type exchangeKey struct{}
 
-// withExchange returns a context with a new exchange for operations on a registry.
+// withExchange returns a context with a new Exchange for a registry.
 func withExchange(ctx context.Context, registry string) (context.Context, *Exchange) {
 	x := &Exchange{registry: registry}
 	return context.WithValue(ctx, exchangeKey{}, x), x
@@ -64,8 +66,8 @@ func exchangeFrom(ctx context.Context) *Exchange {
 	return &Exchange{}
 }
 
-// setHost records the host whose answer is now the result. It resets what was recorded about the
-// answer of another host.
+// setHost records the host whose response is now the result. If the host changes, it drops the details of the previous
+// response.
 func (x *Exchange) setHost(host string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -74,14 +76,14 @@ func (x *Exchange) setHost(host string) {
 	}
 }
 
-// recordFailure records why the next host was tried after this host.
+// recordFailure records the failure of a host, after which the next host gets the request.
 func (x *Exchange) recordFailure(host, reason string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.failedHosts = append(x.failedHosts, failedHost{host, reason})
 }
 
-// usesCredential records the hint for a refusal of the next request's credential.
+// usesCredential records the hint for the case that the registry refuses the next request's credential.
 func (x *Exchange) usesCredential(hint string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -100,8 +102,8 @@ func (x *Exchange) answeredBy(h *hop) {
 	x.answered = h
 }
 
-// Exclude prevents further requests to the mirror that answered last, if its answer was wrong. It
-// reports whether it excluded a mirror.
+// Exclude excludes the mirror that answered last from the operation if its response was wrong. It reports whether it
+// excluded a mirror.
 func (x *Exchange) Exclude(failure *ocierr.Error) bool {
 	wrong := errors.Is(failure, ocierr.ErrIntegrity) || errors.Is(failure, ocierr.ErrTooLarge) ||
 		errors.Is(failure, ocierr.ErrUnexpected) || errors.Is(failure, ocierr.ErrUnsupported)
@@ -121,7 +123,7 @@ func (x *Exchange) isExcluded(h *hop) bool {
 	return slices.Contains(x.excluded, h)
 }
 
-// route describes which hosts were tried; it is empty if only the registry was.
+// route describes the hosts that got the request. It is empty if only the registry got the request.
 func (x *Exchange) route() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -138,7 +140,7 @@ func (x *Exchange) route() string {
 	return strings.Join(parts, "; ")
 }
 
-// record stores the Retry-After of an answer and the error code of a 404.
+// record stores the Retry-After of a response, and the error code of a 404.
 func (x *Exchange) record(resp *http.Response) {
 	wait := transport.RetryAfter(resp, time.Now())
 	var code string
@@ -159,7 +161,7 @@ func (x *Exchange) outcome() (notFound string, retryAfter time.Duration) {
 	return x.notFound, x.retryAfter
 }
 
-// peekErrorCode returns the first code of a registry's error list. The body stays readable.
+// peekErrorCode returns the first code in a registry's list of errors. The body can still be read afterwards.
 func peekErrorCode(resp *http.Response) string {
 	data, err := peek(resp, maxErrorBody)
 	var list struct {
@@ -173,7 +175,7 @@ func peekErrorCode(resp *http.Response) string {
 	return list.Errors[0].Code
 }
 
-// peek returns at most limit bytes of a body, which stays readable.
+// peek returns at most limit bytes of a body. The body can still be read afterwards.
 func peek(resp *http.Response, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, limit))
 	resp.Body = &peekedBody{Reader: io.MultiReader(bytes.NewReader(data), resp.Body), Closer: resp.Body}

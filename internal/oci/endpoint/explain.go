@@ -30,12 +30,11 @@ const (
 	hintReference = "check the URL and the reference; some registries return this when credentials are missing"
 )
 
-// errorCode matches the error codes of the distribution specification. Other text is not shown,
-// because a registry may write anything.
+// errorCode matches the error codes of the distribution specification. Other text of a registry is not shown, because
+// it may contain anything.
 var errorCode = regexp.MustCompile(`^[A-Z][A-Z_]{2,39}$`)
 
-// Error turns an error of the protocol library into an *ocierr.Error. It copies only the parts that are
-// safe to show.
+// Error converts an error of the protocol library to an *ocierr.Error. It copies only the parts that are safe to show.
 func (x *Exchange) Error(op, subject string, err error) *ocierr.Error {
 	out := explain(op, subject, err, x)
 	if route := x.route(); !strings.HasSuffix(out.Detail, route) {
@@ -47,12 +46,12 @@ func (x *Exchange) Error(op, subject string, err error) *ocierr.Error {
 	return out
 }
 
-// explain is Error for a single host, without the other hosts of the exchange.
+// explain is Error for one host. It does not add the other hosts of the Exchange.
 func explain(op, subject string, err error, x *Exchange) *ocierr.Error {
 	var own *ocierr.Error
 	if errors.As(err, &own) {
 		out := *own
-		if out.Op == "" { // created below the protocol library, which has neither operation nor subject
+		if out.Op == "" { // the packages below do not know the operation and the subject
 			out.Op, out.Subject = op, subject
 		}
 		return &out
@@ -68,12 +67,12 @@ func explain(op, subject string, err error, x *Exchange) *ocierr.Error {
 		out.Kind, out.Detail, out.Hint = ocierr.ErrUnauthorized, "the registry requires credentials, and there are none",
 			x.credentialHint()
 	case strings.Contains(err.Error(), "missing username or password"):
-		// The library has no error value for this.
+		// The library has no error value for this case.
 		out.Kind, out.Detail = ocierr.ErrInvalidAccess,
 			"the registry requires a username and a password, and the credential does not have both"
 	case strings.Contains(err.Error(), "bearer realm"):
-		// The library has no error value for this. It refuses token services at internal addresses,
-		// because a registry could use them to make the manager send requests there.
+		// The library has no error value for this case. It refuses token services at internal addresses, because a
+		// registry could use them to make the manager send requests to its own network.
 		out.Kind, out.Hint = ocierr.ErrUnauthorized, hintRealm
 		out.Detail = "the address of the registry's token service is refused"
 	case errors.Is(err, bytebudget.ErrTooLarge):
@@ -84,7 +83,7 @@ func explain(op, subject string, err error, x *Exchange) *ocierr.Error {
 		out.Kind = context.Canceled
 	case transport.Explain(out, err), fromContent(out, err), out.FromNetwork(err):
 	default:
-		// Texts of libraries may contain text that the other side sent.
+		// The text of a library may contain text of the registry.
 		out.Detail, out.Hint = "the response is not that of a registry", hintProtocol
 	}
 	return out
@@ -104,7 +103,7 @@ func fromStatus(e *ocierr.Error, answer *errcode.ErrorResponse, x *Exchange) {
 		fromNotFound(e, x)
 	case status == http.StatusTooManyRequests:
 		e.Kind = ocierr.ErrRateLimited
-	case status == http.StatusNotImplemented: // a method that the registry refuses, HEAD for example; a retry cannot help
+	case status == http.StatusNotImplemented: // the registry refuses the method, for example HEAD; a retry cannot help
 	case status == http.StatusRequestTimeout, status == http.StatusBadGateway, status == http.StatusServiceUnavailable,
 		status == http.StatusGatewayTimeout: // a proxy in front of the registry reports that the registry does not answer
 		e.Kind, e.Hint = ocierr.ErrUnreachable, "the registry has an internal error; the request is retried"
@@ -113,8 +112,7 @@ func fromStatus(e *ocierr.Error, answer *errcode.ErrorResponse, x *Exchange) {
 	}
 }
 
-// fromNotFound fills in the error from the error code of a 404. Some registries answer 404 to
-// callers without access.
+// fromNotFound fills in the error from the error code of a 404. Some registries answer 404 to callers without access.
 func fromNotFound(e *ocierr.Error, x *Exchange) {
 	code, _ := x.outcome()
 	e.Kind, e.Hint = ocierr.ErrNotFound, hintReference
@@ -132,8 +130,7 @@ func fromNotFound(e *ocierr.Error, x *Exchange) {
 	}
 }
 
-// fromContent fills in the error if the content is not the requested content, and reports whether
-// this is so.
+// fromContent fills in the error if the registry sent other content than requested. It returns false for other errors.
 func fromContent(e *ocierr.Error, err error) bool {
 	switch {
 	case errors.Is(err, errdef.ErrSizeExceedsLimit), errors.Is(err, errdef.ErrTooManyPages):

@@ -17,7 +17,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
-// A message that is another at each try is an event and a write at each.
+// TestMessagesAreStableAcrossAttempts checks that a repeated failure has the same message. Each new message would cause
+// an Event and a status write.
 func TestMessagesAreStableAcrossAttempts(t *testing.T) {
 	t.Parallel()
 	far := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 443}
@@ -45,7 +46,8 @@ func TestMessagesAreStableAcrossAttempts(t *testing.T) {
 	}
 }
 
-// A registry that says 404 of what the caller may not see says so, if at all, in the code.
+// TestNotFoundWithDeniedCodeIsUnauthorized checks the error code of a 404. Some registries answer 404 to callers
+// without access, and only the code shows the reason.
 func TestNotFoundWithDeniedCodeIsUnauthorized(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]struct {

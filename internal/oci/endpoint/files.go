@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// maxFile bounds the size of each file of Options, in bytes.
+	// maxFile is the maximum size of a file of Options, in bytes.
 	maxFile = 1 << 20
-	// settledAfter is the age at which an unchanged timestamp proves that a file is unchanged:
-	// timestamps of file systems are coarse.
+	// settledAfter is the minimum age of a timestamp that proves that a file is unchanged. The timestamps of file
+	// systems are coarse.
 	settledAfter = 2 * time.Second
 )
 
 // errBrokenFile means that a file of Options is invalid and was never valid.
 var errBrokenFile = errors.New("a file of the manager is invalid")
 
-// watchedFile is a file that is read again when it changes, as mounted ConfigMaps and Secrets do.
-// Each use costs one stat; there is no watcher.
+// watchedFile is a file that is read again when it changes. Mounted ConfigMaps and Secrets change at any time. Each use
+// costs one stat. There is no watcher.
 type watchedFile[T any] struct {
 	path   string
 	parse  func([]byte) (T, error)
@@ -34,19 +34,17 @@ type watchedFile[T any] struct {
 	mu    sync.Mutex
 	seen  os.FileInfo
 	value T
-	// valid is set if value was read from the file. Otherwise, value is the result of parse without
-	// data.
+	// valid is true if value was read from the file. If it is false, value is the result of parse without data.
 	valid bool
-	// initialErr is set while the file exists and has never been valid.
+	// initialErr is the error of a file that exists and was never valid.
 	initialErr error
 	// reported is the text of the last reported failure.
 	reported string
 }
 
-// watchFile returns a watchedFile and reads the file for the first time. Without a path, and while
-// the file does not exist, the value is the result of parse(nil). A file may be missing because the
-// mounted ConfigMap or Secret does not exist yet. Each failure is reported once, and the last valid
-// value stays in use.
+// watchFile reads the file for the first time and returns a watchedFile. Without a path, or while the file does not
+// exist, the value is the result of parse(nil). A file may not exist yet, because the mounted ConfigMap or Secret does
+// not exist yet. Each failure is reported once, and the last valid value stays in use.
 func watchFile[T any](path string, parse func([]byte) (T, error), report func(error)) *watchedFile[T] {
 	f := &watchedFile[T]{path: path, parse: parse, report: report}
 	if path == "" {
@@ -57,8 +55,8 @@ func watchFile[T any](path string, parse func([]byte) (T, error), report func(er
 	return f
 }
 
-// get returns the current value of the file. It returns an error if the file has never been valid,
-// because no default can replace the file's settings.
+// get returns the current value of the file. It returns an error if the file was never valid, because no default can
+// replace the settings in the file.
 func (f *watchedFile[T]) get() (T, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,8 +90,7 @@ func (f *watchedFile[T]) unchanged() bool {
 		f.seen.ModTime().Equal(now.ModTime()) && time.Since(now.ModTime()) > settledAfter
 }
 
-// read returns the file's metadata when it was opened, and its value. Errors name the file and do
-// not contain its content.
+// read returns the metadata of the opened file, and its value. Errors name the file and do not contain its content.
 func (f *watchedFile[T]) read() (info os.FileInfo, value T, err error) {
 	file, err := os.Open(f.path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -34,16 +34,16 @@ func TestWatchedFile(t *testing.T) {
 	file := watchFile(path, parseUpper, func(err error) { reports = append(reports, err.Error()) })
 	want := func(value string, reported int) {
 		t.Helper()
-		for range 3 { // repeated reads report nothing new
+		for range 3 { // repeated reads do not repeat the report
 			if got, err := file.get(); err != nil || got != value || len(reports) != reported {
 				t.Errorf("value = %q, %v, reports = %q; want %q and %d", got, err, reports, value, reported)
 			}
 		}
 	}
 	want("ONE", 0)
-	writeFile(t, path, "two") // as long as the one before, and at nearly the same time
+	writeFile(t, path, "two") // the same length as before, and nearly the same timestamp
 	want("TWO", 0)
-	// All metadata of the file is the same; only the content differs.
+	// The file has the same metadata. Only the content is different.
 	now := time.Now()
 	for _, content := range []string{"six", "ten"} {
 		writeFile(t, path, content)
@@ -61,12 +61,12 @@ func TestWatchedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("", 1)
-	// What was not good since it is there has nothing that could stand in for it.
+	// A file that was never valid has no value that could replace it.
 	writeFile(t, path, strings.Repeat("x", maxFile+1))
 	if _, err := file.get(); !errors.Is(err, errBrokenFile) || len(reports) != 2 {
 		t.Errorf("error = %v, reports = %q, want a file that cannot be used, and is reported", err, reports)
 	}
-	// What is mounted from a ConfigMap is a link that is moved to a new file.
+	// A file of a mounted ConfigMap is a symbolic link. An update moves the link to a new file.
 	next := filepath.Join(filepath.Dir(path), "next")
 	writeFile(t, next, "three")
 	if err := errors.Join(os.Remove(path), os.Symlink(next, path)); err != nil {

@@ -15,25 +15,25 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
-// hop is a route with the connections and the credential to use it.
+// hop is a route with its connections and its credential.
 type hop struct {
 	routes.Route
 	endpoints *Endpoints
 	source    *credentials.Source
-	// transports are the connections to use; transportKey identifies them.
+	// transports are the connections of the route. transportKey identifies them.
 	transports   *transport.Connections
 	transportKey string
-	// way identifies the way to the host, see limits.
+	// way identifies the way to the host: a hash of the proxy, see transport.Target.
 	way string
 }
 
-// scoped returns a context with the scope for the token of the host.
+// scoped returns a context with the scope of the token for the host.
 func (h *hop) scoped(ctx context.Context) context.Context {
 	return auth.WithScopesForHost(ctx, h.Ref.Host(), auth.ScopeRepository(h.Ref.Repository, auth.ActionPull))
 }
 
-// do sends a request to this hop. If the registry refuses a cached credential of a cloud provider,
-// do repeats the request once with a new credential.
+// do sends a request to this hop. If the registry refuses a cached credential of a cloud provider, do repeats the
+// request with a new credential.
 func (h *hop) do(req *http.Request) (*http.Response, error) {
 	for {
 		began := time.Now()
@@ -44,7 +44,8 @@ func (h *hop) do(req *http.Request) (*http.Response, error) {
 		}
 		resp, err := h.endpoints.client(h, credential).Do(req)
 		if ended := req.Context().Err(); err == nil && ended != nil {
-			// HTTP/2 may return what a server sends to end a request that was cancelled. It need not be an answer.
+			// After a cancellation, HTTP/2 may return data with which the server ended the request. This data is not
+			// always a response.
 			_ = resp.Body.Close()
 			return nil, ended
 		}

@@ -24,34 +24,33 @@ import (
 )
 
 const (
-	// maxReason bounds the text about one mirror in a message, in bytes.
+	// maxReason is the maximum length of the text about one mirror in a message, in bytes.
 	maxReason = 120
 	apiPath   = "/v2/"
-	// maxEmptyList is far above the size of an empty list, in bytes.
+	// maxEmptyList is the maximum size of a response that may be an empty list, in bytes.
 	maxEmptyList = 4 << 10
 )
 
-// router sends the requests of one operation to the mirrors of a repository and to the registry
-// itself, until a host answers. It implements remote.Client for requests without a body.
+// router sends a request to the mirrors of a repository and to the registry itself, one after the other, until a host
+// answers. It implements remote.Client for the requests of one operation. The requests must have no body.
 type router struct {
 	// ref is the repository in the URLs of the incoming requests.
 	ref  registry.Reference
 	hops []*hop
 
 	mu sync.Mutex
-	// lists maps each list to the hop that answered its first page. The next pages must come from the
-	// same host, because other hosts may have other tags.
+	// lists holds, for each list, the hop that answered the first page. The same host must send the next pages, because
+	// other hosts may have other tags.
 	lists map[string]*hop
 }
 
-// Do implements remote.Client. If no host has the content, the result is the registry's answer,
-// because mirrors only replace the registry. If the registry does not answer, for example behind an
-// air gap, the result is the last mirror's answer. The exchange records the failures of the other
-// hosts.
+// Do implements remote.Client. If no host has the content, the result is the response of the registry, because a mirror
+// only replaces the registry. If the registry does not answer, for example in an air-gapped network, the result is the
+// response of the last mirror that answered. The Exchange records the failures of the other hosts.
 func (r *router) Do(req *http.Request) (*http.Response, error) {
 	list := listOf(req.URL.Path)
 	if h := r.pageOf(list); h != nil {
-		return h.do(req.WithContext(h.scoped(req.Context()))) // the same host made the link to this page
+		return h.do(req.WithContext(h.scoped(req.Context()))) // this host sent the link to the page
 	}
 	x := exchangeFrom(req.Context())
 	hops := slices.DeleteFunc(r.serving(req.URL.Path), x.isExcluded)
@@ -61,7 +60,7 @@ func (r *router) Do(req *http.Request) (*http.Response, error) {
 		x.setHost(h.Ref.Registry)
 		last, remaining := i == len(hops)-1, len(hops)-i
 		if refusal != nil && refusal.StatusCode == http.StatusOK {
-			remaining++ // reserve time for the caller: the empty list is the result if no other host answers
+			remaining++ // reserve time for the caller: if no other host answers, the empty list is the result
 		}
 		resp, empty, err := r.attempt(req, h, remaining)
 		switch {
@@ -99,8 +98,7 @@ func (r *router) setPage(list string, h *hop) {
 	r.lists[list] = h
 }
 
-// bufferBody reads the start of an error's body into memory, so that the connection is free while
-// other hosts are tried.
+// bufferBody reads the start of an error's body into memory. The connection is then free while other hosts are tried.
 func bufferBody(resp *http.Response) *http.Response {
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a part of the body is enough
 	_ = resp.Body.Close()
@@ -108,8 +106,7 @@ func bufferBody(resp *http.Response) *http.Response {
 	return resp
 }
 
-// serving returns the hops that may get a request for a path. The registry itself is always among
-// them.
+// serving returns the hops that serve requests for a path. The registry itself is always one of them.
 func (r *router) serving(path string) []*hop {
 	var out []*hop
 	for _, h := range r.hops {
@@ -120,8 +117,8 @@ func (r *router) serving(path string) []*hop {
 	return out
 }
 
-// listOf returns a key for the list that a path names, the same at all hosts, or "" if the path
-// names no list.
+// listOf returns the key of the list in a path. The key is the same for all hosts. It is "" if the path is not the path
+// of a list.
 func listOf(path string) string {
 	if strings.HasSuffix(path, "/tags/list") {
 		return "tags"
@@ -132,10 +129,9 @@ func listOf(path string) string {
 	return ""
 }
 
-// attempt sends the request to one host. Until the answer begins, the host has only its share of
-// the remaining time, so that the remaining hosts can still be tried. The body of a good answer may
-// take all the remaining time. empty reports whether the answer is an empty list; it is always
-// false for the last host.
+// attempt sends the request to one host. The host must begin its response within its share of the remaining time. The
+// other shares are for the remaining hosts. The body of a good response may take all the remaining time. empty is true
+// if the response is an empty list. It is always false for the last host.
 func (r *router) attempt(req *http.Request, h *hop, remaining int) (resp *http.Response, empty bool, err error) {
 	deadline, bounded := req.Context().Deadline()
 	if remaining == 1 || !bounded {
@@ -147,7 +143,7 @@ func (r *router) attempt(req *http.Request, h *hop, remaining int) (resp *http.R
 	resp, err = h.do(r.rewrite(req.WithContext(ctx), h))
 	empty = err == nil && isEmptyList(resp)
 	if err == nil && (resp.StatusCode >= http.StatusBadRequest || empty) {
-		resp = bufferBody(resp) // within the share: a mirror may be slow to send its error
+		resp = bufferBody(resp) // read it within the share, because a mirror may send its error slowly
 		share.Stop()
 		cancel(nil)
 		return resp, empty, nil
@@ -158,7 +154,7 @@ func (r *router) attempt(req *http.Request, h *hop, remaining int) (resp *http.R
 		resp.Body = transport.OnClose(resp.Body, func() { cancel(nil) })
 		return resp, false, nil
 	case err == nil:
-		_ = resp.Body.Close() // its context has ended
+		_ = resp.Body.Close() // the context of the body has ended
 		err = transport.ErrStalled
 	case !inTime && errors.Is(err, context.Canceled):
 		err = transport.ErrStalled
@@ -167,7 +163,7 @@ func (r *router) attempt(req *http.Request, h *hop, remaining int) (resp *http.R
 	return nil, false, err
 }
 
-// rewrite returns the request with the host and the repository of a hop.
+// rewrite returns the request with the host and the repository name of a hop.
 func (r *router) rewrite(req *http.Request, h *hop) *http.Request {
 	out := req.Clone(h.scoped(req.Context()))
 	out.URL.Scheme, out.URL.Host, out.Host = h.Protocol(), h.Ref.Host(), h.Ref.Host()
@@ -177,9 +173,9 @@ func (r *router) rewrite(req *http.Request, h *hop) *http.Request {
 	return out
 }
 
-// isEmptyList reports whether an answer is a list of tags or referrers without entries. The body
-// stays readable. A pull-through cache has empty lists for content that was never pulled through
-// it, and they must not hide the registry's lists.
+// isEmptyList reports whether a response is a list of tags or referrers without entries. The body can still be read
+// afterwards. A pull-through cache has empty lists for content that it never pulled. These lists must not hide the
+// lists of the registry.
 func isEmptyList(resp *http.Response) bool {
 	isList := resp.StatusCode == http.StatusOK && listOf(resp.Request.URL.Path) != ""
 	if !isList || resp.ContentLength > maxEmptyList || resp.Header.Get("Link") != "" {
@@ -193,8 +189,8 @@ func isEmptyList(resp *http.Response) bool {
 	return err == nil && json.Unmarshal(data, &list) == nil && len(list.Tags)+len(list.Manifests) == 0
 }
 
-// isConclusive reports whether an answer ends the search, except for empty lists. A mirror without
-// HEAD support is conclusive, because the caller repeats the request with GET.
+// isConclusive reports whether no further host needs the request. Do checks empty lists itself. A mirror that does not
+// support HEAD is conclusive, because the caller repeats the request with GET.
 func isConclusive(req *http.Request, resp *http.Response, err error) bool {
 	if err != nil {
 		return false
@@ -211,7 +207,7 @@ func isNoAnswer(err error) bool {
 	return err != nil && errors.Is(explain("", "", err, &Exchange{}), ocierr.ErrUnreachable)
 }
 
-// reasonOf describes a failure of a host briefly.
+// reasonOf describes the failure of a host in a few words.
 func reasonOf(resp *http.Response, err error) string {
 	if err == nil && resp.StatusCode == http.StatusOK {
 		return "has an empty list"

@@ -26,10 +26,9 @@ import (
 
 const opFile = "get"
 
-// Site is a web server with files, for example a Helm chart repository. Requests to it use the
-// connections, limits, retries and errors of requests to registries. Mirrors are for registries
-// only. Username and password, and the client certificate, are sent to the site's own host and port
-// only.
+// Site is a web server with files, for example a Helm chart repository. Its requests have the same connections, limits,
+// retries and errors as requests to registries. It has no mirrors. Username, password and client certificate are sent
+// only to the site's own host and port.
 type Site struct {
 	base *url.URL
 	hop  *hop
@@ -37,9 +36,9 @@ type Site struct {
 	key  string
 }
 
-// Site returns the site at a URL, "https://host[:port]/path", or "http://…" with Access.Insecure.
-// It makes no request. Errors are ErrInvalidReference, ErrInvalidAccess, and ErrUnauthorized for a
-// host that the operator has blocked.
+// Site returns the site at a URL. The URL is "https://host[:port]/path", or "http://…" with Access.Insecure. It sends
+// no request. Errors are ErrInvalidReference, ErrInvalidAccess, and ErrUnauthorized for a host that the operator has
+// blocked.
 func (c *Endpoints) Site(base string, access credentials.Access) (*Site, error) {
 	target, err := routes.ParseSite(base, access.Insecure)
 	if err != nil {
@@ -49,7 +48,7 @@ func (c *Endpoints) Site(base string, access credentials.Access) (*Site, error) 
 	if err != nil {
 		return nil, err
 	}
-	// The answers are files and are not read into memory as a whole: no budget.
+	// There is no memory budget: the responses are files and are not read into memory as a whole.
 	client := c.pool.Client(transport.Target{
 		Connections: h.transports, Host: target.Host, Name: h.Ref.Registry, Way: h.way,
 		User: fingerprint(credentials.ID(h.source.Static)...), KindOf: siteRequestKind,
@@ -79,7 +78,7 @@ func (c *Endpoints) siteHop(target *url.URL, base string, access credentials.Acc
 	return c.hop(base, routes.Route{Ref: ref, Insecure: insecure, IsNamed: isNamed}, access, sources)
 }
 
-// siteTransport adds the credential to requests to the site's own host.
+// siteTransport adds the credential to requests for the site's own host.
 type siteTransport struct {
 	site *Site
 	base http.RoundTripper
@@ -106,7 +105,7 @@ func (t *siteTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 type siteKindKey struct{}
 
-// siteRequestKind returns the kind of a request to a site for RequestEvent.
+// siteRequestKind returns the kind of a request to a site, for RequestEvent.
 func siteRequestKind(req *http.Request) string {
 	if req.Response != nil { // set by net/http on requests that follow a redirect
 		return transport.RequestRedirect
@@ -115,28 +114,29 @@ func siteRequestKind(req *http.Request) string {
 	return kind
 }
 
-// Key identifies the site by its URL, credentials, certificates and proxy. It contains only hashes.
+// Key identifies the site. It is a hash of the URL, the credentials, the certificates and the proxy.
 func (s *Site) Key() string { return s.key }
 
-// Owner returns who memory for the answers of the site is charged to, see bytebudget.
+// Owner returns the owner of the memory for responses of the site, see bytebudget.
 func (s *Site) Owner(ctx context.Context) bytebudget.Owner {
 	return bytebudget.Owner{Tenant: transport.TenantOf(ctx), Host: s.base.Host}
 }
 
-// SubjectOf returns a URL for messages, without what may be secret: the user, and the query, which may have a token.
+// SubjectOf returns a URL for messages. It omits the parts that may be secret: the user, and the query, which may
+// contain a token.
 func SubjectOf(target *url.URL) string {
 	shown := url.URL{Scheme: target.Scheme, Host: target.Host, Path: target.Path, RawPath: target.RawPath}
 	return shown.String()
 }
 
-// Begin returns a context for the requests of one operation, and the Exchange that explains their errors.
+// Begin returns a context for the requests of one operation. The Exchange explains the errors of these requests.
 func (s *Site) Begin(ctx context.Context) (context.Context, *Exchange) {
 	return withExchange(ctx, s.base.Host)
 }
 
-// Get requests a file at an absolute URL, of the site or of another host, with additional headers.
-// kind is RequestIndex or transport.RequestBlob. The status of the answer is 200 or 304; any other status is an
-// error. Errors, also those of reading the body, are *Error values. The caller must close the body.
+// Get requests a file at an absolute URL, with additional headers. The URL may have another host than the site. kind is
+// RequestIndex or transport.RequestBlob. The status of the response is 200 or 304. Any other status is an error. Errors
+// are *Error values, also errors that occur while the body is read. The caller must close the body.
 func (s *Site) Get(ctx context.Context, kind string, target *url.URL, header http.Header) (*http.Response, error) {
 	subject := SubjectOf(target)
 	if s.base.Scheme == "https" && target.Scheme != "https" || target.Scheme != "https" && target.Scheme != "http" {
@@ -157,7 +157,7 @@ func (s *Site) Get(ctx context.Context, kind string, target *url.URL, header htt
 		return nil, x.Error(opFile, subject, err)
 	}
 	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusNotModified {
-		_ = resp.Body.Close() // the status is enough
+		_ = resp.Body.Close() // only the status is needed
 		return nil, x.Error(opFile, subject, &errcode.ErrorResponse{Method: req.Method, URL: target,
 			StatusCode: resp.StatusCode})
 	}
@@ -167,7 +167,7 @@ func (s *Site) Get(ctx context.Context, kind string, target *url.URL, header htt
 	return resp, nil
 }
 
-// siteBody turns the errors of a body into *Error values.
+// siteBody converts the errors of a body to *Error values.
 type siteBody struct {
 	io.ReadCloser
 	explain func(error) error

@@ -1,13 +1,15 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flight runs a call once for all concurrent callers that need its result.
+// Package flight runs a call once for all concurrent callers that need its result. The package knows calls and their
+// keys. It does not know what a call does, and does not cache results.
 //
 // # Contract
 //
-//   - Callers with the same key and group share one run. A caller that gives up does not fail the others:
-//     the run has its own deadline.
-//   - A panic in the run becomes an error, because a panic in the goroutine of singleflight would end the
-//     process. The error does not contain the text of the panic, which may contain secrets.
-//   - Errors are *ocierr.Error values. The package does not cache results.
+//   - Callers with the same group and key share one run. The run has its own deadline. If a caller stops waiting, the
+//     other callers still get the result.
+//   - A panic in the run becomes an error, because a panic in a goroutine of singleflight would end the process. The
+//     error does not contain the text of the panic, which may contain secrets.
+//   - Errors are *ocierr.Error values.
+//   - The caller must put all inputs that change the result into the key.
 package flight

@@ -18,14 +18,14 @@ import (
 type Call struct {
 	// Key identifies the result of the call within its group.
 	Key string
-	// Limit bounds the time of a run.
+	// Limit is the maximum time of a run.
 	Limit time.Duration
-	// Op and Subject are set in errors that have none.
+	// Op and Subject are added to errors without an operation or subject.
 	Op, Subject string
 }
 
-// Do runs fn once for all concurrent callers with the same key. If the context of a caller ends first,
-// the caller gets the error of its context.
+// Do runs fn once for all concurrent callers with the same key. If the context of a caller ends first, this caller gets
+// the error of its context.
 func Do[T any](ctx context.Context, group *singleflight.Group, call Call,
 	fn func(context.Context) (T, error),
 ) (T, error) {
@@ -56,8 +56,8 @@ func Do[T any](ctx context.Context, group *singleflight.Group, call Call,
 	}
 }
 
-// complete returns err as an *ocierr.Error. It converts errors of a context, and fills in the operation
-// and the subject where they are missing.
+// complete converts err to an *ocierr.Error, including errors of a context. It adds the operation and the subject if
+// they are missing.
 func (c Call) complete(err error) error {
 	var own *ocierr.Error
 	switch {

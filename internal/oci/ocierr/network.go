@@ -17,22 +17,21 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
-// maxDetail bounds the text of a library's error in Error.Detail, in bytes.
+// maxDetail is the maximum length of a library's text in Error.Detail, in bytes.
 const maxDetail = 200
 
-// HintReach is the Error.Hint for a host that cannot be reached.
+// HintReach is the Error.Hint for a host that did not answer.
 const HintReach = "check the registry, the network and the proxy settings"
 
-// urlText matches URLs in messages of libraries. The queries of redirects and token requests
-// contain signatures and account names.
+// urlText matches URLs in messages of libraries. The queries of redirects and token requests may contain signatures and
+// account names.
 var urlText = regexp.MustCompile(`[a-z]+://[^\s"]+`)
 
-// ownAddress matches the local address of a connection in messages of the system. Its port differs
-// at each attempt, and a changed message would cause one more Event and status write.
+// ownAddress matches the local address of a connection in messages of the system. Its port is different at each
+// attempt, and each new message would cause an Event and a status write.
 var ownAddress = regexp.MustCompile(`[^\s"]+->`)
 
-// FromNetwork fills in the error if there was no connection or no answer in time, and reports
-// whether this is so.
+// FromNetwork fills in the error if the connection failed or no answer came in time. It returns false for other errors.
 func (e *Error) FromNetwork(err error) bool {
 	var network net.Error
 	isNetwork := errors.As(err, &network)
@@ -48,21 +47,21 @@ func (e *Error) FromNetwork(err error) bool {
 	return true
 }
 
-// isURLOnly reports whether the only network error in err is the url.Error that net/http puts
-// around every error.
+// isURLOnly reports whether the only network error in err is the url.Error that net/http adds to every error.
 func isURLOnly(err error) bool {
 	var wrapped *url.Error
 	var network net.Error
 	return errors.As(err, &wrapped) && !errors.As(wrapped.Err, &network)
 }
 
-// IsBrokenConnection reports whether the connection broke during the request. net/http retries such
-// a request only on a reused connection.
+// IsBrokenConnection reports whether the connection broke during the request. net/http repeats such a request only if
+// the connection was reused.
 func IsBrokenConnection(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 }
 
-// SafeText returns the innermost text of an error without URLs, cut to maxDetail bytes at a rune.
+// SafeText returns the innermost text of an error without URLs. The text has at most maxDetail bytes and ends with a
+// complete rune.
 func SafeText(err error) string {
 	var wrapped *url.Error
 	for errors.As(err, &wrapped) {

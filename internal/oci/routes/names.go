@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// Scheme is the start of the URLs of repositories.
+	// Scheme is the start of the URL of a repository.
 	Scheme = "oci://"
-	// maxURLLength is far above what registries accept (255 for a repository).
+	// maxURLLength is the maximum length of a URL. Registries accept at most 255 characters for a repository.
 	maxURLLength = 1024
 )
 
-// dockerHub is the canonical host for all host names of Docker Hub.
+// dockerHub is the canonical name for all hosts of Docker Hub.
 const dockerHub = "docker.io"
 
-// hostPattern matches a registry's host with an optional port. The protocol library accepts almost
-// any bytes in a host. A trailing dot, or zeros before the port, would be other spellings of the
-// same host, which rules about the host do not match.
+// hostPattern matches the host of a registry with an optional port. The protocol library accepts almost all bytes in a
+// host. hostPattern refuses a trailing dot and a port with leading zeros: they are other spellings of the same host,
+// and rules for the host would not match them.
 var hostPattern = regexp.MustCompile(`^([A-Za-z0-9._-]*[A-Za-z0-9_-]|\[[0-9A-Fa-f:.]+\])(:[1-9][0-9]{0,4})?$`)
 
-// ParseURL returns the repository in a URL, "oci://host[:port]/path". Errors are ErrInvalidReference.
+// ParseURL parses the URL of a repository, "oci://host[:port]/path". Errors are ErrInvalidReference.
 func ParseURL(text string) (ref registry.Reference, err error) {
 	if err := checkText(text, "put a digest into the reference and credentials into a Secret"); err != nil {
 		return ref, err
@@ -57,8 +57,8 @@ func ParseURL(text string) (ref registry.Reference, err error) {
 	return ref, invalidURL(fmt.Sprintf("%q", text), detail)
 }
 
-// ParseSite parses the URL of a site, "https://host[:port]/path", or "http://…" if insecure. Errors are
-// ErrInvalidReference.
+// ParseSite parses the URL of a site, "https://host[:port]/path", or "http://host[:port]/path" if insecure is true.
+// Errors are ErrInvalidReference.
 func ParseSite(text string, insecure bool) (*url.URL, error) {
 	if err := checkText(text, "put credentials into a Secret"); err != nil {
 		return nil, err
@@ -80,8 +80,8 @@ func ParseSite(text string, insecure bool) (*url.URL, error) {
 	return nil, invalidURL(fmt.Sprintf("%q", text), detail)
 }
 
-// checkText returns an error for the text of a URL that must not be parsed or repeated. instead says where what
-// precedes an "@" belongs.
+// checkText returns an error if a URL is too long or contains "@". instead is a part of the error: it says where to put
+// a credential or a digest.
 func checkText(text, instead string) error {
 	if len(text) > maxURLLength {
 		return invalidURL("", fmt.Sprintf("longer than %d characters", maxURLLength))
@@ -96,8 +96,7 @@ func invalidURL(subject, detail string) error {
 	return &ocierr.Error{Op: "parse URL", Subject: subject, Kind: ocierr.ErrInvalidReference, Detail: detail}
 }
 
-// CanonicalHost returns a host in lower case, without the default port, and with one name for
-// Docker Hub.
+// CanonicalHost returns a host in lower case, without the default port. All hosts of Docker Hub have one name.
 func CanonicalHost(host string, insecure bool) string {
 	port := ":443"
 	if insecure {
@@ -111,14 +110,13 @@ func CanonicalHost(host string, insecure bool) string {
 	return host
 }
 
-// canonicalName replaces all host names of Docker Hub by one name.
+// canonicalName returns a name with its host in canonical form.
 func canonicalName(name string, insecure bool) string {
 	return withHost(name, func(host string) string { return CanonicalHost(host, insecure) })
 }
 
-// matchingName returns a name in the form that is compared with rules. It removes the default ports
-// of both protocols, because a rule for a host, for example to block it, is meant for the whole
-// host.
+// matchingName returns a name in the form that is compared with rules. It removes the default ports of both protocols:
+// a rule for a host, for example a block, applies to the whole host.
 func matchingName(name string) string {
 	return withHost(name, func(host string) string {
 		host = CanonicalHost(CanonicalHost(host, false), true)
@@ -141,7 +139,7 @@ func withHost(name string, change func(string) string) string {
 	return change(host) + "/" + path
 }
 
-// checkName returns an error for names other than host[:port][/path].
+// checkName returns an error for names that are not host[:port][/path].
 func checkName(name string) error {
 	ref, err := registry.ParseReference(name + "/x")
 	if err == nil && (ref.Reference != "" || !hostPattern.MatchString(ref.Registry)) {

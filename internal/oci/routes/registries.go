@@ -11,24 +11,24 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// Registries is the used part of a registries.conf of version 2, see
-// containers-registries.conf(5).
+// Registries is a registries.conf of version 2, see containers-registries.conf(5). It holds only the settings that are
+// used or checked.
 type Registries struct {
 	List []registryConfig `toml:"registry"`
 
-	// These settings expand short names. HelmOp uses full names only.
+	// These settings expand short names. HelmOp accepts only full names, so they are ignored.
 	UnqualifiedSearch any            `toml:"unqualified-search-registries"`
 	ShortNameMode     any            `toml:"short-name-mode"`
 	Aliases           map[string]any `toml:"aliases"`
-	// AdditionalLayerHelper concerns the storage of images.
+	// AdditionalLayerHelper is a setting for the storage of images. It is ignored.
 	AdditionalLayerHelper any `toml:"additional-layer-store-auth-helper"`
-	// CredentialHelpers may have the default value only, which does not run a program.
+	// CredentialHelpers may only have the default value, which runs no program.
 	CredentialHelpers []string `toml:"credential-helpers"`
-	// VersionOne is the table of version 1 of the format.
+	// VersionOne is the table of version 1 of the format. It is refused.
 	VersionOne any `toml:"registries"`
 }
 
-// registryConfig is one [[registry]].
+// registryConfig is one [[registry]] table.
 type registryConfig struct {
 	Prefix             string         `toml:"prefix"`
 	Location           string         `toml:"location"`
@@ -41,7 +41,7 @@ type registryConfig struct {
 	key string
 }
 
-// mirrorConfig is one [[registry.mirror]].
+// mirrorConfig is one [[registry.mirror]] table.
 type mirrorConfig struct {
 	Location       string `toml:"location"`
 	Insecure       bool   `toml:"insecure"`
@@ -134,8 +134,8 @@ func (m *mirrorConfig) complete(byDigestOnly bool) error {
 	return nil
 }
 
-// before reports whether r takes precedence over another matching entry: the longer prefix, and of
-// two equally long prefixes the one without a wildcard.
+// before reports whether r wins against another matching entry. The longer prefix wins. Between two prefixes of equal
+// length, the prefix without a wildcard wins.
 func (r *registryConfig) before(other *registryConfig) bool {
 	if len(r.key) != len(other.key) {
 		return len(r.key) > len(other.key)
@@ -143,7 +143,7 @@ func (r *registryConfig) before(other *registryConfig) bool {
 	return strings.HasPrefix(other.key, "*")
 }
 
-// match reports whether the prefix matches a name, and returns the rest of the name, "/path".
+// match reports whether the prefix matches a name. rest is the part of the name after the prefix, "/path".
 func (r *registryConfig) match(name string) (rest string, ok bool) {
 	if domain, wildcard := strings.CutPrefix(r.key, "*"); wildcard {
 		host, path, _ := strings.Cut(name, "/")

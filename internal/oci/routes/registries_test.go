@@ -45,7 +45,7 @@ func TestParseRegistriesRefuses(t *testing.T) {
 	}
 }
 
-// usualRegistries is what distributions of Linux ship, and more.
+// usualRegistries has the registries file of Linux distributions, with additional entries.
 const usualRegistries = `
 unqualified-search-registries = ["registry.access.redhat.com", "docker.io"]
 short-name-mode = "enforcing"
@@ -112,7 +112,7 @@ func TestRoutes(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		insecure bool
-		want     []string // a route's protocol and repository, and what it is for
+		want     []string // the protocol, the repository and the purpose of each route
 	}{
 		{name: "other.example/x", want: []string{"https other.example/x"}},
 		{name: "other.example/x", insecure: true, want: []string{"http other.example/x"}},
@@ -157,7 +157,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// A rule holds for its host however a URL that is accepted spells it.
+// TestRegistryRulesMatchAllSpellings checks that a rule for a host matches all spellings of the host in a valid URL.
 func TestRegistryRulesMatchAllSpellings(t *testing.T) {
 	t.Parallel()
 	for prefix, names := range map[string][]string{

@@ -20,21 +20,21 @@ const (
 
 // Route is one host that serves a repository: a mirror, or the registry itself.
 type Route struct {
-	// Ref is the repository's name at this host.
+	// Ref is the name of the repository at this host.
 	Ref registry.Reference
 	// Insecure means plain HTTP.
 	Insecure bool
-	// IsMirror is set for mirrors.
+	// IsMirror is true for a mirror.
 	IsMirror bool
-	// Pull is the kind of requests that a mirror may get: "all", "digest-only" or "tag-only".
+	// Pull is the kind of requests that a mirror serves: "all", "digest-only" or "tag-only".
 	Pull string
-	// IsOtherHost is set if the host is not the one in the source's URL.
+	// IsOtherHost is true if the host is not the host in the source's URL.
 	IsOtherHost bool
-	// IsNamed is set if the registries file names the host.
+	// IsNamed is true if the registries file contains the host.
 	IsNamed bool
 }
 
-// Serves reports whether the route may get a request for a path of the distribution API.
+// Serves reports whether the route serves requests for a path of the distribution API.
 func (r Route) Serves(path string) bool {
 	switch r.Pull {
 	case pullDigestOnly:
@@ -53,8 +53,8 @@ func (r Route) Protocol() string {
 	return "https"
 }
 
-// byDigest reports whether a path of the distribution API names content by its digest. Tag lists
-// are by name, as tags are.
+// byDigest reports whether a path of the distribution API contains a digest. Paths of tags and of tag lists contain
+// none.
 func byDigest(path string) bool {
 	_, err := digest.Parse(path[strings.LastIndex(path, "/")+1:])
 	return err == nil
@@ -63,8 +63,8 @@ func byDigest(path string) bool {
 // ErrBlocked means that the operator has blocked a registry.
 var ErrBlocked = errors.New("the registry is blocked by the manager's registries file")
 
-// Routes returns the hosts that serve a repository, in the order in which they are tried. The last
-// is the registry itself, or its replacement. A blocked registry is ErrBlocked.
+// Routes returns the hosts that serve a repository, in the order in which they are tried. The last route is the
+// registry itself, or its replacement. The error is ErrBlocked for a blocked registry.
 func (c *Registries) Routes(ref registry.Reference, insecure bool) ([]Route, error) {
 	name := matchingName(ref.Registry + "/" + ref.Repository)
 	own := Route{Ref: ref, Insecure: insecure}
@@ -103,8 +103,8 @@ func (c *Registries) Routes(ref registry.Reference, insecure bool) ([]Route, err
 	return append(out, own), nil
 }
 
-// Admits reports whether the file names the host of a site, or its replacement. A blocked host is ErrBlocked. Mirrors
-// and replacements do not apply to sites.
+// Admits reports whether the registries file contains the host of a site and does not replace it. The error is
+// ErrBlocked for a blocked host. Mirrors and replacements do not apply to sites.
 func (c *Registries) Admits(site registry.Reference, insecure bool) (isNamed bool, err error) {
 	routes, err := c.Routes(site, insecure)
 	if errors.Is(err, ErrBlocked) {

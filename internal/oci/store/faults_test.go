@@ -24,14 +24,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
-// The environment variable that makes this test program a child that does what
-// its value says in the directory that the other one names.
+// The environment variable childTask makes this test program a child process with a task. childDir is the directory for
+// the task.
 const (
 	childTask = "HELMOP_TEST_STORE_CHILD"
 	childDir  = "HELMOP_TEST_STORE_DIR"
 )
 
-// TestStoreChild is the child process of the tests that need one.
+// TestStoreChild is the child process of tests that need one.
 func TestStoreChild(t *testing.T) {
 	dir := os.Getenv(childDir)
 	switch os.Getenv(childTask) {
@@ -66,8 +66,8 @@ func TestStoreChild(t *testing.T) {
 	}
 }
 
-// hangingReader says on the standard output that everything before it has been
-// read, and waits to be killed.
+// hangingReader writes to the standard output when all content before it was read. Then it blocks until the process is
+// killed.
 type hangingReader struct{}
 
 func (hangingReader) Read([]byte) (int, error) {
@@ -126,7 +126,7 @@ func TestStoreWithFileSizeLimit(t *testing.T) {
 	}
 }
 
-// fullFile is a file on a disk that is full after some bytes.
+// fullFile is a file on a disk that is full after a number of bytes.
 type fullFile struct {
 	TempFile
 	left int
@@ -142,7 +142,7 @@ func (f *fullFile) Write(p []byte) (int, error) {
 	return f.TempFile.Write(p)
 }
 
-// fillDisk lets the store's disk hold capacity bytes in all.
+// fillDisk simulates a disk with capacity bytes for the store.
 func (s *Store) fillDisk(capacity int64) {
 	s.Create = func(dir, pattern string) (TempFile, error) {
 		s.mu.Lock()
@@ -155,7 +155,7 @@ func (s *Store) fillDisk(capacity int64) {
 
 func TestStoreEvictsOnFullDisk(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, t.TempDir(), 1<<20) // more than the disk has
+	s := newStore(t, t.TempDir(), 1<<20) // the limit is larger than the disk
 	s.fillDisk(250)
 	a, b, c := bytes.Repeat([]byte("a"), 100), bytes.Repeat([]byte("b"), 100), bytes.Repeat([]byte("c"), 100)
 	for _, data := range [][]byte{a, b, c} {
@@ -181,7 +181,8 @@ func TestStoreEvictsOnFullDisk(t *testing.T) {
 	}
 }
 
-// Content that was damaged while no process was running must not be returned.
+// TestStoreDropsContentDamagedBetweenRuns checks that content is not returned if it was damaged while no process was
+// running.
 func TestStoreDropsContentDamagedBetweenRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -239,5 +240,5 @@ func TestStoreConcurrentWritesOfOneDigest(t *testing.T) {
 	s.leftNothing(t)
 }
 
-// TestStoreWritesOnlyToItsDirectory runs without the places that programs like to
-// write to, as in a container with a read-only root and one writable directory.
+// TestStoreWritesOnlyToItsDirectory simulates a container with a read-only root and one writable directory. The
+// directories that programs usually write to do not exist.

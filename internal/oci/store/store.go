@@ -24,35 +24,34 @@ import (
 )
 
 const (
-	// ingestDir holds temporary files. It is on the same file system as the blobs, so that files can
-	// be renamed.
+	// ingestDir holds temporary files. It is on the file system of the blobs, so a rename moves a file to the blobs.
 	ingestDir = "ingest"
-	// maxStored bounds the number of blobs of any size.
 	maxStored = 100_000
-	// touchInterval is the precision at which the order of use survives a restart.
+	// touchInterval is the minimum time between two updates of a file's timestamp. After a restart, the timestamps give
+	// the order of use.
 	touchInterval = 10 * time.Minute
 )
 
-// ErrTryAgain means that a write failed and that the store has removed the cause: it made room on a
-// full disk, or restored its emptied directory.
+// ErrTryAgain means that a write failed and that the store removed the cause: it made room on a full disk, or restored
+// its emptied directory.
 var ErrTryAgain = errors.New("the store was repaired")
 
-// Store is an OCI image layout with a size limit. A write uses a temporary file, a check and a
-// rename. A read checks the content again. The least recently used content is evicted, except for
-// pinned content that is being read.
+// Store is an OCI image layout with a size limit. A write goes to a temporary file, which is verified and renamed. A
+// read verifies the content again. The least recently used content is evicted, except content that is pinned because it
+// is being read.
 //
-// The store does not use the protocol library's layout, which has no limit and leaves its temporary
-// file behind when a check fails.
+// The store does not use the layout of the protocol library. That layout has no size limit, and leaves a temporary file
+// behind if the verification fails.
 type Store struct {
 	root     string
 	maxBytes int64
-	// Create creates temporary files; tests replace it to simulate failures.
+	// Create creates a temporary file. Tests replace it to simulate failures.
 	Create func(dir, pattern string) (TempFile, error)
 
 	mu    sync.Mutex
 	blobs *lru.LRU[digest.Digest, *stored]
 	bytes int64
-	// reserved is the total size of the running writes.
+	// reserved is the total size of the running writes, in bytes.
 	reserved int64
 }
 
@@ -62,7 +61,7 @@ type stored struct {
 	touched time.Time
 }
 
-// TempFile is the part of *os.File that writes need.
+// TempFile has the methods of *os.File that a write needs.
 type TempFile interface {
 	io.WriteCloser
 	Name() string
@@ -70,11 +69,11 @@ type TempFile interface {
 
 func createTemp(dir, pattern string) (TempFile, error) { return os.CreateTemp(dir, pattern) }
 
-// Open opens or creates the layout in dir and registers its content.
+// Open opens or creates the layout in dir and registers the content of the layout.
 func Open(dir string, maxBytes int64) (*Store, error) {
 	s := &Store{root: dir, maxBytes: maxBytes, Create: createTemp}
 	s.blobs, _ = lru.NewLRU(maxStored+1, s.removed) // It fails only if the size is not positive.
-	// Remove temporary files first, because they may have filled the disk.
+	// Remove temporary files first. They may have filled the disk.
 	if err := s.makeDirs(); err != nil {
 		return nil, err
 	}
@@ -97,8 +96,8 @@ func (s *Store) makeDirs() error {
 	return nil
 }
 
-// writeLayout writes the two files of an OCI layout if they are missing. The index stays empty,
-// because content is looked up by digest only.
+// writeLayout writes the two files of an OCI layout if they are missing. The index stays empty, because content is
+// found only by its digest.
 func (s *Store) writeLayout() error {
 	files := map[string]string{
 		ocispec.ImageLayoutFile: `{"imageLayoutVersion":"` + ocispec.ImageLayoutVersion + `"}`,
@@ -116,7 +115,7 @@ func (s *Store) writeLayout() error {
 	return nil
 }
 
-// scan registers the blobs of an earlier process, least recently used first.
+// scan registers the blobs of an earlier process, in the order of their use.
 func (s *Store) scan() error {
 	type found struct {
 		digest digest.Digest
@@ -157,21 +156,21 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// removeIngests removes the temporary files of an earlier process. No other process writes to the
-// directory, because it belongs to one Client.
+// removeIngests removes the temporary files of an earlier process. No other process writes to the directory, because
+// only one Client uses it.
 func (s *Store) removeIngests() {
 	dir := filepath.Join(s.root, ingestDir)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return // costs space only
+		return // an old file only takes space
 	}
 	for _, entry := range entries {
-		_ = os.Remove(filepath.Join(dir, entry.Name())) // costs space only
+		_ = os.Remove(filepath.Join(dir, entry.Name())) // an old file only takes space
 	}
 }
 
-// Read returns content of at most limit bytes, verified against its digest. It drops corrupt
-// content. Errors are errNotStored and ErrTooLarge.
+// Read returns verified content of at most limit bytes. It drops corrupt content. Errors are ErrNotStored and
+// ErrTooLarge.
 func (s *Store) Read(dgst digest.Digest, limit int64) ([]byte, error) {
 	blob, ok := s.pin(dgst)
 	if !ok {
@@ -194,7 +193,7 @@ func (s *Store) Read(dgst digest.Digest, limit int64) ([]byte, error) {
 	if err == nil {
 		err = checked.Verify()
 	}
-	_ = file.Close() // it was only read
+	_ = file.Close() // a close after reading cannot lose data
 	if err != nil {
 		s.drop(dgst, blob)
 		return nil, ocierr.ErrNotStored
@@ -202,7 +201,7 @@ func (s *Store) Read(dgst digest.Digest, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// Size returns the size of the content in the store, and whether the store has it.
+// Size returns the size of content in bytes. It returns false if the store does not have the content.
 func (s *Store) Size(dgst digest.Digest) (int64, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,7 +212,7 @@ func (s *Store) Size(dgst digest.Digest) (int64, bool) {
 	return blob.size, true
 }
 
-// Has reports whether the store has the content. Only Read verifies that the content is intact.
+// Has reports whether the store has the content. It does not verify the content: only Read does.
 func (s *Store) Has(dgst digest.Digest) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +229,7 @@ func (s *Store) pin(dgst digest.Digest) (*stored, bool) {
 	blob.pins++
 	if now := time.Now(); now.Sub(blob.touched) > touchInterval {
 		blob.touched = now
-		_ = os.Chtimes(s.path(dgst), now, now) // only the order after a restart depends on it
+		_ = os.Chtimes(s.path(dgst), now, now) // a failure only affects the order after a restart
 	}
 	return blob, true
 }
@@ -254,8 +253,8 @@ func (s *Store) drop(dgst digest.Digest, blob *stored) {
 // evict keeps the store within its limits. The caller holds mu.
 func (s *Store) evict() { s.evictTo(max(0, s.maxBytes-s.reserved)) }
 
-// evictTo evicts the least recently used content, except pinned content, until the store has at
-// most maxBytes bytes. The caller holds mu.
+// evictTo evicts the least recently used content until the store has at most maxBytes bytes. It skips pinned content.
+// The caller holds mu.
 func (s *Store) evictTo(maxBytes int64) {
 	if s.bytes <= maxBytes && s.blobs.Len() <= maxStored {
 		return
@@ -272,8 +271,8 @@ func (s *Store) evictTo(maxBytes int64) {
 	}
 }
 
-// removed deletes the file of a blob whose entry is removed, by the store or by the LRU's limit on
-// entries. The caller holds mu.
+// removed deletes the file of a blob. It is called when the store, or the LRU's limit for entries, removes the entry of
+// the blob. The caller holds mu.
 func (s *Store) removed(dgst digest.Digest, blob *stored) {
 	s.bytes -= blob.size
 	_ = os.Remove(s.path(dgst)) // the file may be deleted already

@@ -43,7 +43,7 @@ func (s *Store) mustHave(t *testing.T, present bool, data []byte) {
 	}
 }
 
-// leftNothing fails the test if half-written files are left.
+// leftNothing fails the test if the store has temporary files.
 func (s *Store) leftNothing(t *testing.T) {
 	t.Helper()
 	if left, err := filepath.Glob(filepath.Join(s.root, ingestDir, "*")); err != nil || len(left) > 0 {
@@ -69,7 +69,7 @@ func TestStoreEvictsLeastRecentlyUsed(t *testing.T) {
 	s.mustHave(t, false, b)
 	s.mustHave(t, true, a)
 
-	// a is read longest ago after this, but is pinned.
+	// After this read, a is the least recently used content, but it is pinned.
 	s.mustHave(t, true, c)
 	pinned, ok := s.pin(describe(a).Digest)
 	if !ok {
@@ -124,7 +124,7 @@ func TestStoreRestart(t *testing.T) {
 		}
 	}
 
-	again := newStore(t, dir, 150) // the smaller limit holds at once
+	again := newStore(t, dir, 150) // the smaller limit applies at once
 	again.mustHave(t, true, recent)
 	again.mustHave(t, false, old)
 	if _, err := os.Stat(half); !errors.Is(err, os.ErrNotExist) {
@@ -169,9 +169,8 @@ func TestStoreInUnwritableDirectory(t *testing.T) {
 	}
 }
 
-// TestStoreConcurrentUse writes, reads and damages few contents from many
-// goroutines in a store that holds only some of them: whatever is read must be
-// right, and the books must be right in the end.
+// TestStoreConcurrentUse writes, reads and damages content from many goroutines. The store has room for some of the
+// content only. Each read must return correct content, and the sizes in the store must be correct in the end.
 func TestStoreConcurrentUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -193,7 +192,7 @@ func TestStoreConcurrentUse(t *testing.T) {
 					}
 				}
 				if random.IntN(20) == 0 {
-					_ = os.WriteFile(s.path(desc.Digest), []byte("damaged"), 0o600) // may be gone
+					_ = os.WriteFile(s.path(desc.Digest), []byte("damaged"), 0o600) // the file may be deleted already
 				}
 			}
 		})
@@ -242,7 +241,7 @@ func BenchmarkStoreRead(b *testing.B) {
 	}
 }
 
-// What goes for the number of entries goes from the disk and from the count, too.
+// TestStoreEvictsByNumber checks that an eviction by the number of entries also deletes the file and updates the size.
 func TestStoreEvictsByNumber(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -264,7 +263,7 @@ func TestStoreEvictsByNumber(t *testing.T) {
 	s.mustHave(t, true, []byte("three"))
 }
 
-// TestStoreEvictsBeforeWriting: at no time are there more bytes than the limit, what is being written included.
+// TestStoreEvictsBeforeWriting checks that the store never has more bytes than its limit, including a running write.
 func TestStoreEvictsBeforeWriting(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, t.TempDir(), 100)

@@ -21,18 +21,18 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
-// Write stores content after it has verified size and digest. It pins the content, so that the
-// content is not evicted before it is read. It makes room first, so that the limit includes the
-// running write. Errors of the reader and of the verification are returned as they are. Other
-// errors are ErrStore, with ErrTryAgain if a second attempt may succeed.
+// Write verifies the size and the digest of content, and stores the content. It evicts other content first, so the
+// running write is within the limit. The new content is pinned until the caller calls release. Errors of the reader and
+// of the verification are returned unchanged. Other errors are ErrStore. They wrap ErrTryAgain if a second attempt may
+// succeed.
 func (s *Store) Write(desc ocispec.Descriptor, from io.Reader) (release func(), err error) {
 	source := &sourceReader{from: from}
 	checked := content.NewVerifyReader(source, desc)
 	return s.put(desc, source, checked, func() (ocispec.Descriptor, error) { return desc, checked.Verify() })
 }
 
-// WriteFile is Write for a file whose digest and size may be unknown. The file has at most limit bytes. If want is
-// not empty, the file must have this digest. It returns the digest and the size of the file.
+// WriteFile is Write for a file whose digest and size may be unknown. The file may have at most limit bytes. If want is
+// not empty, the file must have this digest. WriteFile returns the digest and the size of the file.
 func (s *Store) WriteFile(want digest.Digest, limit int64, from io.Reader) (ocispec.Descriptor, func(), error) {
 	source := &sourceReader{from: from}
 	digester := digest.Canonical.Digester()
@@ -52,8 +52,8 @@ func (s *Store) WriteFile(want digest.Digest, limit int64, from io.Reader) (ocis
 	return found, release, err
 }
 
-// put stores the content of a reader under the digest that verify returns at its end, and pins it. room has the
-// expected digest, and the size to make room for. source is the innermost reader.
+// put stores the content of a reader and pins it. At the end of the content, put calls verify, which returns the
+// digest. room has the expected digest and the maximum size. source is the innermost reader.
 func (s *Store) put(room ocispec.Descriptor, source *sourceReader, from io.Reader,
 	verify func() (ocispec.Descriptor, error),
 ) (release func(), err error) {
@@ -85,7 +85,7 @@ func (s *Store) put(room ocispec.Descriptor, source *sourceReader, from io.Reade
 	return func() { s.unpin(blob) }, nil
 }
 
-// reserve makes room for a write. With a negative size, it gives the room back.
+// reserve makes room for a write. A negative size returns the room.
 func (s *Store) reserve(size int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *Store) reserve(size int64) {
 	s.evict()
 }
 
-// storeError returns the error for content that could not be written, without the path.
+// storeError returns the error for content that could not be written. The error does not contain the path.
 func storeError(dgst digest.Digest, err error) *ocierr.Error {
 	out := &ocierr.Error{Op: "store", Subject: dgst.String(), Kind: ocierr.ErrStore, Detail: "cannot write",
 		Hint: "check the size and the permissions of the cache directory"}
@@ -110,9 +110,9 @@ func storeError(dgst digest.Digest, err error) *ocierr.Error {
 	return out
 }
 
-// repair removes the cause of a failed write of size bytes and reports whether a second attempt may
-// succeed. On a full disk, it evicts at least as many bytes: the disk may be smaller than the
-// limit, or shared. In an emptied directory, it creates the folders and files of the layout.
+// repair removes the cause of a failed write. It returns true if a second attempt may succeed. If the disk is full, it
+// evicts at least size bytes: the disk may be shared, or smaller than the limit. If the directory was emptied, it
+// creates the folders and files of the layout.
 func (s *Store) repair(size int64, err error) bool {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
@@ -128,7 +128,7 @@ func (s *Store) repair(size int64, err error) bool {
 	}
 }
 
-// WriteBytes stores small content. Unlike Write, it does not pin it.
+// WriteBytes stores small content. Unlike Write, it does not pin the content.
 func (s *Store) WriteBytes(desc ocispec.Descriptor, data []byte) error {
 	release, err := s.Write(desc, bytes.NewReader(data))
 	if errors.Is(err, ErrTryAgain) {
@@ -141,8 +141,8 @@ func (s *Store) WriteBytes(desc ocispec.Descriptor, data []byte) error {
 	return nil
 }
 
-// ingest writes to a temporary file and renames it after the content is verified. It replaces an
-// existing file, which is missing in the index, corrupt, or the same.
+// ingest writes content to a temporary file. It renames the file after the content is verified. An existing file with
+// this name is replaced: it is missing in the index, corrupt, or equal.
 func (s *Store) ingest(want digest.Digest, from io.Reader,
 	verify func() (ocispec.Descriptor, error),
 ) (desc ocispec.Descriptor, err error) {
@@ -156,7 +156,7 @@ func (s *Store) ingest(want digest.Digest, from io.Reader,
 	}
 	defer func() {
 		if err != nil {
-			_ = file.Close()           // may be closed already
+			_ = file.Close()           // the file may be closed already
 			_ = os.Remove(file.Name()) // the first error says more
 		}
 	}()
@@ -176,13 +176,13 @@ func (s *Store) ingest(want digest.Digest, from io.Reader,
 	return desc, os.Rename(file.Name(), target)
 }
 
-// isMismatch reports whether content does not have the expected size or digest.
+// isMismatch reports whether err means a wrong size or a wrong digest.
 func isMismatch(err error) bool {
 	return errors.Is(err, content.ErrMismatchedDigest) || errors.Is(err, content.ErrTrailingData) ||
 		errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// sourceReader records the error of a reader, to distinguish a broken connection from a full disk.
+// sourceReader records the error of a reader. The error shows that the source failed, and not the disk.
 type sourceReader struct {
 	from io.Reader
 	err  error
@@ -197,7 +197,6 @@ func (r *sourceReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// countingReader counts the bytes of a reader.
 type countingReader struct {
 	from  io.Reader
 	bytes int64

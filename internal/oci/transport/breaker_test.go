@@ -11,9 +11,8 @@ import (
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	// Each step happens at a time after the start. "go" begins a request under a
-	// name and fails the test if it is refused, "no" fails it if it is not; the
-	// others end a request.
+	// A step happens at a time after the start. "go" begins a request with a name, and the breaker must admit it. "no"
+	// begins a request that the breaker must refuse. All other steps end a request.
 	type step struct {
 		at   time.Duration
 		do   string

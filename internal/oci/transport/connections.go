@@ -21,57 +21,56 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
-	// idleConnTimeout keeps connections between a few short requeues, but not over an interval of
-	// reconciliation.
+	// idleConnTimeout is how long an idle connection stays open. It is longer than a short requeue, and shorter than an
+	// interval of reconciliation.
 	idleConnTimeout = 90 * time.Second
-	// maxIdleConns bounds the idle connections to a host.
+	// maxIdleConns is the maximum number of idle connections to a host.
 	maxIdleConns   = 8
 	maxHeaderBytes = 64 << 10
 	maxRedirects   = 5
 )
 
-// errDowngrade means that a registry redirected from HTTPS to a protocol without TLS.
+// errDowngrade means that a registry redirected a request from HTTPS to a protocol without TLS.
 var errDowngrade = errors.New("redirected from https to a protocol without TLS")
 
 // errRedirects means that a registry sent too many redirects, for example in a loop.
 var errRedirects = fmt.Errorf("more than %d redirects", maxRedirects)
 
-// Connections are the connections to registries with the same certificates and proxy.
+// Connections are the connections to registries for one set of certificates and one proxy.
 type Connections struct {
-	// direct is for requests to the registry in the source's URL. redirected is for redirects to the
-	// registry, and external for other hosts, for example the registry's storage. redirected and
-	// external refuse addresses where clouds serve the machine's secrets. external sends no client
-	// certificate.
+	// direct is for requests to the registry in the source's URL. redirected is for redirects to this registry.
+	// external is for other hosts, for example the registry's storage. redirected and external refuse the addresses at
+	// which a cloud serves secrets of the machine. external sends no client certificate.
 	direct, redirected, external *http.Transport
-	// strict is set if all transports refuse local addresses.
+	// strict is true if all transports refuse local addresses.
 	strict bool
 }
 
-// errLinkLocal means that a registry redirected to an address where no registry has its storage.
+// errLinkLocal means that a registry redirected a request to an address that no storage of a registry has.
 var errLinkLocal = errors.New("refused a redirect to a link-local address or another address of a cloud's own services")
 
-// errLocal means that a tenant chose, or a registry redirected to, a local address of the manager.
+// errLocal means that a local address of the manager was refused. A tenant chose the address, or a registry redirected
+// a request to it.
 var errLocal = dialguard.ErrRefused
 
 // Settings describe connections.
 type Settings struct {
-	// Authorities are bundles of PEM certificates that are trusted in addition to the system's.
+	// Authorities are bundles of PEM certificates. They are trusted in addition to the certificates of the system.
 	Authorities [][]byte
-	// ClientCert and ClientKey are the PEM certificate chain and key for mutual TLS: both or neither.
+	// ClientCert and ClientKey are the PEM certificate chain and key for mutual TLS. Set both or none.
 	ClientCert, ClientKey []byte
-	// Proxy is used for all requests. Nil means that Environment selects the proxy.
+	// Proxy is used for all requests. If it is nil, Environment selects the proxy.
 	Proxy       *url.URL
 	Environment dialguard.ProxyFunc
-	// IsStrict refuses local addresses, see dialguard.IsLocal, whether they come from the URL, from Proxy or from
-	// a redirect.
+	// IsStrict refuses local addresses in the URL, in Proxy and in redirects, see dialguard.IsLocal.
 	IsStrict bool
 }
 
-// NewConnections returns connections with these settings. They open with the first request.
+// NewConnections returns connections with these settings. A connection opens with its first request.
 func NewConnections(settings Settings) (*Connections, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
-		pool = x509.NewCertPool() // an image without authorities is valid
+		pool = x509.NewCertPool() // a container image without certificates is valid
 	}
 	if err := addAuthorities(pool, settings.Authorities...); err != nil {
 		return nil, err
@@ -104,7 +103,7 @@ func NewConnections(settings Settings) (*Connections, error) {
 		MaxIdleConnsPerHost:    maxIdleConns,
 		IdleConnTimeout:        idleConnTimeout,
 		MaxResponseHeaderBytes: maxHeaderBytes,
-		// A compressed body has no length, and the length is needed to bound manifests.
+		// A compressed body has no length, but the length is needed to limit manifests.
 		DisableCompression: true,
 	}
 	redirected := direct.Clone()
@@ -117,7 +116,7 @@ func NewConnections(settings Settings) (*Connections, error) {
 	return &Connections{direct: direct, redirected: redirected, external: external, strict: strict}, nil
 }
 
-// CheckAuthorities returns an error if data is not empty and has no PEM certificate.
+// CheckAuthorities returns an error if data is not empty and contains no PEM certificate.
 func CheckAuthorities(data []byte) error { return addAuthorities(x509.NewCertPool(), data) }
 
 func addAuthorities(pool *x509.CertPool, bundles ...[]byte) error {
@@ -129,7 +128,7 @@ func addAuthorities(pool *x509.CertPool, bundles ...[]byte) error {
 	return nil
 }
 
-// clientCertificates returns the client certificates for registries with mutual TLS.
+// clientCertificates returns the client certificates for mutual TLS.
 func clientCertificates(settings Settings) ([]tls.Certificate, error) {
 	if len(settings.ClientCert) == 0 && len(settings.ClientKey) == 0 {
 		return nil, nil
@@ -151,9 +150,8 @@ func (t *Connections) Close() {
 	t.external.CloseIdleConnections()
 }
 
-// hostTransport uses the direct transport for the registry and the trusted hosts, and the
-// redirected or external transport for redirects and other hosts. Another port of the registry's
-// host is another host.
+// hostTransport chooses the transport for a request. It uses direct for the registry and the trusted hosts, redirected
+// for redirects to these hosts, and external for other hosts. A host with another port is another host.
 type hostTransport struct {
 	*Connections
 	registry string   // host[:port]
@@ -163,7 +161,7 @@ type hostTransport struct {
 // RoundTrip implements http.RoundTripper.
 func (t *hostTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t.strict && dialguard.IsLocalName(req.URL.Hostname()) {
-		return nil, errLocal // a proxy would resolve and reach the name
+		return nil, errLocal // refuse the name here, because a proxy would resolve it
 	}
 	known := HostPort(req.URL) == HostPort(&url.URL{Scheme: req.URL.Scheme, Host: t.registry}) ||
 		isOneOf(req.URL, t.trusted)
@@ -176,7 +174,7 @@ func (t *hostTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.direct.RoundTrip(req)
 }
 
-// HostPort returns the host of a URL in lower case with its port.
+// HostPort returns host:port of a URL, in lower case.
 func HostPort(target *url.URL) string {
 	port := target.Port()
 	if port == "" {
@@ -185,15 +183,15 @@ func HostPort(target *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(target.Hostname()), port)
 }
 
-// isOneOf reports whether the host of a URL is in a list of host or host:port.
+// isOneOf reports whether the host of a URL is in a list. The entries of the list are host or host:port.
 func isOneOf(target *url.URL, hosts []string) bool {
 	return slices.ContainsFunc(hosts, func(host string) bool {
 		return strings.EqualFold(target.Host, host) || strings.EqualFold(target.Hostname(), host)
 	})
 }
 
-// checkRedirect bounds the number of redirects, and refuses redirects out of TLS. Names that
-// resolve to forbidden addresses are refused when they are dialed.
+// checkRedirect limits the number of redirects, and refuses redirects to a protocol without TLS. Names of forbidden
+// addresses are refused later, when the connection opens.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
 		return errRedirects

@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// TestRedirectsToLocalAddressesAreRefused: a registry that the administrator did not name leads nowhere else.
+// TestRedirectsToLocalAddressesAreRefused checks that a registry cannot redirect to a local address if the
+// administrator did not name the registry.
 func TestRedirectsToLocalAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	storage := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter,
@@ -41,7 +42,8 @@ func TestRedirectsToLocalAddressesAreRefused(t *testing.T) {
 	}
 }
 
-// The owner of a name can resolve the name to another address at each lookup.
+// TestOnlyRegistryHostUsesDirectTransport checks that other hosts do not use the direct transport. The owner of a name
+// can return another address for each lookup.
 func TestOnlyRegistryHostUsesDirectTransport(t *testing.T) {
 	t.Parallel()
 	name := func(kind string, found *string) *http.Transport {

@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// The kinds of request in RequestEvent.
+// The kinds of requests for RequestEvent.Kind.
 const (
 	RequestManifest = "manifest"
-	// RequestBlob is a request for a blob of a registry, or for a file of a chart repository other than the index.
+	// RequestBlob is a request for a blob of a registry, or for a file of a chart repository. Requests for the index of
+	// a chart repository have the kind RequestIndex.
 	RequestBlob = "blob"
 	RequestTags = "tags"
 	// RequestReferrers is a request for the referrers of a manifest, for example its signatures.
@@ -24,16 +25,16 @@ const (
 	RequestRedirect = "redirect"
 )
 
-// RequestEvent describes one HTTP request. Each attempt is a request of its own.
+// RequestEvent describes one HTTP request. Each retry is a separate request.
 type RequestEvent struct {
-	// Registry is the host[:port] of the source's URL or of a mirror. It stays the same for requests
-	// that a registry redirected to another host, so that it can be a metric's label.
+	// Registry is host[:port] of the source's URL or of a mirror. It stays the same if the registry redirects the
+	// request to another host, so it can be the label of a metric.
 	Registry string
 	// Kind is one of the Request constants.
 	Kind string
 	// Method is the HTTP method.
 	Method string
-	// Status is the HTTP status, 0 if there was no answer.
+	// Status is the HTTP status. It is 0 if there was no response.
 	Status int
 	// Bytes is the number of bytes of the body that were read.
 	Bytes int64
@@ -41,7 +42,7 @@ type RequestEvent struct {
 	Duration time.Duration
 }
 
-// KindOf returns the kind of a request to a registry for RequestEvent.
+// KindOf returns the kind of a request to a registry, for RequestEvent.
 func KindOf(req *http.Request) string {
 	path := req.URL.Path
 	switch {

@@ -27,8 +27,8 @@ const (
 	hintProxy = "check the proxy's address and credentials, and that it allows connections to the registry"
 )
 
-// Explain fills in an error if there was no connection because of a refused address or redirect, the proxy or TLS. It
-// reports whether this is so.
+// Explain fills in an error if a connection failed because of a refused address or redirect, the proxy, or TLS. It
+// returns false for other errors.
 func Explain(out *ocierr.Error, err error) bool {
 	switch {
 	case errors.Is(err, errLinkLocal):
@@ -45,15 +45,15 @@ func Explain(out *ocierr.Error, err error) bool {
 	return true
 }
 
-// proxyAnswer is the status of an answer that a proxy sent in place of the registry.
+// proxyAnswer is the status of a response that came from a proxy and not from the registry.
 type proxyAnswer int
 
 func (s proxyAnswer) Error() string {
 	return fmt.Sprintf("the proxy answered %d", int(s))
 }
 
-// checkConnect implements http.Transport.OnProxyConnectResponse. Without it, the error would be the
-// text of the proxy's answer.
+// checkConnect implements http.Transport.OnProxyConnectResponse. Without it, the text of the error would be the text in
+// the proxy's response.
 func checkConnect(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {
 	if resp.StatusCode != http.StatusOK {
 		return proxyAnswer(resp.StatusCode)
@@ -61,7 +61,7 @@ func checkConnect(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Res
 	return nil
 }
 
-// fromProxy fills in the error if the proxy caused it, and reports whether it did.
+// fromProxy fills in the error if the proxy caused it. It returns false for other errors.
 func fromProxy(e *ocierr.Error, err error) bool {
 	var answer proxyAnswer
 	var network *net.OpError
@@ -80,14 +80,14 @@ func fromProxy(e *ocierr.Error, err error) bool {
 	return true
 }
 
-// fromDial fills in the reason why there is no connection.
+// fromDial fills in the reason for a failed connection.
 func fromDial(e *ocierr.Error, err error) {
 	if !fromTLS(e, err) && !e.FromNetwork(err) {
 		e.Detail = ocierr.SafeText(err)
 	}
 }
 
-// fromTLS fills in the error if the TLS handshake failed, and reports whether it did.
+// fromTLS fills in the error if the TLS handshake failed. It returns false for other errors.
 func fromTLS(e *ocierr.Error, err error) bool {
 	var (
 		verification *tls.CertificateVerificationError
@@ -105,7 +105,7 @@ func fromTLS(e *ocierr.Error, err error) bool {
 	case errors.As(err, &invalid), errors.As(err, &verification):
 		e.Detail, e.Hint = ocierr.SafeText(err), hintCA
 		if invalid.Reason == x509.Expired {
-			e.Detail = "the certificate has expired or is not valid yet" // the library's message contains the time
+			e.Detail = "the certificate has expired or is not valid yet" // not the library's message, which contains the time
 		}
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		e.Detail, e.Hint = "the registry does not use TLS", "set insecure to use plain HTTP"

@@ -23,15 +23,14 @@ import (
 )
 
 const (
-	// maxHosts bounds the number of hosts in memory; redirects can name any host.
+	// maxHosts is the maximum number of hosts in memory. A redirect can have any host.
 	maxHosts = 1024
-	// maxGates bounds the number of credentials per host with a Retry-After.
+	// maxGates is the maximum number of credentials with a Retry-After, for each host.
 	maxGates = 256
 )
 
-// limits holds the limits that all callers share, for each host and way to it. A way is the
-// protocol and the proxy. A HelmOp with a broken proxy must not block other HelmOps that reach the
-// host without it.
+// limits holds the limits that all callers share. Each host and each way to the host has its own limits. A way is a
+// protocol and a proxy. A HelmOp with a broken proxy must not block HelmOps that reach the host without this proxy.
 type limits struct {
 	perSecond float64
 	running   int
@@ -59,7 +58,6 @@ func (l *limits) of(target *url.URL, way string) *hostLimits {
 	return host
 }
 
-// hostKey identifies the limits of a host.
 type hostKey struct{ protocol, host, way string }
 
 // hostLimits are the limits of one host.
@@ -68,16 +66,16 @@ type hostLimits struct {
 
 	mu      sync.Mutex
 	breaker breaker
-	// gates are the times before which requests of a credential must wait. The key allUsers applies to
-	// all credentials.
+	// gates holds, for each credential, the time before which its requests must wait. The entry allUsers applies to all
+	// credentials.
 	gates map[string]time.Time
 }
 
 // allUsers is the key of the gate for all credentials.
 const allUsers = ""
 
-// admit waits until a request of a tenant may be sent. Callers must call finish after the request,
-// and release the slot after its body.
+// admit waits until a request of a tenant may be sent. The caller must call finish after the request, and release the
+// slot after the body was read.
 func (h *hostLimits) admit(ctx context.Context, user, tenant string) (probe bool, err error) {
 	for {
 		if err := h.waitUntilAllowed(ctx, user); err != nil {
@@ -97,7 +95,7 @@ func (h *hostLimits) admit(ctx context.Context, user, tenant string) (probe bool
 	}
 }
 
-// waitUntilAllowed waits until neither breaker nor gate delays the request.
+// waitUntilAllowed waits until the breaker and the gates admit the request.
 func (h *hostLimits) waitUntilAllowed(ctx context.Context, user string) error {
 	for {
 		h.mu.Lock()
@@ -116,8 +114,8 @@ func (h *hostLimits) waitUntilAllowed(ctx context.Context, user string) error {
 	}
 }
 
-// begin registers a request with the breaker, unless the breaker or a gate closed while the request
-// waited for its slot.
+// begin registers a request with the breaker. ok is false if the breaker or a gate closed while the request waited for
+// its slot.
 func (h *hostLimits) begin(ctx context.Context, now time.Time, user string) (probe, ok bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,7 +125,8 @@ func (h *hostLimits) begin(ctx context.Context, now time.Time, user string) (pro
 	return h.breaker.begin(), true, nil
 }
 
-// delay returns an error if the breaker refuses the request, or how long the host asked to wait.
+// delay returns how long the request must wait, because the host asked for a wait. It returns an error if the breaker
+// refuses the request.
 func (h *hostLimits) delay(ctx context.Context, now time.Time, user string) (time.Duration, error) {
 	if wait, refused := h.breaker.refuses(now, hasAlternative(ctx)); refused {
 		return 0, &ocierr.Error{Kind: ocierr.ErrUnreachable, RetryAfter: wait, Hint: ocierr.HintReach,
@@ -136,8 +135,8 @@ func (h *hostLimits) delay(ctx context.Context, now time.Time, user string) (tim
 	return max(0, h.gates[allUsers].Sub(now), h.gates[user].Sub(now)), nil
 }
 
-// finish reports the outcome of a request to the breaker. It does not release the slot, because the
-// body still has to be read.
+// finish reports the outcome of a request to the breaker. It does not release the slot, because the body is not read
+// yet.
 func (h *hostLimits) finish(now time.Time, probe bool, result outcome, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -149,9 +148,8 @@ func (h *hostLimits) finish(now time.Time, probe bool, result outcome, err error
 	h.breaker.report(now, probe, result, rand.Float64())
 }
 
-// applyRetryAfter closes the gate for the time in Retry-After. A 429 applies to the user, or to the
-// address if there is no user: a tenant that has used up its share must not stop the others. A 503
-// applies to the host.
+// applyRetryAfter closes a gate for the time in Retry-After. A 429 closes the gate of the user, or the gate of requests
+// without a user. A tenant that used up its quota must not block other tenants. A 503 closes the gate of all users.
 func (h *hostLimits) applyRetryAfter(now time.Time, user string, status int, wait time.Duration) {
 	if wait == 0 {
 		return
@@ -175,7 +173,7 @@ func (h *hostLimits) applyRetryAfter(now time.Time, user string, status int, wai
 type limitedTransport struct {
 	base   http.RoundTripper
 	limits *limits
-	// way identifies the way to a host, user the credential. Both are hashes.
+	// way identifies the way to a host. user identifies the credential. Both are hashes.
 	way, user string
 }
 
@@ -224,8 +222,8 @@ func (b *closingBody) Close() error {
 	return err
 }
 
-// outcomeOf returns what an error proves about the host. hadTime is whether the request ran long
-// enough for a timeout to prove something.
+// outcomeOf returns the outcome of a request that ended with an error. hadTime is true if the request ran long enough
+// for its timeout to prove something.
 func outcomeOf(ctx context.Context, err error, hadTime bool) outcome {
 	var dial *net.OpError
 	var network net.Error
@@ -237,7 +235,7 @@ func outcomeOf(ctx context.Context, err error, hadTime bool) outcome {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return outcomeNoAnswer
 	case late:
-		// The timeout of a dial does not depend on the caller.
+		// The timeout of a dial does not depend on the caller's deadline, so it proves that the host does not answer.
 		if hadTime || errors.As(err, &dial) && dial.Op == "dial" {
 			return outcomeNoAnswer
 		}
@@ -250,19 +248,18 @@ func outcomeOf(ctx context.Context, err error, hadTime bool) outcome {
 
 type alternativeKey struct{}
 
-// WithAlternative returns a context for requests that are sent to another host if they fail. They are neither
-// delayed nor retried.
+// WithAlternative returns a context for requests that go to another host if they fail. These requests do not wait and
+// are not retried.
 func WithAlternative(ctx context.Context) context.Context {
 	return context.WithValue(ctx, alternativeKey{}, true)
 }
 
-// hasAlternative reports whether another host is tried if this host fails.
+// hasAlternative reports whether another host gets the request if this host fails.
 func hasAlternative(ctx context.Context) bool {
 	return ctx.Value(alternativeKey{}) != nil
 }
 
-// maxWait returns how long a request may wait for a host. A request with an alternative host does
-// not wait.
+// maxWait returns the maximum wait of a request for a host. A request with an alternative host does not wait.
 func maxWait(ctx context.Context) time.Duration {
 	if hasAlternative(ctx) {
 		return 0

@@ -22,7 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
-// takeTurns takes turns of a host and does not give them back.
+// takeTurns acquires slots of a host and does not release them.
 func takeTurns(t *testing.T, host *hostLimits, number int) {
 	t.Helper()
 	for range number {
@@ -56,13 +56,13 @@ func TestRequestSlotIsReleasedWithContext(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cancel() // and the body is closed too late
+		cancel() // the body is closed only at the end of the test
 		t.Cleanup(func() { _ = resp.Body.Close() })
 	}
 }
 
-// TestNoSlotDetail holds that a request whose deadline was over does not blame others that are under way if there are
-// none.
+// TestNoSlotDetail checks the message for a request whose deadline has passed. The message must not mention running
+// requests if there are none.
 func TestNoSlotDetail(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -116,7 +116,7 @@ func TestRetryAfterGates(t *testing.T) {
 		t.Errorf("%d gates are kept", len(host.gates))
 	}
 
-	// A short wait is waited for, until the caller leaves.
+	// A request waits for a short time, until its caller cancels it.
 	other := l.of(&url.URL{Scheme: "https", Host: "other.example"}, "")
 	other.applyRetryAfter(time.Now(), "a", 429, 5*time.Second)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -175,12 +175,12 @@ func TestOutcomeOf(t *testing.T) {
 	}
 }
 
-// TestRequestRate holds that requests over the burst wait.
+// TestRequestRate checks that requests above the burst wait.
 func TestRequestRate(t *testing.T) {
 	t.Parallel()
 	slots := newRequestSlots(20, 8)
 	start := time.Now()
-	for range 42 { // two more than the burst
+	for range 42 { // the burst and two more requests
 		if err := slots.acquire(t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestRequestRate(t *testing.T) {
 	}
 }
 
-// TestBreakerAdmitsAfterPause holds that one request finds out that a host is back.
+// TestBreakerAdmitsAfterPause checks that one request probes whether a host answers again.
 func TestBreakerAdmitsAfterPause(t *testing.T) {
 	t.Parallel()
 	var silent atomic.Bool
@@ -244,7 +244,8 @@ func TestBreakerAdmitsAfterPause(t *testing.T) {
 	}
 }
 
-// TestMessagesOfLimitsAreStable holds that the time to wait is not in the text: each text would be an Event.
+// TestMessagesOfLimitsAreStable checks that the messages do not contain the length of the wait. Each new message would
+// cause an Event.
 func TestMessagesOfLimitsAreStable(t *testing.T) {
 	t.Parallel()
 	failure := func(wait time.Duration) *ocierr.Error {

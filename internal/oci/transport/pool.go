@@ -13,21 +13,21 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 )
 
-// Options are the settings of a Pool. All are required.
+// Options are the settings of a Pool. All fields are required.
 type Options struct {
 	// Timeout is the time without progress after which a request is cancelled.
 	Timeout time.Duration
 	// RetryBase is the first wait of a retry.
 	RetryBase time.Duration
-	// RequestsPerSecond bounds the rate of requests to one host, and MaxRequests the concurrent requests.
+	// RequestsPerSecond limits the rate of requests to one host. MaxRequests limits the concurrent requests.
 	RequestsPerSecond float64
 	MaxRequests       int
-	// Observe is called for each request, and Answer with each answer before the caller gets it.
+	// Observe is called for each request. Answer is called for each response, before the caller gets it.
 	Observe func(RequestEvent)
 	Answer  func(context.Context, *http.Response)
 }
 
-// Pool makes the HTTP clients for all hosts. They share the limits of a host. It is safe for concurrent use.
+// Pool makes HTTP clients for all hosts. Clients of the same host share its limits. It is safe for concurrent use.
 type Pool struct {
 	opts   Options
 	limits *limits
@@ -36,23 +36,23 @@ type Pool struct {
 // NewPool returns a Pool.
 func NewPool(opts Options) *Pool { return &Pool{opts: opts, limits: newLimits(opts)} }
 
-// Target is the host of a client.
+// Target describes a client: its host, its connections and its credential.
 type Target struct {
 	Connections *Connections
-	// Host is the host[:port] that requests are sent to. Name is the host under which they are reported.
+	// Host is host[:port] of the requests. Name is the host name in RequestEvent.
 	Host, Name string
-	// Way identifies the way to the host, User the credential. Both are hashes.
+	// Way identifies the way to the host. User identifies the credential. Both are hashes.
 	Way, User string
-	// TokenHosts are hosts, with or without port, of trusted token services.
+	// TokenHosts are the hosts of trusted token services, with or without port.
 	TokenHosts []string
-	// Bytes is the memory budget of all answers, except for blobs and indexes. With nil, there is no budget.
+	// Bytes is the memory budget for all responses, except blobs and indexes. Nil means no budget.
 	Bytes *bytebudget.Budget
-	// KindOf returns the kind of a request for RequestEvent.
+	// KindOf returns the kind of a request, for RequestEvent.
 	KindOf func(*http.Request) string
 }
 
-// Client returns a client with these layers, outermost first: redirects, retries, token services, limits, observer,
-// connections.
+// Client returns a client. It has these layers, from the outermost to the innermost: redirects, retries, token
+// services, limits, observer, connections.
 func (p *Pool) Client(target Target) *http.Client {
 	policy := retryPolicy{base: p.opts.RetryBase}
 	watched := &watchedTransport{

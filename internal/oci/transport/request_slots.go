@@ -29,15 +29,15 @@ func TenantOf(ctx context.Context) string {
 	return tenant
 }
 
-// requestSlots limits the concurrency and the rate of requests to one host. Tenants share both
-// fairly, see fairshare. It is safe for concurrent use.
+// requestSlots limits the concurrency and the rate of requests to one host. Tenants have equal shares of both, see
+// package fairshare. It is safe for concurrent use.
 type requestSlots struct {
 	mu    sync.Mutex
 	pool  *fairshare.Pool[string]
 	queue *fairshare.Queue[string, *slotWaiter]
 	rate  *rate.Limiter
 
-	// timer fires when the rate admits the next request; nil if no request waits for the rate.
+	// timer fires when the rate limit admits the next request. It is nil if no request waits for the rate limit.
 	timer *time.Timer
 }
 
@@ -52,9 +52,9 @@ func newRequestSlots(perSecond float64, running int) *requestSlots {
 	}
 }
 
-// acquire waits for a slot for a request of a tenant. The caller must call release afterwards. It
-// returns ErrRateLimited at once if the rate limit cannot admit the request before its deadline. If
-// the context ends first, it returns an error for the context.
+// acquire waits for a slot for a request of a tenant. The caller must call release afterwards. If the rate limit cannot
+// admit the request before its deadline, acquire returns ErrRateLimited at once. If the context ends first, it returns
+// the error of the context.
 func (t *requestSlots) acquire(ctx context.Context, tenant string) error {
 	waiting := &slotWaiter{granted: make(chan struct{})}
 	if err := t.enter(ctx, tenant, waiting); err != nil {
@@ -74,7 +74,8 @@ func (t *requestSlots) acquire(ctx context.Context, tenant string) error {
 	return err
 }
 
-// enter puts a request into the queue, unless the rate limit cannot admit it before its deadline.
+// enter puts a request into the queue. It returns an error if the rate limit cannot admit the request before its
+// deadline.
 func (t *requestSlots) enter(ctx context.Context, tenant string, waiting *slotWaiter) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,8 +87,8 @@ func (t *requestSlots) enter(ctx context.Context, tenant string, waiting *slotWa
 	}
 	now := time.Now()
 	ahead := t.queue.Push(tenant, waiting)
-	// A deadline may pass a moment before its context ends. This is not a matter of the rate: the
-	// request fails by its context.
+	// A deadline may pass a moment before its context ends. The rate limit is not the cause then: the request fails
+	// with the error of its context.
 	if wait := t.untilTokens(now, ahead+1); wait > 0 && wait > untilDeadline(ctx) {
 		t.queue.Remove(tenant, waiting)
 		return &ocierr.Error{Kind: ocierr.ErrRateLimited, RetryAfter: wait,
@@ -97,20 +98,20 @@ func (t *requestSlots) enter(ctx context.Context, tenant string, waiting *slotWa
 	return nil
 }
 
-// release frees a slot.
+// release frees a slot and gives it to the next waiter.
 func (t *requestSlots) release(tenant string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.releaseLocked(tenant)
 }
 
-// releaseLocked is release for callers that hold mu. All methods below require mu, too.
+// releaseLocked is release for callers that hold mu. The methods below also require that the caller holds mu.
 func (t *requestSlots) releaseLocked(tenant string) {
 	t.pool.GiveBack(tenant)
 	t.grant(time.Now())
 }
 
-// grant gives slots to waiters, as many as the rate and the concurrency limit allow.
+// grant gives slots to waiters. It stops at the rate limit or at the concurrency limit.
 func (t *requestSlots) grant(now time.Time) {
 	for t.queue.Ready() {
 		if !t.rate.AllowN(now, 1) {
@@ -134,7 +135,7 @@ func (t *requestSlots) grantIn(wait time.Duration) {
 	})
 }
 
-// untilTokens returns how long it takes until the rate admits a number of requests.
+// untilTokens returns how long the rate limit needs to admit a number of requests.
 func (t *requestSlots) untilTokens(now time.Time, requests int) time.Duration {
 	missing := float64(requests) - t.rate.TokensAt(now)
 	if missing <= 0 {
@@ -143,7 +144,7 @@ func (t *requestSlots) untilTokens(now time.Time, requests int) time.Duration {
 	return time.Duration(missing / float64(t.rate.Limit()) * float64(time.Second))
 }
 
-// noSlotDetail describes why a request got no slot.
+// noSlotDetail returns the reason why a request got no slot.
 func (t *requestSlots) noSlotDetail() string {
 	if n := t.pool.Total(); n != 1 {
 		return fmt.Sprintf("no free slot within the deadline: %d requests to the host are running", n)

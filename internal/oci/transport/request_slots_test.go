@@ -16,8 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
-// TestTenantsShareRequestSlots holds that a tenant whose requests are not answered leaves requests to
-// another one.
+// TestTenantsShareRequestSlots checks that a tenant whose requests get no response does not occupy all slots.
 func TestTenantsShareRequestSlots(t *testing.T) {
 	t.Parallel()
 	const most, share = 8, 6
@@ -66,8 +65,7 @@ func TestTenantsShareRequestSlots(t *testing.T) {
 	all.Wait()
 }
 
-// TestTenantsShareRequestRate holds that a tenant with a thousand requests in the queue does not use up the rate of
-// another one.
+// TestTenantsShareRequestRate checks that a tenant with a thousand requests in the queue does not use the whole rate.
 func TestTenantsShareRequestRate(t *testing.T) {
 	t.Parallel()
 	turns := newRequestSlots(50, 8)
@@ -85,7 +83,7 @@ func TestTenantsShareRequestRate(t *testing.T) {
 		defer turns.mu.Unlock()
 		return turns.queue.Len() > 500
 	})
-	// The first tenant needs 10 s and more for what it has in the queue.
+	// The requests of the first tenant in the queue need more than 10 s.
 	soon, done := context.WithTimeout(t.Context(), 5*time.Second)
 	defer done()
 	if err := turns.acquire(soon, "b"); err != nil {
@@ -114,12 +112,13 @@ func waitUntil(t *testing.T, done func() bool) {
 	}
 }
 
-// lateContext is one whose deadline is over a moment before it is done, as on a busy machine.
+// lateContext is a context whose deadline passes a moment before the context ends, as on a busy machine.
 type lateContext struct{ context.Context }
 
 func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
 
-// TestPassedDeadlineIsNotRateLimited holds that the rate is not named where it leaves a turn.
+// TestPassedDeadlineIsNotRateLimited checks that the error is not ErrRateLimited if the rate limit would admit the
+// request.
 func TestPassedDeadlineIsNotRateLimited(t *testing.T) {
 	t.Parallel()
 	turns := newRequestSlots(1, 1)

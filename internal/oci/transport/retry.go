@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// maxRetries bounds the retries of one request, to limit the load on a failing registry.
+	// maxRetries is the maximum number of retries of one request. It limits the load on a failing registry.
 	maxRetries = 3
-	// maxRetryWait bounds the wait between two attempts. If a registry asks for a longer wait, the
-	// caller gets the error and decides.
+	// maxRetryWait is the maximum wait between two attempts. If a registry asks for a longer wait, the caller gets the
+	// error and decides.
 	maxRetryWait = 10 * time.Second
-	// maxRetryAfter bounds Error.RetryAfter.
+	// maxRetryAfter is the maximum of Error.RetryAfter.
 	maxRetryAfter = time.Hour
 )
 
-// retryPolicy retries temporary failures: 408, 429, 5xx, and connections that broke during a
-// request. It implements retry.Policy.
+// retryPolicy retries temporary failures: 408, 429, 5xx, and connections that broke during a request. It implements
+// retry.Policy.
 type retryPolicy struct {
-	// base is the first wait; it doubles with each attempt.
+	// base is the first wait. The wait doubles with each attempt.
 	base time.Duration
 }
 
-// Retry returns how long to wait before the next attempt, or -1 to return the answer to the caller.
+// Retry returns the wait before the next attempt. It returns -1 if the caller should get the response.
 func (p retryPolicy) Retry(attempt int, resp *http.Response, err error) (time.Duration, error) {
 	if attempt >= maxRetries {
 		return -1, nil
@@ -54,21 +54,21 @@ func (p retryPolicy) Retry(attempt int, resp *http.Response, err error) (time.Du
 	if wait > maxRetryWait {
 		return -1, nil
 	}
-	// A wait beyond the deadline would replace this answer by a timeout.
+	// A wait beyond the deadline would end with a timeout, and the caller would not get this response.
 	if deadline, ok := resp.Request.Context().Deadline(); ok && time.Until(deadline) <= wait {
 		return -1, nil
 	}
 	return wait, nil
 }
 
-// backoff returns the wait before a retry. It doubles with each attempt and has a jitter of 20 %
-// either way, so that many clients do not retry at the same time.
+// backoff returns the wait before a retry. The wait doubles with each attempt. It has a jitter of 20 % in both
+// directions, so many clients do not retry at the same time.
 func (p retryPolicy) backoff(attempt int) time.Duration {
 	wait := p.base << attempt
 	return time.Duration(float64(wait) * (0.8 + 0.4*rand.Float64()))
 }
 
-// RetryAfter returns the Retry-After of a 429 or 503, given in seconds or as a date.
+// RetryAfter returns the Retry-After of a 429 or 503. The header has seconds or a date.
 func RetryAfter(resp *http.Response, now time.Time) time.Duration {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return 0

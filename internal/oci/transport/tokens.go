@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-// tokenPath is the prefix of the encoded address of a token service, see tokenTransport. No path of
-// the distribution API has this prefix.
+// tokenPath is the prefix of an encoded address of a token service, see tokenTransport. The distribution API has no
+// path with this prefix.
 const tokenPath = "/.token-service/"
 
-// realmParam matches the realm in a challenge, if it has no escapes. The library handles other
-// realms and refuses untrusted ones.
+// realmParam matches a realm without escapes in a challenge. The library handles all other realms, and refuses
+// untrusted realms.
 var realmParam = regexp.MustCompile(`(?i)(\brealm=")([^"\\]*)(")`)
 
-// tokenTransport lets the protocol library use token services that it would refuse: token services
-// at a private address under another host name than the registry's. The library has no setting for
-// them, but trusts the registry's own host.
+// tokenTransport makes the protocol library use token services that it would refuse: token services with a private
+// address and another host name than the registry. The library has no setting for trusted hosts, but it trusts the
+// registry's own host.
 //
-// So the transport replaces a trusted realm by a path of the registry, and sends requests for this
-// path to the token service. An untrusted realm stays as it is, and the library decides about it.
+// The transport replaces a trusted realm by a path of the registry. It sends requests for this path to the token
+// service. It does not change an untrusted realm. The library decides about such a realm.
 type tokenTransport struct {
 	base    http.RoundTripper
 	trusted []string // host or host:port
@@ -65,9 +65,8 @@ func (t *tokenTransport) rewriteRealm(resp *http.Response, registry *url.URL) {
 	resp.Header.Set("Www-Authenticate", challenge[:match[4]]+encodeService(realm, registry).String()+challenge[match[5]:])
 }
 
-// rewriteLocation makes the target of a redirect absolute, because it is relative to the token
-// service. A target on the same host is encoded again. For other hosts, the library decides and
-// drops the credentials.
+// rewriteLocation makes the target of a redirect absolute, because the target may be relative to the token service. A
+// target on the same host is encoded again. For another host, the library drops the credentials.
 func (t *tokenTransport) rewriteLocation(resp *http.Response, service, registry *url.URL) {
 	location, err := service.Parse(resp.Header.Get("Location"))
 	if err != nil || resp.Header.Get("Location") == "" {
@@ -79,7 +78,7 @@ func (t *tokenTransport) rewriteLocation(resp *http.Response, service, registry 
 	resp.Header.Set("Location", location.String())
 }
 
-// trusts reports whether a realm is at a trusted host and does not leave TLS.
+// trusts reports whether a realm has a trusted host and does not leave TLS.
 func (t *tokenTransport) trusts(realm, registry *url.URL) bool {
 	if realm.User != nil || realm.Scheme != "https" && (realm.Scheme != "http" || registry.Scheme != "http") {
 		return false
@@ -87,8 +86,8 @@ func (t *tokenTransport) trusts(realm, registry *url.URL) bool {
 	return isOneOf(realm, t.trusted)
 }
 
-// encodeService encodes the address of a token service into a path of the registry. The query stays
-// as it is, because the library extends it.
+// encodeService encodes the address of a token service in a path of the registry. It does not encode the query, because
+// the library adds to the query.
 func encodeService(service, registry *url.URL) *url.URL {
 	place := url.URL{Scheme: service.Scheme, Host: service.Host, Path: service.Path, RawPath: service.RawPath}
 	return &url.URL{
@@ -99,8 +98,8 @@ func encodeService(service, registry *url.URL) *url.URL {
 	}
 }
 
-// decodeService returns the address of the token service in a path. It checks the address again,
-// because a registry could have sent the path.
+// decodeService returns the address of a token service from a path. It checks the address again, because a registry
+// could have sent the path.
 func (t *tokenTransport) decodeService(target *url.URL) (*url.URL, bool) {
 	text, ok := strings.CutPrefix(target.Path, tokenPath)
 	if !ok {

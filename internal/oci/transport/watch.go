@@ -20,24 +20,24 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 )
 
-// ErrStalled means that the other side sent nothing for the timeout. It wraps
-// os.ErrDeadlineExceeded, so it counts as a timeout everywhere.
+// ErrStalled means that the other side sent nothing for the timeout. It wraps os.ErrDeadlineExceeded, so all callers
+// see a timeout.
 var ErrStalled = fmt.Errorf("no progress: %w", os.ErrDeadlineExceeded)
 
-// watchedTransport reports each request to the observer. It cancels requests whose headers or body
-// make no progress for the timeout.
+// watchedTransport reports each request to the observer. It cancels a request if its headers or its body make no
+// progress for the timeout.
 type watchedTransport struct {
 	base    http.RoundTripper
 	timeout time.Duration
-	// observe is called for each request, and answer for each answer.
+	// observe is called for each request. answer is called for each response.
 	observe func(RequestEvent)
 	answer  func(context.Context, *http.Response)
-	// registry is the host under which requests are reported.
+	// registry is the host name in RequestEvent.
 	registry string
-	// bytes is the memory budget of all answers. Blobs and indexes are not included, because they are
-	// not read into memory as a whole.
+	// bytes is the memory budget for all responses, except blobs and indexes. Blobs and indexes are not read into
+	// memory as a whole.
 	bytes *bytebudget.Budget
-	// kindOf returns the kind of a request for RequestEvent.
+	// kindOf returns the kind of a request, for RequestEvent.
 	kindOf func(*http.Request) string
 }
 
@@ -80,7 +80,7 @@ func (t *watchedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	return resp, nil
 }
 
-// sharedBody is the body of an answer that counts against the shared memory budget.
+// sharedBody is the body of a response whose memory counts for the shared budget.
 type sharedBody struct {
 	io.Reader
 	body   io.Closer
@@ -118,7 +118,7 @@ func (w *watch) stop() {
 	w.cancel()
 }
 
-// explain returns ErrStalled for an error that the watch caused by its cancellation.
+// explain returns ErrStalled if the watch cancelled the request. Otherwise, it returns the error unchanged.
 func (w *watch) explain(err error) error {
 	if err != nil && !errors.Is(err, io.EOF) && w.stalled.Load() {
 		return ErrStalled
@@ -157,8 +157,8 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	return n, b.watch.explain(brokenOff(err))
 }
 
-// brokenOff returns io.ErrUnexpectedEOF for a body that the other side broke off, as net/http does
-// for HTTP/1. HTTP/2 has other errors for it.
+// brokenOff returns io.ErrUnexpectedEOF if the other side ended the connection within a body, as net/http does for
+// HTTP/1. HTTP/2 has other errors for this case.
 func brokenOff(err error) error {
 	var reset http2.StreamError
 	if errors.As(err, &reset) || err != nil && strings.HasPrefix(err.Error(), "http2: server sent GOAWAY") {
