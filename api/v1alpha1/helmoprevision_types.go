@@ -137,7 +137,8 @@ type HelmOpRevisionStatus struct {
 
 // RevisionApproval is an approval of a HelmOp revision.
 type RevisionApproval struct {
-	// digest is the approved digest.
+	// digest is the approved digest. It covers the inputs of the releases of all
+	// selected Clusters at the time of the approval.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
