@@ -41,8 +41,9 @@ type HelmOpReleaseSpec struct {
 
 	ClusterOptions `json:",inline"`
 
-	// storage sets where Helm's records of the release are stored. HelmOp needs it
-	// here when the HelmOp no longer exists.
+	// storage sets where Helm's records of the release are stored. It is a copy of
+	// spec.storage of the HelmOp. The manager uses the copy when the HelmOp no
+	// longer exists.
 	// +optional
 	Storage *RecordStorage `json:"storage,omitempty"`
 
