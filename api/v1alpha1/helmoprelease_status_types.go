@@ -398,9 +398,10 @@ type HelmOpReleaseStatus struct {
 	// +optional
 	Release *ReleaseObservation `json:"release,omitempty"`
 
-	// inventory lists the objects of the release that HelmOp watches. HelmOp does
-	// not watch objects of kinds without a health rule, unless driftDetection is
-	// set: HelmOp lists them at intervals.
+	// inventory lists the objects of the release that HelmOp watches or lists.
+	// HelmOp watches the objects of kinds with a health rule. If driftDetection is
+	// set, HelmOp watches the objects of all kinds. Otherwise, HelmOp lists the
+	// objects of kinds without a health rule at intervals.
 	// +optional
 	Inventory *Inventory `json:"inventory,omitempty"`
 

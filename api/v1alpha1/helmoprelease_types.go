@@ -41,8 +41,9 @@ type HelmOpReleaseSpec struct {
 
 	ClusterOptions `json:",inline"`
 
-	// storage sets where Helm's records of the release are stored. HelmOp needs it
-	// here when the HelmOp no longer exists.
+	// storage sets where Helm's records of the release are stored. It is a copy of
+	// spec.storage of the HelmOp. The manager uses the copy when the HelmOp no
+	// longer exists.
 	// +optional
 	Storage *RecordStorage `json:"storage,omitempty"`
 
@@ -52,9 +53,10 @@ type HelmOpReleaseSpec struct {
 	Rollout *ReleaseRollout `json:"rollout,omitempty"`
 
 	// kubernetesVersion is the Kubernetes version for which HelmOp selected the
-	// artifact. Before a Kubernetes upgrade, it is the version after the upgrade
-	// or, in an upgrade over several minor versions, after the next step. It is
-	// empty unless beforeClusterUpgrade is set.
+	// artifact. Before a Kubernetes upgrade, kubernetesVersion is the version
+	// after the upgrade. If the upgrade has several steps, one for each minor
+	// version, kubernetesVersion is the version after the next step.
+	// kubernetesVersion is empty unless beforeClusterUpgrade is set.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`

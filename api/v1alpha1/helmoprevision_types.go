@@ -41,9 +41,9 @@ type HelmOpRevisionSpec struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	HelmOp HelmOpSpec `json:"helmOp"`
 
-	// contentFrom lists large fields of helmOp that have not changed. For each
-	// field, it has the number of the earlier HelmOp revision that contains the
-	// field.
+	// contentFrom lists the large fields that are left out of helmOp, because they
+	// are equal to those of an earlier HelmOp revision. For each field,
+	// contentFrom has the number of the HelmOp revision that contains the field.
 	// +optional
 	ContentFrom RevisionContent `json:"contentFrom,omitempty,omitzero"`
 }
@@ -137,7 +137,8 @@ type HelmOpRevisionStatus struct {
 
 // RevisionApproval is an approval of a HelmOp revision.
 type RevisionApproval struct {
-	// digest is the approved digest.
+	// digest is the approved digest. It covers the inputs of the releases of all
+	// selected Clusters at the time of the approval.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64

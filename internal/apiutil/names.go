@@ -129,9 +129,9 @@ func TitleOf(namespace string, cluster client.ObjectKey) string {
 	return cluster.String()
 }
 
-// IsWatched reports whether a manager with a watch filter serves an object. A request may be for an object of another
-// manager: the request came from an event of a Cluster or a Secret, or from a timer that started before a label
-// changed.
+// IsWatched reports whether a manager with a watch filter serves an object. Reconcilers must check this, because the
+// queue can contain objects of other managers: an event of a Cluster or a Secret adds objects without regard to the
+// filter, and a timer can be older than the last change of the object's label.
 func IsWatched(obj client.Object, watchFilter string) bool {
 	return watchFilter == "" || obj.GetLabels()[clusterv1.WatchLabel] == watchFilter
 }

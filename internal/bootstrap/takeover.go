@@ -39,7 +39,8 @@ func (a *Applier) takeOver(
 	return nil
 }
 
-// ofProvider is true for components of the provider, as Own returns them.
+// ofProvider reports whether an object is a component of the provider: a CustomResourceDefinition, or an object with
+// the annotation that [Own] adds.
 func ofProvider(object *unstructured.Unstructured) bool {
 	return object.GetKind() == crdKind || object.GetAnnotations()[releaseNameKey] == ProviderHelmOp
 }

@@ -36,9 +36,9 @@ func NewIntake(budget *Budget, owner Owner, mediaType string, size int64) *Intak
 	return &Intake{budget: budget, owner: owner, size: size, meter: NewMeter(mediaType), allowed: Free}
 }
 
-// Room returns how many bytes the caller may read now, at least one. When an answer without a lease exceeds [Free]
-// bytes, Room waits for a lease until the context ends. Later calls never wait. The error wraps [ErrExhausted] or
-// [ErrTooLarge].
+// Room returns how many bytes the caller may read now, at least one. The first [Free] bytes need no lease. After them,
+// one call of Room acquires a lease, and waits for it at most until the context ends. The other calls do not wait. The
+// error wraps [ErrExhausted] or [ErrTooLarge].
 func (i *Intake) Room(ctx context.Context) (int64, error) {
 	if i.meter.Bytes() < i.allowed {
 		return i.allowed - i.meter.Bytes(), nil

@@ -48,8 +48,8 @@ const (
 var ErrPending = errors.New("its kind is being read for the first time")
 
 // ErrTooMany is returned when the limit of kinds is reached.
-var ErrTooMany = fmt.Errorf("the Clusters refer to too many kinds: the manager reads at most %d, and one "+
-	"namespace can use a part of them; delete Clusters or correct their references", maxKinds)
+var ErrTooMany = fmt.Errorf("the Clusters refer to too many kinds: the manager reads at most %d kinds, and "+
+	"only some of them for one namespace; delete Clusters or correct their references", maxKinds)
 
 // UnreadableError says why the objects of a kind cannot be read.
 type UnreadableError struct {

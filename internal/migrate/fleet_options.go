@@ -39,7 +39,7 @@ func (r *fleetReader) setFleetSource(i *Item, from *fleetHelmOp) {
 	}
 	if source.Ref.Semver != "" {
 		// Any change of the object makes Fleet resolve the version again, and the migration must change the object.
-		i.block("spec.helm.version", "it is not exact, so that Fleet could upgrade the releases during the migration, "+
+		i.block("spec.helm.version", "it is not an exact version, so Fleet could upgrade the releases during the migration, "+
 			"and HelmOp would install another version; set spec.helm.version to %s, remove spec.pollingInterval, "+
 			"wait until Fleet is ready, and repeat the command",
 			nonEmpty(from.Status.Version, "the exact version of the releases"))

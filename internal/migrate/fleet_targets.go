@@ -148,7 +148,7 @@ func (i *Item) fleetOverrides(from *fleetHelmOp, target *fleetTarget, field stri
 			ref := refOf(helm.Version)
 			override.Ref = &ref
 			if ref.Semver != "" {
-				i.block(field+".helm.version", "it is not exact, so that Fleet could upgrade the releases during the "+
+				i.block(field+".helm.version", "it is not an exact version, so Fleet could upgrade the releases during the "+
 					"migration; set the exact version of the releases, wait until Fleet is ready, and repeat the command")
 			}
 		}

@@ -438,7 +438,7 @@ func TestFleetHelmOpsThatCannotBeMigrated(t *testing.T) {
 			"  targets: [{clusterSelector: {}, helm: {timeoutSeconds: -1}}]\n", []string{one},
 			"spec.targets[0].helm.timeoutSeconds: a number below 0 removes"},
 		"a range of a target": {helm + "}\n  targets: [{clusterSelector: {}, helm: {version: 1.x}}]\n", []string{one},
-			"spec.targets[0].helm.version: it is not exact"},
+			"spec.targets[0].helm.version: it is not an exact version"},
 		"paused":   {"  paused: true\n" + helm + "}\n", []string{one}, "spec.paused: the object is paused"},
 		"no check": {"  insecureSkipTLSVerify: true\n" + helm + "}\n", []string{one}, "verifies the certificate"},
 		"an archive": {"  helm: {chart: 'https://charts.example/app-1.0.0.tgz', version: 1.0.0}\n", []string{one},

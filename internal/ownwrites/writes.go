@@ -28,7 +28,7 @@ const minWait, maxWait = 5 * time.Millisecond, 500 * time.Millisecond
 // that the cache has shown. The resourceVersions of a kind are numbers that grow with each write:
 // https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions.
 //
-// The zero value observes no kind: all writes count as shown. Writes is safe for concurrent use.
+// The zero value observes no kind, so it treats each write as visible in the cache. Writes is safe for concurrent use.
 type Writes struct {
 	mu    sync.Mutex
 	shown map[kind]uint64

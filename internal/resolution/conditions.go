@@ -112,9 +112,10 @@ func (p *pass) conclude(lookups []*lookup, note string) {
 	outcome.resolved = allResolved(helmOp, lookups, note)
 }
 
-// allResolved returns the condition Resolved for all references. A reference in its first lookup has priority over a
-// reference that failed. The HelmOp creates no new revision until this lookup ends, and HelmOps that depend on it wait
-// for the revision (dependencies.Unsettled). note is appended to the message of a success.
+// allResolved returns the condition Resolved for all references. If one reference is in its first lookup and another
+// one failed, the condition shows the first lookup. HelmOp creates no HelmOp revision until this lookup ends, and
+// dependent HelmOps wait for that HelmOp revision (dependencies.Unsettled). note is appended to the message of a
+// success.
 func allResolved(helmOp *addonsv1.HelmOp, lookups []*lookup, note string) metav1.Condition {
 	first := map[metav1.ConditionStatus]*lookup{}
 	count := map[metav1.ConditionStatus]int{}

@@ -15,8 +15,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
-// fleet holds the data that all pages show between two changes. It is computed once after each change, and then not
-// changed.
+// fleet holds the data that all pages show. The server computes a new fleet after each change of the objects. A fleet
+// is immutable.
 type fleet struct {
 	*fleetview.World
 	warning string

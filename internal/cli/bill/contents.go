@@ -17,7 +17,7 @@ import (
 )
 
 // secretInName is the reason why an artifact is not known if its name contains a value from a Secret.
-const secretInName = "its name has a value from a Secret, which the list does not show; do not keep names in Secrets"
+const secretInName = "its name contains a value from a Secret, and the list masks it; do not keep names in Secrets"
 
 // describe sets the images and the CRDs of a release. Users pass bills on, so values from Secrets are masked in all
 // texts.

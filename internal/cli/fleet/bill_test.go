@@ -282,7 +282,7 @@ func TestBillSecrets(t *testing.T) {
 	for _, format := range []string{"wide", "json", "spdx", "cyclonedx"} {
 		got := b.bill("listed", "--offline", "-o", format)
 		if strings.Contains(got.out+got.errOut, planted) || !errors.Is(got.err, kube.ErrResultFailed) ||
-			!strings.Contains(got.errOut, "/[redacted]:1: its name has a value from a Secret") {
+			!strings.Contains(got.errOut, "/[redacted]:1: its name contains a value from a Secret") {
 			t.Errorf("%s: %v\n%s\n%s", format, got.err, got.out, got.errOut)
 		}
 	}

@@ -101,8 +101,8 @@ type Decision struct {
 	Recovery Recovery
 	// RollbackTo is the target of ActionRollback; zero for other actions.
 	RollbackTo int
-	// Returns means, with ActionRollback, that RollbackTo is the desired state: after a successful rollback, the release
-	// is in sync.
+	// Returns is set if the action is ActionRollback and the revision RollbackTo has the desired state. After a successful
+	// rollback, the release is in sync.
 	Returns bool
 	// Failures is the number of failed attempts at the desired state. Act saves it in the new record.
 	Failures int

@@ -59,9 +59,10 @@ func (s situation) provenTarget() (revision int, ok bool) {
 		func(record model.Record) bool { return !record.MadeFrom(s.desired) })
 }
 
-// upgradeTarget returns the revision to roll back to after a failed upgrade. If no other revision is proven to work, it
-// returns the newest revision that worked and is unproven. ok is false if the desired state itself is proven to work:
-// then another attempt is better.
+// upgradeTarget returns the Helm revision to roll back to after a failed upgrade: the newest proven revision with
+// another state than the desired one. If there is none, upgradeTarget returns the newest unproven revision that was
+// deployed successfully. ok is false if the desired state itself is proven: then another attempt is better than a
+// rollback.
 func (s situation) upgradeTarget() (revision int, ok bool) {
 	if revision, ok = s.provenTarget(); ok {
 		return revision, true

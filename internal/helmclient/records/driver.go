@@ -350,8 +350,8 @@ func (d *RecordingDriver) noteRead(rls *release.Release) {
 	}
 }
 
-// ignoresUpdate reports whether an update must not be saved. It restores the status of a failed or uninstalled revision
-// that Helm marks as superseded.
+// ignoresUpdate reports whether the driver must not save an update. Helm marks failed and uninstalled revisions as
+// superseded. In this case, ignoresUpdate also sets the status in rls back to failed or uninstalled.
 func (d *RecordingDriver) ignoresUpdate(rls *release.Release) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

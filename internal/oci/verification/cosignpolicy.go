@@ -164,7 +164,7 @@ func signatureOptions(public crypto.PublicKey) []signature.LoadOption {
 
 // parseTrustedRoot parses the trusted_root.json of a policy.
 func parseTrustedRoot(data []byte) (*root.TrustedRoot, error) {
-	const hint = "give the trusted_root.json of that Sigstore, as \"cosign trusted-root create\" writes it"
+	const hint = "use the trusted_root.json of your Sigstore instance, as \"cosign trusted-root create\" writes it"
 	parsed, err := root.NewTrustedRootFromJSON(data)
 	if err != nil {
 		return nil, invalidPolicy("the trusted root is not a trusted_root.json", hint)
