@@ -161,8 +161,8 @@ func TestIntegrationObjectInNewNamespaceStays(t *testing.T) {
 }
 
 // TestIntegrationForceKeepsForeignObjects checks an upgrade with force after a failed first installation. The upgrade
-// does not wait for the deletion of an object that stays. Without upgrade.takeOwnership, the error says why the object stays.
-// With it, the object is re-created.
+// does not wait for the deletion of an object that stays. Without upgrade.takeOwnership, the error says why the object
+// stays. With it, the object is re-created.
 func TestIntegrationForceKeepsForeignObjects(t *testing.T) {
 	for name, takesOwnership := range map[string]bool{"kept": false, "taken over": true} {
 		t.Run(name, func(t *testing.T) {
@@ -189,9 +189,9 @@ func TestIntegrationForceKeepsForeignObjects(t *testing.T) {
 	}
 }
 
-// TestIntegrationRetryKeepsForeignObjects checks the attempt after a first installation that failed because of an object
-// that another client created: without takeOwnership, the attempt fails and the object stays. When the object is gone,
-// the release is installed.
+// TestIntegrationRetryKeepsForeignObjects checks the attempt after a failed first installation. The installation failed
+// because another client had created an object. Without takeOwnership, the attempt fails too, and the object stays. When
+// the object is gone, the release is installed.
 func TestIntegrationRetryKeepsForeignObjects(t *testing.T) {
 	for name, takesOwnership := range map[string]bool{"kept": false, "taken over": true} {
 		t.Run(name, func(t *testing.T) {
