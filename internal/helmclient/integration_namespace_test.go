@@ -190,8 +190,8 @@ func TestIntegrationForceKeepsForeignObjects(t *testing.T) {
 }
 
 // TestIntegrationRetryKeepsForeignObjects checks the attempt after a failed first installation. The installation failed
-// because another client had created an object. Without takeOwnership, the attempt fails too, and the object stays. When
-// the object is gone, the release is installed.
+// because another client had created an object. Without takeOwnership, the attempt fails too, and the object stays.
+// When the object is gone, the release is installed.
 func TestIntegrationRetryKeepsForeignObjects(t *testing.T) {
 	for name, takesOwnership := range map[string]bool{"kept": false, "taken over": true} {
 		t.Run(name, func(t *testing.T) {
