@@ -14,25 +14,26 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradereadiness"
 )
 
-// Memory is the memory of one release. It needs no lock, because the queue never gives the same release to two workers.
+// Memory is the memory of one release. It needs no lock, because the queue never gives a release to two workers at
+// once.
 type Memory struct {
-	// Health is the state of the assessment of the health.
+	// Health is the memory of the health assessment.
 	Health releasehealth.Memory
 
-	// ListedFor is the retry request for which the objects were listed.
+	// ListedFor is the retry request that caused the last list of the objects.
 	ListedFor string
 
-	// Drift is the state of drift detection.
+	// Drift is the memory of drift detection.
 	Drift driftmemory.Memory
 
-	// Upgrade is the next try of a check for an upgrade of Kubernetes.
+	// Upgrade is the state of failed checks for an upgrade of Kubernetes.
 	Upgrade upgradereadiness.Retry
 
 	// Trace is the memory of the trace.
 	Trace tracing.Memory
 }
 
-// Memories hold the memory of each release. The zero value is empty; it is safe for concurrent use.
+// Memories hold the memory of each release. The zero value is empty. Memories are safe for concurrent use.
 type Memories struct {
 	mu        sync.Mutex
 	byRelease map[types.NamespacedName]*Memory
@@ -53,7 +54,7 @@ func (m *Memories) Of(key types.NamespacedName) *Memory {
 	return memory
 }
 
-// DropObjects drops what is known of the objects of a release. The next try of a check for an upgrade stays.
+// DropObjects drops the memory of a release's objects. The state of failed upgrade checks stays.
 func (m *Memories) DropObjects(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,7 +67,7 @@ func (m *Memories) DropObjects(key types.NamespacedName) {
 	}
 }
 
-// Drop drops what is known of a release.
+// Drop drops the whole memory of a release.
 func (m *Memories) Drop(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
