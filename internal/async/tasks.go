@@ -19,36 +19,36 @@ import (
 
 const (
 	// Grace is how long a worker waits for a task before it continues with other objects. A healthy registry responds
-	// within that time, and the object needs no second pass.
+	// within this time, so its objects need no second pass.
 	Grace = 500 * time.Millisecond
 
-	// resultKept is how long the result of a task is kept for the objects that wait for it. They collect it as soon as a
-	// worker is free, unless they were paused or changed meanwhile. An older result is not used.
+	// resultKept is how long a result is kept for the objects that wait for it. Normally, they use the result as soon
+	// as a worker is free, but they may be paused or changed. An older result is not used.
 	resultKept = 5 * time.Minute
 
-	// maxTasks is the maximum number of tasks of a controller that run at the same time. Other tasks wait in a queue that
-	// namespaces share fairly.
+	// maxTasks is the maximum number of concurrent tasks of a controller. Other tasks wait in a queue that namespaces
+	// share fairly.
 	maxTasks = 256
 
-	// sweepsPerKept is the number of sweeps for old results within the time for which results are kept.
+	// sweepsPerKept is the number of sweeps for old results within resultKept.
 	sweepsPerKept = 10
 )
 
-// errPanic replaces a panic, whose text may contain secret values.
+// errPanic replaces a panic, because its text may contain secret values.
 var errPanic = errors.New("internal error: panic, see the manager's log; please report it")
 
-// Tasks run work that may take long and must not hold a worker, for example because a registry does not respond. An
-// object whose task is not done within Grace is enqueued again when it is.
+// Tasks run long work that must not hold a worker, for example requests to a slow registry. If a task is not done
+// within Grace, its object is enqueued again when the task is done.
 type Tasks[T any] struct {
 	Now func() time.Time
 
-	// Waker enqueues the objects whose tasks are done. Tasks run only after its source has started.
+	// Waker enqueues the objects of finished tasks. Tasks run only after its source has started.
 	Waker Waker
 
 	mu sync.Mutex
 	// waitingWorkers limits the workers that wait for a task. Namespaces share the limit.
 	waitingWorkers *fairshare.Pool[string]
-	// slots limits the running tasks, and queue holds the waiting tasks, by the namespace of the first object. Both are
+	// slots limits the running tasks. queue holds the waiting tasks by the namespace of their first object. Both are
 	// nil if all tasks run at once.
 	slots *fairshare.Pool[string]
 	queue *fairshare.Queue[string, *task[T]]
@@ -59,7 +59,7 @@ type Tasks[T any] struct {
 	swept time.Time
 }
 
-// Len returns the number of tasks that run or whose result was not used yet.
+// Len returns the number of running tasks plus the number of unused results.
 func (e *Tasks[T]) Len() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -80,8 +80,8 @@ type task[T any] struct {
 	waiting map[ctrl.Request]struct{}
 }
 
-// NewTasks returns the tasks of a controller with a number of workers. At most half of the workers wait for a task, and
-// no namespace uses more than its share of that half.
+// NewTasks returns the tasks of a controller with the given number of workers. At most half of the workers wait for a
+// task. Each namespace may use only its share of that half.
 func NewTasks[T any](workers int) *Tasks[T] {
 	e := NewUnboundedTasks[T](max(1, workers/2))
 	e.slots = fairshare.NewPool[string](maxTasks, maxTasks)
@@ -89,7 +89,7 @@ func NewTasks[T any](workers int) *Tasks[T] {
 	return e
 }
 
-// NewUnboundedTasks returns tasks that all run at once. The given number of workers may wait for them.
+// NewUnboundedTasks returns tasks that all run at once. At most the given number of workers wait for them.
 func NewUnboundedTasks[T any](waitingWorkers int) *Tasks[T] {
 	return &Tasks[T]{
 		Now: time.Now, waitingWorkers: fairshare.NewPool[string](waitingWorkers, waitingWorkers), Kept: resultKept,
@@ -97,29 +97,29 @@ func NewUnboundedTasks[T any](waitingWorkers int) *Tasks[T] {
 	}
 }
 
-// Task is work with a key. Objects with the same key share it.
+// Task is work with a key. Objects that request the same key share the task.
 type Task[T any] struct {
 	Key  string
 	Work func(context.Context) (T, error)
 }
 
-// TaskOutcome is the result of a task. If Done is false, the task is not done, and the object is enqueued again when it
-// is.
+// TaskOutcome is the result of a task. If Done is false, the task still runs, and the object is enqueued again at its
+// end.
 type TaskOutcome[T any] struct {
 	Value T
 	Err   error
 	Done  bool
 }
 
-// Run runs work once for all objects that request the same key before the work is done. Each object gets the result
-// once. If ok is false, the work is not done, and the object is enqueued again when it is.
+// Run runs work for a key. Objects that request the same key before the work is done share it, and each gets the result
+// once. If ok is false, the work still runs, and the object is enqueued again at its end.
 func (e *Tasks[T]) Run(ctx context.Context, key string, object ctrl.Request,
 	work func(context.Context) (T, error),
 ) (value T, err error, ok bool) {
 	return e.RunWithin(ctx, Grace, key, object, work)
 }
 
-// RunWithin does the same as Run, with a different wait than Grace. With 0, the worker does not wait.
+// RunWithin is Run with another waiting time than Grace. With 0, the worker does not wait.
 func (e *Tasks[T]) RunWithin(ctx context.Context, grace time.Duration, key string, object ctrl.Request,
 	work func(context.Context) (T, error),
 ) (value T, err error, ok bool) {
@@ -130,8 +130,8 @@ func (e *Tasks[T]) RunWithin(ctx context.Context, grace time.Duration, key strin
 	return e.takeResult(key, job, object)
 }
 
-// RunAll runs several tasks in parallel, each as Run does, and does not hold the worker longer than Run. The error is
-// the error of ctx.
+// RunAll runs several tasks in parallel, each like Run. The worker waits no longer than in Run. The error is the error
+// of ctx.
 func (e *Tasks[T]) RunAll(ctx context.Context, object ctrl.Request, tasks []Task[T]) ([]TaskOutcome[T], error) {
 	jobs := make([]*task[T], 0, len(tasks))
 	for _, t := range tasks {
@@ -148,7 +148,7 @@ func (e *Tasks[T]) RunAll(ctx context.Context, object ctrl.Request, tasks []Task
 	return outcomes, nil
 }
 
-// await waits for tasks until the grace of the task that began last is over.
+// await waits for tasks until the grace of the newest task is over.
 func (e *Tasks[T]) await(ctx context.Context, grace time.Duration, namespace string, jobs ...*task[T]) error {
 	e.mu.Lock()
 	var rest time.Duration
@@ -180,7 +180,7 @@ func (e *Tasks[T]) await(ctx context.Context, grace time.Duration, namespace str
 	return nil
 }
 
-// join returns the task of a key. It begins a new task if there is none, or if the object already has the result.
+// join returns the task of a key. It begins a new task if there is none, or if the object already used the result.
 func (e *Tasks[T]) join(ctx context.Context, key string, object ctrl.Request,
 	work func(context.Context) (T, error),
 ) *task[T] {
@@ -211,7 +211,7 @@ func (e *Tasks[T]) join(ctx context.Context, key string, object ctrl.Request,
 	return job
 }
 
-// beginNext begins the waiting tasks that get a slot. The caller holds mu.
+// beginNext begins waiting tasks while slots are free. The caller holds mu.
 func (e *Tasks[T]) beginNext() {
 	for {
 		_, job, ok := e.queue.Pop()
@@ -222,7 +222,7 @@ func (e *Tasks[T]) beginNext() {
 	}
 }
 
-// takeResult returns the result, or records that the object waits for it.
+// takeResult returns the result of a task. If there is no result yet, it adds the object to the waiting objects.
 func (e *Tasks[T]) takeResult(key string, job *task[T], object ctrl.Request) (value T, err error, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -235,7 +235,8 @@ func (e *Tasks[T]) takeResult(key string, job *task[T], object ctrl.Request) (va
 	return job.value, job.err, true
 }
 
-// perform runs the work. The context has the values of the context of the first object, but ends only with the manager.
+// perform runs the work. Its context has the values of the first object's context, but only the end of the manager
+// cancels it.
 func (e *Tasks[T]) perform(ctx, base context.Context, key string, job *task[T], work func(context.Context) (T, error)) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -259,8 +260,8 @@ func (e *Tasks[T]) setResult(key string, job *task[T], value T, err error) (wait
 	return slices.Collect(maps.Keys(job.waiting))
 }
 
-// Guarded runs work and turns a panic into an error, as the controller does for its workers. The content of an artifact
-// must not terminate the manager.
+// Guarded runs work and turns a panic into an error, like the controller does for its workers. An artifact must not be
+// able to terminate the manager.
 func Guarded[T any](ctx context.Context, work func(context.Context) (T, error)) (value T, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -273,14 +274,14 @@ func Guarded[T any](ctx context.Context, work func(context.Context) (T, error)) 
 	return work(ctx)
 }
 
-// release removes a task that is done and for which no object waits. The caller holds mu.
+// release removes a finished task without waiting objects. The caller holds mu.
 func (e *Tasks[T]) release(key string, job *task[T]) {
 	if len(job.waiting) == 0 && e.running[key] == job {
 		delete(e.running, key)
 	}
 }
 
-// IsUnderWay reports whether there is a task with a key, or a result that is not too old.
+// IsUnderWay reports whether a key has a running task or a usable result.
 func (e *Tasks[T]) IsUnderWay(key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -298,8 +299,8 @@ func (e *Tasks[T]) isOutdated(job *task[T]) bool {
 	return !job.ended.IsZero() && e.Now().Sub(job.ended) > e.Kept
 }
 
-// sweep removes the results that no object collected, because the objects were deleted or changed. It does nothing if
-// the last sweep was recent. The caller holds mu.
+// sweep removes results that no object used, because the objects were deleted or changed. It does nothing if the last
+// sweep was recent. The caller holds mu.
 func (e *Tasks[T]) sweep() {
 	if e.Now().Sub(e.swept) < e.Kept/sweepsPerKept {
 		return
