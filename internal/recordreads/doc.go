@@ -1,13 +1,13 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recordreads reads Helm's records in workload clusters for the reconciler of releases. A cluster that does not
-// respond occupies no worker.
+// Package recordreads reads Helm's records in workload clusters for the controller of HelmOpReleases. An unresponsive
+// cluster occupies no worker.
 //
-// A responsive cluster responds in milliseconds, and the worker waits for that. A cluster that does not respond within
-// half a second counts as unresponsive: no worker waits for it, and only a few reads of it run at a time. Its releases
-// are requeued when a read ends. One response makes the cluster responsive again.
+// The worker waits for a read for half a second at most; a responsive cluster needs milliseconds. After half a second
+// without a response, the cluster counts as unresponsive. No worker waits for it then, and only a few of its reads run
+// at the same time. Its releases are requeued at the end of a read. One response makes the cluster responsive again.
 //
-// The package does not depend on Helm or clients: callers of [Reads.Observe] pass the function that reads. They must
-// call [Reads.Drop] and [Reads.Forget] when a release or a cluster is deleted.
+// The package knows keys and results. It does not know Helm or clients: callers of [Reads.Observe] pass the function
+// that reads. Callers must call [Reads.Drop] when a release is deleted, and [Reads.Forget] when a cluster is deleted.
 package recordreads

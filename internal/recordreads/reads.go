@@ -27,15 +27,15 @@ const (
 	// ObserveTimeout is the timeout of one read.
 	ObserveTimeout = 10 * time.Second
 
-	// resultKept is the maximum age of the result of a read when it is used.
+	// resultKept is the maximum age of a result that is used.
 	resultKept = 30 * time.Second
 
-	// firstReadKept is how long the result of the first read of a release may be used in a second pass. With thousands of
-	// releases, the second pass is late.
+	// firstReadKept is how long a second pass may use the result of a release's first read. With thousands of releases,
+	// the second pass is late.
 	firstReadKept = time.Minute
 
-	// maxReadsWhenUnresponsive is the maximum number of concurrent reads of an unresponsive cluster. It is the number of
-	// slots for actions in a cluster, because the cluster may only be slow.
+	// maxReadsWhenUnresponsive is the maximum number of concurrent reads of an unresponsive cluster. It equals the
+	// number of action slots of a cluster, because the cluster may only be slow.
 	maxReadsWhenUnresponsive = slots.DefaultPerCluster
 )
 
@@ -44,32 +44,33 @@ type Reads struct {
 	tasks *async.Tasks[model.Observation]
 
 	mu sync.Mutex
-	// unresponsive are the clusters that did not respond promptly, and responses is the number of finished reads of each
+	// unresponsive has the clusters that did not respond in time. responses has the number of finished reads of each
 	// cluster.
 	unresponsive sets.Set[string]
 	responses    map[string]uint64
 
-	// inFlight is the number of running reads of a cluster. waiting are the releases that wait for the end of one of them.
-	// withoutResponse is when a read ended without a response, for releases that waited: they do not start another read.
+	// inFlight has the number of running reads of each cluster. waiting has the releases that wait for the end of such
+	// a read. withoutResponse has the time at which a read ended without a response, for each release that waited for
+	// it. These releases do not start another read.
 	inFlight        map[string]int
 	waiting         map[string]sets.Set[ctrl.Request]
 	withoutResponse map[ctrl.Request]time.Time
 
-	// firstReads are the results of the first reads of releases; nil after their use. A manager that starts reconciles
-	// each release twice: first without its watches, and again when the watches have the objects.
+	// firstReads has the results of the first reads of releases; nil after their use. A manager that starts reconciles
+	// each release twice: once before its watches have the objects, and once after.
 	firstReads map[ctrl.Request]*firstRead
 }
 
-// firstRead is the result of the first read of a release, by the key of the read.
+// firstRead is the result of a release's first read, with the key of the read.
 type firstRead struct {
 	model.Observation
 	key string
 	at  time.Time
 }
 
-// New returns Reads for a number of workers. Each of them may wait for a cluster.
+// New returns Reads for a number of workers. Each worker may wait for a cluster.
 func New(workers int) *Reads {
-	// Reads are small, and limited for each Cluster. With a common limit, hundreds of unresponsive Clusters would delay
+	// Reads are small, and each Cluster has a limit. With a common limit, hundreds of unresponsive Clusters would delay
 	// the others.
 	tasks := async.NewUnboundedTasks[model.Observation](workers)
 	tasks.Kept = resultKept
@@ -81,14 +82,14 @@ func New(workers int) *Reads {
 	}
 }
 
-// Source returns a source that enqueues the releases whose reads have ended.
+// Source returns the source of the releases whose reads have ended. Callers add it to their controller.
 func (s *Reads) Source() source.Source { return s.tasks.Waker.Source() }
 
-// Count returns the number of reads that are in flight or whose result was not used yet.
+// Count returns the number of running reads plus the number of unused results.
 func (s *Reads) Count() float64 { return float64(s.tasks.Len()) }
 
 // Observe reads the records of a release in a cluster. If done is false, the read has not ended, and the release is
-// requeued when it does. The error wraps helmerr.ErrUnreachable if the cluster did not respond.
+// requeued at its end. The error wraps helmerr.ErrUnreachable if the cluster did not respond.
 func (s *Reads) Observe(ctx context.Context, release ctrl.Request, cluster, key string,
 	read func(context.Context) (model.Observation, error),
 ) (observation model.Observation, err error, done bool) {
@@ -118,7 +119,7 @@ func (s *Reads) Observe(ctx context.Context, release ctrl.Request, cluster, key 
 	return observation, err, done
 }
 
-// ended records that a read of a cluster ended, and wakes the releases that waited for it.
+// ended records the end of a read of a cluster, and wakes the releases that waited for it.
 func (s *Reads) ended(cluster string, hasResponse bool) {
 	for release := range s.recordEnd(cluster, hasResponse) {
 		s.tasks.Waker.Wake(release)
@@ -129,7 +130,7 @@ func (s *Reads) recordEnd(cluster string, hasResponse bool) (waited sets.Set[ctr
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inFlight[cluster] == 0 {
-		return nil // Forget was called meanwhile.
+		return nil // Forget was called during the read.
 	}
 	if s.inFlight[cluster]--; s.inFlight[cluster] == 0 {
 		delete(s.inFlight, cluster)
@@ -146,19 +147,19 @@ func (s *Reads) recordEnd(cluster string, hasResponse bool) (waited sets.Set[ctr
 	return waited
 }
 
-// errNoResponse is the result for a release that waited for a read of another release. The error of that read names the
-// other release.
+// errNoResponse is the result of a release that waited for the read of another release. The error of that read cannot
+// be used, because it names the other release.
 var errNoResponse = &helmerr.Error{Kind: helmerr.ErrUnreachable,
 	Message: "the API server did not respond to requests for other releases"}
 
-// begin reports whether a read for a release must wait. If it must, the release is enqueued again when a read of the
-// cluster ends. The error is the result for a release that waited, if the other read had no response.
+// begin registers a read for a release, or reports that the read must wait. A release that must wait is enqueued again
+// at the end of a read of the cluster. If that read has no response, the error is the result of the waiting release.
 func (s *Reads) begin(cluster string, release ctrl.Request) (err error, waits bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, ok := s.withoutResponse[release]
 	delete(s.withoutResponse, release)
-	// A release that was not reconciled at once, for example because it was paused, starts another read.
+	// An older result does not count. The release may have been paused meanwhile, so it starts another read.
 	if ok && s.tasks.Now().Sub(at) <= resultKept {
 		return errNoResponse, false
 	}
@@ -173,8 +174,8 @@ func (s *Reads) begin(cluster string, release ctrl.Request) (err error, waits bo
 	return nil, true
 }
 
-// timedOut records that a worker waited without a response from a cluster. It does nothing if a read has ended since
-// grace returned this number of responses.
+// timedOut records that a worker waited for a cluster without a response. responses is the number that grace returned.
+// If a read has ended since, timedOut does nothing.
 func (s *Reads) timedOut(cluster string, responses uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +184,7 @@ func (s *Reads) timedOut(cluster string, responses uint64) {
 	}
 }
 
-// setResponsive records whether a cluster responds promptly. The caller holds mu.
+// setResponsive records whether a cluster responds in time. The caller holds mu.
 func (s *Reads) setResponsive(cluster string, responsive bool) {
 	if responsive {
 		s.unresponsive.Delete(cluster)
@@ -207,7 +208,7 @@ func (s *Reads) Forget(cluster string) {
 	}
 }
 
-// grace returns how long a worker waits for a cluster, and how many reads of the cluster have ended.
+// grace returns how long a worker waits for a cluster, and the number of finished reads of the cluster.
 func (s *Reads) grace(cluster string) (grace time.Duration, responses uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,7 +226,7 @@ func (s *Reads) keepFirst(release ctrl.Request, key string, observation model.Ob
 	}
 }
 
-// TakeFirst returns, once, the result of the first read of a release if it is younger than firstReadKept.
+// TakeFirst returns the result of a release's first read, and drops it. The result must be younger than firstReadKept.
 // [MayUseCached] reports whether a decision may use it.
 func (s *Reads) TakeFirst(release ctrl.Request, key string) (model.Observation, bool) {
 	s.mu.Lock()
@@ -238,7 +239,7 @@ func (s *Reads) TakeFirst(release ctrl.Request, key string) (model.Observation, 
 	return first.Observation, first.key == key && s.tasks.Now().Sub(first.at) < firstReadKept
 }
 
-// Outdate drops the result of the first read of a release, because the records are about to change.
+// Outdate drops the result of a release's first read, because the records will change.
 func (s *Reads) Outdate(release ctrl.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,15 +254,15 @@ func (s *Reads) Drop(release ctrl.Request) {
 	delete(s.withoutResponse, release)
 }
 
-// KeyOf returns the key of a read. Releases with the same key share one read.
+// KeyOf returns the key of a read. Reads with the same key run once.
 func KeyOf(release *addonsv1.HelmOpRelease, target model.Target, desired model.Desired) string {
 	return strings.Join([]string{target.Key, release.Status.ClusterUID, target.Impersonate, desired.Namespace,
 		desired.Name, string(release.UID)}, "\n")
 }
 
 // MayUseCached reports whether a decision may use the result of an earlier read. Only the decision to do nothing may
-// use it. A waiting release needs the current state to end its wait, and drift is corrected to the currently deployed
-// revision.
+// use it, and only without drift correction. A waiting release needs the current state to end its wait. The correction
+// of drift needs the currently deployed revision.
 func MayUseCached(decision decide.Decision, policy model.Policy) bool {
 	return decision.Action == model.ActionNone && !policy.CorrectDrift
 }
