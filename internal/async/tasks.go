@@ -42,7 +42,7 @@ var errPanic = errors.New("internal error: panic, see the manager's log; please 
 type Tasks[T any] struct {
 	Now func() time.Time
 
-	// Waker enqueues the objects of finished tasks. Tasks run only after its source has started.
+	// Waker enqueues the objects of finished tasks. Before its source has started, it enqueues nothing.
 	Waker Waker
 
 	mu sync.Mutex
