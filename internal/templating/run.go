@@ -103,7 +103,7 @@ func (r *run) emit(v any) (any, error) {
 	return nil, faultf(ReasonRenderFailed, "prints a %s within a string; join it, or write it with toJson", typeName(rv))
 }
 
-// formatFloat formats a float without a fraction without an exponent: 1000000, not 1e+06.
+// formatFloat formats a whole number without an exponent: 1000000, not 1e+06.
 func formatFloat(f float64) (any, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil, faultf(ReasonRenderFailed, "yields a number that is not finite")
