@@ -81,7 +81,7 @@ func TestReportMovable(t *testing.T) {
 }
 
 // TestMovableNamesFirstUnlabelledObjects checks that the condition names the first unlabelled objects of single
-// Clusters, and the number of all.
+// Clusters. It must also have the number of all such objects.
 func TestMovableNamesFirstUnlabelledObjects(t *testing.T) {
 	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
 	scope := &helmOpScope{helmOp: helmOp}
