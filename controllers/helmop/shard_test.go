@@ -208,7 +208,7 @@ func TestReleasesOfClustersInOtherShardsAreHeld(t *testing.T) {
 // TestUnlistedClustersNeedFewRequests counts the requests for Clusters that are not in the cache. A missing Cluster
 // must not cause a list of all Clusters in other shards.
 func TestUnlistedClustersNeedFewRequests(t *testing.T) {
-	const maxReads = 50 // From this number on, the Clusters are listed.
+	const maxReads = 50 // More Clusters than this are listed.
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		missing, otherShard, others int
