@@ -141,8 +141,8 @@ func TestOneNamespaceLeavesSlotsToAnother(t *testing.T) {
 	}
 }
 
-// TestUninstallationsThatWaitAreShared checks that a namespace whose uninstallations never end leaves some slots for
-// uninstallations to another namespace.
+// TestUninstallationsThatWaitAreShared checks that a namespace whose uninstallations never end leaves some of their slots
+// to another namespace.
 func TestUninstallationsThatWaitAreShared(t *testing.T) {
 	t.Parallel()
 	for workers, want := range map[int]int{24: 6, 20: 5, 8: 2, 4: 1} {
@@ -187,7 +187,7 @@ func TestSlotsOfClustersAndHelmOps(t *testing.T) {
 		b.want(claimFor(strconv.Itoa(i), "fine", "a"), true)
 	}
 	b.want(claimFor("8", "other", "a"), true)
-	b.want(claimFor("9", "other", "a"), false) // The HelmOp has reached its limit: nine of the twelve slots of the namespace.
+	b.want(claimFor("9", "other", "a"), false) // The HelmOp has nine of the namespace's twelve slots: its limit.
 	b.want(claimFor("b1", "other", "b"), true)
 	b.want(claimFor("b2", "other", "b"), true)
 	b.want(claimFor("c0", "other", "c"), true)
