@@ -79,8 +79,8 @@ func (r *Reconciler) waitsForMove(scope *helmOpScope, c *clusterScope) bool {
 }
 
 // applyStepIfInShard calls applyStep if the HelmOp still exists in the shard of this manager. Otherwise, it does
-// nothing. The check is repeated for each release: writing a thousand releases takes seconds, and the HelmOp may change
-// its shard meanwhile.
+// nothing. The check is repeated for each release: writing a thousand releases takes seconds, and in this time the
+// HelmOp may change its shard.
 func (r *Reconciler) applyStepIfInShard(ctx context.Context, scope *helmOpScope, c *clusterScope) error {
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(scope.helmOp), &addonsv1.HelmOp{}, client.UnsafeDisableDeepCopy)
 	if err != nil {

@@ -184,9 +184,8 @@ func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope,
 	return eligible, nil
 }
 
-// unlistedCluster returns the scope of a Cluster that has a child and is not eligible. There are four causes: the
-// Cluster does not exist, its namespace is no longer selected, the HelmOp has lost the access, or the check of the
-// access failed.
+// unlistedCluster returns the scope of a Cluster that has a child and is not eligible. Either the Cluster does not
+// exist, or its namespace is no longer selected. Or the HelmOp has lost the access, or the check of the access failed.
 func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, key client.ObjectKey,
 	child *addonsv1.HelmOpRelease,
 ) (*clusterScope, error) {

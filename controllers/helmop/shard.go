@@ -26,7 +26,7 @@ import (
 
 // enterShard records the shard of a HelmOp, and reports whether this manager may reconcile the HelmOp. If not, the
 // result has the time of the next try. After a change of the shard label, enterShard also relabels the releases and
-// revisions. It does so only if the HelmOp is paused or under deletion, so that no manager acts on these objects.
+// revisions. It waits until the HelmOp is paused or under deletion: no manager acts on these objects then.
 //
 // A HelmOp without a recorded shard can have objects in any shard. It is new, or it lost its status in a move or a
 // restore, or its objects are being relabelled. So the record is removed before the first object is relabelled, and set

@@ -121,8 +121,8 @@ type releaseScope struct {
 	// otherShard is the message for a release whose Cluster is in another shard than the HelmOp; empty for the same shard.
 	otherShard string
 
-	// isOfOtherShard is true if the release has another shard or will get one. The manager of that shard writes the
-	// status.
+	// isOfOtherShard is true if the release has the label of another shard, or is about to get it. The manager of the
+	// other shard writes the status.
 	isOfOtherShard bool
 
 	// trace collects the steps of the pass; nil if the release is not traced. Set by reconcile.

@@ -199,9 +199,9 @@ func (r *Reconciler) waitForDependents(ctx context.Context, p *releasePass) (*ct
 	return after(0), nil
 }
 
-// removeFinalizer removes the finalizer of a HelmOpRelease. No other function does so. There are four cases: the
-// release is uninstalled or was never installed; it is orphaned, by the deletion policy or because access was revoked;
-// its HelmOp still selects it; or its Cluster is deleted.
+// removeFinalizer removes the finalizer of a HelmOpRelease. No other function does so. There are four cases. The
+// release is uninstalled or was never installed. The release is orphaned, by the deletion policy or because access was
+// revoked. The HelmOp still selects the Cluster. The Cluster is deleted.
 func removeFinalizer(release *addonsv1.HelmOpRelease) ctrl.Result {
 	controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 	return ctrl.Result{}

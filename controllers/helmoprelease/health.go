@@ -42,8 +42,8 @@ func (r *Reconciler) assessHealth(p *releasePass) {
 // enqueues the release sooner.
 const listRetry = 15 * time.Second
 
-// isRestoreRequested reports whether a user requests, by the annotation for retries, that missing objects are created
-// again. A change of the spec is not such a request.
+// isRestoreRequested reports whether objects are missing and a user has requested a retry by the annotation. HelmOp
+// must then create the objects again. A change of the spec is not a request.
 func isRestoreRequested(p *releasePass) bool {
 	return p.missing > 0 && p.subject().NewRetryRequest() != ""
 }

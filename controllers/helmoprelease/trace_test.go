@@ -49,8 +49,8 @@ func traced(t *testing.T, since time.Time, do func(*tracing.Tracer)) (texts []st
 	return texts, spans
 }
 
-// TestTraceOfSeveralPasses checks the spans of four passes: one waits for its chart, one cannot pull its chart, one
-// waits for a slot, and the upgrade of one fails.
+// TestTraceOfSeveralPasses checks the spans of four passes. The first waits for its chart. The second cannot pull its
+// chart. The third waits for a slot, and the upgrade of the fourth fails.
 func TestTraceOfSeveralPasses(t *testing.T) {
 	const secret = "the error has a password"
 	now := controllertest.Noon

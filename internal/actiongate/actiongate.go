@@ -29,11 +29,11 @@ func AwaitsRollout(release *addonsv1.HelmOpRelease, decision decide.Decision) bo
 	return number == 0 || number != assigned.Revision
 }
 
-// NeedsPreconditions reports whether a decision needs ready dependencies and available images. A repair, the end of an
-// interrupted change and an uninstallation do not need them: they were met when the change began. The rollback of a
-// failed upgrade does not need them, because it returns to a state that worked. A return to the last known good
-// revision does not need them, because the revision that the HelmOp gives up may be the cause of a dependency that is
-// not ready.
+// NeedsPreconditions reports whether a decision needs ready dependencies and available images. Installations, upgrades
+// and adoptions need them. A repair or an uninstallation does not. The end of an interrupted change does not, because
+// they were available when the change began. The rollback of a failed upgrade does not, because it returns to a state
+// that worked. A return to the last known good revision does not either: the failed revision may be the reason why a
+// dependency is not ready.
 func NeedsPreconditions(decision decide.Decision, isReturn bool) bool {
 	switch decision.Action {
 	case model.ActionInstall:

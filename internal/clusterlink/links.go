@@ -222,7 +222,7 @@ type kubeconfig struct {
 	err error
 }
 
-// isUnread reports whether the read failed, so that the existence of a kubeconfig is not known.
+// isUnread reports whether the kubeconfig could not be read. It may exist or not.
 func (k kubeconfig) isUnread() bool {
 	return len(k.data) == 0 && k.err != nil && !apierrors.IsNotFound(k.err)
 }

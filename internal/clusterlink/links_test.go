@@ -326,8 +326,8 @@ func (u unread) Get(context.Context, client.ObjectKey, client.Object, ...client.
 	return u.err
 }
 
-// TestUnreadKubeconfigDoesNotCountAsFailure checks that no failure of a Cluster is reported while the manager cannot
-// read the kubeconfig, for example because the cache of kubeconfigs is not filled yet.
+// TestUnreadKubeconfigDoesNotCountAsFailure has a manager that cannot read the kubeconfig, for example because its
+// cache of kubeconfigs is not filled yet. No failure of the Cluster may be reported.
 func TestUnreadKubeconfigDoesNotCountAsFailure(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{

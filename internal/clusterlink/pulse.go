@@ -30,9 +30,9 @@ const (
 	aliveInterval = time.Minute
 )
 
-// pulse records the signs of life of an API server: all data on the steady connection, such as an event, a bookmark, a
-// response or the answer to an HTTP/2 ping. After a failed request, signs do not count until the next successful probe,
-// because a proxy may answer pings for an API server that does not respond.
+// pulse records the signs of life of an API server. All data on the steady connection are a sign of life: events,
+// bookmarks, responses and answers to HTTP/2 pings. A failed request ends this until the next successful probe: a proxy
+// may answer pings for an API server that does not respond.
 type pulse struct {
 	began time.Time
 	// last is the time of the last sign, as the duration since began. A duration does not change if the clock is set

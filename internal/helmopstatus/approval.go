@@ -81,7 +81,7 @@ func withApproval(p *Pass, waitingFor string) string {
 	return text + approveCommand(p.HelmOp) + "; " + waitingFor
 }
 
-// ApprovedMessage returns a text that says why no approval is missing.
+// ApprovedMessage returns the reason why no approval is missing.
 func ApprovedMessage(p *Pass) string {
 	decision := &p.Approval
 	if revision := p.Revisions.Numbered(decision.Revision); revision == nil || revision.Status.Approval == nil {

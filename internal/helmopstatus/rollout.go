@@ -53,7 +53,8 @@ func rolloutStatus(p *Pass) *addonsv1.RolloutStatus {
 	return status
 }
 
-// waitingFor returns the reason why a rollout waits. If it waits for a user, the text says how to continue.
+// waitingFor returns the reason why a rollout waits. If it waits for a user, the text has the command that continues
+// it.
 func waitingFor(p *Pass) string {
 	return withApproval(p, waitingForOthers(p))
 }

@@ -140,7 +140,7 @@ func isFinal(c *Cluster) bool {
 	return !failures.Of(c.Err, failures.Planning).Passes
 }
 
-// countChild counts the conditions of a release that do not depend on the phase of its Cluster.
+// countChild counts the conditions of a release. These counts are independent of the phase of the Cluster.
 func (s *summary) countChild(child *addonsv1.HelmOpRelease) {
 	if child == nil {
 		return

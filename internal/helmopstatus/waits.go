@@ -33,7 +33,7 @@ func blockedCondition(p *Pass, s summary) (reason, message string) {
 	forImages := int32(0)
 	for i := range p.Clusters {
 		c := &p.Clusters[i]
-		// Only Clusters in the phase Blocked count.
+		// A Cluster in another phase is not blocked.
 		if phase, _ := phaseOf(c, p.DesiredNumber); phase != phaseBlocked || !c.Cluster.DeletionTimestamp.IsZero() {
 			continue
 		}

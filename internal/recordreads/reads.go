@@ -159,7 +159,7 @@ func (s *Reads) begin(cluster string, release ctrl.Request) (err error, waits bo
 	defer s.mu.Unlock()
 	at, ok := s.withoutResponse[release]
 	delete(s.withoutResponse, release)
-	// An older result does not count. The release may have been paused meanwhile, so it starts another read.
+	// An older result does not count. The release was probably paused since then, so it starts another read.
 	if ok && s.tasks.Now().Sub(at) <= resultKept {
 		return errNoResponse, false
 	}

@@ -156,8 +156,8 @@ func TestSharedOutcome(t *testing.T) {
 	}
 }
 
-// TestResponseIsNotOvertakenByTimeout has a worker that stopped waiting. If the cluster has responded meanwhile, it
-// must not become unresponsive.
+// TestResponseIsNotOvertakenByTimeout has a worker that stopped waiting. If the cluster has responded before, the
+// timeout must not make it unresponsive.
 func TestResponseIsNotOvertakenByTimeout(t *testing.T) {
 	for name, tc := range map[string]struct {
 		meanwhile    func(*Reads)

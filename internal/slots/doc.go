@@ -10,11 +10,11 @@
 //
 // # How slots are shared
 //
-// Some workers never get a slot, so that releases are always reconciled. The other slots are shared twice by the same
-// rule: first between namespaces, then between the HelmOps of each namespace. A holder gets at most three quarters of
-// the slots that other holders do not use. A holder that has a slot never gets the last free slot. So one namespace
-// always leaves slots to the others, even with many HelmOps. And a HelmOp whose hooks wait for nodes leaves slots to
-// the CNI, which the nodes need. The price: these slots are idle while no other holder needs them.
+// Some workers never get a slot, so they can always reconcile releases. The other slots are shared twice by the same
+// rule: first between namespaces, then between the HelmOps of each namespace. A holder is a namespace or a HelmOp. It
+// gets at most three quarters of the slots that other holders do not use. A holder with a slot never gets the last free
+// slot. So each namespace leaves slots to the others, even with many HelmOps. And a HelmOp whose hooks wait for nodes
+// leaves slots to the CNI, which the nodes need. The price: these slots are idle while no other holder needs them.
 //
 // A free slot goes to the namespace with the fewest slots, and in this namespace to the HelmOp with the fewest. Among
 // the releases of the HelmOp, releases that are not installed yet come first. After them, the longest wait decides. A
@@ -23,6 +23,6 @@
 //
 // # What callers must do
 //
-// Callers must call [Slots.Settle] at the end of each pass over a release, even if the pass did not request a slot. If
-// there was no request and no call of [Slots.Keep], the release leaves the queue or loses its granted slot.
+// Callers must call [Slots.Settle] at the end of each pass over a release. If the pass did not request a slot and did
+// not call [Slots.Keep], Settle removes the release from the queue and frees its granted slot.
 package slots

@@ -152,8 +152,8 @@ func (w *world) mayHave(claim *Claim, total int, namespaces map[string]int, helm
 	return ok
 }
 
-// TestEveryReleaseGetsASlot runs random releases through the slots. All limits must hold at all times, no slot may be
-// idle if a waiter may have it, and each release must get a slot when others end.
+// TestEveryReleaseGetsASlot runs random releases through the slots. All limits must hold at all times. No slot may be
+// idle if a waiter may have it. Each release must get a slot after others have ended.
 func TestEveryReleaseGetsASlot(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

@@ -141,8 +141,8 @@ func TestOneNamespaceLeavesSlotsToAnother(t *testing.T) {
 	}
 }
 
-// TestUninstallationsThatWaitAreShared checks that a namespace whose uninstallations never end leaves some of their slots
-// to another namespace.
+// TestUninstallationsThatWaitAreShared has a namespace whose uninstallations never end. It must leave some of their
+// slots to another namespace.
 func TestUninstallationsThatWaitAreShared(t *testing.T) {
 	t.Parallel()
 	for workers, want := range map[int]int{24: 6, 20: 5, 8: 2, 4: 1} {

@@ -8,8 +8,8 @@ import "maps"
 // Objects are the objects of a Cluster that templates can read, as unstructured content of the API server. The package
 // does not change them. An object that the Cluster does not have is nil.
 type Objects struct {
-	// Cluster is the CAPI Cluster. If it is nil, as in the management cluster, templates have no objects and no
-	// aliases: a template that reads one gets an error about a missing key.
+	// Cluster is the CAPI Cluster. It is nil in the management cluster. Templates then have no objects and no aliases,
+	// and reading one is an error about a missing key.
 	Cluster map[string]any
 
 	// ControlPlane is the object of spec.controlPlaneRef.

@@ -5,7 +5,8 @@ package templating
 
 // The limits of a rendering. The manager renders for all tenants, so one template must not exhaust it.
 const (
-	// maxTemplateBytes is the maximum size of one template. The API server refuses objects that are not much larger.
+	// maxTemplateBytes is the maximum size of one template. The API server has a limit for whole objects that is only a
+	// few times higher.
 	maxTemplateBytes = 256 << 10
 
 	// maxDocumentBytes is the maximum size of spec.values as JSON, of one valuesFrom document, and of the output of
@@ -27,7 +28,7 @@ const (
 	// doubles a string.
 	maxValueBytes = 1 << 20
 
-	// maxDepth is the maximum nesting of values, so that recursion cannot exhaust the stack. Charts stay below 20.
+	// maxDepth is the maximum nesting of values. It protects the stack from recursion. Charts stay below 20.
 	maxDepth = 100
 
 	// maxNodes is the maximum number of values in one document after the expansion of its YAML aliases.

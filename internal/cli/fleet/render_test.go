@@ -39,7 +39,7 @@ var renderedChart = registry.ChartFiles(map[string]string{
 	"templates/NOTES.txt": "The password is {{ .Values.password }}.\n",
 })
 
-// renderBed is a fleetBed with the HelmOp "web", whose chart is in a registry, and with a kubeconfig for the Cluster
+// renderBed is a fleetBed with the HelmOp "web", whose chart is in a registry. It also has a kubeconfig for the Cluster
 // prod-1, which is the management cluster itself.
 type renderBed struct {
 	*fleetBed
