@@ -97,7 +97,7 @@ type helmOpScope struct {
 	// stale is true if the cache lacks a Cluster that the API server has. Set by selectClusters.
 	stale bool
 
-	// pending is true while the manager reads a kind of referenced objects for the first time. Set by render.
+	// pending is true while the cache of a referenced kind is filled for the first time. Set by render.
 	pending bool
 
 	// strategy is the strategy of rollouts, and waves are the selectors of its waves. Set by readStrategy.

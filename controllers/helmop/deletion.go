@@ -118,7 +118,7 @@ func firstWave(object *unstructured.Unstructured, waves []labels.Selector) int {
 }
 
 // deleteChild deletes a child that the plan admits. With the propagation policy Orphan, garbage collection removes the
-// owner references. The cache can have the deletion of the HelmOp before it has these changes of the children. So
+// owner references. The cache can show the deletion of the HelmOp while the children still have their references. So
 // deleteChild reads the child from the API server.
 func (r *Reconciler) deleteChild(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
 	current := &addonsv1.HelmOpRelease{}

@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// checkDependencies sets for each Cluster the cause if the dependencies of the HelmOp are not ready in that Cluster. It
+// checkDependencies checks the dependencies of the HelmOp in each Cluster, and sets the cause if they are not ready. It
 // reads each dependency once for all Clusters.
 func (r *Reconciler) checkDependencies(ctx context.Context, scope *helmOpScope) error {
 	helmOp := scope.helmOp

@@ -26,7 +26,8 @@ import (
 
 // enterShard records the shard of a HelmOp, and reports whether this manager may reconcile the HelmOp. If not, the
 // result has the time of the next try. After a change of the shard label, enterShard also relabels the releases and
-// revisions. It waits until the HelmOp is paused or under deletion: no manager acts on these objects then.
+// revisions. It does this only while the HelmOp is paused or under deletion, because no manager acts on these objects
+// then.
 //
 // A HelmOp without a recorded shard can have objects in any shard. It is new, or it lost its status in a move or a
 // restore, or its objects are being relabelled. So the record is removed before the first object is relabelled, and set
@@ -65,9 +66,9 @@ func (r *Reconciler) relabeler() *sharding.Relabeler {
 	return &sharding.Relabeler{Client: r.client, Live: r.live, Shard: r.shard}
 }
 
-// addUnlisted adds the Clusters of children that are not eligible. Such a Cluster does not exist, or has another shard,
-// or its namespace is no longer selected. A Cluster that is not in the cache can exist, because the cache has only the
-// Clusters of this shard.
+// addUnlisted adds the Clusters that have a child and are not eligible. Such a Cluster does not exist, or has another
+// shard, or its namespace is no longer selected. A Cluster that is not in the cache can exist, because the cache has
+// only the Clusters of this shard.
 func (r *Reconciler) addUnlisted(ctx context.Context, scope *helmOpScope, selector *selection.Selector,
 	children map[client.ObjectKey]*addonsv1.HelmOpRelease,
 ) error {

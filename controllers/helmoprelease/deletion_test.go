@@ -182,8 +182,8 @@ func (w *shownObjects) Look(types.NamespacedName) (objectwatch.Snapshot, bool) {
 	return w.snapshot, true
 }
 
-// TestWatchedVersionsAreKept checks which object versions the engine gets: those of the objects that the uninstallation
-// may delete without a read, and no others.
+// TestWatchedVersionsAreKept checks that the engine gets the versions of all objects that the uninstallation may delete
+// unread. It must not get the versions of other objects.
 func TestWatchedVersionsAreKept(t *testing.T) {
 	t.Parallel()
 	release := controllertest.HoldingRelease(time.Minute)

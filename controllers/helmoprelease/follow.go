@@ -96,7 +96,8 @@ func (r *Reconciler) followNew(ctx context.Context, p *releasePass, result helmc
 	r.memoryOf(release).Health.Begin(release, result, r.now())
 	r.watcher.Installed(client.ObjectKeyFromObject(release))
 	r.updateSnapshot(ctx, p)
-	// All objects may already be in their final state and cause no more events. Older states do not count.
+	// All objects may already be in their final state. No event would follow then, so the health is assessed now.
+	// States from before the action do not count.
 	r.assessHealth(p)
 	releasestatus.Ready(release)
 }

@@ -83,7 +83,8 @@ func (r *Reconciler) deferCorrections(p *releasePass) maintenance.State {
 const claimed = "The dependencies are ready: the release is about to be installed"
 
 // mayAct reports whether the dependencies of a release permit a decision. Some decisions do not need them. If
-// dependencies are not ready, mayAct sets the condition Ready to False, and their events start the next pass.
+// dependencies are not ready, mayAct sets the condition Ready to False, and events of the dependencies start the next
+// pass.
 func (r *Reconciler) mayAct(ctx context.Context, p *releasePass, decision decide.Decision) (bool, error) {
 	if len(p.release.Spec.DependsOn) == 0 || !actiongate.NeedsPreconditions(decision, p.desired.Return) {
 		return true, nil
@@ -98,9 +99,9 @@ func (r *Reconciler) mayAct(ctx context.Context, p *releasePass, decision decide
 	return reason == "", nil
 }
 
-// claim makes the uninstallation of the dependencies wait for a release that is about to be installed. It returns false
-// if one of them is already being uninstalled: the release then waits for its dependencies again. mayAct must have
-// returned true before.
+// claim makes the uninstallation of dependencies wait for the installation of a release. It returns false if a
+// dependency is already being uninstalled: the release must then wait for its dependencies again. Callers must call
+// mayAct first.
 func (r *Reconciler) claim(ctx context.Context, p *releasePass, decision decide.Decision) (bool, error) {
 	if len(p.release.Spec.DependsOn) == 0 || !actiongate.NeedsPreconditions(decision, p.desired.Return) ||
 		!dependencies.AwaitsInstall(p.release) {
@@ -138,9 +139,9 @@ func (r *Reconciler) claimDependencies(ctx context.Context, p *releasePass) (rea
 	return reason, message, nil
 }
 
-// mayUninstall reports whether a release may be uninstalled because no other release in the Cluster depends on it. If a
-// release does, mayUninstall names it in the condition Ready, and the events of the dependent start the next pass. A
-// release that its HelmOp replaces by another release does not wait: its dependents stay, so the wait would never end.
+// mayUninstall reports whether a release may be uninstalled. It may not if another release in the Cluster depends on
+// it. mayUninstall then names the dependent in the condition Ready, and events of the dependent start the next pass. If
+// the HelmOp replaces the release by another one, there is no wait: the dependents stay, so the wait would never end.
 func (r *Reconciler) mayUninstall(ctx context.Context, scope *releaseScope,
 	intent deletionintent.Intent,
 ) (bool, error) {

@@ -192,8 +192,8 @@ func (r *Reconciler) checkShard(_ context.Context, p *releasePass) (*ctrl.Result
 	return end(r.reportOtherShard(p.releaseScope), nil)
 }
 
-// otherShardRetry is the delay between two checks that a Cluster of another shard still exists. This manager gets no
-// event of its deletion.
+// otherShardRetry is the delay between two checks whether a Cluster of another shard was deleted. This manager gets no
+// event of the deletion.
 const otherShardRetry = 5 * time.Minute
 
 // reportOtherShard reports that a release is not reconciled because its Cluster has another shard. A change of the

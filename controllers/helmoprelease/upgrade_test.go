@@ -272,7 +272,8 @@ func TestCheckUpgradeWithoutArtifact(t *testing.T) {
 	b.want("no artifact, still", addonsv1.UpgradeCheckFailedReason, 1)
 }
 
-// TestReadyForAnOldSpecDoesNotStay checks that True becomes Unknown if the spec or other inputs were not checked.
+// TestReadyForAnOldSpecDoesNotStay checks the condition KubernetesUpgradeReady. If the spec or another input changes,
+// True must become Unknown.
 func TestReadyForAnOldSpecDoesNotStay(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*upgradeBench){

@@ -25,8 +25,8 @@ const (
 	// sweepInterval: within 25 s.
 	maxSilence, sweepInterval = 13 * time.Second, time.Second
 	// aliveInterval is the interval between probes of an API server that gives signs of life. Only a request can show
-	// that the credentials are valid and that more than the HTTP layer works. It is shorter than the idle timeout of
-	// connections.
+	// that the credentials are valid and that more than the HTTP layer works. The interval is shorter than the idle
+	// timeout of connections.
 	aliveInterval = time.Minute
 )
 

@@ -178,8 +178,8 @@ func (k *link) retryInterval() time.Duration {
 func (l *Links) connect(ctx context.Context, known *link, found kubeconfig) {
 	log := ctrl.LoggerFrom(ctx)
 	if known.isUnread(found, l.now()) {
-		// The manager has just started, or has a problem itself. The Cluster may be reachable, so this is not an
-		// attempt.
+		// The manager could not read the kubeconfig, because it just started or has no permission. The Cluster may be
+		// reachable, so this does not count as an attempt.
 		log.V(1).Info("Cannot read the kubeconfig; retrying", "reason", found.err.Error())
 		return
 	}

@@ -139,7 +139,7 @@ func Of(err error, stage Stage) Outcome {
 	return ofRelease(err, stage)
 }
 
-// waits returns the outcome of an error that is no failure.
+// waits returns the outcome of an error that is not a failure.
 func waits(err error, stage Stage) (Outcome, bool) {
 	waiting := Outcome{Kind: Waiting, Reason: addonsv1.UpdatingReason, Passes: true}
 	switch {
@@ -158,7 +158,7 @@ func waits(err error, stage Stage) (Outcome, bool) {
 	return waiting, true
 }
 
-// ofRelease returns the outcome of a failure of a step that brings a release to its desired state.
+// ofRelease returns the outcome of a failed step in a pass over a release.
 func ofRelease(err error, stage Stage) Outcome {
 	if errors.Is(err, helmerr.ErrStale) {
 		return Outcome{Kind: Contended, Reason: addonsv1.UpdatingReason, BacksOff: true, Passes: true}

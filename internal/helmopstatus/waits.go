@@ -62,8 +62,8 @@ func blockedCondition(p *Pass, s summary) (reason, message string) {
 	return reason, message + "; " + first.Name + ": " + why
 }
 
-// isDeferred reports whether a change of the release of a Cluster waits for maintenance. Either the plan does not
-// assign the change, or the change is assigned and the release waits.
+// isDeferred reports whether the release in a Cluster must wait for maintenance before a change. Either the plan does
+// not assign the change yet, or the change is assigned and the release reports the wait.
 func isDeferred(c *Cluster) bool {
 	return c.Step.Deferred && (c.Child == nil || apiutil.IsReadyNow(c.Child)) ||
 		c.Child != nil && apiutil.IsDeferred(c.Child)

@@ -50,8 +50,8 @@ type Reads struct {
 	responses    map[string]uint64
 
 	// inFlight has the number of running reads of each cluster. waiting has the releases that wait for the end of such
-	// a read. withoutResponse has the time at which a read ended without a response, for each release that waited for
-	// it. These releases do not start another read.
+	// a read. withoutResponse has the releases whose wait ended without a response, with the time of this end. Such a
+	// release does not start another read.
 	inFlight        map[string]int
 	waiting         map[string]sets.Set[ctrl.Request]
 	withoutResponse map[ctrl.Request]time.Time
@@ -159,7 +159,7 @@ func (s *Reads) begin(cluster string, release ctrl.Request) (err error, waits bo
 	defer s.mu.Unlock()
 	at, ok := s.withoutResponse[release]
 	delete(s.withoutResponse, release)
-	// An older result does not count. The release was probably paused since then, so it starts another read.
+	// An older result does not count. For example, a release that was paused starts another read.
 	if ok && s.tasks.Now().Sub(at) <= resultKept {
 		return errNoResponse, false
 	}

@@ -26,7 +26,8 @@ type Options struct {
 	// PerCluster is the maximum number of concurrent actions in one Cluster. Default: DefaultPerCluster.
 	PerCluster int
 
-	// Wake is called after a release in the queue got a slot. The caller holds no lock. Default: no callback.
+	// Wake is called after a release in the queue got a slot. Slots holds no lock during the call. Default: no
+	// callback.
 	Wake func(release types.NamespacedName)
 
 	// Report is called with the number of used slots and the number of releases in the queue when they may have

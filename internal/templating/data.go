@@ -65,8 +65,8 @@ func (o Objects) root() map[string]any {
 	return root
 }
 
-// served returns a copy without metadata that no template needs and that changes without a relevant cause. The copy is
-// shallow.
+// served returns a copy without managedFields and without the last-applied annotation. No template needs them, and they
+// change often. The copy is shallow.
 func served(object map[string]any) map[string]any {
 	metadata, ok := object["metadata"].(map[string]any)
 	if !ok {

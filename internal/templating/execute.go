@@ -48,8 +48,8 @@ func (t *textTemplate) renderYAML(r *run) (map[string]any, error) {
 	return m, nil
 }
 
-// execute returns the output of the template. In yamlMode, the output has placeholders. It is empty for a typed
-// template.
+// execute returns the output of the template. In yamlMode, the output has placeholders. The output of a typed template
+// is empty.
 func (t *textTemplate) execute(r *run) (string, error) {
 	if t.trees == nil {
 		return t.literal, nil

@@ -36,8 +36,8 @@ type run struct {
 	constants    map[string]bool
 }
 
-// markup is YAML that a function wrote in yamlMode. As a string, it is the output of the function in other modes.
-// run.markups has the same text with placeholders for its strings. Equal markup has the same meaning.
+// markup is YAML that a function wrote in yamlMode. Its text is the output of the function in other modes. run.markups
+// maps it to the same text with placeholders for its strings. Two equal texts have the same meaning.
 type markup string
 
 // indented is text from data after indent or nindent, in yamlMode.

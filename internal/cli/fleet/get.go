@@ -40,8 +40,8 @@ var getResources = map[string]string{
 	"hoprv": "helmoprevisions",
 }
 
-// get is the command "get". It is kubectl's command for the kinds of HelmOp. It finds releases and revisions by their
-// HelmOp.
+// get is the command "get". It works like kubectl's command, but only for the kinds of HelmOp. It finds releases and
+// revisions by the name of their HelmOp.
 type get struct {
 	kube.Base
 	*kubectlget.GetOptions

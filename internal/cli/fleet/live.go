@@ -146,7 +146,7 @@ func rolloutBar(summary *fleetview.Summary) string {
 	return fmt.Sprintf("[%s%s] %d of %d", bar, strings.Repeat(".", barWidth-used), min(clusters.UpToDate, total), total)
 }
 
-// fit cuts lines to the size of a screen. If it leaves out lines, the last line has their number.
+// fit cuts lines to the size of a screen. If it leaves out lines, the last line has the number of missing lines.
 func fit(lines []string, width, height int) []string {
 	if more := len(lines) - height; more > 0 {
 		lines = append(lines[:height-1:height-1], fmt.Sprintf("... and %d more lines; --state, --cluster and --wave "+

@@ -114,7 +114,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 }
 
 // openBrowser opens a link with a program of the operating system. Other users of the machine may see the link in the
-// list of processes, but it works only once.
+// list of processes, but the link works only once.
 func openBrowser(ctx context.Context, link string) error {
 	switch runtime.GOOS {
 	case "darwin":
