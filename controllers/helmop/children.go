@@ -85,9 +85,9 @@ func (r *Reconciler) repairedMetadata(helmOp *addonsv1.HelmOp,
 	return repaired.ObjectMeta, patch, nil
 }
 
-// needsNoRepair reports whether a child is correct by the rules of own and keepChild. Each pass calls it for each
-// child, so it does not copy the metadata. With thousands of children, the copies were a twentieth of all allocations
-// of the manager.
+// needsNoRepair reports whether a child is correct by the rules of own and keepChild. Each pass calls needsNoRepair for
+// each child, so needsNoRepair does not copy the metadata. With thousands of children, the copies were a twentieth of
+// all allocations of the manager.
 func needsNoRepair(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 	if _, ok := apiutil.ReplacedBy(child); ok && child.DeletionTimestamp.IsZero() {
 		return false
@@ -136,7 +136,7 @@ func (r *Reconciler) createChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	}
 	err = r.client.Create(ctx, child)
 	if apierrors.IsAlreadyExists(err) {
-		// The cache does not have the child yet, or the child has lost the label that lists select.
+		// The cache does not have the child yet, or the child has lost the label by which lists find children.
 		existing := &addonsv1.HelmOpRelease{}
 		if err := r.live.Get(ctx, client.ObjectKeyFromObject(child), existing); err != nil {
 			return client.IgnoreNotFound(err)

@@ -51,8 +51,8 @@ type clusterScope struct {
 	// own under the revision of the child. A spec is nil if it is not known or not needed. Set by render.
 	target, good, own *addonsv1.HelmOpReleaseSpec
 
-	// pinned is the spec of the release under the revision to which a user has pinned the release. It is nil if the
-	// release is not pinned or cannot have that revision. pinErr is then the cause. Set by render.
+	// pinned is the spec of the release under the revision to which a user has pinned the release; nil if there is no
+	// pin. If the release cannot have this revision, pinned is nil and pinErr has the cause. Set by render.
 	pinned *addonsv1.HelmOpReleaseSpec
 	pinErr error
 

@@ -161,7 +161,7 @@ func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope,
 		return nil, fmt.Errorf("reading HelmOp revision %d: %w", number, err)
 	}
 	if existing.Spec.Digest != scope.desired.digest {
-		// The cache does not have the revision yet, or the revision has lost the label that lists select.
+		// The cache does not have the revision yet, or the revision has lost the label by which lists find revisions.
 		err := fmt.Errorf("HelmOp revision %d exists, but the cache does not have it yet", number)
 		return nil, kerrors.NewAggregate([]error{err, r.repairRevision(ctx, helmOp, existing)})
 	}
@@ -221,8 +221,8 @@ func (r *Reconciler) writeRevision(ctx context.Context, revision *addonsv1.HelmO
 	return nil
 }
 
-// pruneRevisions deletes the oldest revisions that no release uses. It does so if their number or their size in bytes
-// exceeds the limit.
+// pruneRevisions deletes the oldest revisions that no release uses. It does so if the revisions exceed the limit of
+// their number or of their size in bytes.
 func (r *Reconciler) pruneRevisions(ctx context.Context, scope *helmOpScope) error {
 	inUse := map[int64]bool{scope.revisions.LastGood(): true}
 	if newest := scope.revisions.Newest(); newest != nil {

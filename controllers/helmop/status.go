@@ -81,8 +81,8 @@ func reportDeletion(helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease,
 }
 
 // reportMovable sets the condition Movable, which reports whether clusterctl move moves all referenced objects. The
-// condition has the command that labels missing objects. The manager does not label them: it has no permission to write
-// Secrets and ConfigMaps, because users own and share them.
+// condition has the command that labels the objects without the label. The manager does not label them: users own and
+// share Secrets and ConfigMaps, so the manager has no permission to write them.
 func (r *Reconciler) reportMovable(ctx context.Context, scope *helmOpScope) error {
 	helmOp := scope.helmOp
 	referenced := referencesOf(scope)

@@ -118,8 +118,8 @@ func (r *Reconciler) checkKubeconfig(ctx context.Context, cluster client.ObjectK
 	return nil
 }
 
-// initializedSince returns when the control plane of a Cluster became initialized. ok is false if the HelmOp is newer:
-// HelmOp did not cause the time until the first deployment then.
+// initializedSince returns the time at which the control plane of a Cluster became initialized. ok is false if the
+// HelmOp was created later. The time until the first deployment is then not a delay by HelmOp.
 func initializedSince(cluster *clusterv1.Cluster, helmOp *addonsv1.HelmOp) (time.Time, bool) {
 	since := conditions.GetLastTransitionTime(cluster, clusterv1.ClusterControlPlaneInitializedCondition)
 	if since == nil || helmOp == nil || since.Time.Before(helmOp.CreationTimestamp.Time) {

@@ -42,7 +42,7 @@ func (r *Reconciler) nameManagementCluster(ctx context.Context, release *addonsv
 	return nil
 }
 
-// takeOverAfterMove takes over Helm's records of a release from another management cluster after a move or a restore.
+// takeOverAfterMove takes over Helm's records of a release that was moved or restored from another management cluster.
 // Then it sets the annotation with the UID of this management cluster. The order matters: if the manager stops in
 // between, the next manager takes over again.
 func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ctrl.Result, error) {

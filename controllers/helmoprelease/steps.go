@@ -47,7 +47,7 @@ type releasePass struct {
 	options model.Options
 	policy  model.Policy
 
-	// observation is the state in Helm's records. remembered is true if an earlier read found it. Set by
+	// observation is the state in Helm's records. remembered is true if it is the result of an earlier read. Set by
 	// observeRecords.
 	observation model.Observation
 	remembered  bool

@@ -103,8 +103,8 @@ type Task[T any] struct {
 	Work func(context.Context) (T, error)
 }
 
-// TaskOutcome is the result of a task. If Done is false, the task still runs, and the object is enqueued again at its
-// end.
+// TaskOutcome is the result of a task. If Done is false, the task still runs. The object is then enqueued again when
+// the task is done.
 type TaskOutcome[T any] struct {
 	Value T
 	Err   error
@@ -112,7 +112,7 @@ type TaskOutcome[T any] struct {
 }
 
 // Run runs work for a key. Objects that request the same key before the work is done share it, and each gets the result
-// once. If ok is false, the work still runs, and the object is enqueued again at its end.
+// once. If ok is false, the work still runs. The object is then enqueued again when the work is done.
 func (e *Tasks[T]) Run(ctx context.Context, key string, object ctrl.Request,
 	work func(context.Context) (T, error),
 ) (value T, err error, ok bool) {

@@ -23,8 +23,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
-// copyChart copies a chart from a chart repository. The archive does not change. It gets a manifest in the form of
-// "helm push".
+// copyChart copies a chart from a chart repository. The archive does not change. The copy gets a manifest in the form
+// of "helm push".
 func (m *mirroring) copyChart(ctx context.Context, source string, locked mirror.Entry) (mirror.Entry, error) {
 	entry := mirror.Entry{Source: source}
 	chart, wanted, err := splitChart(source)

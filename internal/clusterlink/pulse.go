@@ -31,12 +31,11 @@ const (
 )
 
 // pulse records the signs of life of an API server. All data on the steady connection are a sign of life: events,
-// bookmarks, responses and answers to HTTP/2 pings. A failed request ends this until the next successful probe: a proxy
-// may answer pings for an API server that does not respond.
+// bookmarks, responses and answers to HTTP/2 pings. After a failed request, data do not count until the next successful
+// probe: a proxy may answer pings for an API server that does not respond.
 type pulse struct {
 	began time.Time
-	// last is the time of the last sign, as the duration since began. A duration does not change if the clock is set
-	// back, which could hide silence.
+	// last is the time of the last sign, as a duration since began. So a clock that is set back cannot hide silence.
 	last   atomic.Int64
 	failed atomic.Bool
 }

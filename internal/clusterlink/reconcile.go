@@ -49,8 +49,8 @@ const (
 	// configTimeout is the timeout of the configs that GetRESTConfig returns.
 	configTimeout = 10 * time.Second
 	// probePriority is the priority of probes and first retries in the queue. It is lower than the priority of new
-	// Clusters and replaced kubeconfigs. failingPriority is the lowest, for further retries. In the outage of a whole
-	// region, each of them occupies a worker until its timeout.
+	// Clusters and replaced kubeconfigs. failingPriority is the lowest priority, for further retries. In the outage of
+	// a whole region, each of these retries occupies a worker until its timeout.
 	probePriority, failingPriority = -200, -300
 	// failing is the number of failures in a row after which a Cluster has failingPriority.
 	failing = 3
@@ -89,8 +89,8 @@ func (l *Links) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	return after(wait, known.state.Failures), nil
 }
 
-// after returns the result of a reconciliation. The next reconciliation is due after the delay. A random part of the
-// delay prevents that all Clusters are probed at the same time.
+// after returns the result of a reconciliation. The next reconciliation is due after the delay. A part of the delay is
+// random, so that Clusters are not all probed at the same time.
 func after(wait time.Duration, failures int) ctrl.Result {
 	priority := probePriority
 	if failures >= failing {
@@ -149,7 +149,8 @@ func (l *Links) check(ctx context.Context, known *link, found kubeconfig) time.D
 	if wait := l.interval(known); wait != confirmInterval {
 		return wait
 	}
-	// The second probe begins confirmInterval after the start of the first one, whose timeout may be as long.
+	// The second probe begins confirmInterval after the start of the first one. The first probe may have taken all this
+	// time.
 	return max(confirmInterval-l.now().Sub(began), time.Millisecond)
 }
 

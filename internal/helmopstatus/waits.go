@@ -16,7 +16,7 @@ import (
 // isBlocked reports whether the release of a Cluster waits for dependencies or images. There are two cases. Either a
 // condition of the release reports the wait, or the release is Ready and a dependency prevents the assignment of the
 // desired revision. If the release already has the desired revision, a dependency that stops being ready has no effect.
-// The API server of the Cluster must respond.
+// Callers must check first whether the API server of the Cluster responds.
 func isBlocked(c *Cluster) bool {
 	if c.Child == nil || !c.Selected {
 		return false

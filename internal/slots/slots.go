@@ -18,9 +18,9 @@ const DefaultPerCluster = 4
 
 // Options are the limits and the callbacks of Slots.
 type Options struct {
-	// Workers is the number of releases that are reconciled at the same time. An eighth of the workers get no slot: at
-	// least one if there is more than one. A third of the workers may run uninstallations that wait for the deletion of
-	// objects.
+	// Workers is the number of releases that are reconciled at the same time. An eighth of the workers get no slot, but
+	// at least one worker if there are several. A third of the workers may run uninstallations that wait for the
+	// deletion of objects.
 	Workers int
 
 	// PerCluster is the maximum number of concurrent actions in one Cluster. Default: DefaultPerCluster.

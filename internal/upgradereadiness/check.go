@@ -75,7 +75,8 @@ type Subject struct {
 	HelmRevision int64
 	HasActed     bool
 
-	// Target, Desired and Options have the values of the pass. Only Run needs them and the functions below.
+	// Target, Desired and Options have the values of the pass. Only Run needs these three fields and the functions
+	// below.
 	Target  model.Target
 	Desired *model.Desired
 	Options *model.Options
@@ -104,8 +105,8 @@ func (s *Subject) due(delay time.Duration) { s.RequeueAfter = requeue.Sooner(s.R
 type Check struct {
 	clusterlife.UpgradeToCheck
 
-	// initial is the version for the first step. It is set if HelmOp upgrades the release before Kubernetes and Cluster
-	// API does not publish the steps; otherwise it is empty.
+	// initial is the Kubernetes version whose artifact the release gets first. It is set if HelmOp upgrades the release
+	// before Kubernetes and Cluster API does not publish the steps. Otherwise, it is empty.
 	initial string
 
 	// inputs is the digest of all inputs of the result; empty if it is not known.

@@ -205,8 +205,8 @@ func (s *status) readClusters(ctx context.Context, c *kube.Client, w *fleetview.
 	return nil
 }
 
-// clusterNamespaces returns the namespaces in which to list Clusters, in order of preference. The first namespace that
-// the user may list counts. An empty name means all namespaces.
+// clusterNamespaces returns the namespaces in which to list Clusters, in order of preference. The caller uses the first
+// namespace that the user may list. An empty name means all namespaces.
 func clusterNamespaces(w *fleetview.World, namespace string) []string {
 	for _, helmOp := range w.HelmOps {
 		if helmOp.Spec.ClusterNamespaces != nil && namespace != "" {
