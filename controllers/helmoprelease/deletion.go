@@ -192,8 +192,8 @@ func (r *Reconciler) waitForDependents(ctx context.Context, p *releasePass) (*ct
 	case ok:
 		return nil, nil
 	case p.isClusterDeleting():
-		// The pause of a dependent's HelmOp causes no event, so the check is repeated. The hold of the deletion is
-		// short.
+		// The pause of a dependent's HelmOp causes no event, so the check is repeated. The delay is short, because the
+		// deletion of the Cluster is held only for a limited time.
 		return after(requeue.OutdatedRetry), nil
 	}
 	return after(0), nil

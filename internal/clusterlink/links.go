@@ -232,8 +232,8 @@ func (l *Links) readKubeconfig(ctx context.Context, cluster client.Object) kubec
 	ctx, cancel := context.WithTimeout(ctx, kubeconfigReadTimeout)
 	defer cancel()
 	stored := &corev1.Secret{}
-	// A rejected kubeconfig also counts, because the kubeconfig that it replaces must not be used any longer. Each
-	// probe reads the kubeconfig again.
+	// A rejected kubeconfig also replaces the previous one, which must not be used any longer. Each probe reads the
+	// kubeconfig again.
 	err := l.options.Kubeconfigs.Get(ctx, client.ObjectKey{
 		Namespace: cluster.GetNamespace(), Name: secret.Name(cluster.GetName(), secret.Kubeconfig),
 	}, stored, client.UnsafeDisableDeepCopy)

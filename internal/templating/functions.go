@@ -32,9 +32,9 @@ type function struct {
 	cost, size func(args []any) int
 }
 
-// The pure functions of sprig. Each group has the same rule for the cost. This is a list of allowed functions: an
-// update of sprig cannot add a function without a review. A test checks that each function of sprig is in this list or
-// in unavailable.
+// The pure functions of sprig, in groups. The functions of one group share a rule for their cost. This is a list of
+// allowed functions: an update of sprig cannot add a function without a review. A test checks that each function of
+// sprig is in this list or in unavailable.
 var (
 	sprigShallow = []string{
 		"get", "hasKey", "dig", "default", "empty", "coalesce", "all", "any", "ternary", "kindIs", "kindOf",
