@@ -6,7 +6,7 @@
 // corrects drift and reports the result.
 //
 // The package knows one release in one Cluster. It does not know rollouts or other Clusters, and does not change the
-// desired state: package helmop writes the specs. No other controller connects to a workload cluster. Package decide
+// desired state: package helmop writes the specs. No other controller changes a workload cluster. Package decide
 // chooses the action, package helmclient runs Helm, and package clusterlink keeps the connections.
 //
 // Callers must call [SetupWithManager] once for each manager.
