@@ -98,7 +98,8 @@ RACE := ./controllers ./controllers/cluster ./controllers/helmop ./controllers/h
 	./internal/cli/steer ./internal/cli/support ./internal/clusterlink ./internal/clustermove ./internal/clusterview \
 	./internal/drift ./internal/driftmemory ./internal/fairshare ./internal/helmclient ./internal/helmclient/connections \
 	./internal/helmclient/manifests \
-	./internal/helmclient/records ./internal/kindcache ./internal/objectwatch ./internal/oci ./internal/oci/credentials \
+	./internal/helmclient/records ./internal/kindcache ./internal/memory \
+	./internal/objectwatch ./internal/oci ./internal/oci/credentials \
 	./internal/oci/endpoint ./internal/oci/flight ./internal/oci/store ./internal/oci/transport ./internal/oci/verification \
 	./internal/ownwrites ./internal/preview ./internal/queue ./internal/recordreads ./internal/recordstorage \
 	./internal/references ./internal/releasememory ./internal/render ./internal/report ./internal/requeue ./internal/resolution \

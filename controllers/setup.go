@@ -147,7 +147,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		objects    = clusterview.NewReader(kinds)
 		renderer   = render.New(references, objects)
 		guard      = selection.NewGuard(mgr.GetClient(), options.ManagementClusterNamespaces...)
-		reads      = recordreads.New(options.ReleaseConcurrency)
+		reads      = recordreads.New(options.ReleaseConcurrency, options.Clusters)
 		budgets    = report.NewEventBudgets(time.Now)
 	)
 	err := helmop.SetupWithManager(ctx, mgr, helmop.Options{
@@ -176,7 +176,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Objects: objects, Budgets: budgets, Kinds: kinds, Concurrency: options.HelmOpConcurrency,
 		RuntimeExtension: options.RuntimeExtension, WatchFilter: options.WatchFilterValue, Shard: options.Shard,
 		Forget:      forgetting(options.Engine, options.Watcher, reads),
-		ForgetReads: func(cluster client.ObjectKey) { reads.Forget(cluster.String()) },
+		ForgetReads: reads.Forget,
 	})
 	if err != nil {
 		return fmt.Errorf("setting up the controller of Clusters: %w", err)
@@ -206,6 +206,6 @@ func forgetting(engine helmoprelease.Engine, watcher helmoprelease.Watcher,
 	return func(cluster client.ObjectKey) {
 		engine.Forget(cluster.String())
 		watcher.Disconnect(cluster.String())
-		reads.Forget(cluster.String())
+		reads.Forget(cluster)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/controllers/helmoprelease"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
@@ -22,15 +23,15 @@ func TestForgettingDropsStateOfCluster(t *testing.T) {
 	t.Parallel()
 	var engine forgottenByEngine
 	var watcher forgottenByWatcher
-	reads := recordreads.New(1)
+	reads := recordreads.New(1, clusterlink.New(clusterlink.Options{}))
 	key := client.ObjectKey{Namespace: "ns", Name: "c"}
-	_, _, _ = reads.Observe(t.Context(), ctrl.Request{}, key.String(), "a",
+	_, _, _ = reads.Observe(t.Context(), ctrl.Request{}, key, "a",
 		func(ctx context.Context) (model.Observation, error) {
 			return model.Observation{}, helmerr.ErrUnreachable
 		})
 	forgetting(&engine, &watcher, reads)(key)
 	// A worker waits only for a Cluster that was not unresponsive.
-	_, _, waited := reads.Observe(t.Context(), ctrl.Request{}, key.String(), "b",
+	_, _, waited := reads.Observe(t.Context(), ctrl.Request{}, key, "b",
 		func(context.Context) (model.Observation, error) {
 			<-time.After(10 * time.Millisecond)
 			return model.Observation{}, nil

@@ -27,6 +27,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmopstatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/memory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/ownwrites"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
@@ -54,7 +55,7 @@ type Reconciler struct {
 	planned    *rolloutstate.Cache
 	moved      clustermove.Releases
 	recorder   events.EventRecorder
-	delays     requeue.Delays
+	delays     memory.Objects[requeue.Delay]
 	kinds      *kindcache.Watcher
 	tracer     *tracing.Tracer
 	now        func() time.Time
@@ -148,17 +149,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	helmOp := &addonsv1.HelmOp{}
 	if err := r.client.Get(ctx, req.NamespacedName, helmOp); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.resolver.Forget(req.NamespacedName)
-			r.delays.Forget(req)
+			r.drop(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !apiutil.IsWatched(helmOp, r.watchFilter) {
-		r.resolver.Forget(req.NamespacedName)
+		r.drop(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if report.IsBeingMoved(helmOp) {
-		r.resolver.Forget(req.NamespacedName)
+		r.drop(req.NamespacedName)
 		return ctrl.Result{}, report.BeingMoved(ctx, r.client, helmOp, addonsv1.HelmOpResource, helmOpConditions)
 	}
 	before := helmOp.DeepCopy()
@@ -195,6 +195,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
 	}
 	return r.reconcileNormal(ctx, helmOp)
+}
+
+// drop drops the state in memory of a HelmOp that does not exist any more, or that another manager serves.
+func (r *Reconciler) drop(helmOp client.ObjectKey) {
+	r.resolver.Forget(helmOp)
+	r.delays.Drop(helmOp)
 }
 
 func (r *Reconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1.HelmOp) (ctrl.Result, error) {
@@ -235,10 +241,9 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1.HelmO
 // reports them, and the log has them once. They are not failures of the controller. The pass is repeated after 1 s, 2 s
 // and so on, up to 5 min.
 func (r *Reconciler) tryAgain(ctx context.Context, scope *helmOpScope, err error) (ctrl.Result, error) {
-	result, object := ctrl.Result{RequeueAfter: scope.requeueAfter},
-		ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scope.helmOp)}
+	result, object := ctrl.Result{RequeueAfter: scope.requeueAfter}, client.ObjectKeyFromObject(scope.helmOp)
 	if err == nil {
-		r.delays.Forget(object)
+		r.delays.Drop(object)
 		return result, nil
 	}
 	outcome := failures.Of(err, failures.Recording)
@@ -246,7 +251,7 @@ func (r *Reconciler) tryAgain(ctx context.Context, scope *helmOpScope, err error
 		return ctrl.Result{}, err
 	}
 	cause := requeue.Cause{Generation: scope.helmOp.Generation, Reason: outcome.Reason}
-	wait, isNews := r.delays.After(object, cause, err.Error())
+	wait, isNews := r.delays.Of(object).After(cause, err.Error())
 	if isNews {
 		ctrl.LoggerFrom(ctx).Info("Releases cannot be written; this is tried again", "error", err.Error())
 	}

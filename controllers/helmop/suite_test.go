@@ -91,8 +91,8 @@ func (r *registry) Resolve(_ context.Context, from oci.Source) (oci.Artifact, er
 	}, nil
 }
 
-// links has no connection to any workload cluster.
-type links struct{}
+// links has no connections to workload clusters.
+type links struct{ clusterview.Clusters }
 
 func (links) GetRESTConfig(context.Context, client.ObjectKey) (*rest.Config, error) {
 	return nil, clusterlink.ErrNotConnected

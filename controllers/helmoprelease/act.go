@@ -120,7 +120,7 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 	if err != nil {
 		return r.actionFailed(ctx, p, decision, result, err)
 	}
-	r.delays.Forget(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)})
+	r.memoryOf(p.release).Delay.Forget()
 	logAction(ctx, p.release, decision, result)
 	return r.reportActed(ctx, p, decision, result), nil
 }

@@ -162,8 +162,7 @@ func (r *Reconciler) denied(ctx context.Context, scope *releaseScope) (string, e
 // remembered returns the result of the first read of a release's records, for the second pass. ok is false if there is
 // no result.
 func (r *Reconciler) remembered(p *releasePass) (model.Observation, bool) {
-	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}
-	return r.reads.TakeFirst(request, recordreads.KeyOf(p.release, p.target, p.desired))
+	return r.memoryOf(p.release).First.Take(recordreads.KeyOf(p.release, p.target, p.desired))
 }
 
 // observe reads Helm's records of a release. If ok is false, the read has not ended. The release is then enqueued at
@@ -173,12 +172,16 @@ func (r *Reconciler) observe(ctx context.Context, release *addonsv1.HelmOpReleas
 	observation model.Observation, err error, ok bool,
 ) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
-	observation, err, ok = r.reads.Observe(ctx, request, target.Key, recordreads.KeyOf(release, target, desired),
+	key := recordreads.KeyOf(release, target, desired)
+	observation, err, ok = r.reads.Observe(ctx, request, apiutil.ClusterKey(release), key,
 		func(ctx context.Context) (model.Observation, error) {
 			return r.engine.Observe(ctx, target, desired.Namespace, desired.Name)
 		})
-	if !ok {
+	switch {
+	case !ok:
 		r.slots.Keep(request.NamespacedName)
+	case err == nil:
+		r.memoryOf(release).First.Keep(key, observation)
 	}
 	return observation, err, ok
 }

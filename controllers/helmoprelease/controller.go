@@ -26,6 +26,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/memory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/ownwrites"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
@@ -60,14 +61,13 @@ type Reconciler struct {
 	recorder   events.EventRecorder
 	budgets    *report.EventBudgets
 	tracer     *tracing.Tracer
-	delays     requeue.Delays
 	now        func() time.Time
 
 	// kubeconfigs reads the Secrets with kubeconfigs. It refuses kubeconfigs that must not be used.
 	kubeconfigs client.Reader
 
-	// memories hold the state of each release that exists only in memory.
-	memories releasememory.Memories
+	// memories hold the state of each release that is not in its status.
+	memories memory.Objects[releasememory.Memory]
 
 	// assigned renders the values that are assigned to a release.
 	assigned assignedvalues.Renderer
@@ -212,22 +212,28 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request,
 // dropRelease drops the state of a release in memory. The release does not exist any more, or another manager serves
 // it.
 func (r *Reconciler) dropRelease(req ctrl.Request) {
-	r.dropObjectState(req.NamespacedName)
+	r.watcher.Forget(req.NamespacedName)
 	r.memories.Drop(req.NamespacedName)
-	r.images.Forget(req)
-	r.reads.Drop(req)
-	r.delays.Forget(req)
 }
 
 // dropObjectState drops the state of a release's objects in memory, and their watches.
 func (r *Reconciler) dropObjectState(key client.ObjectKey) {
 	r.watcher.Forget(key)
-	r.memories.DropObjects(key)
+	if known := r.memories.Known(key); known != nil {
+		known.DropObjects()
+	}
 }
 
 // memoryOf returns the memory of a release.
 func (r *Reconciler) memoryOf(release *addonsv1.HelmOpRelease) *releasememory.Memory {
 	return r.memories.Of(client.ObjectKeyFromObject(release))
+}
+
+// outdateFirst drops the result of the first read of a release, because its records may have changed.
+func (r *Reconciler) outdateFirst(release ctrl.Request) {
+	if known := r.memories.Known(release.NamespacedName); known != nil {
+		known.First.Outdate()
+	}
 }
 
 // patchTimeout is the timeout of the write at the end of a pass.
@@ -318,5 +324,5 @@ func (r *Reconciler) resetIfRecreated(ctx context.Context, scope *releaseScope) 
 func (r *Reconciler) dropCluster(key client.ObjectKey) {
 	r.engine.Forget(key.String())
 	r.watcher.Disconnect(key.String())
-	r.reads.Forget(key.String())
+	r.reads.Forget(key)
 }

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -66,7 +65,7 @@ func (r *Reconciler) tryAgain(ctx context.Context, release *addonsv1.HelmOpRelea
 	err error,
 ) ctrl.Result {
 	cause := requeue.Cause{Generation: release.Generation, Reason: outcome.Reason}
-	wait, isNew := r.delays.After(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}, cause, err.Error())
+	wait, isNew := r.memoryOf(release).Delay.After(cause, err.Error())
 	switch {
 	case !isNew:
 	case outcome.Kind == failures.Contended:

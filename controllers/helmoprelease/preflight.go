@@ -45,7 +45,7 @@ func (r *Reconciler) recheckImages(ctx context.Context, p *releasePass, decision
 ) (check *imageCheck, result ctrl.Result, err error, ok bool) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}
 	if !actiongate.NeedsPreconditions(decision, p.desired.Return) || !preflight.IsRequired(p.helmOp) {
-		r.images.Forget(request)
+		r.memoryOf(p.release).Images.Forget()
 		return nil, ctrl.Result{}, nil, true
 	}
 	access, err := r.references.Access(ctx, p.helmOp)
@@ -58,7 +58,7 @@ func (r *Reconciler) recheckImages(ctx context.Context, p *releasePass, decision
 	if check.inputs, err = apiutil.DigestOf(p.desired, check.retry); err != nil {
 		return nil, ctrl.Result{}, err, false
 	}
-	names, isKnown := r.images.List(request, check.inputs)
+	names, isKnown := r.memoryOf(p.release).Images.Of(check.inputs)
 	if !isKnown {
 		return check, ctrl.Result{}, nil, true
 	}
@@ -85,9 +85,9 @@ func (r *Reconciler) hasImages(ctx context.Context, p *releasePass, decision dec
 		result, err = r.actionFailed(ctx, p, decision, helmclient.Result{}, err)
 		return result, err, false
 	}
-	r.images.SetList(check.request, check.inputs, names)
+	r.memoryOf(p.release).Images.Set(check.inputs, names)
 	if result, err, ok = r.checkImages(ctx, p, check, names, check.retry != ""); ok {
-		r.images.Forget(check.request)
+		r.memoryOf(p.release).Images.Forget()
 	}
 	return result, err, ok
 }

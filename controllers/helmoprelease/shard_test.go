@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
@@ -77,7 +78,7 @@ func TestGatherDetectsOtherShards(t *testing.T) {
 			cached, live := controllertest.ShardStores(t, "a", objects...)
 			r := &Reconciler{
 				client: cached, live: live, shard: "a", engine: &forgetfulEngine{}, watcher: &forgetfulWatcher{},
-				reads:    recordreads.New(1),
+				reads:    recordreads.New(1, clusterlink.New(clusterlink.Options{})),
 				renderer: render.New(nil, clusterview.NewReader(cached)),
 			}
 			scope, err := r.gather(t.Context(), cached, release)
@@ -106,7 +107,7 @@ func (*forgetfulWatcher) Disconnect(string) {}
 func TestOtherShardIsCheckedAgain(t *testing.T) {
 	t.Parallel()
 	_, _, release := controllertest.ShardedObjects("a", "b", "a")
-	r := &Reconciler{images: preflight.New(nil, 1), reads: recordreads.New(1),
+	r := &Reconciler{images: preflight.New(nil, 1), reads: recordreads.New(1, clusterlink.New(clusterlink.Options{})),
 		watcher: forgettingWatcher{forgetting: &forgetting{}}}
 	scope := &releaseScope{release: release, otherShard: "it is of shard b"}
 	if again := r.reportOtherShard(scope).RequeueAfter; again <= 0 || again > 2*otherShardRetry {

@@ -321,7 +321,7 @@ func (r *Reconciler) assess(_ context.Context, p *releasePass) (*ctrl.Result, er
 		return after(time.Millisecond), nil
 	}
 	if !isIdle(p.decision) {
-		r.reads.Outdate(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)})
+		r.memoryOf(p.release).First.Outdate()
 	}
 	return nil, nil
 }
@@ -364,7 +364,7 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 	}
 	release.Status.NextTryAt = metav1.NewTime(decision.NextTryAt)
 	if isIdle(decision) {
-		r.delays.Forget(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)})
+		r.memoryOf(release).Delay.Forget()
 	}
 	switch decision.Action {
 	case model.ActionNone:

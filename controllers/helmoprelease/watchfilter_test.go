@@ -4,7 +4,6 @@
 package helmoprelease
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -19,6 +18,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
@@ -68,17 +68,16 @@ func TestReleaseOfOtherManagerIsDropped(t *testing.T) {
 		release.Labels, release.Annotations = tc.labels, tc.annotations
 		r := &Reconciler{
 			client: controllertest.StoreOf(t, release), watcher: forgettingWatcher{forgetting: forgot},
-			reads: recordreads.New(1), images: preflight.New(nil, 1),
+			reads: recordreads.New(1, clusterlink.New(clusterlink.Options{})), images: preflight.New(nil, 1),
 			watchFilter: "blue", slots: newActionSlots(1, 0, &async.Waker{}),
 		}
 		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
-		_, _, _ = r.reads.Observe(t.Context(), request, "c", "",
-			func(context.Context) (model.Observation, error) { return model.Observation{}, nil })
+		r.memories.Of(request.NamespacedName).First.Keep("", model.Observation{})
 		if _, err := r.Reconcile(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
-		if _, isKept := r.reads.TakeFirst(request, ""); len(forgot.releases) != 1 || isKept {
-			t.Errorf("%s: forgotten %v, the first read is kept: %t", name, forgot.releases, isKept)
+		if isKept := r.memories.Known(request.NamespacedName) != nil; len(forgot.releases) != 1 || isKept {
+			t.Errorf("%s: forgotten %v, the memory is kept: %t", name, forgot.releases, isKept)
 		}
 		if err := r.client.Get(t.Context(), request.NamespacedName, release); err != nil {
 			t.Fatal(err)

@@ -6,12 +6,11 @@ package async
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fairshare"
@@ -30,8 +29,8 @@ const (
 	// share fairly.
 	maxTasks = 256
 
-	// sweepsPerKept is the number of sweeps for old results within resultKept.
-	sweepsPerKept = 10
+	// unbounded is a number of tasks that is never reached.
+	unbounded = 1 << 28
 )
 
 // errPanic replaces a panic, because its text may contain secret values.
@@ -40,60 +39,53 @@ var errPanic = errors.New("internal error: panic, see the manager's log; please 
 // Tasks run long work that must not hold a worker, for example requests to a slow registry. If a task is not done
 // within Grace, its object is enqueued again when the task is done.
 type Tasks[T any] struct {
-	Now func() time.Time
-
-	// Waker enqueues the objects of finished tasks. Before its source has started, it enqueues nothing.
+	// Waker enqueues the objects whose tasks are done. Tasks run only after its source has started.
 	Waker Waker
+
+	// Kept is how long a result is kept for the objects that wait for it.
+	Kept time.Duration
 
 	mu sync.Mutex
 	// waitingWorkers limits the workers that wait for a task. Namespaces share the limit.
 	waitingWorkers *fairshare.Pool[string]
-	// slots limits the running tasks. queue holds the waiting tasks by the namespace of their first object. Both are
-	// nil if all tasks run at once.
+	// slots limits the running tasks, and queue holds the tasks without a slot, by the namespace of the first object.
 	slots *fairshare.Pool[string]
 	queue *fairshare.Queue[string, *task[T]]
-	// Kept is how long a result is kept for the objects that wait for it.
-	Kept    time.Duration
+	// running are the tasks that have not ended, and those whose result is kept.
 	running map[string]*task[T]
-	// swept is the time of the last sweep.
-	swept time.Time
-}
-
-// Len returns the number of running tasks plus the number of unused results.
-func (e *Tasks[T]) Len() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.running)
 }
 
 type task[T any] struct {
-	// done is closed when value, err and ended are set.
-	done         chan struct{}
-	value        T
-	err          error
-	begun, ended time.Time
+	Task[T]
+	begun time.Time
 
 	// begin runs the work.
 	begin func()
 
-	// waiting are the objects that wait for the result. Tasks.mu guards them.
-	waiting map[ctrl.Request]struct{}
+	// done is closed when outcome is set.
+	done    chan struct{}
+	outcome TaskOutcome[T]
+
+	// waiting are the objects that wait for the outcome, and expiry drops it if they do not collect it. Tasks.mu guards
+	// them.
+	waiting sets.Set[ctrl.Request]
+	expiry  *time.Timer
 }
 
-// NewTasks returns the tasks of a controller with the given number of workers. At most half of the workers wait for a
-// task. Each namespace may use only its share of that half.
-func NewTasks[T any](workers int) *Tasks[T] {
-	e := NewUnboundedTasks[T](max(1, workers/2))
-	e.slots = fairshare.NewPool[string](maxTasks, maxTasks)
-	e.queue = fairshare.NewQueue[string, *task[T]](e.slots)
-	return e
-}
+// NewTasks returns the tasks of a controller with a number of workers. At most half of the workers wait for a task, and
+// no namespace uses more than its share of that half.
+func NewTasks[T any](workers int) *Tasks[T] { return newTasks[T](max(1, workers/2), maxTasks) }
 
 // NewUnboundedTasks returns tasks that all run at once. At most the given number of workers wait for them.
 func NewUnboundedTasks[T any](waitingWorkers int) *Tasks[T] {
+	return newTasks[T](waitingWorkers, unbounded)
+}
+
+func newTasks[T any](waitingWorkers, most int) *Tasks[T] {
+	slots := fairshare.NewPool[string](most, most)
 	return &Tasks[T]{
-		Now: time.Now, waitingWorkers: fairshare.NewPool[string](waitingWorkers, waitingWorkers), Kept: resultKept,
-		running: map[string]*task[T]{},
+		Kept: resultKept, waitingWorkers: fairshare.NewPool[string](waitingWorkers, waitingWorkers),
+		slots: slots, queue: fairshare.NewQueue[string, *task[T]](slots), running: map[string]*task[T]{},
 	}
 }
 
@@ -111,8 +103,22 @@ type TaskOutcome[T any] struct {
 	Done  bool
 }
 
-// Run runs work for a key. Objects that request the same key before the work is done share it, and each gets the result
-// once. If ok is false, the work still runs. The object is then enqueued again when the work is done.
+// Len returns the number of tasks that run or whose result was not used yet.
+func (e *Tasks[T]) Len() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.running)
+}
+
+// IsUnderWay reports whether there is a task with a key, or its result.
+func (e *Tasks[T]) IsUnderWay(key string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.running[key] != nil
+}
+
+// Run runs work once for all objects that request the same key before the work is done. Each object gets the result
+// once. If ok is false, the work is not done, and the object is enqueued again when it is.
 func (e *Tasks[T]) Run(ctx context.Context, key string, object ctrl.Request,
 	work func(context.Context) (T, error),
 ) (value T, err error, ok bool) {
@@ -123,44 +129,108 @@ func (e *Tasks[T]) Run(ctx context.Context, key string, object ctrl.Request,
 func (e *Tasks[T]) RunWithin(ctx context.Context, grace time.Duration, key string, object ctrl.Request,
 	work func(context.Context) (T, error),
 ) (value T, err error, ok bool) {
-	job := e.join(ctx, key, object, work)
-	if err := e.await(ctx, grace, object.Namespace, job); err != nil {
+	outcomes, err := e.runAll(ctx, grace, object, []Task[T]{{key, work}})
+	if err != nil {
 		return value, err, true
 	}
-	return e.takeResult(key, job, object)
+	return outcomes[0].Value, outcomes[0].Err, outcomes[0].Done
 }
 
 // RunAll runs several tasks in parallel, each like Run. The worker waits no longer than in Run. The error is the error
 // of ctx.
 func (e *Tasks[T]) RunAll(ctx context.Context, object ctrl.Request, tasks []Task[T]) ([]TaskOutcome[T], error) {
-	jobs := make([]*task[T], 0, len(tasks))
-	for _, t := range tasks {
-		jobs = append(jobs, e.join(ctx, t.Key, object, t.Work))
+	return e.runAll(ctx, Grace, object, tasks)
+}
+
+func (e *Tasks[T]) runAll(ctx context.Context, grace time.Duration, object ctrl.Request,
+	tasks []Task[T],
+) ([]TaskOutcome[T], error) {
+	jobs := make([]*task[T], len(tasks))
+	e.mu.Lock()
+	for i := range tasks {
+		jobs[i] = e.join(ctx, tasks[i], object)
 	}
-	if err := e.await(ctx, Grace, object.Namespace, jobs...); err != nil {
+	e.mu.Unlock()
+	if err := e.await(ctx, grace, object.Namespace, jobs); err != nil {
 		return nil, err
 	}
-	outcomes := make([]TaskOutcome[T], 0, len(tasks))
+	outcomes := make([]TaskOutcome[T], len(tasks))
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for i, job := range jobs {
-		value, err, done := e.takeResult(tasks[i].Key, job, object)
-		outcomes = append(outcomes, TaskOutcome[T]{value, err, done})
+		if outcomes[i] = job.outcome; !job.outcome.Done {
+			job.waiting.Insert(object)
+		} else if job.waiting.Delete(object); len(job.waiting) == 0 {
+			e.drop(job)
+		}
 	}
 	return outcomes, nil
 }
 
-// await waits for tasks until the grace of the newest task is over.
-func (e *Tasks[T]) await(ctx context.Context, grace time.Duration, namespace string, jobs ...*task[T]) error {
+// Deliver gives an object the outcome of a task that did not run, and enqueues the object.
+func (e *Tasks[T]) Deliver(key string, object ctrl.Request, value T, err error) {
+	job := &task[T]{Task: Task[T]{Key: key}, done: make(chan struct{}), waiting: sets.New(object),
+		outcome: TaskOutcome[T]{value, err, true}}
+	close(job.done)
 	e.mu.Lock()
+	if e.running[key] == nil {
+		e.running[key] = job
+		e.keep(job)
+	}
+	e.mu.Unlock()
+	e.Waker.Wake(object)
+}
+
+// join returns the task with the key of another one. It begins a new task if there is none, or if the object already
+// has the result. The caller holds mu, here and below.
+func (e *Tasks[T]) join(ctx context.Context, t Task[T], object ctrl.Request) *task[T] {
+	if job := e.running[t.Key]; job != nil {
+		if !job.outcome.Done || job.waiting.Has(object) {
+			return job
+		}
+		e.drop(job)
+	}
+	job := &task[T]{Task: t, begun: time.Now(), done: make(chan struct{}), waiting: sets.Set[ctrl.Request]{}}
+	base := e.Waker.controllerContext()
+	job.begin = func() { e.end(job, object.Namespace, perform(ctx, base, t.Work)) }
+	e.running[t.Key] = job
+	e.queue.Push(object.Namespace, job)
+	e.beginNext()
+	return job
+}
+
+// beginNext begins the tasks that get a slot.
+func (e *Tasks[T]) beginNext() {
+	for _, job, ok := e.queue.Pop(); ok; _, job, ok = e.queue.Pop() {
+		go job.begin()
+	}
+}
+
+// drop drops a task that has ended.
+func (e *Tasks[T]) drop(job *task[T]) {
+	if job.expiry != nil {
+		job.expiry.Stop()
+	}
+	if e.running[job.Key] == job {
+		delete(e.running, job.Key)
+	}
+}
+
+// await waits for tasks until the grace of the task that began last is over. The caller does not hold mu.
+func (e *Tasks[T]) await(ctx context.Context, grace time.Duration, namespace string, jobs []*task[T]) error {
 	var rest time.Duration
 	for _, job := range jobs {
-		rest = max(rest, grace-e.Now().Sub(job.begun))
+		rest = max(rest, grace-time.Since(job.begun))
 	}
-	if rest <= 0 || !e.waitingWorkers.Admits(namespace) {
-		e.mu.Unlock()
+	e.mu.Lock()
+	mayWait := rest > 0 && e.waitingWorkers.Admits(namespace)
+	if mayWait {
+		e.waitingWorkers.Take(namespace)
+	}
+	e.mu.Unlock()
+	if !mayWait {
 		return nil
 	}
-	e.waitingWorkers.Take(namespace)
-	e.mu.Unlock()
 	defer func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -180,64 +250,39 @@ func (e *Tasks[T]) await(ctx context.Context, grace time.Duration, namespace str
 	return nil
 }
 
-// join returns the task of a key. It begins a new task if there is none, or if the object already used the result.
-func (e *Tasks[T]) join(ctx context.Context, key string, object ctrl.Request,
-	work func(context.Context) (T, error),
-) *task[T] {
+// end records the outcome of a task, frees its slot, and then wakes the objects that wait for it, without the lock.
+func (e *Tasks[T]) end(job *task[T], namespace string, outcome TaskOutcome[T]) {
+	for _, object := range e.setOutcome(job, namespace, outcome) {
+		e.Waker.Wake(object)
+	}
+}
+
+func (e *Tasks[T]) setOutcome(job *task[T], namespace string, outcome TaskOutcome[T]) (waiting []ctrl.Request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.sweep()
-	if job, ok := e.running[key]; ok {
-		if _, waited := job.waiting[object]; waited || job.ended.IsZero() {
-			return job
-		}
+	job.outcome = outcome
+	close(job.done)
+	e.slots.GiveBack(namespace)
+	e.beginNext()
+	if len(job.waiting) == 0 {
+		e.drop(job)
+		return nil
 	}
-	job := &task[T]{done: make(chan struct{}), begun: e.Now(), waiting: map[ctrl.Request]struct{}{}}
-	e.running[key] = job
-	base := e.Waker.controllerContext()
-	if e.queue == nil {
-		go e.perform(ctx, base, key, job, work)
-		return job
-	}
-	job.begin = func() {
-		e.perform(ctx, base, key, job, work)
+	e.keep(job)
+	return job.waiting.UnsortedList()
+}
+
+// keep drops the outcome of a task after the time Kept.
+func (e *Tasks[T]) keep(job *task[T]) {
+	job.expiry = time.AfterFunc(e.Kept, func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.slots.GiveBack(object.Namespace)
-		e.beginNext()
-	}
-	e.queue.Push(object.Namespace, job)
-	e.beginNext()
-	return job
+		e.drop(job)
+	})
 }
 
-// beginNext begins waiting tasks while slots are free. The caller holds mu.
-func (e *Tasks[T]) beginNext() {
-	for {
-		_, job, ok := e.queue.Pop()
-		if !ok {
-			return
-		}
-		go job.begin()
-	}
-}
-
-// takeResult returns the result of a task. If there is no result yet, it adds the object to the waiting objects.
-func (e *Tasks[T]) takeResult(key string, job *task[T], object ctrl.Request) (value T, err error, ok bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if job.ended.IsZero() {
-		job.waiting[object] = struct{}{}
-		return value, nil, false
-	}
-	delete(job.waiting, object)
-	e.release(key, job)
-	return job.value, job.err, true
-}
-
-// perform runs the work. Its context has the values of the first object's context, but only the end of the manager
-// cancels it.
-func (e *Tasks[T]) perform(ctx, base context.Context, key string, job *task[T], work func(context.Context) (T, error)) {
+// perform runs the work. The context has the values of the context of the first object, but ends only with the manager.
+func perform[T any](ctx, base context.Context, work func(context.Context) (T, error)) TaskOutcome[T] {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	if base != nil {
@@ -245,19 +290,7 @@ func (e *Tasks[T]) perform(ctx, base context.Context, key string, job *task[T], 
 		defer stop()
 	}
 	value, err := Guarded(ctx, work)
-	for _, object := range e.setResult(key, job, value, err) {
-		e.Waker.Wake(object)
-	}
-}
-
-// setResult records the result of a task, and returns the objects that wait for it.
-func (e *Tasks[T]) setResult(key string, job *task[T], value T, err error) (waiting []ctrl.Request) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	job.value, job.err, job.ended = value, err, e.Now()
-	close(job.done)
-	e.release(key, job)
-	return slices.Collect(maps.Keys(job.waiting))
+	return TaskOutcome[T]{value, err, true}
 }
 
 // Guarded runs work and turns a panic into an error, like the controller does for its workers. An artifact must not be
@@ -272,43 +305,4 @@ func Guarded[T any](ctx context.Context, work func(context.Context) (T, error)) 
 		}
 	}()
 	return work(ctx)
-}
-
-// release removes a finished task without waiting objects. The caller holds mu.
-func (e *Tasks[T]) release(key string, job *task[T]) {
-	if len(job.waiting) == 0 && e.running[key] == job {
-		delete(e.running, key)
-	}
-}
-
-// IsUnderWay reports whether a key has a running task or a usable result.
-func (e *Tasks[T]) IsUnderWay(key string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	job, ok := e.running[key]
-	if ok && e.isOutdated(job) {
-		// The next object with this key begins a new task.
-		delete(e.running, key)
-		return false
-	}
-	return ok
-}
-
-// isOutdated reports whether the result of a task is too old. The caller holds mu.
-func (e *Tasks[T]) isOutdated(job *task[T]) bool {
-	return !job.ended.IsZero() && e.Now().Sub(job.ended) > e.Kept
-}
-
-// sweep removes results that no object used, because the objects were deleted or changed. It does nothing if the last
-// sweep was recent. The caller holds mu.
-func (e *Tasks[T]) sweep() {
-	if e.Now().Sub(e.swept) < e.Kept/sweepsPerKept {
-		return
-	}
-	e.swept = e.Now()
-	for key, job := range e.running {
-		if e.isOutdated(job) {
-			delete(e.running, key)
-		}
-	}
 }

@@ -254,7 +254,37 @@ func TestTasksOfNamespaceLeaveSlotsToOthers(t *testing.T) {
 	})
 }
 
-// TestTaskResultExpires checks an object that was paused while its task ran. It must not get an outdated result.
+// TestDeliveredOutcomeNeedsNoTask holds that an object gets an outcome that was delivered to it once, and does not get it
+// late.
+func TestDeliveredOutcomeNeedsNoTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, queue := startedTasks(t)
+		object, failure := controllertest.RequestFor("a"), errors.New("no answer")
+		work := func(context.Context) (int, error) { return 1, nil }
+		e.Deliver("k", object, 0, failure)
+		if woken, _ := queue.Get(); woken != object {
+			t.Errorf("%s was enqueued", woken)
+		}
+		for i, want := range []error{failure, nil} {
+			if _, err, ok := e.Run(t.Context(), "k", object, work); !ok || !errors.Is(err, want) {
+				t.Errorf("pass %d: got %v, %t, want %v", i, err, ok, want)
+			}
+		}
+		e.Deliver("k", object, 0, failure)
+		<-time.After(e.Kept + time.Second)
+		if _, err, ok := e.Run(t.Context(), "k", object, work); err != nil || !ok {
+			t.Errorf("late: %v, %t", err, ok)
+		}
+		begin(t, e, "other", "a", func(context.Context) (int, error) { <-time.After(time.Second); return 2, nil })
+		e.Deliver("other", object, 0, failure)
+		<-time.After(time.Second)
+		if value, err, _ := e.Run(t.Context(), "other", object, work); value != 2 || err != nil {
+			t.Errorf("the result of a task that runs was replaced: %d, %v", value, err)
+		}
+	})
+}
+
+// An object that was paused while its task ran must not get what was true then.
 func TestTaskResultExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := startedTasks(t)

@@ -9,8 +9,12 @@
 // get configs from [Links], and must copy a config before they change it. They must not connect to a Cluster without a
 // link.
 //
-// Cluster API has its clustercache for the same purpose. It also keeps clients, a cache and a map of all served kinds
-// for each Cluster, which HelmOp does not use. They cost 280 KiB of memory and a full discovery per connection.
+// Links also decide, for all other packages, which Clusters are unresponsive ([State.Unresponsive]): no worker may
+// wait for these. Callers that read releases in a Cluster report whether the API server answered in time.
+//
+// Cluster API's own clustercache has the same purpose. For each Cluster, it also keeps clients, a cache and a map of
+// all served kinds, which HelmOp does not use. They cost 280 KiB of memory and a full discovery per connection. A link
+// is a rest.Config and a few numbers.
 //
 // # When a Cluster is linked
 //

@@ -50,6 +50,9 @@ type State struct {
 	Failures int
 	// Cause is the cause of the last failed probe; empty if it is not known.
 	Cause Cause
+	// Unresponsive is true if a read of a release was not answered in time, and none was answered since. Workers must not
+	// wait for the Cluster. Probes do not count, because an API server answers probes without its storage.
+	Unresponsive bool
 }
 
 // IsUnreachable reports whether two probes of a Cluster failed in a row. One failure may be a lost packet or a restart
@@ -84,7 +87,9 @@ type Links struct {
 
 	mu    sync.RWMutex
 	links map[client.ObjectKey]*link
-	// queue is nil until the controller starts.
+	// reads is what the reads in the Clusters show. The management cluster has reads, but no link.
+	reads map[client.ObjectKey]*reads
+	// queue is nil until the controller has begun.
 	queue     workqueue.TypedRateLimitingInterface[ctrl.Request]
 	listeners []*listener
 }
@@ -136,7 +141,7 @@ type listener struct {
 // New returns Links. There are no links yet.
 func New(options Options) *Links {
 	return &Links{options: options, now: time.Now, unreachableSpread: unreachableSpread, maxSilence: maxSilence,
-		probe: askVersion, links: map[client.ObjectKey]*link{}}
+		probe: askVersion, links: map[client.ObjectKey]*link{}, reads: map[client.ObjectKey]*reads{}}
 }
 
 // GetRESTConfig returns the config of a Cluster. Callers must copy it before they change it. The error wraps
@@ -162,10 +167,13 @@ func (l *Links) GetRESTConfig(_ context.Context, cluster client.ObjectKey) (*res
 func (l *Links) State(cluster client.ObjectKey) State {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
+	var state State
 	if known := l.links[cluster]; known != nil {
-		return known.state
+		state = known.state
 	}
-	return State{}
+	shown := l.reads[cluster]
+	state.Unresponsive = shown != nil && shown.timeOut
+	return state
 }
 
 // Source returns a source of requests for one controller. requests maps a Cluster to requests when its link is made or
@@ -249,6 +257,7 @@ func (l *Links) drop(cluster client.ObjectKey) {
 		known.downLocked()
 		delete(l.links, cluster)
 	}
+	l.setReadsLocked(cluster, nil)
 }
 
 // downLocked closes a link.

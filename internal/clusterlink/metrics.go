@@ -13,10 +13,15 @@ var (
 		Name: "helmop_clusters_connected",
 		Help: "Number of Clusters whose API server responds.",
 	})
+	unresponsive = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "helmop_clusters_unresponsive",
+		Help: "Number of Clusters whose API server was unresponsive at the last check of a release. Workers do not wait " +
+			"for them.",
+	})
 	probes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "helmop_cluster_probes_total",
 		Help: "Number of probes of the API servers of Clusters, by result (success, error).",
 	}, []string{"result"})
 )
 
-func init() { metrics.Registry.MustRegister(connected, probes) }
+func init() { metrics.Registry.MustRegister(connected, unresponsive, probes) }

@@ -81,6 +81,9 @@ func (l *Links) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	}
 	found := l.readKubeconfig(ctx, cluster)
 	isNew := l.setSource(known, found)
+	if isNew {
+		l.ForgetReads(request.NamespacedName)
+	}
 	wait := l.check(ctx, known, found)
 	isUp, isUnreachable := known.config != nil, known.state.IsUnreachable()
 	if isUp != wasUp || isUp && isNew || wasUp && isUnreachable != wasUnreachable {

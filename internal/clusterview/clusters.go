@@ -5,6 +5,7 @@ package clusterview
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +22,11 @@ type Clusters interface {
 	GetRESTConfig(ctx context.Context, cluster client.ObjectKey) (*rest.Config, error)
 	// State returns the state of the connection to a Cluster.
 	State(cluster client.ObjectKey) clusterlink.State
+	// ReadAnswered, ReadTimedOut and ForgetReads report how the API server of a Cluster answers reads, see
+	// clusterlink.Links.
+	ReadAnswered(cluster client.ObjectKey)
+	ReadTimedOut(cluster client.ObjectKey, began time.Time)
+	ForgetReads(cluster client.ObjectKey)
 	// Source returns a source that enqueues requests for a Cluster that became reachable or unreachable.
 	Source(requests handler.MapFunc) source.Source
 }

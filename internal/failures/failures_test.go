@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
@@ -86,9 +86,9 @@ func TestOfReleases(t *testing.T) {
 		"a pull runs again":   {artifacts.ErrRefetching, Fetching, refetching},
 		"an invalid chart":    {bundle.ErrInvalidChart, Fetching, failed(addonsv1.ChartInvalidReason)},
 		"an unknown registry": {errOther, Fetching, failed(addonsv1.ArtifactFetchFailedReason)},
-		"a failed pull": {failedPull{oci.ErrNotFound, time.Minute}, Fetching,
+		"a failed pull": {failedPull{ocierr.ErrNotFound, time.Minute}, Fetching,
 			pull(time.Minute)},
-		"a failed pull that is due": {failedPull{oci.ErrNotFound, 0}, Fetching, pull(time.Millisecond)},
+		"a failed pull that is due": {failedPull{ocierr.ErrNotFound, 0}, Fetching, pull(time.Millisecond)},
 	} {
 		if got := Of(fmt.Errorf("wrapped: %w", tc.err), tc.stage); got != tc.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, tc.want)

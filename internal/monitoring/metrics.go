@@ -46,12 +46,6 @@ var (
 			"reached.",
 	})
 
-	ClustersUnresponsive = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "helmop_clusters_unresponsive",
-		Help: "Number of Clusters whose API server was unresponsive at the last check of a release. Workers do not wait " +
-			"for them.",
-	})
-
 	registryRequests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "helmop_registry_requests_total",
 		Help: "Number of requests to registries, by host, kind (manifest, blob, tags, referrers, token, redirect, index) " +
@@ -76,7 +70,6 @@ func init() {
 		driftCorrections,
 		SlotsInUse,
 		SlotsWaiting,
-		ClustersUnresponsive,
 		registrySeries,
 		RecordsLeft,
 		newBuildInfo(),

@@ -58,8 +58,6 @@ type Images struct {
 	results map[string]*lru.LRU[string, result]
 	// swept is the time of the last search for old results.
 	swept time.Time
-	// lists holds the images of waiting releases.
-	lists map[ctrl.Request]list
 }
 
 // result is the result of a lookup.
@@ -73,16 +71,30 @@ type result struct {
 	at, next time.Time
 }
 
-// list is the list of images of a release, for certain inputs.
-type list struct {
+// List is the images of one release that waits, for certain inputs. The zero value is empty. It is for one goroutine at
+// a time.
+type List struct {
 	inputs string
 	images []string
 }
 
+// Of returns the images for inputs, if they are known.
+func (l *List) Of(inputs string) (names []string, ok bool) {
+	return l.images, l.inputs == inputs && inputs != ""
+}
+
+// Set sets the images for inputs. Of too many images, it keeps one more than Check accepts.
+func (l *List) Set(inputs string, names []string) {
+	*l = List{inputs: inputs, images: slices.Clone(names[:min(len(names), maxImages+1)])}
+}
+
+// Forget drops the images, because the release does not wait any more.
+func (l *List) Forget() { *l = List{} }
+
 // New returns Images for a controller with a number of workers.
 func New(registry Registry, workers int) *Images {
 	return &Images{registry: registry, tasks: async.NewTasks[result](workers), now: time.Now,
-		results: map[string]*lru.LRU[string, result]{}, lists: map[ctrl.Request]list{}}
+		results: map[string]*lru.LRU[string, result]{}}
 }
 
 // Source returns a source that enqueues releases whose lookups have ended.
@@ -314,27 +326,4 @@ func (i *Images) sweep(now time.Time) {
 			delete(i.results, namespace)
 		}
 	}
-}
-
-// List returns the images of a waiting release. ok is false if the images for these inputs are not known.
-func (i *Images) List(request ctrl.Request, inputs string) (names []string, ok bool) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	known, ok := i.lists[request]
-	return known.images, ok && known.inputs == inputs
-}
-
-// SetList stores the images of a waiting release, for certain inputs. If there are too many images, it stores one more
-// than Check accepts.
-func (i *Images) SetList(request ctrl.Request, inputs string, names []string) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.lists[request] = list{inputs: inputs, images: slices.Clone(names[:min(len(names), maxImages+1)])}
-}
-
-// Forget removes the images of a release that no longer waits.
-func (i *Images) Forget(request ctrl.Request) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	delete(i.lists, request)
 }

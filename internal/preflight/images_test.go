@@ -216,9 +216,9 @@ func TestRefusesTooMany(t *testing.T) {
 				t.Errorf("%d images: %+v, %d lookups", len(tc.images), outcome, r.sum())
 			}
 		}
-		i := New(nil, 8)
-		i.SetList(releaseOf(1).Request, "a", names(3*maxImages, "r.example/a:%d"))
-		if kept, _ := i.List(releaseOf(1).Request, "a"); len(kept) != maxImages+1 {
+		var list List
+		list.Set("a", names(3*maxImages, "r.example/a:%d"))
+		if kept, _ := list.Of("a"); len(kept) != maxImages+1 {
 			t.Errorf("%d images of a list are kept", len(kept))
 		}
 	})
@@ -283,15 +283,18 @@ func TestOtherHosts(t *testing.T) {
 // TestList remembers the images of a release for the same inputs.
 func TestList(t *testing.T) {
 	t.Parallel()
-	i, request := New(nil, 1), releaseOf(1).Request
-	i.SetList(request, "a", []string{"x"})
+	var list List
+	if _, ok := list.Of(""); ok {
+		t.Error("an empty list has images")
+	}
+	list.Set("a", []string{"x"})
 	for inputs, want := range map[string]bool{"a": true, "b": false} {
-		if got, ok := i.List(request, inputs); ok != want || ok && !slices.Equal(got, []string{"x"}) {
+		if got, ok := list.Of(inputs); ok != want || ok && !slices.Equal(got, []string{"x"}) {
 			t.Errorf("%s: %q, %t", inputs, got, ok)
 		}
 	}
-	i.Forget(request)
-	if _, ok := i.List(request, "a"); ok {
+	list.Forget()
+	if _, ok := list.Of("a"); ok {
 		t.Error("the images are not forgotten")
 	}
 }

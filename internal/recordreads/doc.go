@@ -4,10 +4,11 @@
 // Package recordreads reads Helm's records in workload clusters for the controller of HelmOpReleases. An unresponsive
 // cluster occupies no worker.
 //
-// The worker waits for a read for half a second at most; a responsive cluster needs milliseconds. After half a second
-// without a response, the cluster counts as unresponsive. No worker waits for it then, and only a few of its reads run
-// at the same time. Its releases are requeued at the end of a read. One response makes the cluster responsive again.
+// A responsive cluster responds in milliseconds, and the worker waits for that, for at most half a second. The package
+// reports each answer, and each read that takes longer, to [Links], which judge whether a cluster is unresponsive. No
+// worker waits for an unresponsive cluster, and only a few reads of it run at a time. Its releases are requeued when a
+// read ends.
 //
-// The package knows keys and results. It does not know Helm or clients: callers of [Reads.Observe] pass the function
-// that reads. Callers must call [Reads.Drop] when a release is deleted, and [Reads.Forget] when a cluster is deleted.
+// The package does not depend on Helm or clients: callers of [Reads.Observe] pass the function that reads. They must
+// call [Reads.Forget] when a cluster is deleted, and keep a [First] for each release.
 package recordreads

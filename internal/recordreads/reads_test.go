@@ -15,8 +15,10 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
@@ -27,6 +29,7 @@ import (
 type fixture struct {
 	*testing.T
 	*Reads
+	judge *clusterlink.Links
 	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
 
 	mu    sync.Mutex
@@ -37,7 +40,8 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{T: t, Reads: New(4), hangs: map[string]bool{}}
+	f := &fixture{T: t, judge: clusterlink.New(clusterlink.Options{}), hangs: map[string]bool{}}
+	f.Reads = New(4, f.judge)
 	f.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
 	t.Cleanup(f.queue.ShutDown)
 	if err := f.Source().Start(t.Context(), f.queue); err != nil {
@@ -64,10 +68,13 @@ func (f *fixture) read(ctx context.Context, cluster string) (model.Observation, 
 	return model.Observation{}, fmt.Errorf("%w: %w", helmerr.ErrUnreachable, ctx.Err())
 }
 
-// observe makes the read of a pass. held is the time during which the read occupied its worker.
+// named is the key of a cluster.
+func named(cluster string) client.ObjectKey { return client.ObjectKey{Name: cluster} }
+
+// observe is the read of a pass. It returns how long the read held its worker.
 func (f *fixture) observe(cluster, name string) (held time.Duration, done bool, err error) {
 	begun := time.Now()
-	_, err, done = f.Observe(f.Context(), controllertest.RequestFor(name), cluster, cluster+" "+name,
+	_, err, done = f.Observe(f.Context(), controllertest.RequestFor(name), named(cluster), cluster+" "+name,
 		func(ctx context.Context) (model.Observation, error) { return f.read(ctx, cluster) })
 	return time.Since(begun), done, err
 }
@@ -114,11 +121,13 @@ func TestUnresponsiveClusterHoldsNoWorker(t *testing.T) {
 				t.Errorf("%s: %v, %t", name, err, ok)
 			}
 		}
-		if n := f.unresponsive.Len(); n != 0 {
-			t.Errorf("%d clusters are unresponsive", n)
+		for _, cluster := range []string{"hung", "well"} {
+			if f.judge.State(named(cluster)).Unresponsive {
+				t.Errorf("cluster %s is unresponsive", cluster)
+			}
 		}
-		if len(f.inFlight)+len(f.waiting)+len(f.withoutResponse) != 0 {
-			t.Errorf("something is left: %v, %v, %v", f.inFlight, f.waiting, f.withoutResponse)
+		if len(f.inFlight)+len(f.waiting)+f.tasks.Len() != 0 {
+			t.Errorf("something is left: %v, %v, %d tasks", f.inFlight, f.waiting, f.tasks.Len())
 		}
 	})
 }
@@ -126,96 +135,108 @@ func TestUnresponsiveClusterHoldsNoWorker(t *testing.T) {
 // TestSharedOutcome checks a release that waited for the read of another release. For a while, it must get the result
 // that there was no response, but no other result of that read.
 func TestSharedOutcome(t *testing.T) {
-	t.Parallel()
-	now := controllertest.Noon
-	s := New(1)
-	s.tasks.Now = func() time.Time { return now }
-	for _, name := range []string{"soon", "late"} {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.set("c", true, 0)
 		for i := range maxReadsWhenUnresponsive {
-			if err, waits := s.begin("c", controllertest.RequestFor(fmt.Sprint(i))); err != nil || waits {
-				t.Fatalf("%s: %v, %t", name, err, waits)
+			_, _, _ = f.observe("c", fmt.Sprint(i))
+		}
+		for _, name := range []string{"soon", "late"} {
+			if _, done, err := f.observe("c", name); done || err != nil {
+				t.Fatalf("%s: %t, %v", name, done, err)
 			}
 		}
-		s.timedOut("c", s.responses["c"])
-		if err, waits := s.begin("c", controllertest.RequestFor(name)); err != nil || !waits {
-			t.Fatalf("%s: %v, %t", name, err, waits)
+		<-time.After(ObserveTimeout)
+		if _, done, err := f.observe("c", "soon"); !done || !errors.Is(err, helmerr.ErrUnreachable) || err != errNoAnswer {
+			t.Errorf("one that comes back: %t, %v", done, err)
 		}
-		for range maxReadsWhenUnresponsive {
-			s.ended("c", false)
+		<-time.After(resultKept + time.Second)
+		_, done, err := f.observe("c", "late")
+		synctest.Wait()
+		f.Reads.mu.Lock()
+		inFlight := f.inFlight[named("c")]
+		f.Reads.mu.Unlock()
+		if done || err != nil || inFlight != 1 {
+			t.Errorf("one that comes late starts no read: %t, %v", done, err)
 		}
-	}
-	if err, waits := s.begin("c", controllertest.RequestFor("soon")); !errors.Is(err, helmerr.ErrUnreachable) || waits {
-		t.Errorf("one that comes back: %v, %t", err, waits)
-	}
-	now = now.Add(resultKept + time.Second)
-	if err, waits := s.begin("c", controllertest.RequestFor("late")); err != nil || waits {
-		t.Errorf("one that comes late: %v, %t", err, waits)
-	}
-	if len(s.withoutResponse) != 0 {
-		t.Errorf("something is left: %v", s.withoutResponse)
-	}
+		<-time.After(ObserveTimeout + resultKept + time.Second)
+		if f.tasks.Len() != 0 {
+			t.Errorf("%d results are left", f.tasks.Len())
+		}
+	})
 }
 
 // TestResponseIsNotOvertakenByTimeout has a worker that stopped waiting. If the cluster has responded before, the
 // timeout must not make it unresponsive.
 func TestResponseIsNotOvertakenByTimeout(t *testing.T) {
+	c, d := named("c"), named("d")
 	for name, tc := range map[string]struct {
 		meanwhile    func(*Reads)
 		unresponsive bool
 	}{
 		"no answer":            {func(*Reads) {}, true},
-		"an answer":            {func(s *Reads) { s.ended("c", true) }, false},
-		"no connection":        {func(s *Reads) { s.ended("c", false) }, true},
-		"an answer of another": {func(s *Reads) { _, _ = s.begin("d", ctrl.Request{}); s.ended("d", true) }, true},
-		"the cluster is gone":  {func(s *Reads) { s.ended("c", true); s.Forget("c") }, false},
-		"gone, and no answer":  {func(s *Reads) { s.Forget("c"); s.ended("c", false) }, false},
-		"it is gone, and hangs": {func(s *Reads) { s.Forget("c"); _, _ = s.begin("c", ctrl.Request{}); s.timedOut("c", 0) },
-			true},
+		"an answer":            {func(s *Reads) { s.end(c, true) }, false},
+		"no connection":        {func(s *Reads) { s.end(c, false) }, true},
+		"an answer of another": {func(s *Reads) { s.begin(d, ctrl.Request{}, "", false); s.end(d, true) }, true},
+		"the cluster is gone":  {func(s *Reads) { s.end(c, true); s.Forget(c) }, false},
+		"gone, and no answer":  {func(s *Reads) { s.Forget(c); s.end(c, false) }, false},
+		"it is gone, and hangs": {func(s *Reads) {
+			s.Forget(c)
+			s.begin(c, ctrl.Request{}, "", false)
+			s.timedOut(c, time.Now())
+		}, true},
 	} {
-		s := New(1)
-		_, _ = s.begin("c", ctrl.Request{})
-		_, _ = s.begin("c", ctrl.Request{})
-		s.ended("c", true)
-		_, responses := s.grace("c")
-		tc.meanwhile(s)
-		s.timedOut("c", responses)
-		if unresponsive := s.unresponsive.Has("c"); unresponsive != tc.unresponsive {
-			t.Errorf("%s: unresponsive %t", name, unresponsive)
-		}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				for range 3 {
+					f.begin(c, ctrl.Request{}, "", false)
+				}
+				f.end(c, true)
+				<-time.After(time.Second)
+				began := time.Now()
+				<-time.After(time.Second)
+				tc.meanwhile(f.Reads)
+				f.timedOut(c, began)
+				if unresponsive := f.judge.State(c).Unresponsive; unresponsive != tc.unresponsive {
+					t.Errorf("unresponsive %t", unresponsive)
+				}
+			})
+		})
 	}
 }
 
 // TestFirstReadIsUsedInTwoPasses checks that one more pass uses the result of the first read, unless the result may be
 // outdated.
 func TestFirstReadIsUsedInTwoPasses(t *testing.T) {
-	release := controllertest.RequestFor("a")
 	for name, tc := range map[string]struct {
-		between func(*fixture)
+		between func(*First)
 		key     string
 		// want is true for each of the two later passes that needs no read.
 		want [2]bool
 	}{
-		"a moment later":         {between: func(*fixture) {}, want: [2]bool{true, false}},
-		"too late":               {between: func(*fixture) { <-time.After(firstReadKept) }},
-		"after an action":        {between: func(f *fixture) { f.Outdate(release) }},
-		"of a re-created object": {between: func(f *fixture) { f.Drop(release) }, want: [2]bool{false, true}},
-		"as another user":        {between: func(*fixture) {}, key: "well a, as x"},
+		"a moment later":         {between: func(*First) {}, want: [2]bool{true, false}},
+		"too late":               {between: func(*First) { <-time.After(firstReadKept) }},
+		"after an action":        {between: func(f *First) { f.Outdate() }},
+		"of a re-created object": {between: func(f *First) { f.read.Store(nil) }, want: [2]bool{false, true}},
+		"as another user":        {between: func(*First) {}, key: "well a, as x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f, key := newFixture(t), "well a"
+				f, first, key := newFixture(t), &First{}, "well a"
 				pass := func() (remembered bool) {
-					if _, remembered = f.TakeFirst(release, key); !remembered {
+					if _, remembered = first.Take(key); !remembered {
 						if _, done, err := f.observe("well", "a"); !done || err != nil {
 							t.Fatal(done, err)
 						}
+						first.Keep(key, model.Observation{})
 					}
 					return remembered
 				}
 				if pass() {
 					t.Error("it is remembered before it was read")
 				}
-				tc.between(f)
+				tc.between(first)
 				key = cmp.Or(tc.key, key)
 				if got := [2]bool{pass(), pass()}; got != tc.want {
 					t.Errorf("remembered %v, want %v", got, tc.want)

@@ -4,12 +4,11 @@
 package releasememory
 
 import (
-	"sync"
-
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasehealth"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradereadiness"
 )
@@ -31,45 +30,20 @@ type Memory struct {
 
 	// Trace is the memory of the trace.
 	Trace tracing.Memory
+
+	// Delay is the delay until a failed reconciliation is repeated.
+	Delay requeue.Delay
+
+	// Images are the images of the release while it waits for them.
+	Images preflight.List
+
+	// First is the result of the first read of Helm's records. A watch outdates it from another goroutine.
+	First recordreads.First
 }
 
-// Memories hold the memory of each release. The zero value is empty. Memories are safe for concurrent use.
-type Memories struct {
-	mu        sync.Mutex
-	byRelease map[types.NamespacedName]*Memory
-}
-
-// Of returns the memory of a release. It creates an empty memory if there is none.
-func (m *Memories) Of(key types.NamespacedName) *Memory {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	memory, ok := m.byRelease[key]
-	if !ok {
-		if m.byRelease == nil {
-			m.byRelease = map[types.NamespacedName]*Memory{}
-		}
-		memory = &Memory{}
-		m.byRelease[key] = memory
-	}
-	return memory
-}
-
-// DropObjects drops the memory of a release's objects. The state of failed upgrade checks stays.
-func (m *Memories) DropObjects(key types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch memory := m.byRelease[key]; {
-	case memory == nil:
-	case memory.Upgrade == (upgradereadiness.Retry{}):
-		delete(m.byRelease, key)
-	default:
-		m.byRelease[key] = &Memory{Upgrade: memory.Upgrade}
-	}
-}
-
-// Drop drops the whole memory of a release.
-func (m *Memories) Drop(key types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.byRelease, key)
+// DropObjects drops what is known of the objects of the release. The rest stays: the delay after a failure, the next try
+// of a check for an upgrade, the images and the first read of the records.
+func (m *Memory) DropObjects() {
+	m.Health, m.ListedFor = releasehealth.Memory{}, ""
+	m.Drift, m.Trace = driftmemory.Memory{}, tracing.Memory{}
 }

@@ -7,22 +7,24 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/memory"
 )
 
 // TestUpgradeRetryOutlivesObjectState checks that DropObjects keeps the delay before the next check, and that Drop
 // removes it.
 func TestUpgradeRetryOutlivesObjectState(t *testing.T) {
 	t.Parallel()
-	var m Memories
+	var all memory.Objects[Memory]
 	key := types.NamespacedName{Namespace: "team", Name: "web"}
-	m.Of(key).ListedFor, m.Of(key).Upgrade.Failures = "now", 3
-	m.DropObjects(key)
-	if got := m.Of(key); got.Upgrade.Failures != 3 || got.ListedFor != "" {
+	m := all.Of(key)
+	m.ListedFor, m.Upgrade.Failures = "now", 3
+	m.DropObjects()
+	if got := all.Of(key); got.Upgrade.Failures != 3 || got.ListedFor != "" {
 		t.Errorf("got %+v", got)
 	}
-	m.Drop(key)
-	m.DropObjects(key)
-	if len(m.byRelease) != 0 {
-		t.Errorf("%d memories are left", len(m.byRelease))
+	all.Drop(key)
+	if all.Known(key) != nil {
+		t.Error("a memory is left")
 	}
 }

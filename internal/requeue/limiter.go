@@ -34,8 +34,12 @@ type jitteredLimiter struct {
 
 // When implements workqueue.TypedRateLimiter.
 func (l jitteredLimiter) When(request reconcile.Request) time.Duration {
-	delay := float64(l.TypedRateLimiter.When(request)) * (1 - Jitter/2)
-	return wait.Jitter(time.Duration(delay), Jitter/(1-Jitter/2))
+	return jittered(l.TypedRateLimiter.When(request))
+}
+
+// jittered returns a delay with jitter.
+func jittered(delay time.Duration) time.Duration {
+	return wait.Jitter(time.Duration(float64(delay)*(1-Jitter/2)), Jitter/(1-Jitter/2))
 }
 
 // ControllerOptions returns the options of a controller with a number of workers.

@@ -6,15 +6,15 @@
 // controller-runtime retries a reconciliation that returns an error, and logs the error with a stack each time. This is
 // right for failures of the controller itself. It is wrong for a chart that rejects its values: the condition of the
 // object reports this failure, and in a large fleet such failures would fill the log. So callers must return no error
-// for such a failure. They return a delay from [Delays], which grows in the same way. The package sets no conditions.
+// for such a failure. They return a delay from [Delay], which grows in the same way. The package sets no conditions.
 package requeue
 
 import (
-	"sync"
 	"time"
 
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/backoff"
 )
 
 // Sooner returns the shorter of two delays until the next pass. A delay of 0 or less means none.
@@ -33,13 +33,11 @@ type Cause struct {
 	Reason string
 }
 
-// Delays computes the delays until failed reconciliations are retried. The zero value has the delays of [NewLimiter].
-// It is safe for concurrent use.
-type Delays struct {
-	mu sync.Mutex
-	// limiter is nil until the first failure.
-	limiter workqueue.TypedRateLimiter[reconcile.Request]
-	causes  map[reconcile.Request]failure
+// Delay is the delay until the failed reconciliation of one object is repeated. The zero value has no failure. It is for
+// one goroutine at a time.
+type Delay struct {
+	last     failure
+	failures int
 }
 
 // failure is the last reported failure of an object.
@@ -48,33 +46,21 @@ type failure struct {
 	message string
 }
 
-// After returns how long to wait after a failure of an object. The wait grows with each failure in a row with the same
-// cause. isNews is true if the cause or the message differs from those of the last failure.
-func (d *Delays) After(object reconcile.Request, cause Cause, message string) (wait time.Duration, isNews bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.limiter == nil {
-		d.limiter, d.causes = NewLimiter(), map[reconcile.Request]failure{}
-	}
+// After returns how long to wait after a failure. The wait grows with each failure in a row with the same cause. isNews
+// is true if the cause or the message differs from those of the last failure.
+func (d *Delay) After(cause Cause, message string) (wait time.Duration, isNews bool) {
 	current := failure{cause: cause, message: message}
-	known, ok := d.causes[object]
-	if known.cause != cause {
-		d.limiter.Forget(object)
+	isNews = d.failures == 0 || d.last != current
+	if d.last.cause != cause {
+		d.failures = 0
 	}
-	d.causes[object] = current
-	return d.limiter.When(object), !ok || known != current
+	wait = jittered(backoff.Exponential(minDelay, maxDelay, d.failures))
+	d.last, d.failures = current, d.failures+1
+	return wait, isNews
 }
 
-// Forget removes the failures of an object. Call it when the object did not fail or was deleted.
-func (d *Delays) Forget(object reconcile.Request) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.limiter == nil {
-		return
-	}
-	delete(d.causes, object)
-	d.limiter.Forget(object)
-}
+// Forget removes the failures, because the object did not fail.
+func (d *Delay) Forget() { *d = Delay{} }
 
 // OrError returns the result of a reconciliation in the form that controller-runtime expects: if there is an error, the
 // result has no delay.

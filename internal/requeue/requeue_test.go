@@ -10,49 +10,44 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 func TestDelays(t *testing.T) {
 	t.Parallel()
-	d := &Delays{
-		limiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, 4*time.Second),
-		causes:  map[reconcile.Request]failure{},
-	}
-	a := reconcile.Request{NamespacedName: types.NamespacedName{Name: "a"}}
-	b := reconcile.Request{NamespacedName: types.NamespacedName{Name: "b"}}
+	var a, b Delay
 	invalid, refused := Cause{Generation: 1, Reason: "ValuesInvalid"}, Cause{Generation: 1, Reason: "ChartFailed"}
 	for i, step := range []struct {
-		object  reconcile.Request
+		object  *Delay
 		cause   Cause
 		message string
 		forget  bool
 		wait    time.Duration
 		isNews  bool
 	}{
-		{object: a, cause: invalid, message: "one", wait: time.Second, isNews: true},
-		{object: a, cause: invalid, message: "one", wait: 2 * time.Second},
-		{object: b, cause: invalid, message: "one", wait: time.Second, isNews: true},
-		{object: a, cause: invalid, message: "two", wait: 4 * time.Second, isNews: true},
-		{object: a, cause: invalid, message: "two", wait: 4 * time.Second},
-		{object: a, cause: refused, message: "two", wait: time.Second, isNews: true},
-		{object: a, cause: Cause{Generation: 2, Reason: "ChartFailed"}, message: "two", wait: time.Second, isNews: true},
-		{object: a, cause: Cause{Generation: 2, Reason: "ChartFailed"}, message: "two", forget: true, wait: time.Second,
+		{object: &a, cause: invalid, message: "one", wait: time.Second, isNews: true},
+		{object: &a, cause: invalid, message: "one", wait: 2 * time.Second},
+		{object: &b, cause: invalid, message: "one", wait: time.Second, isNews: true},
+		{object: &a, cause: invalid, message: "two", wait: 4 * time.Second, isNews: true},
+		{object: &a, cause: invalid, message: "two", wait: 8 * time.Second},
+		{object: &a, cause: refused, message: "two", wait: time.Second, isNews: true},
+		{object: &a, cause: Cause{Generation: 2, Reason: "ChartFailed"}, message: "two", wait: time.Second, isNews: true},
+		{object: &a, cause: Cause{Generation: 2, Reason: "ChartFailed"}, message: "two", forget: true, wait: time.Second,
 			isNews: true},
-		{object: b, cause: invalid, message: "one", wait: 2 * time.Second},
+		{object: &b, cause: invalid, message: "one", wait: 2 * time.Second},
 	} {
 		if step.forget {
-			d.Forget(step.object)
+			step.object.Forget()
 		}
-		if wait, isNews := d.After(step.object, step.cause, step.message); wait != step.wait || isNews != step.isNews {
+		wait, isNews := step.object.After(step.cause, step.message)
+		if wait < step.wait*8/10 || wait > step.wait*12/10 || isNews != step.isNews {
 			t.Errorf("step %d: %s, news %t, want %s, %t", i, wait, isNews, step.wait, step.isNews)
 		}
 	}
-	d.Forget(a)
-	d.Forget(b)
-	if len(d.causes) != 0 {
-		t.Errorf("%d objects are remembered", len(d.causes))
+	for range 100 {
+		if wait, _ := a.After(invalid, "one"); wait > maxDelay*12/10 {
+			t.Fatalf("wait %s", wait)
+		}
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/cluster-api/util/conditions"
-
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -26,7 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/dryrun"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
@@ -40,13 +39,13 @@ type presentEngine struct {
 	reads int
 }
 
-func (e *presentEngine) Present(context.Context, model.Target, string, string) (helmclient.Present, error) {
+func (e *presentEngine) Present(context.Context, model.Target, string, string) (dryrun.Present, error) {
 	e.reads++
 	budget := &unstructured.Unstructured{}
 	budget.SetAPIVersion("policy/v1beta1")
 	budget.SetKind("PodDisruptionBudget")
 	budget.SetName("web")
-	return helmclient.Present{KubeVersion: "v1.36.2", Revision: 1, Objects: []*unstructured.Unstructured{budget},
+	return dryrun.Present{KubeVersion: "v1.36.2", Revision: 1, Objects: []*unstructured.Unstructured{budget},
 		Serves: func(schema.GroupVersionKind) bool { return true }}, nil
 }
 

@@ -60,48 +60,98 @@ var suite = struct {
 	// installed returns an environment in which HelmOp is installed. shared returns the same with a manager.
 	installed, shared func() (*environment.Environment, error)
 
-	scenarios, environments, parts chan struct{}
+	scenarios, environments, parts *slots
 
 	// used collects the managers' requests to the management clusters.
 	used permissions.Used
 }{
-	scenarios: make(chan struct{}, scenarios), environments: make(chan struct{}, environments),
-	parts: make(chan struct{}, parts),
+	scenarios: &slots{free: scenarios}, environments: &slots{free: environments}, parts: &slots{free: parts},
 }
 
 // begin begins a test that has its own environment.
 func begin(t *testing.T) {
 	t.Helper()
 	t.Parallel()
-	occupy(t, suite.environments)
+	occupy(t, suite.environments, false)
 }
 
-// beginFirst begins one of the longest tests with their own environment. Such a test gets a slot before all others, if
-// one is free at the start: otherwise the suite would wait for it at the end.
+// beginFirst begins one of the longest tests with their own environment. Such a test gets a slot before all others:
+// otherwise the suite would wait for it at the end.
 func beginFirst(t *testing.T) {
 	t.Helper()
-	select {
-	case suite.environments <- struct{}{}:
-		t.Cleanup(func() { <-suite.environments })
+	// The slots that are free at the start go to the first of these tests, before parallel tests continue.
+	if suite.environments.tryTake() {
+		t.Cleanup(suite.environments.giveBack)
 		t.Parallel()
-	default:
-		begin(t)
+		return
 	}
+	t.Parallel()
+	occupy(t, suite.environments, true)
 }
 
-// occupy waits for a slot, and occupies it until the end of the test.
-func occupy(t *testing.T, places chan struct{}) {
-	t.Helper()
-	select {
-	case places <- struct{}{}:
+// slots are places for tests that run at the same time.
+type slots struct {
+	mu   sync.Mutex
+	free int
+	// first and rest are the tests that wait, each in their order. A free slot goes to one of first, if there is one.
+	first, rest []chan struct{}
+}
+
+// tryTake takes a slot if one is free.
+func (s *slots) tryTake() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.free == 0 {
+		return false
+	}
+	s.free--
+	return true
+}
+
+// wait waits for a slot.
+func (s *slots) wait(first bool) {
+	turn := make(chan struct{})
+	s.mu.Lock()
+	switch {
+	case s.free > 0:
+		s.free--
+		close(turn)
+	case first:
+		s.first = append(s.first, turn)
 	default:
+		s.rest = append(s.rest, turn)
+	}
+	s.mu.Unlock()
+	<-turn
+}
+
+// giveBack gives a slot to the next test that waits.
+func (s *slots) giveBack() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	waiting := &s.first
+	if len(*waiting) == 0 {
+		waiting = &s.rest
+	}
+	if len(*waiting) == 0 {
+		s.free++
+		return
+	}
+	close((*waiting)[0])
+	*waiting = (*waiting)[1:]
+}
+
+// occupy waits for a slot, before the others if first is true, and occupies it until the end of the test.
+func occupy(t *testing.T, places *slots, first bool) {
+	t.Helper()
+	if !places.tryTake() {
 		// hack/cmd/testrun reads both lines, and subtracts the wait from the test's time.
 		began := time.Now()
 		t.Log("waiting for a slot")
-		places <- struct{}{}
+		places.wait(first)
 		t.Logf("waited %.1f s for a slot", time.Since(began).Seconds())
 	}
-	t.Cleanup(func() { <-places })
+	t.Cleanup(places.giveBack)
 }
 
 func TestMain(m *testing.M) {

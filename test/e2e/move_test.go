@@ -27,7 +27,7 @@ const moveLabel = "clusterctl.cluster.x-k8s.io/move"
 // TestMove moves Clusters and HelmOps from one management cluster to another by clusterctl, with a running manager in
 // each. It checks that nothing changes in the workload clusters.
 func TestMove(t *testing.T) {
-	begin(t)
+	beginFirst(t)
 	from := ownEnvironment(t, environment.Options{NoManager: true})
 	to := ownEnvironment(t, environment.Options{NoManager: true, Beside: from})
 	s := newScenarioIn(t, from)
