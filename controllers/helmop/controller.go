@@ -197,7 +197,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	return r.reconcileNormal(ctx, helmOp)
 }
 
-// drop drops the state in memory of a HelmOp that does not exist any more, or that another manager serves.
+// drop drops the state of a HelmOp in memory. The HelmOp does not exist any more, or another manager serves it.
 func (r *Reconciler) drop(helmOp client.ObjectKey) {
 	r.resolver.Forget(helmOp)
 	r.delays.Drop(helmOp)

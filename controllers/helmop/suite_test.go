@@ -91,7 +91,7 @@ func (r *registry) Resolve(_ context.Context, from oci.Source) (oci.Artifact, er
 	}, nil
 }
 
-// links has no connections to workload clusters.
+// links has no connection to any workload cluster.
 type links struct{ clusterview.Clusters }
 
 func (links) GetRESTConfig(context.Context, client.ObjectKey) (*rest.Config, error) {

@@ -66,7 +66,7 @@ type Reconciler struct {
 	// kubeconfigs reads the Secrets with kubeconfigs. It refuses kubeconfigs that must not be used.
 	kubeconfigs client.Reader
 
-	// memories hold the state of each release that is not in its status.
+	// memories hold the state of each release that exists only in memory.
 	memories memory.Objects[releasememory.Memory]
 
 	// assigned renders the values that are assigned to a release.
@@ -229,7 +229,7 @@ func (r *Reconciler) memoryOf(release *addonsv1.HelmOpRelease) *releasememory.Me
 	return r.memories.Of(client.ObjectKeyFromObject(release))
 }
 
-// outdateFirst drops the result of the first read of a release, because its records may have changed.
+// outdateFirst drops the result of a release's first read, because the records may have changed.
 func (r *Reconciler) outdateFirst(release ctrl.Request) {
 	if known := r.memories.Known(release.NamespacedName); known != nil {
 		known.First.Outdate()

@@ -254,8 +254,8 @@ func TestTasksOfNamespaceLeaveSlotsToOthers(t *testing.T) {
 	})
 }
 
-// TestDeliveredOutcomeNeedsNoTask holds that an object gets an outcome that was delivered to it once, and does not get it
-// late.
+// TestDeliveredOutcomeNeedsNoTask checks that an object gets a delivered outcome once, and that it does not get an
+// outdated one.
 func TestDeliveredOutcomeNeedsNoTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, queue := startedTasks(t)
@@ -284,7 +284,7 @@ func TestDeliveredOutcomeNeedsNoTask(t *testing.T) {
 	})
 }
 
-// An object that was paused while its task ran must not get what was true then.
+// TestTaskResultExpires checks an object that was paused while its task ran. It must not get an outdated result.
 func TestTaskResultExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := startedTasks(t)

@@ -3,18 +3,16 @@
 
 // Package clusterlink keeps a link to the API server of each Cluster. A link is a rest.Config, made from the kubeconfig
 // of Cluster API, and the results of the probes. The package probes whether the API server responds, and notifies
-// controllers when this changes.
+// controllers when this changes. It also decides for all other packages which Clusters are unresponsive
+// ([State.Unresponsive]).
 //
 // The package knows connections. It does not know Helm or the objects in a cluster, and caches none of them. Callers
 // get configs from [Links], and must copy a config before they change it. They must not connect to a Cluster without a
-// link.
+// link. No worker may wait for an unresponsive Cluster. Callers that read releases must report whether the API server
+// answered in time.
 //
-// Links also decide, for all other packages, which Clusters are unresponsive ([State.Unresponsive]): no worker may
-// wait for these. Callers that read releases in a Cluster report whether the API server answered in time.
-//
-// Cluster API's own clustercache has the same purpose. For each Cluster, it also keeps clients, a cache and a map of
-// all served kinds, which HelmOp does not use. They cost 280 KiB of memory and a full discovery per connection. A link
-// is a rest.Config and a few numbers.
+// Cluster API has its clustercache for the same purpose. It also keeps clients, a cache and a map of all served kinds
+// for each Cluster, which HelmOp does not use. They cost 280 KiB of memory and a full discovery per connection.
 //
 // # When a Cluster is linked
 //

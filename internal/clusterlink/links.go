@@ -40,7 +40,7 @@ var ErrNotConnected = errors.New("not connected to the Cluster")
 // replaced. It wraps ErrNotConnected. It does not mean that the Cluster is unreachable.
 var ErrNotTried = fmt.Errorf("%w: the first connection attempt has not ended yet", ErrNotConnected)
 
-// State has the results of the probes of a Cluster.
+// State has the results of the probes and of the reads of a Cluster.
 type State struct {
 	// LastTry is the time of the last probe; zero without a probe.
 	LastTry time.Time
@@ -50,8 +50,9 @@ type State struct {
 	Failures int
 	// Cause is the cause of the last failed probe; empty if it is not known.
 	Cause Cause
-	// Unresponsive is true if a read of a release was not answered in time, and none was answered since. Workers must not
-	// wait for the Cluster. Probes do not count, because an API server answers probes without its storage.
+	// Unresponsive is true if the API server did not answer a read of a release in time, and has answered no read
+	// since. Workers must not wait for the Cluster. Probes do not count, because an API server answers probes without
+	// its storage.
 	Unresponsive bool
 }
 
@@ -87,9 +88,9 @@ type Links struct {
 
 	mu    sync.RWMutex
 	links map[client.ObjectKey]*link
-	// reads is what the reads in the Clusters show. The management cluster has reads, but no link.
+	// reads has the results of reads in each Cluster. The management cluster has such results, but no link.
 	reads map[client.ObjectKey]*reads
-	// queue is nil until the controller has begun.
+	// queue is nil until the controller starts.
 	queue     workqueue.TypedRateLimitingInterface[ctrl.Request]
 	listeners []*listener
 }
@@ -163,7 +164,7 @@ func (l *Links) GetRESTConfig(_ context.Context, cluster client.ObjectKey) (*res
 	return known.config, nil
 }
 
-// State returns the results of the probes of a Cluster.
+// State returns the results of the probes and of the reads of a Cluster.
 func (l *Links) State(cluster client.ObjectKey) State {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

@@ -68,10 +68,10 @@ func (f *fixture) read(ctx context.Context, cluster string) (model.Observation, 
 	return model.Observation{}, fmt.Errorf("%w: %w", helmerr.ErrUnreachable, ctx.Err())
 }
 
-// named is the key of a cluster.
+// named returns the key of a cluster.
 func named(cluster string) client.ObjectKey { return client.ObjectKey{Name: cluster} }
 
-// observe is the read of a pass. It returns how long the read held its worker.
+// observe makes the read of a pass. held is the time during which the read occupied its worker.
 func (f *fixture) observe(cluster, name string) (held time.Duration, done bool, err error) {
 	begun := time.Now()
 	_, err, done = f.Observe(f.Context(), controllertest.RequestFor(name), named(cluster), cluster+" "+name,

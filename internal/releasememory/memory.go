@@ -31,18 +31,18 @@ type Memory struct {
 	// Trace is the memory of the trace.
 	Trace tracing.Memory
 
-	// Delay is the delay until a failed reconciliation is repeated.
+	// Delay is the delay before a failed reconciliation is repeated.
 	Delay requeue.Delay
 
 	// Images are the images of the release while it waits for them.
 	Images preflight.List
 
-	// First is the result of the first read of Helm's records. A watch outdates it from another goroutine.
+	// First is the result of the first read of Helm's records. Watches call its method Outdate in another goroutine.
 	First recordreads.First
 }
 
-// DropObjects drops what is known of the objects of the release. The rest stays: the delay after a failure, the next try
-// of a check for an upgrade, the images and the first read of the records.
+// DropObjects drops the memory of the release's objects. The other fields stay: the delay after a failure, the failed
+// upgrade checks, the images and the first read of the records.
 func (m *Memory) DropObjects() {
 	m.Health, m.ListedFor = releasehealth.Memory{}, ""
 	m.Drift, m.Trace = driftmemory.Memory{}, tracing.Memory{}
