@@ -22,12 +22,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 )
 
-// concurrentWrites is the number of releases that a pass writes at the same time. If a pass wrote releases one after
-// the other, the last of a thousand Clusters would wait for ten seconds.
+// concurrentWrites is the number of releases that a pass writes at the same time. With one write after the other, the
+// last of a thousand Clusters would wait for ten seconds.
 const concurrentWrites = 4
 
-// applyPlan carries out the plan, first for the reachable Clusters: their releases can be updated at once, and releases
-// of unreachable Clusters have to wait anyway.
+// applyPlan carries out the plan. Reachable Clusters come first, because their releases can be updated at once.
+// Releases of unreachable Clusters have to wait anyway.
 func (r *Reconciler) applyPlan(ctx context.Context, scope *helmOpScope) []error {
 	var reachable, unreachable []int
 	for i, step := range scope.plan.Steps {
@@ -62,12 +62,12 @@ func (r *Reconciler) applyPlan(ctx context.Context, scope *helmOpScope) []error 
 			return nil
 		})
 	}
-	_ = writes.Wait() // The errors are in errs, by Cluster.
+	_ = writes.Wait() // errs has the errors, by Cluster.
 	return errs
 }
 
-// waitsForMove reports whether a release is not created because clusterctl move has just deleted the release.
-// clusterctl move deletes the HelmOp next.
+// waitsForMove reports whether clusterctl move has just deleted the release of a Cluster. The release is then not
+// created again, because clusterctl move deletes the HelmOp next.
 func (r *Reconciler) waitsForMove(scope *helmOpScope, c *clusterScope) bool {
 	if c.step.Action != rollout.ActionCreate {
 		return false
@@ -78,8 +78,9 @@ func (r *Reconciler) waitsForMove(scope *helmOpScope, c *clusterScope) bool {
 	return rest > 0
 }
 
-// applyStepIfInShard is applyStep for a HelmOp that still exists in the shard of the manager. Otherwise, it does
-// nothing. To write a thousand releases takes seconds, and another manager may move them to its shard meanwhile.
+// applyStepIfInShard calls applyStep if the HelmOp still exists in the shard of this manager. Otherwise, it does
+// nothing. The check is repeated for each release: writing a thousand releases takes seconds, and in this time the
+// HelmOp may change its shard.
 func (r *Reconciler) applyStepIfInShard(ctx context.Context, scope *helmOpScope, c *clusterScope) error {
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(scope.helmOp), &addonsv1.HelmOp{}, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -121,10 +122,11 @@ func (r *Reconciler) applyStep(ctx context.Context, scope *helmOpScope, c *clust
 	}
 }
 
-// foundRecently is how long before a revision a lookup may have ended that belongs to the traces of the revision.
+// foundRecently is the longest time between the end of a lookup and the start of the HelmOp revision that it led to. An
+// older lookup is not a part of the traces of the revision.
 const foundRecently = time.Minute
 
-// traceAssignment adds to the trace of a HelmOp revision in a Cluster what this controller did for it.
+// traceAssignment adds the steps of this controller to the trace of a HelmOp revision in a Cluster.
 func (r *Reconciler) traceAssignment(scope *helmOpScope, c *clusterScope, began time.Time) {
 	assigned := r.tracer.Of(c.child)
 	found := &scope.resolution
@@ -137,8 +139,8 @@ func (r *Reconciler) traceAssignment(scope *helmOpScope, c *clusterScope, began 
 	assigned.Add(tracing.Span{Name: tracing.SpanAssign, Began: began, Ended: r.now()})
 }
 
-// isLookupOf reports whether a lookup that ended at a time led to a HelmOp revision. The API server stores the start of
-// the revision in whole seconds.
+// isLookupOf reports whether a lookup that ended at the given time led to a HelmOp revision. The API server stores the
+// start of the revision in whole seconds.
 func isLookupOf(revision *addonsv1.HelmOpRevision, ended time.Time) bool {
 	if revision == nil {
 		return false
@@ -147,7 +149,7 @@ func isLookupOf(revision *addonsv1.HelmOpRevision, ended time.Time) bool {
 	return before > -time.Second && before < foundRecently
 }
 
-// isAsPlanned reports whether there is nothing to do for a Cluster. In most passes, it is true for most Clusters.
+// isAsPlanned reports whether a Cluster needs no step. In most passes, most Clusters need none.
 func isAsPlanned(scope *helmOpScope, c *clusterScope) bool {
 	switch {
 	case c.step.Action != rollout.ActionNone:
@@ -180,14 +182,14 @@ func (r *Reconciler) releaseSpecFor(scope *helmOpScope, c *clusterScope) (addons
 	if c.child == nil {
 		return spec, nil
 	}
-	// Previous is copied because the response to a write is decoded into the object that was sent.
+	// The copy is necessary: the client decodes the response to a write into the object that was sent.
 	assigned.Previous = previousOf(c.child, scope.revisions.LastGood()).DeepCopy()
 	known := c.child.Spec.Rollout
 	if known == nil {
 		return spec, nil
 	}
 	if known.Revision == assigned.Revision && !c.step.Adopts {
-		// The spec changed because the Cluster changed, not the revision: the reason stays.
+		// The Cluster caused the change of the spec, not the revision. So the reason stays.
 		assigned.Reason, assigned.FailedBefore = known.Reason, known.FailedBefore
 	}
 	if isSame, err := haveSameContent(&c.child.Spec, &spec); err != nil || isSame {
@@ -207,8 +209,8 @@ func haveSameContent(a, b *addonsv1.HelmOpReleaseSpec) (bool, error) {
 	return before == after, err
 }
 
-// previousOf returns what is known of the spec of a release under the last known good revision; nil if nothing is
-// known.
+// previousOf returns the known part of the spec that a release has under the last known good revision. It returns nil
+// if nothing is known.
 func previousOf(child *addonsv1.HelmOpRelease, good int64) *addonsv1.PreviousRevision {
 	known := child.Spec.Rollout
 	switch {
@@ -248,8 +250,8 @@ func stepSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, 
 	return *spec.DeepCopy(), nil
 }
 
-// previousSpec returns the spec that the child keeps of the last known good revision. The sources of the values have
-// changed since, so the values cannot be rendered any more; Helm's history has them.
+// previousSpec returns the spec under the last known good revision, from the copy in the child. The sources of the
+// values have changed since, so this manager cannot render the values any more. Helm's history has the values.
 func previousSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, error) {
 	previous, revision := previousOf(c.child, c.step.Revision).DeepCopy(), scope.revisions.Numbered(c.step.Revision)
 	if previous == nil || revision == nil {

@@ -28,8 +28,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// TestApplyPlanWritesReachableClustersFirst checks the order, that several releases are written at the same time, and
-// that an error affects only its Cluster.
+// TestApplyPlanWritesReachableClustersFirst checks three properties: reachable Clusters come first, several releases
+// are written at the same time, and an error affects only its Cluster.
 func TestApplyPlanWritesReachableClustersFirst(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
@@ -94,13 +94,13 @@ func TestApplyPlanWritesReachableClustersFirst(t *testing.T) {
 }
 
 // TestCreateChildKeepsReleaseOfOtherShard changes the shard of a HelmOp while its releases are written. The manager of
-// the other shard has relabelled the existing release, and the release must stay in that shard.
+// the other shard has relabelled the existing release. The release must stay in that shard.
 func TestCreateChildKeepsReleaseOfOtherShard(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		// isCached is true if the cache still has the HelmOp, and isBack is true if the HelmOp is in its first shard again.
 		isCached, isBack bool
-		// shard is the shard of the release in the end.
+		// shard is the shard of the release at the end of the test.
 		shard string
 	}{
 		"the cache has the change of the shard": {shard: "b"},
@@ -148,8 +148,8 @@ func TestCreateChildKeepsReleaseOfOtherShard(t *testing.T) {
 	}
 }
 
-// TestHelmOpKeepsFinalizerWhileOtherShardHasReleases checks that a HelmOp is not deleted while it has a release in
-// another shard, where no manager would delete the release.
+// TestHelmOpKeepsFinalizerWhileOtherShardHasReleases checks that a HelmOp with a release in another shard is not
+// deleted: no manager would delete that release.
 func TestHelmOpKeepsFinalizerWhileOtherShardHasReleases(t *testing.T) {
 	t.Parallel()
 	h, _, release := controllertest.ShardedObjects("b", "b", "a")
@@ -171,7 +171,7 @@ func TestHelmOpKeepsFinalizerWhileOtherShardHasReleases(t *testing.T) {
 	}
 }
 
-// TestMovedReleaseIsNotCreatedAgain has clusterctl move delete the release of a HelmOp that still exists.
+// TestMovedReleaseIsNotCreatedAgain simulates clusterctl move: it deletes the release of a HelmOp that still exists.
 func TestMovedReleaseIsNotCreatedAgain(t *testing.T) {
 	t.Parallel()
 	const cluster = "management-cluster"

@@ -21,7 +21,7 @@ import (
 // verbApprove is the action of Events about approvals.
 const verbApprove = "Approve"
 
-// decideApproval decides what of the rollout waits for an approval, and sets it in the input of the plan.
+// decideApproval decides which parts of the rollout wait for an approval, and sets them in the input of the plan.
 func decideApproval(scope *helmOpScope, input *rollout.Input) {
 	in := approval.Input{
 		Required: approval.IsRequired(scope.helmOp),
@@ -36,7 +36,7 @@ func decideApproval(scope *helmOpScope, input *rollout.Input) {
 	scope.approval.Apply(input)
 }
 
-// recordApproval writes what has just been approved into its HelmOp revision.
+// recordApproval writes a new approval into its HelmOp revision.
 func (r *Reconciler) recordApproval(ctx context.Context, scope *helmOpScope) error {
 	decision := &scope.approval
 	if decision.Hashes == nil {
@@ -55,8 +55,8 @@ func (r *Reconciler) recordApproval(ctx context.Context, scope *helmOpScope) err
 	return nil
 }
 
-// reportApproval sets the condition Approved, and records Events when something begins to wait for an approval or an
-// approval is refused.
+// reportApproval sets the condition Approved. It records an Event when the rollout begins to wait for an approval, and
+// when an approval is refused.
 func (r *Reconciler) reportApproval(scope *helmOpScope) {
 	helmOp, decision := scope.helmOp, &scope.approval
 	if !decision.Required {

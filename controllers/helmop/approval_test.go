@@ -20,7 +20,7 @@ import (
 // colored are values that depend on a label of the Cluster.
 const colored = `color: "{{ if hasKey .Cluster.metadata.labels "color" }}{{ .Cluster.metadata.labels.color }}{{ end }}"`
 
-// TestRevisionWaitsForApproval approves the first two HelmOp revisions of a HelmOp, and a change of one Cluster.
+// TestRevisionWaitsForApproval approves the first two HelmOp revisions, and then a change of one Cluster.
 func TestRevisionWaitsForApproval(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -32,7 +32,7 @@ func TestRevisionWaitsForApproval(t *testing.T) {
 		s.Rollout = &addonsv1.Rollout{Approval: addonsv1.ApprovalPolicyRequired}
 	})
 
-	// The first HelmOp revision is installed nowhere. The digest of another moment does not approve it.
+	// The first HelmOp revision is not installed anywhere. An outdated digest does not approve it.
 	first := f.waitsForApproval(helmOp, 1, 2)
 	f.Expect(f.releases()).To(gomega.BeEmpty())
 	f.approve(helmOp, 1, "0123456789abcdef0123456789abcdef")
@@ -60,7 +60,8 @@ func TestRevisionWaitsForApproval(t *testing.T) {
 	f.Expect(f.revision(helmOp, 1).Status.Approval).To(gomega.And(gomega.HaveField("Digest", first),
 		gomega.HaveField("Digest", approval.Digest(hashes)), gomega.HaveField("Releases", gomega.ConsistOf(hashes))))
 
-	// The second HelmOp revision is assigned to no Cluster. A Cluster changes before the approval, so the digest changes.
+	// The second HelmOp revision is not assigned to any Cluster. A Cluster changes before the approval, so the digest
+	// changes.
 	before := f.generations()
 	f.registry.set(f.namespace, digestOf("b"))
 	f.update(helmOp, func(h *addonsv1.HelmOp) {
@@ -83,7 +84,7 @@ func TestRevisionWaitsForApproval(t *testing.T) {
 		f.Expect(release.Spec.Artifact.Digest).To(gomega.Equal(digestOf("b")))
 	}
 
-	// A change of one Cluster waits. The others are left alone, and a new Cluster is installed meanwhile.
+	// A change of one Cluster waits. The other Clusters do not change, and a new Cluster is installed at the same time.
 	before = f.generations()
 	f.color("two", "green")
 	third := f.waitsForApproval(helmOp, 2, 1)
@@ -103,7 +104,8 @@ func TestRevisionWaitsForApproval(t *testing.T) {
 	f.Expect(f.generations()["one"]).To(gomega.Equal(before["one"]))
 }
 
-// TestApprovalAfterTheFact requires approvals for a HelmOp that is rolled out, and stops to require them.
+// TestApprovalAfterTheFact requires approvals for a HelmOp that is already rolled out. Later it no longer requires
+// them.
 func TestApprovalAfterTheFact(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -124,7 +126,8 @@ func TestApprovalAfterTheFact(t *testing.T) {
 	f.update(helmOp, func(h *addonsv1.HelmOp) { h.Spec.ValuesTemplate += "\nmore: true" })
 	f.waitsForApproval(helmOp, 2, 1)
 
-	// An abort needs no approval: it gives up the HelmOp revision that waits. The change of the Cluster still waits.
+	// An abort needs no approval, because it gives up the waiting HelmOp revision. The change of the Cluster still
+	// waits.
 	f.update(helmOp, func(h *addonsv1.HelmOp) {
 		h.Annotations = map[string]string{addonsv1.RolloutAbortAnnotation: "2"}
 	})
@@ -144,8 +147,8 @@ func TestApprovalAfterTheFact(t *testing.T) {
 	})
 }
 
-// waitsForApproval waits until a HelmOp revision waits for an approval that changes a number of Clusters, and returns
-// the digest.
+// waitsForApproval waits until a HelmOp revision needs an approval that changes a number of Clusters. It returns the
+// digest.
 func (f *fixture) waitsForApproval(helmOp *addonsv1.HelmOp, revision int64, waiting int) string {
 	f.Helper()
 	f.eventually(helmOp, func(g gomega.Gomega) {
@@ -171,7 +174,7 @@ func (f *fixture) approve(helmOp *addonsv1.HelmOp, revision int64, digest string
 	})
 }
 
-// completes sets the releases of a HelmOp revision Ready until it is rolled out to these Clusters.
+// completes sets the releases of a HelmOp revision Ready until the revision is rolled out to these Clusters.
 func (f *fixture) completes(helmOp *addonsv1.HelmOp, revision int64, clusters ...string) {
 	f.Helper()
 	f.eventually(helmOp, func(g gomega.Gomega) {
@@ -207,7 +210,7 @@ func (f *fixture) revision(helmOp *addonsv1.HelmOp, number int64) *addonsv1.Helm
 	return revision
 }
 
-// color sets the label of a Cluster that its values contain.
+// color sets the label of a Cluster that the values contain.
 func (f *fixture) color(name, color string) {
 	f.Helper()
 	cluster := &clusterv1.Cluster{}

@@ -18,8 +18,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/resolution"
 )
 
-// TestHelmOpBeingMovedIsPaused checks that a HelmOp with the annotation of clusterctl move is not reconciled, and that
-// its condition Paused has the reason and the command that removes the annotation.
+// TestHelmOpBeingMovedIsPaused checks that a HelmOp with the annotation of clusterctl move is not reconciled. The
+// condition Paused must have the reason and the command that removes the annotation.
 func TestHelmOpBeingMovedIsPaused(t *testing.T) {
 	t.Parallel()
 	h, _, _ := controllertest.ShardedObjects("", "", "")

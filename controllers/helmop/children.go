@@ -22,7 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
-// children returns the HelmOpReleases of a HelmOp. They are shared with the cache: read only.
+// children returns the HelmOpReleases of a HelmOp. The cache shares these objects: callers must not change them.
 func (r *Reconciler) children(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRelease, error) {
 	list := &addonsv1.HelmOpReleaseList{}
 	err := r.client.List(ctx, list, client.InNamespace(helmOp.Namespace),
@@ -33,7 +33,7 @@ func (r *Reconciler) children(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*
 	children := make([]*addonsv1.HelmOpRelease, 0, len(list.Items))
 	for i := range list.Items {
 		child := &list.Items[i]
-		// Two HelmOps with long names may share a label value; the computed name distinguishes their children.
+		// Two HelmOps with long names can have the same label value. The computed name distinguishes their children.
 		if child.Name == apiutil.ChildName(helmOp.Name, apiutil.ClusterTitle(child)) {
 			children = append(children, child)
 		}
@@ -56,9 +56,9 @@ func (r *Reconciler) repairChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	return client.IgnoreNotFound(r.client.Patch(ctx, repaired, patch))
 }
 
-// mayAdopt reports whether the owner reference of a child may be restored. If the HelmOp is deleted with the
-// propagation policy Orphan, garbage collection removes the reference. The cache may then have the child without the
-// reference before it has the deletion of the HelmOp, so the HelmOp is read from the API server.
+// mayAdopt reports whether the owner reference of a child may be restored. If a user deletes the HelmOp with the
+// propagation policy Orphan, garbage collection removes the reference. The cache can show the child without its
+// reference before it shows the deletion of the HelmOp. So mayAdopt reads the HelmOp from the API server.
 func (r *Reconciler) mayAdopt(ctx context.Context, helmOp *addonsv1.HelmOp,
 	child *addonsv1.HelmOpRelease,
 ) (bool, error) {
@@ -85,9 +85,9 @@ func (r *Reconciler) repairedMetadata(helmOp *addonsv1.HelmOp,
 	return repaired.ObjectMeta, patch, nil
 }
 
-// needsNoRepair reports whether a child needs no repair, by the rules of own and keepChild. Each pass calls it for each
-// child, so it does not copy the metadata of the child: with thousands of children, the copies were a twentieth of all
-// allocations of the manager.
+// needsNoRepair reports whether a child is correct by the rules of own and keepChild. Each pass calls needsNoRepair for
+// each child, so needsNoRepair does not copy the metadata. With thousands of children, the copies were a twentieth of
+// all allocations of the manager.
 func needsNoRepair(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 	if _, ok := apiutil.ReplacedBy(child); ok && child.DeletionTimestamp.IsZero() {
 		return false
@@ -105,8 +105,8 @@ func needsNoRepair(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool 
 }
 
 // keepChild removes the annotation that marks a child for replacement, and returns the patch that writes the child. An
-// earlier pass may have set the annotation without deleting the child. If the child is under deletion already and the
-// cache does not have the deletion yet, the API server refuses the patch.
+// earlier pass may have set the annotation without deleting the child. If the child is under deletion and the cache
+// does not show the deletion yet, the API server refuses the patch.
 func keepChild(before, child *addonsv1.HelmOpRelease) client.Patch {
 	if _, ok := apiutil.ReplacedBy(child); !ok || !child.DeletionTimestamp.IsZero() {
 		return client.MergeFrom(before)
@@ -136,13 +136,13 @@ func (r *Reconciler) createChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	}
 	err = r.client.Create(ctx, child)
 	if apierrors.IsAlreadyExists(err) {
-		// The cache does not have the child yet, or the child lost the label by which children are found.
+		// The cache does not have the child yet, or the child has lost the label by which lists find children.
 		existing := &addonsv1.HelmOpRelease{}
 		if err := r.live.Get(ctx, client.ObjectKeyFromObject(child), existing); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 		if !apiutil.IsOfShard(existing, r.shard) {
-			// The HelmOp may be of another shard by now, and the cache may not have the change yet.
+			// The HelmOp may have changed its shard, and the cache may not have the change yet.
 			current := &addonsv1.HelmOp{}
 			if err := r.live.Get(ctx, client.ObjectKeyFromObject(helmOp), current); err != nil ||
 				!apiutil.IsOfShard(current, r.shard) {
@@ -175,8 +175,8 @@ func (r *Reconciler) updateChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	return nil
 }
 
-// own marks a child or a revision as that of the HelmOp: with the owner reference, and with the labels by which
-// managers divide the work.
+// own sets the owner reference of a child or a revision to the HelmOp. It also sets the labels that assign the object
+// to a manager.
 func (r *Reconciler) own(helmOp *addonsv1.HelmOp, obj client.Object) error {
 	labels := maps.Clone(obj.GetLabels())
 	if labels == nil {
@@ -191,7 +191,7 @@ func (r *Reconciler) own(helmOp *addonsv1.HelmOp, obj client.Object) error {
 	err := controllerutil.SetControllerReference(helmOp, obj, r.client.Scheme())
 	var owned *controllerutil.AlreadyOwnedError
 	if errors.As(err, &owned) && owned.Owner.Kind == apiutil.HelmOpKind {
-		// The owner is a former HelmOp of the same name, for example from before a restore.
+		// The reference names a former HelmOp with the same name, for example from before a restore.
 		obj.SetOwnerReferences(nil)
 		return controllerutil.SetControllerReference(helmOp, obj, r.client.Scheme())
 	}

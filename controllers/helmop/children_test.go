@@ -27,7 +27,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 )
 
-// TestNeedsNoRepair checks that needsNoRepair is true exactly if a repair would not change the child.
+// TestNeedsNoRepair checks that needsNoRepair is true if and only if a repair would not change the child.
 func TestNeedsNoRepair(t *testing.T) {
 	t.Parallel()
 	owner := func(change func(*metav1.OwnerReference)) func(*addonsv1.HelmOpRelease) {
@@ -86,8 +86,8 @@ func TestNeedsNoRepair(t *testing.T) {
 	}
 }
 
-// TestKeptChildLosesReplacedAnnotation checks that a child that stays loses the annotation that marks it for
-// replacement, and that a child under deletion keeps it.
+// TestKeptChildLosesReplacedAnnotation checks that a child that stays loses the annotation for replacement. A child
+// under deletion must keep it.
 func TestKeptChildLosesReplacedAnnotation(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(*Reconciler, *controllertest.ReleaseBench, *addonsv1.HelmOpRelease) error{

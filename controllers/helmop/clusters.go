@@ -29,56 +29,58 @@ import (
 
 // clusterScope holds the state of one Cluster during a pass over a HelmOp.
 type clusterScope struct {
-	// name is the title of the Cluster: its name, or namespace/name if the Cluster is of another namespace than the
-	// HelmOp.
+	// name is the title of the Cluster: its name, or namespace/name if the Cluster and the HelmOp have different
+	// namespaces.
 	name string
 	key  client.ObjectKey
 
-	// cluster is the Cluster, and object is the same object as the API server serves it. Both are nil if the Cluster does
-	// not exist.
+	// cluster is the Cluster, and object is the same Cluster in unstructured form. Both are nil if the Cluster does not
+	// exist.
 	cluster  *clusterv1.Cluster
 	object   *unstructured.Unstructured
 	selected bool
 
-	// otherShard is the message for a Cluster that is of another shard than the HelmOp, so that its release is left alone.
-	// It is empty if both are of the same shard.
+	// otherShard is the message for a Cluster of another shard than the HelmOp. The release of such a Cluster is not
+	// changed. otherShard is empty if both have the same shard.
 	otherShard string
 
 	// child is the HelmOpRelease of the Cluster; nil if there is none.
 	child *addonsv1.HelmOpRelease
 
-	// target is the spec of the release under the newest revision, good its spec under the last known good revision, and
-	// own its spec under the revision of the child. A spec is nil if it is not known or not needed. Set by render.
+	// These are specs of the release: target under the newest revision, good under the last known good revision, and
+	// own under the revision of the child. A spec is nil if it is not known or not needed. Set by render.
 	target, good, own *addonsv1.HelmOpReleaseSpec
 
-	// pinned is the spec of the release under the revision to which a user has pinned it; nil if it is not pinned, or if
-	// it cannot have that revision. pinErr is why it cannot. Set by render.
+	// pinned is the spec of the release under the revision to which a user has pinned the release; nil if there is no
+	// pin. If the release cannot have this revision, pinned is nil and pinErr has the cause. Set by render.
 	pinned *addonsv1.HelmOpReleaseSpec
 	pinErr error
 
-	// rendered is when target was rendered. Set by render.
+	// rendered is the time span in which target was rendered. Set by render.
 	rendered tracing.Span
 
-	// err is why target is not known, or for a pinned release, why it is not known whether it can have its revision. Set
-	// by render.
+	// err is the cause if target is not known. For a pinned release, err is the cause if the check of the pin failed.
+	// Set by render.
 	err error
 
-	// references are the objects of the Cluster from which target was rendered. Set by render.
+	// references are the objects of the Cluster that target depends on. Set by render.
 	references []render.ClusterReference
 
-	// blocked is why the dependencies in the Cluster are not ready; empty if they are. Set by checkDependencies.
+	// blocked is the cause if dependencies in the Cluster are not ready; otherwise it is empty. Set by
+	// checkDependencies.
 	blocked string
 
-	// defers is which changes of the release wait for maintenance, and limits is why. Set by checkMaintenance.
+	// defers lists the changes of the release that wait for maintenance, and limits has the causes. Set by
+	// checkMaintenance.
 	defers rollout.Deferral
 	limits maintenance.State
 
-	// step is the step of the plan. Set by record.
+	// step is the step of the plan for this Cluster. Set by record.
 	step rollout.Step
 }
 
-// selectClusters sets the Clusters of the scope: the selected Clusters, and the Clusters that have a release although
-// they are no longer selected.
+// selectClusters sets the Clusters of the scope: the selected Clusters, and unselected Clusters that still have a
+// release.
 func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) error {
 	helmOp := scope.helmOp
 	var selector *selection.Selector
@@ -86,7 +88,7 @@ func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) err
 		selector, scope.selectorErr = selection.SelectorOf(helmOp)
 	}
 	if selector == nil {
-		return nil // No Cluster is selected or unselected: the releases stay as they are.
+		return nil // Without a selector, no release is created or deleted.
 	}
 	objects, err := r.eligibleClusters(ctx, scope, selector)
 	if err != nil {
@@ -111,7 +113,7 @@ func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) err
 		delete(byCluster, key)
 		cluster, err := r.renderer.Objects.Typed(object)
 		if err != nil {
-			// The release of a Cluster that cannot be read is not changed.
+			// If the Cluster cannot be read, its release is not changed.
 			cluster, selected = &clusterv1.Cluster{}, true
 		}
 		scope.clusters = append(scope.clusters, &clusterScope{
@@ -129,8 +131,8 @@ func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) err
 	return nil
 }
 
-// eligibleClusters returns the Clusters of the selected namespaces, except the Clusters that the HelmOp selects but may
-// not access. The objects are shared with the cache: read only.
+// eligibleClusters returns the Clusters of the selected namespaces. It leaves out Clusters that the HelmOp selects but
+// may not access. The cache shares the objects: callers must not change them.
 func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope,
 	selector *selection.Selector,
 ) ([]unstructured.Unstructured, error) {
@@ -156,7 +158,7 @@ func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope,
 			if client.IgnoreNotFound(err) != nil {
 				return nil, fmt.Errorf("reading Namespace %s: %w", namespace, err)
 			}
-			// If the cache does not have the Namespace yet, the event of the Namespace starts another pass.
+			// The Namespace may be missing in the cache. Its event then starts another pass.
 			namespaces[namespace] = selected
 		}
 		if !namespaces[namespace] {
@@ -183,8 +185,7 @@ func (r *Reconciler) eligibleClusters(ctx context.Context, scope *helmOpScope,
 }
 
 // unlistedCluster returns the scope of a Cluster that has a child and is not eligible. Either the Cluster does not
-// exist, or its namespace is no longer selected, or the HelmOp may not access the Cluster any more, or the check of the
-// access failed.
+// exist, or its namespace is no longer selected. Or the HelmOp has lost the access, or the check of the access failed.
 func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, key client.ObjectKey,
 	child *addonsv1.HelmOpRelease,
 ) (*clusterScope, error) {
@@ -193,7 +194,7 @@ func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, ke
 	object := apiutil.NewCluster()
 	err := r.client.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) {
-		// A Cluster that exists has just entered the shard: the cache does not have the Cluster yet.
+		// A Cluster that exists has just entered the shard, and the cache does not have it yet.
 		exists, err := dependencies.Exists(ctx, r.live, key, sharding.PartialCluster())
 		scope.stale = scope.stale || exists
 		return c, err
@@ -214,7 +215,7 @@ func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, ke
 		return nil, err
 	}
 	c.object = object
-	// A release stays if its HelmOp lost the access, or if the check of the access failed.
+	// A release stays if its HelmOp has lost the access, or if the check of the access failed.
 	switch {
 	case accessErr != nil:
 		c.selected, c.err = true, accessErr
@@ -224,7 +225,7 @@ func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, ke
 	return c, nil
 }
 
-// addManagement adds the management cluster to the scope, if the HelmOp installs there or has a release there.
+// addManagement adds the management cluster to the scope if the HelmOp installs a release in it or has a release in it.
 func (r *Reconciler) addManagement(ctx context.Context, scope *helmOpScope,
 	children map[client.ObjectKey]*addonsv1.HelmOpRelease,
 ) error {

@@ -43,8 +43,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 )
 
-// Reconciler reconciles HelmOps: it resolves references, selects Clusters, renders values, plans the rollout, and
-// writes HelmOpReleases.
+// Reconciler reconciles HelmOps. It resolves references, selects Clusters, renders values, plans the rollout and writes
+// HelmOpReleases.
 type Reconciler struct {
 	client     client.Client
 	live       client.Reader
@@ -60,7 +60,7 @@ type Reconciler struct {
 	tracer     *tracing.Tracer
 	now        func() time.Time
 
-	// writes are those of this controller that the cache may not show yet. client notes them.
+	// writes are the writes of this controller that the cache may not have yet. client records them.
 	writes ownwrites.Writes
 
 	// resyncPeriod is Options.ResyncPeriod.
@@ -69,72 +69,73 @@ type Reconciler struct {
 	// watchFilter is Options.WatchFilter, shard is Options.Shard.
 	watchFilter, shard string
 
-	// answers reports which Clusters answer: these are served first. It is nil if that is not known.
+	// answers reports which Clusters answer. The HelmOps of these Clusters come first. answers is nil if that is not
+	// known.
 	answers queue.ClusterAnswers
 }
 
-// helmOpScope is what one pass over a HelmOp knows. Each field says which step sets it.
+// helmOpScope is the state of one pass over a HelmOp. Each field names the step that sets it.
 type helmOpScope struct {
 	helmOp *addonsv1.HelmOp
 
 	// artifact is the artifact of spec.source; nil if the current source is not resolved. Set by resolve.
 	artifact *addonsv1.ResolvedArtifact
 
-	// resolution has the artifacts of all references of the spec. Set by resolve.
+	// resolution holds the artifacts of all references of the spec. Set by resolve.
 	resolution resolution.Outcome
 
-	// variants are what is different for some of the Clusters; nil if variantsErr is set. Set by resolve.
+	// variants are the differences between Clusters; nil if variantsErr is set. Set by resolve.
 	variants    *render.Variants
 	variantsErr error
 
-	// clusters are the Clusters that the HelmOp selects or has a release for. Set by selectClusters, deepened by render.
+	// clusters are the Clusters that the HelmOp selects or has a release for. Set by selectClusters; render adds the
+	// specs.
 	clusters []*clusterScope
-	// denied is the number of Clusters of other namespaces that may not be accessed. Set by selectClusters.
+	// denied is the number of Clusters in other namespaces that the HelmOp may not access. Set by selectClusters.
 	denied int
-	// unknownAccess is the number of those for which the API server did not say whether they may be. Set by
-	// selectClusters.
+	// unknownAccess is the number of Clusters in other namespaces whose access check failed. Set by selectClusters.
 	unknownAccess int
 	// stale is true if the cache lacks a Cluster that the API server has. Set by selectClusters.
 	stale bool
 
-	// pending is true if a kind that a Cluster refers to is being read for the first time. Set by render.
+	// pending is true while the cache of a referenced kind is filled for the first time. Set by render.
 	pending bool
 
-	// strategy is how a revision spreads, and waves are the selectors of its waves. Set by readStrategy.
+	// strategy is the strategy of rollouts, and waves are the selectors of its waves. Set by readStrategy.
 	strategy rollout.Strategy
 	waves    []labels.Selector
 
 	// desired is the desired revision; nil if it is not known. Set by compile and revise.
 	desired *compiledRevision
-	// past are older revisions. Filled by compiledAt.
+	// past holds older revisions. Filled by compiledAt.
 	past map[int64]pastRevision
-	// revisions are those of the HelmOp, the newest last. Set by readRevisions and revise.
+	// revisions are the revisions of the HelmOp, the newest last. Set by readRevisions and revise.
 	revisions revisions.List
 
-	// plan is the step for each of clusters. Set by record.
+	// plan has the step for each Cluster in clusters. Set by record.
 	plan rollout.Result
 
-	// approval is what waits for an approval. Set by record.
+	// approval is the decision about approvals. Set by record.
 	approval approval.Decision
 
-	// deletions decides whether the releases of Clusters that are no longer selected may be deleted, and
-	// pendingDeletions are the titles of these Clusters. Set by record.
+	// deletions is the decision whether releases of unselected Clusters may be deleted. pendingDeletions are the titles
+	// of these Clusters. Set by record.
 	deletions        brake.Decision
 	pendingDeletions []string
 
-	// programErr is why nothing can be rendered for any Cluster. Set by compile.
+	// programErr is the cause if nothing can be rendered for any Cluster. Set by compile.
 	programErr error
 
-	// selectorErr is why no Cluster can be selected. Set by readStrategy and selectClusters.
+	// selectorErr is the cause if no Cluster can be selected. Set by readStrategy and selectClusters.
 	selectorErr error
 
-	// dependencyErr is why the dependencies of the HelmOp can never be met. Set by checkDependencies.
+	// dependencyErr is the cause if the dependencies of the HelmOp can never be met. Set by checkDependencies.
 	dependencyErr *helmopstatus.DependencyError
 
-	// invalidMaintenance is why spec.maintenance cannot be read; empty if it can. Set by checkMaintenance.
+	// invalidMaintenance is the cause if spec.maintenance is not valid; otherwise it is empty. Set by checkMaintenance.
 	invalidMaintenance string
 
-	// requeueAfter is when the next pass is due without an event; 0 is never. Set by resolve.
+	// requeueAfter is the delay after which the next pass is due without an event; 0 is never. Set by resolve.
 	requeueAfter time.Duration
 }
 
@@ -190,13 +191,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		return ctrl.Result{}, r.reconcileDelete(ctx, helmOp)
 	}
 	if controllerutil.AddFinalizer(helmOp, addonsv1.HelmOpFinalizer) {
-		// The finalizer must be written before there is anything to delete.
+		// The finalizer must be stored before the first release is created.
 		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
 	}
 	return r.reconcileNormal(ctx, helmOp)
 }
 
-// drop drops the state in memory of a HelmOp that does not exist any more, or that another manager serves.
+// drop drops the state of a HelmOp in memory. The HelmOp does not exist any more, or another manager serves it.
 func (r *Reconciler) drop(helmOp client.ObjectKey) {
 	r.resolver.Forget(helmOp)
 	r.delays.Drop(helmOp)
@@ -228,7 +229,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1.HelmO
 	}
 	var errs []error
 	if scope.selectorErr == nil {
-		// Otherwise the Clusters are not known.
+		// If selectorErr is set, the Clusters are not known.
 		errs = append(errs, r.record(ctx, scope))
 	}
 	err := kerrors.NewAggregate(append(errs, r.reportMovable(ctx, scope)))
@@ -236,9 +237,9 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1.HelmO
 	return r.tryAgain(ctx, scope, err)
 }
 
-// tryAgain is the result of a pass. Releases that cannot be written, because of a quota for example, are reported in
-// the status and once in the log: they are no failures of the controller. The pass is repeated after 1 s, 2 s and so
-// on up to 5 min.
+// tryAgain returns the result of a pass. Some releases cannot be written, for example because of a quota. The status
+// reports them, and the log has them once. They are not failures of the controller. The pass is repeated after 1 s, 2 s
+// and so on, up to 5 min.
 func (r *Reconciler) tryAgain(ctx context.Context, scope *helmOpScope, err error) (ctrl.Result, error) {
 	result, object := ctrl.Result{RequeueAfter: scope.requeueAfter}, client.ObjectKeyFromObject(scope.helmOp)
 	if err == nil {

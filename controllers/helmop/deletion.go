@@ -23,10 +23,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 )
 
-// reconcileDelete deletes the releases, each by the deletion policy and within the limits of the rollout, and then
-// removes the finalizer. With the propagation policy Foreground, garbage collection may have deleted all HelmOpReleases
-// already: they also wait until the limits admit them. The releases of a HelmOp that is deleted with the propagation
-// policy Orphan stay in their clusters.
+// reconcileDelete deletes the releases by their deletion policies and within the limits of the rollout. Then it removes
+// the finalizer. With the propagation policy Foreground, garbage collection may have deleted all HelmOpReleases
+// already; their uninstallation still waits for the limits. With the propagation policy Orphan, the releases stay in
+// their clusters.
 func (r *Reconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1.HelmOp) error {
 	children, err := r.children(ctx, helmOp)
 	if err != nil {
@@ -58,7 +58,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1.HelmO
 }
 
 // planDeletion plans which releases of a HelmOp under deletion may be deleted now. If the waves cannot be read,
-// spec.rollout.maxUnavailable still applies. To orphan a release uninstalls nothing, so it needs no limit.
+// spec.rollout.maxUnavailable still applies. An orphaned release needs no limit, because nothing is uninstalled.
 func (r *Reconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp,
 	children []*addonsv1.HelmOpRelease,
 ) ([]rollout.Step, error) {
@@ -96,7 +96,7 @@ func (r *Reconciler) planDeletion(ctx context.Context, helmOp *addonsv1.HelmOp,
 	return rollout.PlanDeletion(limits, clusters), nil
 }
 
-// clusterOfChild reads the Cluster of a release; nil if it does not exist.
+// clusterOfChild reads the Cluster of a release. It returns nil if the Cluster does not exist.
 func (r *Reconciler) clusterOfChild(ctx context.Context,
 	child *addonsv1.HelmOpRelease,
 ) (*unstructured.Unstructured, error) {
@@ -117,9 +117,9 @@ func firstWave(object *unstructured.Unstructured, waves []labels.Selector) int {
 	return len(waves)
 }
 
-// deleteChild deletes a child that the plan admits. It reads the child from the API server: with the propagation policy
-// Orphan, garbage collection removes the owner references, and the cache may have the deletion of the HelmOp before it
-// has the children without the references.
+// deleteChild deletes a child that the plan admits. With the propagation policy Orphan, garbage collection removes the
+// owner references. The cache can show the deletion of the HelmOp while the children still have their references. So
+// deleteChild reads the child from the API server.
 func (r *Reconciler) deleteChild(ctx context.Context, helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) error {
 	current := &addonsv1.HelmOpRelease{}
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(child), current); err != nil {
@@ -154,18 +154,18 @@ func (r *Reconciler) deleteChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	return client.IgnoreNotFound(r.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}))
 }
 
-// isOrphaned reports whether the release of a child stays in its cluster. Either the HelmOp or the child is marked, or
-// garbage collection removed the owner reference of the child. A child from a restored backup is not orphaned: it has a
-// reference to the former HelmOp.
+// isOrphaned reports whether the release of a child stays in its cluster. Either the HelmOp or the child has the mark,
+// or garbage collection removed the owner reference of the child. A child from a restored backup is not orphaned,
+// because it has a reference to the former HelmOp.
 func isOrphaned(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 	owner := metav1.GetControllerOfNoCopy(child)
 	return apiutil.IsOrphaning(helmOp) || child.Annotations[addonsv1.OrphanAnnotation] == "true" ||
 		child.DeletionTimestamp.IsZero() && (owner == nil || owner.Kind != apiutil.HelmOpKind)
 }
 
-// removeFinalizerIfDone removes the finalizer of a HelmOp without children. If there are children in other shards, the
-// HelmOp stays until they are deleted. The HelmOp may have been restored from a backup without its status, for example.
-// Garbage collection deletes the revisions of a HelmOp, except if it was deleted with the propagation policy Orphan.
+// removeFinalizerIfDone removes the finalizer of a HelmOp without children. If there are children in other shards, for
+// example because the HelmOp was restored without its status, the HelmOp stays until they are deleted. Garbage
+// collection deletes the revisions of a HelmOp, except with the propagation policy Orphan.
 func (r *Reconciler) removeFinalizerIfDone(ctx context.Context, helmOp *addonsv1.HelmOp) error {
 	if relabelled, err := r.relabeler().Releases(ctx, helmOp); err != nil || relabelled > 0 {
 		return err

@@ -59,7 +59,7 @@ func deletedHelmOp(t *testing.T, change func(*addonsv1.HelmOp),
 	return r, helmOp
 }
 
-// deletedChildren returns the number of children under deletion, and how many of them are marked as orphans.
+// deletedChildren returns the number of children under deletion, and the number of those with the orphan annotation.
 func deletedChildren(t *testing.T, r *Reconciler) (deleted, orphaned int) {
 	t.Helper()
 	list := &addonsv1.HelmOpReleaseList{}
@@ -79,8 +79,8 @@ func deletedChildren(t *testing.T, r *Reconciler) (deleted, orphaned int) {
 }
 
 // TestReconcileDeleteWithinLimits checks that the deletion of a HelmOp stays within the limits of its rollout, even if
-// the rollout is paused. It also checks that releases are orphaned if the HelmOp demands it, or if garbage collection
-// has removed their owner references.
+// the rollout is paused. Releases must be orphaned if the HelmOp requires it, or if garbage collection has removed
+// their owner references.
 func TestReconcileDeleteWithinLimits(t *testing.T) {
 	t.Parallel()
 	two := intstr.FromInt32(2)
@@ -152,8 +152,8 @@ func TestReconcileDeleteWithinLimits(t *testing.T) {
 	}
 }
 
-// TestOrphanedHelmOpDeletesRevisions checks that the revisions of a HelmOp that was deleted with the propagation policy
-// Orphan are deleted, although garbage collection removed their owner references.
+// TestOrphanedHelmOpDeletesRevisions deletes a HelmOp with the propagation policy Orphan. The revisions must be
+// deleted, although garbage collection removed their owner references.
 func TestOrphanedHelmOpDeletesRevisions(t *testing.T) {
 	t.Parallel()
 	r, helmOp := deletedHelmOp(t, nil, nil)
@@ -187,8 +187,8 @@ func TestOrphanedHelmOpDeletesRevisions(t *testing.T) {
 	}
 }
 
-// TestOrphanedChildGetsNoOwnerFromStaleCache has a cache without the deletion of a HelmOp. The owner references of its
-// releases, which garbage collection removed, must not be restored: the releases would be uninstalled.
+// TestOrphanedChildGetsNoOwnerFromStaleCache uses a cache without the deletion of a HelmOp. Garbage collection has
+// removed the owner references of the releases. They must not be restored: the releases would be uninstalled.
 func TestOrphanedChildGetsNoOwnerFromStaleCache(t *testing.T) {
 	t.Parallel()
 	r, helmOp := deletedHelmOp(t, nil, func(c *addonsv1.HelmOpRelease) { c.OwnerReferences = nil })

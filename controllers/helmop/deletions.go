@@ -26,8 +26,8 @@ import (
 // verbDelete is the action of Events about deletions of releases.
 const verbDelete = "Delete"
 
-// decideDeletions decides whether the releases of Clusters that are no longer selected may be deleted. The decision
-// does not limit deletions that uninstall nothing: releases that are orphaned, or that another HelmOp has taken over.
+// decideDeletions decides whether releases of unselected Clusters may be deleted. Two kinds of deletions uninstall
+// nothing, so the decision does not limit them: the release is orphaned, or another HelmOp has taken over the release.
 func (r *Reconciler) decideDeletions(scope *helmOpScope, clusters []rollout.Cluster) brake.Decision {
 	helmOp := scope.helmOp
 	in := brake.Input{
@@ -51,7 +51,7 @@ func (r *Reconciler) decideDeletions(scope *helmOpScope, clusters []rollout.Clus
 	return brake.Decide(in)
 }
 
-// deletionState returns the state of deletions that a status records.
+// deletionState converts the deletions in a status into the state that the decision needs.
 func deletionState(status *addonsv1.DeletionStatus) brake.State {
 	if status == nil {
 		return brake.State{}
@@ -62,7 +62,7 @@ func deletionState(status *addonsv1.DeletionStatus) brake.State {
 	}
 }
 
-// deletionStatus returns the status of deletions for a decision; nil if all fields would be empty.
+// deletionStatus converts a decision into the status; nil if all fields are empty.
 func deletionStatus(decision *brake.Decision, pending int) *addonsv1.DeletionStatus {
 	s := decision.State
 	status := &addonsv1.DeletionStatus{Confirmed: int32(s.Confirmed), Recent: int32(s.Recent),
@@ -80,16 +80,16 @@ func deletionStatus(decision *brake.Decision, pending int) *addonsv1.DeletionSta
 	return status
 }
 
-// recordDeletions writes the number of releases that the plan deletes into the status, before they are deleted. A
-// manager that is restarted meanwhile then counts them. Other changes of the status are written at the end of the pass.
+// recordDeletions writes the number of deletions into the status before the first deletion. So a restarted manager
+// counts them. The end of the pass writes the other changes of the status.
 func (r *Reconciler) recordDeletions(ctx context.Context, scope *helmOpScope, clusters []rollout.Cluster) error {
 	begun, returned, pending := 0, 0, sets.New(scope.pendingDeletions...)
 	for i, step := range scope.plan.Steps {
 		switch {
-		// Deletions for Clusters that do not exist or are under deletion do not count.
+		// The deletion does not count if the Cluster does not exist or is under deletion.
 		case step.Action == rollout.ActionDelete && pending.Has(step.Cluster):
 			begun++
-		// A Cluster that existed before the rollout may have been selected again.
+		// A Cluster that existed before the rollout may be selected again.
 		case step.Action == rollout.ActionCreate && clusters[i].Known:
 			returned++
 		}
@@ -110,8 +110,8 @@ func (r *Reconciler) recordDeletions(ctx context.Context, scope *helmOpScope, cl
 	return nil
 }
 
-// reportDeletions sets the condition DeletionsHeld, and records Events when deletions begin to wait for a confirmation
-// or are confirmed.
+// reportDeletions sets the condition DeletionsHeld. It records an Event when deletions begin to wait for a
+// confirmation, and when they are confirmed.
 func (r *Reconciler) reportDeletions(scope *helmOpScope) {
 	helmOp, decision := scope.helmOp, &scope.deletions
 	if decision.JustConfirmed {

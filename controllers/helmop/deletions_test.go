@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// clustersWithUnselected returns forty Clusters with releases. The first ones are no longer selected.
+// clustersWithUnselected returns forty Clusters with releases. The first Clusters are no longer selected.
 func clustersWithUnselected(leaving int) []rollout.Cluster {
 	var clusters []rollout.Cluster
 	for i := range 40 {
@@ -60,7 +60,7 @@ func TestDeletionsAreHeldAndConfirmed(t *testing.T) {
 	if event := <-recorder.Events; !strings.Contains(event, addonsv1.DeletionsHeldEvent) {
 		t.Error(event)
 	}
-	// A restarted manager has only the status.
+	// After a restart, the manager has only the status.
 	if again := pass(11); !again.deletions.Held || !equality.Semantic.DeepEqual(helmOp.Status.Deletions, status) {
 		t.Errorf("the status changes from %+v to %+v", status, helmOp.Status.Deletions)
 	}
@@ -117,7 +117,7 @@ func TestDeletionsThatAreNotHeld(t *testing.T) {
 	}
 }
 
-// TestDeletionStatusKeepsTheState checks that a status has all inputs of the next decision.
+// TestDeletionStatusKeepsTheState checks that the status contains all inputs of the next decision.
 func TestDeletionStatusKeepsTheState(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Truncate(time.Second)

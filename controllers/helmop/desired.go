@@ -27,15 +27,15 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
 
-// compiledRevision is a revision of a HelmOp, which can be rendered for Clusters.
+// compiledRevision is a HelmOp revision that is ready to be rendered for Clusters.
 type compiledRevision struct {
-	// number of the revision; 0 until the HelmOpRevision is known.
+	// number is the number of the revision; 0 until the HelmOpRevision is known.
 	number int64
-	// digest changes whenever the rendered release of a Cluster may change.
+	// digest changes if the rendered release of a Cluster may change.
 	digest string
 	helmOp *addonsv1.HelmOp
 	*render.Program
-	// artifactOf returns the artifact of a reference. The error is why there is none.
+	// artifactOf returns the artifact of a reference, or an error with the cause if there is none.
 	artifactOf func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error)
 }
 
@@ -77,9 +77,9 @@ func (r *Reconciler) compile(ctx context.Context, scope *helmOpScope) error {
 	return nil
 }
 
-// knownArtifactOf returns the artifact of a reference. While the reference cannot be resolved, it returns the artifact
-// that the newest revision has for the same source. After a move or a restore, the status has no artifact, and an
-// unreachable registry must not cause another revision.
+// knownArtifactOf returns the artifact of a reference. If the reference cannot be resolved, it returns the artifact of
+// the newest revision with the same source. After a move or a restore, the status has no artifact; an unreachable
+// registry must then not cause another revision.
 func (s *helmOpScope) knownArtifactOf(ref addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error) {
 	artifact, err := s.resolution.ArtifactOf(ref)
 	if err == nil {
@@ -100,8 +100,8 @@ func (w *compiledRevision) mainArtifact() *addonsv1.ResolvedArtifact {
 	return artifact
 }
 
-// takeProgramError stores an error that a user has to correct, and returns all other errors. After a correction, an
-// event of the HelmOp or of an object that the HelmOp refers to starts the next pass.
+// takeProgramError stores an error that a user has to correct, and returns all other errors. After the correction, the
+// event of the HelmOp or of a referenced object starts the next pass.
 func (s *helmOpScope) takeProgramError(err error) error {
 	if failures.Of(err, failures.Compiling).Kind == failures.Failed {
 		s.programErr = err
@@ -118,15 +118,15 @@ func (s *helmOpScope) desiredNumber() int64 {
 	return s.desired.number
 }
 
-// pastRevision is an older revision, ready to render; nil if it cannot be rendered any more. err is why it is not known
-// whether it can.
+// pastRevision is the result of compiling an older revision. compiledRevision is nil if the revision cannot be rendered
+// any more. err is set if that is not known.
 type pastRevision struct {
 	*compiledRevision
 	err error
 }
 
-// compiledAt returns the compiled revision with a number; nil if the objects in its valuesFrom have changed since. The
-// error passes without a change by a user.
+// compiledAt returns the compiled revision with a number. It returns nil if objects in the valuesFrom of the revision
+// have changed since. An error is transient: it needs no change by a user.
 func (r *Reconciler) compiledAt(ctx context.Context, scope *helmOpScope, number int64) (*compiledRevision, error) {
 	if scope.desired != nil && scope.desired.number == number {
 		return scope.desired, nil
@@ -142,7 +142,7 @@ func (r *Reconciler) compiledAt(ctx context.Context, scope *helmOpScope, number 
 	return known.compiledRevision, known.err
 }
 
-// compilePast compiles an older revision for compiledAt.
+// compilePast compiles an older revision. Only compiledAt calls it.
 func (r *Reconciler) compilePast(ctx context.Context, scope *helmOpScope, number int64) (*compiledRevision, error) {
 	revision := scope.revisions.Numbered(number)
 	if revision == nil {
@@ -163,8 +163,8 @@ func (r *Reconciler) compilePast(ctx context.Context, scope *helmOpScope, number
 	return w, nil
 }
 
-// render sets the desired spec of each Cluster. A pinned Cluster needs no spec under the current revision, which may
-// not be renderable for it. An error for one Cluster does not affect the others.
+// render sets the desired spec of each Cluster. A pinned Cluster does not need a spec under the newest revision, which
+// may not be valid for this Cluster. An error for one Cluster does not affect the others.
 func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 	state := scope.rolloutState()
 	for _, c := range scope.clusters {
@@ -202,9 +202,9 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 	return nil
 }
 
-// renderPinned renders a Cluster that a user has pinned to a HelmOp revision: under that revision, and under the
-// revision that it has. While it is not known whether the pin can be carried out, the pin is not refused, and the
-// Cluster keeps what it has.
+// renderPinned renders a Cluster that a user has pinned to a HelmOp revision. It renders two revisions: the pinned
+// revision and the current revision of the Cluster. If rendering fails for a transient reason, the pin is not refused,
+// and the Cluster keeps its release.
 func (r *Reconciler) renderPinned(ctx context.Context, scope *helmOpScope, c *clusterScope) error {
 	number, _ := apiutil.PinOf(c.child)
 	c.own = r.renderPast(ctx, scope, apiutil.RevisionOf(c.child), c)
@@ -212,7 +212,7 @@ func (r *Reconciler) renderPinned(ctx context.Context, scope *helmOpScope, c *cl
 	switch number {
 	case 0:
 	case apiutil.RevisionOf(c.child):
-		// The pin is carried out, whether or not the revision can be rendered now.
+		// The Cluster already has this revision. The pin is carried out even if the revision cannot be rendered now.
 		pinned = c.own
 	default:
 		if pinned, c.err = r.tryPast(ctx, scope, number, c); c.err != nil {
@@ -232,7 +232,7 @@ func (r *Reconciler) renderPinned(ctx context.Context, scope *helmOpScope, c *cl
 	return nil
 }
 
-// retryRendering schedules another pass if an error of rendering passes by itself.
+// retryRendering schedules another pass if an error of rendering is transient.
 func (s *helmOpScope) retryRendering(err error) {
 	if err == nil {
 		return
@@ -256,8 +256,8 @@ func (r *Reconciler) renderPast(ctx context.Context, scope *helmOpScope, number 
 	return spec
 }
 
-// tryPast renders an older revision for a Cluster. The result is nil if the revision can no longer be rendered. The
-// error is why it is not known whether it can.
+// tryPast renders an older revision for a Cluster. The result is nil if the revision cannot be rendered any more. An
+// error means that this is not known.
 func (r *Reconciler) tryPast(ctx context.Context, scope *helmOpScope, number int64,
 	c *clusterScope,
 ) (*addonsv1.HelmOpReleaseSpec, error) {
@@ -302,7 +302,7 @@ func (s *helmOpScope) retryWithin(delay time.Duration) {
 	s.requeueAfter = requeue.Sooner(s.requeueAfter, delay)
 }
 
-// watchKinds watches the kinds of objects, so that changes of the objects enqueue the HelmOps of their Clusters.
+// watchKinds watches the kinds of the given objects. A change of such an object enqueues the HelmOps of its Cluster.
 func (r *Reconciler) watchKinds(ctx context.Context, objects []*unstructured.Unstructured) {
 	for _, obj := range objects {
 		if err := r.kinds.Watch(obj.GroupVersionKind()); err != nil {
@@ -312,7 +312,7 @@ func (r *Reconciler) watchKinds(ctx context.Context, objects []*unstructured.Uns
 	}
 }
 
-// handlerForClusterObjects enqueues the HelmOps of the Cluster that an object belongs to.
+// handlerForClusterObjects returns a handler that enqueues the HelmOps of the Cluster to which an object belongs.
 func (r *Reconciler) handlerForClusterObjects() handler.EventHandler {
 	return watches.Delayed(func(ctx context.Context, obj client.Object) []ctrl.Request {
 		return watches.RequestsForClusterObject(ctx, r.client, obj)

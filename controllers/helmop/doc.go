@@ -1,7 +1,14 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package helmop reconciles HelmOps: it resolves references to artifacts, selects Clusters, creates and renders HelmOp
-// revisions, plans the rollout, and writes one HelmOpRelease for each Cluster. It sends no requests to workload
-// clusters. [Reconciler.Reconcile] has the list of steps.
+// Package helmop is the controller of HelmOps. It resolves references to artifacts, selects Clusters, creates HelmOp
+// revisions and plans the rollout. It writes one HelmOpRelease for each Cluster. [Reconciler.Reconcile] lists the
+// steps.
+//
+// The package knows HelmOps, Clusters and HelmOpReleases of the management cluster. It does not know workload clusters,
+// and sends no requests to them: package helmoprelease does. Package rollout decides which Cluster changes next,
+// package render renders the values, and package helmopstatus computes the conditions. This package runs their
+// decisions.
+//
+// Callers must call [SetupWithManager] once for each manager.
 package helmop

@@ -18,8 +18,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// checkDependencies sets for each Cluster why the dependencies of the HelmOp are not ready there. It reads each
-// dependency once for all Clusters.
+// checkDependencies checks the dependencies of the HelmOp in each Cluster, and sets the cause if they are not ready. It
+// reads each dependency once for all Clusters.
 func (r *Reconciler) checkDependencies(ctx context.Context, scope *helmOpScope) error {
 	helmOp := scope.helmOp
 	if len(helmOp.Spec.DependsOn) == 0 {
@@ -66,8 +66,8 @@ func (r *Reconciler) checkDependencies(ctx context.Context, scope *helmOpScope) 
 	return nil
 }
 
-// releasesByCluster returns the releases of a HelmOp by their Clusters. The HelmOp need not exist. The releases are
-// shared with the cache: read only.
+// releasesByCluster returns the releases of a HelmOp by Cluster. The HelmOp does not need to exist. The cache shares
+// the releases: callers must not change them.
 func (r *Reconciler) releasesByCluster(ctx context.Context,
 	namespace, name string,
 ) (map[client.ObjectKey]*addonsv1.HelmOpRelease, error) {
@@ -87,7 +87,7 @@ func (r *Reconciler) releasesByCluster(ctx context.Context,
 	return releases, nil
 }
 
-// checkMaintenance sets for each Cluster which changes of its release wait for maintenance, and why.
+// checkMaintenance sets for each Cluster which changes of its release wait for maintenance, and the cause.
 func (r *Reconciler) checkMaintenance(_ context.Context, scope *helmOpScope) error {
 	policy := maintenance.PolicyOf(scope.helmOp.Spec.Maintenance)
 	scope.invalidMaintenance = policy.Invalid()

@@ -20,7 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// plainCluster is a Cluster, with the labels of the HelmOps that select it, in the scope of a pass over a HelmOp.
+// plainCluster returns the scope of a Cluster with the labels of the HelmOps that select it.
 func plainCluster(name string, labels ...string) *clusterScope {
 	object := apiutil.NewCluster()
 	object.SetNamespace("n")
@@ -49,7 +49,7 @@ func TestCheckDependencies(t *testing.T) {
 		dependencies []addonsv1.Dependency
 		objects      []client.Object
 		reason       string
-		blocked      [3]string // why one, two and three are
+		blocked      [3]string // the cause for the Clusters one, two and three
 	}{
 		"no dependencies": {},
 		"per Cluster": {

@@ -31,7 +31,8 @@ func (f *fixture) limit(name, annotation, value string) {
 	f.must(f.Patch(f.Context(), cluster, client.MergeFrom(before)))
 }
 
-// waitsForMaintenance waits until a number of Clusters waits for maintenance, and returns the HelmOp's Ready condition.
+// waitsForMaintenance waits until a number of Clusters waits for maintenance. It returns the condition Ready of the
+// HelmOp.
 func (f *fixture) waitsForMaintenance(helmOp *addonsv1.HelmOp, revision int64, deferred int32) *metav1.Condition {
 	f.Helper()
 	f.eventually(helmOp, func(g gomega.Gomega) {
@@ -44,7 +45,8 @@ func (f *fixture) waitsForMaintenance(helmOp *addonsv1.HelmOp, revision int64, d
 	return conditions.Get(helmOp, addonsv1.ReadyCondition)
 }
 
-// TestRolloutWaitsForMaintenance rolls out two HelmOp revisions to Clusters with a veto and with a freeze that ends.
+// TestRolloutWaitsForMaintenance rolls out two HelmOp revisions. One Cluster has a veto, and one has a freeze with an
+// end.
 func TestRolloutWaitsForMaintenance(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -52,7 +54,7 @@ func TestRolloutWaitsForMaintenance(t *testing.T) {
 	for _, name := range []string{"one", "two", "three"} {
 		f.cluster(name)
 	}
-	// A new Cluster is installed also with a veto.
+	// A new Cluster is installed even with a veto.
 	f.limit("two", addonsv1.MaintenanceVetoAnnotation, "quarter end")
 	helmOp := f.helmOp(func(s *addonsv1.HelmOpSpec) { s.Rollout = &addonsv1.Rollout{} })
 	f.completes(helmOp, 1, "one", "two", "three")
@@ -73,7 +75,7 @@ func TestRolloutWaitsForMaintenance(t *testing.T) {
 	}
 	f.ready(f.releases()["one"])
 
-	// The freeze ends by itself, and the veto does not hold the end of the rollout: most Clusters are done.
+	// The freeze ends by itself. The veto does not delay the end of the rollout, because most Clusters are complete.
 	f.eventually(helmOp, func(g gomega.Gomega) {
 		g.Expect(f.releases()["three"].Spec.Rollout.Revision).To(gomega.Equal(int64(2)))
 	})
@@ -88,7 +90,7 @@ func TestRolloutWaitsForMaintenance(t *testing.T) {
 	f.completes(helmOp, 2, "one", "two", "three")
 }
 
-// TestLimitsOfHelmOp checks the limits in the spec of a HelmOp, and that a malformed window permits no change.
+// TestLimitsOfHelmOp checks the limits in the spec of a HelmOp. A malformed window must not permit a change.
 func TestLimitsOfHelmOp(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -117,7 +119,7 @@ func TestLimitsOfHelmOp(t *testing.T) {
 		g.Expect(conditions.IsTrue(helmOp, addonsv1.StalledCondition)).To(gomega.BeTrue())
 		g.Expect(helmOp.Status.Rollout.Revision).To(gomega.Equal(int64(2)))
 	})
-	// The limits of Clusters can be ignored.
+	// The HelmOp can ignore the limits of Clusters.
 	f.limit("one", addonsv1.MaintenanceWindowsAnnotation, "no cron expression")
 	f.Expect(f.releases()["one"].Spec.Release.Namespace).To(gomega.Equal("default"))
 	f.update(helmOp, func(h *addonsv1.HelmOp) {

@@ -43,8 +43,8 @@ func TestManagementClusterRequiresPermittedNamespace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		helmOp   *addonsv1.HelmOp
 		children []client.Object
-		// want are the names of the selected Clusters; "!" marks a Cluster that is not selected, and "?" a Cluster that may
-		// not be accessed.
+		// want has the names of the selected Clusters. "!" marks a Cluster that is not selected, and "?" a Cluster
+		// without access.
 		want string
 	}{
 		"permitted":     {helmOp: controllertest.ManagementHelmOp("a"), want: "management cluster"},
@@ -116,7 +116,7 @@ func TestManagementClusterHasShardOfManager(t *testing.T) {
 	}
 }
 
-// TestManagementClusterWaitsForApproval has a first HelmOp revision for the management cluster.
+// TestManagementClusterWaitsForApproval creates the first HelmOp revision for the management cluster.
 func TestManagementClusterWaitsForApproval(t *testing.T) {
 	t.Parallel()
 	helmOp := controllertest.ManagementHelmOp("a")

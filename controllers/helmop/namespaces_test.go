@@ -28,8 +28,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// crossNamespace has a HelmOp that selects the Clusters one and two of several namespaces. The HelmOp has a release for
-// each Cluster one. broken has the namespaces in which reviews of the access fail. reviews counts the reviews by
+// crossNamespace has a HelmOp that selects the Clusters one and two in several namespaces, and has a release for each
+// Cluster one. broken has the namespaces in which the access check fails. reviews counts the access checks by
 // namespace.
 type crossNamespace struct {
 	*Reconciler
@@ -102,8 +102,8 @@ func (r *crossNamespace) selected(t *testing.T) (*helmOpScope, map[string]*clust
 	return scope, byName
 }
 
-// TestUnknownAccessAffectsOnlyItsNamespace checks that a failed review of the access to one namespace does not affect
-// other namespaces, and that existing releases stay.
+// TestUnknownAccessAffectsOnlyItsNamespace checks that a failed access check of one namespace does not affect other
+// namespaces. Existing releases must stay.
 func TestUnknownAccessAffectsOnlyItsNamespace(t *testing.T) {
 	t.Parallel()
 	r := newCrossNamespace(t, "good", "bad")

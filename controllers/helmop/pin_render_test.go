@@ -29,7 +29,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
 )
 
-// brokenReader fails for the objects that templates and values use, while err is set.
+// brokenReader fails for the objects of templates and values while err is set.
 type brokenReader struct {
 	client.Reader
 	err error
@@ -44,20 +44,20 @@ func (r *brokenReader) Get(ctx context.Context, key client.ObjectKey, obj client
 	return r.Reader.Get(ctx, key, obj, options...)
 }
 
-// TestPinIsNotRefusedByPassingErrors pins two releases to HelmOp revision 1, whose values are in a Secret. It checks
-// that an error that passes by itself refuses no pin, that the pins are tried again, and that other errors refuse them.
+// TestPinIsNotRefusedByPassingErrors pins two releases to HelmOp revision 1, whose values are in a Secret. A transient
+// error must not refuse a pin, and the pin must be tried again. Other errors must refuse the pins.
 func TestPinIsNotRefusedByPassingErrors(t *testing.T) {
 	t.Parallel()
 	unavailable := apierrors.NewServiceUnavailable("try again")
 	missing := apierrors.NewNotFound(corev1.Resource("secrets"), "values")
 	for name, tc := range map[string]struct {
-		// ofCluster is the error of objects of the Cluster, and ofValues that of the Secret.
+		// ofCluster is the error for the objects of the Cluster. ofValues is the error for the Secret.
 		ofCluster, ofValues error
 		pin                 string
-		// refused is why the pin is refused; empty if it is not.
+		// refused is the reason why the pin is refused; empty if it is not refused.
 		refused   string
 		isPending bool
-		// isCarriedOut is true if the release has the revision, which cannot be rendered.
+		// isCarriedOut is true if the release already has the revision, although the revision cannot be rendered.
 		isCarriedOut bool
 		requeue      time.Duration
 	}{

@@ -38,8 +38,9 @@ func TestPin(t *testing.T) {
 		gomega.HaveField("Status", metav1.ConditionTrue),
 		gomega.HaveField("Message", "1 Cluster is up to date; 1 Cluster is pinned to a HelmOp revision")))
 
-	// Later HelmOp revisions do not reach it, even if they cannot be rendered for it. Its own is kept although the limit
-	// of the history is reached, and changes of the Cluster itself are applied under it.
+	// Later HelmOp revisions do not reach the pinned Cluster, even if they cannot be rendered for it. The pinned
+	// revision is kept although the history is full. Changes of the Cluster itself are applied under the pinned
+	// revision.
 	f.update(helmOp, func(h *addonsv1.HelmOp) { h.Spec.ValuesTemplate += "\nfault: " + broken })
 	f.completes(helmOp, 3, "one")
 	f.update(helmOp, func(h *addonsv1.HelmOp) { h.Spec.ValuesTemplate = colored + "\nlast: true" })
@@ -51,7 +52,7 @@ func TestPin(t *testing.T) {
 	})
 	f.hasPinned(helmOp, "two", 1, 1)
 
-	// A pin that cannot be followed changes nothing, and the status has the cause.
+	// A pin that cannot be carried out changes nothing. The status has the cause.
 	for value, why := range map[string]string{
 		"99": "there is no HelmOp revision 99", "newest": `its value "newest" is not the number of a HelmOp revision`,
 		"3": "HelmOp revision 3 cannot be rendered for this Cluster any more",
@@ -76,8 +77,8 @@ func TestPin(t *testing.T) {
 	})
 }
 
-// TestPinNeedsGoodOrApprovedRevision requires approvals: a release may be pinned to a HelmOp revision that was good or
-// approved, and to no other.
+// TestPinNeedsGoodOrApprovedRevision requires approvals. A release may be pinned only to a HelmOp revision that was
+// good or approved.
 func TestPinNeedsGoodOrApprovedRevision(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -131,7 +132,7 @@ func (f *fixture) annotate(cluster string, change func(map[string]string)) {
 	f.must(f.Patch(f.Context(), release, client.MergeFrom(before)))
 }
 
-// hasPinned sets a pinned release Ready until the status of its HelmOp counts the pinned Clusters.
+// hasPinned sets a pinned release Ready until the status of its HelmOp has the number of pinned Clusters.
 func (f *fixture) hasPinned(helmOp *addonsv1.HelmOp, cluster string, revision int64, count int) {
 	f.Helper()
 	f.eventually(helmOp, func(g gomega.Gomega) {

@@ -14,7 +14,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/resolution"
 )
 
-// resolve sets the artifacts of the references of the HelmOp. While a registry fails, the last known artifacts stay.
+// resolve sets the artifacts of the references of the HelmOp. If a registry fails, it uses the last known artifacts.
 func (r *Reconciler) resolve(ctx context.Context, scope *helmOpScope) error {
 	helmOp := scope.helmOp
 	input := resolution.Input{Newest: scope.revisions.Newest()}

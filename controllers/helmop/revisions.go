@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
 )
 
-// defaultRevisionHistoryLimit is the default number of revisions that are kept although no release uses them.
+// defaultRevisionHistoryLimit is the default number of stored revisions that no release uses.
 const defaultRevisionHistoryLimit = 10
 
 // revisions returns the HelmOpRevisions of a HelmOp by number, the newest last.
@@ -34,10 +34,11 @@ func (r *Reconciler) revisions(ctx context.Context, helmOp *addonsv1.HelmOp) (re
 	}
 	found := make(revisions.List, 0, len(list.Items))
 	for i := range list.Items {
-		// Two HelmOps with long names may share a label value; the computed name distinguishes their revisions.
+		// Two HelmOps with long names can have the same label value. The computed name distinguishes their revisions.
 		if item := &list.Items[i]; item.Name == apiutil.RevisionName(helmOp.Name, item.Spec.Number) &&
 			item.DeletionTimestamp.IsZero() {
-			// The spec is shared with the cache: read only. The status is written in this pass.
+			// The cache shares the spec, so it must not be changed. This pass writes the status, so the status is a
+			// copy.
 			revision := &addonsv1.HelmOpRevision{TypeMeta: item.TypeMeta, ObjectMeta: *item.ObjectMeta.DeepCopy(),
 				Spec: item.Spec, Status: *item.Status.DeepCopy()}
 			found = append(found, revision)
@@ -54,11 +55,12 @@ func (r *Reconciler) readRevisions(ctx context.Context, scope *helmOpScope) (err
 	return err
 }
 
-// revise creates a revision of the desired state, unless the newest revision has this state. It creates no revision
-// while a part of the desired state is not known, or while the revision cannot be assigned to any Cluster.
+// revise creates a revision of the desired state if the newest revision differs. It waits until the whole desired state
+// is known, and until a Cluster can get the revision.
 //
-// The second condition is for clusterctl move, which creates HelmOps first and their revisions seconds later, while the
-// Clusters are paused. A revision that is created in between would conflict with the moved revisions.
+// The second condition is for clusterctl move. This command creates HelmOps first and their revisions seconds later,
+// while the Clusters are paused. A revision that this manager creates in between would conflict with the moved
+// revisions.
 func (r *Reconciler) revise(ctx context.Context, scope *helmOpScope) error {
 	if err := r.readUncached(ctx, scope); err != nil {
 		return err
@@ -82,8 +84,8 @@ func (r *Reconciler) revise(ctx context.Context, scope *helmOpScope) error {
 	return r.supersede(ctx, scope)
 }
 
-// readUncached adds the newest revision of the releases if the cache does not have it yet. Without it, a second
-// revision would be created for the same spec, which would supersede the rollout of the first revision.
+// readUncached adds the newest revision of the releases if the cache does not have it yet. Without it, this manager
+// would create a second revision of the same spec. The second revision would supersede the rollout of the first one.
 func (r *Reconciler) readUncached(ctx context.Context, scope *helmOpScope) error {
 	number := scope.releasedRevision()
 	if newest := scope.revisions.Newest(); newest != nil && newest.Spec.Number >= number || number == 0 {
@@ -103,7 +105,7 @@ func (r *Reconciler) readUncached(ctx context.Context, scope *helmOpScope) error
 	return nil
 }
 
-// releasedRevision returns the number of the newest revision that a release has; 0 if no release has a revision.
+// releasedRevision returns the highest number of a revision that a release has; 0 if no release has one.
 func (s *helmOpScope) releasedRevision() int64 {
 	number := int64(0)
 	for _, c := range s.clusters {
@@ -112,7 +114,7 @@ func (s *helmOpScope) releasedRevision() int64 {
 	return number
 }
 
-// hasServable reports whether a release can be created or updated for any Cluster now.
+// hasServable reports whether this pass can create or update the release of at least one Cluster.
 func (s *helmOpScope) hasServable() bool {
 	return slices.ContainsFunc(s.clusters, func(c *clusterScope) bool {
 		return c.selected && c.cluster != nil && c.cluster.DeletionTimestamp.IsZero() &&
@@ -120,9 +122,9 @@ func (s *helmOpScope) hasServable() bool {
 	})
 }
 
-// createRevision creates a revision of the desired state. If a revision with its number exists, but not yet in the
-// cache, createRevision returns the existing revision. It fails if the existing revision has another content; the pass
-// is then repeated.
+// createRevision creates a revision of the desired state. The revision with this number may exist although the cache
+// does not have it. createRevision then returns the existing revision if its content is the same. Otherwise it returns
+// an error, and the pass is repeated.
 func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope,
 	newest *addonsv1.HelmOpRevision,
 ) (*addonsv1.HelmOpRevision, error) {
@@ -130,7 +132,7 @@ func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope,
 	if newest != nil {
 		number = newest.Spec.Number + 1
 	}
-	// A number is never used again, even if its revision was deleted.
+	// A number is never used twice, even after its revision was deleted.
 	number = max(number, scope.releasedRevision()+1)
 	revision := &addonsv1.HelmOpRevision{
 		ObjectMeta: metav1.ObjectMeta{
@@ -159,14 +161,14 @@ func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope,
 		return nil, fmt.Errorf("reading HelmOp revision %d: %w", number, err)
 	}
 	if existing.Spec.Digest != scope.desired.digest {
-		// The cache does not have the revision yet, or the revision lost the label by which revisions are found.
+		// The cache does not have the revision yet, or the revision has lost the label by which lists find revisions.
 		err := fmt.Errorf("HelmOp revision %d exists, but the cache does not have it yet", number)
 		return nil, kerrors.NewAggregate([]error{err, r.repairRevision(ctx, helmOp, existing)})
 	}
 	return completed(scope, existing), nil
 }
 
-// completed returns a revision with the fields that are stored in other revisions.
+// completed returns a revision with the fields that other revisions store.
 func completed(scope *helmOpScope, revision *addonsv1.HelmOpRevision) *addonsv1.HelmOpRevision {
 	revisions.Complete(append(slices.Clone(scope.revisions), revision))
 	return revision
@@ -185,7 +187,7 @@ func (s *helmOpScope) referencedArtifacts() []addonsv1.ReferencedArtifact {
 	return artifacts
 }
 
-// supersede ends the unfinished rollouts of revisions that are not the newest.
+// supersede ends the unfinished rollouts of older revisions.
 func (r *Reconciler) supersede(ctx context.Context, scope *helmOpScope) error {
 	newest := scope.revisions.Newest()
 	var errs []error
@@ -214,13 +216,13 @@ func (r *Reconciler) writeRevision(ctx context.Context, revision *addonsv1.HelmO
 	if err := r.client.Patch(ctx, revision, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("writing the status of HelmOp revision %d: %w", revision.Spec.Number, err)
 	}
-	// The response lacks the fields that are stored in other revisions.
+	// The response does not have the fields that other revisions store.
 	revision.Spec = before.Spec
 	return nil
 }
 
-// pruneRevisions deletes the oldest revisions that no release uses, if there are more than the limit of their number or
-// of their bytes.
+// pruneRevisions deletes the oldest revisions that no release uses. It does so if the revisions exceed the limit of
+// their number or of their size in bytes.
 func (r *Reconciler) pruneRevisions(ctx context.Context, scope *helmOpScope) error {
 	inUse := map[int64]bool{scope.revisions.LastGood(): true}
 	if newest := scope.revisions.Newest(); newest != nil {
@@ -242,7 +244,7 @@ func (r *Reconciler) pruneRevisions(ctx context.Context, scope *helmOpScope) err
 	return kerrors.NewAggregate(errs)
 }
 
-// repairRevisions restores the owner references and labels of revisions. A restore from a backup may have lost them.
+// repairRevisions restores the owner references and labels of revisions. A restore from a backup can lose them.
 func (r *Reconciler) repairRevisions(ctx context.Context, scope *helmOpScope) error {
 	var errs []error
 	for _, revision := range scope.revisions {

@@ -20,7 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
 )
 
-// reviser creates revisions of one HelmOp, and reads them like a new pass.
+// reviser creates revisions of one HelmOp, and reads them in the same way as a new pass.
 type reviser struct {
 	*testing.T
 	*Reconciler
@@ -66,8 +66,8 @@ func (r *reviser) revise() *addonsv1.HelmOpRevision {
 	return revision
 }
 
-// TestRevisionsStoreLargeFieldsOnce checks that the stored revisions are small, and that each revision is read with all
-// its fields.
+// TestRevisionsStoreLargeFieldsOnce checks that the stored revisions are small, and that a read returns all their
+// fields.
 func TestRevisionsStoreLargeFieldsOnce(t *testing.T) {
 	t.Parallel()
 	r := newReviser(t)
@@ -113,7 +113,7 @@ func TestRevisionsStoreLargeFieldsOnce(t *testing.T) {
 	}
 }
 
-// TestRevisionsAreBoundedInBytes checks that a HelmOp whose large values change often keeps few revisions.
+// TestRevisionsAreBoundedInBytes checks that a HelmOp with large values that often change keeps few revisions.
 func TestRevisionsAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	r := newReviser(t)
@@ -138,7 +138,7 @@ func TestRevisionsAreBoundedInBytes(t *testing.T) {
 	}
 }
 
-// TestReviseReadsRevisionMissingInCache has a cache of HelmOpRevisions that is older than the cache of HelmOpReleases.
+// TestReviseReadsRevisionMissingInCache uses a cache of HelmOpRevisions that is older than the cache of HelmOpReleases.
 func TestReviseReadsRevisionMissingInCache(t *testing.T) {
 	t.Parallel()
 	r := newReviser(t)

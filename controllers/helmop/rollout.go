@@ -35,7 +35,7 @@ func (r *Reconciler) readStrategy(_ context.Context, scope *helmOpScope) error {
 	return nil
 }
 
-// strategy returns spec.rollout in the types of the plan, and the selectors of its waves.
+// strategy converts spec.rollout into the types of package rollout. It also returns the selectors of the waves.
 func strategy(spec *addonsv1.Rollout) (rollout.Strategy, []labels.Selector, error) {
 	if spec == nil {
 		return rollout.Strategy{}, nil, nil
@@ -65,7 +65,7 @@ func strategy(spec *addonsv1.Rollout) (rollout.Strategy, []labels.Selector, erro
 	return s, selectors, nil
 }
 
-// rolloutState returns the state of the rollout of the newest revision, in the type of the plan.
+// rolloutState converts the rollout of the newest revision into the type of package rollout.
 func (s *helmOpScope) rolloutState() rollout.State {
 	newest := s.revisions.Newest()
 	if newest == nil {
@@ -78,7 +78,7 @@ func (s *helmOpScope) rolloutState() rollout.State {
 }
 
 // rolloutRequests returns the requests in annotations for the rollout of the newest revision. The value of an
-// annotation begins with the number of its revision, so that a request for an older rollout has no effect.
+// annotation begins with the number of its revision. So a request for an older rollout has no effect.
 func rolloutRequests(helmOp *addonsv1.HelmOp, newest *addonsv1.HelmOpRevision) rollout.Requests {
 	if newest == nil {
 		return rollout.Requests{}
@@ -99,13 +99,14 @@ func rolloutRequests(helmOp *addonsv1.HelmOp, newest *addonsv1.HelmOpRevision) r
 	return requests
 }
 
-// maxRolloutReason is the limit of the reason in the status of a revision, in bytes.
+// maxRolloutReason is the maximum length of the reason in the status of a revision, in bytes.
 const maxRolloutReason = 512
 
-// maxContinueRequest is the limit of the status of a revision, in bytes.
+// maxContinueRequest is the maximum length of a request to continue in the status of a revision, in bytes.
 const maxContinueRequest = 128
 
-// continueRequest returns the value of the annotation that requests to continue, in the form that the status keeps.
+// continueRequest returns the value of the annotation that requests to continue. It replaces a value above the limit by
+// its digest.
 func continueRequest(helmOp *addonsv1.HelmOp) string {
 	value := helmOp.Annotations[addonsv1.RolloutContinueAnnotation]
 	if len(value) > maxContinueRequest {
@@ -114,8 +115,8 @@ func continueRequest(helmOp *addonsv1.HelmOp) string {
 	return value
 }
 
-// record computes the plan, writes the state of the rollout, and then carries out the plan. An error for one Cluster
-// does not affect the steps for other Clusters.
+// record computes the plan, writes the state of the rollout, and then carries out the plan. The steps of different
+// Clusters are independent: an error for one Cluster does not affect the others.
 func (r *Reconciler) record(ctx context.Context, scope *helmOpScope) error {
 	input, err := r.planInput(scope)
 	if err != nil {
@@ -133,7 +134,7 @@ func (r *Reconciler) record(ctx context.Context, scope *helmOpScope) error {
 		return err
 	}
 	if returns(scope.plan.State.Phase) && !returns(input.State.Phase) {
-		// The next pass renders the revision to which the Clusters return.
+		// The next pass renders the last known good revision.
 		scope.retryWithin(time.Millisecond)
 		return nil
 	}
@@ -183,7 +184,7 @@ func (r *Reconciler) recordRollout(ctx context.Context, scope *helmOpScope, requ
 	return nil
 }
 
-// planInput returns the input of the plan.
+// planInput returns the input of package rollout for this pass.
 func (r *Reconciler) planInput(scope *helmOpScope) (rollout.Input, error) {
 	input := rollout.Input{
 		Strategy: scope.strategy, State: scope.rolloutState(),
@@ -203,8 +204,8 @@ func (r *Reconciler) planInput(scope *helmOpScope) (rollout.Input, error) {
 	return input, nil
 }
 
-// isKnown reports whether a Cluster had a release, or could have had a release, when a rollout began. If there is a
-// release, its spec is used: clusterctl move preserves the spec, but not the creation time of a Cluster.
+// isKnown reports whether a Cluster had a release, or could have had one, when a rollout began. If the release exists,
+// isKnown uses its spec. clusterctl move preserves the spec, but not the creation time of a Cluster.
 func isKnown(c *clusterScope, began metav1.Time) bool {
 	if c.child != nil {
 		assigned := c.child.Spec.Rollout
@@ -280,16 +281,16 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	return planned, nil
 }
 
-// isAccessDenied reports whether the HelmOp may no longer access a Cluster. Its release is left alone, and counts
-// neither as a success nor as a failure.
+// isAccessDenied reports whether the HelmOp has lost the access to a Cluster. The release of such a Cluster is not
+// changed, and counts neither as a success nor as a failure.
 func isAccessDenied(c *clusterScope) bool {
 	var denied *selection.AccessDeniedError
 	return errors.As(c.err, &denied) ||
 		c.child != nil && conditions.GetReason(c.child, addonsv1.ReadyCondition) == addonsv1.ClusterAccessDeniedReason
 }
 
-// isInvalid reports whether an error means that the revision cannot be rendered for a Cluster. It is false for an error
-// that may be transient.
+// isInvalid reports whether a revision cannot be rendered for a Cluster because of its content. It is false for an
+// error that may be transient.
 func isInvalid(err error) bool {
 	var denied *selection.AccessDeniedError
 	var unresolved *reasons.UnresolvedError

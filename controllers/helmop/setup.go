@@ -29,8 +29,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
 
-// Options are the dependencies and settings of the controller of HelmOps. All fields except those of the last group are
-// required.
+// Options are the dependencies and settings of the controller of HelmOps. All fields are required, except the fields of
+// the last group.
 type Options struct {
 	Registry   resolution.Registry
 	Verifier   verify.Verifier
@@ -43,8 +43,7 @@ type Options struct {
 	// Concurrency is the number of HelmOps that are reconciled at the same time.
 	Concurrency int
 
-	// WatchFilter, Shard, ResyncPeriod and MinInterval are WatchFilterValue, Shard, ResyncPeriod and MinSourceInterval of
-	// controllers.Options.
+	// These four are WatchFilterValue, Shard, ResyncPeriod and MinSourceInterval of controllers.Options.
 	WatchFilter, Shard        string
 	ResyncPeriod, MinInterval time.Duration
 

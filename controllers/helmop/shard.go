@@ -24,13 +24,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sharding"
 )
 
-// enterShard records the shard of a HelmOp, and reports whether the HelmOp may be reconciled in this shard. If not, the
-// result says when to try again. After a change of the shard label, enterShard also relabels the releases and revisions
-// of the HelmOp. It does so only while the HelmOp is paused, so that no manager acts on them, or under deletion.
+// enterShard records the shard of a HelmOp, and reports whether this manager may reconcile the HelmOp. If not, the
+// result has the time of the next try. After a change of the shard label, enterShard also relabels the releases and
+// revisions. It does this only while the HelmOp is paused or under deletion, because no manager acts on these objects
+// then.
 //
-// A HelmOp without a recorded shard may have objects in any shard: it is new, was moved or restored without its status,
-// or is being relabelled. So the record is removed before the first object is relabelled, and set after the last
-// object.
+// A HelmOp without a recorded shard can have objects in any shard. It is new, or it lost its status in a move or a
+// restore, or its objects are being relabelled. So the record is removed before the first object is relabelled, and set
+// after the last one.
 func (r *Reconciler) enterShard(ctx context.Context,
 	helmOp *addonsv1.HelmOp,
 ) (result ctrl.Result, entered bool, err error) {
@@ -65,9 +66,9 @@ func (r *Reconciler) relabeler() *sharding.Relabeler {
 	return &sharding.Relabeler{Client: r.client, Live: r.live, Shard: r.shard}
 }
 
-// addUnlisted adds the Clusters of children that are not eligible to the scope: they do not exist, or are of another
-// shard or of a namespace that is no longer selected. A Cluster that is not in the cache may exist, because the cache
-// has only the Clusters of the own shard.
+// addUnlisted adds the Clusters that have a child and are not eligible. Such a Cluster does not exist, or has another
+// shard, or its namespace is no longer selected. A Cluster that is not in the cache can exist, because the cache has
+// only the Clusters of this shard.
 func (r *Reconciler) addUnlisted(ctx context.Context, scope *helmOpScope, selector *selection.Selector,
 	children map[client.ObjectKey]*addonsv1.HelmOpRelease,
 ) error {
@@ -113,8 +114,8 @@ func (r *Reconciler) absentClusters(ctx context.Context,
 	return absent, nil
 }
 
-// otherShardScope returns the scope of a Cluster of another shard. It has the labels of the Cluster, so that the
-// Cluster stays in its wave.
+// otherShardScope returns the scope of a Cluster of another shard. The scope has the labels of the Cluster, because the
+// Cluster must stay in its wave.
 func otherShardScope(helmOp *addonsv1.HelmOp, key client.ObjectKey, object *metav1.PartialObjectMetadata,
 	selector *selection.Selector,
 	child *addonsv1.HelmOpRelease,
@@ -130,8 +131,8 @@ func otherShardScope(helmOp *addonsv1.HelmOp, key client.ObjectKey, object *meta
 	}
 }
 
-// isHeldByOtherShard reports whether a release is left alone because its Cluster is of another shard. If the Cluster is
-// no longer selected and the deletion policy is Orphan, the release is not left alone, but orphaned.
+// isHeldByOtherShard reports whether a release is not changed because its Cluster has another shard. There is one
+// exception: if the Cluster is no longer selected and the deletion policy is Orphan, the release is orphaned.
 func isHeldByOtherShard(c *clusterScope, policy addonsv1.DeletionPolicy) bool {
 	return c.otherShard != "" && (c.selected || policy != addonsv1.DeletionPolicyOrphan)
 }

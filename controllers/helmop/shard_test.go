@@ -28,7 +28,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// TestPausedHelmOpClearsShardReason checks that a paused HelmOp does not keep a former reason about its shard.
+// TestPausedHelmOpClearsShardReason checks that a paused HelmOp loses an outdated reason about its shard.
 func TestPausedHelmOpClearsShardReason(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []string{addonsv1.ShardNotServedReason, addonsv1.ShardChangedReason} {
@@ -66,7 +66,7 @@ func TestEnterShard(t *testing.T) {
 		Labels: apiutil.ChildSelector(h), OwnerReferences: release.OwnerReferences}}
 	foreign := controllertest.ReadyRelease("other", func(r *addonsv1.HelmOpRelease) {
 		r.ResourceVersion = ""
-		r.Labels[addonsv1.HelmOpNameLabel] = "h" // Two HelmOps with long names may share a label value.
+		r.Labels[addonsv1.HelmOpNameLabel] = "h" // Two HelmOps with long names can have the same label value.
 	})
 	_, live := controllertest.ShardStores(t, "b", h, c, release, revision, foreign)
 	r := &Reconciler{client: live, live: live, shard: "b", now: time.Now}
@@ -91,7 +91,7 @@ func TestEnterShard(t *testing.T) {
 		t.Errorf("paused: entered %t, result %v, err = %v, shard %v, want none before the first relabelling", entered,
 			result, err, h.Status.Shard)
 	}
-	// All objects are relabelled, even if the status was lost or the label was set back meanwhile.
+	// All objects are relabelled, even if the status was lost or the label got its old value in between.
 	result, entered, err = r.enterShard(t.Context(), h)
 	if err != nil || entered || result.RequeueAfter != requeue.StaleRetry || h.Status.Shard != nil {
 		t.Errorf("relabelling: entered %t, result %v, err = %v, shard %v", entered, result, err, h.Status.Shard)
@@ -112,8 +112,8 @@ func TestEnterShard(t *testing.T) {
 	}
 }
 
-// TestEnterShardContinuesAfterFailedRelabel has a release that cannot be changed: the other objects are relabelled, and
-// the HelmOp waits.
+// TestEnterShardContinuesAfterFailedRelabel has one release that cannot be changed. The other objects must be
+// relabelled, and the HelmOp must wait.
 func TestEnterShardContinuesAfterFailedRelabel(t *testing.T) {
 	t.Parallel()
 	h, _, bad := controllertest.ShardedObjects("b", "b", "a")
@@ -206,9 +206,9 @@ func TestReleasesOfClustersInOtherShardsAreHeld(t *testing.T) {
 }
 
 // TestUnlistedClustersNeedFewRequests counts the requests for Clusters that are not in the cache. A missing Cluster
-// must not cause a list of all Clusters of other shards.
+// must not cause a list of all Clusters in other shards.
 func TestUnlistedClustersNeedFewRequests(t *testing.T) {
-	const maxReads = 50 // More Clusters are listed.
+	const maxReads = 50 // More Clusters than this are listed.
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		missing, otherShard, others int
@@ -267,7 +267,7 @@ func TestUnlistedClustersNeedFewRequests(t *testing.T) {
 	}
 }
 
-// selectorOf returns a selector of all Clusters of the namespace n, or of none.
+// selectorOf returns a selector for all Clusters of the namespace n, or for no Cluster.
 func selectorOf(t *testing.T, all bool) *selection.Selector {
 	t.Helper()
 	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}}

@@ -42,7 +42,7 @@ func (r *Reconciler) report(scope *helmOpScope) {
 	}
 }
 
-// statusPass returns what the pass found, for the status of the HelmOp.
+// statusPass returns the findings of the pass for the status of the HelmOp, including the Clusters.
 func (s *helmOpScope) statusPass() *helmopstatus.Pass {
 	pass := s.overview()
 	pass.Clusters = make([]helmopstatus.Cluster, 0, len(s.clusters))
@@ -55,8 +55,8 @@ func (s *helmOpScope) statusPass() *helmopstatus.Pass {
 	return pass
 }
 
-// overview returns what the pass found besides its Clusters. Events and the conditions about approvals and deletions
-// need no more.
+// overview returns the findings of the pass without the Clusters. Events and the conditions about approvals and
+// deletions need only these.
 func (s *helmOpScope) overview() *helmopstatus.Pass {
 	return &helmopstatus.Pass{
 		HelmOp: s.helmOp, Artifact: s.artifact, DesiredNumber: s.desiredNumber(), Revisions: s.revisions,
@@ -67,11 +67,11 @@ func (s *helmOpScope) overview() *helmopstatus.Pass {
 	}
 }
 
-// reportDeletion reports how far the deletion of a HelmOp is, and what it waits for.
+// reportDeletion reports the progress of the deletion of a HelmOp, and the cause if the deletion waits.
 func reportDeletion(helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease, waiting int) {
 	report.SetCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.DeletingReason,
 		helmopstatus.DeletionProgress(children, waiting))
-	// The deletion of the HelmOp confirms the deletions that waited.
+	// The deletion of the HelmOp confirms the waiting deletions.
 	for _, condition := range []string{
 		addonsv1.DeletionsHeldCondition, addonsv1.RollingOutCondition, addonsv1.StalledCondition, addonsv1.ApprovedCondition,
 	} {
@@ -80,9 +80,9 @@ func reportDeletion(helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease,
 	helmOp.Status.Deletions = nil
 }
 
-// reportMovable sets the condition Movable: whether clusterctl move moves all objects that the HelmOp refers to.
-// The manager has no right to write Secrets and ConfigMaps, which belong to users who may share them. So the condition
-// has the command that labels them.
+// reportMovable sets the condition Movable, which reports whether clusterctl move moves all referenced objects. The
+// condition has the command that labels the objects without the label. The manager does not label them: users own and
+// share Secrets and ConfigMaps, so the manager has no permission to write them.
 func (r *Reconciler) reportMovable(ctx context.Context, scope *helmOpScope) error {
 	helmOp := scope.helmOp
 	referenced := referencesOf(scope)
@@ -103,7 +103,8 @@ func (r *Reconciler) reportMovable(ctx context.Context, scope *helmOpScope) erro
 	return nil
 }
 
-// referencesOf returns the objects that a HelmOp refers to, as "<kind>/<name>", including objects for single Clusters.
+// referencesOf returns the objects that a HelmOp refers to, as "<kind>/<name>". Objects for single Clusters are
+// included.
 func referencesOf(scope *helmOpScope) []string {
 	helmOp := scope.helmOp
 	referenced := references.Of(helmOp)

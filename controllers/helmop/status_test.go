@@ -80,8 +80,8 @@ func TestReportMovable(t *testing.T) {
 	}
 }
 
-// TestMovableNamesFirstUnlabelledObjects checks that the condition names the first unlabelled objects of single
-// Clusters, and the number of all.
+// TestMovableNamesFirstUnlabelledObjects has Clusters whose objects lack the label of clusterctl move. The condition
+// must name the first of these objects, and must have the number of all.
 func TestMovableNamesFirstUnlabelledObjects(t *testing.T) {
 	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
 	scope := &helmOpScope{helmOp: helmOp}

@@ -50,7 +50,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
-// sharedServer is the API server of the tests of this file. One controller of HelmOps reconciles all their namespaces.
+// sharedServer is the API server for the tests in this file. One controller of HelmOps serves all their namespaces.
 var sharedServer apiserver.Shared
 
 func TestMain(m *testing.M) {
@@ -91,7 +91,7 @@ func (r *registry) Resolve(_ context.Context, from oci.Source) (oci.Artifact, er
 	}, nil
 }
 
-// links has no connections to workload clusters.
+// links has no connection to any workload cluster.
 type links struct{ clusterview.Clusters }
 
 func (links) GetRESTConfig(context.Context, client.ObjectKey) (*rest.Config, error) {
@@ -237,7 +237,7 @@ func (f *fixture) eventually(helmOp *addonsv1.HelmOp, check func(g gomega.Gomega
 	}).Should(gomega.Succeed())
 }
 
-// ready sets a release Ready with its current spec, like the controller of releases.
+// ready sets a release Ready with its current spec, like the controller of releases does.
 func (f *fixture) ready(release *addonsv1.HelmOpRelease) {
 	f.Helper()
 	before := release.DeepCopy()
@@ -304,7 +304,7 @@ func TestReleasesFollowSelection(t *testing.T) {
 	}).Should(gomega.Succeed())
 }
 
-// TestResolveTagThatAppearsLater has a tag that does not exist at first.
+// TestResolveTagThatAppearsLater uses a tag that does not exist at first.
 func TestResolveTagThatAppearsLater(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -327,7 +327,7 @@ func TestResolveTagThatAppearsLater(t *testing.T) {
 }
 
 // TestRolloutStaysWithinMaxUnavailable sets each release Ready as soon as it has a new revision. The number of Clusters
-// that are not Ready must not exceed the limit, however fast passes follow each other.
+// that are not Ready must not exceed the limit, even if passes follow each other quickly.
 func TestRolloutStaysWithinMaxUnavailable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

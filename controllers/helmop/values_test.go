@@ -40,8 +40,8 @@ func (f *fixture) valuesDigests() map[string]string {
 	return digests
 }
 
-// TestSecretsOfClusters has a Secret for each Cluster. A missing Secret affects only its Cluster, until the Secret is
-// created. A change of a Secret changes one release and does not create a HelmOp revision.
+// TestSecretsOfClusters has a Secret for each Cluster. A missing Secret must affect only its Cluster until the Secret
+// is created. A change of a Secret must change one release, and must not create a HelmOp revision.
 func TestSecretsOfClusters(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -90,7 +90,7 @@ func TestSecretsOfClusters(t *testing.T) {
 		f.Expect(release.Spec.Rollout.Revision).To(gomega.BeEquivalentTo(1), "of %s", cluster)
 	}
 
-	// The values of a deleted Secret stay in the release.
+	// The release keeps the values of a deleted Secret.
 	f.must(f.Delete(t.Context(), secret))
 	f.eventually(helmOp, func(g gomega.Gomega) {
 		g.Expect(helmOp.Status.Failures).To(gomega.HaveLen(1))
@@ -103,7 +103,7 @@ func TestSecretsOfClusters(t *testing.T) {
 }
 
 // TestSecretOfOverride has a Secret with a fixed name in an override. If the Secret is missing, only the Clusters of
-// the override are affected. The content of the Secret is part of the HelmOp revision.
+// the override are affected. The content of the Secret is a part of the HelmOp revision.
 func TestSecretOfOverride(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

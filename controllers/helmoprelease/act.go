@@ -46,8 +46,8 @@ type releaseInputs struct {
 	values map[string]any
 }
 
-// act carries out a decision that needs Helm. Without a free slot, it returns, and the release is enqueued when it gets
-// one.
+// act carries out a decision that needs Helm. If no slot is free, act returns. The release is enqueued when it gets a
+// slot.
 func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.Decision) (ctrl.Result, error) {
 	var inputs releaseInputs
 	if decision.Action.RendersChart() {
@@ -62,7 +62,7 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 	return r.actOn(ctx, p, decision, &inputs)
 }
 
-// actOn acquires a slot and carries out a decision, if nothing is missing for it.
+// actOn acquires a slot and carries out a decision, if the dependencies, images and inputs are available.
 func (r *Reconciler) actOn(ctx context.Context, p *releasePass, decision decide.Decision,
 	inputs *releaseInputs,
 ) (ctrl.Result, error) {
@@ -80,14 +80,14 @@ func (r *Reconciler) actOn(ctx context.Context, p *releasePass, decision decide.
 	if result, err, ok := r.hasImages(ctx, p, decision, check, inputs); !ok {
 		return result, err
 	}
-	// Only now, because a release that waits for its images must not hold its dependencies.
+	// The claim comes last: a release that waits for its images must not block the uninstallation of its dependencies.
 	if ok, err := r.claim(ctx, p, decision); !ok {
 		return ctrl.Result{}, err
 	}
 	return r.perform(ctx, p, decision, inputs)
 }
 
-// perform begins the action of a decision, and records and reports its result. The caller has a slot.
+// perform runs the action of a decision, and records and reports the result. The caller has a slot.
 func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decide.Decision,
 	inputs *releaseInputs,
 ) (ctrl.Result, error) {
@@ -125,7 +125,7 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 	return r.reportActed(ctx, p, decision, result), nil
 }
 
-// traceAction adds an action that ended to the trace. It must be called when the conditions have the result.
+// traceAction adds a finished action to the trace. Callers must set the conditions first.
 func (p *releasePass) traceAction(decision decide.Decision, began, ended time.Time, err error) {
 	failure := ""
 	if err != nil {
@@ -134,7 +134,7 @@ func (p *releasePass) traceAction(decision decide.Decision, began, ended time.Ti
 	p.trace.Action(strings.ToLower(attempts.VerbOf(decision.Action)), began, ended, failure)
 }
 
-// logAction logs an action that succeeded.
+// logAction logs a successful action.
 func logAction(ctx context.Context, release *addonsv1.HelmOpRelease, decision decide.Decision,
 	result helmclient.Result,
 ) {
@@ -142,7 +142,7 @@ func logAction(ctx context.Context, release *addonsv1.HelmOpRelease, decision de
 		"action", attempts.VerbOf(decision.Action), "reason", decision.Reason, "helmRevision", result.Revision)
 }
 
-// reportActed reports an action that succeeded. The result says when the next pass is due.
+// reportActed reports a successful action. It returns when the next pass is due.
 func (r *Reconciler) reportActed(ctx context.Context, p *releasePass, decision decide.Decision,
 	result helmclient.Result,
 ) ctrl.Result {
@@ -168,13 +168,13 @@ func (r *Reconciler) reportActed(ctx context.Context, p *releasePass, decision d
 	if p.policy.Test.Enabled {
 		return ctrl.Result{RequeueAfter: requeueAtOnce}
 	}
-	// The release is in sync now, and the next pass may be far off.
+	// The release is in sync now. The next pass may come much later.
 	p.release.Status.State = string(model.StateInSync)
 	return ctrl.Result{RequeueAfter: p.requeueAfter}
 }
 
 // gatherInputs renders the values and pulls the chart for an installation or an upgrade. If ok is false, one of them is
-// not available: gatherInputs has reported the cause, and result and err are those of the pass.
+// not available. gatherInputs has then reported the cause, and the pass must return result and err.
 func (r *Reconciler) gatherInputs(ctx context.Context,
 	p *releasePass,
 ) (inputs releaseInputs, result ctrl.Result, err error, ok bool) {
@@ -218,8 +218,8 @@ func (r *Reconciler) renderInto(ctx context.Context, p *releasePass) (map[string
 	return rendered.Values, err
 }
 
-// currentUninstallOptions returns the uninstallation options of the current HelmOp, because a user may change them to
-// unblock an uninstallation. Without a HelmOp, or if its overrides are not valid, it returns the assigned options.
+// currentUninstallOptions returns the uninstallation options of the current HelmOp. A user may change them to unblock
+// an uninstallation. Without a HelmOp, or if its overrides are not valid, it returns the assigned options.
 func currentUninstallOptions(scope *releaseScope, assigned model.UninstallOptions) model.UninstallOptions {
 	if scope.helmOp == nil {
 		return assigned
@@ -267,7 +267,7 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 		report.SetNotReady(release, addonsv1.ReleasePendingReason, decision.Message)
 		return ctrl.Result{RequeueAfter: decision.RequeueAfter}, nil
 	default:
-		// There is no release, or it has another owner.
+		// The release does not exist, or has another owner.
 		ctrl.LoggerFrom(ctx).Info("Nothing to uninstall", "why", decision.Message)
 		return removeFinalizer(release), nil
 	}
@@ -309,9 +309,9 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	return removeFinalizer(release), nil
 }
 
-// admitLoss returns the function that permits or refuses an upgrade in the management cluster that would delete
-// objects. The manifest of such a release may have Clusters, which an artifact without one of its folders would delete.
-// It returns nil for workload clusters.
+// admitLoss returns the function that permits or refuses an upgrade that would delete objects. It is for the management
+// cluster, where a release may contain Clusters: an artifact without one of its folders would delete them. For workload
+// clusters, and without a HelmOp, admitLoss returns nil.
 func admitLoss(scope *releaseScope) (func(model.Loss) error, error) {
 	if apiutil.ClusterKey(scope.release) != clusterlink.Management || scope.helmOp == nil {
 		return nil, nil
@@ -336,18 +336,19 @@ func admitLoss(scope *releaseScope) (func(model.Loss) error, error) {
 	}, nil
 }
 
-// countAttempt counts an attempt as failed before it begins, if this process has not rendered the artifact before. If
-// the rendering then crashes the manager, for example because the node has no memory left, the next manager finds a
-// failed attempt and waits. The result of the attempt replaces the count. The write takes place once for each artifact
-// that is new to this process. It does not take place for releases that were made from the same artifact, and for
-// retries after the chart rejected the same attempt.
+// countAttempt counts an attempt as failed before it begins, if this process has not rendered the artifact before. The
+// rendering may crash the manager, for example because the node has no memory left. The next manager then finds a
+// failed attempt and waits. The result of the attempt replaces the count.
+//
+// The write takes place once for each artifact that is new to this process. There are two exceptions: the release was
+// made from the same artifact, or the chart rejected the same attempt before.
 func (r *Reconciler) countAttempt(ctx context.Context, p *releasePass, decision decide.Decision) error {
 	status, digest := &p.before.Status, p.release.Spec.Artifact.Digest
 	if !r.rendered.IsFirst(decision.Action, digest, p.desired, status) {
 		return nil
 	}
 	counted := p.before.DeepCopy()
-	// One second ago: times in records have whole seconds, and a record of the attempt must be later to replace the count.
+	// The time is one second ago. Times in records have whole seconds, and only a later record replaces the count.
 	p.subject().Write(&counted.Status, decision.Failures+1, metav1.NewTime(r.now().Add(-time.Second)))
 	counted.Status.LastError = fmt.Sprintf("the rendering of the chart has not ended: it still runs, or the manager "+
 		"stopped. If the manager restarts again and again, artifact %s may need more memory: raise the memory limit of "+
@@ -358,8 +359,8 @@ func (r *Reconciler) countAttempt(ctx context.Context, p *releasePass, decision 
 	return nil
 }
 
-// patchBefore writes the status of a changed copy of p.before in the middle of a pass. The write at the end of the pass
-// replaces it.
+// patchBefore writes the status of a changed copy of p.before during a pass. The write at the end of the pass replaces
+// it.
 func (r *Reconciler) patchBefore(ctx context.Context, p *releasePass, changed *addonsv1.HelmOpRelease) error {
 	ctx, cancel := context.WithTimeout(ctx, patchTimeout)
 	defer cancel()
@@ -373,8 +374,8 @@ func (r *Reconciler) patchBefore(ctx context.Context, p *releasePass, changed *a
 	return nil
 }
 
-// stillServes reads a release again right before an action begins. It returns nil if the release is no longer of this
-// shard. The manager that has begun an action also completes it; other managers see from Helm's record that it is
+// stillServes reads a release again right before an action begins. It returns nil if the release has left this shard.
+// The manager that has begun an action also completes it. Other managers see in Helm's record that the action is
 // running.
 func (r *Reconciler) stillServes(ctx context.Context, scope *releaseScope) (*addonsv1.HelmOpRelease, error) {
 	current := &addonsv1.HelmOpRelease{}
@@ -385,15 +386,15 @@ func (r *Reconciler) stillServes(ctx context.Context, scope *releaseScope) (*add
 	return current, nil
 }
 
-// mayBegin reports whether this manager still serves a release and the release was not deleted since the pass began. It
-// is called right before a change in a cluster. If it returns false, the event of the change starts the next pass. An
-// action must be registered before the call, so that no deletion is missed.
+// mayBegin reports whether this manager still serves a release, and whether the release was not deleted since the pass
+// began. Callers call it right before a change in a cluster. If the result is false, the event of the change starts the
+// next pass. Callers must register the action before the call; otherwise a deletion could be missed.
 func (r *Reconciler) mayBegin(ctx context.Context, scope *releaseScope) (bool, error) {
 	current, err := r.stillServes(ctx, scope)
 	return current != nil && current.UID == scope.release.UID && current.DeletionTimestamp.IsZero(), err
 }
 
-// slot acquires a slot for the action of a pass. If ok is false, the release is enqueued when it is granted a slot.
+// slot acquires a slot for the action of a pass. If ok is false, the release is enqueued when it gets a slot.
 func (r *Reconciler) slot(p *releasePass) (done func(), ok bool) {
 	return r.slots.Acquire(slots.Claim{
 		Release: client.ObjectKeyFromObject(p.release), Cluster: p.target.Key, HelmOp: p.desired.Owner,

@@ -21,8 +21,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// TestFirstRenderingCountsAsAttempt checks that the status has a failed attempt if the manager stops while it renders
-// an artifact for the first time, and that the result of the attempt replaces it.
+// TestFirstRenderingCountsAsAttempt checks that the status has a failed attempt if the manager stops during the first
+// rendering of an artifact. The result of the attempt must replace this failure.
 func TestFirstRenderingCountsAsAttempt(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()

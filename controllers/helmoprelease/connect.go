@@ -36,13 +36,13 @@ import (
 )
 
 const (
-	// downRetry is the delay for a cluster whose link has detected the failure.
+	// downRetry is the delay for a cluster whose link has detected that the cluster does not respond.
 	downRetry = 2 * time.Minute
 
-	// conflictRetry is the delay before the next check whether a conflict is over.
+	// conflictRetry is the delay between two checks of a conflict.
 	conflictRetry = 30 * time.Second
 
-	// requeueAtOnce is the delay of a pass that follows an action at once to observe its result.
+	// requeueAtOnce is the delay of a pass that observes the result of an action.
 	requeueAtOnce = time.Millisecond
 )
 
@@ -60,13 +60,14 @@ type Engine interface {
 	Forget(key string)
 }
 
-// connect returns the connection to the cluster of a release. If ok is false, there is no connection, and connect has
-// reported the cause unless no connection was tried yet.
+// connect returns the connection to the cluster of a release. If ok is false, there is no connection. connect has then
+// reported the cause, unless no connection was tried yet.
 func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpRelease) (target model.Target, ok bool) {
 	key := apiutil.ClusterKey(release)
 	restConfig, err := r.clusters.GetRESTConfig(ctx, key)
 	if state := r.clusters.State(key); err == nil && state.IsUnreachable() {
-		// Another request would only fail later, in the same way. The watches stay: the cluster may answer soon.
+		// Another request would fail in the same way, only later. The watches stay, because the cluster may respond
+		// again soon.
 		report.Unreachable(release, noConnection(release, state.Cause))
 		return model.Target{}, false
 	}
@@ -87,8 +88,8 @@ func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpReleas
 	return model.Target{}, false
 }
 
-// noConnection returns the message for a Cluster that does not answer. The message stays the same as long as the cause
-// does, because each change is a write.
+// noConnection returns the message for a Cluster that does not respond. The message depends only on the cause, because
+// each change of the message is a write.
 func noConnection(release *addonsv1.HelmOpRelease, cause clusterlink.Cause) string {
 	if cause != "" {
 		return "The API server of the Cluster cannot be reached: " + string(cause) + "; correct the Secret " +
@@ -117,8 +118,8 @@ func (r *Reconciler) checkKubeconfig(ctx context.Context, cluster client.ObjectK
 	return nil
 }
 
-// initializedSince returns when the control plane of a Cluster became initialized. ok is false if the HelmOp was
-// created later: the time until the first deployment is then not caused by HelmOp.
+// initializedSince returns the time at which the control plane of a Cluster became initialized. ok is false if the
+// HelmOp was created later. The time until the first deployment is then not a delay by HelmOp.
 func initializedSince(cluster *clusterv1.Cluster, helmOp *addonsv1.HelmOp) (time.Time, bool) {
 	since := conditions.GetLastTransitionTime(cluster, clusterv1.ClusterControlPlaneInitializedCondition)
 	if since == nil || helmOp == nil || since.Time.Before(helmOp.CreationTimestamp.Time) {
@@ -128,7 +129,7 @@ func initializedSince(cluster *clusterv1.Cluster, helmOp *addonsv1.HelmOp) (time
 }
 
 // mayAccess reports whether the HelmOp may access the Cluster. If not, it sets the condition Ready of the release to
-// False. It sends no request for a Cluster of the same namespace.
+// False. For a Cluster in the namespace of the HelmOp, it needs no request.
 func (r *Reconciler) mayAccess(ctx context.Context, scope *releaseScope) (bool, error) {
 	denied, err := r.denied(ctx, scope)
 	if denied == "" {
@@ -141,8 +142,8 @@ func (r *Reconciler) mayAccess(ctx context.Context, scope *releaseScope) (bool, 
 	return false, nil
 }
 
-// denied returns why the HelmOp may not access the Cluster; empty if it may, or if that is not known because of an
-// error.
+// denied returns the cause if the HelmOp may not access the Cluster. It returns an empty text if the HelmOp may access
+// the Cluster, or if an error prevented the check.
 func (r *Reconciler) denied(ctx context.Context, scope *releaseScope) (string, error) {
 	release, key := scope.release, apiutil.ClusterKey(scope.release)
 	if key.Namespace == release.Namespace {
@@ -159,13 +160,13 @@ func (r *Reconciler) denied(ctx context.Context, scope *releaseScope) (string, e
 }
 
 // remembered returns the result of the first read of a release's records, for the second pass. ok is false if there is
-// none.
+// no result.
 func (r *Reconciler) remembered(p *releasePass) (model.Observation, bool) {
 	return r.memoryOf(p.release).First.Take(recordreads.KeyOf(p.release, p.target, p.desired))
 }
 
-// observe reads Helm's records of a release. If ok is false, the read is still running: the release is enqueued when it
-// ends, and keeps its position in the queue for slots.
+// observe reads Helm's records of a release. If ok is false, the read has not ended. The release is then enqueued at
+// the end of the read, and keeps its position in the queue for slots.
 func (r *Reconciler) observe(ctx context.Context, release *addonsv1.HelmOpRelease, target model.Target,
 	desired model.Desired) (
 	observation model.Observation, err error, ok bool,

@@ -45,7 +45,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradereadiness"
 )
 
-// Reconciler reconciles HelmOpReleases: it connects to the workload cluster, observes the release, decides, acts and
+// Reconciler reconciles HelmOpReleases. It connects to the workload cluster, observes the release, decides, acts and
 // reports.
 type Reconciler struct {
 	client     client.Client
@@ -63,25 +63,25 @@ type Reconciler struct {
 	tracer     *tracing.Tracer
 	now        func() time.Time
 
-	// kubeconfigs reads the Secrets with the kubeconfigs, and refuses kubeconfigs that must not be used.
+	// kubeconfigs reads the Secrets with kubeconfigs. It refuses kubeconfigs that must not be used.
 	kubeconfigs client.Reader
 
-	// memories hold the state of each release that is not in its status.
+	// memories hold the state of each release that exists only in memory.
 	memories memory.Objects[releasememory.Memory]
 
 	// assigned renders the values that are assigned to a release.
 	assigned assignedvalues.Renderer
 
-	// intents finds out why a HelmOpRelease is under deletion.
+	// intents determines why a HelmOpRelease is under deletion.
 	intents deletionintent.Reader
 
-	// gate decides whether the other releases in a Cluster permit an action.
+	// gate decides whether other releases in the Cluster permit an action.
 	gate dependencies.Gate
 
-	// images looks up the images of releases before they are changed.
+	// images looks up the images of a release before a change of the release.
 	images *preflight.Images
 
-	// guard decides which Clusters of other namespaces may be accessed.
+	// guard decides which Clusters in other namespaces a HelmOp may access.
 	guard *selection.Guard
 
 	// actions are the running actions other than uninstallations.
@@ -90,7 +90,7 @@ type Reconciler struct {
 	// writes are the writes of this controller that the cache may not have yet. client records them.
 	writes ownwrites.Writes
 
-	// rendered are the artifacts that this process has rendered without a crash.
+	// rendered lists the artifacts that this process has rendered without a crash.
 	rendered attempts.Rendered
 
 	// resyncPeriod is Options.ResyncPeriod.
@@ -99,33 +99,33 @@ type Reconciler struct {
 	// watchFilter is Options.WatchFilter, shard is Options.Shard.
 	watchFilter, shard string
 
-	// records is Options.Records. recordsLeft are the HelmOps that have an Event about records that could not be deleted.
+	// records is Options.Records. recordsLeft lists the HelmOps that already have an Event about undeleted records.
 	records     recordstorage.Options
 	recordsLeft recordstorage.Left
 }
 
-// releaseScope has the objects that a pass reads before it connects. Set by gather, except for before.
+// releaseScope holds the objects that a pass reads before it connects. Set by gather, except for before.
 type releaseScope struct {
 	release *addonsv1.HelmOpRelease
 
-	// before is the release in the state in which it was read.
+	// before is a copy of the release from the start of the pass.
 	before *addonsv1.HelmOpRelease
 
 	// helmOp is the HelmOp of the release; nil if it does not exist.
 	helmOp *addonsv1.HelmOp
 
-	// cluster is the Cluster of the release; nil if it does not exist. object is the same Cluster, unstructured.
+	// cluster is the Cluster of the release; nil if it does not exist. object is the same Cluster in unstructured form.
 	cluster *clusterv1.Cluster
 	object  *unstructured.Unstructured
 
 	// otherShard is the message for a release whose Cluster is in another shard than the HelmOp; empty for the same shard.
 	otherShard string
 
-	// isOfOtherShard is true if the release is of another shard, or about to be. The manager of the other shard writes its
-	// status.
+	// isOfOtherShard is true if the release has the label of another shard, or is about to get it. The manager of the
+	// other shard writes the status.
 	isOfOtherShard bool
 
-	// trace collects the steps of the pass for the trace of the release; nil if it is not traced. Set by reconcile.
+	// trace collects the steps of the pass; nil if the release is not traced. Set by reconcile.
 	trace *tracing.Pass
 }
 
@@ -166,13 +166,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	return requeue.OrError(result, err)
 }
 
-// reconcile makes a pass over a release that this manager serves. The cache must have the last writes of the release.
+// reconcile makes a pass over a release that this manager serves. The cache must contain the last writes of the
+// release.
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request,
 	release *addonsv1.HelmOpRelease,
 ) (result ctrl.Result, reterr error) {
 	reader := client.Reader(r.client)
 	if !release.DeletionTimestamp.IsZero() {
-		// Before an uninstallation, a pause or a deletion policy that the cache does not have yet must count.
+		// The cache may lack a new pause or deletion policy. Both must be known before an uninstallation.
 		reader = r.live
 	}
 	scope, err := r.gather(ctx, reader, release)
@@ -194,7 +195,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request,
 		report.Outdated(release)
 		report.Deleting(release)
 		scope.trace.Progress(scope.before, release, began)
-		// Write the result of an action also if the manager is stopping.
+		// The result of an action is written even if the manager stops.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patchTimeout)
 		defer cancel()
 		release.Status.ObservedGeneration = release.Generation
@@ -208,13 +209,14 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request,
 	return r.reconcileNormal(ctx, scope)
 }
 
-// dropRelease drops the state in memory of a release that does not exist any more, or that another manager serves.
+// dropRelease drops the state of a release in memory. The release does not exist any more, or another manager serves
+// it.
 func (r *Reconciler) dropRelease(req ctrl.Request) {
 	r.watcher.Forget(req.NamespacedName)
 	r.memories.Drop(req.NamespacedName)
 }
 
-// dropObjectState drops the state in memory of the objects of a release, and their watches.
+// dropObjectState drops the state of a release's objects in memory, and their watches.
 func (r *Reconciler) dropObjectState(key client.ObjectKey) {
 	r.watcher.Forget(key)
 	if known := r.memories.Known(key); known != nil {
@@ -227,7 +229,7 @@ func (r *Reconciler) memoryOf(release *addonsv1.HelmOpRelease) *releasememory.Me
 	return r.memories.Of(client.ObjectKeyFromObject(release))
 }
 
-// outdateFirst drops the result of the first read of a release, because its records may have changed.
+// outdateFirst drops the result of a release's first read, because the records may have changed.
 func (r *Reconciler) outdateFirst(release ctrl.Request) {
 	if known := r.memories.Known(release.NamespacedName); known != nil {
 		known.First.Outdate()
@@ -287,7 +289,7 @@ var releaseConditions = []string{
 	addonsv1.DeletingCondition, addonsv1.KubernetesUpgradeReadyCondition,
 }
 
-// event records an Event at the release and, within a budget, at its HelmOp.
+// event records an Event on the release and, within a budget, on its HelmOp.
 func (r *Reconciler) event(scope *releaseScope, eventType, reason, action, message string) {
 	message = apiutil.Truncate(message, report.MaxEventMessage)
 	r.recorder.Eventf(scope.release, nil, eventType, reason, action, "%s", message)
@@ -296,9 +298,8 @@ func (r *Reconciler) event(scope *releaseScope, eventType, reason, action, messa
 	}
 }
 
-// resetIfRecreated resets the status of a release whose Cluster was re-created. A re-created Cluster is another
-// cluster: nothing is installed there, and nothing failed. The UID shows this also if no manager ran when the former
-// Cluster was deleted.
+// resetIfRecreated resets the status of a release whose Cluster was re-created. The new Cluster has no releases and no
+// failures. A changed UID shows that the Cluster was re-created, even if no manager was running at that time.
 func (r *Reconciler) resetIfRecreated(ctx context.Context, scope *releaseScope) {
 	release := scope.release
 	// This manager gets no events of a Cluster of another shard.
@@ -319,7 +320,7 @@ func (r *Reconciler) resetIfRecreated(ctx context.Context, scope *releaseScope) 
 		"The Cluster was re-created under the same name: the chart is installed again")
 }
 
-// dropCluster drops the connections to a Cluster and what was read from it.
+// dropCluster drops the connections to a Cluster, and the state that was read from it.
 func (r *Reconciler) dropCluster(key client.ObjectKey) {
 	r.engine.Forget(key.String())
 	r.watcher.Disconnect(key.String())

@@ -35,8 +35,7 @@ func triedFor(name string) *addonsv1.HelmOpRelease {
 	return release
 }
 
-// TestRecreatedClusterResetsStatus checks that the status for a former Cluster does not count for the re-created
-// Cluster.
+// TestRecreatedClusterResetsStatus checks that the status for a former Cluster does not count for the re-created one.
 func TestRecreatedClusterResetsStatus(t *testing.T) {
 	t.Parallel()
 	forgot := &forgetting{}

@@ -27,8 +27,8 @@ import (
 )
 
 // reconcileDelete uninstalls or orphans the release and removes the finalizer. The order of the steps matters. If the
-// Cluster is gone or under deletion, no call to the cluster is needed, also if something is paused. A pause stops all
-// other steps.
+// Cluster does not exist or is under deletion, no call to the cluster is necessary, even if something is paused. In all
+// other cases, a pause stops the deletion.
 func (r *Reconciler) reconcileDelete(ctx context.Context, scope *releaseScope) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(scope.release, addonsv1.HelmOpReleaseFinalizer) {
 		return ctrl.Result{}, nil
@@ -54,8 +54,9 @@ func (s *releaseScope) isClusterDeleting() bool {
 	return s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero()
 }
 
-// removeWithCluster removes the finalizer of a HelmOpRelease whose Cluster is gone or under deletion, without a call to
-// the workload cluster. A release that must be uninstalled before the Cluster is deleted continues with the next step.
+// removeWithCluster removes the finalizer if the Cluster does not exist or is under deletion. It does not call the
+// workload cluster. If the release must be uninstalled before the Cluster is deleted, the pass continues with the next
+// step.
 func (r *Reconciler) removeWithCluster(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	release := p.release
 	if !p.isClusterDeleting() || r.isUninstalledBefore(p.releaseScope) {
@@ -71,8 +72,8 @@ func (r *Reconciler) removeWithCluster(ctx context.Context, p *releasePass) (*ct
 	return end(removeFinalizer(release), nil)
 }
 
-// waitForHold ends the pass if the release must be uninstalled before the Cluster is deleted, and the deletion of the
-// Cluster is not held yet.
+// waitForHold ends the pass if the release must be uninstalled before the Cluster, but the deletion of the Cluster is
+// not held yet.
 func (r *Reconciler) waitForHold(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	if p.isClusterDeleting() && !apiutil.HoldOf(p.cluster).IsOn() {
 		report.SetNotReady(p.release, addonsv1.DeletingReason,
@@ -82,16 +83,16 @@ func (r *Reconciler) waitForHold(_ context.Context, p *releasePass) (*ctrl.Resul
 	return nil, nil
 }
 
-// endWatches ends the watches right before the uninstallation, because they must not report the objects that the
-// uninstallation deletes. The engine gets the versions that the watches show.
+// endWatches ends the watches right before the uninstallation, because they must not report the uninstalled objects. It
+// passes the object versions of the watches to the engine.
 func (r *Reconciler) endWatches(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	r.keepVersions(p.release)
 	r.dropObjectState(client.ObjectKeyFromObject(p.release))
 	return nil, nil
 }
 
-// keepVersions passes the versions of the objects in the watches to the engine. The engine then uninstalls the release
-// without reading these objects.
+// keepVersions passes the object versions of the watches to the engine. The engine can then uninstall the release
+// without reading the objects.
 func (r *Reconciler) keepVersions(release *addonsv1.HelmOpRelease) {
 	snapshot, ok := r.watcher.Look(client.ObjectKeyFromObject(release))
 	if !ok {
@@ -115,7 +116,7 @@ func (r *Reconciler) orphanIfConfigured(_ context.Context, p *releasePass) (*ctr
 	return nil, nil
 }
 
-// orphan removes the finalizer of a HelmOpRelease and leaves its release in the cluster. The Event has the cause.
+// orphan removes the finalizer of a HelmOpRelease without an uninstallation. The Event has the cause.
 func (r *Reconciler) orphan(scope *releaseScope, eventType, cause string) ctrl.Result {
 	release := scope.release
 	r.event(scope, eventType, addonsv1.OrphanedEvent, "Orphan", fmt.Sprintf(
@@ -124,7 +125,8 @@ func (r *Reconciler) orphan(scope *releaseScope, eventType, cause string) ctrl.R
 	return removeFinalizer(release)
 }
 
-// whyOrphaned returns why a release under deletion stays in its cluster; empty if it is uninstalled.
+// whyOrphaned returns why a release under deletion stays in its cluster. The result is empty if the release must be
+// uninstalled.
 func whyOrphaned(scope *releaseScope) string {
 	switch {
 	case scope.release.Annotations[addonsv1.OrphanAnnotation] == "true":
@@ -136,7 +138,8 @@ func whyOrphaned(scope *releaseScope) string {
 	}
 }
 
-// waitForAdmission ends the pass if the HelmOp is under deletion and its limits do not permit the uninstallation yet.
+// waitForAdmission ends the pass if the HelmOp is under deletion and its rollout limits do not permit the
+// uninstallation yet.
 func (r *Reconciler) waitForAdmission(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	if p.isClusterDeleting() || !apiutil.WaitsForAdmission(p.helmOp, p.release) {
 		return nil, nil
@@ -147,7 +150,7 @@ func (r *Reconciler) waitForAdmission(_ context.Context, p *releasePass) (*ctrl.
 }
 
 // checkIntent removes the finalizer without an uninstallation if the release is in the desired state of its HelmOp. It
-// waits for a HelmOp that may be restored.
+// waits if the HelmOp may be restored soon.
 func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	if p.isClusterDeleting() {
 		return nil, nil
@@ -169,8 +172,8 @@ func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Res
 	return nil, nil
 }
 
-// checkAccessOrOrphan orphans the release if the HelmOp may not access the Cluster any more, because the HelmOpRelease
-// could not be deleted otherwise.
+// checkAccessOrOrphan orphans the release if the HelmOp has lost the access to the Cluster. Otherwise, the
+// HelmOpRelease could never be deleted.
 func (r *Reconciler) checkAccessOrOrphan(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	switch allowed, err := r.mayAccess(ctx, p.releaseScope); {
 	case err != nil:
@@ -181,7 +184,7 @@ func (r *Reconciler) checkAccessOrOrphan(ctx context.Context, p *releasePass) (*
 	return nil, nil
 }
 
-// waitForDependents ends the pass while other releases in the Cluster depend on this one.
+// waitForDependents ends the pass while other releases in the Cluster depend on this release.
 func (r *Reconciler) waitForDependents(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	switch ok, err := r.mayUninstall(ctx, p.releaseScope, p.intent); {
 	case err != nil:
@@ -189,15 +192,16 @@ func (r *Reconciler) waitForDependents(ctx context.Context, p *releasePass) (*ct
 	case ok:
 		return nil, nil
 	case p.isClusterDeleting():
-		// The HelmOp of a dependent may be paused meanwhile, which causes no event. The hold of the deletion is short.
+		// The pause of a dependent's HelmOp causes no event, so the check is repeated. The delay is short, because the
+		// deletion of the Cluster is held only for a limited time.
 		return after(requeue.OutdatedRetry), nil
 	}
 	return after(0), nil
 }
 
-// removeFinalizer removes the finalizer of a HelmOpRelease. This is the only place that does so. The release was
-// uninstalled, or there is nothing to uninstall; it is orphaned, because of the deletion policy or because access was
-// revoked; its HelmOp still selects it; or its Cluster is deleted.
+// removeFinalizer removes the finalizer of a HelmOpRelease. No other function does so. There are four cases. The
+// release is uninstalled or was never installed. The release is orphaned, by the deletion policy or because access was
+// revoked. The HelmOp still selects the Cluster. The Cluster is deleted.
 func removeFinalizer(release *addonsv1.HelmOpRelease) ctrl.Result {
 	controllerutil.RemoveFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
 	return ctrl.Result{}
@@ -209,12 +213,12 @@ func (r *Reconciler) isUninstalledBefore(scope *releaseScope) bool {
 		clusterlife.UninstallsBeforeDeletion(scope.cluster, scope.release, scope.helmOp, r.now())
 }
 
-// uninstallSlot acquires a slot for an uninstallation. If done is nil, there is no slot: the release is enqueued when
-// it gets one, or after wait if wait is not 0.
+// uninstallSlot acquires a slot for an uninstallation. If done is nil, there is no slot. The release is then enqueued
+// when it gets a slot, or after wait if wait is not 0.
 //
-// The number of uninstallations that wait for their objects is limited. If the limit is reached until three quarters of
-// the time before the deletion of the Cluster are over, the uninstallation does not wait for its objects: otherwise it
-// would not run at all.
+// The number of uninstallations that wait for their objects is limited. At the limit, the uninstallation waits. When
+// three quarters of the time before the deletion of the Cluster are over, it runs without waiting for its objects.
+// Otherwise it would not run at all.
 func (r *Reconciler) uninstallSlot(scope *releaseScope, options *model.UninstallOptions,
 	cluster, helmOp string,
 ) (done func(), wait time.Duration) {
@@ -241,12 +245,12 @@ func (r *Reconciler) uninstallSlot(scope *releaseScope, options *model.Uninstall
 }
 
 const (
-	// ownerWait is how long a release stays installed after its HelmOpRelease was deleted while the HelmOp does not exist.
-	// Normally a deleted HelmOp waits for its releases. If a restore from a backup creates HelmOpReleases before HelmOps,
-	// garbage collection deletes the HelmOpReleases, because their owner does not exist.
+	// ownerWait is how long the release of a deleted HelmOpRelease stays installed while the HelmOp does not exist.
+	// Normally, a deleted HelmOp waits for its releases. A restore from a backup can create HelmOpReleases before
+	// HelmOps. Garbage collection then deletes the HelmOpReleases, because their owner does not exist.
 	ownerWait = 10 * time.Minute
 
-	// ownerRetry is the delay between two checks whether the HelmOp exists.
+	// ownerRetry is the delay between two checks for the HelmOp.
 	ownerRetry = 15 * time.Second
 )
 
@@ -255,7 +259,8 @@ func isOwnerAwaited(release *addonsv1.HelmOpRelease, now time.Time) bool {
 	return now.Before(release.DeletionTimestamp.Add(ownerWait))
 }
 
-// awaitOwner reports that a release under deletion waits for its HelmOp to be restored. It returns when to check again.
+// awaitOwner reports that a release under deletion waits for its HelmOp to be restored. It returns the time of the next
+// check.
 func (r *Reconciler) awaitOwner(ctx context.Context, scope *releaseScope) ctrl.Result {
 	release := scope.release
 	until := release.DeletionTimestamp.Add(ownerWait)

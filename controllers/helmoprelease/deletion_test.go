@@ -25,8 +25,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// TestUninstallBeforeDeletionTimesOut checks the Event of a release that was not uninstalled before the hold of the
-// deletion of its Cluster ended.
+// TestUninstallBeforeDeletionTimesOut checks the Event of a release whose uninstallation did not end before the hold of
+// the Cluster's deletion ended.
 func TestUninstallBeforeDeletionTimesOut(t *testing.T) {
 	t.Parallel()
 	for beforeDelete, want := range map[bool]string{true: "was not uninstalled in time", false: ""} {
@@ -54,8 +54,8 @@ func TestUninstallBeforeDeletionTimesOut(t *testing.T) {
 	}
 }
 
-// TestWaitingUninstallationsAreLimited checks that uninstallations that wait for their objects take at most a third of
-// the slots.
+// TestWaitingUninstallationsAreLimited checks that uninstallations that wait for their objects take a third of the
+// slots at most.
 func TestWaitingUninstallationsAreLimited(t *testing.T) {
 	t.Parallel()
 	now := controllertest.LifeNow
@@ -78,7 +78,7 @@ func TestWaitingUninstallationsAreLimited(t *testing.T) {
 	if _, ok, waits := take("d", ""); !ok || waits {
 		t.Error("an uninstallation that does not wait for objects is limited, too")
 	}
-	now = controllertest.LifeNow.Add(10 * time.Minute) // Of 20 minutes, 15 are over.
+	now = controllertest.LifeNow.Add(10 * time.Minute) // 15 of 20 minutes are over.
 	if _, ok, waits := take("c", controllertest.HeldSince); !ok || waits {
 		t.Error("the release is not uninstalled at all")
 	}
@@ -88,8 +88,8 @@ func TestWaitingUninstallationsAreLimited(t *testing.T) {
 	}
 }
 
-// TestReleaseWaitsForOwner checks that a release whose HelmOp does not exist is not uninstalled at once: a restore from
-// a backup may be running.
+// TestReleaseWaitsForOwner checks that a release without a HelmOp is not uninstalled at once. A restore from a backup
+// may be running.
 func TestReleaseWaitsForOwner(t *testing.T) {
 	t.Parallel()
 	b := controllertest.NewReleaseBench(t)
@@ -124,8 +124,8 @@ func TestReleaseWaitsForOwner(t *testing.T) {
 	}
 }
 
-// TestReleaseWithoutOwnerIsUninstalledAfterWait checks that a release whose HelmOp was not restored is uninstalled
-// after the wait.
+// TestReleaseWithoutOwnerIsUninstalledAfterWait checks that a release is uninstalled after the wait if its HelmOp was
+// not restored.
 func TestReleaseWithoutOwnerIsUninstalledAfterWait(t *testing.T) {
 	t.Parallel()
 	b := controllertest.NewReleaseBench(t)
@@ -154,14 +154,14 @@ func TestReleaseWithoutOwnerIsUninstalledAfterWait(t *testing.T) {
 		if len(b.Release.Finalizers) == 0 {
 			t.Errorf("after %s: the HelmOpRelease is gone before the release", after)
 		}
-		// Until the uninstallation begins, the watches show the versions of the objects.
+		// The watches show the versions of the objects until the uninstallation begins.
 		if len(connections.releases) > 0 {
 			t.Errorf("after %s: the watches ended", after)
 		}
 	}
 }
 
-// seenVersions is an engine that stores the versions that it gets.
+// seenVersions is an engine that stores the object versions that it gets.
 type seenVersions struct {
 	Engine
 	release  string
@@ -182,8 +182,8 @@ func (w *shownObjects) Look(types.NamespacedName) (objectwatch.Snapshot, bool) {
 	return w.snapshot, true
 }
 
-// TestWatchedVersionsAreKept checks that the engine gets the versions of exactly the objects that the uninstallation of
-// the release may delete without reading them.
+// TestWatchedVersionsAreKept checks that the engine gets the versions of all objects that the uninstallation may delete
+// unread. It must not get the versions of other objects.
 func TestWatchedVersionsAreKept(t *testing.T) {
 	t.Parallel()
 	release := controllertest.HoldingRelease(time.Minute)

@@ -19,8 +19,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// assessDrift reports whether objects differ from what the release installed. It sends requests only for objects that
-// changed since their last comparison.
+// assessDrift reports objects that differ from the installed manifest. It sends requests only for objects that changed
+// after their last comparison.
 func (r *Reconciler) assessDrift(ctx context.Context, p *releasePass) {
 	release := p.release
 	deferred := r.deferCorrections(p)
@@ -40,13 +40,13 @@ func (r *Reconciler) assessDrift(ctx context.Context, p *releasePass) {
 	if deferred.Closed && drifttracking.IsDrifted(release) {
 		p.due(r.untilOpen(deferred))
 	}
-	// Known differences count also in a pass that compares nothing, but only if the release is in sync: otherwise its
-	// state is worse than drifted.
+	// Known differences count also in a pass without comparisons, but only if the release is in sync. Any other state
+	// is worse than drifted.
 	p.drifted = drifttracking.IsDrifted(release) &&
 		(len(p.drift.Differences) > 0 || release.Status.State == string(model.StateInSync))
 }
 
-// newestDeployed returns the number of the newest Helm revision if it is deployed; 0 otherwise.
+// newestDeployed returns the number of the newest Helm revision if that revision is deployed; otherwise 0.
 func newestDeployed(p *releasePass) int {
 	newest, ok := p.observation.Newest()
 	if !ok || newest.Status != model.StatusDeployed {
@@ -69,8 +69,8 @@ func (r *Reconciler) correctDrift(ctx context.Context, p *releasePass) {
 	r.updateState(p)
 }
 
-// updateState sets the state of the release after a correction: the state without drift or, if the release is in sync
-// but objects still differ, Drifted.
+// updateState sets the state of the release after a correction. If the release is in sync but objects still differ, the
+// state is Drifted. Otherwise, it is the state without drift.
 func (r *Reconciler) updateState(p *releasePass) {
 	p.drifted = false
 	if r.decide(p); p.decision.State == model.StateInSync && drifttracking.IsDrifted(p.release) {

@@ -64,11 +64,11 @@ type driftBench struct {
 	refs     []inventory.Ref
 
 	mu sync.Mutex
-	// values are what the ConfigMaps hold that do not hold "1".
+	// values has the contents of the ConfigMaps whose content is not "1".
 	values map[string]string
 	// missing is the ConfigMap that does not exist.
 	missing string
-	// gets, patches and posts count requests; refuse answers the patches that are no dry runs.
+	// gets, patches and posts are the numbers of requests. refuse answers the patches that are not dry runs.
 	gets, patches, posts int
 	refuse               *apierrors.StatusError
 }
@@ -167,7 +167,7 @@ func (b *driftBench) serve(w http.ResponseWriter, req *http.Request) {
 	})
 }
 
-// edit changes a ConfigMap, as another program would.
+// edit changes a ConfigMap like another program would.
 func (b *driftBench) edit(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -180,7 +180,7 @@ func (b *driftBench) edit(name string) {
 	}
 }
 
-// vanish makes the watch show that a ConfigMap does not exist.
+// vanish makes the watch report that a ConfigMap does not exist.
 func (b *driftBench) vanish(name string) {
 	for ref := range b.p.snapshot.Objects {
 		if ref.Name == name {
@@ -189,7 +189,7 @@ func (b *driftBench) vanish(name string) {
 	}
 }
 
-// pass makes the drift steps of a pass over a release that is in sync, and returns the number of objects that it read.
+// pass runs the drift steps of a pass over a release that is in sync. It returns the number of objects that it read.
 func (b *driftBench) pass() int {
 	b.Helper()
 	b.mu.Lock()

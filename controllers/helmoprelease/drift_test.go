@@ -24,8 +24,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
-// TestUncomparableObjectsDoNotDelayOthers checks that all other objects are compared and corrected once, although some
-// objects cannot be compared, and that unchanged objects are not read again.
+// TestUncomparableObjectsDoNotDelayOthers has objects that cannot be compared. All other objects must be compared and
+// corrected once, and unchanged objects must not be read again.
 func TestUncomparableObjectsDoNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	for _, unserved := range []int{0, 1, 11} {
@@ -68,8 +68,8 @@ func TestUncomparableObjectsDoNotDelayOthers(t *testing.T) {
 	}
 }
 
-// TestUnreadableManifestIsReadAgainAfterDelay checks that the manifest of a release is not read again at each event
-// after a read failed.
+// TestUnreadableManifestIsReadAgainAfterDelay checks that events do not cause another read of a manifest after a failed
+// read.
 func TestUnreadableManifestIsReadAgainAfterDelay(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 3, 0)
@@ -88,7 +88,7 @@ func TestUnreadableManifestIsReadAgainAfterDelay(t *testing.T) {
 	b.want(report.False, addonsv1.NoDriftReason, "")
 }
 
-// TestChangedDriftRuleCountsAtOnce checks that a corrected or changed ignore rule counts in the next pass.
+// TestChangedDriftRuleCountsAtOnce checks that the next pass uses a corrected or changed ignore rule.
 func TestChangedDriftRuleCountsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 3, 0)
@@ -106,7 +106,7 @@ func TestChangedDriftRuleCountsAtOnce(t *testing.T) {
 	b.want(report.False, addonsv1.NoDriftReason, "")
 }
 
-// TestComparisonTakesSlot checks that a comparison or a correction needs a slot, as an action does.
+// TestComparisonTakesSlot checks that a comparison or a correction needs a slot, like an action.
 func TestComparisonTakesSlot(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 3, 0)
@@ -151,8 +151,8 @@ func TestComparisonTakesSlot(t *testing.T) {
 	}
 }
 
-// TestFailedCorrectionIsNotContested checks that a failed correction is reported with its cause, also while it waits
-// for the next try, and names no other program.
+// TestFailedCorrectionIsNotContested checks that a failed correction is reported with its cause and without another
+// program. This must also be true while the next try waits.
 func TestFailedCorrectionIsNotContested(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 3, 0)
@@ -174,7 +174,7 @@ func TestFailedCorrectionIsNotContested(t *testing.T) {
 			recorded++
 		}
 	}
-	// One Event at the release and one at its HelmOp.
+	// There is one Event on the release and one on its HelmOp.
 	if recorded != 2 {
 		t.Errorf("%d Events", recorded)
 	}
@@ -185,7 +185,7 @@ func TestFailedCorrectionIsNotContested(t *testing.T) {
 	b.wantState(model.StateInSync)
 }
 
-// TestNoCorrectionForReleaseOfOtherManager checks that nothing is corrected once the release is of another shard or
+// TestNoCorrectionForReleaseOfOtherManager checks that nothing is corrected if the release has left the shard or is
 // under deletion: another manager may have deleted the objects.
 func TestNoCorrectionForReleaseOfOtherManager(t *testing.T) {
 	t.Parallel()
@@ -215,7 +215,7 @@ func TestNoCorrectionForReleaseOfOtherManager(t *testing.T) {
 	}
 }
 
-// TestForeignObjectIsNotContested checks that a difference of an object that now belongs to another release is not
+// TestForeignObjectIsNotContested checks an object that now belongs to another release. Its difference must not be
 // reported as contested.
 func TestForeignObjectIsNotContested(t *testing.T) {
 	t.Parallel()
@@ -248,8 +248,8 @@ func TestConflictIsNotContested(t *testing.T) {
 	b.want(report.False, addonsv1.NoDriftReason, "")
 }
 
-// TestContestedObjectNamesManager checks that an object that is changed back after each correction is not corrected for
-// a while, and that the message names the field manager.
+// TestContestedObjectNamesManager has an object that another program changes back after each correction. HelmOp must
+// stop the corrections for a while, and the message must name the field manager.
 func TestContestedObjectNamesManager(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 1, 0)
@@ -265,8 +265,7 @@ func TestContestedObjectNamesManager(t *testing.T) {
 	}
 }
 
-// TestStateStaysDriftedWithoutComparison checks that the state does not return to InSync in a pass that compares
-// nothing.
+// TestStateStaysDriftedWithoutComparison checks that the state does not become InSync in a pass without comparisons.
 func TestStateStaysDriftedWithoutComparison(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 2, 0)
@@ -286,7 +285,7 @@ func TestStateStaysDriftedWithoutComparison(t *testing.T) {
 	b.wantState(model.StateInSync)
 }
 
-// TestCorrectionClearsFingerprint checks that a restarted manager compares objects that were corrected after the last
+// TestCorrectionClearsFingerprint checks that a restarted manager compares objects that were corrected after their last
 // comparison.
 func TestCorrectionClearsFingerprint(t *testing.T) {
 	t.Parallel()
@@ -304,7 +303,7 @@ func TestCorrectionClearsFingerprint(t *testing.T) {
 	}
 }
 
-// TestDriftOfUnwatchedObjects checks that the condition Drifted reports that objects cannot be watched, rather than an
+// TestDriftOfUnwatchedObjects checks that the condition Drifted reports objects that cannot be watched, instead of an
 // old result.
 func TestDriftOfUnwatchedObjects(t *testing.T) {
 	t.Parallel()

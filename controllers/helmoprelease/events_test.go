@@ -19,7 +19,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// TestEventsOfFleetAreLimited checks that each release has its Event, and that the HelmOp has a limited number of them.
+// TestEventsOfFleetAreLimited checks that each release has its Event, and that the number of Events on the HelmOp is
+// limited.
 func TestEventsOfFleetAreLimited(t *testing.T) {
 	g := gomega.NewWithT(t)
 	recorder := events.NewFakeRecorder(1000)
@@ -35,8 +36,8 @@ func TestEventsOfFleetAreLimited(t *testing.T) {
 	g.Expect(recorder.Events).To(gomega.HaveLen(releases + report.EventBurst))
 }
 
-// TestRecordsLeftEventIsRecordedOnce checks that a HelmOp has one Event about records that could not be deleted,
-// whatever the number of its releases.
+// TestRecordsLeftEventIsRecordedOnce checks that a HelmOp gets one Event about undeleted records, independent of the
+// number of its releases.
 func TestRecordsLeftEventIsRecordedOnce(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewFakeRecorder(10)

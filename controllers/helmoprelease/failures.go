@@ -26,9 +26,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
-// failed reports an error of a step that changed nothing in the workload cluster, and returns when to try again. Package
-// failures decides both. The error is returned only if the pass was canceled: otherwise the conditions have the error,
-// and the log has it once.
+// failed reports an error of a step that did not change the workload cluster, and returns the time of the next try.
+// Package failures decides both. failed returns the error only if the pass was canceled. Otherwise, the conditions have
+// the error, and the log has it once.
 func (r *Reconciler) failed(ctx context.Context, scope *releaseScope, stage failures.Stage,
 	err error,
 ) (ctrl.Result, error) {
@@ -72,16 +72,16 @@ func (r *Reconciler) tryAgain(ctx context.Context, release *addonsv1.HelmOpRelea
 		ctrl.LoggerFrom(ctx).Info("Another program has changed the release; HelmOp reads it again", "Cluster",
 			apiutil.ClusterTitle(release))
 	default:
-		// The text of the error is without secrets. A logger might print more of the error itself.
+		// The text of the error has no secrets. A logger might print more of the error, so it gets nil.
 		ctrl.LoggerFrom(ctx).Error(nil, "Cannot bring the release to the desired state; it is tried again", "Cluster",
 			apiutil.ClusterTitle(release), "reason", outcome.Reason, "error", err.Error())
 	}
 	return ctrl.Result{RequeueAfter: wait}
 }
 
-// actionFailed reports a failed action. A failed action that changed Helm's records counts as a try: the next pass
-// decides what follows and when. An action that changed nothing is tried again as after any other error. The exception
-// is an action whose rendering exceeded its limits, which counts as a try.
+// actionFailed reports a failed action. If the action changed Helm's records, it counts as a try, and the next pass
+// decides what follows. If it changed nothing, it is tried again like any other failed step. There is one exception: a
+// rendering that exceeded its limits also counts as a try.
 func (r *Reconciler) actionFailed(ctx context.Context, p *releasePass, decision decide.Decision,
 	result helmclient.Result, err error,
 ) (ctrl.Result, error) {

@@ -30,8 +30,8 @@ import (
 )
 
 const (
-	// manifestTimeout is the timeout for reading the manifest of a release. The manifest is read only if the status has no
-	// inventory of the current revision.
+	// manifestTimeout is the timeout for a read of the manifest of a release. The manifest is read only if the status
+	// has no inventory of the current revision.
 	manifestTimeout = 20 * time.Second
 )
 
@@ -46,8 +46,8 @@ type Watcher interface {
 	Source() source.Source
 }
 
-// follow watches the objects of a deployed release if health or drift detection is enabled, and sets the snapshot of
-// the pass.
+// follow watches the objects of a deployed release if health or drift detection is enabled. It sets the snapshot of the
+// pass.
 func (r *Reconciler) follow(ctx context.Context, p *releasePass) {
 	release := p.release
 	if !isFollowed(&release.Spec) {
@@ -71,7 +71,7 @@ func (r *Reconciler) follow(ctx context.Context, p *releasePass) {
 	r.updateSnapshot(ctx, p)
 }
 
-// unfollow stops watching the objects of a release, and removes their health and drift from its status.
+// unfollow stops the watches of a release, and removes health and drift from its status.
 func (r *Reconciler) unfollow(release *addonsv1.HelmOpRelease) {
 	r.dropObjectState(client.ObjectKeyFromObject(release))
 	release.Status.Inventory, release.Status.Health, release.Status.Drift = nil, nil, nil
@@ -79,12 +79,12 @@ func (r *Reconciler) unfollow(release *addonsv1.HelmOpRelease) {
 	conditions.Delete(release, addonsv1.DriftedCondition)
 }
 
-// isFollowed reports whether the objects of a release are watched, for health or for drift detection.
+// isFollowed reports whether health or drift detection needs watches of the objects.
 func isFollowed(spec *addonsv1.HelmOpReleaseSpec) bool {
 	return releasespec.FollowsHealth(spec) || releasespec.DriftModeOf(spec) != addonsv1.DriftModeDisabled
 }
 
-// followNew sets the inventory of a revision that an action installed, and watches its objects.
+// followNew sets the inventory of the revision that an action installed, and watches its objects.
 func (r *Reconciler) followNew(ctx context.Context, p *releasePass, result helmclient.Result) {
 	release := p.release
 	if !isFollowed(&release.Spec) {
@@ -96,7 +96,8 @@ func (r *Reconciler) followNew(ctx context.Context, p *releasePass, result helmc
 	r.memoryOf(release).Health.Begin(release, result, r.now())
 	r.watcher.Installed(client.ObjectKeyFromObject(release))
 	r.updateSnapshot(ctx, p)
-	// All objects may be in their final state already, without further events. States from before the action do not count.
+	// All objects may already be in their final state. No event would follow then, so the health is assessed now.
+	// States from before the action do not count.
 	r.assessHealth(p)
 	releasestatus.Ready(release)
 }
@@ -121,7 +122,7 @@ func (r *Reconciler) watch(ctx context.Context, p *releasePass) {
 	plan := objectwatch.Plan{Objects: releaseinventory.Refs(release.Status.Inventory)}
 	if releasespec.FollowsHealth(&release.Spec) {
 		plan.ListEvery, plan.ListSoon = r.resyncPeriod, releasehealth.LacksObjects(release)
-		// An expression that cannot be compiled is reported where health is assessed.
+		// assessHealth reports an expression that does not compile.
 		plan.Checker, _ = releasehealth.CheckerOf(release.Spec.Health)
 	}
 	if releasespec.DriftModeOf(&release.Spec) != addonsv1.DriftModeDisabled {
@@ -153,7 +154,7 @@ func (r *Reconciler) readInventory(ctx context.Context, p *releasePass, revision
 		return err
 	}
 	if before := p.release.Status.Inventory; before == nil || before.Revision != int64(revision) {
-		// Another program made this revision, so the generations of the last action do not apply.
+		// Another program made this revision. The generations after the last action of HelmOp are not valid for it.
 		r.memoryOf(p.release).Health.ForgetGenerations()
 		drifttracking.Forget(p.release)
 	}

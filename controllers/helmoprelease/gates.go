@@ -21,11 +21,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// adoptionPending is the message of a release whose adoption waits for the rollout of its HelmOp.
+// adoptionPending is the message of a release whose adoption waits for the rollout.
 const adoptionPending = "The release has another owner. It is adopted when the rollout of the HelmOp reaches this " +
 	"Cluster: see status.rollout of the HelmOp"
 
-// limitsOf returns when a release may be changed.
+// limitsOf returns the limits of maintenance for a release.
 func limitsOf(scope *releaseScope) maintenance.Limits {
 	var spec *addonsv1.Maintenance
 	if scope.helmOp != nil {
@@ -38,8 +38,8 @@ func limitsOf(scope *releaseScope) maintenance.Limits {
 	return maintenance.PolicyOf(spec).For(annotations)
 }
 
-// waitsForMaintenance reports whether a decision must not be carried out now. It then reports why, and schedules the
-// pass that carries it out. A release that has failed stays failed: its next try waits.
+// waitsForMaintenance reports whether a decision must wait for maintenance. It then reports the cause, and schedules
+// the pass that carries out the decision. A failed release stays failed: only its next try waits.
 func (r *Reconciler) waitsForMaintenance(p *releasePass, decision decide.Decision) bool {
 	limits := limitsOf(p.releaseScope)
 	if actiongate.IsExempt(limits, p.release, p.observation, decision) {
@@ -61,7 +61,7 @@ func (r *Reconciler) waitsForMaintenance(p *releasePass, decision decide.Decisio
 	return true
 }
 
-// untilOpen returns the time until a release may be changed; 0 if it is not known.
+// untilOpen returns the time until changes of a release are permitted; 0 if it is not known.
 func (r *Reconciler) untilOpen(state maintenance.State) time.Duration {
 	if state.Opens.IsZero() {
 		return 0
@@ -69,7 +69,7 @@ func (r *Reconciler) untilOpen(state maintenance.State) time.Duration {
 	return max(time.Millisecond, state.Opens.Sub(r.now()))
 }
 
-// deferCorrections makes the pass report drift and not correct it, if the release may not be changed now.
+// deferCorrections makes the pass report drift without correcting it, if changes of the release are not permitted now.
 func (r *Reconciler) deferCorrections(p *releasePass) maintenance.State {
 	if !p.policy.CorrectDrift {
 		return maintenance.State{}
@@ -79,11 +79,12 @@ func (r *Reconciler) deferCorrections(p *releasePass) maintenance.State {
 	return state
 }
 
-// claimed is the message of a release that is about to be installed because its dependencies are met.
+// claimed is the message of a release whose installation begins because its dependencies are ready.
 const claimed = "The dependencies are ready: the release is about to be installed"
 
-// mayAct reports whether the dependencies of a release are met in its Cluster, or need not be met for a decision. If
-// they are not met, it sets the condition Ready to False; events of the dependencies start the next pass.
+// mayAct reports whether the dependencies of a release permit a decision. Some decisions do not need them. If
+// dependencies are not ready, mayAct sets the condition Ready to False, and events of the dependencies start the next
+// pass.
 func (r *Reconciler) mayAct(ctx context.Context, p *releasePass, decision decide.Decision) (bool, error) {
 	if len(p.release.Spec.DependsOn) == 0 || !actiongate.NeedsPreconditions(decision, p.desired.Return) {
 		return true, nil
@@ -98,8 +99,9 @@ func (r *Reconciler) mayAct(ctx context.Context, p *releasePass, decision decide
 	return reason == "", nil
 }
 
-// claim lets the dependencies of a release that is installed now wait with their uninstallation. It returns false if
-// one of them is being uninstalled: the release then waits for its dependencies again. mayAct has returned true before.
+// claim makes the uninstallation of dependencies wait for the installation of a release. It returns false if a
+// dependency is already being uninstalled: the release must then wait for its dependencies again. Callers must call
+// mayAct first.
 func (r *Reconciler) claim(ctx context.Context, p *releasePass, decision decide.Decision) (bool, error) {
 	if len(p.release.Spec.DependsOn) == 0 || !actiongate.NeedsPreconditions(decision, p.desired.Return) ||
 		!dependencies.AwaitsInstall(p.release) {
@@ -112,10 +114,10 @@ func (r *Reconciler) claim(ctx context.Context, p *releasePass, decision decide.
 	return reason == "" && err == nil, err
 }
 
-// claimDependencies writes into the status of a release that it is about to be installed, and then checks its
-// dependencies again. Before the write, the dependencies may be uninstalled, because the release does not exist. After
-// the write, their uninstallation waits for the release. The second check detects an uninstallation that began before
-// the write.
+// claimDependencies writes the coming installation into the status of the release, and then checks the dependencies
+// again. Before the write, the dependencies may be uninstalled, because the release is not a dependent yet. After the
+// write, their uninstallation waits for the release. The second check detects an uninstallation that began before the
+// write.
 func (r *Reconciler) claimDependencies(ctx context.Context, p *releasePass) (reason, message string, err error) {
 	written := p.release.DeepCopy()
 	write := func(reason, message string) error {
@@ -130,16 +132,16 @@ func (r *Reconciler) claimDependencies(ctx context.Context, p *releasePass) (rea
 	if err != nil || reason == "" {
 		return "", "", err
 	}
-	// The pass does not write this condition if it equals the condition at the start of the pass.
+	// The end of the pass does not write a condition that equals the condition at its start.
 	if err := write(reason, message); err != nil {
 		return "", "", fmt.Errorf("writing which dependencies the release waits for: %w", err)
 	}
 	return reason, message, nil
 }
 
-// mayUninstall reports whether no release in the Cluster depends on a release that is about to be uninstalled.
-// Otherwise it reports the dependent in the condition Ready; events of the dependent start the next pass. A release
-// that its HelmOp replaces by another release does not wait: its dependents stay, so the wait would not end.
+// mayUninstall reports whether a release may be uninstalled. It may not if another release in the Cluster depends on
+// it. mayUninstall then names the dependent in the condition Ready, and events of the dependent start the next pass. If
+// the HelmOp replaces the release by another one, there is no wait: the dependents stay, so the wait would never end.
 func (r *Reconciler) mayUninstall(ctx context.Context, scope *releaseScope,
 	intent deletionintent.Intent,
 ) (bool, error) {

@@ -173,7 +173,7 @@ func TestUninstallationWaitsForDependents(t *testing.T) {
 }
 
 // TestInstallationClaimsDependencies checks that the installation of a release and the uninstallation of its dependency
-// do not run at the same time: one of them detects the other.
+// never run at the same time. One of them must detect the other.
 func TestInstallationClaimsDependencies(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
@@ -198,7 +198,7 @@ func TestInstallationClaimsDependencies(t *testing.T) {
 				}
 				return release
 			}
-			// The dependency is deleted only after the release has written that it is about to be installed.
+			// The dependency is deleted only after the release has written its coming installation.
 			asked := 0
 			live := interceptor.NewClient(controllertest.StoreOf(t, cni).(client.WithWatch), interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object,
@@ -226,7 +226,7 @@ func TestInstallationClaimsDependencies(t *testing.T) {
 	}
 }
 
-// TestRefusedAdoption checks the reasons for a release of another owner that is left alone.
+// TestRefusedAdoption checks the reasons why a release of another owner is not changed.
 func TestRefusedAdoption(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[string]string{
@@ -252,7 +252,7 @@ func TestRefusedAdoption(t *testing.T) {
 	}
 }
 
-// TestPendingAdoptionIsReported checks what a release reports whose adoption waits for the rollout.
+// TestPendingAdoptionIsReported checks the report of a release whose adoption waits for the rollout.
 func TestPendingAdoptionIsReported(t *testing.T) {
 	t.Parallel()
 	// The Reconciler has no engine, so an action would fail.

@@ -38,18 +38,18 @@ func (r *Reconciler) assessHealth(p *releasePass) {
 	}
 }
 
-// listRetry is the delay before the next pass over a release whose objects are being listed. Normally the watcher
+// listRetry is the delay before the next pass over a release whose objects are being listed. Normally, the watcher
 // enqueues the release sooner.
 const listRetry = 15 * time.Second
 
-// isRestoreRequested reports whether the missing objects must be created again, because a retry is requested by the
-// annotation. A change of the spec is no such request.
+// isRestoreRequested reports whether objects are missing and a user has requested a retry by the annotation. HelmOp
+// must then create the objects again. A change of the spec is not a request.
 func isRestoreRequested(p *releasePass) bool {
 	return p.missing > 0 && p.subject().NewRetryRequest() != ""
 }
 
-// listForRetry lists the objects that are not watched before a retry request counts as met. The user may request the
-// retry because objects were just deleted.
+// listForRetry lists the unwatched objects of a release before a retry request counts as met. The reason for the
+// request may be that a user just deleted objects.
 func (r *Reconciler) listForRetry(p *releasePass) {
 	memory, request := r.memoryOf(p.release), p.subject().NewRetryRequest()
 	isWatched := releasespec.DriftModeOf(&p.release.Spec) != addonsv1.DriftModeDisabled ||

@@ -45,10 +45,10 @@ type healthBench struct {
 
 	policy model.Policy
 
-	// changedAt is when the records were written last. Default: long ago.
+	// changedAt is the time of the last write of the records. Default: long ago.
 	changedAt time.Time
 
-	// unreadable is why the records of the release cannot be read.
+	// unreadable is the error for reads of the release's records.
 	unreadable error
 }
 
@@ -149,18 +149,18 @@ func (b *healthBench) begin() *releasePass {
 	}
 }
 
-// deploy reports the action that made revision 2, with the generations that it left.
+// deploy reports the action that made revision 2. generations are the generations after this action.
 func (b *healthBench) deploy(generations map[inventory.Ref]model.Generation) {
 	result := helmclient.Result{Revision: 2, Generations: generations}
 	for ref := range b.objects {
 		result.Objects = append(result.Objects, ref)
 	}
-	// Helm's time is the start of the action, before its hooks.
+	// Helm's time is the start of the action, before the hooks run.
 	result.LastDeployed = b.now.Add(-time.Hour)
 	b.r.followNew(context.Background(), b.begin(), result)
 }
 
-// pass makes a pass some time after the previous pass and returns its action. It checks the condition Healthy.
+// pass makes a pass some time after the previous pass and returns its action. It also checks the condition Healthy.
 func (b *healthBench) pass(after time.Duration, status metav1.ConditionStatus, reason string) model.Action {
 	b.Helper()
 	b.now = b.now.Add(after)
@@ -211,7 +211,7 @@ func TestUnhealthyRevisionIsRolledBack(t *testing.T) {
 		b.deploy(nil)
 		b.want(b.pass(4*time.Minute, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
 		b.want(b.pass(time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionRollback)
-		// It may have to wait for its turn, for however long.
+		// The rollback may have to wait for a slot for any time.
 		b.want(b.pass(time.Hour, report.False, addonsv1.HealthTimeoutReason), model.ActionRollback)
 		b.is(controllertest.Deployment, health.Current)
 		b.want(b.pass(0, report.True, addonsv1.HealthyReason), model.ActionNone)
@@ -233,8 +233,8 @@ func TestUnhealthyRevisionIsRolledBack(t *testing.T) {
 	})
 }
 
-// TestUnwatchedRevisionIsNotRolledBack checks that a revision that was not watched since its deployment is not rolled
-// back, because it may have been healthy.
+// TestUnwatchedRevisionIsNotRolledBack checks that a revision without a watch since its deployment is not rolled back.
+// The revision may have been healthy.
 func TestUnwatchedRevisionIsNotRolledBack(t *testing.T) {
 	t.Parallel()
 	healthy := func(b *healthBench) {
@@ -277,8 +277,8 @@ func TestUnwatchedRevisionIsNotRolledBack(t *testing.T) {
 	}
 }
 
-// TestTestsWaitForHealth checks that tests run only when the release is healthy. Before, they would test the previous
-// workloads or none.
+// TestTestsWaitForHealth checks that tests run only when the release is healthy. Earlier tests would use the previous
+// workloads or find none.
 func TestTestsWaitForHealth(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T) *healthBench {
@@ -320,8 +320,8 @@ func TestTestsWaitForHealth(t *testing.T) {
 	})
 }
 
-// TestHealthOfRevisionWithoutStatus checks the health of a revision if the manager stopped between its deployment and
-// the write of the status.
+// TestHealthOfRevisionWithoutStatus checks the health of a revision. The manager stopped after the deployment and
+// before the write of the status.
 func TestHealthOfRevisionWithoutStatus(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -437,7 +437,7 @@ func TestFailedWatchDoesNotHideOtherObjects(t *testing.T) {
 	b.deploy(nil)
 	b.is(controllertest.Deployment, health.Current)
 	b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
-	// The manager restarts, and the list of one kind keeps failing.
+	// The manager restarts, and the list of one kind always fails.
 	b.objects[controllertest.Custom] = objectwatch.State{Health: health.Unknown}
 	b.watched = objectwatch.Snapshot{Err: errors.New("watch widgets: 500")}
 	b.pass(time.Second, report.True, addonsv1.HealthyReason)
@@ -484,7 +484,7 @@ func TestHealthStaysWhileAPIServerRestarts(t *testing.T) {
 		b.watched = objectwatch.Snapshot{Synced: true}
 		b.pass(time.Minute, report.True, addonsv1.HealthyReason)
 	}
-	// An error counts from its beginning, also if no pass was made since.
+	// An error counts from its start, even if no pass was made after it.
 	b.watched = objectwatch.Snapshot{Synced: true, Err: errors.New("connection refused"),
 		ErrSince: b.now.Add(-objectwatch.StuckAfter)}
 	b.pass(0, metav1Unknown, addonsv1.HealthUnknownReason)
@@ -505,8 +505,8 @@ func TestMissingPermissionsAreReportedAtOnce(t *testing.T) {
 	}
 }
 
-// TestMissingPermissionsDoNotMakeRevisionUnproven checks that a revision is not unproven if permissions to watch are
-// missing. Otherwise a failure would roll back to the last revision from before the permissions were lost.
+// TestMissingPermissionsDoNotMakeRevisionUnproven checks that missing permissions for watches do not make a revision
+// unproven. Otherwise, a failure would roll back to the last revision before the permissions were lost.
 func TestMissingPermissionsDoNotMakeRevisionUnproven(t *testing.T) {
 	t.Parallel()
 	b := newHealthBench(t)
@@ -565,8 +565,8 @@ func TestHealthReportsTruncatedInventory(t *testing.T) {
 	}
 }
 
-// TestRecreatedJobDoesNotInheritHealth checks that a re-created Job does not have the health of the former Job,
-// although both have the generation 1.
+// TestRecreatedJobDoesNotInheritHealth checks that a re-created Job does not have the health of the former Job. Both
+// Jobs have the generation 1.
 func TestRecreatedJobDoesNotInheritHealth(t *testing.T) {
 	t.Parallel()
 	job := inventory.Ref{Group: "batch", Version: "v1", Kind: "Job", Namespace: "apps", Name: "migrate"}
@@ -620,7 +620,7 @@ func (b *healthBench) request(value string) {
 }
 
 // TestMissingObjectWithoutHealth checks that a release without one of its ConfigMaps is not healthy and names the
-// ConfigMap, and that a retry request causes one upgrade.
+// ConfigMap. A retry request must cause one upgrade.
 func TestMissingObjectWithoutHealth(t *testing.T) {
 	t.Parallel()
 	b := newMissingBench(t)
@@ -649,7 +649,7 @@ type listingWatcher struct {
 
 func (w *listingWatcher) List(types.NamespacedName) { w.listed++ }
 
-// TestRetryWaitsForList checks that a retry request does not count as met before the objects were listed.
+// TestRetryWaitsForList checks that a retry request counts as met only after the objects were listed.
 func TestRetryWaitsForList(t *testing.T) {
 	t.Parallel()
 	b := newMissingBench(t)
@@ -673,8 +673,8 @@ func TestRetryWaitsForList(t *testing.T) {
 	}
 }
 
-// TestRestartedManagerKeepsMissingObjects checks that a manager that has not listed the objects yet does not report a
-// release as healthy whose status has missing objects.
+// TestRestartedManagerKeepsMissingObjects checks a manager that has not listed the objects yet. If the status of a
+// release has missing objects, the manager must not report the release as healthy.
 func TestRestartedManagerKeepsMissingObjects(t *testing.T) {
 	t.Parallel()
 	b := newMissingBench(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// maintained returns a pass over a release in a Cluster with a window from 22:00, and a reconciler with a time.
+// maintained returns a pass over a release in a Cluster with a window from 22:00. The clock of the reconciler is fixed.
 func maintained(now time.Time) (*Reconciler, *releasePass) {
 	cluster := apiutil.NewCluster()
 	cluster.SetAnnotations(map[string]string{addonsv1.MaintenanceWindowsAnnotation: "0 22 * * * 2h"})
@@ -28,7 +28,7 @@ func maintained(now time.Time) (*Reconciler, *releasePass) {
 			observation: model.Observation{Records: []model.Record{{Status: model.StatusDeployed}}}}
 }
 
-// TestReleaseWaitsForMaintenance checks what a release reports, and when its next pass is.
+// TestReleaseWaitsForMaintenance checks the report of a release and the time of its next pass.
 func TestReleaseWaitsForMaintenance(t *testing.T) {
 	t.Parallel()
 	opens := time.Date(2026, 11, 26, 22, 0, 0, 0, time.UTC)
@@ -43,7 +43,7 @@ func TestReleaseWaitsForMaintenance(t *testing.T) {
 		t.Errorf("%+v", ready)
 	}
 
-	// A failure stays one.
+	// A failed release stays failed.
 	r, p = maintained(opens.Add(-time.Hour))
 	report.SetNotReady(p.release, addonsv1.UpgradeFailedReason, "")
 	p.release.Status.LastError = "boom"
@@ -60,8 +60,8 @@ func TestReleaseWaitsForMaintenance(t *testing.T) {
 	}
 }
 
-// TestCorrectionsWaitForMaintenance checks that drift is reported and not corrected outside of a window, and that the
-// pass at its opening corrects drift that was found just before.
+// TestCorrectionsWaitForMaintenance checks that drift outside of a window is reported and not corrected. The pass at
+// the start of the window must correct drift that was found just before.
 func TestCorrectionsWaitForMaintenance(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 3, 0)

@@ -23,11 +23,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// verbPause is the action in the Event when a release is paused because its objects were moved.
+// verbPause is the action in Events about a release that is paused after a move of its objects.
 const verbPause = "Pause"
 
-// nameManagementCluster sets in the desired state the UID of the management cluster of this manager. If the
-// HelmOpRelease was moved or restored from another management cluster, it also sets the UID of the former one.
+// nameManagementCluster sets the UID of this management cluster in the desired state. If the HelmOpRelease was moved or
+// restored from another management cluster, it also sets the UID of that cluster.
 func (r *Reconciler) nameManagementCluster(ctx context.Context, release *addonsv1.HelmOpRelease,
 	desired *model.Desired,
 ) error {
@@ -43,8 +43,8 @@ func (r *Reconciler) nameManagementCluster(ctx context.Context, release *addonsv
 }
 
 // takeOverAfterMove takes over Helm's records of a release that was moved or restored from another management cluster.
-// Then it sets the annotation with the UID of this management cluster. The order matters: if the manager stops between
-// the two, the next manager takes over again.
+// Then it sets the annotation with the UID of this management cluster. The order matters: if the manager stops in
+// between, the next manager takes over again.
 func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	own, former := p.desired.ManagementCluster, p.desired.FormerManagementCluster
 	if p.release.Annotations[addonsv1.ManagementClusterAnnotation] == own {
@@ -62,13 +62,13 @@ func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ct
 	return nil, nil
 }
 
-// stopsForMove pauses a release in the management cluster whose objects clusterctl move has moved to another management
-// cluster, and reports whether it did. If HelmOp created the objects again, for drift or with the next upgrade, two
-// management clusters would manage the same infrastructure. The pause is an annotation, because a restarted manager
-// sees only that the objects do not exist.
+// stopsForMove pauses a release in the management cluster if clusterctl move has moved its objects to another
+// management cluster. It reports whether it paused the release. If HelmOp created the objects again, to correct drift
+// or in an upgrade, two management clusters would manage the same infrastructure. The pause is an annotation, because a
+// restarted manager cannot distinguish moved objects from deleted ones.
 func (r *Reconciler) stopsForMove(ctx context.Context, p *releasePass) bool {
 	if apiutil.ClusterKey(p.release) != clusterlink.Management {
-		// In a workload cluster, a user could set the annotation of clusterctl to keep a release from being changed.
+		// In a workload cluster, a user could set the annotation of clusterctl to block changes of a release.
 		return false
 	}
 	moved := clustermove.MovedObjects(p.snapshot)
@@ -86,7 +86,7 @@ func (r *Reconciler) stopsForMove(ctx context.Context, p *releasePass) bool {
 	p.release.Annotations[clusterv1.PausedAnnotation] = why
 	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.ObjectsMovedEvent, verbPause, message)
 	report.SetPaused(p.release, true, apiutil.PauseReason(p.cluster, p.helmOp, p.release))
-	// Drop the state, so that HelmOp creates the missing objects again if a user removes the annotation.
+	// If a user removes the annotation, HelmOp must create the missing objects. So the state is dropped.
 	r.dropObjectState(client.ObjectKeyFromObject(p.release))
 	return true
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
 
-// TestMovedObjectsPauseRelease checks that a release with moved objects is paused with the cause and an Event, but only
-// in the management cluster.
+// TestMovedObjectsPauseRelease checks that a release with moved objects is paused, with the cause and an Event. This
+// must be true only in the management cluster.
 func TestMovedObjectsPauseRelease(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 0, 0)
@@ -65,7 +65,7 @@ type movedWatcher struct{ Watcher }
 
 func (*movedWatcher) Forget(types.NamespacedName) {}
 
-// TestMissingObjectIsRestoredAfterDeletionIsSeen checks that a missing object is not created again before the watch
+// TestMissingObjectIsRestoredAfterDeletionIsSeen checks that a missing object is created again only after the watch
 // shows its deletion.
 func TestMissingObjectIsRestoredAfterDeletionIsSeen(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// onceOf returns a release that is installed once; done means that it was installed.
+// onceOf returns a release that is installed only once. done is true if it was installed.
 func onceOf(done bool) *addonsv1.HelmOpRelease {
 	release := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
 	release.Generation = 3
@@ -44,8 +44,8 @@ func wantInstalledOnce(t *testing.T, release *addonsv1.HelmOpRelease) {
 	}
 }
 
-// TestInstalledOnceIsLeftAlone checks that a pass over a release that was installed once uses neither a connection nor
-// the engine, also after a move, which loses the status, and after a change of the spec.
+// TestInstalledOnceIsLeftAlone makes passes over a release that was installed once. They must use neither a connection
+// nor the engine, even after a change of the spec or after a move, which loses the status.
 func TestInstalledOnceIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*addonsv1.HelmOpRelease){
@@ -75,7 +75,7 @@ func TestInstalledOnceIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestInstalledOnceEnds checks that a release with another strategy is reconciled again.
+// TestInstalledOnceEnds checks that a release is reconciled again if its strategy changes.
 func TestInstalledOnceEnds(t *testing.T) {
 	t.Parallel()
 	release := onceOf(true)
@@ -89,8 +89,8 @@ func TestInstalledOnceEnds(t *testing.T) {
 	}
 }
 
-// TestFinishOnce checks when a release counts as installed once: when it is Ready with its current spec, or when Helm
-// shows that it was installed before.
+// TestFinishOnce checks when a release counts as installed once: it is Ready with its current spec, or Helm's records
+// show an earlier installation.
 func TestFinishOnce(t *testing.T) {
 	t.Parallel()
 	ready := func(release *addonsv1.HelmOpRelease) {

@@ -55,7 +55,7 @@ func condition(kind, reason string) metav1.Condition {
 		LastTransitionTime: metav1.NewTime(time.Unix(1e9, 0))}
 }
 
-// TestWriteObject checks that a pass writes an object with few requests, and that changes by other programs stay.
+// TestWriteObject checks that a pass writes an object with few requests, and keeps changes by other programs.
 func TestWriteObject(t *testing.T) {
 	t.Parallel()
 	changeStatus := func(release *addonsv1.HelmOpRelease) {
@@ -68,7 +68,7 @@ func TestWriteObject(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		change func(*addonsv1.HelmOpRelease)
-		// foreign means that another program writes a condition of its own, and a condition Ready, meanwhile.
+		// foreign is true if another program writes a condition of its own and a condition Ready during the pass.
 		foreign, ending bool
 		want            []string
 		gone            bool

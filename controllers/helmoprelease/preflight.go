@@ -25,22 +25,22 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 )
 
-// renderTimeout is how long the rendering of a release may take that only finds its images. It holds a slot.
+// renderTimeout is the timeout of a rendering that only finds the images of a release. The rendering holds a slot.
 const renderTimeout = time.Minute
 
-// imageCheck is the check of the images of a release before a decision is carried out.
+// imageCheck is the check of a release's images before a decision is carried out.
 type imageCheck struct {
 	request ctrl.Request
 	access  oci.Access
-	// retry is the request for a retry that was not met yet.
+	// retry is the retry request that is not met yet.
 	retry string
-	// inputs identify what the release is rendered from.
+	// inputs is a digest of all inputs of the rendering.
 	inputs string
 }
 
-// recheckImages checks the images of a release that waits for them. It needs no slot, because it does not render the
-// release. The check is nil if the registries need not have the images for a decision. If ok is false, recheckImages
-// has reported the cause, and result and err are those of the pass.
+// recheckImages checks the images of a release that already waits for images. It does not render the release, so it
+// needs no slot. The check is nil if the decision does not need the images. If ok is false, recheckImages has reported
+// the cause, and the pass must return result and err.
 func (r *Reconciler) recheckImages(ctx context.Context, p *releasePass, decision decide.Decision,
 ) (check *imageCheck, result ctrl.Result, err error, ok bool) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}
@@ -54,7 +54,7 @@ func (r *Reconciler) recheckImages(ctx context.Context, p *releasePass, decision
 		return nil, result, err, false
 	}
 	check = &imageCheck{request: request, access: access, retry: p.subject().NewRetryRequest()}
-	// A new request for a retry renders the release again.
+	// A new retry request renders the release again.
 	if check.inputs, err = apiutil.DigestOf(p.desired, check.retry); err != nil {
 		return nil, ctrl.Result{}, err, false
 	}
@@ -66,9 +66,9 @@ func (r *Reconciler) recheckImages(ctx context.Context, p *releasePass, decision
 	return check, result, err, ok
 }
 
-// hasImages reports whether the registries have the images of a release. It renders the release also if recheckImages
-// found all images: the cluster may have changed while the release waited, for example what the chart looks up. If ok
-// is false, hasImages has reported the cause, and result and err are those of the pass. The caller has a slot.
+// hasImages reports whether the registries have the images of a release. It renders the release even if recheckImages
+// found all images: the chart may look up objects in the cluster, and these may have changed. If ok is false, hasImages
+// has reported the cause, and the pass must return result and err. The caller has a slot.
 func (r *Reconciler) hasImages(ctx context.Context, p *releasePass, decision decide.Decision, check *imageCheck,
 	inputs *releaseInputs,
 ) (result ctrl.Result, err error, ok bool) {
@@ -92,7 +92,7 @@ func (r *Reconciler) hasImages(ctx context.Context, p *releasePass, decision dec
 	return result, err, ok
 }
 
-// checkImages looks up images, and reports why the release waits if the registries do not have all of them.
+// checkImages looks up images. If the registries do not have all of them, it reports why the release waits.
 func (r *Reconciler) checkImages(ctx context.Context, p *releasePass, check *imageCheck, names []string, isRetry bool,
 ) (result ctrl.Result, err error, ok bool) {
 	outcome, err := r.images.Check(ctx, &preflight.Release{Request: check.request, Images: names, Access: check.access,
@@ -107,7 +107,7 @@ func (r *Reconciler) checkImages(ctx context.Context, p *releasePass, check *ima
 	return ctrl.Result{}, nil, true
 }
 
-// renderImages returns the images of a release, as the action would install them.
+// renderImages returns the images of a release as the action would install it.
 func (r *Reconciler) renderImages(ctx context.Context, p *releasePass, inputs *releaseInputs) ([]string, error) {
 	bounded, cancel := context.WithTimeout(ctx, renderTimeout)
 	defer cancel()
@@ -122,11 +122,11 @@ func (r *Reconciler) renderImages(ctx context.Context, p *releasePass, inputs *r
 	return images.Of(objects), err
 }
 
-// reportImages reports why a release waits for its images. A release that has failed stays failed: its next try waits.
-// While lookups have not ended, the last report of a release that waits or has failed stays.
+// reportImages reports why a release waits for its images. A failed release stays failed: only its next try waits.
+// Until all lookups have ended, a release that waits or has failed keeps its last report.
 func (r *Reconciler) reportImages(p *releasePass, outcome *preflight.Outcome) {
 	hasFailed := p.past().Failures > 0
-	// An image may have a value from a Secret in its name.
+	// The name of an image may contain a value from a Secret.
 	hide := helmerr.NewRedactor(nil, p.options.SecretValues).Hide
 	reason, message := outcome.Report(hasFailed || apiutil.WaitsForImages(p.release), hide)
 	if reason == "" {

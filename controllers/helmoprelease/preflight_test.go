@@ -55,7 +55,7 @@ func (e *renderingEngine) Render(ctx context.Context, _ model.Target, _ model.De
 	return dryrun.Result{Manifest: e.manifest}, e.err
 }
 
-// answering is a registry that has each image, or an error for it.
+// answering is a registry that has each image or returns its error.
 type answering map[string]error
 
 func (a answering) Head(_ context.Context, url, reference string, _ oci.Access) (string, error) {
@@ -82,7 +82,7 @@ func checkedPass(decision decide.Decision, checks *addonsv1.Preflight) *releaseP
 		decision: decision}
 }
 
-// checkBoth checks the images as actOn does: before and after a slot is acquired.
+// checkBoth checks the images like actOn does: before and after it acquires a slot.
 func checkBoth(t *testing.T, r *Reconciler, p *releasePass, decision decide.Decision) (ctrl.Result, error, bool) {
 	t.Helper()
 	check, result, err, ok := r.recheckImages(t.Context(), p, decision)
@@ -92,7 +92,7 @@ func checkBoth(t *testing.T, r *Reconciler, p *releasePass, decision decide.Deci
 	return r.hasImages(t.Context(), p, decision, check, &releaseInputs{})
 }
 
-// TestHasImages checks which images and decisions let a release be changed, and what is reported otherwise.
+// TestHasImages checks which images and decisions permit a change of the release, and the report of all others.
 func TestHasImages(t *testing.T) {
 	t.Parallel()
 	absent, silent := &ocierr.Error{Kind: ocierr.ErrNotFound}, &ocierr.Error{Op: "look up", Kind: ocierr.ErrUnreachable}
@@ -141,7 +141,7 @@ func TestHasImages(t *testing.T) {
 	}
 }
 
-// TestKeepsReportDuringLookup keeps the report of a release that waits while its images are looked up again.
+// TestKeepsReportDuringLookup checks that a waiting release keeps its report while its images are looked up again.
 func TestKeepsReportDuringLookup(t *testing.T) {
 	t.Parallel()
 	r := &Reconciler{recorder: events.NewFakeRecorder(5), budgets: report.NewEventBudgets(time.Now)}
@@ -175,8 +175,8 @@ var (
 	absentImage = answering{"oci://r.example/a:1": &ocierr.Error{Kind: ocierr.ErrNotFound}}
 )
 
-// TestFailedReleaseStaysFailed checks that a release that has failed does not look like one that makes progress while
-// its next try waits for images, also if a user requested the try.
+// TestFailedReleaseStaysFailed has a failed release whose next try waits for images. The release must stay failed, even
+// if a user requested the try.
 func TestFailedReleaseStaysFailed(t *testing.T) {
 	t.Parallel()
 	for name, outcome := range map[string]preflight.Outcome{
@@ -199,7 +199,7 @@ func TestFailedReleaseStaysFailed(t *testing.T) {
 	}
 }
 
-// TestHidesSecretsInImages checks that no report has a value from a Secret that is part of the name of an image.
+// TestHidesSecretsInImages has an image with a value from a Secret in its name. No report may contain the value.
 func TestHidesSecretsInImages(t *testing.T) {
 	t.Parallel()
 	const image = "oci://r.example/planted:1"
@@ -247,8 +247,8 @@ func TestRecheckNeedsNoSlot(t *testing.T) {
 	}
 }
 
-// TestRenderingOfCheckIsCounted checks that the first rendering counts as a failed attempt while it runs, has a
-// deadline, and stays counted if it exceeds its limits.
+// TestRenderingOfCheckIsCounted checks the first rendering of an artifact. It must count as a failed attempt while it
+// runs, and must have a deadline. It must stay counted if it exceeds its limits.
 func TestRenderingOfCheckIsCounted(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -80,8 +80,8 @@ func TestPriorityOfRelease(t *testing.T) {
 	}
 }
 
-// TestNewReleasePrecedesUpToDateReleases checks that a release of a new Cluster is reconciled before many releases that
-// are only checked.
+// TestNewReleasePrecedesUpToDateReleases checks that the release of a new Cluster comes before many releases that are
+// only checked.
 func TestNewReleasePrecedesUpToDateReleases(t *testing.T) {
 	t.Parallel()
 	var objects []client.Object
@@ -90,7 +90,7 @@ func TestNewReleasePrecedesUpToDateReleases(t *testing.T) {
 	}
 	changed := controllertest.UpToDateRelease("changed")
 	changed.Generation++
-	// Its API server did not answer at first.
+	// The API server of this release did not respond at first.
 	late := controllertest.ReleaseFor("default", "new", addonsv1.ClusterReference{Name: "new"})
 	report.Unreachable(late, "")
 	objects = append(objects, changed, late)
@@ -109,11 +109,11 @@ func TestNewReleasePrecedesUpToDateReleases(t *testing.T) {
 			waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(queue.PriorityOfRest)}, old)
 		}
 	}
-	// What a manager finds unfinished when it starts is no less urgent for that.
+	// Unfinished work keeps its priority when a manager starts.
 	waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, controllertest.RequestFor("changed"),
 		controllertest.RequestFor("new"))
 	waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(async.PriorityOfSlot)}, controllertest.RequestFor("old-999"))
-	// "old-3" was given a slot, and comes back since its read ended.
+	// "old-3" was granted a slot, and is enqueued at the end of its read.
 	for _, want := range []string{"old-3", "old-999", "new", "changed"} {
 		if got, _ := waiting.Get(); got.Name != want {
 			t.Errorf("%s comes, want %s", got.Name, want)
@@ -121,8 +121,8 @@ func TestNewReleasePrecedesUpToDateReleases(t *testing.T) {
 	}
 }
 
-// TestReconnectRetry checks that a release whose link has detected the failure is tried again rarely: the link enqueues
-// it when the Cluster answers.
+// TestReconnectRetry checks that a release is rarely tried again if the link has detected the failure. The link
+// enqueues the release when the Cluster responds.
 func TestReconnectRetry(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

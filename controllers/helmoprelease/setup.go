@@ -37,7 +37,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 )
 
-// Options are the dependencies and the settings of the controller of HelmOpReleases. The fields of the first group are
+// Options are the dependencies and settings of the controller of HelmOpReleases. The fields of the first group are
 // required.
 type Options struct {
 	Registry    artifacts.Fetcher
@@ -54,15 +54,15 @@ type Options struct {
 	Reads       *recordreads.Reads
 	Budgets     *report.EventBudgets
 
-	// Concurrency is the number of releases that are reconciled at the same time. ClusterConcurrency is the number of
-	// actions that run in one Cluster at the same time; 0 is the default of package slots.
+	// Concurrency is the number of releases that are reconciled at the same time. ClusterConcurrency is the maximum
+	// number of concurrent actions in one Cluster; 0 is the default of package slots.
 	Concurrency, ClusterConcurrency int
 
-	// Records is the storage for records outside of their clusters. With the zero value, all records are in their
-	// clusters.
+	// Records is the storage of records outside of workload clusters. With the zero value, each record is in its
+	// cluster.
 	Records recordstorage.Options
 
-	// WatchFilter, Shard and ResyncPeriod are as in the options of all controllers of the manager.
+	// These three are WatchFilterValue, Shard and ResyncPeriod of controllers.Options.
 	WatchFilter, Shard string
 	ResyncPeriod       time.Duration
 
@@ -143,8 +143,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Complete(r)
 }
 
-// newActionSlots returns the slots for the actions of a number of workers, with a limit for each Cluster. A release is
-// enqueued with the highest priority when it is granted a slot.
+// newActionSlots returns the slots for actions, for a number of workers and a limit for each Cluster. A release that
+// gets a slot is enqueued with the highest priority.
 func newActionSlots(workers, perCluster int, wake *async.Waker) *slots.Slots {
 	return slots.New(slots.Options{
 		Workers: workers, PerCluster: perCluster,

@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 )
 
-// forgetting counts what is forgotten.
+// forgetting counts the calls that drop state.
 type forgetting struct {
 	Engine
 	clusters, disconnected []string
@@ -103,7 +103,7 @@ type forgetfulWatcher struct{ Watcher }
 
 func (*forgetfulWatcher) Disconnect(string) {}
 
-// TestOtherShardIsCheckedAgain checks when a release whose Cluster is of another shard is checked again.
+// TestOtherShardIsCheckedAgain checks the time of the next pass over a release whose Cluster has another shard.
 func TestOtherShardIsCheckedAgain(t *testing.T) {
 	t.Parallel()
 	_, _, release := controllertest.ShardedObjects("a", "b", "a")
@@ -119,7 +119,7 @@ func TestOtherShardIsCheckedAgain(t *testing.T) {
 	}
 }
 
-// TestMayBegin checks that no action begins for a release that was deleted or re-created since the pass began.
+// TestMayBegin checks that no action begins for a release that was deleted or re-created after the start of the pass.
 func TestMayBegin(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()

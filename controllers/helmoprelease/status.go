@@ -25,7 +25,7 @@ const (
 	metav1Unknown = metav1.ConditionUnknown
 )
 
-// reportWaiting reports that the release waits for an action of another program, or for the next try.
+// reportWaiting reports that the release waits for another program's action or for its next try.
 func reportWaiting(p *releasePass, decision decide.Decision) {
 	switch {
 	case decision.Reason != decide.ReasonBackoff:
@@ -38,7 +38,7 @@ func reportWaiting(p *releasePass, decision decide.Decision) {
 	}
 }
 
-// reportStalled reports that the retries are spent.
+// reportStalled reports that no retries are left.
 func (r *Reconciler) reportStalled(p *releasePass, decision decide.Decision) {
 	release := p.release
 	message := releasestatus.WithLastError(release, decision.Message)
@@ -53,7 +53,7 @@ func (r *Reconciler) reportStalled(p *releasePass, decision decide.Decision) {
 	releasestatus.NotReleased(release, releasestatus.StandingReason(release, decision), message)
 }
 
-// reportRefused reports that a release of another owner is left alone, with an Event if that is new.
+// reportRefused reports that a release of another owner is not changed. It records an Event once.
 func (r *Reconciler) reportRefused(p *releasePass, decision decide.Decision) {
 	reason := addonsv1.ReleaseConflictReason
 	if decision.Reason == decide.ReasonWouldChange {
@@ -64,10 +64,10 @@ func (r *Reconciler) reportRefused(p *releasePass, decision decide.Decision) {
 	}
 }
 
-// reportInSync reports that the release is in the desired state and needs no action. It resets the failures.
+// reportInSync reports that the release has the desired state and needs no action. It resets the failures.
 func reportInSync(p *releasePass) {
 	if !p.isListing {
-		// A retry request is met if nothing needs to be tried.
+		// A retry request is met if nothing needs a retry.
 		p.release.Status.LastRetryRequest = attempts.RetryRequest(p.release, p.helmOp)
 	}
 	p.release.Status.Failures, p.release.Status.LastError = 0, ""
@@ -110,8 +110,8 @@ func (r *Reconciler) reportReleased(p *releasePass, decision decide.Decision, re
 		result.ChartName, result.ChartVersion, decision.FromRevision, result.Revision, decision.Reason))
 }
 
-// reportAdopted reports the adoption of a release without a new Helm revision, with an Event. The next pass reads the
-// objects of the release.
+// reportAdopted reports an adoption that did not create a Helm revision, with an Event. The next pass reads the objects
+// of the release.
 func (r *Reconciler) reportAdopted(p *releasePass, decision decide.Decision, result helmclient.Result) {
 	p.release.Status.LastError = ""
 	r.event(p.releaseScope, corev1.EventTypeNormal, addonsv1.AdoptedEvent, attempts.VerbAdopt, fmt.Sprintf(
@@ -120,7 +120,7 @@ func (r *Reconciler) reportAdopted(p *releasePass, decision decide.Decision, res
 		decision.Reason))
 }
 
-// reportRolledBack reports a rollback to a Helm revision that worked, with an Event.
+// reportRolledBack reports a rollback to a Helm revision that worked before, with an Event.
 func (r *Reconciler) reportRolledBack(p *releasePass, decision decide.Decision, result helmclient.Result) {
 	release := p.release
 	releasestatus.NotReleased(release, addonsv1.RolledBackReason, releasestatus.WithLastError(release, decision.Message))
@@ -141,8 +141,8 @@ func (r *Reconciler) reportTested(p *releasePass, result helmclient.Result) {
 		"Tested release %s in Cluster %s: %s", describe(p.release), apiutil.ClusterTitle(p.release), message))
 }
 
-// reportRecordsLeft counts records that could not be deleted, and records an Event once for each HelmOp, because the
-// cause rarely changes.
+// reportRecordsLeft counts records that could not be deleted. It records one Event for each HelmOp, because the cause
+// rarely changes.
 func (r *Reconciler) reportRecordsLeft(scope *releaseScope, result helmclient.Result) {
 	if result.PayloadsLeft == 0 {
 		return

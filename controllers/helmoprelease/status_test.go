@@ -31,8 +31,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
-// TestRollbackMessageNamesUnhealthyObjects checks that the message of a release that was rolled back for its health
-// names the object, the cause and the time.
+// TestRollbackMessageNamesUnhealthyObjects checks the message of a release that was rolled back because of its health.
+// It must have the object, the cause and the time.
 func TestRollbackMessageNamesUnhealthyObjects(t *testing.T) {
 	t.Parallel()
 	release := &addonsv1.HelmOpRelease{}
@@ -62,8 +62,8 @@ func TestRollbackMessageNamesUnhealthyObjects(t *testing.T) {
 	}
 }
 
-// TestReportedFailuresAreNotReturned checks that a failure that a user can correct is not returned as an error of the
-// controller, and is tried again with increasing delays.
+// TestReportedFailuresAreNotReturned checks a failure that a user can correct. It must be tried again with growing
+// delays, and the controller must not return it as an error.
 func TestReportedFailuresAreNotReturned(t *testing.T) {
 	t.Parallel()
 	r := &Reconciler{recorder: events.NewFakeRecorder(10), budgets: report.NewEventBudgets(time.Now), now: time.Now}
@@ -91,7 +91,7 @@ func TestReportedFailuresAreNotReturned(t *testing.T) {
 	}
 }
 
-// linkMadeMeanwhile has a link that is connected right after GetRESTConfig failed.
+// linkMadeMeanwhile has a link that connects right after GetRESTConfig failed.
 type linkMadeMeanwhile struct {
 	clusterview.Clusters
 	err      error
@@ -110,8 +110,7 @@ func (l linkMadeMeanwhile) State(client.ObjectKey) clusterlink.State {
 	return clusterlink.State{LastTry: time.Now(), LastAnswer: time.Now(), Failures: l.failures, Cause: l.cause}
 }
 
-// TestConnectReportsNothingBeforeFirstTry checks that the conditions do not change before the first connection to a
-// Cluster was tried.
+// TestConnectReportsNothingBeforeFirstTry checks that the conditions do not change before the first connection attempt.
 func TestConnectReportsNothingBeforeFirstTry(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -146,8 +145,8 @@ func TestConnectReportsNothingBeforeFirstTry(t *testing.T) {
 	}
 }
 
-// TestReleaseWithoutSlotReportsWaiting checks that a release that waits for a slot reports this only if it has no Ready
-// condition yet, or its condition is no longer true.
+// TestReleaseWithoutSlotReportsWaiting has a release that waits for a slot. It must report the wait only if it has no
+// condition Ready, or if its condition Ready is no longer correct.
 func TestReleaseWithoutSlotReportsWaiting(t *testing.T) {
 	t.Parallel()
 	taken := newActionSlots(1, 1, &async.Waker{})

@@ -34,19 +34,20 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 )
 
-// releasePass is the state of one pass over a release, beyond its scope. Each field names the step that sets it.
+// releasePass is the state of one pass over a release, in addition to its scope. Each field names the step that sets
+// it.
 type releasePass struct {
 	*releaseScope
 
 	// target is the connection to the workload cluster. Set by connectCluster.
 	target model.Target
 
-	// desired, options and policy are the spec in the types of the engine. Set by readSpec.
+	// desired, options and policy are the spec, converted to the types of the engine. Set by readSpec.
 	desired model.Desired
 	options model.Options
 	policy  model.Policy
 
-	// observation is the state according to Helm's records; remembered is true if it is from an earlier read. Set by
+	// observation is the state in Helm's records. remembered is true if it is the result of an earlier read. Set by
 	// observeRecords.
 	observation model.Observation
 	remembered  bool
@@ -57,48 +58,48 @@ type releasePass struct {
 	// intent is why a HelmOpRelease is under deletion. Set by checkIntent.
 	intent deletionintent.Intent
 
-	// snapshot is the state of the objects of the release; nil if it is not known. Set by followObjects.
+	// snapshot has the states of the release's objects; nil if they are not known. Set by followObjects.
 	snapshot *objectwatch.Snapshot
 
-	// unread is why the objects of the newest revision are not known; nil if they are. Set by followObjects.
+	// unread is the cause if the objects of the newest revision are not known; otherwise nil. Set by followObjects.
 	unread error
 
 	// unhealthy is true if a new revision did not become healthy. Set by assess.
 	unhealthy bool
 
-	// unwatchable is true if permissions to watch objects of the release are missing. Set by assess.
+	// unwatchable is true if the manager has no permission to watch some objects of the release. Set by assess.
 	unwatchable bool
 
-	// missing is the number of deleted objects of the release. unlisted is true if it is not known whether other objects
-	// exist. Set by assess.
+	// missing is the number of deleted objects of the release. unlisted is true if the existence of other objects is
+	// not known. Set by assess.
 	missing  int
 	unlisted bool
 
-	// isListing is true while the objects are listed for a retry request, which creates missing objects again. Set by
+	// isListing is true while a retry request lists the objects. The retry then creates missing objects again. Set by
 	// assess.
 	isListing bool
 
-	// drifted is true if objects differ from what the release installed. drift is the comparison of this pass. Set by
+	// drifted is true if objects differ from the installed manifest. drift is the comparison of this pass. Set by
 	// checkDrift.
 	drifted bool
 	drift   *drifttracking.Pass
 
-	// hasActed is true if an action of this pass changed the records of the release. Set by perform.
+	// hasActed is true if an action of this pass changed Helm's records. Set by perform.
 	hasActed bool
 
-	// installedOnce is true if the release is done according to its reconcileStrategy. Set by carryOut.
+	// installedOnce is true if reconcileStrategy permits no more changes of the release. Set by carryOut.
 	installedOnce bool
 
-	// requeueAfter is the delay after which the next pass is due without an event; 0 is never.
+	// requeueAfter is the delay until the next pass if no event comes first; 0 is never.
 	requeueAfter time.Duration
 }
 
-// due schedules the next pass after a delay at the latest. A delay of 0 or less does nothing.
+// due schedules the next pass no later than after a delay. A delay of 0 or less has no effect.
 func (p *releasePass) due(delay time.Duration) {
 	p.requeueAfter = requeue.Sooner(p.requeueAfter, delay)
 }
 
-// subject returns the release of a pass with its desired state, for the count of its attempts.
+// subject returns the release with its desired state, for the count of attempts.
 func (p *releasePass) subject() *attempts.Subject {
 	return &attempts.Subject{Release: p.release, HelmOp: p.helmOp, Desired: p.desired}
 }
@@ -112,11 +113,10 @@ func (p *releasePass) past() model.Past {
 	})
 }
 
-// step is one step of a pass. The pass ends with the result if there is one, or with the error; otherwise it continues
-// with the next step.
+// step is one step of a pass. If it returns a result or an error, the pass ends. Otherwise, the next step follows.
 type step func(ctx context.Context, p *releasePass) (end *ctrl.Result, err error)
 
-// run takes the steps of a pass one after the other.
+// run takes the steps of a pass in order.
 func run(ctx context.Context, p *releasePass, steps ...step) (ctrl.Result, error) {
 	for _, step := range steps {
 		if end, err := step(ctx, p); end != nil || err != nil {
@@ -126,15 +126,14 @@ func run(ctx context.Context, p *releasePass, steps ...step) (ctrl.Result, error
 	return ctrl.Result{RequeueAfter: p.requeueAfter}, nil
 }
 
-// after returns the result of a pass after which the next pass is due after a delay, or with the next event if the
-// delay is 0.
+// after returns a result that schedules the next pass after a delay. With the delay 0, only an event starts the next
+// pass.
 func after(delay time.Duration) *ctrl.Result { return &ctrl.Result{RequeueAfter: delay} }
 
-// end returns the results of a function as the results of the last step of a pass.
+// end converts the results of a function into the results of a last step.
 func end(result ctrl.Result, err error) (*ctrl.Result, error) { return &result, err }
 
-// reconcileNormal brings the release in the workload cluster to the desired state, with the smallest action that is
-// needed.
+// reconcileNormal brings the release to the desired state, with the smallest action that achieves it.
 func (r *Reconciler) reconcileNormal(ctx context.Context, scope *releaseScope) (ctrl.Result, error) {
 	return run(ctx, &releasePass{releaseScope: scope},
 		r.checkCluster,
@@ -193,13 +192,13 @@ func (r *Reconciler) checkShard(_ context.Context, p *releasePass) (*ctrl.Result
 	return end(r.reportOtherShard(p.releaseScope), nil)
 }
 
-// otherShardRetry is the delay between two checks whether a Cluster of another shard still exists. Its deletion causes
-// no event in this manager.
+// otherShardRetry is the delay between two checks whether a Cluster of another shard was deleted. This manager gets no
+// event of the deletion.
 const otherShardRetry = 5 * time.Minute
 
-// reportOtherShard reports that a release is not reconciled because its Cluster is of another shard. A change of the
-// shard label causes an event. The deletion of the Cluster does not, so the next pass is due after a delay: the
-// HelmOpRelease of a deleted Cluster can be removed.
+// reportOtherShard reports that a release is not reconciled because its Cluster has another shard. A change of the
+// shard label causes an event, but the deletion of the Cluster does not. So the next pass is due after a delay: if the
+// Cluster is deleted, the HelmOpRelease can be removed.
 func (r *Reconciler) reportOtherShard(scope *releaseScope) ctrl.Result {
 	r.dropObjectState(client.ObjectKeyFromObject(scope.release))
 	report.SetPaused(scope.release, false, "")
@@ -210,7 +209,7 @@ func (r *Reconciler) reportOtherShard(scope *releaseScope) ctrl.Result {
 	return ctrl.Result{RequeueAfter: queue.Spread(otherShardRetry, scope.release)}
 }
 
-// checkOwner ends the pass if the HelmOp is under deletion. A new action would delay the uninstallation of the release.
+// checkOwner ends the pass if the HelmOp is under deletion. An action would delay the uninstallation of the release.
 func (r *Reconciler) checkOwner(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	if p.helmOp == nil || p.helmOp.DeletionTimestamp.IsZero() {
 		return nil, nil
@@ -220,8 +219,8 @@ func (r *Reconciler) checkOwner(_ context.Context, p *releasePass) (*ctrl.Result
 	return after(0), nil
 }
 
-// checkInstalledOnce ends the pass if the release was installed once and must be left alone. The annotation says so,
-// because it survives a restart and clusterctl move. With another strategy, the annotation does not count any more.
+// checkInstalledOnce ends the pass if the release was installed once and must not be changed any more. An annotation
+// records this, because it survives a restart and clusterctl move. With another strategy, the annotation has no effect.
 func (r *Reconciler) checkInstalledOnce(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	if releasespec.IsDone(&p.release.Spec, p.release) {
 		r.reportInstalledOnce(p)
@@ -234,7 +233,7 @@ func (r *Reconciler) checkInstalledOnce(ctx context.Context, p *releasePass) (*c
 	return nil, nil
 }
 
-// reportInstalledOnce reports that the release is done. It drops the watches and what they reported.
+// reportInstalledOnce reports that the release is complete. It drops the watches and their results.
 func (r *Reconciler) reportInstalledOnce(p *releasePass) {
 	r.unfollow(p.release)
 	releasestatus.InstalledOnce(p.release)
@@ -257,7 +256,7 @@ func (r *Reconciler) checkAccess(ctx context.Context, p *releasePass) (*ctrl.Res
 	return nil, nil
 }
 
-// addFinalizer adds the finalizer if it is missing, and then ends the pass: it must be written before the installation.
+// addFinalizer adds a missing finalizer and then ends the pass. The finalizer must be stored before the installation.
 func (r *Reconciler) addFinalizer(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	if controllerutil.AddFinalizer(p.release, addonsv1.HelmOpReleaseFinalizer) {
 		return after(time.Millisecond), nil
@@ -302,7 +301,7 @@ func (r *Reconciler) observeRecords(ctx context.Context, p *releasePass) (*ctrl.
 	return nil, nil
 }
 
-// followObjects watches the objects of the release and sets their state. It ends the pass if clusterctl move has moved
+// followObjects watches the objects of the release and sets their states. It ends the pass if clusterctl move has moved
 // objects of the release.
 func (r *Reconciler) followObjects(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	r.follow(ctx, p)
@@ -312,8 +311,8 @@ func (r *Reconciler) followObjects(ctx context.Context, p *releasePass) (*ctrl.R
 	return nil, nil
 }
 
-// assess sets the health of the release and the decision. It ends the pass if a remembered observation does not suffice
-// for the decision: the next pass observes again.
+// assess sets the health of the release and the decision. If the decision needs a new observation, assess ends the
+// pass, and the next pass observes again.
 func (r *Reconciler) assess(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	r.assessHealth(p)
 	r.listForRetry(p)
@@ -327,7 +326,7 @@ func (r *Reconciler) assess(_ context.Context, p *releasePass) (*ctrl.Result, er
 	return nil, nil
 }
 
-// checkDrift compares the objects of a release that needs no action of Helm, and corrects the differences.
+// checkDrift compares the objects of a release that needs no Helm action, and corrects the differences.
 func (r *Reconciler) checkDrift(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	if !isIdle(p.decision) {
 		return nil, nil
@@ -357,7 +356,7 @@ func isIdle(decision decide.Decision) bool {
 	}
 }
 
-// carryOut carries out the decision, or reports why there is no action.
+// carryOut carries out the decision, or reports why no action follows.
 func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	release, decision := p.release, p.decision
 	if decision.Action != model.ActionStall {
@@ -401,7 +400,7 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 	return nil, nil
 }
 
-// finishOnce marks a release that is installed once as done when it is Ready.
+// finishOnce marks a release that is installed only once as complete when it is Ready.
 func (r *Reconciler) finishOnce(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	if !releasespec.IsInstalledOnce(&p.release.Spec) || !p.installedOnce && !releasestatus.IsReady(p.release) {
 		return nil, nil

@@ -40,8 +40,8 @@ func benchReconciler(b *controllertest.ReleaseBench) *Reconciler {
 		gate:    dependencies.Gate{Client: c, Live: c, Now: time.Now}}
 }
 
-// TestNoActionForHelmOpUnderDeletion checks that no action begins for a release whose HelmOp is under deletion,
-// although the release itself is not deleted yet: a slow hook would delay the uninstallation.
+// TestNoActionForHelmOpUnderDeletion checks that no action begins for a release whose HelmOp is under deletion, even if
+// the release is not deleted yet. A slow hook would delay the uninstallation.
 func TestNoActionForHelmOpUnderDeletion(t *testing.T) {
 	t.Parallel()
 	b := controllertest.NewReleaseBench(t)
@@ -64,8 +64,8 @@ func TestNoActionForHelmOpUnderDeletion(t *testing.T) {
 	}
 }
 
-// TestStillServes checks that a release that is not in the cache counts as a release of another shard, and that a
-// failed read returns an error.
+// TestStillServes checks that a release that is not in the cache counts as a release of another shard. A failed read
+// must return an error.
 func TestStillServes(t *testing.T) {
 	t.Parallel()
 	unread := errors.New("unread")
@@ -132,7 +132,7 @@ func TestReplaceChild(t *testing.T) {
 func TestMayAccess(t *testing.T) {
 	t.Parallel()
 	b := controllertest.NewReleaseBench(t)
-	type reviews map[string]bool // What the API server permits, by "<service account>/<Secret>".
+	type reviews map[string]bool // the answers of the API server, by "<service account>/<Secret>"
 	for name, test := range map[string]struct {
 		change func(*releaseScope)
 		grants reviews

@@ -26,8 +26,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/otlp"
 )
 
-// traced calls a function with a tracer, and returns the exported spans, also as texts: the name, the beginning since a
-// time, the duration and the failure.
+// traced calls a function with a tracer and returns the exported spans. texts has a text for each span: the name, the
+// start relative to since, the duration and the failure.
 func traced(t *testing.T, since time.Time, do func(*tracing.Tracer)) (texts []string, spans []otlp.Span) {
 	t.Helper()
 	collector := otlp.Start(t)
@@ -49,8 +49,8 @@ func traced(t *testing.T, since time.Time, do func(*tracing.Tracer)) (texts []st
 	return texts, spans
 }
 
-// TestTraceOfSeveralPasses checks which spans passes export: one that waits for its chart, one whose chart cannot be
-// pulled, one that waits for a slot, and one whose upgrade fails.
+// TestTraceOfSeveralPasses checks the spans of four passes. The first waits for its chart. The second cannot pull its
+// chart. The third waits for a slot, and the upgrade of the fourth fails.
 func TestTraceOfSeveralPasses(t *testing.T) {
 	const secret = "the error has a password"
 	now := controllertest.Noon
@@ -104,7 +104,7 @@ func TestTraceOfSeveralPasses(t *testing.T) {
 	}
 }
 
-// TestTraceOfHealth checks that the wait for the health of a new Helm revision is exported once, and then the root.
+// TestTraceOfHealth checks that the wait for the health of a new Helm revision is exported once, followed by the root.
 func TestTraceOfHealth(t *testing.T) {
 	b := newHealthBench(t)
 	b.release.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 7, At: metav1.NewTime(b.now.Add(-time.Minute))}

@@ -21,13 +21,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradereadiness"
 )
 
-// upgrades returns the checker of releases for an upgrade of Kubernetes.
+// upgrades returns the checker for upgrades of Kubernetes.
 func (r *Reconciler) upgrades() *upgradereadiness.Checker {
 	return &upgradereadiness.Checker{Engine: r.engine, Objects: r.renderer.Objects, Charts: r.charts,
 		Assigned: &r.assigned, Rendered: &r.rendered, Now: r.now}
 }
 
-// upgradeSubject returns what a check of the release needs of the pass.
+// upgradeSubject returns the input of a check of the release.
 func (r *Reconciler) upgradeSubject(p *releasePass) *upgradereadiness.Subject {
 	return &upgradereadiness.Subject{
 		Release: p.release, Cluster: p.cluster, Object: p.object, HelmOp: p.helmOp, Before: p.before,
@@ -52,8 +52,8 @@ func helmRevisionOf(p *releasePass) int64 {
 	return 0
 }
 
-// checkUpgrade checks the release for an upgrade of Kubernetes, if that is requested and nothing is known about it. It
-// never ends the pass, and does not change what Ready depends on.
+// checkUpgrade checks the release for an upgrade of Kubernetes, if a check is requested and has no result yet. It never
+// ends the pass, and does not change the inputs of Ready.
 func (r *Reconciler) checkUpgrade(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	if _, ok := clusterlife.UpgradeToCheckOf(p.cluster, p.release); !ok {
 		return nil, nil
@@ -67,8 +67,8 @@ func (r *Reconciler) checkUpgrade(ctx context.Context, p *releasePass) (*ctrl.Re
 	return nil, r.runUpgradeCheck(ctx, p, s, check)
 }
 
-// checkUpgradeOfDone checks a release that was installed once and is left alone. It connects to the cluster only for a
-// check, so a cluster that cannot be reached changes only the result of the check.
+// checkUpgradeOfDone checks a release that was installed once and is not changed any more. It connects to the cluster
+// only for a check. An unreachable cluster changes only the result of the check.
 func (r *Reconciler) checkUpgradeOfDone(ctx context.Context, p *releasePass) error {
 	if _, ok := clusterlife.UpgradeToCheckOf(p.cluster, p.release); !ok || !apiutil.IsInitialized(p.cluster) {
 		return nil
@@ -88,7 +88,7 @@ func (r *Reconciler) checkUpgradeOfDone(ctx context.Context, p *releasePass) err
 		p.due(selection.DeniedTTL)
 		return nil
 	}
-	// The conditions of the release do not change: they are about its installation.
+	// The copy keeps the conditions of the release unchanged, because they are about its installation.
 	unreported := p.release.DeepCopy()
 	conditions.Delete(unreported, addonsv1.ReadyCondition)
 	var ok bool
@@ -104,7 +104,7 @@ func (r *Reconciler) checkUpgradeOfDone(ctx context.Context, p *releasePass) err
 	return r.runUpgradeCheck(ctx, p, s, check)
 }
 
-// runUpgradeCheck makes a check, and records an Event if something must be done before the upgrade.
+// runUpgradeCheck makes a check. It records an Event if something must be done before the upgrade.
 func (r *Reconciler) runUpgradeCheck(ctx context.Context, p *releasePass, s *upgradereadiness.Subject,
 	check *upgradereadiness.Check,
 ) error {

@@ -37,8 +37,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradereadiness"
 )
 
-// presentEngine is an Engine that only reads what a cluster has: a release that uses a removed API, unless it is clean.
-// Its actions fail.
+// presentEngine is an Engine that only reads the state of a cluster. The cluster has a release that uses a removed API,
+// unless clean is set. Actions of the engine fail.
 type presentEngine struct {
 	Engine
 	err     error
@@ -86,7 +86,7 @@ func newUpgradeBench(t *testing.T) *upgradeBench {
 	return b
 }
 
-// build makes the Reconciler with the objects as they are.
+// build creates the Reconciler with the current objects.
 func (b *upgradeBench) build() {
 	b.r = benchReconciler(b.ReleaseBench)
 	b.r.assigned = assignedvalues.Renderer{Client: b.r.client, Live: b.r.live, Renderer: b.r.renderer}
@@ -112,7 +112,7 @@ func (b *upgradeBench) newPass() *releasePass {
 	return &releasePass{releaseScope: scope, target: model.Target{Key: "team/one"}}
 }
 
-// pass checks the release as in a pass, and returns the reason of the condition and the number of reads so far.
+// pass checks the release like a pass does. It returns the reason of the condition and the number of reads so far.
 func (b *upgradeBench) pass(hasActed bool) (reason string, reads int, pass *releasePass) {
 	b.Helper()
 	p := b.newPass()
@@ -134,7 +134,7 @@ func (b *upgradeBench) want(what, reason string, reads int) *releasePass {
 	return p
 }
 
-// TestCheckUpgrade checks when a release is checked: once for everything that the result depends on.
+// TestCheckUpgrade checks when a release is checked: once for each set of inputs.
 func TestCheckUpgrade(t *testing.T) {
 	t.Parallel()
 	b := newUpgradeBench(t)
@@ -176,7 +176,7 @@ func TestCheckUpgrade(t *testing.T) {
 	b.want("too many steps, later", addonsv1.InvalidKubernetesVersionReason, 5)
 }
 
-// TestCheckUpgradeOfOldVersions checks the result for versions that are not newer than the running one.
+// TestCheckUpgradeOfOldVersions checks the results for versions that are not newer than the running version.
 func TestCheckUpgradeOfOldVersions(t *testing.T) {
 	t.Parallel()
 	b := newUpgradeBench(t)
@@ -187,8 +187,8 @@ func TestCheckUpgradeOfOldVersions(t *testing.T) {
 	b.want("an older version", addonsv1.InvalidKubernetesVersionReason, 2)
 }
 
-// TestCheckUpgradeRetries checks that a check that fails is repeated with growing waits, and that the condition stays
-// the same meanwhile.
+// TestCheckUpgradeRetries checks that a failed check is repeated with growing delays, and that the condition does not
+// change in between.
 func TestCheckUpgradeRetries(t *testing.T) {
 	const longestRetry = time.Hour
 	t.Parallel()
@@ -228,7 +228,7 @@ func TestCheckUpgradeRetries(t *testing.T) {
 	}
 }
 
-// TestCheckUpgradeWithoutSlot checks that a check waits for a slot, and that an earlier result stays meanwhile.
+// TestCheckUpgradeWithoutSlot checks that a check waits for a slot, and that an earlier result stays during the wait.
 func TestCheckUpgradeWithoutSlot(t *testing.T) {
 	t.Parallel()
 	b := newUpgradeBench(t)
@@ -246,8 +246,8 @@ func TestCheckUpgradeWithoutSlot(t *testing.T) {
 	b.want("no slot for another check", addonsv1.APIRemovedReason, 1)
 }
 
-// TestCheckUpgradeWithoutArtifact checks that an artifact that the HelmOp revision does not have is named, and is not
-// looked up again.
+// TestCheckUpgradeWithoutArtifact has an artifact that is missing in the HelmOp revision. The message must name it, and
+// it must not be looked up again.
 func TestCheckUpgradeWithoutArtifact(t *testing.T) {
 	t.Parallel()
 	b := newUpgradeBench(t)
@@ -272,7 +272,8 @@ func TestCheckUpgradeWithoutArtifact(t *testing.T) {
 	b.want("no artifact, still", addonsv1.UpgradeCheckFailedReason, 1)
 }
 
-// TestReadyForAnOldSpecDoesNotStay checks that True becomes Unknown for a spec, or other inputs, that was not checked.
+// TestReadyForAnOldSpecDoesNotStay checks the condition KubernetesUpgradeReady. If the spec or another input changes,
+// True must become Unknown.
 func TestReadyForAnOldSpecDoesNotStay(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*upgradeBench){
@@ -301,8 +302,8 @@ func TestReadyForAnOldSpecDoesNotStay(t *testing.T) {
 	}
 }
 
-// TestUnreadableControlPlaneKeepsTheResult checks that a result stays, without another Event, while the control plane
-// cannot be read.
+// TestUnreadableControlPlaneKeepsTheResult checks that a result stays while the control plane cannot be read. There
+// must not be another Event.
 func TestUnreadableControlPlaneKeepsTheResult(t *testing.T) {
 	t.Parallel()
 	b := newUpgradeBench(t)
@@ -335,8 +336,8 @@ func (c *countedClusters) GetRESTConfig(context.Context, client.ObjectKey) (*res
 
 func (c *countedClusters) State(client.ObjectKey) clusterlink.State { return clusterlink.State{} }
 
-// TestCheckUpgradeOfDone checks a release that was installed once: HelmOp connects only for a check, reports why it
-// cannot, and does not change the other conditions.
+// TestCheckUpgradeOfDone checks a release that was installed only once. HelmOp must connect only for a check, report
+// why a connection fails, and not change the other conditions.
 func TestCheckUpgradeOfDone(t *testing.T) {
 	t.Parallel()
 	b := newUpgradeBench(t)
@@ -385,7 +386,7 @@ func TestCheckUpgradeOfDone(t *testing.T) {
 	pass("required", addonsv1.APIRemovedReason, "set spec.beforeClusterUpgrade.preflight to Ignored", 4)
 }
 
-// TestCheckUpgradeAfterFailedAction expects that a check waits for another pass only if the action before it changed a
+// TestCheckUpgradeAfterFailedAction checks that a check waits for another pass only if the action before it changed a
 // record. Otherwise, the delay of the failed action would be lost, and the action would be repeated at once.
 func TestCheckUpgradeAfterFailedAction(t *testing.T) {
 	t.Parallel()

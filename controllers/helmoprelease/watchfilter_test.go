@@ -49,8 +49,7 @@ func TestIsWatched(t *testing.T) {
 	}
 }
 
-// TestReleaseOfOtherManagerIsDropped checks that the objects of a release that another manager serves are not watched
-// any more.
+// TestReleaseOfOtherManagerIsDropped checks that the watches of a release end if another manager serves the release.
 func TestReleaseOfOtherManagerIsDropped(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -14,11 +14,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/maintenance"
 )
 
-// AwaitsRollout reports whether a decision changes a release of another owner, and the rollout has not reached the
-// Cluster yet. A Cluster counts as new until it reports a release of another owner: then its HelmOp assigns the
-// HelmOp revision again when the limits of the rollout permit it, with another reason. A Cluster that a user has pinned
-// to the HelmOp revision that it has takes no part in the rollout, so its release does not wait. A pin without effect
-// does not count.
+// AwaitsRollout reports whether a decision changes a release of another owner before the rollout has reached the
+// Cluster. A Cluster counts as new until it reports a release of another owner. The HelmOp then assigns its revision
+// again, with another reason, when the limits of the rollout permit it.
+//
+// A Cluster that a user has pinned to its current HelmOp revision is not a part of the rollout, so its release does not
+// wait. A pin without effect does not count.
 func AwaitsRollout(release *addonsv1.HelmOpRelease, decision decide.Decision) bool {
 	assigned := release.Spec.Rollout
 	if assigned == nil || assigned.Reason != addonsv1.ReleaseRolloutJoined || decision.State != model.StateForeign {
@@ -28,11 +29,11 @@ func AwaitsRollout(release *addonsv1.HelmOpRelease, decision decide.Decision) bo
 	return number == 0 || number != assigned.Revision
 }
 
-// NeedsPreconditions reports whether the dependencies must be met, and the images must be in their registries, before a
-// decision is carried out. An action that repairs, finishes or removes does not need them: they were met when an
-// interrupted change began, and the rollback of a failed upgrade returns to a state that worked. A return to the last
-// known good revision does not need them either: the given-up revision may be the cause that the dependencies are not
-// ready.
+// NeedsPreconditions reports whether a decision needs ready dependencies and available images. Installations, upgrades
+// and adoptions need them. Repairs and uninstallations do not. The end of an interrupted change does not, because the
+// dependencies and images were available at its start. The rollback of a failed upgrade does not, because it returns to
+// a state that worked. A return to the last known good revision does not either: the failed revision may be the reason
+// why a dependency is not ready.
 func NeedsPreconditions(decision decide.Decision, isReturn bool) bool {
 	switch decision.Action {
 	case model.ActionInstall:
@@ -48,8 +49,9 @@ func NeedsPreconditions(decision decide.Decision, isReturn bool) bool {
 	}
 }
 
-// IsExempt reports whether a decision is carried out also while the release may not be changed: it finishes what this
-// manager began, or it installs or repairs, unless the HelmOp includes that.
+// IsExempt reports whether a decision is carried out even if maintenance does not permit changes. This is true for the
+// end of an action that this manager began. It is also true for installations and repairs, unless the maintenance of
+// the HelmOp includes them.
 func IsExempt(limits maintenance.Limits, release *addonsv1.HelmOpRelease, observation model.Observation,
 	decision decide.Decision,
 ) bool {
@@ -61,7 +63,7 @@ func IsExempt(limits maintenance.Limits, release *addonsv1.HelmOpRelease, observ
 	case decision.Action.Installs(), decision.Action == model.ActionUpgrade && !hasWorked(observation):
 		assigned := release.Spec.Rollout
 		isNew := assigned == nil || assigned.Reason == addonsv1.ReleaseRolloutJoined
-		// The installation after a replacement, or after an uninstallation as remediation, must not leave a hole.
+		// An uninstallation as remediation or for a replacement must not leave the Cluster without the release.
 		return !isNew || !limits.Covers(addonsv1.MaintenanceInstallation)
 	case decision.Action == model.ActionRollback, decision.Action == model.ActionUninstall:
 		return !limits.Covers(addonsv1.MaintenanceRollback)
@@ -72,15 +74,15 @@ func IsExempt(limits maintenance.Limits, release *addonsv1.HelmOpRelease, observ
 	}
 }
 
-// hasWorked reports whether a Helm revision of the release was ever deployed.
+// hasWorked reports whether any Helm revision of the release was deployed.
 func hasWorked(observation model.Observation) bool {
 	return slices.ContainsFunc(observation.Records, func(record model.Record) bool {
 		return record.Status == model.StatusDeployed || record.Status == model.StatusSuperseded
 	})
 }
 
-// isReturning reports whether a release was assigned an earlier HelmOp revision, by a rollback, an abort or a pin, and
-// has not been changed since.
+// isReturning reports whether a rollback, an abort or a pin has assigned an earlier HelmOp revision to a release. It is
+// false as soon as an action has succeeded after the assignment.
 func isReturning(release *addonsv1.HelmOpRelease) bool {
 	assigned := release.Spec.Rollout
 	if assigned == nil || assigned.Reason != addonsv1.ReleaseRolloutReturned &&

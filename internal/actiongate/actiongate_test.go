@@ -16,8 +16,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/maintenance"
 )
 
-// TestAdoptionAwaitsRollout checks that a release of another owner is not changed before the rollout reaches its
-// Cluster. Without a rollout, or when the rollout has reached the Cluster, it is; and a new release never waits.
+// TestAdoptionAwaitsRollout checks that a release of another owner is changed only when the rollout reaches its
+// Cluster. Without a rollout, it is changed at once. A new release never waits.
 func TestAdoptionAwaitsRollout(t *testing.T) {
 	t.Parallel()
 	assigned := func(reason addonsv1.ReleaseRolloutReason) *addonsv1.ReleaseRollout {
@@ -85,8 +85,8 @@ func TestNeedsPreconditions(t *testing.T) {
 	}
 }
 
-// TestExemptFromMaintenance has for each decision whether it is carried out outside of maintenance, without and with
-// what a HelmOp can include.
+// TestExemptFromMaintenance checks for each decision whether it is carried out outside of maintenance, for each
+// combination of includes in the HelmOp.
 func TestExemptFromMaintenance(t *testing.T) {
 	t.Parallel()
 	at := metav1.NewTime(time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC))
@@ -98,9 +98,10 @@ func TestExemptFromMaintenance(t *testing.T) {
 	for name, tc := range map[string]struct {
 		decision decide.Decision
 		assigned *addonsv1.ReleaseRollout
-		// failed is true if no Helm revision ever worked, and acted if the release was changed since it was assigned.
+		// failed is true if no Helm revision ever worked. acted is true if the release was changed after the
+		// assignment.
 		failed, acted bool
-		// want is whether the decision is carried out without includes, with Installation, with Rollback, and with both.
+		// want has the results without includes, with Installation, with Rollback, and with both.
 		want [4]bool
 	}{
 		"installation": {decision: decided(model.ActionInstall), assigned: joined, want: [4]bool{true, false, true, false}},

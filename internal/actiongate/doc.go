@@ -1,9 +1,10 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package actiongate decides whether the next action on a release may begin, or waits: for the rollout of the HelmOp, for
-// its dependencies and images, or for maintenance.
+// Package actiongate decides whether the next action on a release may begin. Otherwise, the release waits for the
+// rollout of its HelmOp, for dependencies and images, or for maintenance.
 //
-// All decisions are pure. They write nothing: the controller of HelmOpReleases reports what the release waits for.
-// Packages maintenance, dependencies and preflight decide whether the time, the dependencies and the images permit it.
+// All decisions are pure. The package knows decisions and specs. It does not know the current time or other releases:
+// packages maintenance, dependencies and preflight check these. The controller of HelmOpReleases must report the reason
+// of the wait.
 package actiongate

@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package async runs tasks in the background for reconcilers. A worker waits for a task for a short time. If the task
-// takes longer, its object is enqueued again when the result is available. A task with the same key runs once for all
-// objects that request it.
+// takes longer, the worker continues, and the object is enqueued again when the result is available. Objects that
+// request the same key share one task.
+//
+// The package knows keys, results and queues. It does not know what a task does, and does not retry a failed task:
+// callers do. Callers must add the source of their [Waker] to their controller. They must not run a task before the
+// source has started.
 package async

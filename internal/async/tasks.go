@@ -18,28 +18,28 @@ import (
 
 const (
 	// Grace is how long a worker waits for a task before it continues with other objects. A healthy registry responds
-	// within that time, and the object needs no second pass.
+	// within this time, so its objects need no second pass.
 	Grace = 500 * time.Millisecond
 
-	// resultKept is how long the result of a task is kept for the objects that wait for it. They collect it as soon as a
-	// worker is free, unless they were paused or changed meanwhile. An older result is not used.
+	// resultKept is how long a result is kept for the objects that wait for it. Normally, they use the result as soon
+	// as a worker is free, but they may be paused or changed. An older result is not used.
 	resultKept = 5 * time.Minute
 
-	// maxTasks is the maximum number of tasks of a controller that run at the same time. Other tasks wait in a queue that
-	// namespaces share fairly.
+	// maxTasks is the maximum number of concurrent tasks of a controller. Other tasks wait in a queue that namespaces
+	// share fairly.
 	maxTasks = 256
 
-	// unbounded is a number of tasks that is never reached.
+	// unbounded is a number of tasks that no controller reaches.
 	unbounded = 1 << 28
 )
 
-// errPanic replaces a panic, whose text may contain secret values.
+// errPanic replaces a panic, because its text may contain secret values.
 var errPanic = errors.New("internal error: panic, see the manager's log; please report it")
 
-// Tasks run work that may take long and must not hold a worker, for example because a registry does not respond. An
-// object whose task is not done within Grace is enqueued again when it is.
+// Tasks run long work that must not hold a worker, for example requests to a slow registry. If a task is not done
+// within Grace, its object is enqueued again when the task is done.
 type Tasks[T any] struct {
-	// Waker enqueues the objects whose tasks are done. Tasks run only after its source has started.
+	// Waker enqueues the objects of finished tasks. Before its source has started, it enqueues nothing.
 	Waker Waker
 
 	// Kept is how long a result is kept for the objects that wait for it.
@@ -48,10 +48,10 @@ type Tasks[T any] struct {
 	mu sync.Mutex
 	// waitingWorkers limits the workers that wait for a task. Namespaces share the limit.
 	waitingWorkers *fairshare.Pool[string]
-	// slots limits the running tasks, and queue holds the tasks without a slot, by the namespace of the first object.
+	// slots limits the running tasks. queue holds the tasks without a slot by the namespace of their first object.
 	slots *fairshare.Pool[string]
 	queue *fairshare.Queue[string, *task[T]]
-	// running are the tasks that have not ended, and those whose result is kept.
+	// running has the tasks that have not ended, and the ended tasks whose results are kept.
 	running map[string]*task[T]
 }
 
@@ -66,17 +66,17 @@ type task[T any] struct {
 	done    chan struct{}
 	outcome TaskOutcome[T]
 
-	// waiting are the objects that wait for the outcome, and expiry drops it if they do not collect it. Tasks.mu guards
-	// them.
+	// waiting has the objects that wait for the outcome. expiry is the timer that drops an unused outcome. Tasks.mu
+	// guards both.
 	waiting sets.Set[ctrl.Request]
 	expiry  *time.Timer
 }
 
-// NewTasks returns the tasks of a controller with a number of workers. At most half of the workers wait for a task, and
-// no namespace uses more than its share of that half.
+// NewTasks returns the tasks of a controller with the given number of workers. At most half of the workers wait for a
+// task. Each namespace may use only its share of that half.
 func NewTasks[T any](workers int) *Tasks[T] { return newTasks[T](max(1, workers/2), maxTasks) }
 
-// NewUnboundedTasks returns tasks that all run at once. The given number of workers may wait for them.
+// NewUnboundedTasks returns tasks that all run at once. At most the given number of workers wait for them.
 func NewUnboundedTasks[T any](waitingWorkers int) *Tasks[T] {
 	return newTasks[T](waitingWorkers, unbounded)
 }
@@ -89,43 +89,43 @@ func newTasks[T any](waitingWorkers, most int) *Tasks[T] {
 	}
 }
 
-// Task is work with a key. Objects with the same key share it.
+// Task is work with a key. Objects that request the same key share the task.
 type Task[T any] struct {
 	Key  string
 	Work func(context.Context) (T, error)
 }
 
-// TaskOutcome is the result of a task. If Done is false, the task is not done, and the object is enqueued again when it
-// is.
+// TaskOutcome is the result of a task. If Done is false, the task still runs. The object is then enqueued again when
+// the task is done.
 type TaskOutcome[T any] struct {
 	Value T
 	Err   error
 	Done  bool
 }
 
-// Len returns the number of tasks that run or whose result was not used yet.
+// Len returns the number of running tasks plus the number of unused results.
 func (e *Tasks[T]) Len() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.running)
 }
 
-// IsUnderWay reports whether there is a task with a key, or its result.
+// IsUnderWay reports whether a key has a task that runs or a result that is kept.
 func (e *Tasks[T]) IsUnderWay(key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.running[key] != nil
 }
 
-// Run runs work once for all objects that request the same key before the work is done. Each object gets the result
-// once. If ok is false, the work is not done, and the object is enqueued again when it is.
+// Run runs work for a key. Objects that request the same key before the work is done share it, and each gets the result
+// once. If ok is false, the work still runs. The object is then enqueued again when the work is done.
 func (e *Tasks[T]) Run(ctx context.Context, key string, object ctrl.Request,
 	work func(context.Context) (T, error),
 ) (value T, err error, ok bool) {
 	return e.RunWithin(ctx, Grace, key, object, work)
 }
 
-// RunWithin does the same as Run, with a different wait than Grace. With 0, the worker does not wait.
+// RunWithin is Run with another waiting time than Grace. With 0, the worker does not wait.
 func (e *Tasks[T]) RunWithin(ctx context.Context, grace time.Duration, key string, object ctrl.Request,
 	work func(context.Context) (T, error),
 ) (value T, err error, ok bool) {
@@ -136,8 +136,8 @@ func (e *Tasks[T]) RunWithin(ctx context.Context, grace time.Duration, key strin
 	return outcomes[0].Value, outcomes[0].Err, outcomes[0].Done
 }
 
-// RunAll runs several tasks in parallel, each as Run does, and does not hold the worker longer than Run. The error is
-// the error of ctx.
+// RunAll runs several tasks in parallel, each like Run. The worker waits no longer than in Run. The error is the error
+// of ctx.
 func (e *Tasks[T]) RunAll(ctx context.Context, object ctrl.Request, tasks []Task[T]) ([]TaskOutcome[T], error) {
 	return e.runAll(ctx, Grace, object, tasks)
 }
@@ -167,7 +167,7 @@ func (e *Tasks[T]) runAll(ctx context.Context, grace time.Duration, object ctrl.
 	return outcomes, nil
 }
 
-// Deliver gives an object the outcome of a task that did not run, and enqueues the object.
+// Deliver stores an outcome for an object without running a task, and enqueues the object.
 func (e *Tasks[T]) Deliver(key string, object ctrl.Request, value T, err error) {
 	job := &task[T]{Task: Task[T]{Key: key}, done: make(chan struct{}), waiting: sets.New(object),
 		outcome: TaskOutcome[T]{value, err, true}}
@@ -181,8 +181,8 @@ func (e *Tasks[T]) Deliver(key string, object ctrl.Request, value T, err error) 
 	e.Waker.Wake(object)
 }
 
-// join returns the task with the key of another one. It begins a new task if there is none, or if the object already
-// has the result. The caller holds mu, here and below.
+// join returns the task with the key of t. It begins a new task if there is none, or if the object already used the
+// result. Callers of join, beginNext and drop must hold mu.
 func (e *Tasks[T]) join(ctx context.Context, t Task[T], object ctrl.Request) *task[T] {
 	if job := e.running[t.Key]; job != nil {
 		if !job.outcome.Done || job.waiting.Has(object) {
@@ -199,14 +199,14 @@ func (e *Tasks[T]) join(ctx context.Context, t Task[T], object ctrl.Request) *ta
 	return job
 }
 
-// beginNext begins the tasks that get a slot.
+// beginNext begins waiting tasks while slots are free.
 func (e *Tasks[T]) beginNext() {
 	for _, job, ok := e.queue.Pop(); ok; _, job, ok = e.queue.Pop() {
 		go job.begin()
 	}
 }
 
-// drop drops a task that has ended.
+// drop removes a task that has ended.
 func (e *Tasks[T]) drop(job *task[T]) {
 	if job.expiry != nil {
 		job.expiry.Stop()
@@ -216,7 +216,7 @@ func (e *Tasks[T]) drop(job *task[T]) {
 	}
 }
 
-// await waits for tasks until the grace of the task that began last is over. The caller does not hold mu.
+// await waits for tasks until the grace of the newest task is over. The caller must not hold mu.
 func (e *Tasks[T]) await(ctx context.Context, grace time.Duration, namespace string, jobs []*task[T]) error {
 	var rest time.Duration
 	for _, job := range jobs {
@@ -250,7 +250,8 @@ func (e *Tasks[T]) await(ctx context.Context, grace time.Duration, namespace str
 	return nil
 }
 
-// end records the outcome of a task, frees its slot, and then wakes the objects that wait for it, without the lock.
+// end records the outcome of a task and frees its slot. Then it wakes the objects that wait for the task; it does not
+// hold the lock for this.
 func (e *Tasks[T]) end(job *task[T], namespace string, outcome TaskOutcome[T]) {
 	for _, object := range e.setOutcome(job, namespace, outcome) {
 		e.Waker.Wake(object)
@@ -272,7 +273,7 @@ func (e *Tasks[T]) setOutcome(job *task[T], namespace string, outcome TaskOutcom
 	return job.waiting.UnsortedList()
 }
 
-// keep drops the outcome of a task after the time Kept.
+// keep drops the outcome of a task after the time Kept. The caller holds mu.
 func (e *Tasks[T]) keep(job *task[T]) {
 	job.expiry = time.AfterFunc(e.Kept, func() {
 		e.mu.Lock()
@@ -281,7 +282,8 @@ func (e *Tasks[T]) keep(job *task[T]) {
 	})
 }
 
-// perform runs the work. The context has the values of the context of the first object, but ends only with the manager.
+// perform runs the work. Its context has the values of the first object's context, but only the end of the manager
+// cancels it.
 func perform[T any](ctx, base context.Context, work func(context.Context) (T, error)) TaskOutcome[T] {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -293,8 +295,8 @@ func perform[T any](ctx, base context.Context, work func(context.Context) (T, er
 	return TaskOutcome[T]{value, err, true}
 }
 
-// Guarded runs work and turns a panic into an error, as the controller does for its workers. The content of an artifact
-// must not terminate the manager.
+// Guarded runs work and turns a panic into an error, like the controller does for its workers. An artifact must not be
+// able to terminate the manager.
 func Guarded[T any](ctx context.Context, work func(context.Context) (T, error)) (value T, err error) {
 	defer func() {
 		if r := recover(); r != nil {

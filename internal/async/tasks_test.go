@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 )
 
-// begin begins a task for an object that is sent away.
+// begin begins a task for an object that does not wait for the result.
 func begin(t *testing.T, e *Tasks[int], key, name string, work func(context.Context) (int, error)) {
 	t.Helper()
 	if _, err, ok := e.Run(t.Context(), key, controllertest.RequestFor(name), work); ok || err != nil {
@@ -29,7 +29,7 @@ func begin(t *testing.T, e *Tasks[int], key, name string, work func(context.Cont
 	}
 }
 
-// startedTasks are tasks of a controller that runs, and its queue.
+// startedTasks returns the tasks of a running controller, and its queue.
 func startedTasks(t *testing.T) (*Tasks[int], workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 	t.Helper()
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
@@ -89,7 +89,8 @@ func TestSlowTaskHoldsNoWorker(t *testing.T) {
 	})
 }
 
-// Tasks of one object run side by side; those that are done are collected while others go on.
+// TestRunAllRunsTasksInParallel checks that the tasks of one object run in parallel. Results of finished tasks are
+// collected while other tasks still run.
 func TestRunAllRunsTasksInParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, queue := startedTasks(t)
@@ -124,8 +125,8 @@ func TestRunAllRunsTasksInParallel(t *testing.T) {
 	})
 }
 
-// An object that has collected a result and asks again must not get the old one, though another object never came for
-// it.
+// TestTaskResultIsCollectedOnce checks an object that has collected a result and requests the key again. It must not
+// get the old result, even if another object has not collected the result yet.
 func TestTaskResultIsCollectedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := startedTasks(t)
@@ -188,8 +189,8 @@ func TestTasksEndWithTheManager(t *testing.T) {
 	})
 }
 
-// Half of the workers are left for what needs no registry, however many tasks hang, and half of the others for other
-// namespaces.
+// TestTasksLeaveWorkersFree checks that slow tasks occupy at most half of the workers, and that half of this half is
+// free for other namespaces.
 func TestTasksLeaveWorkersFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := startedTasks(t)
@@ -221,7 +222,7 @@ func TestTasksLeaveWorkersFree(t *testing.T) {
 	})
 }
 
-// TestTasksOfNamespaceLeaveSlotsToOthers holds that a namespace whose tasks hang does not stop those of another one.
+// TestTasksOfNamespaceLeaveSlotsToOthers checks that slow tasks of one namespace do not stop the tasks of another.
 func TestTasksOfNamespaceLeaveSlotsToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, queue := startedTasks(t)
@@ -253,8 +254,8 @@ func TestTasksOfNamespaceLeaveSlotsToOthers(t *testing.T) {
 	})
 }
 
-// TestDeliveredOutcomeNeedsNoTask holds that an object gets an outcome that was delivered to it once, and does not get it
-// late.
+// TestDeliveredOutcomeNeedsNoTask checks that an object gets a delivered outcome once, and that it does not get an
+// outdated one.
 func TestDeliveredOutcomeNeedsNoTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, queue := startedTasks(t)
@@ -283,7 +284,7 @@ func TestDeliveredOutcomeNeedsNoTask(t *testing.T) {
 	})
 }
 
-// An object that was paused while its task ran must not get what was true then.
+// TestTaskResultExpires checks an object that was paused while its task ran. It must not get an outdated result.
 func TestTaskResultExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := startedTasks(t)

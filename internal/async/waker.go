@@ -14,19 +14,20 @@ import (
 )
 
 const (
-	// PriorityOfSlot is the priority of an object with a granted slot, which no other object can use meanwhile.
+	// PriorityOfSlot is the priority of an object that has been granted a slot. Until this object uses the slot, no
+	// other object can.
 	PriorityOfSlot = 100
 )
 
-// Waker enqueues objects in a controller when the result that they wait for is available, so that no object needs to
-// poll. The zero value enqueues nothing until its source is started. It is safe for concurrent use.
+// Waker enqueues objects of a controller when their results are available, so no object needs to poll. The zero value
+// enqueues nothing until its source has started. A Waker is safe for concurrent use.
 type Waker struct {
 	mu    sync.Mutex
 	base  context.Context
 	queue RequestQueue
 }
 
-// Source is the source of the enqueued objects for a controller.
+// Source returns the source of the enqueued objects. Callers add it to their controller.
 func (w *Waker) Source() source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 		w.mu.Lock()
@@ -43,22 +44,22 @@ func (w *Waker) controllerContext() context.Context {
 	return w.base
 }
 
-// Wake enqueues an object with the priority of its state.
+// Wake enqueues an object with the priority that its state has.
 func (w *Waker) Wake(object ctrl.Request) {
 	if queue := w.started(); queue != nil {
 		queue.Add(object)
 	}
 }
 
-// started returns the queue of the controller; nil before the controller starts. Callers must use the queue without the
-// lock, because the queue looks up the priority of each added object.
+// started returns the queue of the controller; nil before the controller starts. Callers must not hold the lock when
+// they use the queue, because the queue looks up the priority of each added object.
 func (w *Waker) started() RequestQueue {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.queue
 }
 
-// WakeFirst enqueues an object before all others, because it holds a slot that others wait for.
+// WakeFirst enqueues an object before all others, because it holds a slot that other objects need.
 func (w *Waker) WakeFirst(object ctrl.Request) {
 	switch queue := w.started().(type) {
 	case nil:

@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/exit"
 )
 
-// stateOf returns the HelmOp of a state in a folder.
+// stateOf returns the HelmOp of the desired state in a folder.
 func stateOf(folder string) *addonsv1.HelmOp {
 	return &addonsv1.HelmOp{Spec: addonsv1.HelmOpSpec{
 		Source: addonsv1.ArtifactSource{URL: "oci://r.example/fleet", Ref: addonsv1.ArtifactReference{Tag: "production"},
@@ -26,8 +26,8 @@ func stateOf(folder string) *addonsv1.HelmOp {
 	}}
 }
 
-// stateCluster serves a management cluster with the HelmOp of a state, or with Helm's records of one. It returns its
-// address, and a function that returns the impersonated users of the requests.
+// stateCluster starts a management cluster with the HelmOp of a desired state, or with Helm's records of the HelmOp. It
+// returns the address, and a function that returns the impersonated users of the requests.
 func (b *bed) stateCluster(state *addonsv1.HelmOp,
 	records ...metav1.PartialObjectMetadata,
 ) (url string, users func() []string) {
@@ -84,8 +84,8 @@ func (b *bed) stateCluster(state *addonsv1.HelmOp,
 	}
 }
 
-// TestBootstrapMakesNoEmptyStateOverAnother holds that a state that is not found, for example because its address is
-// misspelled, is not replaced by an empty one: that would delete Clusters.
+// TestBootstrapMakesNoEmptyStateOverAnother checks that an empty state does not replace a state that is not found, for
+// example because its address is misspelled. An empty state would delete Clusters.
 func TestBootstrapMakesNoEmptyStateOverAnother(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -102,13 +102,13 @@ func TestBootstrapMakesNoEmptyStateOverAnother(t *testing.T) {
 	if got := users(); !slices.Equal(got, []string{"admiral"}) {
 		t.Errorf("the cluster was asked as %q", got)
 	}
-	// With the flag, or with an artifact, the command goes on. It fails later, because there is no real cluster.
+	// With the flag or with an artifact, the command continues. It fails later, because there is no real cluster.
 	b.fails(exit.Failed, "pushing an empty state", append(args, "--allow-empty-state")...)
 	b.fails(exit.Failed, "error: reading from the management cluster: ", args...)
 }
 
-// TestBootstrapKeepsTheFolderOfTheState holds that a run without a folder keeps the folder that the cluster uses. Other
-// folders may describe the Clusters of other management clusters.
+// TestBootstrapKeepsTheFolderOfTheState checks that a run without a folder keeps the folder that the cluster uses.
+// Other folders may contain the Clusters of other management clusters.
 func TestBootstrapKeepsTheFolderOfTheState(t *testing.T) {
 	t.Parallel()
 	record := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "sh.helm.release.v1.cluster-state.v1"}}
@@ -121,7 +121,7 @@ func TestBootstrapKeepsTheFolderOfTheState(t *testing.T) {
 		records []metav1.PartialObjectMetadata
 		args    []string
 		said    string
-		// empty is the file of the pushed empty state; empty if the command is refused first.
+		// empty is the file of the pushed empty state. It is empty if the command is refused before the push.
 		empty string
 	}{
 		"a run without it": {state: stateOf("clusters/one"), said: kept, empty: "clusters/one/kustomization.yaml"},

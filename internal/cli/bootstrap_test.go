@@ -20,7 +20,7 @@ import (
 
 const pullPassword = "the password for pulling"
 
-// bootstrapArgs returns valid arguments, without those for access to the cluster.
+// bootstrapArgs returns valid arguments without access to the cluster.
 func (b *bed) bootstrapArgs(more ...string) []string {
 	return append([]string{"bootstrap", "oci", "--url", b.at("helmop:production"), "--cluster-url",
 		b.at("fleet:production"),
@@ -100,7 +100,7 @@ func TestBootstrapExport(t *testing.T) {
 	if open := b.ok(b.bootstrapArgs("--export")...); strings.Contains(open, "helmop-pull") {
 		t.Error("there is a credential without a flag for it")
 	}
-	// The export does not read the cluster, which may require signatures, so it prints a warning.
+	// The export does not read the cluster, which may require signatures. So it prints a warning.
 	const dropped = "warning: without --verify-key"
 	_, public := newKey(t)
 	b.write("cosign.pub", string(public))
@@ -125,7 +125,7 @@ func TestBootstrapExport(t *testing.T) {
 	}
 }
 
-// okBare expects success of a command that needs no registry.
+// okBare runs a command that needs no registry. The command must succeed.
 func (b *bed) okBare(args ...string) string {
 	b.Helper()
 	got := b.runPlain("", args...)
@@ -135,7 +135,7 @@ func (b *bed) okBare(args ...string) string {
 	return got.out
 }
 
-// keptCredentials returns the credentials that the cluster gets, as "name:password" by registry.
+// keptCredentials returns the credentials for the cluster, as "name:password" by registry.
 func keptCredentials(t *testing.T, export string) map[string]string {
 	t.Helper()
 	var config struct {
@@ -159,8 +159,8 @@ func keptCredentials(t *testing.T, export string) map[string]string {
 	return kept
 }
 
-// TestBootstrapPullsFromDockerHub holds that the credential for Docker Hub is found, which Docker stores under a
-// special address.
+// TestBootstrapPullsFromDockerHub checks that the credential for Docker Hub is found. Docker stores it under a special
+// address.
 func TestBootstrapPullsFromDockerHub(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"https://index.docker.io/v1/", "docker.io"} {
@@ -175,7 +175,7 @@ func TestBootstrapPullsFromDockerHub(t *testing.T) {
 	}
 }
 
-// TestBootstrapExportsHowTheClusterPulls exports with one credential for each registry, and with no stored credential.
+// TestBootstrapExportsHowTheClusterPulls exports with one credential for each registry, and without stored credentials.
 func TestBootstrapExportsHowTheClusterPulls(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

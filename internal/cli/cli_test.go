@@ -31,7 +31,7 @@ import (
 
 const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: one\n"
 
-// bed holds a registry and the files of a user.
+// bed has a registry and the files of a user.
 type bed struct {
 	*testing.T
 	*registry.Registry
@@ -96,7 +96,7 @@ func (b *bed) runPlain(stdin string, args ...string) result {
 	return result{code, out.String(), errOut.String()}
 }
 
-// ok expects a command to succeed and returns what it printed.
+// ok runs a command that must succeed, and returns its output.
 func (b *bed) ok(args ...string) string {
 	b.Helper()
 	got := b.run(args...)
@@ -106,7 +106,7 @@ func (b *bed) ok(args ...string) string {
 	return got.out
 }
 
-// fails expects an exit code and a text of the error.
+// fails runs a command that must fail with an exit code and a text in the error.
 func (b *bed) fails(code int, text string, args ...string) {
 	b.Helper()
 	got := b.run(args...)
@@ -161,7 +161,7 @@ func TestPushChart(t *testing.T) {
 	b.fails(exit.Usage, "must be its version, 1.2.3_b.4", "push", b.path("cni"), b.at("charts/cni:latest"))
 }
 
-// TestPushRemovesCredentials checks that push removes the token from the URL with which a pipeline clones.
+// TestPushRemovesCredentials checks that push removes the token from the URL from which a pipeline clones.
 func TestPushRemovesCredentials(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -235,7 +235,7 @@ func newKey(t *testing.T) (private, public []byte) {
 	return private, public
 }
 
-// TestSigned holds that the manager trusts signatures of the CLI, by keys of cosign and of PKCS #8.
+// TestSigned checks that the manager accepts signatures of the CLI, with keys of cosign and of PKCS #8.
 func TestSigned(t *testing.T) {
 	b := newBed(t)
 	b.write("dir/one.yaml", configMap)
@@ -267,7 +267,7 @@ func TestSigned(t *testing.T) {
 			t.Error("the signature of another key was taken for it")
 		}
 	}
-	// The tags are set after the signature.
+	// The tags must be set after the signature.
 	var order []string
 	for _, request := range b.Requests() {
 		if request.Method == http.MethodPut && request.Repository == "plain" && request.Reference != "" && len(order) < 3 {
@@ -336,7 +336,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestExitCodes holds the exit codes, because scripts depend on them.
+// TestExitCodes checks the exit codes, because scripts depend on them.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -379,7 +379,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestErrorEscapes expects no escape sequence of a terminal in an error.
+// TestErrorEscapes checks that errors contain no escape sequence of a terminal.
 func TestErrorEscapes(t *testing.T) {
 	t.Parallel()
 	var out, errOut bytes.Buffer

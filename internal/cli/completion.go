@@ -14,8 +14,8 @@ import (
 // programName is the name of the binary. kubectl runs it for "kubectl helmop".
 const programName = "kubectl-helmop"
 
-// addCompletion adds cobra's completion scripts, which complete "kubectl-helmop", and the script that kubectl runs to
-// complete a plugin.
+// addCompletion adds two kinds of completion scripts: those of cobra for "kubectl-helmop", and the script that kubectl
+// calls for plugins.
 func addCompletion(root *cobra.Command, streams Streams) {
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {

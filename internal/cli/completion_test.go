@@ -39,7 +39,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestCompletionScripts holds that the scripts name the program, which people and kubectl call by different names.
+// TestCompletionScripts checks that the scripts have the names that people and kubectl use for the program.
 func TestCompletionScripts(t *testing.T) {
 	t.Parallel()
 	b := &bed{T: t}
@@ -57,7 +57,7 @@ func TestCompletionScripts(t *testing.T) {
 	}
 }
 
-// TestProgramNames holds that the texts name the program as users call it.
+// TestProgramNames checks that the texts have the name that users type.
 func TestProgramNames(t *testing.T) {
 	t.Parallel()
 	for program, want := range map[string]string{

@@ -35,7 +35,7 @@ func (b *bed) read(dir string) map[string]string {
 	return files
 }
 
-// TestRoundTrip pushes in each format, pulls, and pushes again what came out, which has the same digest.
+// TestRoundTrip pushes and pulls in each format, and pushes the pulled files again. The digest must be the same.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, format := range pack.Formats {

@@ -26,7 +26,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// contextLines is the number of lines shown before and after a difference.
+// contextLines is the number of lines before and after a difference.
 const contextLines = 3
 
 // diff is the command "diff".
@@ -39,7 +39,7 @@ type diff struct {
 	valueFiles         []string
 	streams            Streams
 
-	// mask is the key of the hashes that replace the values of Secrets.
+	// mask is the key of the hashes that replace values of Secrets.
 	mask []byte
 }
 
@@ -52,7 +52,7 @@ type diffed struct {
 
 // diffedObject is an object that differs.
 type diffedObject struct {
-	// Object is the kind, namespace and name. Change is "added", "removed" or "changed".
+	// Object contains the kind, the namespace and the name. Change is "added", "removed" or "changed".
 	Object string `json:"object"`
 	Change string `json:"change"`
 	// Diff is a unified diff of the object's YAML.
@@ -140,7 +140,7 @@ func (d *diff) run(cmd *cobra.Command, before, after string) (bool, error) {
 // objects returns the objects of an artifact as YAML, by name.
 func (d *diff) objects(ctx context.Context, a *registryaccess.Artifact) (map[string]string, error) {
 	defer a.EndProgress()
-	// Rendering changes the chart, so each artifact has its own loader.
+	// Rendering changes the chart, so each artifact needs its own loader.
 	loader := bundle.NewLoader(bundle.Limits{}, sandbox.InProcess(bundle.Tasks()))
 	source := a.Source()
 	source.Path, source.Templates = d.path, d.templates
@@ -165,8 +165,8 @@ func (d *diff) objects(ctx context.Context, a *registryaccess.Artifact) (map[str
 	return objects, nil
 }
 
-// nameBeside returns a name that is not taken. The second and later objects of one name, for example with generateName,
-// get a number.
+// nameBeside returns a name that is not taken. If several objects have the same name, for example with generateName,
+// all but the first get a number.
 func nameBeside(taken map[string]string, name string) string {
 	free := name
 	for n := 2; ; n++ {
@@ -177,8 +177,7 @@ func nameBeside(taken map[string]string, name string) string {
 	}
 }
 
-// textOf returns an object as YAML. The values of a Secret are replaced by hashes, because the output may end up in a
-// log.
+// textOf returns an object as YAML. Hashes replace the values of a Secret, because the output may be stored in a log.
 func (d *diff) textOf(object *unstructured.Unstructured) (string, error) {
 	if object.GetKind() == "Secret" && object.GetAPIVersion() == "v1" {
 		for _, field := range []string{"data", "stringData"} {
@@ -203,7 +202,7 @@ func union(a, b map[string]string) map[string]string {
 	return both
 }
 
-// compare returns the difference of an object; false if there is none.
+// compare returns the difference between two versions of an object; false if there is no difference.
 func compare(name string, before, after map[string]string) (diffedObject, bool) {
 	was, had := before[name]
 	is, has := after[name]

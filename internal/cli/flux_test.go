@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/crane"
 )
 
-// flux is Flux's own client for registries.
+// flux returns Flux's own client for registries.
 func (b *bed) flux() *fluxoci.Client {
 	b.Helper()
 	authorities := x509.NewCertPool()

@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/registryaccess"
 )
 
-// lookups is how many tags are resolved at the same time.
+// lookups is the number of tags that are resolved at the same time.
 const lookups = 8
 
 // list is the command "list".
@@ -129,7 +129,7 @@ func (l *list) table(out io.Writer, result *listed) error {
 	return table.Flush()
 }
 
-// compareTags sorts versions before other tags, and higher versions first.
+// compareTags sorts versions before other tags, and higher versions before lower versions.
 func compareTags(a, b string) int {
 	left, errLeft := semver.NewVersion(a)
 	right, errRight := semver.NewVersion(b)

@@ -41,13 +41,13 @@ type mirroring struct {
 
 	prefix registry.Reference
 	values map[string]any
-	// position is the number of the source that is being copied, and the number of all known sources.
+	// position is the number of the current source and the number of all known sources.
 	position string
-	// folder has the archives of charts while the command runs.
+	// folder holds the archives of charts while the command runs.
 	folder string
-	// charts reads chart repositories; nil until it is needed.
+	// charts reads chart repositories; nil before its first use.
 	charts *chartrepo.Client
-	// gaps are what the bill does not have, and byTag are the images of it that were copied by their tags.
+	// gaps are the missing parts of the bill. byTag are the images of the bill that were copied by their tags.
 	gaps, byTag []string
 }
 
@@ -96,15 +96,15 @@ continues where it was: content that the target has is not sent again. A line fo
 	return cmd
 }
 
-// mirrorSource is something to copy.
+// mirrorSource is a source to copy.
 type mirrorSource struct {
 	text    string
 	isImage bool
-	// listed is the source in a bill. Its digests count instead of those in the lock file.
+	// listed is the entry of the source in a bill. Its digests have priority over the digests in the lock file.
 	listed mirror.Entry
 }
 
-// isOpen is true for a source in a bill that has no digest for it.
+// isOpen reports whether the source is in a bill without a digest.
 func (s *mirrorSource) isOpen() bool {
 	return s.listed.Source != "" && s.listed.Digest+s.listed.ArchiveDigest == ""
 }
@@ -146,7 +146,7 @@ func (m *mirroring) run(cmd *cobra.Command, args []string) (err error) {
 		func(out io.Writer) error { return printCopied(out, copied) }))
 }
 
-// incomplete returns an error if the bill of --from-bill is incomplete, so that its copy may be, too.
+// incomplete returns an error if the bill of --from-bill is incomplete. The copy may then be incomplete, too.
 func (m *mirroring) incomplete() error {
 	if len(m.gaps) == 0 {
 		return nil
@@ -158,8 +158,8 @@ func (m *mirroring) incomplete() error {
 	return errors.New(text + "; make the bill again when the Clusters and the registries answer")
 }
 
-// copyAll copies sources, and the images that they install if there is a flag for it. It writes the lock file after
-// each copy. An error for one source does not stop the others.
+// copyAll copies sources. If a flag requests it, copyAll also copies the images that the sources install. It writes the
+// lock file after each copy. An error for one source does not stop the others.
 func (m *mirroring) copyAll(ctx context.Context, sources []mirrorSource, lock *mirror.Lock) ([]mirror.Entry, error) {
 	copied := []mirror.Entry{}
 	var errs []error
@@ -188,8 +188,8 @@ func (m *mirroring) copyAll(ctx context.Context, sources []mirrorSource, lock *m
 	return copied, errors.Join(errs...)
 }
 
-// copyOne copies a source and writes the lock file. It returns the images that the source installs, if there is a flag
-// for it.
+// copyOne copies a source and writes the lock file. If a flag requests it, copyOne returns the images that the source
+// installs.
 func (m *mirroring) copyOne(ctx context.Context, source mirrorSource, lock *mirror.Lock) (mirror.Entry,
 	[]mirrorSource, error,
 ) {
@@ -204,7 +204,7 @@ func (m *mirroring) copyOne(ctx context.Context, source mirrorSource, lock *mirr
 	if m.images && !entry.IsImage {
 		installed, err = m.imagesOf(ctx, entry)
 		if entry.IsImage = errors.Is(err, bundle.ErrUnsupported); entry.IsImage {
-			err = nil // It is not an artifact with objects, so it is an image that the user named.
+			err = nil // The source is not an artifact with objects, but an image that the user named.
 		}
 		if err != nil {
 			err = fmt.Errorf("find its images: %w", err)
@@ -248,8 +248,8 @@ func imageSources(names []string) []mirrorSource {
 	return sources
 }
 
-// sources returns what to copy: the arguments, the images in manifests and the contents of a bill, or else everything
-// in the lock file.
+// sources returns the sources to copy: the arguments, the images in manifests and the contents of a bill. Without
+// these, it returns everything in the lock file.
 func (m *mirroring) sources(args []string, lock *mirror.Lock) ([]mirrorSource, error) {
 	var sources []mirrorSource
 	for _, arg := range args {
@@ -292,7 +292,7 @@ func (m *mirroring) imagesIn() (found []string, err error) {
 	return found, err
 }
 
-// listed returns what to copy of the bill of --from-bill.
+// listed returns the sources in the bill of --from-bill.
 func (m *mirroring) listed() (sources []mirrorSource, err error) {
 	err = m.read(m.bill, func(file io.Reader) error {
 		data, err := io.ReadAll(file)
@@ -313,7 +313,7 @@ func (m *mirroring) listed() (sources []mirrorSource, err error) {
 	return sources, err
 }
 
-// read reads a file; - is the standard input.
+// read opens a file and passes it to a function. The file "-" is the standard input.
 func (m *mirroring) read(name string, read func(io.Reader) error) error {
 	if name == "-" {
 		return read(m.streams.In)
@@ -322,11 +322,12 @@ func (m *mirroring) read(name string, read func(io.Reader) error) error {
 	if err != nil {
 		return kube.Usagef("%v", err)
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // the file was only read
 	return read(file)
 }
 
-// copy copies a source. A source in a bill or in the lock file is copied as the file has it, unless --update is set.
+// copy copies a source. If a bill or the lock file has a digest of the source, copy uses this digest. With --update, it
+// does not use the lock file.
 func (m *mirroring) copy(ctx context.Context, source mirrorSource, lock *mirror.Lock) (mirror.Entry, error) {
 	locked, isLocked := lock.Find(source.text)
 	if m.update || !isLocked {
@@ -338,7 +339,7 @@ func (m *mirroring) copy(ctx context.Context, source mirrorSource, lock *mirror.
 	if chartrepo.IsURL(source.text) && !source.isImage {
 		return m.copyChart(ctx, source.text, locked)
 	}
-	// A user may name an image as an artifact.
+	// A user may name an image like an artifact.
 	if source.isImage && !strings.HasPrefix(source.text, registryaccess.Scheme) {
 		ref, err := images.Parse(source.text)
 		if err != nil {
@@ -381,13 +382,13 @@ func (m *mirroring) copyArtifact(ctx context.Context, source mirrorSource, ref r
 	}
 	m.note(source.text, sent.Load())
 	entry.Target, entry.Digest = registryaccess.Location{Reference: target}.URL(), desc.Digest.String()
-	// An image for several platforms.
+	// An index is an image for several platforms.
 	entry.IsImage = entry.IsImage || desc.MediaType == ocispec.MediaTypeImageIndex ||
 		desc.MediaType == "application/vnd.docker.distribution.manifest.list.v2+json"
 	return entry, nil
 }
 
-// note says how much of a source was sent.
+// note prints how much of a source was sent.
 func (m *mirroring) note(source string, sent int64) {
 	what := "the target has it"
 	if sent > 0 {
@@ -396,7 +397,7 @@ func (m *mirroring) note(source string, sent int64) {
 	_, _ = fmt.Fprintf(m.streams.ErrOut, "%s %s: %s\n", m.position, source, what)
 }
 
-// printCopied prints the copies: of artifacts, the source for a HelmOp.
+// printCopied prints the copies. For an artifact, it prints the source of a HelmOp.
 func printCopied(out io.Writer, copied []mirror.Entry) error {
 	var text strings.Builder
 	for _, entry := range copied {

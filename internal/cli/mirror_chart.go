@@ -23,8 +23,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
-// copyChart copies a chart from a chart repository. The archive stays the same, and gets a manifest as "helm push"
-// writes it.
+// copyChart copies a chart from a chart repository. The archive does not change. The copy gets a manifest in the form
+// of "helm push".
 func (m *mirroring) copyChart(ctx context.Context, source string, locked mirror.Entry) (mirror.Entry, error) {
 	entry := mirror.Entry{Source: source}
 	chart, wanted, err := splitChart(source)
@@ -56,7 +56,7 @@ func (m *mirroring) copyChart(ctx context.Context, source string, locked mirror.
 	return entry, to.PushReference(ctx, packed.Manifest.Descriptor, bytes.NewReader(packed.Manifest.Content), entry.Tag)
 }
 
-// splitChart splits https://host/path/chart:version.
+// splitChart splits https://host/path/chart:version into the chart and the version.
 func splitChart(source string) (chart, wanted string, err error) {
 	end := strings.LastIndex(source, ":")
 	if end < strings.LastIndex(source, "/") || end == len(source)-1 {
@@ -65,8 +65,8 @@ func splitChart(source string) (chart, wanted string, err error) {
 	return source[:end], source[end+1:], nil
 }
 
-// pullChart pulls a version of a chart and packs it as an artifact. If the lock file has the chart, its archive must be
-// the same.
+// pullChart pulls a version of a chart and packs it as an artifact. If the lock file has the chart, the archive must
+// have the same digest.
 func (m *mirroring) pullChart(ctx context.Context, chart, wanted string,
 	locked mirror.Entry,
 ) (*pack.Artifact, oci.Artifact, error) {

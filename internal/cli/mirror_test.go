@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// copied runs mirror and returns what it copied.
+// copied runs mirror and returns the copies.
 func (b *bed) copied(args ...string) []mirror.Entry {
 	b.Helper()
 	var entries []mirror.Entry
@@ -30,7 +30,7 @@ func (b *bed) copied(args ...string) []mirror.Entry {
 	return entries
 }
 
-// TestMirrorArtifact copies a signed artifact, and then by the lock file after its tag has moved.
+// TestMirrorArtifact copies a signed artifact. After its tag has moved, it copies the artifact by the lock file.
 func TestMirrorArtifact(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -61,7 +61,7 @@ func TestMirrorArtifact(t *testing.T) {
 	}
 }
 
-// TestMirrorChart copies a chart from a chart repository, and refuses a version that the repository replaced.
+// TestMirrorChart copies a chart from a chart repository. It refuses a version that the repository has replaced.
 func TestMirrorChart(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -142,7 +142,7 @@ func TestMirrorArguments(t *testing.T) {
 	}
 }
 
-// TestMirrorContinues copies what can be copied: an artifact that does not exist stops no other, and an image that is
+// TestMirrorContinues checks that an artifact that does not exist does not stop the other copies. An image that is
 // named as a source has no images of its own.
 func TestMirrorContinues(t *testing.T) {
 	t.Parallel()
@@ -169,7 +169,7 @@ func TestMirrorContinues(t *testing.T) {
 	}
 }
 
-// TestMirrorBill copies a bill by its digests, though a tag has moved, and copies nothing the second time.
+// TestMirrorBill copies a bill by its digests, although a tag has moved. The second run must copy nothing.
 func TestMirrorBill(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -239,7 +239,7 @@ func TestBillOfChartRepository(t *testing.T) {
 	}
 }
 
-// TestBillUnknown checks that a copy by tag is no proof, if the bill has no digest because a registry did not answer.
+// TestBillUnknown has a bill without a digest, because a registry did not respond. A copy by tag is then no proof.
 func TestBillUnknown(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -257,7 +257,8 @@ func TestBillUnknown(t *testing.T) {
 	}
 }
 
-// TestMirrorIncompleteBill copies what an incomplete bill has, names the image that it copied by its tag, and fails.
+// TestMirrorIncompleteBill copies an incomplete bill. The command must name the image that it copied by tag, and must
+// fail.
 func TestMirrorIncompleteBill(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -17,7 +17,7 @@ import (
 // barBegin is the start of a bar with sizes that need no leading zeros.
 var barBegin = regexp.MustCompile(`^pushing (0|[1-9]\d*)(\.\d)? (B|KiB|MiB) of [1-9]\d*(\.\d)? (B|KiB|MiB) \[`)
 
-// TestProgress holds that a transfer draws a bar on a terminal, and prints lines otherwise.
+// TestProgress checks that a transfer draws a bar on a terminal, and prints lines otherwise.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -30,7 +30,7 @@ func TestProgress(t *testing.T) {
 		if err := to.Close(); err != nil {
 			t.Fatal(err)
 		}
-		said, _ := io.ReadAll(from) // Reading a terminal whose other side is closed is an error.
+		said, _ := io.ReadAll(from) // If the other side of a terminal is closed, a read returns an error.
 		if code != exit.Done {
 			t.Fatalf("exit code %d: %s", code, said)
 		}

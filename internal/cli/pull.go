@@ -93,7 +93,7 @@ func (p *pull) run(cmd *cobra.Command, reference string) error {
 	})
 }
 
-// files returns the files to write.
+// files returns the files that the command writes.
 func (p *pull) files(ctx context.Context, a *registryaccess.Artifact) (bundle.Format, []bundle.File, error) {
 	source := a.Source()
 	format, layers, err := bundle.Detect(source.Manifest, source.Selection)
@@ -122,7 +122,7 @@ func (p *pull) files(ctx context.Context, a *registryaccess.Artifact) (bundle.Fo
 	return format, files, err
 }
 
-// writeFiles writes files into a folder. It writes nothing if one of the files exists, and nothing outside of the
+// writeFiles writes files into a folder. If one of the files exists, it writes nothing. It never writes outside of the
 // folder.
 func writeFiles(dir string, files []bundle.File) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -31,7 +31,7 @@ type push struct {
 
 // pushed is the result of "push".
 type pushed struct {
-	// Reference names the artifact by its digest. Tags point to the artifact.
+	// Reference is the reference of the artifact by its digest. Tags point to the artifact.
 	Reference string   `json:"reference"`
 	Digest    string   `json:"digest"`
 	Tags      []string `json:"tags,omitempty"`
@@ -136,7 +136,7 @@ func (p *push) run(cmd *cobra.Command, path, reference string) error {
 	})
 }
 
-// validate checks the arguments before anything is read or sent.
+// validate checks the arguments before the command reads or sends anything.
 func (p *push) validate(to registryaccess.Location) error {
 	if _, err := to.Digest(); err == nil {
 		return kube.Usagef("%s has a digest, which only the push determines; give a tag", to.URL())
@@ -172,7 +172,7 @@ func (p *push) pack(path string) (*pack.Artifact, error) {
 	return pack.Pack(path, options)
 }
 
-// tagsOf returns the tags to set. The tag of a chart must be its version, because Helm looks for the version.
+// tagsOf returns the tags to set. The tag of a chart must be its version, because Helm looks up the version.
 func (p *push) tagsOf(to registryaccess.Location, artifact *pack.Artifact) ([]string, error) {
 	tag := to.Reference.Reference
 	if artifact.Format == bundle.FormatHelmChart {

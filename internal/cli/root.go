@@ -1,12 +1,14 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli implements "kubectl helmop". The commands pack, push, pull, list, tag, sign and compare artifacts in OCI
-// registries, and bootstrap installs HelmOp in a management cluster. The commands that look at a fleet and steer it are
-// in package fleet.
+// Package cli is the command line "kubectl helmop". Its own commands pack, push, pull, list, tag, sign, compare and
+// mirror artifacts in OCI registries. Results go to Streams.Out; progress, warnings and errors go to Streams.ErrOut.
+// Exit codes are stable: see package exit.
 //
-// Run and RunAs are the entry points. Results go to Streams.Out; progress, warnings and errors go to Streams.ErrOut.
-// Exit codes are stable: see exitCode.
+// The package knows artifacts and registries. It does not know HelmOps. Package fleet has the commands that show and
+// change a fleet. Package bootstrap installs HelmOp. Packages migrate and support have their own commands.
+//
+// Run and RunAs are the entry points. Callers must call [Serve] first.
 package cli
 
 import (
@@ -34,23 +36,23 @@ import (
 // Streams are the input and the outputs of a command.
 type Streams = genericiooptions.IOStreams
 
-// Serve must be the first call of main: if this process is a child in which a command renders charts, Serve does not
+// Serve must be the first call of main. If this process is a child that renders charts for a command, Serve does not
 // return.
 func Serve() { sandbox.Serve(rendering.Tasks(), bundle.Tasks()) }
 
-// Run runs a command line of kubectl-helmop, without the name of the program, and returns the exit code.
+// Run runs a command line of kubectl-helmop and returns the exit code. args do not contain the name of the program.
 func Run(ctx context.Context, args []string, streams Streams) int {
 	return RunAs(ctx, programName, args, streams)
 }
 
-// RunAs is Run for a program with another name or path. clusterctl-helmop is a plugin of clusterctl, and its texts say
-// "clusterctl helmop".
+// RunAs is Run for a program with another name or path. For example, clusterctl-helmop is a plugin of clusterctl, and
+// its texts contain "clusterctl helmop".
 func RunAs(ctx context.Context, program string, args []string, streams Streams) int {
 	root := newRootAs(program, streams)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !exit.IsQuiet(err) {
-		// Errors have texts of API servers and registries.
+		// Errors contain texts of API servers and registries.
 		_, _ = fmt.Fprintln(streams.ErrOut, "error:", printers.EscapeTerminal(err.Error()))
 	}
 	return exit.Code(err)
@@ -58,10 +60,10 @@ func RunAs(ctx context.Context, program string, args []string, streams Streams) 
 
 func newRoot(streams Streams) *cobra.Command { return newRootAs(programName, streams) }
 
-// programs are the names of the binary, and what users type for each.
+// programs maps the names of the binary to the command that users type.
 var programs = map[string]string{programName: "kubectl helmop", "clusterctl-helmop": "clusterctl helmop"}
 
-// newRootAs returns the commands of a program. An unknown program is kubectl-helmop.
+// newRootAs returns the commands of a program. An unknown program gets the commands of kubectl-helmop.
 func newRootAs(program string, streams Streams) *cobra.Command {
 	program = strings.TrimSuffix(filepath.Base(program), ".exe")
 	if programs[program] == "" {
@@ -75,7 +77,7 @@ func newRootAs(program string, streams Streams) *cobra.Command {
 	return root
 }
 
-// rename replaces the title of the program in the texts of a command and of those below it.
+// rename replaces the name of the program in the texts of a command and of its subcommands.
 func rename(cmd *cobra.Command, from, to string) {
 	for _, text := range []*string{&cmd.Short, &cmd.Long, &cmd.Example} {
 		*text = strings.ReplaceAll(*text, from, to)
@@ -139,5 +141,6 @@ Exit codes:
 	return root
 }
 
-// Command returns the command tree. Tests of the documentation parse command lines with it; Run runs them.
+// Command returns the command tree. Tests of the documentation use it to parse command lines. To run a command, use
+// Run.
 func Command(streams Streams) *cobra.Command { return newRoot(streams) }

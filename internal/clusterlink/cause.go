@@ -11,20 +11,20 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
 )
 
-// Cause is why a Cluster does not respond, as a text for users. It is empty for network errors, whose text differs
-// between attempts.
+// Cause is the reason why a Cluster does not respond, as a text for users. It is empty for network errors, because
+// their texts differ between attempts.
 type Cause string
 
-// These causes do not end without a change by a person.
+// Only a person can remove these causes.
 const (
-	// CauseLocal: the address is refused, see Options.RefuseLocal.
+	// CauseLocal means that the address is refused, see Options.RefuseLocal.
 	CauseLocal Cause = "the kubeconfig has a loopback, link-local or cloud-internal address, to which the manager " +
 		"connects only if it is started with --allow-local-addresses"
-	// CauseCredentials: the API server answers 401.
+	// CauseCredentials means that the API server answers 401.
 	CauseCredentials Cause = "the API server rejects the credentials in the kubeconfig"
-	// CauseCertificate: the certificate of the API server is not trusted, or is for another name.
+	// CauseCertificate means that the certificate of the API server is not trusted, or has another name.
 	CauseCertificate Cause = "the kubeconfig does not trust the certificate of the API server for this address"
-	// CauseName: the name of the host does not exist.
+	// CauseName means that the name of the host does not exist.
 	CauseName Cause = "the host name in the kubeconfig cannot be resolved"
 )
 

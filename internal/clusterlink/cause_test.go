@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestCauses asks API servers that each fail in another way.
+// TestCauses has API servers that fail in different ways.
 func TestCauses(t *testing.T) {
 	t.Parallel()
 	status := http.StatusOK

@@ -1,30 +1,33 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clusterlink keeps a link to the API server of each Cluster. It makes a rest.Config from the kubeconfig that
-// Cluster API generated, probes whether the API server responds, and notifies controllers when that changes. Callers
-// get the config from [Links] and must copy it before they change it. They must not connect to a Cluster without a
-// link.
+// Package clusterlink keeps a link to the API server of each Cluster. A link is a rest.Config, made from the kubeconfig
+// of Cluster API, and the results of the probes. The package probes whether the API server responds, and notifies
+// controllers when this changes. It also decides for all other packages which Clusters are unresponsive
+// ([State.Unresponsive]).
 //
-// Links also decide, for all other packages, which Clusters are unresponsive ([State.Unresponsive]): no worker may
-// wait for these. Callers that read releases in a Cluster report whether the API server answered in time.
+// The package knows connections. It does not know Helm or the objects in a cluster, and caches none of them. Callers
+// get configs from [Links], and must copy a config before they change it. They must not connect to a Cluster without a
+// link. No worker may wait for an unresponsive Cluster. Callers that read releases must report whether the API server
+// answered in time.
 //
-// Cluster API's own clustercache has the same purpose. For each Cluster, it also keeps clients, a cache and a map of
-// all served kinds, which HelmOp does not use. They cost 280 KiB of memory and a full discovery per connection. A link
-// is a rest.Config and a few numbers.
+// Cluster API has its clustercache for the same purpose. It also keeps clients, a cache and a map of all served kinds
+// for each Cluster, which HelmOp does not use. They cost 280 KiB of memory and a full discovery per connection.
 //
 // # When a Cluster is linked
 //
-// The control plane of the Cluster must be initialized and its infrastructure provisioned; earlier attempts would fail.
-// A link is replaced at once if the kubeconfig or the UID of the Cluster changes. It is kept if the kubeconfig is
-// deleted. If the first link of a Cluster cannot be made, it is tried again after 3, 6, 12 and 24 seconds.
+// A Cluster gets a link when its control plane is initialized and its infrastructure is provisioned; earlier attempts
+// would fail. If the kubeconfig or the UID of the Cluster changes, the link is replaced at once. If the kubeconfig is
+// deleted, the link stays. A failed first attempt is repeated after 3, 6, 12 and 24 seconds.
 //
 // # When a Cluster is unreachable
 //
-// Everything that the API server sends on the connection with the watches is a sign of life, also the answer to a ping
-// of HTTP/2, which is sent after ten seconds without data. The API server is asked for its version every minute, when
-// it has sent nothing for 13 seconds, and five seconds after a first failure. After two failures in a row the Cluster
-// counts as unreachable: the controllers are notified, and the link stays. From then on, the API server is asked every
-// ten seconds. After five failures in a row, or if the API server rejects the credentials, the link is closed. The
-// connection is then tried every 30 seconds, and every minute from the tenth failure.
+// All data on the connection with the watches is a sign of life. After ten seconds without data, HTTP/2 sends a ping,
+// and its answer is a sign of life, too. A probe requests the version of the API server. A probe takes place every
+// minute, after 13 seconds without a sign of life, and five seconds after a first failure.
+//
+// After two failed probes in a row, the Cluster counts as unreachable. The controllers are notified, the link stays,
+// and a probe takes place every ten seconds. After five failures in a row, or if the API server rejects the
+// credentials, the link is closed. Then an attempt takes place every 30 seconds, and every minute after the tenth
+// failure.
 package clusterlink

@@ -27,52 +27,52 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Management is the key of the management cluster among the keys of Clusters. No Cluster has this key, because all have
-// a namespace.
+// Management is the key of the management cluster. No Cluster has the same key, because Clusters have a namespace.
 var Management = client.ObjectKey{Name: "management-cluster"}
 
-// kubeconfigReadTimeout bounds the read of a kubeconfig from the cache.
+// kubeconfigReadTimeout is the timeout for a read of a kubeconfig from the cache.
 const kubeconfigReadTimeout = 5 * time.Second
 
-// ErrNotConnected is wrapped by the errors for a Cluster without a link.
+// ErrNotConnected means that a Cluster has no link. Other errors wrap it.
 var ErrNotConnected = errors.New("not connected to the Cluster")
 
-// ErrNotTried is an ErrNotConnected for a Cluster to which no connection was tried yet, for example because the manager
-// just started or the kubeconfig was just replaced. It does not mean that the Cluster is unreachable.
+// ErrNotTried means that no connection to a Cluster was tried yet: the manager just started, or the kubeconfig was just
+// replaced. It wraps ErrNotConnected. It does not mean that the Cluster is unreachable.
 var ErrNotTried = fmt.Errorf("%w: the first connection attempt has not ended yet", ErrNotConnected)
 
-// State is the result of the probes of a Cluster.
+// State has the results of the probes and of the reads of a Cluster.
 type State struct {
-	// LastTry is when the API server was last probed; zero if it was not probed yet.
+	// LastTry is the time of the last probe; zero without a probe.
 	LastTry time.Time
-	// LastAnswer is when the API server last responded.
+	// LastAnswer is the time of the last response of the API server.
 	LastAnswer time.Time
 	// Failures is the number of failed probes in a row.
 	Failures int
-	// Cause is why the last probe failed, if known.
+	// Cause is the cause of the last failed probe; empty if it is not known.
 	Cause Cause
-	// Unresponsive is true if a read of a release was not answered in time, and none was answered since. Workers must not
-	// wait for the Cluster. Probes do not count, because an API server answers probes without its storage.
+	// Unresponsive is true if the API server did not answer a read of a release in time, and has answered no read
+	// since. Workers must not wait for the Cluster. Probes do not count, because an API server answers probes without
+	// its storage.
 	Unresponsive bool
 }
 
-// IsUnreachable reports whether two probes of a Cluster failed in a row. A single failure may be a lost packet or a
-// restart of the API server.
+// IsUnreachable reports whether two probes of a Cluster failed in a row. One failure may be a lost packet or a restart
+// of the API server.
 func (s State) IsUnreachable() bool { return s.Failures >= unreachableFailures }
 
-// Options of Links.
+// Options are the settings of Links.
 type Options struct {
 	// Clusters reads Clusters from a cache, as unstructured objects.
 	Clusters client.Reader
-	// Kubeconfigs reads the Secrets with the kubeconfigs. If it rejects a Secret, it fills the Secret nevertheless.
+	// Kubeconfigs reads the Secrets with the kubeconfigs. If it rejects a Secret, it still fills the Secret.
 	Kubeconfigs client.Reader
 	// UserAgent is the user agent of all requests.
 	UserAgent string
-	// Management is the config of the management cluster; nil disables it. The management cluster is not probed, because
-	// its manager cannot do anything while it does not respond.
+	// Management is the config of the management cluster; nil disables it. The management cluster is not probed,
+	// because this manager cannot work without it.
 	Management *rest.Config
-	// RefuseLocal rejects API servers, and proxies of kubeconfigs, at loopback, link-local and unspecified addresses: the
-	// author of a kubeconfig must not make the manager connect to its own machine.
+	// RefuseLocal rejects loopback, link-local and unspecified addresses of API servers and of proxies in kubeconfigs.
+	// The author of a kubeconfig must not be able to make the manager connect to its own machine.
 	RefuseLocal bool
 }
 
@@ -80,7 +80,7 @@ type Options struct {
 type Links struct {
 	options Options
 	now     func() time.Time
-	// unreachableSpread and maxSilence are the constants of these names, except in tests.
+	// unreachableSpread and maxSilence have the values of the constants, except in tests.
 	unreachableSpread, maxSilence time.Duration
 
 	// probe requests the version of an API server.
@@ -88,31 +88,31 @@ type Links struct {
 
 	mu    sync.RWMutex
 	links map[client.ObjectKey]*link
-	// reads is what the reads in the Clusters show. The management cluster has reads, but no link.
+	// reads has the results of reads in each Cluster. The management cluster has such results, but no link.
 	reads map[client.ObjectKey]*reads
-	// queue is nil until the controller has begun.
+	// queue is nil until the controller starts.
 	queue     workqueue.TypedRateLimitingInterface[ctrl.Request]
 	listeners []*listener
 }
 
-// link is the link to one Cluster. The lock of Links guards it.
+// link is the link to one Cluster. The mutex of Links guards it.
 type link struct {
-	// origin is the source of the link, or of the attempt to make it.
+	// origin is the source of the link or of the last attempt to make it.
 	origin origin
-	// made is the config made from origin; nil if there is none yet. It stays while the link is closed.
+	// made is the config that was made from origin; nil if there is none yet. It stays when the link is closed.
 	made *rest.Config
-	// pulse is that of the API server of made.
+	// pulse has the signs of life of the API server in made.
 	pulse *pulse
 	// config and client are nil while the link is closed.
 	config *rest.Config
 	client *http.Client
 	state  State
-	// unreadSince is when the kubeconfig first could not be read; zero if it can be read.
+	// unreadSince is the time since which the kubeconfig cannot be read; zero if it can be read.
 	unreadSince time.Time
 }
 
-// isUnread reports whether it has been unknown for less than unreadTolerance whether a kubeconfig exists. No error is
-// reported for this time.
+// isUnread reports whether the kubeconfig could not be read, for less than unreadTolerance. During this time, no error
+// is reported.
 func (k *link) isUnread(found kubeconfig, now time.Time) bool {
 	if !found.isUnread() {
 		k.unreadSince = time.Time{}
@@ -126,27 +126,28 @@ func (k *link) isUnread(found kubeconfig, now time.Time) bool {
 
 // origin is the source of a link.
 type origin struct {
-	// cluster is the UID of the Cluster, which distinguishes a re-created Cluster.
+	// cluster is the UID of the Cluster. A re-created Cluster has another UID.
 	cluster    types.UID
 	kubeconfig [sha256.Size]byte
 }
 
-// listener is a controller that is notified when links are made and closed, and when a Cluster becomes unreachable or
+// listener is a controller that gets notifications: a link was made or closed, or a Cluster became unreachable or
 // responds again.
 type listener struct {
 	handler handler.EventHandler
-	// queue is nil until the controller has begun.
+	// queue is nil until the controller starts.
 	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
 }
 
-// New returns Links without a link.
+// New returns Links. There are no links yet.
 func New(options Options) *Links {
 	return &Links{options: options, now: time.Now, unreachableSpread: unreachableSpread, maxSilence: maxSilence,
 		probe: askVersion, links: map[client.ObjectKey]*link{}, reads: map[client.ObjectKey]*reads{}}
 }
 
-// GetRESTConfig returns the config of a Cluster. Copy it before you change it. The error wraps ErrNotConnected or
-// ErrNotTried. Do not call State to distinguish the two: the state may change between the calls.
+// GetRESTConfig returns the config of a Cluster. Callers must copy it before they change it. The error wraps
+// ErrNotConnected or ErrNotTried. Callers must not use State to distinguish the two, because the state may change
+// between the calls.
 func (l *Links) GetRESTConfig(_ context.Context, cluster client.ObjectKey) (*rest.Config, error) {
 	if cluster == Management && l.options.Management != nil {
 		return l.options.Management, nil
@@ -163,7 +164,7 @@ func (l *Links) GetRESTConfig(_ context.Context, cluster client.ObjectKey) (*res
 	return known.config, nil
 }
 
-// State returns the state of a Cluster.
+// State returns the results of the probes and of the reads of a Cluster.
 func (l *Links) State(cluster client.ObjectKey) State {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -176,7 +177,7 @@ func (l *Links) State(cluster client.ObjectKey) State {
 	return state
 }
 
-// Source returns a source of requests for one controller. It maps a Cluster to requests when its link is made or
+// Source returns a source of requests for one controller. requests maps a Cluster to requests when its link is made or
 // closed, and when the Cluster becomes unreachable or responds again (State.IsUnreachable). The requests for an
 // unreachable Cluster are spread over unreachableSpread.
 func (l *Links) Source(requests handler.MapFunc) source.Source {
@@ -192,7 +193,7 @@ func (l *Links) Source(requests handler.MapFunc) source.Source {
 	})
 }
 
-// spreadQueue adds requests within a time.
+// spreadQueue adds requests at random times within a period.
 type spreadQueue struct {
 	workqueue.TypedRateLimitingInterface[ctrl.Request]
 	within time.Duration
@@ -201,8 +202,8 @@ type spreadQueue struct {
 // Add implements workqueue.TypedInterface.
 func (q spreadQueue) Add(request ctrl.Request) { q.AddAfter(request, rand.N(q.within+1)) }
 
-// notify notifies the listeners that a link was made or closed, or that a Cluster became unreachable or responds again.
-// It skips controllers that have not started, because they reconcile everything at their start.
+// notify sends notifications to the listeners: a link was made or closed, or a Cluster became unreachable or responds
+// again. It skips controllers that have not started, because they reconcile everything at their start.
 func (l *Links) notify(ctx context.Context, cluster client.Object, isUnreachable bool) {
 	l.mu.RLock()
 	listeners := make([]listener, 0, len(l.listeners))
@@ -226,11 +227,11 @@ type kubeconfig struct {
 	origin origin
 	// data is empty if there is no kubeconfig.
 	data []byte
-	// err is why the kubeconfig is missing or must not be used.
+	// err is the cause if the kubeconfig is missing or must not be used.
 	err error
 }
 
-// isUnread reports whether the existence of a kubeconfig is unknown.
+// isUnread reports whether the kubeconfig could not be read. It may exist or not.
 func (k kubeconfig) isUnread() bool {
 	return len(k.data) == 0 && k.err != nil && !apierrors.IsNotFound(k.err)
 }
@@ -240,8 +241,8 @@ func (l *Links) readKubeconfig(ctx context.Context, cluster client.Object) kubec
 	ctx, cancel := context.WithTimeout(ctx, kubeconfigReadTimeout)
 	defer cancel()
 	stored := &corev1.Secret{}
-	// A rejected kubeconfig counts, too, because the kubeconfig that it replaces must not be used any longer. Each probe
-	// reads it again.
+	// A rejected kubeconfig also replaces the previous one, which must not be used any longer. Each probe reads the
+	// kubeconfig again.
 	err := l.options.Kubeconfigs.Get(ctx, client.ObjectKey{
 		Namespace: cluster.GetNamespace(), Name: secret.Name(cluster.GetName(), secret.Kubeconfig),
 	}, stored, client.UnsafeDisableDeepCopy)

@@ -31,14 +31,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// fleet is one Cluster and the Links that look at it.
+// fleet is one Cluster with its Links.
 type fleet struct {
 	*testing.T
 	client.Client
 	links *Links
-	// clock is what the Links take for now.
+	// clock is the current time of the Links.
 	clock time.Time
-	// answer is what the API server answers to the next probes, and probed how often it was asked.
+	// answer is the result of the next probes. handleProbe is the number of probes.
 	answer      error
 	handleProbe int
 	added       workqueue.TypedRateLimitingInterface[ctrl.Request]
@@ -47,7 +47,7 @@ type fleet struct {
 
 var one = types.NamespacedName{Namespace: "fleet", Name: "one"}
 
-// echo starts a server that answers with the credentials that it is given, and returns its address.
+// echo starts a server that answers with the received credentials, and returns its address.
 var echo = sync.OnceValue(func() string {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.Header.Get("Authorization"))
@@ -57,7 +57,7 @@ var echo = sync.OnceValue(func() string {
 	return server.URL
 })
 
-// tokenOf returns the token that requests carry.
+// tokenOf returns the token in the requests of a config.
 func (f *fleet) tokenOf(config *rest.Config) string {
 	f.Helper()
 	transport, err := rest.TransportFor(config)
@@ -137,7 +137,7 @@ func kubeconfigOf(cluster, token string) *corev1.Secret {
 		}}
 }
 
-// write replaces the kubeconfig; empty is none.
+// write replaces the kubeconfig. An empty token removes it.
 func (f *fleet) write(token string) {
 	f.Helper()
 	_ = f.Delete(f.Context(), kubeconfigOf(one.Name, ""))
@@ -149,8 +149,8 @@ func (f *fleet) write(token string) {
 	}
 }
 
-// look reconciles the Cluster. It checks that the link is up with the token, or down if token is empty, whether
-// listeners are notified, and the approximate time of the next reconciliation.
+// look reconciles the Cluster. It checks that the link is open with the token, or closed if token is empty. It also
+// checks whether listeners are notified, and the approximate time of the next reconciliation.
 func (f *fleet) look(what, token string, notified bool, next time.Duration) {
 	f.Helper()
 	result, err := f.links.Reconcile(f.Context(), ctrl.Request{NamespacedName: one})
@@ -180,7 +180,7 @@ func (f *fleet) look(what, token string, notified bool, next time.Duration) {
 	if low, high := next*8/10, next*12/10; result.RequeueAfter < low || result.RequeueAfter > high {
 		f.Errorf("%s: the next look comes after %s, want %s", what, result.RequeueAfter, next)
 	}
-	// What goes on failing must not keep others from being probed.
+	// Clusters that fail again and again must not delay the probes of others.
 	wanted := probePriority
 	if f.links.State(one).Failures >= failing {
 		wanted = failingPriority
@@ -249,8 +249,7 @@ func TestLinkIsReplacedWithKubeconfig(t *testing.T) {
 	f.look("what it replaces is used no longer", "", true, firstRetry)
 }
 
-// TestListenersAreNotifiedWhenClusterRespondsAgain checks that listeners are notified when a Cluster
-// responds again whose link never went down.
+// TestListenersAreNotifiedWhenClusterRespondsAgain has a Cluster that responds again and whose link was never closed.
 func TestListenersAreNotifiedWhenClusterRespondsAgain(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -317,7 +316,7 @@ func TestLinkIsClosedAfterFailures(t *testing.T) {
 	f.look("they are by now", "a", true, probeInterval)
 }
 
-// unread is a reader that cannot read anything.
+// unread is a reader whose reads always fail.
 type unread struct {
 	client.Reader
 	err error
@@ -327,8 +326,8 @@ func (u unread) Get(context.Context, client.ObjectKey, client.Object, ...client.
 	return u.err
 }
 
-// TestUnreadKubeconfigDoesNotCountAsFailure holds that nothing is said against a Cluster as long as the manager itself
-// cannot read its kubeconfig, as it is while the cache of kubeconfigs is yet to be filled.
+// TestUnreadKubeconfigDoesNotCountAsFailure has a manager that cannot read the kubeconfig, for example because its
+// cache of kubeconfigs is not filled yet. No failure of the Cluster may be reported.
 func TestUnreadKubeconfigDoesNotCountAsFailure(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
@@ -356,8 +355,8 @@ func TestUnreadKubeconfigDoesNotCountAsFailure(t *testing.T) {
 	}
 }
 
-// TestUnreadKubeconfigCountsAsFailureAfterTolerance holds that a manager which lacks a right says so of the Clusters in
-// time, and goes on when it has it.
+// TestUnreadKubeconfigCountsAsFailureAfterTolerance has a manager without a permission. It must report this for the
+// Clusters after a while, and must continue when it has the permission.
 func TestUnreadKubeconfigCountsAsFailureAfterTolerance(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -16,31 +16,33 @@ import (
 )
 
 const (
-	// pingInterval is how long the steady connection receives nothing before HTTP/2 sends a ping. A ping costs much less
-	// than a probe. A connection without an answer is closed pingTimeout later: new watches cost much more than to wait.
+	// pingInterval is the time without data on the steady connection before HTTP/2 sends a ping. A ping costs much less
+	// than a probe. If the answer is missing for pingTimeout, the connection is closed. This timeout is long, because
+	// new watches cost much more than a wait.
 	pingInterval, pingTimeout = 10 * time.Second, 35 * time.Second
-	// maxSilence is how long an API server may send nothing before it is probed. It is longer than pingInterval, so a
-	// server that answers pings is not probed. With two probes and sweepInterval, it bounds the time in which an
-	// unreachable Cluster is detected: 25 s.
+	// maxSilence is the time without a sign of life before an API server is probed. It is longer than pingInterval, so
+	// a server that answers pings is not probed. An unreachable Cluster is detected after maxSilence, two probes and
+	// sweepInterval: within 25 s.
 	maxSilence, sweepInterval = 13 * time.Second, time.Second
-	// aliveInterval is the interval between probes of an API server that is not silent. Only a request shows that the
-	// credentials are valid, and that more than the HTTP layer works. It is shorter than the idle timeout of connections.
+	// aliveInterval is the interval between probes of an API server that gives signs of life. Only a request can show
+	// that the credentials are valid and that more than the HTTP layer works. The interval is shorter than the idle
+	// timeout of connections.
 	aliveInterval = time.Minute
 )
 
-// pulse is the last sign of life of an API server: when it last sent something on the steady connection, be it an
-// event, a bookmark, a response, or the answer to a ping of HTTP/2. Signs do not count between a failed request and
-// the next successful probe: a proxy may answer pings for an API server that does not respond.
+// pulse records the signs of life of an API server. All data on the steady connection are a sign of life: events,
+// bookmarks, responses and answers to HTTP/2 pings. After a failed request, data do not count until the next successful
+// probe: a proxy may answer pings for an API server that does not respond.
 type pulse struct {
 	began time.Time
-	// last is the time of the last sign, as the duration since began: a clock that is set back must not hide silence.
+	// last is the time of the last sign, as a duration since began. So a clock that is set back cannot hide silence.
 	last   atomic.Int64
 	failed atomic.Bool
 }
 
 func newPulse() *pulse { return &pulse{began: time.Now()} }
 
-// silence returns how long there was no sign.
+// silence returns the time since the last sign.
 func (p *pulse) silence() time.Duration { return time.Since(p.began) - time.Duration(p.last.Load()) }
 
 // sign records a sign of life.
@@ -56,7 +58,7 @@ func (p *pulse) answered() {
 	p.sign()
 }
 
-// check records a failed request. The result is that of a RoundTripper.
+// check records a failed request. The parameters are the request and the results of a RoundTripper.
 func (p *pulse) check(req *http.Request, resp *http.Response, err error) {
 	switch {
 	case err != nil:
@@ -71,7 +73,7 @@ func (p *pulse) check(req *http.Request, resp *http.Response, err error) {
 	p.failed.Store(true)
 }
 
-// watched returns a dial function for connections whose received bytes are signs of life.
+// watched returns a dial function. The data that its connections receive are signs of life.
 func (p *pulse) watched(dial utilnet.DialFunc) utilnet.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -82,7 +84,7 @@ func (p *pulse) watched(dial utilnet.DialFunc) utilnet.DialFunc {
 	}
 }
 
-// watchedConn is a connection to a proxy or API server.
+// watchedConn is a connection to a proxy or to an API server.
 type watchedConn struct {
 	net.Conn
 	pulse *pulse
@@ -97,19 +99,19 @@ func (c *watchedConn) Read(buffer []byte) (int, error) {
 	return n, err
 }
 
-// isAlive reports whether a link needs no probe now, because its API server gives signs of life.
+// isAlive reports whether a link needs no probe now because its API server gives signs of life.
 func (k *link) isAlive(maxSilence time.Duration) bool {
 	return k.config != nil && k.state.Failures == 0 && k.pulse.silence() < maxSilence
 }
 
-// isSilent reports whether a link needs a probe, because its API server gives no signs of life.
+// isSilent reports whether a link needs a probe because its API server gives no signs of life.
 func (k *link) isSilent(now time.Time, maxSilence time.Duration) bool {
 	return k.config != nil && k.state.Failures == 0 && !k.isAlive(maxSilence) &&
 		now.Sub(k.state.LastTry) >= probeInterval
 }
 
-// sweep enqueues the Clusters of silent API servers until the context ends. One timer for all links costs less than a
-// reconciliation of each.
+// sweep enqueues the Clusters of silent API servers until the context ends. One timer for all links costs less than
+// separate reconciliations.
 func (l *Links) sweep(ctx context.Context) error {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()

@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 )
 
-// wire is a network without ports, between the connections to an API server and the server. Its connections are those
-// of a bubble of synctest.
+// wire is a network without ports between the connections to an API server and the server. It works in a bubble of
+// synctest.
 type wire struct {
 	accepted chan net.Conn
 	closed   context.Context
@@ -33,7 +33,7 @@ type wire struct {
 	down atomic.Bool
 
 	mu sync.Mutex
-	// open is closed while data passes.
+	// open is closed while data can pass.
 	open  chan struct{}
 	conns []net.Conn
 }
@@ -51,7 +51,7 @@ func (w *wire) passes() <-chan struct{} {
 	return w.open
 }
 
-// hang stops all data: the network accepts the data, and does not deliver it.
+// hang stops all data: the network accepts data and does not deliver them.
 func (w *wire) hang() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -89,7 +89,7 @@ func (w *wire) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// carry carries data in one direction.
+// carry copies data in one direction.
 func (w *wire) carry(from, to net.Conn) {
 	kernel := make(chan []byte, 1000)
 	go func() {
@@ -132,13 +132,13 @@ func (w *wire) Close() error {
 
 func (w *wire) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 6443} }
 
-// lively is a Cluster whose link uses a real transport and fake time. Its API server counts probes, and streams watches
-// without events.
+// lively is a Cluster whose link has a real transport and a fake clock. Its API server counts probes, and its watches
+// have no events.
 type lively struct {
 	*fleet
 	wire   *wire
 	probed atomic.Int32
-	// stuck is true if the API server does not respond to requests, but to pings.
+	// stuck is true if the API server answers pings, but no requests.
 	stuck  atomic.Bool
 	status atomic.Int32
 }
@@ -179,7 +179,7 @@ func startLively(t *testing.T, isHTTP2 bool) *lively {
 	queue.Add(ctrl.Request{NamespacedName: one})
 	go func() { _ = l.links.sweep(ctx) }()
 	go l.work(ctx, queue)
-	time.Sleep(time.Second) // It connects.
+	time.Sleep(time.Second) // The link connects.
 	t.Cleanup(func() {
 		cancel()
 		queue.ShutDown()
@@ -190,7 +190,7 @@ func startLively(t *testing.T, isHTTP2 bool) *lively {
 	return l
 }
 
-// work does what the controller does.
+// work replaces the controller.
 func (l *lively) work(ctx context.Context, queue priorityqueue.PriorityQueue[ctrl.Request]) {
 	for {
 		request, _, shutdown := queue.GetWithPriority()
@@ -244,7 +244,7 @@ func (l *lively) request(query string) {
 	_ = resp.Body.Close()
 }
 
-// until returns how long it takes until the Cluster is, or is not, unreachable.
+// until returns the time until the Cluster becomes unreachable, or reachable if unreachable is false.
 func (l *lively) until(unreachable bool) time.Duration {
 	l.Helper()
 	for began := time.Now(); time.Since(began) < 5*time.Minute; time.Sleep(100 * time.Millisecond) {
@@ -256,7 +256,7 @@ func (l *lively) until(unreachable bool) time.Duration {
 	return 0
 }
 
-// inBubble runs a test in fake time. The server that all tests share must start outside.
+// inBubble runs a test with a fake clock. The server that all tests share must start outside of the bubble.
 func inBubble(t *testing.T, test func(*testing.T)) {
 	t.Helper()
 	t.Parallel()
@@ -264,7 +264,7 @@ func inBubble(t *testing.T, test func(*testing.T)) {
 	synctest.Test(t, test)
 }
 
-// detection is the time within which an unreachable Cluster is detected. The documentation promises it.
+// detection is the maximum time until an unreachable Cluster is detected. The documentation has the same value.
 const detection = 25 * time.Second
 
 func TestLivingAPIServerIsProbedRarely(t *testing.T) {
@@ -291,7 +291,7 @@ func TestLivingAPIServerIsProbedRarely(t *testing.T) {
 	}
 }
 
-// TestSilenceIsDetected: whenever it begins, and also without HTTP/2.
+// TestSilenceIsDetected checks that silence is detected at any time, with and without HTTP/2.
 func TestSilenceIsDetected(t *testing.T) {
 	for name, test := range map[string]struct {
 		isHTTP2 bool
@@ -338,14 +338,14 @@ func TestClusterIsReachableWhenItAnswersAgain(t *testing.T) {
 	})
 }
 
-// TestPingsDoNotHideStuckServer: an API server, or a proxy before it, may answer pings and no requests.
+// TestPingsDoNotHideStuckServer has an API server that answers pings, but no requests. A proxy may do this, too.
 func TestPingsDoNotHideStuckServer(t *testing.T) {
 	t.Run("a request shows it", func(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			l := startLively(t, true)
 			time.Sleep(90 * time.Second)
 			l.stuck.Store(true)
-			l.request("") // It takes configTimeout.
+			l.request("") // The request takes configTimeout.
 			if took := l.until(true); took > detection {
 				t.Errorf("it is detected after %s", took)
 			}
@@ -363,7 +363,7 @@ func TestPingsDoNotHideStuckServer(t *testing.T) {
 	})
 }
 
-// TestRefusedRequestEndsSigns: rejected credentials are detected soon, although pings need none.
+// TestRefusedRequestEndsSigns checks that rejected credentials are detected soon, although pings need no credentials.
 func TestRefusedRequestEndsSigns(t *testing.T) {
 	for status, refused := range map[int32]bool{
 		http.StatusUnauthorized: true, http.StatusBadGateway: true, http.StatusServiceUnavailable: true,

@@ -9,10 +9,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// reads is what the reads in one Cluster show.
+// reads has the results of the reads in one Cluster.
 type reads struct {
 	timeOut bool
-	// answered is when a read was last answered.
+	// answered is the time of the last answer to a read.
 	answered time.Time
 }
 
@@ -23,8 +23,8 @@ func (l *Links) ReadAnswered(cluster client.ObjectKey) {
 	l.setReadsLocked(cluster, &reads{answered: l.now()})
 }
 
-// ReadTimedOut records that the API server of a Cluster did not answer a read that began at a time. The call has no
-// effect if the API server has answered a read since then.
+// ReadTimedOut records that the API server of a Cluster did not answer a read in time. began is the start of the read.
+// If the API server has answered a read since then, the call has no effect.
 func (l *Links) ReadTimedOut(cluster client.ObjectKey, began time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -33,14 +33,14 @@ func (l *Links) ReadTimedOut(cluster client.ObjectKey, began time.Time) {
 	}
 }
 
-// ForgetReads drops what the reads in a Cluster have shown, because the Cluster is not read any more or is another one.
+// ForgetReads drops the results of reads in a Cluster. The Cluster is no longer read, or was re-created.
 func (l *Links) ForgetReads(cluster client.ObjectKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.setReadsLocked(cluster, nil)
 }
 
-// setReadsLocked sets what the reads in a Cluster show; nil is nothing.
+// setReadsLocked sets the results of reads in a Cluster. nil removes them.
 func (l *Links) setReadsLocked(cluster client.ObjectKey, shown *reads) {
 	if known := l.reads[cluster]; known != nil && known.timeOut {
 		unresponsive.Dec()

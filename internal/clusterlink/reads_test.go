@@ -12,8 +12,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// TestReadsJudgeClusters holds that a read without an answer makes a Cluster unresponsive until a read is answered,
-// whatever the probes say.
+// TestReadsJudgeClusters checks that a read without an answer makes a Cluster unresponsive until a read is answered.
+// The results of probes must not change this.
 func TestReadsJudgeClusters(t *testing.T) {
 	const wait = time.Second
 	for name, tc := range map[string]struct {
@@ -63,14 +63,14 @@ func TestReadsJudgeClusters(t *testing.T) {
 	}
 }
 
-// timeOut is a read that is not answered within a time.
+// timeOut makes a read that is not answered within the given time.
 func (f *fleet) timeOut(after time.Duration) {
 	began := f.clock
 	f.clock = f.clock.Add(after)
 	f.links.ReadTimedOut(one, began)
 }
 
-// probe is a probe with a result.
+// probe makes a probe with the given result.
 func (f *fleet) probe(result error) {
 	f.clock, f.answer = f.clock.Add(probeInterval), result
 	f.reconcile()

@@ -26,33 +26,33 @@ import (
 )
 
 const (
-	// probeInterval is the interval between probes of an API server that gives no signs of life, and probeTimeout the
-	// timeout of a probe.
+	// probeInterval is the interval between probes of an API server without signs of life. probeTimeout is the timeout
+	// of a probe.
 	probeInterval, probeTimeout = 10 * time.Second, 5 * time.Second
-	// maxVersionBytes is the maximum length of a response that is read to its end.
+	// maxVersionBytes is the maximum number of bytes that are read of a response.
 	maxVersionBytes = 4 << 10
-	// unreachableFailures is the number of failed probes in a row that make a Cluster unreachable. confirmInterval is the
-	// interval after the first failure. Notifications for the releases of an unreachable Cluster are spread over
-	// unreachableSpread, because each causes a write.
+	// unreachableFailures is the number of failed probes in a row after which a Cluster is unreachable. confirmInterval
+	// is the time between the first failure and the next probe. unreachableSpread is the period of the notifications
+	// for the releases of an unreachable Cluster: each notification causes a write, so they are spread.
 	unreachableFailures, confirmInterval, unreachableSpread = 2, 5 * time.Second, 5 * time.Second
-	// maxFailures is the number of failed probes in a row that close the link.
+	// maxFailures is the number of failed probes in a row after which the link is closed.
 	maxFailures = 5
-	// firstRetry is the wait after the first failed attempt to make a link. It doubles with each failure up to
-	// retryInterval. After slowAfter failures, the wait is slowRetryInterval, because an attempt at an unreachable API
-	// server occupies a worker.
+	// firstRetry is the delay after the first failed attempt to make a link. It doubles with each failure up to
+	// retryInterval. After slowAfter failures, the delay is slowRetryInterval, because each attempt at an unreachable
+	// API server occupies a worker.
 	firstRetry, retryInterval, slowRetryInterval, slowAfter = 3 * time.Second, 30 * time.Second, time.Minute, 10
-	// unreadTolerance is how long no error is reported while the manager cannot read a kubeconfig, for example because a
-	// permission is missing.
+	// unreadTolerance is how long a kubeconfig that the manager cannot read is not reported as an error. For example, a
+	// permission may be missing.
 	unreadTolerance = 2 * time.Minute
-	// readRetry is the wait after a Cluster could not be read.
+	// readRetry is the delay after a failed read of a Cluster.
 	readRetry = 10 * time.Second
 	// configTimeout is the timeout of the configs that GetRESTConfig returns.
 	configTimeout = 10 * time.Second
-	// probePriority is the priority of probes and first retries in the queue. New Clusters and replaced kubeconfigs have a
-	// higher priority. Further retries have the lowest, failingPriority: during the outage of a whole region, each
-	// occupies a worker until its timeout.
+	// probePriority is the priority of probes and first retries in the queue. It is lower than the priority of new
+	// Clusters and replaced kubeconfigs. failingPriority is the lowest priority, for further retries. In the outage of
+	// a whole region, each of these retries occupies a worker until its timeout.
 	probePriority, failingPriority = -200, -300
-	// failing is the number of failures in a row from which on a Cluster has failingPriority.
+	// failing is the number of failures in a row after which a Cluster has failingPriority.
 	failing = 3
 )
 
@@ -62,7 +62,7 @@ var errUnauthorized = errors.New("the API server rejects the credentials in the 
 func (l *Links) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	cluster := &unstructured.Unstructured{}
 	cluster.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))
-	// The Cluster is only read, and each probe reads it, so it is not copied.
+	// The Cluster is not copied, because it is only read, and each probe reads it.
 	if err := l.options.Clusters.Get(ctx, request.NamespacedName, cluster, client.UnsafeDisableDeepCopy); err != nil {
 		if apierrors.IsNotFound(err) {
 			l.drop(request.NamespacedName)
@@ -92,8 +92,8 @@ func (l *Links) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	return after(wait, known.state.Failures), nil
 }
 
-// after returns the result of a reconciliation. The next one is due after the wait, with jitter, so that Clusters are
-// not all probed at the same time.
+// after returns the result of a reconciliation. The next reconciliation is due after the delay. A part of the delay is
+// random, so that Clusters are not all probed at the same time.
 func after(wait time.Duration, failures int) ctrl.Result {
 	priority := probePriority
 	if failures >= failing {
@@ -102,13 +102,13 @@ func after(wait time.Duration, failures int) ctrl.Result {
 	return ctrl.Result{RequeueAfter: wait - wait/10 + rand.N(wait/5+1), Priority: &priority}
 }
 
-// isSet reports whether a field of a Cluster's status.initialization is true.
+// isSet reports whether a field in the status.initialization of a Cluster is true.
 func isSet(cluster *unstructured.Unstructured, field string) bool {
 	set, _, _ := unstructured.NestedBool(cluster.Object, "status", "initialization", field)
 	return set
 }
 
-// linkOf returns the link to a Cluster, which may be closed. Only the worker that reconciles the Cluster changes the
+// linkOf returns the link to a Cluster; the link may be closed. Only the worker that reconciles the Cluster changes the
 // link.
 func (l *Links) linkOf(cluster client.ObjectKey) *link {
 	l.mu.Lock()
@@ -121,8 +121,8 @@ func (l *Links) linkOf(cluster client.ObjectKey) *link {
 	return known
 }
 
-// setSource closes a link if its source has changed, and reports whether it has. Without a kubeconfig it keeps the
-// link.
+// setSource closes a link if its source has changed, and reports whether the source has changed. If the kubeconfig is
+// missing, the link stays.
 func (l *Links) setSource(known *link, found kubeconfig) bool {
 	if len(found.data) == 0 || found.origin == known.origin {
 		return false
@@ -130,12 +130,12 @@ func (l *Links) setSource(known *link, found kubeconfig) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known.downLocked()
-	// Failures of the previous source do not count for the new one.
+	// Failures of the previous source do not count for the new source.
 	known.origin, known.made, known.state = found.origin, nil, State{}
 	return true
 }
 
-// check makes or probes a link if that is due, and returns when the next check is due.
+// check makes or probes a link if this is due. It returns when the next check is due.
 func (l *Links) check(ctx context.Context, known *link, found kubeconfig) time.Duration {
 	began := l.now()
 	if rest := l.interval(known)*9/10 - began.Sub(known.state.LastTry); !known.state.LastTry.IsZero() && rest > 0 {
@@ -146,13 +146,14 @@ func (l *Links) check(ctx context.Context, known *link, found kubeconfig) time.D
 		return l.interval(known)
 	}
 	if err := l.probe(ctx, known.client, known.config); l.handleProbe(ctx, known, began, err) {
-		// The credentials may have been replaced, so the next check reads the kubeconfig at once.
+		// The credentials may have been replaced. So the next check reads the kubeconfig at once.
 		return time.Millisecond
 	}
 	if wait := l.interval(known); wait != confirmInterval {
 		return wait
 	}
-	// The second probe begins confirmInterval after the first, which may have taken this time.
+	// The second probe begins confirmInterval after the start of the first one. The first probe may have taken all this
+	// time.
 	return max(confirmInterval-l.now().Sub(began), time.Millisecond)
 }
 
@@ -181,8 +182,8 @@ func (k *link) retryInterval() time.Duration {
 func (l *Links) connect(ctx context.Context, known *link, found kubeconfig) {
 	log := ctrl.LoggerFrom(ctx)
 	if known.isUnread(found, l.now()) {
-		// The manager has just started, or has a problem itself. The Cluster may be reachable, so this does not count as an
-		// attempt.
+		// The manager could not read the kubeconfig, because it just started or has no permission. The Cluster may be
+		// reachable, so this does not count as an attempt.
 		log.V(1).Info("Cannot read the kubeconfig; retrying", "reason", found.err.Error())
 		return
 	}
@@ -206,8 +207,8 @@ func (l *Links) connect(ctx context.Context, known *link, found kubeconfig) {
 	log.V(2).Info("Connected to the Cluster", "duration", l.now().Sub(began))
 }
 
-// try probes an API server without a link. The next attempt after a failure uses another connection, because several
-// servers may share the address, some of them healthy.
+// try probes an API server without a link. After a failure, the next attempt uses another connection, because several
+// servers may share the address, and some of them may be healthy.
 func (l *Links) try(ctx context.Context, host *http.Client, config *rest.Config) error {
 	err := l.probe(ctx, host, config)
 	if err != nil {
@@ -216,8 +217,8 @@ func (l *Links) try(ctx context.Context, host *http.Client, config *rest.Config)
 	return err
 }
 
-// prepare makes a config from the kubeconfig of a Cluster, or returns the config that was made from the same kubeconfig
-// before.
+// prepare returns the config for the kubeconfig of a Cluster. If the kubeconfig has not changed, it returns the same
+// config as before.
 func (l *Links) prepare(known *link, found kubeconfig) (*rest.Config, error) {
 	if found.err != nil {
 		return nil, found.err
@@ -244,7 +245,7 @@ func (l *Links) prepare(known *link, found kubeconfig) (*rest.Config, error) {
 	return made, nil
 }
 
-// handleProbe records the result of a probe, and reports whether it closed the link because of the credentials.
+// handleProbe records the result of a probe. It reports whether it closed the link because of rejected credentials.
 func (l *Links) handleProbe(ctx context.Context, known *link, began time.Time, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -275,8 +276,8 @@ func (k *link) recordLocked(now time.Time, err error) {
 	probes.WithLabelValues("success").Inc()
 }
 
-// askVersion requests the version of an API server. The version is the smallest resource that all users may read and
-// that requires valid credentials. A server that responds with Forbidden or TooManyRequests is healthy.
+// askVersion requests the version of an API server. This is the smallest resource that all users may read and that
+// needs valid credentials. A server that answers Forbidden or TooManyRequests is healthy.
 func askVersion(ctx context.Context, host *http.Client, config *rest.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -292,7 +293,8 @@ func askVersion(ctx context.Context, host *http.Client, config *rest.Config) err
 	if err != nil {
 		return err
 	}
-	// The response is read to its end. Otherwise HTTP/2 would reset the stream, and HTTP/1 would open another connection.
+	// The response is read to its end. Otherwise, HTTP/2 would reset the stream, and HTTP/1 would open another
+	// connection.
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxVersionBytes))
 	if err := errors.Join(err, resp.Body.Close()); err != nil {
 		return err

@@ -23,13 +23,13 @@ import (
 )
 
 // workers is the number of Clusters that are probed at the same time. A Cluster that does not respond occupies a worker
-// for probeTimeout, half of the probe interval. So the failure of 400 Clusters is detected as fast as the failure of
-// one. An idle worker takes some kilobytes.
+// for probeTimeout, which is half of the probe interval. So the manager detects the failure of 400 Clusters as fast as
+// the failure of one. An idle worker needs some kilobytes.
 const workers = 200
 
 const kubeconfigSuffix = "-" + string(secret.Kubeconfig)
 
-// SetupWithManager adds the controller that makes and probes links to a manager.
+// SetupWithManager adds the controller of links to a manager.
 func (l *Links) SetupWithManager(mgr ctrl.Manager) error {
 	cluster := &unstructured.Unstructured{}
 	cluster.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))
@@ -56,7 +56,8 @@ func (l *Links) begin(_ context.Context, queue workqueue.TypedRateLimitingInterf
 	return nil
 }
 
-// KubeconfigHandler enqueues a Cluster when its kubeconfig appears or changes. It is for an informer of Secrets.
+// KubeconfigHandler returns a handler for an informer of Secrets. It enqueues a Cluster when its kubeconfig appears or
+// changes.
 func (l *Links) KubeconfigHandler() toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { l.kubeconfigChanged(nil, obj) },
@@ -76,7 +77,7 @@ func (l *Links) kubeconfigChanged(before, after any) {
 	l.mu.RLock()
 	queue := l.queue
 	l.mu.RUnlock()
-	// Without a queue, the controller has not started, and will reconcile all Clusters at its start.
+	// Without a queue, the controller has not started. It will reconcile all Clusters at its start.
 	if queue != nil {
 		queue.Add(ctrl.Request{NamespacedName: client.ObjectKey{
 			Namespace: kubeconfig.Namespace, Name: strings.TrimSuffix(kubeconfig.Name, kubeconfigSuffix),
@@ -84,8 +85,8 @@ func (l *Links) kubeconfigChanged(before, after any) {
 	}
 }
 
-// SlimSecret is a transform for the cache of Secrets that belong to Clusters. It keeps kubeconfigs, and only the
-// metadata of other Secrets, for example of certificate authorities.
+// SlimSecret is a transform for the cache of the Secrets of Clusters. It keeps kubeconfigs completely. Of other
+// Secrets, for example of certificate authorities, it keeps only the metadata.
 func SlimSecret(obj any) (any, error) {
 	s, ok := obj.(*corev1.Secret)
 	if !ok {

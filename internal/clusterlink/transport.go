@@ -18,18 +18,17 @@ import (
 )
 
 const (
-	// busyIdle is how long the busy connection stays open when it is idle.
+	// busyIdle is the idle timeout of the busy connection.
 	busyIdle = 20 * time.Second
 	// dialTimeout, keepAlive and handshakeTimeout are the values of client-go.
 	dialTimeout, keepAlive, handshakeTimeout = 30 * time.Second, 30 * time.Second, 10 * time.Second
-	// maxIdlePerHost is the value of client-go. It matters for API servers without HTTP/2.
+	// maxIdlePerHost is the value of client-go. It affects only API servers without HTTP/2.
 	maxIdlePerHost = 25
 )
 
 // connections are the two connections to one API server. A connection keeps the largest buffers that it ever needed: 16
-// kB each for TLS records and HTTP/2 frames, and more after a single large response. Therefore small responses, and
-// responses that last long, use a separate connection, whose buffers stay small. The other connection is closed soon
-// after an action.
+// kB each for TLS records and HTTP/2 frames, and more after one large response. So small and long-lasting responses
+// have their own connection with small buffers. The other connection is closed soon after an action.
 type connections struct {
 	// steady is for probes, watches and reads of metadata; busy is for all other requests.
 	steady, busy *http.Transport
@@ -37,7 +36,7 @@ type connections struct {
 }
 
 // newConnections returns the connections to the API server of a config, without credentials. It sends no request. With
-// refuseLocal, it rejects API servers and proxies at addresses of this machine. The pulse receives the signs of life.
+// refuseLocal, it rejects API servers and proxies at addresses of this machine. signs receives the signs of life.
 func newConnections(settings *clienttransport.Config, refuseLocal bool, signs *pulse) (*connections, error) {
 	secured, err := clienttransport.TLSConfigFor(settings)
 	if err != nil {
@@ -46,10 +45,11 @@ func newConnections(settings *clienttransport.Config, refuseLocal bool, signs *p
 	if secured == nil {
 		secured = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	// The second connection resumes the TLS session of the first, without signatures and certificates.
+	// The second connection resumes the TLS session of the first. This needs no signatures and no certificates.
 	secured.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 	if identify := secured.GetClientCertificate; identify != nil {
-		// A certificate keeps the texts from which it was parsed.
+		// The function of client-go keeps the texts of the certificate. The new function keeps only the parsed
+		// certificate.
 		certificate, err := identify(nil)
 		if err != nil {
 			return nil, err
@@ -67,8 +67,8 @@ func newConnections(settings *clienttransport.Config, refuseLocal bool, signs *p
 	return r, nil
 }
 
-// newTransport returns client-go's transport for a config, without header compression tables. The headers of responses
-// always differ, so the tables would take kilobytes to save some bytes.
+// newTransport returns client-go's transport for a config, without tables for header compression. The headers of
+// responses always differ, so the tables would take kilobytes to save some bytes.
 func newTransport(settings *clienttransport.Config, secured *tls.Config, refuseLocal bool) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
 	guard := &dialguard.Guard{Dialer: dialer, Refuse: dialguard.IsLocal}
@@ -107,7 +107,7 @@ func (r *connections) CloseIdleConnections() {
 	r.busy.CloseIdleConnections()
 }
 
-// isSmall reports whether the response comes in small pieces: a probe, a watch or metadata.
+// isSmall reports whether the response has only small parts: a probe, a watch or metadata.
 func isSmall(req *http.Request) bool {
 	if req.Method != http.MethodGet || req.Body != nil && req.Body != http.NoBody {
 		return false
@@ -117,9 +117,9 @@ func isSmall(req *http.Request) bool {
 		strings.Contains(req.URL.RawQuery, "watch=true")
 }
 
-// withTransport returns a config that sends requests to the same server with the same identity as another config. TLS
-// settings and credentials are in its transport, so the texts of the kubeconfig are not kept. The pulse receives the
-// signs of life of the server.
+// withTransport returns a config for the same server and the same identity as another config. Its transport has the TLS
+// settings and the credentials, so the texts of the kubeconfig are not kept. signs receives the signs of life of the
+// server.
 func withTransport(config *rest.Config, refuseLocal bool, signs *pulse) (*rest.Config, error) {
 	url, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {

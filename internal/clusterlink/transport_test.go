@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
 )
 
-// apiServer notes from which address, and how, requests come, and which connections are open.
+// apiServer records the source address and the protocol of each request, and the open connections.
 type apiServer struct {
 	*httptest.Server
 
@@ -62,7 +62,7 @@ func (s *apiServer) hasResumed(address string) bool {
 	return s.resumed[address]
 }
 
-// way returns the ways to the server.
+// way returns the connections to the server.
 func (s *apiServer) way(t *testing.T) *connections {
 	t.Helper()
 	settings, err := (&rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}).TransportConfig()
@@ -77,7 +77,7 @@ func (s *apiServer) way(t *testing.T) *connections {
 	return r
 }
 
-// ask returns from which address a request came.
+// ask sends a request and returns its source address.
 func ask(t *testing.T, way http.RoundTripper, req *http.Request) string {
 	t.Helper()
 	resp, err := way.RoundTrip(req)
@@ -116,8 +116,8 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// TestLargeResponsesUseSeparateConnection holds that a connection which has grown with an answer ends, and that it
-// costs no full handshake.
+// TestLargeResponsesUseSeparateConnection checks that a connection with large buffers is closed, and that the next one
+// needs no full TLS handshake.
 func TestLargeResponsesUseSeparateConnection(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
@@ -141,7 +141,8 @@ func TestLargeResponsesUseSeparateConnection(t *testing.T) {
 	}
 }
 
-// TestClosedLinkClosesConnections holds that what is wrapped around a transport does not hide it.
+// TestClosedLinkClosesConnections checks that a closed link closes its connections although other transports wrap its
+// transport.
 func TestClosedLinkClosesConnections(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
@@ -160,8 +161,8 @@ func TestClosedLinkClosesConnections(t *testing.T) {
 	eventually(t, "the connection ends", func() bool { return !server.isOpen(address) })
 }
 
-// TestFailedProbeClosesConnection holds that an API server which answers with failures only is not the only one that is
-// tried.
+// TestFailedProbeClosesConnection checks that a failed probe closes the connection, so that the next attempt may reach
+// another API server.
 func TestFailedProbeClosesConnection(t *testing.T) {
 	t.Parallel()
 	server := startAPIServer(t)
@@ -203,7 +204,7 @@ func TestIsSmall(t *testing.T) {
 	}
 }
 
-// TestLocalAddressesAreRefused: whatever a kubeconfig says, unless it is allowed.
+// TestLocalAddressesAreRefused checks that local addresses in a kubeconfig are refused, unless an option permits them.
 func TestLocalAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

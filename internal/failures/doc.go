@@ -1,9 +1,12 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package failures maps an error of a pass to what the object reports and when the next pass is due: [Of] is the one
-// place with this rule for HelmOps and HelmOpReleases. Package reasons has the tables of the reasons.
+// Package failures maps an error of a pass to an [Outcome]: the reason to report, and the delay until the next pass.
+// [Of] is the only place with these rules, for HelmOps and HelmOpReleases. The tables of reasons are in package
+// reasons.
 //
-// The package is pure. It writes no condition, records no Event and counts no failure: the reconcilers carry out an
-// [Outcome]. A reconciler must check before whether its pass was canceled, except for an error that is no failure.
+// The package is pure. It knows errors and stages. It does not know objects: it writes no condition, records no Event
+// and counts no failure. The reconcilers do this with the Outcome.
+//
+// Before callers use an Outcome that is a failure, they must check whether their pass was canceled.
 package failures

@@ -25,46 +25,48 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
-// Kind is what a failure means for the object.
+// Kind is the meaning of an error for the object.
 type Kind string
 
 const (
-	// Waiting is no failure: what the step needs is on its way. The conditions have the reason.
+	// Waiting is not a failure: the step waits for something that will be available soon. The conditions have the
+	// reason.
 	Waiting Kind = "Waiting"
 
-	// Contended means that another program has changed the release. The conditions have the reason, and the delay until
-	// the next pass grows. There is no Event.
+	// Contended means that another program has changed the release. The conditions have the reason. The delay until the
+	// next pass grows with each try. There is no Event.
 	Contended Kind = "Contended"
 
-	// Unreachable means that the API server of the Cluster does not answer. ClusterReachable and Ready have the reason;
-	// what is known of the release stays.
+	// Unreachable means that the API server of the Cluster does not respond. ClusterReachable and Ready have the
+	// reason. The known state of the release does not change.
 	Unreachable Kind = "Unreachable"
 
-	// Failed means that the object cannot have its desired state. The conditions and a Warning Event have the reason.
+	// Failed means that the object cannot reach its desired state. The conditions and a Warning Event have the reason.
 	Failed Kind = "Failed"
 
-	// Unexpected means a failure of the controller. No condition has it: controller-runtime logs the error and repeats
-	// the pass.
+	// Unexpected means a failure of the controller. No condition reports it: controller-runtime logs the error and
+	// repeats the pass.
 	Unexpected Kind = "Unexpected"
 )
 
-// Outcome is how a reconciler handles an error.
+// Outcome is how a reconciler must handle an error.
 type Outcome struct {
 	Kind Kind
 
 	// Reason is the reason of the conditions; empty for Unexpected.
 	Reason string
 
-	// Wait is the delay until the next pass. 0 means the next event or, if BacksOff is true, a delay that grows.
+	// Wait is the delay until the next pass. If it is 0, the next event starts the pass or, with BacksOff, a growing
+	// delay.
 	Wait time.Duration
 
 	// BacksOff is true if the delay grows with each failure that has the same reason.
 	BacksOff bool
 
-	// KeepsFailure is true if a failure that is reported already stays reported.
+	// KeepsFailure is true if a reported failure must stay reported.
 	KeepsFailure bool
 
-	// Passes is true if the failure may end without a change by a user.
+	// Passes is true if the failure is transient: it may end without a change by a user.
 	Passes bool
 }
 
@@ -97,7 +99,7 @@ var (
 	// Fetching pulls, verifies and parses the chart.
 	Fetching = Stage{name: fetching}
 
-	// Checking checks the release for an upgrade of Kubernetes. Only the condition KubernetesUpgradeReady has its
+	// Checking checks the release for an upgrade of Kubernetes. Only the condition KubernetesUpgradeReady reports its
 	// failures.
 	Checking = Stage{name: checking}
 )
@@ -111,14 +113,14 @@ var (
 	// failures by Cluster.
 	Planning = Stage{name: planning}
 
-	// Recording is the end of a pass: the error has the errors of all writes.
+	// Recording is the end of a pass. Its error combines the errors of all writes.
 	Recording = Stage{name: recording}
 )
 
-// Acting returns the stage of an action of Helm. The fallback is the reason for an error that has no reason of its own.
+// Acting returns the stage of a Helm action. fallback is the reason for errors without a reason of their own.
 func Acting(fallback string) Stage { return Stage{name: acting, fallback: fallback} }
 
-// Of returns how an error of a stage is handled.
+// Of returns the outcome of an error in a stage.
 func Of(err error, stage Stage) Outcome {
 	switch stage.name {
 	case compiling:
@@ -137,14 +139,14 @@ func Of(err error, stage Stage) Outcome {
 	return ofRelease(err, stage)
 }
 
-// waits returns the outcome of an error that is no failure.
+// waits returns the outcome of an error that is not a failure.
 func waits(err error, stage Stage) (Outcome, bool) {
 	waiting := Outcome{Kind: Waiting, Reason: addonsv1.UpdatingReason, Passes: true}
 	switch {
 	case errors.Is(err, artifacts.ErrFetching):
 		waiting.Reason = addonsv1.FetchingArtifactReason
 	case errors.Is(err, artifacts.ErrRefetching):
-		// The failure of the last pull stays reported until the pull that is running ends.
+		// The failure of the last pull stays reported until the running pull ends.
 		waiting.Reason, waiting.KeepsFailure = addonsv1.FetchingArtifactReason, true
 	case errors.Is(err, kindcache.ErrPending):
 		waiting.Wait = clusterview.KindRetry
@@ -156,7 +158,7 @@ func waits(err error, stage Stage) (Outcome, bool) {
 	return waiting, true
 }
 
-// ofRelease returns the outcome of a failure of a step that brings a release to its desired state.
+// ofRelease returns the outcome of a failed step in a pass over a release.
 func ofRelease(err error, stage Stage) Outcome {
 	if errors.Is(err, helmerr.ErrStale) {
 		return Outcome{Kind: Contended, Reason: addonsv1.UpdatingReason, BacksOff: true, Passes: true}
@@ -172,12 +174,12 @@ func ofRelease(err error, stage Stage) Outcome {
 	if outcome.Reason == addonsv1.ClusterUnreachableReason {
 		return Outcome{Kind: Unreachable, Reason: outcome.Reason, Wait: requeue.UnreachableRetry, Passes: true}
 	}
-	// All releases with the chart wait for the same pull.
+	// All releases with this chart wait for the same pull.
 	outcome.Wait = pullWait(err)
 	return outcome
 }
 
-// pullWait returns the delay until a failed pull is repeated; 0 if the error is not about a pull.
+// pullWait returns the delay until a failed pull is repeated. It returns 0 if the error has another cause.
 func pullWait(err error) time.Duration {
 	var failure *artifacts.Failure
 	if !errors.As(err, &failure) {
@@ -186,8 +188,8 @@ func pullWait(err error) time.Duration {
 	return max(failure.Wait, time.Millisecond)
 }
 
-// ofChecking returns the outcome of a failed check for an upgrade. Another try of a check that does not pass has the
-// same result.
+// ofChecking returns the outcome of a failed check for an upgrade. Passes is false if a retry would have the same
+// result.
 func ofChecking(err error) Outcome {
 	var unresolved *reasons.UnresolvedError
 	var invalid *reasons.InvalidVersionError
@@ -213,7 +215,7 @@ func ofPlanning(err error) Outcome {
 	return outcome
 }
 
-// passes reports whether an error of a Cluster passes without a change by a user.
+// passes reports whether an error of a Cluster may end without a change by a user.
 func passes(err error) bool {
 	if unresolved := (*reasons.UnresolvedError)(nil); errors.As(err, &unresolved) {
 		return reasons.IsPassing(unresolved.Reason)
@@ -222,8 +224,8 @@ func passes(err error) bool {
 		errors.Is(err, selection.ErrAccessUnknown)
 }
 
-// ofCompiling returns the outcome of an error for all Clusters. After the correction by a user, an event of the HelmOp or
-// of an object that the HelmOp refers to starts the next pass.
+// ofCompiling returns the outcome of an error for all Clusters. After the correction by a user, an event of the HelmOp
+// or of a referenced object starts the next pass.
 func ofCompiling(err error) Outcome {
 	var invalid *templating.Error
 	var variant *render.VariantError
@@ -233,8 +235,8 @@ func ofCompiling(err error) Outcome {
 	return Outcome{Kind: Unexpected}
 }
 
-// ofRecording returns the outcome of the errors of all writes. HelmOpReleases that cannot be written, because of a quota
-// for example, are no failure of the controller.
+// ofRecording returns the outcome of the errors of all writes. Some HelmOpReleases cannot be written, for example
+// because of a quota. This is not a failure of the controller.
 func ofRecording(err error) Outcome {
 	isRecord := func(err error) bool { return errors.Is(err, reasons.ErrRecord) }
 	if kerrors.FilterOut(err, isRecord) != nil {

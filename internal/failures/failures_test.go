@@ -32,7 +32,7 @@ import (
 // errOther has no reason of its own.
 var errOther = errors.New("no")
 
-// conflict is the error of a write of an object that another program has changed.
+// conflict is the error of a write to an object that another program has changed.
 var conflict = apierrors.NewConflict(schema.GroupResource{}, "one", errOther)
 
 // failedPull is an error of a pull that is repeated after a time.
@@ -44,7 +44,7 @@ type failedPull struct {
 // Unwrap implements the interface of errors.Is.
 func (f failedPull) Unwrap() []error { return []error{f.error, &artifacts.Failure{Wait: f.wait}} }
 
-// failed returns the outcome of a failure whose delay grows.
+// failed returns the outcome of a failure with a growing delay.
 func failed(reason string) Outcome { return Outcome{Kind: Failed, Reason: reason, BacksOff: true} }
 
 // TestOfReleases has the outcomes of the stages of a pass over a HelmOpRelease.

@@ -12,10 +12,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
-// maxQuotedDigest bounds how much of an annotation a message quotes.
+// maxQuotedDigest is the maximum length of an annotation in a message.
 const maxQuotedDigest = 64
 
-// WaitsForApproval reports whether something waits for an approval, with the reason and the message of conditions.
+// WaitsForApproval reports whether something waits for an approval. It returns the reason and the message for
+// conditions.
 func WaitsForApproval(p *Pass) (reason, message string, waits bool) {
 	decision := &p.Approval
 	switch {
@@ -36,7 +37,7 @@ func WaitsForApproval(p *Pass) (reason, message string, waits bool) {
 	}
 }
 
-// waitingApprovals says what waits for an approval.
+// waitingApprovals returns a text that names what waits for an approval.
 func waitingApprovals(p *Pass) string {
 	decision := &p.Approval
 	n := len(decision.Waiting)
@@ -50,7 +51,7 @@ func waitingApprovals(p *Pass) string {
 		decision.Revision, plural.Few(decision.Waiting, maxNamedClusters))
 }
 
-// approveCommands returns, for the end of a message, the commands that approve what waits.
+// approveCommands returns the commands that give the missing approvals. The text is for the end of a message.
 func approveCommands(p *Pass) string {
 	helmOp, decision := p.HelmOp, &p.Approval
 	return fmt.Sprintf("%s: kubectl -n %s annotate "+addonsv1.HelmOpResource+" %s --overwrite %s=%s",
@@ -58,13 +59,13 @@ func approveCommands(p *Pass) string {
 		approval.Request(decision.Revision, decision.Digest))
 }
 
-// approveCommand returns the command of kubectl helmop that approves what waits, in parentheses.
+// approveCommand returns the command of kubectl helmop that gives the missing approval, in parentheses.
 func approveCommand(helmOp *addonsv1.HelmOp) string {
 	return fmt.Sprintf(" (kubectl helmop approve %s -n %s)", helmOp.Name, helmOp.Namespace)
 }
 
-// withApproval returns what a rollout waits for, with the approval that it waits for. The text has only one command for
-// kubectl, because the status is short.
+// withApproval returns the reason why a rollout waits, and adds the missing approval. The text has only one kubectl
+// command, because the status is short.
 func withApproval(p *Pass, waitingFor string) string {
 	decision := &p.Approval
 	if decision.Digest == "" || !decision.Waits() {
@@ -80,7 +81,7 @@ func withApproval(p *Pass, waitingFor string) string {
 	return text + approveCommand(p.HelmOp) + "; " + waitingFor
 }
 
-// ApprovedMessage says why nothing waits for an approval.
+// ApprovedMessage returns the reason why no approval is missing.
 func ApprovedMessage(p *Pass) string {
 	decision := &p.Approval
 	if revision := p.Revisions.Numbered(decision.Revision); revision == nil || revision.Status.Approval == nil {
@@ -89,7 +90,7 @@ func ApprovedMessage(p *Pass) string {
 	return fmt.Sprintf("the digest %s of HelmOp revision %d is approved", decision.Digest, decision.Revision)
 }
 
-// approvalStatus returns what of a rollout is approved; nil if approvals are not required.
+// approvalStatus returns the approvals of a rollout; nil if approvals are not required.
 func approvalStatus(p *Pass) *addonsv1.RolloutApproval {
 	decision := &p.Approval
 	if !decision.Required {

@@ -17,9 +17,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// rollingOutCondition is the condition RollingOut of a HelmOp. It is Unknown while the Clusters or the artifact are not
-// known, and while there is no revision for selected Clusters. A desired state that cannot be rendered has no revision
-// either: the condition is then about the revision before, and Ready has the cause.
+// rollingOutCondition returns the condition RollingOut of a HelmOp. It is Unknown while the Clusters or the artifact
+// are not known, and while selected Clusters have no revision. A desired state that cannot be rendered has no revision
+// either. The condition then describes the previous revision, and Ready has the cause.
 func rollingOutCondition(p *Pass, s summary) metav1.Condition {
 	if p.SelectorErr != nil {
 		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: addonsv1.InvalidSelectorReason,
@@ -71,9 +71,9 @@ func rollingOutCondition(p *Pass, s summary) metav1.Condition {
 	return condition
 }
 
-// isRollingOut reports whether Clusters still wait for the desired revision, or have not finished to install it. A
-// rollout that its failure budget paused is not over; one that was rolled back or aborted is over as soon as the
-// Clusters have returned to the last known good revision.
+// isRollingOut reports whether some Clusters still wait for the desired revision or are installing it. A rollout that
+// its failure budget has paused is not finished. A rollout that was rolled back or aborted is finished when all its
+// Clusters have the last known good revision again.
 func isRollingOut(p *Pass, s summary) bool {
 	if s.counts.Selected == 0 {
 		return false
@@ -89,7 +89,8 @@ func isRollingOut(p *Pass, s summary) bool {
 	}
 }
 
-// leftOut names, for the end of a message, the Clusters of other namespaces that the HelmOp does not serve.
+// leftOut returns the Clusters in other namespaces that the HelmOp does not serve. The text is for the end of a
+// message.
 func leftOut(p *Pass) string {
 	message := ""
 	if n := p.Denied; n > 0 {
@@ -107,9 +108,9 @@ func leftOut(p *Pass) string {
 	return message
 }
 
-// isStalled reports whether nothing changes any more until a user does something. Releases that failed and are retried
-// are not stalled, nor are Clusters that are being updated. A rollout that waits because its author said so, by a
-// pause, a promotion or an approval, is not stalled either.
+// isStalled reports whether the HelmOp stays in its state until a user acts. It is false for failed releases that have
+// retries left, and for Clusters that are being updated. It is also false for a rollout that waits as its author
+// specified: for the end of a pause, a promotion or an approval.
 func isStalled(p *Pass, ready metav1.Condition, s summary) bool {
 	if ready.Status != metav1.ConditionFalse || reasons.IsPassing(ready.Reason) ||
 		p.Plan.Progress.InFlight > 0 {
@@ -119,7 +120,7 @@ func isStalled(p *Pass, ready metav1.Condition, s summary) bool {
 	case addonsv1.WaitingForApprovalReason, addonsv1.ApprovalRefusedReason:
 		return false
 	case addonsv1.InvalidMaintenanceReason:
-		// Clusters with other limits may be changed at a known time.
+		// Clusters with other limits have a known time for their changes.
 		return p.Plan.Progress.Opens.IsZero()
 	case addonsv1.ReleasesFailedReason:
 		return s.final == s.failed && s.counts.Waiting+s.counts.Unreachable+s.counts.Blocked == 0
@@ -130,19 +131,20 @@ func isStalled(p *Pass, ready metav1.Condition, s summary) bool {
 	}
 }
 
-// isFailure reports whether a change to this Ready condition is worth a Warning Event.
+// isFailure reports whether a change to this Ready condition deserves a Warning Event.
 func isFailure(ready metav1.Condition) bool {
 	return ready.Status == metav1.ConditionFalse && !apiutil.ProgressReasons[ready.Reason] &&
 		ready.Reason != addonsv1.WaitingForClustersReason && ready.Reason != addonsv1.RolloutAbortedReason &&
 		ready.Reason != addonsv1.WaitingForApprovalReason && ready.Reason != addonsv1.ApprovalRefusedReason
 }
 
-// ofClusters begins a message: "1 of 3 Clusters is".
+// ofClusters returns the beginning of a message: "1 of 3 Clusters is".
 func ofClusters(n, all int32) string {
 	return fmt.Sprintf("%d of %s %s", n, plural.Count(all, "Cluster", "Clusters"), plural.Word(n, "is", "are"))
 }
 
-// pinnedClusters says, for the end of a message, how many Clusters a user has pinned to a HelmOp revision.
+// pinnedClusters returns how many Clusters a user has pinned to a HelmOp revision. The text is for the end of a
+// message.
 func pinnedClusters(n int32) string {
 	if n == 0 {
 		return ""
@@ -150,7 +152,7 @@ func pinnedClusters(n int32) string {
 	return "; " + plural.Count(n, "Cluster is", "Clusters are") + " pinned to a HelmOp revision"
 }
 
-// waitingClusters names, for the end of a message, why Clusters cannot be updated.
+// waitingClusters returns the reasons why Clusters cannot be updated. The text is for the end of a message.
 func waitingClusters(c *addonsv1.ClusterCounts) string {
 	message := ""
 	if n := c.Waiting; n > 0 {
@@ -162,8 +164,8 @@ func waitingClusters(c *addonsv1.ClusterCounts) string {
 	return message
 }
 
-// readyCondition is the condition Ready of a HelmOp. A problem that a user can solve comes before one that passes by
-// itself.
+// readyCondition returns the condition Ready of a HelmOp. Problems that a user can solve have priority over transient
+// problems.
 func readyCondition(p *Pass, s summary) metav1.Condition {
 	no := func(reason, message string) metav1.Condition {
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}

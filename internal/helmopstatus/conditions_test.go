@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// inPhase is a pass over Clusters while the rollout of revision 1 is in a phase.
+// inPhase returns a pass over Clusters while the rollout of revision 1 is in the given phase.
 func inPhase(phase addonsv1.RolloutPhase, change func(*Pass), clusters ...*Cluster) *Pass {
 	p := scopeOf(clusters...)
 	p.Revisions[0].Status = addonsv1.HelmOpRevisionStatus{Phase: phase, Reason: "why it ended"}
@@ -298,7 +298,7 @@ func TestWaitingForClustersMessage(t *testing.T) {
 	}
 }
 
-// TestBlockedCondition names the first Cluster that waits, and why.
+// TestBlockedCondition checks that the message names the first waiting Cluster and its cause.
 func TestBlockedCondition(t *testing.T) {
 	t.Parallel()
 	missing := func(name string) *Cluster {

@@ -14,8 +14,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
-// endingMessage says how many releases of Clusters that are no longer selected are being deleted, and what the deletion
-// waits for.
+// endingMessage returns how many releases of unselected Clusters are being deleted, and the reason if a deletion waits.
 func endingMessage(p *Pass, s summary) string {
 	message := fmt.Sprintf("%s that %s no longer selected%s",
 		plural.Count(s.ending, "release is being deleted in a Cluster", "releases are being deleted in Clusters"),
@@ -36,13 +35,13 @@ func endingMessage(p *Pass, s summary) string {
 	}
 }
 
-// deletionsWait says, for the end of a message, how many deletions wait for others.
+// deletionsWait returns how many deletions wait for other deletions. The text is for the end of a message.
 func deletionsWait(waiting int) string {
 	return "; " + plural.Count(waiting, "deletion waits", "deletions wait") +
 		" until other deletions have finished (spec.rollout.maxUnavailable)"
 }
 
-// whyEnding says, for the end of a message, why a release is not deleted yet; empty if that is not known.
+// whyEnding returns why a release is not deleted yet; empty if that is not known. The text is for the end of a message.
 func whyEnding(child *addonsv1.HelmOpRelease) string {
 	ready := conditions.Get(child, addonsv1.ReadyCondition)
 	switch {
@@ -59,8 +58,8 @@ func whyEnding(child *addonsv1.HelmOpRelease) string {
 	}
 }
 
-// deferredDeletions is the number of releases of Clusters that are no longer selected whose deletion waits for
-// maintenance, and why the first of them does.
+// deferredDeletions returns the number of releases of unselected Clusters whose deletion waits for maintenance. why is
+// the reason of the first of them.
 func deferredDeletions(p *Pass) (n int, why string) {
 	for i := range p.Clusters {
 		c := &p.Clusters[i]
@@ -74,7 +73,7 @@ func deferredDeletions(p *Pass) (n int, why string) {
 	return n, why
 }
 
-// HeldDeletions returns a message with the number of releases that would be deleted, the reason, and what to do.
+// HeldDeletions returns a message with the number of held deletions, the reason, and the next step for the user.
 func HeldDeletions(p *Pass) string {
 	decision, pending := &p.Deletions, p.PendingDeletions
 	before := ""
@@ -94,8 +93,8 @@ func HeldDeletions(p *Pass) string {
 // maxNamedClusters is the number of Clusters that a message names.
 const maxNamedClusters = 3
 
-// DeletionProgress says how far the deletion of a HelmOp is, and what it waits for. waiting is the number of releases
-// whose deletion waits for others.
+// DeletionProgress returns the progress of the deletion of a HelmOp, and the reason if it waits. waiting is the number
+// of releases whose deletion waits for other deletions.
 func DeletionProgress(children []*addonsv1.HelmOpRelease, waiting int) string {
 	message := plural.Count(len(children), "release is being deleted", "releases are being deleted")
 	if waiting > 0 {

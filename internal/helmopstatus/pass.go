@@ -15,9 +15,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// Pass is what a pass over a HelmOp found. The functions of this package do not change it.
+// Pass has the findings of a pass over a HelmOp. The functions of this package do not change it.
 type Pass struct {
-	// HelmOp has the conditions Resolved and Verified of this pass, and the other status of the pass before.
+	// HelmOp has the conditions Resolved and Verified from this pass, and all other status from the previous pass.
 	HelmOp *addonsv1.HelmOp
 
 	// Artifact is the artifact of spec.source; nil if the current source is not resolved.
@@ -32,36 +32,36 @@ type Pass struct {
 	// Clusters are the Clusters that the HelmOp selects or has a release for.
 	Clusters []Cluster
 
-	// Denied is the number of Clusters of other namespaces that may not be accessed. UnknownAccess is the number of those
-	// for which the API server did not say whether they may be.
+	// Denied is the number of Clusters in other namespaces that the HelmOp may not access. UnknownAccess is the number
+	// of Clusters in other namespaces whose access check failed.
 	Denied, UnknownAccess int
 
-	// Strategy is how a revision spreads. Plan has the progress of the rollout.
+	// Strategy is the strategy of rollouts. Plan has the progress of the rollout.
 	Strategy rollout.Strategy
 	Plan     rollout.Result
 
-	// Approval is what waits for an approval.
+	// Approval is the decision about approvals.
 	Approval approval.Decision
 
-	// Deletions decides whether the releases of Clusters that are no longer selected may be deleted, and PendingDeletions
-	// are the titles of these Clusters.
+	// Deletions is the decision whether releases of unselected Clusters may be deleted. PendingDeletions are the titles
+	// of these Clusters.
 	Deletions        brake.Decision
 	PendingDeletions []string
 
-	// SelectorErr is why no Cluster can be selected. ProgramErr is why nothing can be rendered for any Cluster.
-	// DependencyErr is why the dependencies can never be met. InvalidMaintenance is why spec.maintenance cannot be read.
-	// Each is empty if there is no such problem.
+	// SelectorErr is the cause if no Cluster can be selected. ProgramErr is the cause if nothing can be rendered for
+	// any Cluster. DependencyErr is the cause if the dependencies can never be met. InvalidMaintenance is the cause if
+	// spec.maintenance is not valid. Each is empty without such a problem.
 	SelectorErr, ProgramErr error
 	DependencyErr           *DependencyError
 	InvalidMaintenance      string
 }
 
-// DependencyError is why the dependencies of a HelmOp can never be met.
+// DependencyError is the cause if the dependencies of a HelmOp can never be met.
 type DependencyError struct {
 	Reason, Message string
 }
 
-// Cluster is what a pass over a HelmOp found about one Cluster.
+// Cluster has the findings of a pass over a HelmOp about one Cluster.
 type Cluster struct {
 	// Name is the title of the Cluster in messages.
 	Name string
@@ -73,42 +73,44 @@ type Cluster struct {
 	// Selected is true if the HelmOp selects the Cluster.
 	Selected bool
 
-	// OtherShard is the message for a Cluster of another shard; empty if the Cluster is of the shard of the HelmOp.
+	// OtherShard is the message for a Cluster of another shard; empty if the Cluster and the HelmOp have the same
+	// shard.
 	OtherShard string
 
-	// Err is why the release is not known or not written. PinErr is why the pin of the release has no effect.
+	// Err is the cause if the release is not known or was not written. PinErr is the cause if the pin of the release
+	// has no effect.
 	Err, PinErr error
 
-	// Blocked is why the dependencies in the Cluster are not ready; empty if they are.
+	// Blocked is the cause if dependencies in the Cluster are not ready; otherwise it is empty.
 	Blocked string
 
-	// Limits is why changes of the release wait for maintenance.
+	// Limits has the causes if changes of the release wait for maintenance.
 	Limits maintenance.State
 
-	// Step is the step of the plan.
+	// Step is the step of the plan for this Cluster.
 	Step rollout.Step
 }
 
-// Status is what a HelmOp reports after a pass.
+// Status is the part of a HelmOp's status that this package computes.
 type Status struct {
-	// Counts and Failures are for the Clusters of the HelmOp.
+	// Counts and Failures describe the Clusters of the HelmOp.
 	Counts   addonsv1.ClusterCounts
 	Failures []addonsv1.ClusterFailure
 
 	// Rollout is the progress of the rollout of the newest revision; nil if there is no revision.
 	Rollout *addonsv1.RolloutStatus
 
-	// Ready and RollingOut are the conditions, without their type.
+	// Ready and RollingOut are the conditions, without their types.
 	Ready, RollingOut metav1.Condition
 
-	// IsStalled is true if nothing changes any more until a user does something.
+	// IsStalled is true if the HelmOp stays in its state until a user acts.
 	IsStalled bool
 
-	// IsWorthWarning is true if a change to this Ready condition is worth a Warning Event.
+	// IsWorthWarning is true if a change to this Ready condition deserves a Warning Event.
 	IsWorthWarning bool
 }
 
-// Of concludes the status of a HelmOp from what a pass found.
+// Of computes the status of a HelmOp from the findings of a pass.
 func Of(p *Pass) Status {
 	s := summarize(p)
 	ready := readyCondition(p, s)

@@ -17,10 +17,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// maxWaitingFor is the limit of status.rollout.waitingFor, in bytes.
+// maxWaitingFor is the maximum length of status.rollout.waitingFor, in bytes.
 const maxWaitingFor = 512
 
-// waveName is the name of the current wave; empty for the Clusters in no wave, and without waves.
+// waveName returns the name of the current wave. It is empty for Clusters that no wave selects.
 func waveName(p *Pass) string {
 	if i := p.Plan.Progress.Wave; i < len(p.Strategy.Waves) {
 		return p.Strategy.Waves[i].Name
@@ -28,7 +28,7 @@ func waveName(p *Pass) string {
 	return ""
 }
 
-// rolloutStatus is the status of the rollout of the newest revision; nil if there is none.
+// rolloutStatus returns the status of the rollout of the newest revision; nil if there is no revision.
 func rolloutStatus(p *Pass) *addonsv1.RolloutStatus {
 	newest := p.Revisions.Newest()
 	if newest == nil {
@@ -53,12 +53,13 @@ func rolloutStatus(p *Pass) *addonsv1.RolloutStatus {
 	return status
 }
 
-// waitingFor says what a rollout waits for and, if that is a user, how to continue.
+// waitingFor returns the reason why a rollout waits. If it waits for a user, the text has the command that continues
+// it.
 func waitingFor(p *Pass) string {
 	return withApproval(p, waitingForOthers(p))
 }
 
-// waitingForOthers says what a rollout waits for besides an approval of changed releases.
+// waitingForOthers returns the reason why a rollout waits, without approvals of changed releases.
 func waitingForOthers(p *Pass) string {
 	progress, newest := p.Plan.Progress, p.Revisions.Newest()
 	if n := unrenderable(p); n > 0 && progress.InFlight == 0 {
@@ -74,8 +75,8 @@ func waitingForOthers(p *Pass) string {
 		p.HelmOp.Name, addonsv1.RolloutPromoteAnnotation, newest.Spec.Number, progress.Promote)
 }
 
-// unrenderable is the number of Clusters for which the newest revision cannot be rendered, if all others have the
-// revision; else 0.
+// unrenderable returns the number of Clusters for which the newest revision cannot be rendered. It returns 0 if another
+// Cluster still waits for the revision.
 func unrenderable(p *Pass) int {
 	newest, count := p.Revisions.Newest(), 0
 	if newest == nil || newest.Status.Phase != addonsv1.RolloutPhaseProgressing {
@@ -94,7 +95,7 @@ func unrenderable(p *Pass) int {
 	return count
 }
 
-// isHeld reports whether a rollout continues only if a user does something, and why.
+// isHeld reports whether a rollout continues only after an action of a user, and why.
 func isHeld(p *Pass) (reason, message string, held bool) {
 	newest := p.Revisions.Newest()
 	if newest == nil {
@@ -120,15 +121,15 @@ type Event struct {
 	Reason, Message string
 }
 
-// RolloutEvents returns the Events of a rollout, for the status that a pass gives the newest revision and the phase
-// before the pass. There are none without spec.rollout.
+// RolloutEvents returns the Events of a rollout. status is the new status of the newest revision, and before is the
+// phase before the pass. Without spec.rollout, there are no Events.
 func RolloutEvents(p *Pass, before addonsv1.RolloutPhase, status addonsv1.HelmOpRevisionStatus) (events []Event) {
 	helmOp, number := p.HelmOp, p.Revisions.Newest().Spec.Number
 	if helmOp.Spec.Rollout == nil {
 		return nil
 	}
 	record := func(eventType, reason, message string) { events = append(events, Event{eventType, reason, message}) }
-	// A HelmOp revision that needs an approval begins with the approval.
+	// If a HelmOp revision needs an approval, its rollout begins with the approval.
 	known := helmOp.Status.Rollout
 	isNew := known == nil || known.Revision != number || p.Approval.Begins
 	if isNew && !p.Approval.Unapproved {

@@ -15,7 +15,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// TestUnrenderableRolloutWaitsForCorrection checks that a rollout whose release cannot be rendered waits for a
+// TestUnrenderableRolloutWaitsForCorrection checks a rollout whose release cannot be rendered. It must wait for a
 // correction of the HelmOp, and not for a Cluster.
 func TestUnrenderableRolloutWaitsForCorrection(t *testing.T) {
 	for name, tc := range map[string]struct {

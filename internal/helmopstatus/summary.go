@@ -17,10 +17,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 )
 
-// maxReportedFailures bounds status.failures, so that the status does not grow with the fleet.
+// maxReportedFailures is the maximum length of status.failures: the status must not grow with the fleet.
 const maxReportedFailures = 10
 
-// clusterPhase is the phase by which the status of a HelmOp counts a Cluster.
+// clusterPhase is the phase in which the status of a HelmOp counts a Cluster.
 type clusterPhase string
 
 const (
@@ -35,23 +35,23 @@ const (
 	phasePinned      clusterPhase = "pinned"
 )
 
-// summary adds up the states of all Clusters of a HelmOp.
+// summary has the sums over all Clusters of a HelmOp.
 type summary struct {
 	counts   addonsv1.ClusterCounts
 	failures []addonsv1.ClusterFailure
 	// assigned is the number of selected Clusters whose release has the desired spec.
 	assigned int32
-	// pinned is the number of selected Clusters that can be served and that a user has pinned to a HelmOp revision.
+	// pinned is the number of selected Clusters that can be served and are pinned to a HelmOp revision by a user.
 	pinned int32
-	// failed is the number of failures, and final is the number of those that are not retried.
+	// failed is the number of failures. final is the number of failures without retries.
 	failed, final int32
-	// otherShard is the number of releases whose Clusters have another shard, and whyOtherShard is the message of the
-	// first of them. heldByOtherShard is the number of selected Clusters that have another shard.
+	// otherShard is the number of releases whose Clusters have another shard. whyOtherShard is the message of the first
+	// such release. heldByOtherShard is the number of selected Clusters with another shard.
 	otherShard, heldByOtherShard int32
 	whyOtherShard                string
-	// ending is the number of releases of Clusters that are no longer selected.
+	// ending is the number of releases of unselected Clusters.
 	ending int32
-	// whyEnding is what the first of their deletions waits for.
+	// whyEnding is the reason why the first of these deletions waits.
 	whyEnding string
 }
 
@@ -122,12 +122,12 @@ func summarize(p *Pass) summary {
 	return s
 }
 
-// servable is the number of selected Clusters that can be served now, and are not pinned to a HelmOp revision.
+// servable returns the number of selected Clusters that can be served now and are not pinned to a HelmOp revision.
 func (s *summary) servable() int32 {
 	return s.counts.Selected - s.counts.Waiting - s.counts.Paused - s.heldByOtherShard - s.pinned
 }
 
-// isFinal reports whether the failure of a Cluster stays until a user does something.
+// isFinal reports whether the failure of a Cluster stays until a user acts.
 func isFinal(c *Cluster) bool {
 	switch {
 	case c.PinErr != nil:
@@ -140,7 +140,7 @@ func isFinal(c *Cluster) bool {
 	return !failures.Of(c.Err, failures.Planning).Passes
 }
 
-// countChild counts the conditions of a release, which do not depend on the phase of its Cluster.
+// countChild counts the conditions of a release. These counts are independent of the phase of the Cluster.
 func (s *summary) countChild(child *addonsv1.HelmOpRelease) {
 	if child == nil {
 		return

@@ -19,7 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// fleetCluster is a Cluster whose release is as wanted; the options make it otherwise.
+// fleetCluster returns a Cluster whose release is up to date. The functions can change this.
 func fleetCluster(name string, change ...func(*Cluster)) *Cluster {
 	c := &Cluster{
 		Name:     name,
@@ -58,7 +58,7 @@ var (
 	unobserved  = func(c *Cluster) { c.Child.Generation = 2; c.Child.Status.ObservedGeneration = 2 }
 )
 
-// scopeOf is a pass over Clusters with the desired HelmOp revision 1.
+// scopeOf returns a pass over Clusters with the desired HelmOp revision 1.
 func scopeOf(clusters ...*Cluster) *Pass {
 	return &Pass{
 		HelmOp: &addonsv1.HelmOp{}, Artifact: &addonsv1.ResolvedArtifact{}, Clusters: valuesOf(clusters),

@@ -13,9 +13,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
-// isBlocked reports whether the release of a Cluster waits for dependencies or images: its condition says so, or it is
-// Ready and the desired revision is not assigned to it because of a dependency. A release that has the desired revision
-// stays as it is when a dependency is no longer ready. The API server of the Cluster answers.
+// isBlocked reports whether the release of a Cluster waits for dependencies or images. There are two cases. Either a
+// condition of the release reports the wait, or the release is Ready and a dependency prevents the assignment of the
+// desired revision. If the release already has the desired revision, a dependency that stops being ready has no effect.
+// Callers must check first whether the API server of the Cluster responds.
 func isBlocked(c *Cluster) bool {
 	if c.Child == nil || !c.Selected {
 		return false
@@ -24,14 +25,15 @@ func isBlocked(c *Cluster) bool {
 		c.Blocked != "" && !c.Step.Assigned && apiutil.IsReadyNow(c.Child)
 }
 
-// blockedCondition is the condition Ready of a HelmOp while Clusters wait for dependencies or images. It names the
-// first Cluster, and why it waits. Dependencies come first: images are looked up when the dependencies are ready.
+// blockedCondition returns the condition Ready of a HelmOp while Clusters wait for dependencies or images. The message
+// has the first Cluster and its reason. Dependencies have priority: images are looked up only after the dependencies
+// are ready.
 func blockedCondition(p *Pass, s summary) (reason, message string) {
 	var first *Cluster
 	forImages := int32(0)
 	for i := range p.Clusters {
 		c := &p.Clusters[i]
-		// Only Clusters that the summary counts as blocked.
+		// A Cluster in another phase is not blocked.
 		if phase, _ := phaseOf(c, p.DesiredNumber); phase != phaseBlocked || !c.Cluster.DeletionTimestamp.IsZero() {
 			continue
 		}
@@ -60,15 +62,15 @@ func blockedCondition(p *Pass, s summary) (reason, message string) {
 	return reason, message + "; " + first.Name + ": " + why
 }
 
-// isDeferred reports whether a change of the release of a Cluster waits for maintenance: the plan does not assign the
-// change, or the release has the change assigned and waits.
+// isDeferred reports whether the release in a Cluster must wait for maintenance before a change. Either the plan does
+// not assign the change yet, or the change is assigned and the release reports the wait.
 func isDeferred(c *Cluster) bool {
 	return c.Step.Deferred && (c.Child == nil || apiutil.IsReadyNow(c.Child)) ||
 		c.Child != nil && apiutil.IsDeferred(c.Child)
 }
 
-// deferredCondition is the condition Ready of a HelmOp while Clusters wait for maintenance and all others are up to
-// date. Limits that cannot be read come first, because only a user can correct them.
+// deferredCondition returns the condition Ready of a HelmOp while Clusters wait for maintenance and all others are up
+// to date. Limits that are not valid have priority, because only a user can correct them.
 func deferredCondition(p *Pass, s summary) (reason, message string) {
 	message = fmt.Sprintf("%d of %s %s for maintenance", s.counts.Deferred,
 		plural.Count(s.counts.Selected, "Cluster", "Clusters"), plural.Word(s.counts.Deferred, "waits", "wait"))

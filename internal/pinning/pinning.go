@@ -16,10 +16,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 )
 
-// maxQuotedPin bounds how much of an annotation a message quotes, in bytes.
+// maxQuotedPin is the maximum length of an annotation in a message, in bytes.
 const maxQuotedPin = 32
 
-// Pin is the pin of a release, and what the decision depends on.
+// Pin is the pin of a release, with all inputs of the decision.
 type Pin struct {
 	HelmOp    *addonsv1.HelmOp
 	Revisions revisions.List
@@ -30,17 +30,18 @@ type Pin struct {
 	// Child is the pinned HelmOpRelease.
 	Child *addonsv1.HelmOpRelease
 
-	// Own is the spec of the release under the revision that it has; nil if it cannot be rendered.
+	// Own is the spec of the release under its current revision; nil if it cannot be rendered.
 	Own *addonsv1.HelmOpReleaseSpec
 
 	// Number is the number of the revision to which the release is pinned; 0 if the annotation has no number.
 	Number int64
 
-	// Release is the release under that revision; nil if it cannot be rendered.
+	// Release is the release under the pinned revision; nil if it cannot be rendered.
 	Release *rollout.Release
 }
 
-// WhyNot returns why a release cannot have the HelmOp revision to which it is pinned; nil if it can, or has it.
+// WhyNot returns an error if a release cannot have the HelmOp revision to which it is pinned. It returns nil if the
+// release can have it or already has it.
 func WhyNot(p *Pin) error {
 	number, has := p.Number, apiutil.RevisionOf(p.Child)
 	revision := p.Revisions.Numbered(number)
@@ -73,7 +74,7 @@ func WhyNot(p *Pin) error {
 	}
 }
 
-// numbersOf returns the numbers of some HelmOp revisions as a list.
+// numbersOf returns the numbers of HelmOp revisions as a text.
 func numbersOf(known revisions.List) string {
 	numbers := make([]string, 0, len(known))
 	for _, revision := range known {

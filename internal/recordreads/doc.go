@@ -1,14 +1,14 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recordreads reads Helm's records in workload clusters for the reconciler of releases. A cluster that does not
-// respond occupies no worker.
+// Package recordreads reads Helm's records in workload clusters for the controller of HelmOpReleases. An unresponsive
+// cluster occupies no worker.
 //
-// A responsive cluster responds in milliseconds, and the worker waits for that, for at most half a second. The package
-// reports each answer, and each read that takes longer, to [Links], which judge whether a cluster is unresponsive. No
-// worker waits for an unresponsive cluster, and only a few reads of it run at a time. Its releases are requeued when a
-// read ends.
+// The worker waits for a read for half a second at most; a responsive cluster needs milliseconds. The package reports
+// each answer and each slow read to [Links], which decide whether a cluster is unresponsive. No worker waits for an
+// unresponsive cluster, and only a few of its reads run at the same time. Its releases are requeued at the end of a
+// read.
 //
-// The package does not depend on Helm or clients: callers of [Reads.Observe] pass the function that reads. They must
-// call [Reads.Forget] when a cluster is deleted, and keep a [First] for each release.
+// The package knows keys and results. It does not know Helm or clients: callers of [Reads.Observe] pass the function
+// that reads. Callers must call [Reads.Forget] when a cluster is deleted, and must keep a [First] for each release.
 package recordreads

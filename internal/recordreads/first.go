@@ -11,19 +11,19 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// firstReadKept is how long the result of the first read of a release may be used in a second pass. With thousands of
-// releases, the second pass is late.
+// firstReadKept is how long a second pass may use the result of a release's first read. With thousands of releases, the
+// second pass is late.
 const firstReadKept = time.Minute
 
-// First is the result of the first read of a release, for one more pass. A manager that starts reconciles each release
-// twice: first without its watches, and again when the watches have the objects. The zero value is for a release that
-// was not read yet. It is safe for concurrent use.
+// First is the result of a release's first read, for one more pass. A manager that starts reconciles each release
+// twice: once before its watches have the objects, and once after. The zero value is for a release without a read. A
+// First is safe for concurrent use.
 type First struct {
-	// read is nil before the first read, and &used after the use of its result.
+	// read is nil before the first read. It is &used after the result was used or dropped.
 	read atomic.Pointer[firstRead]
 }
 
-// firstRead is the result of a read, by the key of the read.
+// firstRead is the result of a read, with the key of the read.
 type firstRead struct {
 	model.Observation
 	key string
@@ -32,13 +32,13 @@ type firstRead struct {
 
 var used firstRead
 
-// Keep keeps the result of a read, unless it is not the first one.
+// Keep stores the result of the first read. It ignores the results of later reads.
 func (f *First) Keep(key string, observation model.Observation) {
 	f.read.CompareAndSwap(nil, &firstRead{Observation: observation, key: key, at: time.Now()})
 }
 
-// Take returns, once, the result of the first read if it is younger than firstReadKept. [MayUseCached] reports whether
-// a decision may use it.
+// Take returns the result of the first read, and drops it. The result must be younger than firstReadKept.
+// [MayUseCached] reports whether a decision may use it.
 func (f *First) Take(key string) (model.Observation, bool) {
 	if f.read.Load() == nil {
 		return model.Observation{}, false
@@ -47,12 +47,12 @@ func (f *First) Take(key string) (model.Observation, bool) {
 	return read.Observation, read.key == key && time.Since(read.at) < firstReadKept
 }
 
-// Outdate drops the result, because the records are about to change.
+// Outdate drops the result, because the records will change.
 func (f *First) Outdate() { f.read.Store(&used) }
 
 // MayUseCached reports whether a decision may use the result of an earlier read. Only the decision to do nothing may
-// use it. A waiting release needs the current state to end its wait, and drift is corrected to the currently deployed
-// revision.
+// use it, and only without drift correction. A waiting release needs the current state to end its wait. The correction
+// of drift needs the currently deployed revision.
 func MayUseCached(decision decide.Decision, policy model.Policy) bool {
 	return decision.Action == model.ActionNone && !policy.CorrectDrift
 }

@@ -26,15 +26,15 @@ const (
 	// ObserveTimeout is the timeout of one read.
 	ObserveTimeout = 10 * time.Second
 
-	// resultKept is the maximum age of the result of a read when it is used.
+	// resultKept is the maximum age of a result that is used.
 	resultKept = 30 * time.Second
 
-	// maxReadsWhenUnresponsive is the maximum number of concurrent reads of an unresponsive cluster. It is the number of
-	// slots for actions in a cluster, because the cluster may only be slow.
+	// maxReadsWhenUnresponsive is the maximum number of concurrent reads of an unresponsive cluster. It equals the
+	// number of action slots of a cluster, because the cluster may only be slow.
 	maxReadsWhenUnresponsive = slots.DefaultPerCluster
 )
 
-// Links judge which Clusters are unresponsive, by the reported results of reads.
+// Links decide which Clusters are unresponsive. The package reports the results of reads to them.
 type Links interface {
 	State(cluster client.ObjectKey) clusterlink.State
 	ReadAnswered(cluster client.ObjectKey)
@@ -48,15 +48,15 @@ type Reads struct {
 	links Links
 
 	mu sync.Mutex
-	// inFlight is the number of running reads of a Cluster. waiting are the releases that wait for the end of one of them,
-	// with the keys of their own reads.
+	// inFlight has the number of running reads of each Cluster. waiting has the releases that wait for the end of such
+	// a read, with the keys of their own reads.
 	inFlight map[client.ObjectKey]int
 	waiting  map[client.ObjectKey]map[ctrl.Request]string
 }
 
-// New returns Reads for a number of workers. Each of them may wait for a cluster.
+// New returns Reads for a number of workers. Each worker may wait for a cluster.
 func New(workers int, links Links) *Reads {
-	// Reads are small, and limited for each Cluster. With a common limit, hundreds of unresponsive Clusters would delay
+	// Reads are small, and each Cluster has a limit. With a common limit, hundreds of unresponsive Clusters would delay
 	// the others.
 	tasks := async.NewUnboundedTasks[model.Observation](workers)
 	tasks.Kept = resultKept
@@ -66,14 +66,14 @@ func New(workers int, links Links) *Reads {
 	}
 }
 
-// Source returns a source that enqueues the releases whose reads have ended.
+// Source returns the source of the releases whose reads have ended. Callers add it to their controller.
 func (s *Reads) Source() source.Source { return s.tasks.Waker.Source() }
 
-// Count returns the number of reads that are in flight or whose result was not used yet.
+// Count returns the number of running reads plus the number of unused results.
 func (s *Reads) Count() float64 { return float64(s.tasks.Len()) }
 
-// Observe reads the records of a release in a cluster. If done is false, the read has not ended, and the release is
-// requeued when it does. The error wraps helmerr.ErrUnreachable if the cluster did not respond.
+// Observe reads the records of a release in a cluster. If done is false, the read has not ended. The release is then
+// requeued when the read ends. The error wraps helmerr.ErrUnreachable if the cluster did not respond.
 func (s *Reads) Observe(ctx context.Context, release ctrl.Request, cluster client.ObjectKey, key string,
 	read func(context.Context) (model.Observation, error),
 ) (observation model.Observation, err error, done bool) {
@@ -101,7 +101,7 @@ func (s *Reads) Observe(ctx context.Context, release ctrl.Request, cluster clien
 	return observation, err, done
 }
 
-// begin reports whether a read for a release may begin. If not, the release is enqueued again when a read of the
+// begin reports whether a read for a release may begin. If not, the release is enqueued again when another read of the
 // cluster ends.
 func (s *Reads) begin(cluster client.ObjectKey, release ctrl.Request, key string, isUnresponsive bool) bool {
 	s.mu.Lock()
@@ -117,13 +117,13 @@ func (s *Reads) begin(cluster client.ObjectKey, release ctrl.Request, key string
 	return false
 }
 
-// errNoAnswer is the result for a release that waited for a read of another release. The error of that read names the
-// other release.
+// errNoAnswer is the result of a release that waited for the read of another release. The error of that read cannot be
+// used, because it names the other release.
 var errNoAnswer = &helmerr.Error{Kind: helmerr.ErrUnreachable,
 	Message: "the API server did not respond to requests for other releases"}
 
-// end records that a read of a cluster ended, and wakes the releases that waited for it. Without an answer, they have
-// the same result, and do not start reads of their own.
+// end records the end of a read of a cluster, and wakes the releases that waited for this end. If there was no answer,
+// these releases get errNoAnswer and do not start reads of their own.
 func (s *Reads) end(cluster client.ObjectKey, hasAnswer bool) {
 	for release, key := range s.recordEnd(cluster, hasAnswer) {
 		if hasAnswer {
@@ -138,7 +138,7 @@ func (s *Reads) recordEnd(cluster client.ObjectKey, hasAnswer bool) (waited map[
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inFlight[cluster] == 0 {
-		return nil // Forget was called meanwhile.
+		return nil // Forget was called during the read.
 	}
 	if s.inFlight[cluster]--; s.inFlight[cluster] == 0 {
 		delete(s.inFlight, cluster)
@@ -153,8 +153,8 @@ func (s *Reads) recordEnd(cluster client.ObjectKey, hasAnswer bool) (waited map[
 	return waited
 }
 
-// timedOut reports that a worker waited without an answer for a read that is still in flight, or could not wait because
-// too many others do.
+// timedOut reports a slow read to the Links: a worker waited for the read without an answer, or could not wait because
+// too many other workers do.
 func (s *Reads) timedOut(cluster client.ObjectKey, began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +176,7 @@ func (s *Reads) Forget(cluster client.ObjectKey) {
 	}
 }
 
-// KeyOf returns the key of a read. Releases with the same key share one read.
+// KeyOf returns the key of a read. Reads with the same key run once.
 func KeyOf(release *addonsv1.HelmOpRelease, target model.Target, desired model.Desired) string {
 	return strings.Join([]string{target.Key, release.Status.ClusterUID, target.Impersonate, desired.Namespace,
 		desired.Name, string(release.UID)}, "\n")

@@ -25,7 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
-// fixture reads records of clusters. Some of them do not answer.
+// fixture reads records of clusters. Some clusters do not respond.
 type fixture struct {
 	*testing.T
 	*Reads
@@ -34,7 +34,7 @@ type fixture struct {
 
 	mu    sync.Mutex
 	hangs map[string]bool
-	// takes is how long the other clusters take.
+	// takes is the response time of the other clusters.
 	takes time.Duration
 }
 
@@ -68,10 +68,10 @@ func (f *fixture) read(ctx context.Context, cluster string) (model.Observation, 
 	return model.Observation{}, fmt.Errorf("%w: %w", helmerr.ErrUnreachable, ctx.Err())
 }
 
-// named is the key of a cluster.
+// named returns the key of a cluster.
 func named(cluster string) client.ObjectKey { return client.ObjectKey{Name: cluster} }
 
-// observe is the read of a pass. It returns how long the read held its worker.
+// observe makes the read of a pass. held is the time during which the read occupied its worker.
 func (f *fixture) observe(cluster, name string) (held time.Duration, done bool, err error) {
 	begun := time.Now()
 	_, err, done = f.Observe(f.Context(), controllertest.RequestFor(name), named(cluster), cluster+" "+name,
@@ -108,7 +108,8 @@ func TestUnresponsiveClusterHoldsNoWorker(t *testing.T) {
 		if kept := f.tasks.Len(); kept != 0 {
 			t.Errorf("%d results are kept", kept)
 		}
-		// When it answers again, one pass finds out without waiting, and the others are as with every cluster.
+		// When the cluster responds again, the first pass detects it without waiting. After it, the cluster is like any
+		// other.
 		f.set("hung", false, time.Millisecond)
 		if held, ok, _ := f.observe("hung", "0"); ok || held != 0 {
 			t.Error("a worker waits for a cluster that did not answer")
@@ -131,8 +132,8 @@ func TestUnresponsiveClusterHoldsNoWorker(t *testing.T) {
 	})
 }
 
-// TestSharedOutcome shows that a release which waited for the read of another one gets the result that there was no
-// answer, for a while, and nothing of the other one.
+// TestSharedOutcome checks a release that waited for the read of another release. For a while, it must get the result
+// that there was no response, but no other result of that read.
 func TestSharedOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -165,8 +166,8 @@ func TestSharedOutcome(t *testing.T) {
 	})
 }
 
-// TestResponseIsNotOvertakenByTimeout shows that a worker which gave up does not make a cluster unresponsive that has
-// answered meanwhile.
+// TestResponseIsNotOvertakenByTimeout has a worker that stopped waiting. If the cluster has responded before, the
+// timeout must not make it unresponsive.
 func TestResponseIsNotOvertakenByTimeout(t *testing.T) {
 	c, d := named("c"), named("d")
 	for name, tc := range map[string]struct {
@@ -205,13 +206,13 @@ func TestResponseIsNotOvertakenByTimeout(t *testing.T) {
 	}
 }
 
-// TestFirstReadIsUsedInTwoPasses shows that the result of the first read serves one more pass, unless it may be wrong
-// by then.
+// TestFirstReadIsUsedInTwoPasses checks that one more pass uses the result of the first read, unless the result may be
+// outdated.
 func TestFirstReadIsUsedInTwoPasses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		between func(*First)
 		key     string
-		// want is whether the two passes after the first need no read.
+		// want is true for each of the two later passes that needs no read.
 		want [2]bool
 	}{
 		"a moment later":         {between: func(*First) {}, want: [2]bool{true, false}},

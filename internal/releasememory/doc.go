@@ -1,9 +1,12 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package releasememory holds the state of each release that is only in the memory of the manager: a restart loses it. So
-// nothing may depend on it that the status of the release or the cluster does not show again.
+// Package releasememory defines the state of each release that exists only in the memory of the manager. A restart
+// loses this state. So it must always be possible to rebuild it from the status of the release or from the cluster.
 //
-// The controller of HelmOpReleases must drop the memory of a release that it does not serve any more, and the memory of
-// its objects when it stops watching them.
+// The package knows which parts the state has. It does not compute them: packages releasehealth, driftmemory,
+// upgradereadiness, tracing and others do. Package memory stores one [Memory] for each release.
+//
+// Callers must drop the memory when this manager no longer serves a release. They must call [Memory.DropObjects] when
+// they end the watches of its objects.
 package releasememory

@@ -13,35 +13,36 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradereadiness"
 )
 
-// Memory is the memory of one release. It needs no lock, because the queue never gives the same release to two workers.
+// Memory is the memory of one release. It needs no lock, because the queue never gives a release to two workers at
+// once.
 type Memory struct {
-	// Health is the state of the assessment of the health.
+	// Health is the memory of the health assessment.
 	Health releasehealth.Memory
 
-	// ListedFor is the retry request for which the objects were listed.
+	// ListedFor is the retry request that caused the last list of the objects.
 	ListedFor string
 
-	// Drift is the state of drift detection.
+	// Drift is the memory of drift detection.
 	Drift driftmemory.Memory
 
-	// Upgrade is the next try of a check for an upgrade of Kubernetes.
+	// Upgrade is the state of failed checks for an upgrade of Kubernetes.
 	Upgrade upgradereadiness.Retry
 
 	// Trace is the memory of the trace.
 	Trace tracing.Memory
 
-	// Delay is the delay until a failed reconciliation is repeated.
+	// Delay is the delay before a failed reconciliation is repeated.
 	Delay requeue.Delay
 
 	// Images are the images of the release while it waits for them.
 	Images preflight.List
 
-	// First is the result of the first read of Helm's records. A watch outdates it from another goroutine.
+	// First is the result of the first read of Helm's records. Watches call its method Outdate in another goroutine.
 	First recordreads.First
 }
 
-// DropObjects drops what is known of the objects of the release. The rest stays: the delay after a failure, the next try
-// of a check for an upgrade, the images and the first read of the records.
+// DropObjects drops the memory of the release's objects. The other fields stay: the delay after a failure, the failed
+// upgrade checks, the images and the first read of the records.
 func (m *Memory) DropObjects() {
 	m.Health, m.ListedFor = releasehealth.Memory{}, ""
 	m.Drift, m.Trace = driftmemory.Memory{}, tracing.Memory{}

@@ -11,8 +11,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/memory"
 )
 
-// TestUpgradeRetryOutlivesObjectState expects that the wait before the next check stays when the objects of a release
-// are no longer followed, and ends with the release.
+// TestUpgradeRetryOutlivesObjectState checks that DropObjects keeps the delay before the next check, and that Drop
+// removes it.
 func TestUpgradeRetryOutlivesObjectState(t *testing.T) {
 	t.Parallel()
 	var all memory.Objects[Memory]

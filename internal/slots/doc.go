@@ -1,27 +1,28 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package slots decides which releases may act in workload clusters now. A Helm action may take minutes, because hooks
-// do, and the number of workers is small, so each action needs a slot. The package uses no client and no clock.
+// Package slots decides which releases may act in workload clusters now. Each Helm action needs a slot: an action may
+// take minutes, for example because of its hooks, and the number of workers is small. A release without a slot occupies
+// no worker. It waits in a queue, and the package calls [Options.Wake] when the release gets a slot.
 //
-// A release without a slot occupies no worker: it waits in a queue, and [Options.Wake] is called when it gets a slot.
+// The package knows claims, holders and limits. It does not know Helm, and uses no client and no clock. The callers run
+// the actions.
 //
 // # How slots are shared
 //
-// Some workers never act, so that releases are always reconciled. The other slots are shared twice, by the same rule:
-// first between namespaces, then between the HelmOps of each namespace. A holder gets at most three quarters of what
-// the others leave, and it never takes the last free slot if it holds one already. So one namespace, with any number of
-// HelmOps, leaves slots to all others, and a HelmOp whose hooks wait for nodes leaves slots to the CNI that brings the
-// nodes. The price is that these slots are idle while no other holder needs them.
+// Some workers never get a slot, so they can always reconcile releases. The other slots are shared twice by the same
+// rule: first between namespaces, then between the HelmOps of each namespace. A holder is a namespace or a HelmOp. It
+// gets at most three quarters of the slots that other holders do not use. A holder with a slot never gets the last free
+// slot. So each namespace leaves slots to the others, even with many HelmOps. And a HelmOp whose hooks wait for nodes
+// leaves slots to the CNI, which the nodes need. The price: these slots are idle while no other holder needs them.
 //
-// A free slot is granted to the namespace with the fewest slots, and within the namespace to the HelmOp with the
-// fewest. Among the releases of the HelmOp, releases that are not installed yet are first, then the release that has
-// waited longest. A release whose Cluster, HelmOp or namespace has reached its limit is skipped. Uninstallations that
-// wait for the deletion of their objects have a separate limit, which namespaces share by the same rule.
+// A free slot goes to the namespace with the fewest slots, and in this namespace to the HelmOp with the fewest. Among
+// the releases of the HelmOp, releases that are not installed yet come first. After them, the longest wait decides. A
+// release is skipped if its Cluster, HelmOp or namespace has reached its limit. Uninstallations that wait for the
+// deletion of their objects have a separate limit, which namespaces share by the same rule.
 //
 // # What callers must do
 //
-// Call [Slots.Settle] at the end of each pass over a release, whether the pass requested a slot or not. If the pass did
-// not request a slot and [Slots.Keep] was not called, the release leaves the queue, or loses the slot that was granted
-// to it.
+// Callers must call [Slots.Settle] at the end of each pass over a release. If the pass did not request a slot and did
+// not call [Slots.Keep], Settle removes the release from the queue and frees its granted slot.
 package slots

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// world is releases of several namespaces that come, act and end in a random order.
+// world has releases of several namespaces. They are created, act and end in a random order.
 type world struct {
 	*testing.T
 	random  *rand.Rand
@@ -39,7 +39,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// anyClaim is that of a new release. The first namespace has most of the HelmOps.
+// anyClaim returns the claim of a new release. The first namespace has most of the HelmOps.
 func (w *world) anyClaim(number int) Claim {
 	namespace := max(0, w.random.IntN(12)-7)
 	claim := claimOf(fmt.Sprint(namespace), fmt.Sprint(number), fmt.Sprint(w.random.IntN(30)),
@@ -56,7 +56,7 @@ func (w *world) pass(claim Claim) {
 	}
 }
 
-// endOne ends one of the actions that run, and makes passes over the releases that were woken.
+// endOne ends one running action, and makes passes over the releases that were woken.
 func (w *world) endOne() {
 	releases := make([]types.NamespacedName, 0, len(w.running))
 	for release := range w.running {
@@ -71,7 +71,7 @@ func (w *world) endOne() {
 	for len(w.woken) > 0 {
 		release := w.woken[0]
 		w.woken = w.woken[1:]
-		if w.random.IntN(10) == 0 { // It needs no slot any more.
+		if w.random.IntN(10) == 0 { // The release does not need a slot any more.
 			delete(w.open, release)
 			w.slots.Settle(release)
 			continue
@@ -83,8 +83,8 @@ func (w *world) endOne() {
 	}
 }
 
-// check compares the slots with a count of what runs: no bound is exceeded, and a free slot that a waiter may have is
-// never idle.
+// check compares the slots with the running actions. No limit may be exceeded, and no free slot may be idle if a waiter
+// may have it.
 func (w *world) check() {
 	total, uninstallations := 0, map[string]int{}
 	namespaces, helmOps, clusters := map[string]int{}, map[types.NamespacedName]int{}, map[string]int{}
@@ -122,7 +122,7 @@ func (w *world) check() {
 	}
 }
 
-// mayHave says the rule again, in other words than the code.
+// mayHave implements the rule in another way than the code.
 func (w *world) mayHave(claim *Claim, total int, namespaces map[string]int, helmOps map[types.NamespacedName]int,
 	clusters, uninstallations map[string]int,
 ) bool {
@@ -152,8 +152,8 @@ func (w *world) mayHave(claim *Claim, total int, namespaces map[string]int, helm
 	return ok
 }
 
-// TestEveryReleaseGetsASlot runs random releases through the slots: all bounds hold at all times, no slot is idle that
-// a waiter may have, and each release is served once the others end.
+// TestEveryReleaseGetsASlot runs random releases through the slots. All limits must hold at all times. No slot may be
+// idle if a waiter may have it. Each release must get a slot after others have ended.
 func TestEveryReleaseGetsASlot(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -180,8 +180,8 @@ func TestEveryReleaseGetsASlot(t *testing.T) {
 	}
 }
 
-// TestNamespaceWithEndlessActionsLeavesSlots holds that releases of all other namespaces are served though no action of
-// the first one ends.
+// TestNamespaceWithEndlessActionsLeavesSlots checks that the releases of all other namespaces get slots although no
+// action of the first namespace ends.
 func TestNamespaceWithEndlessActionsLeavesSlots(t *testing.T) {
 	t.Parallel()
 	for workers := 3; workers <= 40; workers++ {

@@ -12,28 +12,30 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fairshare"
 )
 
-// DefaultPerCluster is how many actions may run in one Cluster at the same time. It bounds the workers that a slow API
+// DefaultPerCluster is the maximum number of concurrent actions in one Cluster. It limits the workers that a slow API
 // server can occupy.
 const DefaultPerCluster = 4
 
-// Options are the limits of Slots, and its callbacks.
+// Options are the limits and the callbacks of Slots.
 type Options struct {
-	// Workers is the number of releases that are reconciled at the same time. An eighth of them, and at least one if there
-	// is more than one, get no slot. A third of them may be in uninstallations that wait for the deletion of objects.
+	// Workers is the number of releases that are reconciled at the same time. An eighth of the workers get no slot, but
+	// at least one worker if there are several. A third of the workers may run uninstallations that wait for the
+	// deletion of objects.
 	Workers int
 
-	// PerCluster is the number of actions that may run in one Cluster at the same time. Default: DefaultPerCluster.
+	// PerCluster is the maximum number of concurrent actions in one Cluster. Default: DefaultPerCluster.
 	PerCluster int
 
-	// Wake is called, without a lock, after a slot was granted to a release in the queue. Default: no callback.
+	// Wake is called after a release in the queue got a slot. Slots holds no lock during the call. Default: no
+	// callback.
 	Wake func(release types.NamespacedName)
 
-	// Report is called with the number of slots in use and of releases in the queue, whenever these may have changed. It
-	// must not call Slots. Default: no callback.
+	// Report is called with the number of used slots and the number of releases in the queue when they may have
+	// changed. It must not call Slots. Default: no callback.
 	Report func(inUse, waiting int)
 }
 
-// Claim is a request of a release for a slot.
+// Claim is the request of a release for a slot.
 type Claim struct {
 	// Release is the release that needs the slot. The slot counts for its namespace.
 	Release types.NamespacedName
@@ -56,41 +58,42 @@ func (c *Claim) holder() types.NamespacedName {
 	return types.NamespacedName{Namespace: c.Release.Namespace, Name: c.HelmOp}
 }
 
-// waiter is a release that waits for a slot or has not taken its granted slot yet.
+// waiter is a release that waits for a slot, or that has a granted slot and has not used it yet.
 type waiter struct {
 	Claim
 	number uint64
 
-	// granted is true if the release has a slot that it has not taken yet.
+	// granted is true if the release has a slot and has not used it yet.
 	granted bool
 
 	// asked is true if the current pass requested a slot.
 	asked bool
 }
 
-// Slots limit the actions that run at the same time, see the package. They are safe for concurrent use.
+// Slots limit the concurrent actions; see the package comment. They are safe for concurrent use.
 type Slots struct {
 	perCluster int
 	wake       func(types.NamespacedName)
 	report     func(inUse, waiting int)
 
 	mu sync.Mutex
-	// namespaces are the slots by namespace, and uninstallations the slots of uninstallations that wait.
+	// namespaces counts the used slots by namespace. uninstallations counts the slots of uninstallations that wait for
+	// the deletion of objects.
 	namespaces, uninstallations *fairshare.Pool[string]
 	helmOps                     map[types.NamespacedName]int
 	clusters                    map[string]int
 
-	// waiters are the releases in the queues, and the releases that have not taken their granted slot yet. queues hold the
-	// releases that wait, by HelmOp, in the order of their requests.
+	// waiters has all releases in the queues, and the releases with an unused granted slot. queues has the waiting
+	// releases by HelmOp, in the order of their requests.
 	waiters  map[types.NamespacedName]*waiter
 	queues   map[types.NamespacedName][]*waiter
 	enqueued uint64
 
-	// granted are the releases that unlock wakes.
+	// granted lists the releases that unlock must wake.
 	granted []types.NamespacedName
 }
 
-// unlock unlocks mu, and then wakes the releases to which a slot was granted meanwhile.
+// unlock unlocks mu. Then it wakes the releases that got a slot while mu was locked.
 func (s *Slots) unlock() {
 	granted := s.granted
 	s.granted = nil
@@ -100,7 +103,7 @@ func (s *Slots) unlock() {
 	}
 }
 
-// New returns Slots, all of them free.
+// New returns Slots. All of them are free.
 func New(options Options) *Slots {
 	if options.PerCluster <= 0 {
 		options.PerCluster = DefaultPerCluster
@@ -122,8 +125,9 @@ func New(options Options) *Slots {
 	}
 }
 
-// Acquire takes a slot. Call done to release it. If ok is false, no slot is free: the release is queued, and
-// Options.Wake is called when a slot is granted. A release whose claim changed is queued again at the end.
+// Acquire takes a slot. Callers must call done to free it. If ok is false, no slot is free: the release waits in the
+// queue, and Options.Wake is called when it gets a slot. If the claim of a waiting release has changed, the release
+// moves to the end of the queue.
 func (s *Slots) Acquire(claim Claim) (done func(), ok bool) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -153,7 +157,7 @@ func (s *Slots) Acquire(claim Claim) (done func(), ok bool) {
 	}), true
 }
 
-// Settle ends a pass over a release. If the pass did not request a slot, the release leaves the queue.
+// Settle ends a pass over a release. If the pass did not request a slot, Settle removes the release from the queue.
 func (s *Slots) Settle(release types.NamespacedName) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -168,7 +172,7 @@ func (s *Slots) Settle(release types.NamespacedName) {
 	}
 }
 
-// Keep keeps a release in the queue, or keeps its granted slot, although its pass does not request a slot.
+// Keep keeps the position of a release in the queue, or its granted slot, although the pass does not request a slot.
 func (s *Slots) Keep(release types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +181,7 @@ func (s *Slots) Keep(release types.NamespacedName) {
 	}
 }
 
-// IsGranted reports whether a release has a granted slot that it has not taken yet.
+// IsGranted reports whether a release has a granted slot and has not used it yet.
 func (s *Slots) IsGranted(release types.NamespacedName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,13 +197,13 @@ func (s *Slots) IsWaiting(release types.NamespacedName) bool {
 	return w != nil && !w.granted
 }
 
-// fits reports whether there is a slot for a claim. The caller holds mu, here and below.
+// fits reports whether there is a slot for a claim. Callers of fits and of all functions below must hold mu.
 func (s *Slots) fits(claim *Claim) bool {
 	return s.admits(claim.holder()) && s.clusters[claim.Cluster] < s.perCluster &&
 		(!claim.Uninstalling || s.uninstallations.Admits(claim.Release.Namespace))
 }
 
-// admits reports whether a HelmOp, and its namespace, may have one more slot.
+// admits reports whether a HelmOp and its namespace may have one more slot.
 func (s *Slots) admits(helmOp types.NamespacedName) bool {
 	held := s.helmOps[helmOp]
 	left := s.namespaces.Allowance(helmOp.Namespace) - (s.namespaces.Held(helmOp.Namespace) - held)
@@ -235,7 +239,7 @@ func (s *Slots) giveBack(claim *Claim) {
 	}
 }
 
-// next returns the waiter that gets a slot now; nil if there is none.
+// next returns the waiter that gets the next slot; nil if there is none.
 func (s *Slots) next() *waiter {
 	var best *waiter
 	for helmOp, queue := range s.queues {
@@ -251,7 +255,7 @@ func (s *Slots) next() *waiter {
 	return best
 }
 
-// isBefore reports whether a waiter gets a slot before another one, which may be nil.
+// isBefore reports whether a waiter gets a slot before another waiter. The other waiter may be nil.
 func (s *Slots) isBefore(w, other *waiter) bool {
 	if other == nil {
 		return true
@@ -275,7 +279,7 @@ func (s *Slots) enqueue(claim Claim) {
 	s.queues[w.holder()] = append(s.queues[w.holder()], w)
 }
 
-// leave removes a waiter, and gives back its granted slot.
+// leave removes a waiter and frees its granted slot.
 func (s *Slots) leave(w *waiter) {
 	delete(s.waiters, w.Release)
 	if w.granted {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// bench is releases that take slots and give them back.
+// bench has releases that take and free slots.
 type bench struct {
 	*testing.T
 	slots *Slots
@@ -34,7 +34,7 @@ func newBench(t *testing.T, workers, perCluster int) *bench {
 	return b
 }
 
-// claimFor is the claim of a release in the namespace "fleet".
+// claimFor returns the claim of a release in the namespace "fleet".
 func claimFor(release, cluster, helmOp string) Claim {
 	return claimOf("fleet", release, cluster, helmOp)
 }
@@ -43,7 +43,8 @@ func claimOf(namespace, release, cluster, helmOp string) Claim {
 	return Claim{Release: types.NamespacedName{Namespace: namespace, Name: release}, Cluster: cluster, HelmOp: helmOp}
 }
 
-// pass is a pass over a release that needs a slot. It reports whether the release got a slot, which it holds until end.
+// pass makes a pass over a release that needs a slot. It reports whether the release got a slot. The release keeps the
+// slot until end is called.
 func (b *bench) pass(claim Claim) bool {
 	b.Helper()
 	done, ok := b.slots.Acquire(claim)
@@ -67,7 +68,7 @@ func (b *bench) end(release string) {
 	delete(b.held, release)
 }
 
-// wantWoken says who was woken since the last call.
+// wantWoken checks which releases were woken after the last call.
 func (b *bench) wantWoken(releases ...string) {
 	b.Helper()
 	if !slices.Equal(b.woken, releases) {
@@ -76,7 +77,7 @@ func (b *bench) wantWoken(releases ...string) {
 	b.woken = nil
 }
 
-// wantEmpty says that nothing is left of releases that are done.
+// wantEmpty checks that no state of finished releases is left.
 func (b *bench) wantEmpty() {
 	b.Helper()
 	s := b.slots
@@ -87,7 +88,8 @@ func (b *bench) wantEmpty() {
 	}
 }
 
-// fill takes as many slots as one namespace gets: with a number of HelmOps, each with four claims in each Cluster.
+// fill takes as many slots as one namespace can get. It uses a number of HelmOps, each with four claims in each
+// Cluster.
 func (b *bench) fill(namespace string, helmOps, clusters int, ending bool) int {
 	b.Helper()
 	taken := 0
@@ -104,8 +106,8 @@ func (b *bench) fill(namespace string, helmOps, clusters int, ending bool) int {
 	return taken
 }
 
-// TestOneNamespaceLeavesSlotsToAnother holds that a namespace whose actions never end cannot stop another one, whatever
-// the number of workers and however many HelmOps and Clusters it has.
+// TestOneNamespaceLeavesSlotsToAnother checks that a namespace whose actions never end cannot stop another namespace.
+// This must be true for any number of workers, HelmOps and Clusters.
 func TestOneNamespaceLeavesSlotsToAnother(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ workers, helmOps, clusters, taken int }{
@@ -139,8 +141,8 @@ func TestOneNamespaceLeavesSlotsToAnother(t *testing.T) {
 	}
 }
 
-// TestUninstallationsThatWaitAreShared holds that a namespace whose uninstallations never end leaves some of their
-// slots to another one.
+// TestUninstallationsThatWaitAreShared has a namespace whose uninstallations never end. It must leave some of their
+// slots to another namespace.
 func TestUninstallationsThatWaitAreShared(t *testing.T) {
 	t.Parallel()
 	for workers, want := range map[int]int{24: 6, 20: 5, 8: 2, 4: 1} {
@@ -154,8 +156,8 @@ func TestUninstallationsThatWaitAreShared(t *testing.T) {
 	}
 }
 
-// TestSlotsAlternateBetweenNamespaces holds that the next slot goes to the namespace that holds the fewest, then to the
-// HelmOp.
+// TestSlotsAlternateBetweenNamespaces checks that the next slot goes to the namespace with the fewest slots, and in
+// this namespace to the HelmOp with the fewest.
 func TestSlotsAlternateBetweenNamespaces(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8, 1)
@@ -165,13 +167,13 @@ func TestSlotsAlternateBetweenNamespaces(t *testing.T) {
 	b.want(claimOf("b", "b0", "b0", "x"), true)
 	b.want(claimOf("b", "b1", "b1", "x"), false)
 	b.want(claimOf("b", "b2", "b2", "y"), false)
-	b.want(claimOf("c", "c0", "c0", "x"), false) // One worker looks at what comes.
+	b.want(claimOf("c", "c0", "c0", "x"), false) // One worker never gets a slot.
 	b.end("a-0-0")
 	b.wantWoken("c0")
 	b.end("a-0-4")
-	b.wantWoken() // One slot is left to namespaces that hold none.
+	b.wantWoken() // One slot is left for namespaces without a slot.
 	b.end("a-0-8")
-	b.wantWoken("b2") // Its HelmOp holds none.
+	b.wantWoken("b2") // The HelmOp of b2 has no slot.
 }
 
 func TestSlotsOfClustersAndHelmOps(t *testing.T) {
@@ -180,21 +182,21 @@ func TestSlotsOfClustersAndHelmOps(t *testing.T) {
 	for i := range DefaultPerCluster {
 		b.want(claimFor(strconv.Itoa(i), "slow", "a"), true)
 	}
-	b.want(claimFor("b0", "slow", "b"), false) // The Cluster has all that it gets.
+	b.want(claimFor("b0", "slow", "b"), false) // The Cluster has reached its limit.
 	for i := DefaultPerCluster; i < 8; i++ {
 		b.want(claimFor(strconv.Itoa(i), "fine", "a"), true)
 	}
 	b.want(claimFor("8", "other", "a"), true)
-	b.want(claimFor("9", "other", "a"), false) // Nine of the twelve of the namespace: the HelmOp has all that it gets.
+	b.want(claimFor("9", "other", "a"), false) // The HelmOp has nine of the namespace's twelve slots: its limit.
 	b.want(claimFor("b1", "other", "b"), true)
 	b.want(claimFor("b2", "other", "b"), true)
 	b.want(claimFor("c0", "other", "c"), true)
-	b.want(claimFor("d0", "more", "d"), false) // The namespace has all that it gets.
+	b.want(claimFor("d0", "more", "d"), false) // The namespace has reached its limit.
 	b.end("0")
-	b.wantWoken("d0") // Its HelmOp has none yet.
+	b.wantWoken("d0") // The HelmOp of d0 has no slot yet.
 	b.want(claimFor("d0", "more", "d"), true)
 	b.end("b1")
-	b.wantWoken() // One HelmOp gets three quarters of what others leave: one of two.
+	b.wantWoken() // One HelmOp gets three quarters of the slots that others leave: one of two.
 	b.end("1")
 	b.wantWoken("b0")
 	b.want(claimFor("b0", "slow", "b"), true)
@@ -211,8 +213,8 @@ func TestSlotsOfClustersAndHelmOps(t *testing.T) {
 	one.want(claimFor("b", "c", "h"), false)
 }
 
-// TestSomeWorkersGetNoSlot holds that actions, which hooks may hold for minutes, never take all workers, however few
-// these are.
+// TestSomeWorkersGetNoSlot checks that actions never take all workers, even if there are few. Hooks can delay an action
+// for minutes.
 func TestSomeWorkersGetNoSlot(t *testing.T) {
 	t.Parallel()
 	for workers := 2; workers <= 40; workers++ {
@@ -229,8 +231,7 @@ func TestSomeWorkersGetNoSlot(t *testing.T) {
 	}
 }
 
-// TestGrantedSlotIsKept holds that a release keeps a slot that was granted to it until it takes the slot, or needs
-// none.
+// TestGrantedSlotIsKept checks that a release keeps a granted slot until it uses the slot or does not need it any more.
 func TestGrantedSlotIsKept(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8, 1)
@@ -242,7 +243,7 @@ func TestGrantedSlotIsKept(t *testing.T) {
 	}
 	b.end("a")
 	b.wantWoken("b")
-	// Its read is slow: it comes back.
+	// The read of the release is slow, so the release is enqueued again.
 	b.slots.Keep(waiter.Release)
 	b.slots.Settle(waiter.Release)
 	if !b.slots.IsGranted(waiter.Release) || b.slots.IsWaiting(waiter.Release) {
@@ -255,7 +256,7 @@ func TestGrantedSlotIsKept(t *testing.T) {
 	b.wantEmpty()
 }
 
-// TestSlotIsReleasedOnce holds that a second call of done takes no slot from another release.
+// TestSlotIsReleasedOnce checks that a second call of done does not free the slot of another release.
 func TestSlotIsReleasedOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8, 1)
@@ -266,8 +267,8 @@ func TestSlotIsReleasedOnce(t *testing.T) {
 	b.want(claimFor("c", "c", "h"), false)
 }
 
-// TestHelmOpsShareSlots holds that HelmOps that came late with little work need not wait until one with much is done,
-// and that releases of one Cluster are served in the order in which they came.
+// TestHelmOpsShareSlots checks that late HelmOps with few releases do not wait until a HelmOp with many releases is
+// done. Releases of one Cluster must get slots in the order of their requests.
 func TestHelmOpsShareSlots(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8, 1)
@@ -285,8 +286,8 @@ func TestHelmOpsShareSlots(t *testing.T) {
 	b.wantWoken("later-0")
 }
 
-// TestReleasesThatAreNotInstalledGetSlotsFirst holds that a new Cluster does not wait until a chart was changed in a
-// thousand others, and that HelmOps still share the slots.
+// TestReleasesThatAreNotInstalledGetSlotsFirst checks that a new Cluster does not wait for the upgrade of a chart in a
+// thousand others. HelmOps must still share the slots.
 func TestReleasesThatAreNotInstalledGetSlotsFirst(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 8, 1)
@@ -299,7 +300,7 @@ func TestReleasesThatAreNotInstalledGetSlotsFirst(t *testing.T) {
 	first.First = true
 	b.want(first, false)
 	b.end("old-0")
-	b.wantWoken("other-late") // Its HelmOp holds fewer.
+	b.wantWoken("other-late") // The HelmOp of this release has fewer slots.
 	b.end("old-1")
 	b.wantWoken("new")
 	b.want(first, true)
@@ -307,8 +308,8 @@ func TestReleasesThatAreNotInstalledGetSlotsFirst(t *testing.T) {
 	b.wantWoken("old-4")
 }
 
-// TestSlotIsNotKeptFromOthers holds that one that does not need its slot any more, or whose pass could not ask for it,
-// neither keeps it nor loses it.
+// TestSlotIsNotKeptFromOthers checks two cases. A release that does not need its slot any more must not keep the slot.
+// A release whose pass could not request the slot must not lose it.
 func TestSlotIsNotKeptFromOthers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 6, 1)
@@ -316,16 +317,16 @@ func TestSlotIsNotKeptFromOthers(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d"} {
 		b.want(claimFor(name, "one", name), name == "a")
 	}
-	b.slots.Settle(release("c")) // It was paused, for example.
+	b.slots.Settle(release("c")) // The release was paused, for example.
 	b.end("a")
 	b.wantWoken("b")
-	b.slots.Keep(release("b")) // The cluster has not answered yet.
+	b.slots.Keep(release("b")) // The cluster has not responded yet.
 	b.slots.Settle(release("b"))
 	b.want(claimFor("e", "one", "e"), false)
-	b.slots.Settle(release("b")) // It is up to date by now.
+	b.slots.Settle(release("b")) // The release is up to date now.
 	b.wantWoken("d")
 	b.want(claimFor("d", "one", "d"), true)
-	// It claims another slot than before.
+	// The release claims another slot than before.
 	ending := claimFor("e", "two", "e")
 	ending.Uninstalling = true
 	b.want(ending, true)
@@ -338,7 +339,7 @@ func TestSlotIsNotKeptFromOthers(t *testing.T) {
 	b.wantEmpty()
 }
 
-// TestWakeIsCalledWithoutALock has Wake ask whether the release has its slot.
+// TestWakeIsCalledWithoutALock has a function Wake that calls Slots.
 func TestWakeIsCalledWithoutALock(t *testing.T) {
 	t.Parallel()
 	var s *Slots

@@ -12,9 +12,8 @@ import (
 
 var errorType = reflect.TypeFor[error]()
 
-// wrap returns the function that templates call by a name. It charges for the call, converts the
-// arguments, checks the size of the result, and removes data from errors. A panic of the function
-// becomes an error of the call.
+// wrap returns the function that templates call by a name. It charges for the call, converts the arguments, checks the
+// size of the result, and removes data from errors. A panic of the function becomes an error of the call.
 func (r *run) wrap(name string, f function) any {
 	target := f.call
 	if f.bind != nil {
@@ -43,7 +42,7 @@ func (r *run) wrap(name string, f function) any {
 	}
 }
 
-// pay charges for a call before the call is made.
+// pay charges for a call before the call begins.
 func (r *run) pay(f function, args []any) error {
 	if len(args) > maxArguments {
 		return faultf(ReasonLimitExceeded, "takes at most %d arguments", maxArguments)
@@ -67,8 +66,8 @@ func (r *run) pay(f function, args []any) error {
 	return r.spend(cost)
 }
 
-// named prefixes a fault with the name of the function. Other errors may contain data, so their
-// text is dropped, except for the end of the context.
+// named adds the name of the function to a fault. The texts of other errors are dropped, because they may contain data.
+// The error of the context is an exception.
 func named(name string, err error) error {
 	var f *fault
 	switch {
@@ -123,8 +122,8 @@ func asText(v any) any {
 	return v
 }
 
-// convert converts v to the type of a function's parameter, if this loses nothing. Numbers in
-// objects are int64 or float64, those of function parameters int.
+// convert converts v to the type of a function's parameter, if nothing is lost. Numbers in objects are int64 or
+// float64, but numbers of function parameters are int.
 func convert(v any, want reflect.Type) (reflect.Value, *fault) {
 	if v == nil {
 		switch want.Kind() {

@@ -14,11 +14,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxExactFloat is the limit below which every integer has an exact float64.
+// maxExactFloat is the limit below which float64 represents every integer exactly.
 const maxExactFloat = 1 << 53
 
-// canonicalizer copies values into the canonical form of a Result: nil, bool, int64, float64,
-// string, []any and map[string]any. It counts the copied values.
+// canonicalizer copies values into the canonical form of a Result: nil, bool, int64, float64, string, []any and
+// map[string]any. It counts the copied values.
 type canonicalizer struct {
 	nodes, bytes int
 }
@@ -85,7 +85,7 @@ func (c *canonicalizer) stringMap(m map[string]any, depth int) (any, error) {
 	return out, nil
 }
 
-// reflected copies the types that template functions return in addition to those of JSON.
+// reflected copies values of types that JSON does not have and template functions return.
 func (c *canonicalizer) reflected(v reflect.Value, depth int) (any, error) {
 	switch v.Kind() {
 	case reflect.String:
@@ -120,7 +120,7 @@ func (c *canonicalizer) reflected(v reflect.Value, depth int) (any, error) {
 	return nil, faultf(ReasonRenderFailed, "is a %s, which values cannot hold", typeName(v))
 }
 
-// canonicalNumber parses a JSON number; integers stay exact.
+// canonicalNumber parses a JSON number. Integers stay exact.
 func canonicalNumber(n json.Number) (any, error) {
 	if i, err := strconv.ParseInt(n.String(), 10, 64); err == nil {
 		return i, nil
@@ -132,8 +132,8 @@ func canonicalNumber(n json.Number) (any, error) {
 	return canonicalFloat(f)
 }
 
-// canonicalFloat converts an integral float to an integer. JSON has one kind of number, so 1 and
-// 1.0 must have the same digest.
+// canonicalFloat converts a float without a fraction to an integer. JSON has one kind of number, so 1 and 1.0 must have
+// the same digest.
 func canonicalFloat(f float64) (any, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil, faultf(ReasonInvalidValues, "is not a finite number")
@@ -144,7 +144,7 @@ func canonicalFloat(f float64) (any, error) {
 	return f, nil
 }
 
-// typeName returns the kind of a value in words for chart authors.
+// typeName returns the kind of a value in the words of chart authors.
 func typeName(v reflect.Value) string {
 	switch v.Kind() {
 	case reflect.Map:
@@ -165,9 +165,9 @@ func typeName(v reflect.Value) string {
 	return "Go " + v.Type().String()
 }
 
-// merge merges over into base, and returns base. Maps merge at every depth; other values are
-// replaced. A null in over stays null: Helm then removes the chart's default for the key, as for
-// "helm install -f". Both arguments are canonical; parts of over become parts of the result.
+// merge merges over into base, and returns base. Maps merge at every depth; other values are replaced. A null in over
+// stays null: Helm then removes the chart's default of the key, like "helm install -f". Both arguments must be
+// canonical. The result shares parts with over.
 func merge(base, over map[string]any) map[string]any {
 	for k, v := range over {
 		overMap, ok := v.(map[string]any)
@@ -181,7 +181,7 @@ func merge(base, over map[string]any) map[string]any {
 	return base
 }
 
-// encodeJSON returns v as JSON with sorted keys and without optional escapes.
+// encodeJSON returns v as JSON, with sorted keys and without optional escapes.
 func encodeJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

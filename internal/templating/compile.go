@@ -13,7 +13,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
-// mode is how the output of a template is used.
+// mode is the use of a template's output.
 type mode int
 
 const (
@@ -31,16 +31,16 @@ const (
 
 type compiler struct {
 	left, right string
-	sourceBytes int // of the values sources so far
+	sourceBytes int // size of the values sources so far
 }
 
 // textTemplate is one parsed template.
 type textTemplate struct {
 	place
 	mode      mode
-	literal   string // when trees is nil: a text without actions
+	literal   string // set if trees is nil: a text without actions
 	trees     map[string]*parse.Tree
-	functions []string // used in it
+	functions []string // used functions
 	constants map[string]bool
 	mutates   bool // it calls a function that changes its argument
 	typed     bool // it is one action and nothing else
@@ -53,7 +53,7 @@ func (c compiler) nameTemplate(text string, at place) (*textTemplate, error) {
 	return c.template(text, at, textMode)
 }
 
-// template parses text and inserts the calls that enforce the limits.
+// template parses text, and inserts the calls that enforce the limits.
 func (c compiler) template(text string, at place, m mode) (*textTemplate, error) {
 	if len(text) > maxTemplateBytes {
 		return nil, at.errorf(ReasonLimitExceeded, 0, "is larger than %d bytes", maxTemplateBytes)
@@ -115,8 +115,8 @@ var (
 		"files or the network"
 )
 
-// parseError returns the error for a template that does not parse. The message quotes at most a
-// word of the template, and no data.
+// parseError returns the error for a template that does not parse. The message quotes at most a word of the template,
+// and no data.
 func (p place) parseError(err error) error {
 	m := parseErrorShape.FindStringSubmatch(err.Error())
 	if m == nil {
@@ -139,7 +139,7 @@ type walker struct {
 	constants map[string]bool     // string constants
 	calls     map[string][]string // template → templates it calls
 	current   string
-	nodes     int // visited
+	nodes     int // number of visited nodes
 }
 
 func (w *walker) list(l *parse.ListNode) {
@@ -198,7 +198,7 @@ func (w *walker) pipe(p *parse.PipeNode) {
 	}
 }
 
-// prependStep makes each execution of l charge for its nodes.
+// prependStep charges for the nodes of l each time that l is executed.
 func prependStep(l *parse.ListNode, nodes int) {
 	count := &parse.NumberNode{NodeType: parse.NodeNumber, Pos: l.Pos, IsInt: true, Int64: int64(nodes),
 		Text: strconv.Itoa(nodes)}
@@ -218,8 +218,8 @@ func command(at parse.Pos, function string, args ...parse.Node) *parse.CommandNo
 	}
 }
 
-// recursive returns a template that calls itself, if there is one. Without recursion, the calls are
-// a tree, and the charges for steps bound its size.
+// recursive returns a template that calls itself, if there is one. Without recursion, the calls form a tree, and the
+// charges for steps limit its size.
 func (w *walker) recursive() (string, bool) {
 	const visiting, done = 1, 2
 	state := map[string]int{}

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// measure returns the cost of v: its bytes and a charge for each value. It stops at maxValueBytes,
-// and returns more than that for values that are nested too deep.
+// measure returns the cost of v: its size in bytes plus a charge for each value. It stops at maxValueBytes. If the
+// nesting of v is too deep, the result is higher than maxValueBytes.
 func measure(v any) int {
 	m := meter{}
 	m.add(v, 0)
@@ -66,7 +66,7 @@ func (m *meter) reflected(v reflect.Value, depth int) {
 	}
 }
 
-// The functions below return an upper bound for the work of one call, before the call. Arguments of the wrong type
+// The functions below return an upper limit for the work of one call, before the call. Arguments of the wrong type
 // count as zero, because the call refuses them.
 
 // textAt returns the text in argument i, counted from the end if i is negative.
@@ -104,15 +104,15 @@ func times(a, b int) int {
 	return a * b
 }
 
-// matching bounds the work and the result of a regular expression function: pattern times text, and
-// text times replacement.
+// matching limits the work and the result of a regular expression function: pattern times text, and text times
+// replacement.
 func matching(args []any) int {
-	const compiling = 32 // the cost of compiling a byte of the pattern, relative to matching a byte of text
+	const compiling = 32 // compiling a byte of the pattern costs this many times more than matching a byte of text
 	size, text, with := unrolled(textAt(args, 0)), textAt(args, 1), textAt(args, 2)
 	return max(times(size, len(text)+compiling), times(len(text)+1, len(with)+1))
 }
 
-// growth bounds the result of the regular expression functions that replace.
+// growth limits the result of the regular expression functions that replace text.
 func growth(args []any) int {
 	return times(len(textAt(args, 1))+1, len(textAt(args, 2))+1)
 }
@@ -120,8 +120,8 @@ func growth(args []any) int {
 // maxRepeat is the limit of package regexp for the product of nested repetitions.
 const maxRepeat = 1000
 
-// unrolled bounds the size of a compiled pattern: x{30} counts as 30 times x, and a class such as
-// \pL as its ranges.
+// unrolled limits the size of a compiled pattern: x{30} counts as 30 times x, and a class such as \pL counts as its
+// ranges.
 func unrolled(pattern string) int {
 	const class = 128
 	repeat, number := 1, 0
@@ -140,10 +140,10 @@ func unrolled(pattern string) int {
 	return times(len(pattern)+1+times(classes, class), repeat)
 }
 
-// decimals is the cost of functions with arbitrary precision. Each argument has up to 300 digits.
+// decimals is the cost of functions with arbitrary precision. Each argument can have 300 digits.
 func decimals(args []any) int { return times(len(args)+1, 4000) }
 
-// versions is the cost of functions that parse versions by regular expressions.
+// versions is the cost of functions that parse versions with regular expressions.
 func versions(args []any) int {
 	size := 0
 	for _, a := range args {
@@ -152,7 +152,7 @@ func versions(args []any) int {
 	return size
 }
 
-// yamlWork is the cost of functions that read or write YAML, several times the cost of copying it.
+// yamlWork is the cost of functions that read or write YAML. It is several times the cost of a copy.
 func yamlWork(args []any) int {
 	if len(args) == 0 {
 		return 0
@@ -160,7 +160,7 @@ func yamlWork(args []any) int {
 	return times(measure(args[0]), 4)
 }
 
-// square bounds functions that compare all elements with each other.
+// square limits functions that compare all elements with each other.
 func square(args []any) int {
 	n := 0
 	for _, a := range args {
@@ -185,7 +185,7 @@ func joined(args []any) int {
 
 func counted(args []any) int { return times(abs(intAt(args, 0)), costNode) }
 
-// stepped bounds the until and seq functions by the largest distance between two arguments.
+// stepped limits the functions until and seq by the largest distance between two arguments.
 func stepped(args []any) int {
 	low, high := 0, 0
 	for i := range args {
@@ -203,7 +203,7 @@ func indentedSize(args []any) int {
 	return times(strings.Count(text, "\n")+1, intAt(args, 0)) + len(text)
 }
 
-// formatted bounds printf by the widths in its format; "*" reads the width from an argument.
+// formatted limits printf by the widths in its format. For "*", the width is an argument.
 func formatted(args []any) int {
 	format, size, inVerb := textAt(args, 0), 0, false
 	for i := 0; i < len(format); i++ {

@@ -5,11 +5,11 @@ package templating
 
 import "maps"
 
-// Objects are the objects of a Cluster that templates may read, as the API server returns them
-// (unstructured content). They are not changed. An object that the Cluster does not have is nil.
+// Objects are the objects of a Cluster that templates can read, as unstructured content of the API server. The package
+// does not change them. An object that the Cluster does not have is nil.
 type Objects struct {
-	// Cluster is the CAPI Cluster. Without it, as in the management cluster, templates have none of
-	// these objects and no alias: reading one is an error for a missing key.
+	// Cluster is the CAPI Cluster. It is nil in the management cluster. Templates then have no objects and no aliases,
+	// and reading one is an error about a missing key.
 	Cluster map[string]any
 
 	// ControlPlane is the object of spec.controlPlaneRef.
@@ -27,7 +27,7 @@ type Release struct {
 	Name, Namespace string
 }
 
-// absentObject maps the roots that may be nil, including aliases, to the missing object for the error message.
+// absentObject maps each root that can be nil, including aliases, to the name of the missing object in error messages.
 var absentObject = map[string]string{
 	"ControlPlane":          "control plane object",
 	"InfrastructureCluster": "infrastructure object",
@@ -37,9 +37,8 @@ var absentObject = map[string]string{
 
 const lastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
 
-// root returns the dot of every template. In addition to the names of Objects, it has those of
-// CAAPH (InfraCluster) and of Fleet with its CAPI add-on (ClusterName … ClusterValues), so that
-// existing templates keep working.
+// root returns the dot of every template. It has the names of Objects. It also has the names of CAAPH (InfraCluster)
+// and of Fleet with its CAPI add-on (ClusterName … ClusterValues), so that existing templates keep working.
 func (o Objects) root() map[string]any {
 	if o.Cluster == nil {
 		return map[string]any{}
@@ -66,8 +65,8 @@ func (o Objects) root() map[string]any {
 	return root
 }
 
-// served removes metadata that no template needs and that changes without meaning. The copy is
-// shallow.
+// served returns a copy without managedFields and without the last-applied annotation. No template needs them, and they
+// change often. The copy is shallow.
 func served(object map[string]any) map[string]any {
 	metadata, ok := object["metadata"].(map[string]any)
 	if !ok {
@@ -85,8 +84,7 @@ func served(object map[string]any) map[string]any {
 	return object
 }
 
-// orNil converts a nil map to nil, so that {{ if .ControlPlane }} and error messages treat it as
-// absent.
+// orNil converts a nil map to nil. {{ if .ControlPlane }} and error messages then treat the object as absent.
 func orNil(object map[string]any) any {
 	if object == nil {
 		return nil

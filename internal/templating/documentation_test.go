@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestReferenceIsComplete holds docs/templates.md to the functions, roots and limits of this package.
+// TestReferenceIsComplete checks that docs/templates.md has the functions, roots and limits of this package.
 func TestReferenceIsComplete(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/templates.md")

@@ -9,51 +9,50 @@ import (
 	"strings"
 )
 
-// Reason classifies an Error by its origin.
+// Reason is the class of an Error.
 type Reason string
 
 const (
-	// ReasonInvalidTemplate means that a template or a targetPath does not parse, so it fails for
-	// every Cluster. Only Compile returns it.
+	// ReasonInvalidTemplate means that a template or a targetPath does not parse, so the rendering fails for every
+	// Cluster. Only Compile returns it.
 	ReasonInvalidTemplate Reason = "InvalidTemplate"
 
-	// ReasonInvalidValues means that values cannot be read: not YAML, not a map, too large, or with
-	// two values for a key.
+	// ReasonInvalidValues means that values cannot be read. They are not YAML, not a map or too large, or a key has two
+	// values.
 	ReasonInvalidValues Reason = "InvalidValues"
 
 	// ReasonMissingKey means that a template reads a key that this Cluster does not have.
 	ReasonMissingKey Reason = "MissingKey"
 
-	// ReasonRenderFailed means that a template fails for this Cluster for any other cause.
+	// ReasonRenderFailed means that a template fails for this Cluster for another reason.
 	ReasonRenderFailed Reason = "RenderFailed"
 
 	// ReasonLimitExceeded means that a template or its output exceeds a limit of this package.
 	ReasonLimitExceeded Reason = "LimitExceeded"
 
-	// ReasonInvalidName means that Helm or Kubernetes would refuse a release name, a namespace or the
-	// name of an object.
+	// ReasonInvalidName means that Helm or Kubernetes would refuse a release name, a namespace or the name of an
+	// object.
 	ReasonInvalidName Reason = "InvalidName"
 )
 
-// Error is the reason why a Program cannot be compiled or rendered. It contains no data of a
-// Cluster or a Secret.
+// Error is the reason why a Program cannot be compiled or rendered. It contains no data of a Cluster or a Secret.
 type Error struct {
-	// Reason classifies the error.
+	// Reason is the class of the error.
 	Reason Reason
 
-	// Field is the field of the HelmOp: spec.release.name, spec.release.namespace, spec.values,
-	// spec.valuesTemplate, spec.valuesFrom[i], spec.valuesFrom[i].name, spec.valuesFrom[i].targetPath,
-	// spec.postRender; or one of the last six below spec.overrides[i].
+	// Field is the field of the HelmOp: spec.release.name, spec.release.namespace, spec.values, spec.valuesTemplate,
+	// spec.valuesFrom[i], spec.valuesFrom[i].name, spec.valuesFrom[i].targetPath or spec.postRender. For an override,
+	// it is one of the last six under spec.overrides[i].
 	Field string
 
-	// Key is the path below values or postRender, as "installation.cni" or "pools[0].cidr"; empty for the other fields.
+	// Key is the path in values or postRender, as "installation.cni" or "pools[0].cidr"; empty for other fields.
 	Key string
 
-	// Origin is the ValuesSource's Origin, or "override" and the name of the Override; empty for the other fields.
+	// Origin is the Origin of the ValuesSource, or "override" and the name of the Override; empty for other fields.
 	Origin string
 
-	// Line is the line in the template or document, from 1; 0 if unknown. InOutput means that it is a
-	// line of the YAML that a template yielded.
+	// Line is the line in the template or document, from 1; 0 if it is not known. With InOutput, it is a line of the
+	// YAML that a template yields.
 	Line     int
 	InOutput bool
 
@@ -97,7 +96,7 @@ func (p place) errorf(reason Reason, line int, format string, args ...any) *Erro
 	}
 }
 
-// at adds the place to err, if err is a fault of this package. The text of other errors is dropped.
+// at adds the place to err if err is a fault of this package. It drops the text of other errors.
 func (p place) at(err error, fallback Reason) *Error {
 	var f *fault
 	if errors.As(err, &f) {
@@ -108,8 +107,7 @@ func (p place) at(err error, fallback Reason) *Error {
 	return p.errorf(fallback, 0, "cannot be read")
 }
 
-// fault is an error without a place. Its cause is safe to show: code that creates a fault must not
-// include data.
+// fault is an error without a place. Its cause is safe to show: code that creates a fault must not include data.
 type fault struct {
 	reason   Reason
 	cause    string

@@ -120,8 +120,8 @@ func TestUnavailableFunctions(t *testing.T) {
 	}
 }
 
-// Every function of sprig is either allowed or unavailable, and none is both, so that an update of sprig which adds one
-// asks for a decision.
+// TestEverySprigFunctionIsClassified checks that each function of sprig is either allowed or unavailable. An update of
+// sprig with another function then needs a decision.
 func TestEverySprigFunctionIsClassified(t *testing.T) {
 	t.Parallel()
 	for name := range sprig.GenericFuncMap() {
@@ -205,7 +205,7 @@ func TestValuesFromErrors(t *testing.T) {
 	}
 }
 
-// Each of these would run for hours or take all memory if nothing held it.
+// TestExpensiveTemplatesAreStopped has templates that would run for hours or fill the memory without limits.
 func TestExpensiveTemplatesAreStopped(t *testing.T) {
 	t.Parallel()
 	double := `{{ $s := "0123456789abcdef" }}{{ range until 60 }}{{ $s = `
@@ -258,7 +258,7 @@ func TestExpensiveTemplatesAreStopped(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p.budget = maxWork / 32 // what ends under the small budget ends under the large one, later
+			p.budget = maxWork / 32 // a template that ends with the small budget also ends with the large one, only later
 			_, err = p.Render(t.Context(), sample())
 			var e *Error
 			if !errors.As(err, &e) || e.Reason != ReasonLimitExceeded {
@@ -291,7 +291,7 @@ func TestContextEndsRendering(t *testing.T) {
 	}
 }
 
-// The data of a Cluster without what templates usually read gives errors, not panics.
+// TestEmptyObjects checks that missing objects cause errors, and not panics.
 func TestEmptyObjects(t *testing.T) {
 	t.Parallel()
 	for _, objects := range []Objects{{Cluster: map[string]any{}}, {Cluster: map[string]any{"metadata": nil}},
@@ -317,7 +317,8 @@ func TestEmptyObjects(t *testing.T) {
 	}
 }
 
-// Where there is no Cluster, all that is one's is a key that does not exist, also where it is not read as a map.
+// TestTemplatesWithoutCluster checks templates without a Cluster. The objects of a Cluster must be missing keys, even
+// if they are not read as maps.
 func TestTemplatesWithoutCluster(t *testing.T) {
 	t.Parallel()
 	for text, key := range map[string]string{

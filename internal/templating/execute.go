@@ -33,7 +33,7 @@ func (t *textTemplate) render(r *run) (any, error) {
 	return v, nil
 }
 
-// renderYAML returns the map that spec.valuesTemplate yields.
+// renderYAML returns the map in the output of spec.valuesTemplate.
 func (t *textTemplate) renderYAML(r *run) (map[string]any, error) {
 	text, err := t.execute(r)
 	if err != nil {
@@ -48,8 +48,8 @@ func (t *textTemplate) renderYAML(r *run) (map[string]any, error) {
 	return m, nil
 }
 
-// execute returns the output of the template, with placeholders in yamlMode. It is empty if the
-// template is typed.
+// execute returns the output of the template. In yamlMode, the output has placeholders. The output of a typed template
+// is empty.
 func (t *textTemplate) execute(r *run) (string, error) {
 	if t.trees == nil {
 		return t.literal, nil
@@ -58,7 +58,7 @@ func (t *textTemplate) execute(r *run) (string, error) {
 	r.placeholders, r.markups = nil, map[markup]string{}
 	root := r.root
 	if t.mutates {
-		// The changes of one template must not affect other templates or the caller.
+		// The copy keeps the changes of one template away from other templates and from the caller.
 		c, err := canonical(root)
 		if err != nil {
 			return "", t.at(err, ReasonRenderFailed)
@@ -76,7 +76,7 @@ func (t *textTemplate) execute(r *run) (string, error) {
 	return out.String(), nil
 }
 
-// bind converts the parsed template to an executable one, whose functions belong to r.
+// bind converts the parsed template to an executable template with the functions of r.
 func (t *textTemplate) bind(r *run) (*template.Template, error) {
 	calls := template.FuncMap{emitFunc: r.emit, stepFunc: r.step}
 	for _, name := range t.functions {
@@ -100,7 +100,7 @@ var (
 	wrongField = regexp.MustCompile(`^can't evaluate field ([A-Za-z0-9_]+) in type `)
 )
 
-// safeCauses are messages of text/template that contain types and positions only.
+// safeCauses match the messages of text/template that contain only types and positions.
 var safeCauses = []*regexp.Regexp{
 	regexp.MustCompile(`^error calling index: (cannot index slice/array with (type \S+|nil)|index out of range: -?\d+|index of (untyped nil|nil pointer)|can't index item of type \S+)$`),
 	regexp.MustCompile(`^error calling len: len of (type \S+|nil pointer)$`),
@@ -108,8 +108,7 @@ var safeCauses = []*regexp.Regexp{
 	regexp.MustCompile(`^wrong number of args for [a-z]+: want (at least )?\d+ got \d+$`),
 }
 
-// executionError converts an error of text/template to an Error. It omits text that may contain
-// data.
+// executionError converts an error of text/template to an Error. It drops text that may contain data.
 func (t *textTemplate) executionError(r *run, root map[string]any, err error) error {
 	if ctxErr := r.ctx.Err(); ctxErr != nil {
 		return ctxErr
@@ -146,7 +145,7 @@ func (t *textTemplate) executionError(r *run, root map[string]any, err error) er
 	return t.errorf(ReasonRenderFailed, line, "cannot be evaluated%s", of(at))
 }
 
-// absent returns the object that a chain of fields reads, if the Cluster does not have it.
+// absent returns the object that a chain of fields reads, if the Cluster does not have this object.
 func absent(root map[string]any, chain string) (string, bool) {
 	parts := strings.Split(strings.TrimPrefix(chain, "$"), ".")
 	if len(parts) < 2 || parts[0] != "" {

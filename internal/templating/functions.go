@@ -13,29 +13,28 @@ import (
 
 // function is a function for templates.
 type function struct {
-	// call is the function itself. If bind is set, it returns the function for one rendering instead.
+	// call is the function. If bind is set, call returns the function for one rendering.
 	call reflect.Value
 	bind func(*run) any
 
-	// shallow functions read only the top level of their arguments, and return a part of them or a
-	// small value. Their cost does not depend on the size of the argument, and their result is not
-	// measured.
+	// A shallow function reads only the top level of its arguments. It returns a part of them or a small value. Its
+	// cost does not depend on the size of the arguments, and its result is not measured.
 	shallow bool
 
-	// layout functions receive markup as markup; all others receive it as plain text.
+	// A layout function receives markup as markup. All other functions receive markup as plain text.
 	layout bool
 
-	// mutates means that the function changes an argument.
+	// mutates is true if the function changes an argument.
 	mutates bool
 
-	// cost returns the cost of a call in addition to the size of arguments and result. size bounds the
-	// result before the call.
+	// cost returns the extra cost of a call, in addition to the size of arguments and result. size returns an upper
+	// limit of the result before the call.
 	cost, size func(args []any) int
 }
 
-// The pure functions of sprig, by the way in which their cost is bounded. It is a list of allowed functions, so that an
-// update of sprig cannot add an unreviewed function. A test checks that each function of sprig is either in this list
-// or in unavailable.
+// The pure functions of sprig, in groups. The functions of one group share a rule for their cost. This is a list of
+// allowed functions: an update of sprig cannot add a function without a review. A test checks that each function of
+// sprig is in this list or in unavailable.
 var (
 	sprigShallow = []string{
 		"get", "hasKey", "dig", "default", "empty", "coalesce", "all", "any", "ternary", "kindIs", "kindOf",
@@ -70,9 +69,8 @@ var (
 	}
 )
 
-// unavailable are functions of sprig or Helm that templates cannot call. They read the clock, the
-// time zone, the environment, files, the network or random numbers, take as much time as password
-// hashing, or need Helm.
+// unavailable are functions of sprig or Helm that templates cannot call. They need the clock, the time zone, the
+// environment, files, the network, random numbers or Helm, or they take as much time as password hashing.
 var unavailable = setOf(
 	"now", "ago", "date", "date_in_zone", "date_modify", "dateInZone", "dateModify", "durationRound", "htmlDate",
 	"htmlDateInZone", "must_date_modify", "mustDateModify", "mustToDate", "toDate", "unixEpoch",
@@ -83,11 +81,10 @@ var unavailable = setOf(
 	"decryptAES", "hello", "include", "tpl", "lookup",
 )
 
-// functions are all functions for templates, in addition to the comparisons and the logic of
-// text/template.
+// functions are all functions for templates, without the comparisons and the logic of text/template.
 var functions = allFunctions()
 
-// knownNames are the function names for the parser.
+// knownNames are the names of functions for the parser.
 var knownNames = parserNames()
 
 func allFunctions() map[string]function {
@@ -118,14 +115,14 @@ func allFunctions() map[string]function {
 	return all
 }
 
-// parserNames returns the names that a template may use; the parser does not use the values.
+// parserNames returns the names that a template may use. The parser does not use the values of the map.
 func parserNames() map[string]any {
 	names := map[string]any{}
 	for name := range functions {
 		names[name] = true
 	}
-	// The functions of text/template that are not wrapped: they are shallow, and their errors contain types only. "call"
-	// has nothing to call.
+	// These functions of text/template are not wrapped: they are shallow, and their errors contain only types. "call"
+	// is not useful, because no value is a function.
 	for _, name := range []string{"and", "or", "not", "len", "index", "eq", "ne", "lt", "le", "gt", "ge"} {
 		names[name] = true
 	}

@@ -3,47 +3,47 @@
 
 package templating
 
-// The limits of a rendering. They protect the manager, which renders for all tenants, from a single template.
+// The limits of a rendering. The manager renders for all tenants, so one template must not exhaust it.
 const (
-	// maxTemplateBytes bounds one template. The API server refuses objects that are not much larger.
+	// maxTemplateBytes is the maximum size of one template. The API server has a limit for whole objects that is only a
+	// few times higher.
 	maxTemplateBytes = 256 << 10
 
-	// maxDocumentBytes bounds spec.values as JSON, one valuesFrom document, and the output of
+	// maxDocumentBytes is the maximum size of spec.values as JSON, of one valuesFrom document, and of the output of
 	// valuesTemplate. Helm stores values in a Secret of at most 1 MiB.
 	maxDocumentBytes = 1 << 20
 
-	// maxSourceBytes bounds the total size of the values sources of a Spec that all Clusters share.
-	// Sources of one Cluster are charged to the budget of its rendering.
+	// maxSourceBytes is the maximum total size of the values sources in a Spec that all Clusters share. Sources of one
+	// Cluster are charged to the budget of its rendering.
 	maxSourceBytes = 32 << 20
 
-	// maxPathSteps bounds the keys and indices of a targetPath, and maxPathIndex one index.
+	// maxPathSteps is the maximum number of keys and indices in a targetPath. maxPathIndex is the maximum index.
 	maxPathSteps, maxPathIndex = 32, 999
 
-	// maxPostRenderItems bounds patches, images, labels and annotations, as the API does for each spec.postRender alone.
+	// maxPostRenderItems is the maximum number of patches, images, labels and annotations. The API has the same limit
+	// for each spec.postRender.
 	maxPostRenderItems = 64
 
-	// maxValueBytes bounds the arguments and the result of one function call, so that doubling a
-	// string in a loop ends.
+	// maxValueBytes is the maximum size of the arguments and of the result of one function call. It ends a loop that
+	// doubles a string.
 	maxValueBytes = 1 << 20
 
-	// maxDepth bounds the nesting of values, so that recursion cannot exhaust the stack. Charts stay
-	// below 20.
+	// maxDepth is the maximum nesting of values. It protects the stack from recursion. Charts stay below 20.
 	maxDepth = 100
 
-	// maxNodes bounds the number of values in one document after its YAML aliases are expanded.
+	// maxNodes is the maximum number of values in one document after the expansion of its YAML aliases.
 	maxNodes = 100_000
 
-	// maxArguments bounds the arguments of one call, because some functions multiply all of them.
+	// maxArguments is the maximum number of arguments of one call, because some functions multiply all of them.
 	maxArguments = 256
 
-	// maxWork is the budget of one rendering. The values of a typical CNI need a thousandth of it; a
-	// test checks that they need less than a hundredth. The whole budget takes at most about a second
-	// on one core.
+	// maxWork is the budget of one rendering. The values of a typical CNI need a thousandth of the budget; a test
+	// checks that they need less than a hundredth. The whole budget takes about a second on one core at most.
 	maxWork = 16 << 20
 
-	// The costs of operations. A byte of text costs 1, a value in a list or map costNode, a function
-	// call costCall. A loop iteration costs costStep, and costParsed for each parsed node in the loop.
-	// The latter pays for the functions of text/template that are not wrapped.
+	// The costs of operations. A byte of text costs 1. A value in a list or map costs costNode. A function call costs
+	// costCall. A loop iteration costs costStep, and costParsed for each parsed node in the loop. costParsed covers the
+	// functions of text/template that are not wrapped.
 	costNode   = 32
 	costCall   = 256
 	costStep   = 256

@@ -7,11 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// maxReleaseName is Helm's limit: charts append to the name and must stay within a label value of
-// 63 characters.
+// maxReleaseName is Helm's limit. Charts append text to the name, and the result must fit into a label value of 63
+// characters.
 const maxReleaseName = 53
 
-// nameRule is the rule of Helm or the API server for a name.
+// nameRule is a rule of Helm or the API server for names.
 type nameRule struct {
 	what, hint string
 	maxLength  int
@@ -35,8 +35,7 @@ var (
 	}
 )
 
-// refuse returns why a name is invalid, or nil. The error does not quote the name, because the name
-// comes from data.
+// refuse returns the reason if a name is invalid, or nil. The error does not quote the name, because data determine it.
 func (r nameRule) refuse(name string) error {
 	switch {
 	case name == "":

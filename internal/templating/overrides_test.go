@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// withOverrides is a spec with everything that gives values, and overrides by name.
+// withOverrides returns a spec with all sources of values, and the names of its overrides.
 func withOverrides() Spec {
 	spec := base()
 	spec.ValuesFrom = []ValuesSource{{Origin: "ConfigMap c key k",
@@ -79,7 +79,7 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
-// Overrides without values, and indices that there are not, change nothing.
+// TestOverridesWithoutValues checks that overrides without values and unknown indices change nothing.
 func TestOverridesWithoutValues(t *testing.T) {
 	t.Parallel()
 	program, err := Compile(withOverrides())
@@ -105,7 +105,8 @@ func mustCanonical(t *testing.T, v map[string]any) map[string]any {
 	return copied.(map[string]any)
 }
 
-// Errors name the override; what is wrong with it for some Clusters does no harm to those that it is not for.
+// TestOverrideErrors checks that errors name the override. An invalid override must not affect Clusters that do not use
+// it.
 func TestOverrideErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -147,7 +148,8 @@ func TestOverrideErrors(t *testing.T) {
 	}
 }
 
-// Whatever two documents say, an override lies on the values as maps lie on each other, and changes neither.
+// FuzzOverride checks with two random documents that an override merges over the values like maps merge. It must not
+// change either document.
 func FuzzOverride(f *testing.F) {
 	f.Add(`{"a": {"b": 1}, "c": [1]}`, `{"a": {"b": null, "d": {}}, "c": []}`)
 	f.Add(`{}`, `{"a": null}`)

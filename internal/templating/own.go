@@ -15,9 +15,9 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// ownFunctions returns replacements for functions of sprig and text/template that are not
-// deterministic, hide their errors, quote data in errors, or must handle markup. It also returns
-// further functions that users of Helm expect.
+// ownFunctions returns replacements for some functions of sprig and text/template. The originals are not deterministic,
+// hide their errors, quote data in errors, or cannot handle markup. It also returns other functions that users of Helm
+// expect.
 func ownFunctions() map[string]function {
 	own := map[string]function{
 		"fromYaml": {call: reflect.ValueOf(fromYAML), cost: yamlWork},
@@ -81,7 +81,7 @@ func encodeYAML(v any) (string, error) {
 	return strings.TrimSuffix(string(data), "\n"), nil
 }
 
-// escapeForYAML escapes the characters that JSON allows in a string and YAML does not.
+// escapeForYAML escapes the characters that are allowed in JSON strings but not in YAML.
 func escapeForYAML(json string) string {
 	forbidden := func(r rune) bool {
 		return r >= 0x7f && r <= 0x9f || r == 0xfeff || r == 0xfffe || r == 0xffff
@@ -113,10 +113,10 @@ func encodePrettyJSON(v any) (string, error) {
 	return string(data), nil
 }
 
-// fromYAML parses any YAML value, while Helm's fromYaml parses maps only: "true" becomes a boolean.
+// fromYAML parses any YAML value: "true" becomes a boolean. Helm's fromYaml parses only maps.
 func fromYAML(text string) (any, error) { return readYAML(text, nil) }
 
-// fromJSON parses any JSON value; integers stay exact.
+// fromJSON parses any JSON value. Integers stay exact.
 func fromJSON(text string) (any, error) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
@@ -127,7 +127,7 @@ func fromJSON(text string) (any, error) {
 	return canonical(v)
 }
 
-// keys returns sorted keys: the order of sprig's function changes from call to call.
+// keys returns sorted keys. The order of sprig's function changes from call to call.
 func keys(dicts ...map[string]any) []string {
 	var all []string
 	for _, d := range dicts {
@@ -136,7 +136,7 @@ func keys(dicts ...map[string]any) []string {
 	return all
 }
 
-// valuesOf returns the values in the order of the keys.
+// valuesOf returns the values in the order of their keys.
 func valuesOf(dict map[string]any) []any {
 	all := make([]any, 0, len(dict))
 	for _, k := range sortedKeys(dict) {
@@ -157,7 +157,7 @@ func toString(v any) (string, error) {
 	return fmt.Sprint(v), nil
 }
 
-// set stores a copy of the value, because a map that contains itself would have no end.
+// set stores a copy of the value. Without the copy, a map could contain itself and have no end.
 func set(dict map[string]any, key string, value any) (map[string]any, error) {
 	if dict == nil {
 		return nil, faultf(ReasonMissingKey, "has no map to work on")
@@ -175,7 +175,7 @@ func unset(dict map[string]any, key string) map[string]any {
 	return dict
 }
 
-// mergeMaps adds the keys that dst does not have. It copies the values for the same reason as set.
+// mergeMaps adds the keys that dst does not have. Like set, it copies the values.
 func mergeMaps(dst map[string]any, sources ...map[string]any) (map[string]any, error) {
 	return mergeWith(dst, sources)
 }
@@ -200,7 +200,7 @@ func mergeWith(dst map[string]any, sources []map[string]any, options ...func(*me
 	return dst, nil
 }
 
-// printf returns an error where fmt would report a mistake in its output.
+// printf returns an error where fmt would print its error text.
 func printf(format string, args ...any) (string, error) {
 	out := fmt.Sprintf(format, args...)
 	if strings.Contains(out, "%!") && !strings.Contains(format, "%!") && !anyContains(args, "%!") {
@@ -220,8 +220,7 @@ func anyContains(args []any, part string) bool {
 
 func singleQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// quoteWith quotes each argument. In YAML, the quotes contain a placeholder, so that nothing needs
-// escapes.
+// quoteWith quotes each argument. In YAML, the quotes contain a placeholder, so no character needs an escape.
 func (r *run) quoteWith(quote func(string) string, mark string) func(...any) (any, error) {
 	return func(args ...any) (any, error) {
 		plain, text := make([]string, len(args)), make([]string, len(args))
@@ -244,8 +243,7 @@ func (r *run) quoteWith(quote func(string) string, mark string) func(...any) (an
 	}
 }
 
-// required and fail show their message if it is a constant of the template. Other messages may
-// contain data.
+// required and fail show their message if the message is a constant of the template. Other messages may contain data.
 func (r *run) required(message string, v any) (any, error) {
 	if s, isText := v.(string); v == nil || isText && s == "" {
 		return nil, faultf(ReasonMissingKey, "%s", r.shown(message))
@@ -264,7 +262,7 @@ func (r *run) shown(message string) string {
 	return shorten(message)
 }
 
-// indentBy is sprig's indent, with a prefix.
+// indentBy is sprig's indent with a prefix.
 func indentBy(spaces int, first string) func(string) string {
 	pad := strings.Repeat(" ", max(spaces, 0))
 	return func(s string) string { return first + pad + strings.ReplaceAll(s, "\n", "\n"+pad) }

@@ -18,9 +18,9 @@ type pathStep struct {
 	isIndex bool
 }
 
-// parsePath parses a targetPath: keys separated by dots, each followed by any number of indices in
-// brackets. A backslash makes the next character part of the key. An empty path is nil. The errors
-// contain no part of the path.
+// parsePath parses a targetPath: keys that are separated by dots. Each key can be followed by indices in brackets.
+// After a backslash, the next character is a part of the key. The result of an empty path is nil. The errors contain no
+// part of the path.
 func parsePath(text string) (valuesPath, error) {
 	if text == "" {
 		return nil, nil
@@ -54,7 +54,7 @@ func parsePath(text string) (valuesPath, error) {
 	}
 }
 
-// cutKey cuts the first key off a path.
+// cutKey cuts the first key from a path.
 func cutKey(text string) (key, after string, err error) {
 	var b strings.Builder
 	i := 0
@@ -75,9 +75,8 @@ func cutKey(text string) (key, after string, err error) {
 	return b.String(), text[i:], nil
 }
 
-// set sets the value at a path in current, and returns the changed current. It replaces values on
-// the way that are not a map where a key follows, or not a list where an index follows. Lists are
-// filled with null.
+// set sets the value at a path in current, and returns the changed current. If a value on the path has the wrong type,
+// a map or a list replaces it. Lists are filled with null.
 func (p valuesPath) set(current, value any) any {
 	if len(p) == 0 {
 		return value

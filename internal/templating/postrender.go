@@ -5,11 +5,11 @@ package templating
 
 import "regexp"
 
-// patchKey matches the strings of spec.postRender that are documents of their own.
+// patchKey matches the strings of spec.postRender that are separate documents.
 var patchKey = regexp.MustCompile(`^patches\[\d+\]\.patch$`)
 
-// patchNode is a patch. The output of its templates becomes a value of the patch and never its
-// structure, as in spec.valuesTemplate.
+// patchNode is a patch. The output of its templates becomes a value of the patch, but never structure, as in
+// spec.valuesTemplate.
 type patchNode struct{ *textTemplate }
 
 // render returns the patch for one Cluster as JSON.
@@ -34,8 +34,8 @@ func (n patchNode) render(r *run) (any, error) {
 	return string(data), nil
 }
 
-// postRender compiles spec.postRender, a JSON object. Its strings yield text, whatever type a
-// template has; a patch yields YAML. Empty data is a nil node.
+// postRender compiles spec.postRender, which is a JSON object. Its strings yield text, independent of the type of a
+// template. A patch yields YAML. The node of empty data is nil.
 func (c compiler) postRender(data []byte, at place) (node, error) {
 	d := document{compiler: c, at: at, keyHint: "keys are the same for all Clusters"}
 	d.leaf = func(text string, at place) (node, error) {
@@ -48,8 +48,8 @@ func (c compiler) postRender(data []byte, at place) (node, error) {
 	return d.compile(data)
 }
 
-// renderPostRender renders spec.postRender together with that of the overrides, and returns its
-// digest. Without one, both results are empty.
+// renderPostRender renders spec.postRender of the Spec and of the overrides, and returns its digest. If there is none,
+// both results are empty.
 func renderPostRender(r *run, layers []*layer) (rendered map[string]any, sum string, err error) {
 	var last place
 	for _, l := range layers {
@@ -78,8 +78,8 @@ func renderPostRender(r *run, layers []*layer) (rendered map[string]any, sum str
 	return rendered, sum, nil
 }
 
-// addPostRender appends the lists and merges the maps of a second spec.postRender. The result must
-// stay within the limits of one.
+// addPostRender adds a second spec.postRender to base: it appends the lists and merges the maps. The result must stay
+// within the limits of one spec.postRender.
 func addPostRender(base, added map[string]any) (map[string]any, error) {
 	for _, key := range sortedKeys(added) {
 		switch v := added[key].(type) {

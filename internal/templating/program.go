@@ -15,7 +15,7 @@ const (
 	// Curly is {{ }}, as in Helm. It is the default.
 	Curly Delimiters = "Curly"
 
-	// Dollar is ${ }, as in Fleet. A literal "${" is written ${"${"}.
+	// Dollar is ${ }, as in Fleet. A literal "${" is written as ${"${"}.
 	Dollar Delimiters = "Dollar"
 )
 
@@ -26,49 +26,49 @@ func (d Delimiters) marks() (left, right string) {
 	return "{{", "}}"
 }
 
-// Override has values and post-render changes for some of the Clusters. Its values are merged over
-// all others, in this order: ValuesFrom, Values, ValuesTemplate.
+// Override has values and post-render changes for some Clusters. Its values are merged over all other values, in this
+// order: ValuesFrom, Values, ValuesTemplate.
 type Override struct {
-	// Name is the name in errors.
+	// Name is the name of the override in errors.
 	Name string
 
 	// ValuesFrom are merged in this order.
 	ValuesFrom []ValuesSource
 
-	// Values is a JSON object, or empty. Its strings are templates, its keys are not. Maps merge with
-	// lower layers, lists replace them, and null removes a key, also the chart's default.
+	// Values is a JSON object, or empty. Its strings are templates, but its keys are not. Maps merge with lower layers,
+	// and lists replace them. A null removes a key, even if the chart has a default for it.
 	Values []byte
 
-	// ValuesTemplate is a template that yields a YAML map; or empty.
+	// ValuesTemplate is a template that yields a YAML map, or empty.
 	ValuesTemplate string
 
-	// PostRender is a JSON object, or empty. Its lists are appended to those of the Spec; its maps
-	// take precedence key by key.
+	// PostRender is a JSON object, or empty. Its lists are appended to the lists of the Spec. Its maps take precedence
+	// for each key.
 	PostRender []byte
 }
 
-// Spec is the part of a HelmOp that is rendered.
+// Spec is the rendered part of a HelmOp.
 type Spec struct {
-	// ReleaseName and ReleaseNamespace are templates; they must not be empty. They cannot read .Release.
+	// ReleaseName and ReleaseNamespace are templates. They must not be empty, and cannot read .Release.
 	ReleaseName, ReleaseNamespace string
 
 	// ValuesFrom are merged in this order, before Values.
 	ValuesFrom []ValuesSource
 
-	// Values is a JSON object, or empty. Its strings are templates, its keys are not.
+	// Values is a JSON object, or empty. Its strings are templates, but its keys are not.
 	Values []byte
 
-	// ValuesTemplate is a template that yields a YAML map, merged last; or empty.
+	// ValuesTemplate is a template that yields a YAML map, or empty. It is merged last.
 	ValuesTemplate string
 
-	// Overrides are layers above all of these. Each rendering selects some of them.
+	// Overrides are layers above all other values. Each rendering selects some of them.
 	Overrides []Override
 
-	// PostRender is a JSON object, or empty. Its strings are templates that yield text, and YAML where they are patches
-	// (patches[].patch); its keys are not templates.
+	// PostRender is a JSON object, or empty. Its strings are templates that yield text; in patches (patches[].patch),
+	// they yield YAML. Its keys are not templates.
 	PostRender []byte
 
-	// Delimiters are those of all templates. Default: Curly.
+	// Delimiters are the delimiters of all templates. Default: Curly.
 	Delimiters Delimiters
 }
 
@@ -76,27 +76,27 @@ type Spec struct {
 type Result struct {
 	Release
 
-	// Values are the values for Helm; never nil. They contain nil, bool, int64, float64, string, []any
-	// and map[string]any, share nothing with the input or another Result, and may contain secrets.
+	// Values are the values for Helm; never nil. Their types are nil, bool, int64, float64, string, []any and
+	// map[string]any. They share nothing with the input or with another Result. They may contain secrets.
 	Values map[string]any
 
 	// Digest is the SHA-256, in hexadecimal, of the JSON of Values with sorted keys.
 	Digest string
 
-	// PostRender is the rendered PostRender, with patches as JSON; nil if there was none.
+	// PostRender is the rendered PostRender, with patches as JSON; nil without a PostRender.
 	PostRender map[string]any
 
-	// PostRenderDigest is the digest of PostRender, in the form of Digest; empty if there was none.
+	// PostRenderDigest is the digest of PostRender, in the form of Digest; empty without a PostRender.
 	PostRenderDigest string
 }
 
 // Program is a compiled Spec. It is safe for concurrent use.
 type Program struct {
 	name, namespace *textTemplate
-	base            map[string]any // of the first values sources, up to one that is another for each Cluster
+	base            map[string]any // of the first values sources, up to the first source that differs between Clusters
 	own             layer
 	overrides       []layer
-	budget          int // work that one rendering may take
+	budget          int // work budget of one rendering
 }
 
 // layer is a compiled Spec or override.
@@ -114,8 +114,7 @@ var (
 	valuesPlace    = place{field: "spec.values"}
 )
 
-// Compile validates and compiles everything that does not depend on a Cluster. Its errors are of
-// type *Error.
+// Compile validates and compiles everything that does not depend on a Cluster. Its errors have the type *Error.
 func Compile(spec Spec) (*Program, error) {
 	c := compiler{}
 	c.left, c.right = spec.Delimiters.marks()
@@ -144,7 +143,7 @@ func Compile(spec Spec) (*Program, error) {
 	return p, nil
 }
 
-// layer compiles the Spec or an override at a place.
+// layer compiles the Spec or an override. at is its place.
 func (c *compiler) layer(override Override, at place, index int) (l layer, err error) {
 	below := func(field string) place { return place{field: at.field + "." + field, origin: at.origin} }
 	if l.sources, err = c.sources(override.ValuesFrom, below("valuesFrom"), index); err != nil {
@@ -163,8 +162,7 @@ func (c *compiler) layer(override Override, at place, index int) (l layer, err e
 	return l, err
 }
 
-// applied returns the layers of a rendering, the lowest first. It ignores indices that the Spec
-// does not have.
+// applied returns the layers of a rendering, the lowest first. It ignores indices that the Spec does not have.
 func (p *Program) applied(overrides []int) []*layer {
 	layers := []*layer{&p.own}
 	for _, i := range overrides {
@@ -175,20 +173,20 @@ func (p *Program) applied(overrides []int) []*layer {
 	return layers
 }
 
-// RenderRelease renders only the identity of the release. Its errors are of type *Error, or those
-// of ctx.
+// RenderRelease renders only the name and the namespace of the release. Its errors have the type *Error or come from
+// ctx.
 func (p *Program) RenderRelease(ctx context.Context, objects Objects) (Release, error) {
 	return p.release(newRun(ctx, objects, p.budget))
 }
 
-// Render is RenderWith without the objects of ClusterSources, as if none of them existed.
+// Render is RenderWith without contents: all ClusterSources count as missing.
 func (p *Program) Render(ctx context.Context, objects Objects, overrides ...int) (Result, error) {
 	return p.RenderWith(ctx, objects, nil, overrides...)
 }
 
-// RenderWith renders everything for one Cluster, with the contents of ClusterSources and with the
-// overrides at these indices, in this order. It ignores indices that the Spec does not have. Its
-// errors are of type *Error, or those of ctx.
+// RenderWith renders everything for one Cluster. It uses the contents of ClusterSources and the overrides at these
+// indices, in this order. It ignores indices that the Spec does not have. Its errors have the type *Error or come from
+// ctx.
 func (p *Program) RenderWith(ctx context.Context, objects Objects, contents Contents,
 	overrides ...int,
 ) (Result, error) {
@@ -210,7 +208,7 @@ func (p *Program) RenderWith(ctx context.Context, objects Objects, contents Cont
 	return result, nil
 }
 
-// begin renders the identity of the release, which all other templates can read.
+// begin renders the name and the namespace of the release, which all other templates can read.
 func (p *Program) begin(ctx context.Context, objects Objects) (*run, Release, error) {
 	r := newRun(ctx, objects, p.budget)
 	release, err := p.release(r)
@@ -221,7 +219,7 @@ func (p *Program) begin(ctx context.Context, objects Objects) (*run, Release, er
 	return r, release, nil
 }
 
-// renderValues merges the values of all layers in their order.
+// renderValues merges the values of all layers in order.
 func (p *Program) renderValues(r *run, contents Contents, layers []*layer) (map[string]any, error) {
 	base, err := canonical(p.base)
 	if err != nil {
@@ -236,7 +234,7 @@ func (p *Program) renderValues(r *run, contents Contents, layers []*layer) (map[
 	return values, nil
 }
 
-// over merges the values of a layer over others, and returns the result. It changes the others.
+// over merges the values of a layer over values, and returns the result. It changes values.
 func (l *layer) over(values map[string]any, r *run, contents Contents) (map[string]any, error) {
 	for i := range l.sources {
 		var err error

@@ -39,8 +39,8 @@ installation:
 	}
 }
 
-// TestDeterministic checks that the same input has the same digest, for any order of maps and with renderings at the
-// same time. Rendering does not change its input.
+// TestDeterministic checks that the same input has the same digest, for any order of maps and for concurrent
+// renderings. Rendering must not change its input.
 func TestDeterministic(t *testing.T) {
 	t.Parallel()
 	p, err := Compile(cni())
@@ -70,7 +70,7 @@ func TestDeterministic(t *testing.T) {
 	}
 }
 
-// The budget leaves what people do far away from it.
+// TestTypicalValuesNeedSmallPartOfBudget checks that typical values need a small part of the budget.
 func TestTypicalValuesNeedSmallPartOfBudget(t *testing.T) {
 	t.Parallel()
 	p, err := Compile(cni())
@@ -92,7 +92,7 @@ func TestTypicalValuesNeedSmallPartOfBudget(t *testing.T) {
 	}
 }
 
-// Numbers have one form, whether they come as JSON, YAML or from an object.
+// TestDigestOfNumbers checks that numbers have one form, from JSON, from YAML or from an object.
 func TestDigestOfNumbers(t *testing.T) {
 	t.Parallel()
 	digests := map[string]string{}
@@ -107,7 +107,7 @@ func TestDigestOfNumbers(t *testing.T) {
 	}
 }
 
-// A template that changes an object changes it for itself only.
+// TestMutationsStayInTheirTemplate checks that a template that changes an object does not affect other templates.
 func TestMutationsStayInTheirTemplate(t *testing.T) {
 	t.Parallel()
 	for _, change := range []string{
@@ -136,7 +136,7 @@ func TestMutationsStayInTheirTemplate(t *testing.T) {
 	}
 }
 
-// Whatever a label says, it is one string in the values and nothing else in them changes.
+// FuzzDataDoesNotBecomeStructure checks that any label becomes one string in the values and changes nothing else.
 func FuzzDataDoesNotBecomeStructure(f *testing.F) {
 	for _, s := range []string{
 		"", "1.10", "true", "null", "~", "a: b", "- x", "x\ny: 1", "\"", "'", "\\", "#", " #x", "{a: 1}", "[", "]", "*a",
@@ -190,7 +190,7 @@ after: 1
 	})
 }
 
-// Data that is indented stays within its block, whatever it says.
+// FuzzIndentedDataStaysInItsBlock checks that any indented data stay within their block.
 func FuzzIndentedDataStaysInItsBlock(f *testing.F) {
 	for _, s := range []string{"a\nb", "", "\n", " x\ny", "x\n  y\n", "a: b\nc: d", "\t", "---\n...", "\ue0000\ue001\n"} {
 		f.Add(s)
@@ -217,7 +217,7 @@ func FuzzIndentedDataStaysInItsBlock(f *testing.F) {
 	})
 }
 
-// No template makes the package panic, and a second rendering gives what the first one gave.
+// FuzzTemplate checks that no template causes a panic, and that a second rendering has the same result as the first.
 func FuzzTemplate(f *testing.F) {
 	for _, s := range []string{
 		cni().ValuesTemplate, "a: {{ .Cluster }}", "{{ define \"x\" }}{{ . }}{{ end }}{{ template \"x\" 1 }}", "{{ break }}",
@@ -266,7 +266,8 @@ func renderQuietly(t *testing.T, spec Spec) (Result, error) {
 	return p.Render(t.Context(), sample(), 0)
 }
 
-// Values that Helm reads, this package reads alike; what it refuses beyond is stricter on purpose.
+// FuzzYAMLReadsLikeHelm checks that this package and Helm read the same values. This package intentionally refuses some
+// values that Helm accepts.
 func FuzzYAMLReadsLikeHelm(f *testing.F) {
 	for _, s := range []string{
 		"a: 1", "a: [x, 'y', \"z\"]", "a: 010\nb: 0x1f\nc: 1_000\nd: 1e3\ne: .5", "a: yes\nb: No\nc: y", "a: ~\nb:",
@@ -298,7 +299,7 @@ func FuzzYAMLReadsLikeHelm(f *testing.F) {
 	})
 }
 
-// likeHelm compares, but for two differences on purpose: integers stay exact, and keys are the text that stands there.
+// likeHelm compares values with two intentional differences: integers stay exact, and keys are their literal text.
 func likeHelm(got, helm any) bool {
 	switch g := got.(type) {
 	case map[string]any:

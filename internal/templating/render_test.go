@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// secret is in the data of the sample Cluster and must never be in an error.
+// secret is a text in the data of the sample Cluster. No error may contain it.
 const secret = "hunter2-c0ffee"
 
 func sample() Objects {
@@ -266,7 +266,7 @@ func TestPrecedence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time shows that the first left nothing behind
+	for range 2 { // the second rendering shows that the first one stored nothing
 		result, err := p.Render(t.Context(), sample())
 		if err != nil {
 			t.Fatal(err)
@@ -287,7 +287,7 @@ func TestNoValues(t *testing.T) {
 		if result.Values == nil || len(result.Values) != 0 {
 			t.Errorf("%q: got %#v, want an empty map", values, result.Values)
 		}
-		// The SHA-256 of "{}".
+		// This is the SHA-256 of "{}".
 		if want := "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"; result.Digest != want {
 			t.Errorf("%q: digest %s, want %s", values, result.Digest, want)
 		}
@@ -336,7 +336,8 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// checkError checks that err has the text want in it, or is nil if want is empty, and does not give away the secret.
+// checkError checks that err contains the text want, or that err is nil if want is empty. It also checks that err does
+// not contain the secret.
 func checkError(t *testing.T, err error, want string) {
 	t.Helper()
 	switch {

@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// Placeholders for strings in the output of valuesTemplate are a number between two private use
-// characters. A template cannot contain these characters, and data enters the output only as
-// placeholders, so placeholders cannot be forged. YAML parses them as part of any scalar.
+// Placeholders for strings in the output of valuesTemplate are a number between two private use characters. A template
+// cannot contain these characters, and data enter the output only as placeholders. So data cannot forge a placeholder.
+// YAML parses them as a part of any scalar.
 const (
 	placeholderOpen  = "\ue000"
 	placeholderClose = "\ue001"
@@ -25,9 +25,9 @@ const (
 type run struct {
 	ctx  context.Context
 	root map[string]any
-	work int // left
+	work int // the work that is left
 
-	// Of the template that is being executed:
+	// These fields describe the template that is being executed:
 	mode         mode
 	typed        bool
 	captured     any
@@ -36,9 +36,8 @@ type run struct {
 	constants    map[string]bool
 }
 
-// markup is YAML that a function wrote in yamlMode. As a string, it is what the function returns in
-// the other modes; run.markups contains the same text with placeholders for its strings. Equal
-// markup has equal meaning.
+// markup is YAML that a function wrote in yamlMode. Its text is the output of the function in other modes. run.markups
+// maps it to the same text with placeholders for its strings. Two equal texts have the same meaning.
 type markup string
 
 // indented is text from data after indent or nindent, in yamlMode.
@@ -61,10 +60,10 @@ func (r *run) spend(cost int) error {
 	return nil
 }
 
-// step is called in each loop iteration, with the number of nodes in the loop, and prints nothing.
+// step is called in each loop iteration with the number of nodes in the loop. It prints nothing.
 func (r *run) step(nodes int) (string, error) { return "", r.spend(costStep + nodes*costParsed) }
 
-// emit is called with each value before it is printed.
+// emit is called with each value before the value is printed.
 func (r *run) emit(v any) (any, error) {
 	if err := r.spend(costStep); err != nil {
 		return nil, err
@@ -81,7 +80,7 @@ func (r *run) emit(v any) (any, error) {
 		if text, ok := r.markups[t]; ok {
 			return text, nil
 		}
-		// A part of markup is ordinary text.
+		// A part of markup is plain text.
 	case indented:
 		return r.placeholderLines(string(t)), nil
 	}
@@ -104,7 +103,7 @@ func (r *run) emit(v any) (any, error) {
 	return nil, faultf(ReasonRenderFailed, "prints a %s within a string; join it, or write it with toJson", typeName(rv))
 }
 
-// formatFloat formats integral floats without an exponent: 1000000, not 1e+06.
+// formatFloat formats a whole number without an exponent: 1000000, not 1e+06.
 func formatFloat(f float64) (any, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil, faultf(ReasonRenderFailed, "yields a number that is not finite")
@@ -120,8 +119,8 @@ func (r *run) placeholder(s string) string {
 	return placeholderOpen + strconv.Itoa(len(r.placeholders)-1) + placeholderClose
 }
 
-// placeholderLines keeps line breaks and the common indentation as text, so that indented data fits
-// into a block scalar.
+// placeholderLines replaces text by placeholders, but keeps line breaks and the common indentation. So indented data
+// fit into a block scalar.
 func (r *run) placeholderLines(s string) string {
 	lines := strings.Split(s, "\n")
 	common := math.MaxInt
@@ -140,7 +139,7 @@ func (r *run) placeholderLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// expand replaces the placeholders in a scalar by their strings.
+// expand replaces the placeholders in a scalar by the strings that they represent.
 func (r *run) expand(s string) (string, bool) {
 	if !strings.Contains(s, placeholderOpen) {
 		return s, false
@@ -181,7 +180,7 @@ func (r *run) withPlaceholders(v any) any {
 	return v
 }
 
-// write returns markup of v. encode returns its text.
+// write returns markup of v. encode returns the text of a value.
 func (r *run) write(v any, encode func(any) (string, error)) (any, error) {
 	v, err := canonical(v)
 	if err != nil {
@@ -223,7 +222,7 @@ func (r *run) layout(v any, change func(string) string) (any, error) {
 	return nil, faultf(ReasonRenderFailed, "works on text, not on a %s", typeName(reflect.ValueOf(v)))
 }
 
-// limitedBuffer returns an error beyond the size of a document.
+// limitedBuffer returns an error if a document becomes too large.
 type limitedBuffer struct {
 	strings.Builder
 }

@@ -9,40 +9,38 @@ import (
 	"strings"
 )
 
-// ValuesSource is the content of one key of a ConfigMap or Secret.
+// ValuesSource is the content of one key in a ConfigMap or Secret.
 type ValuesSource struct {
-	// Origin is the name of the source in errors: "Secret cilium-values key values.yaml".
+	// Origin is the name of the source in errors, for example "Secret cilium-values key values.yaml".
 	Origin string
 
-	// Data is a YAML map, or any text with TargetPath. It is not a template.
+	// Data is a YAML map; with TargetPath, it is any text. It is not a template.
 	Data []byte
 
-	// Absent means that there is no Data: the source is optional, or its override does not apply.
+	// Absent is true if there is no Data: the source is optional, or its override does not apply.
 	Absent bool
 
-	// TargetPath is the path at which Data is set as a string, in the syntax of "helm install --set";
-	// or empty.
+	// TargetPath is the path at which Data is set as a string, in the syntax of "helm install --set"; or empty.
 	TargetPath string
 
-	// Name is a template for the name of the object, which may be different for each Cluster; or
-	// empty. With a Name, Origin and Data are passed to RenderWith.
+	// Name is a template for the name of the object, which may differ between Clusters; or empty. With a Name, callers
+	// pass Origin and Data to RenderWith.
 	Name string
 }
 
-// OfSpec is the SourceID.Override of the Spec's own sources.
+// OfSpec is the SourceID.Override of the sources in the Spec itself.
 const OfSpec = -1
 
-// SourceID identifies a ValuesSource: Spec.ValuesFrom[Index], or
-// Spec.Overrides[Override].ValuesFrom[Index].
+// SourceID identifies a ValuesSource: Spec.ValuesFrom[Index], or Spec.Overrides[Override].ValuesFrom[Index].
 type SourceID struct {
 	Override, Index int
 }
 
-// ClusterSource is the object of one Cluster that a ValuesSource with a Name refers to.
+// ClusterSource is the object of one Cluster for a ValuesSource with a Name.
 type ClusterSource struct {
 	SourceID
 
-	// Name is the name of the object, which is valid.
+	// Name is the name of the object. It is a valid name.
 	Name string
 }
 
@@ -51,17 +49,15 @@ type Content struct {
 	// Origin is the name of the source in errors.
 	Origin string
 
-	// Data is as in ValuesSource.
+	// Data has the form of ValuesSource.Data.
 	Data []byte
 }
 
-// Contents are the contents of the ClusterSources of a Cluster. A source that is missing here has
-// no values.
+// Contents are the contents of a Cluster's ClusterSources. A source without an entry has no values.
 type Contents map[SourceID]Content
 
-// Literals returns the text before the first and after the last action of a template, without
-// surrounding white space. All output of the template starts and ends with these texts. isTemplate
-// is false if there is no action.
+// Literals returns the text before the first action and after the last action of a template, without surrounding white
+// space. All output of the template starts and ends with these texts. isTemplate is false if there is no action.
 func Literals(text string, delimiters Delimiters) (before, after string, isTemplate bool) {
 	left, right := delimiters.marks()
 	before, rest, isTemplate := strings.Cut(text, left)
@@ -79,19 +75,19 @@ type source struct {
 	id   SourceID
 	at   place
 	path valuesPath
-	// name is nil if the content is the same for all Clusters.
+	// name is nil if all Clusters share the content.
 	name *textTemplate
 	// fixed is the content that all Clusters share; nil if there is none.
 	fixed *content
 }
 
-// content is a document, or a text if the source has a path.
+// content is a document or, for a source with a path, a text.
 type content struct {
 	document map[string]any
 	text     string
 }
 
-// sources compiles a list of sources at a place.
+// sources compiles a list of sources. at is its place.
 func (c *compiler) sources(list []ValuesSource, at place, override int) ([]source, error) {
 	var sources []source
 	for i, s := range list {
@@ -151,7 +147,7 @@ func (p *Program) foldBase() {
 	p.own.sources = rest
 }
 
-// over merges a source over values, and returns the result. It changes the values.
+// over merges a source over values, and returns the result. It changes values.
 func (s *source) over(values map[string]any, r *run, contents Contents) (map[string]any, error) {
 	if s.name != nil {
 		given, ok := contents[s.id]
@@ -172,7 +168,7 @@ func (s *source) over(values map[string]any, r *run, contents Contents) (map[str
 	}
 	fixed := *s.fixed
 	if fixed.document != nil {
-		// Copy the document, because parts of it become parts of the values.
+		// The document is copied, because the values then contain parts of it.
 		document, err := canonical(fixed.document)
 		if err != nil {
 			return nil, s.at.at(err, ReasonInvalidValues)
@@ -182,8 +178,7 @@ func (s *source) over(values map[string]any, r *run, contents Contents) (map[str
 	return s.lay(values, &fixed), nil
 }
 
-// lay merges a content over values, and returns the result. It changes the values, which then
-// contain parts of the content.
+// lay merges content over values, and returns the result. It changes values, which then contain parts of the content.
 func (s *source) lay(values map[string]any, c *content) map[string]any {
 	if s.path == nil {
 		return merge(values, c.document)
@@ -191,9 +186,8 @@ func (s *source) lay(values map[string]any, c *content) map[string]any {
 	return s.path.set(values, c.text).(map[string]any) // A path begins with a key.
 }
 
-// ClusterSources returns the objects that the ValuesSources with a Name refer to for one Cluster,
-// with the overrides at these indices. The result depends only on the objects and the overrides.
-// Its errors are of type *Error, or those of ctx.
+// ClusterSources returns the objects for the ValuesSources with a Name, for one Cluster and with the overrides at these
+// indices. The result depends only on the objects and the overrides. Its errors have the type *Error or come from ctx.
 func (p *Program) ClusterSources(ctx context.Context, objects Objects, overrides ...int) ([]ClusterSource, error) {
 	var named []*source
 	for _, l := range p.applied(overrides) {

@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// fixedSource is a source whose data is the same for all Clusters.
+// fixedSource returns a source whose data is the same for all Clusters.
 func fixedSource(data, path string) ValuesSource {
 	return ValuesSource{Origin: "Secret n/s key k", Data: []byte(data), TargetPath: path}
 }
 
-// TestLayers checks the order in which values are laid over each other.
+// TestLayers checks the order in which values are merged.
 func TestLayers(t *testing.T) {
 	t.Parallel()
 	spec := base()
@@ -49,7 +49,7 @@ func TestLayers(t *testing.T) {
 		own:  {Origin: "Secret n/own", Data: []byte("a: own\nb: own\nown: 1")},
 		over: {Origin: "Secret n/it", Data: []byte("own: 2\ne: own")},
 	}
-	for range 2 { // The first rendering must not change what the second one begins with.
+	for range 2 { // The first rendering must not change the input of the second one.
 		got, err := program.RenderWith(t.Context(), sample(), contents, 1)
 		want := map[string]any{
 			"a": "own", "b": "values", "c": "template", "d": "over-from", "e": "over-values", "f": "over-template-r",
@@ -200,7 +200,8 @@ func TestClusterSourceErrors(t *testing.T) {
 	}
 }
 
-// The contents of one Cluster are paid from the budget of its rendering.
+// TestClusterSourcesAreChargedToBudget checks that the contents of one Cluster are charged to the budget of its
+// rendering.
 func TestClusterSourcesAreChargedToBudget(t *testing.T) {
 	t.Parallel()
 	spec, contents := base(), Contents{}

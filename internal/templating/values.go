@@ -16,10 +16,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
-// node is a part of spec.values or spec.postRender: a template, a map or list with templates, or a
-// literal.
+// node is a part of spec.values or spec.postRender: a template, a map or list with templates, or a literal.
 type node interface {
-	// render returns the value for one Cluster, in canonical form. It shares nothing with the node.
+	// render returns the value for one Cluster in canonical form. The value shares nothing with the node.
 	render(r *run) (any, error)
 }
 
@@ -27,7 +26,7 @@ type (
 	literalNode struct{ value any }
 	listNode    []node
 	mapNode     struct {
-		keys   []string // sorted: of two errors, the same one is reported each time
+		keys   []string // sorted: if there are two errors, the same error is reported each time
 		values []node
 	}
 )
@@ -57,7 +56,7 @@ func (n mapNode) render(r *run) (any, error) {
 	return m, nil
 }
 
-// document compiles a part of a spec that is a JSON object.
+// document compiles a JSON object that is a part of a spec.
 type document struct {
 	compiler
 
@@ -65,11 +64,11 @@ type document struct {
 	at place
 	// leaf compiles a string, with or without a template.
 	leaf func(text string, at place) (node, error)
-	// keyHint is what to use instead of a template in a key.
+	// keyHint names the alternative to a template in a key.
 	keyHint string
 }
 
-// values compiles the values at a place. Empty data is a nil node.
+// values compiles the values. at is their place. The node of empty data is nil.
 func (c compiler) values(data []byte, at place) (node, error) {
 	d := document{compiler: c, at: at, keyHint: "use spec.valuesTemplate for keys that depend on the Cluster"}
 	d.leaf = func(text string, at place) (node, error) {
@@ -81,7 +80,7 @@ func (c compiler) values(data []byte, at place) (node, error) {
 	return d.compile(data)
 }
 
-// compile compiles a JSON object. Empty data is a nil node.
+// compile compiles a JSON object. The node of empty data is nil.
 func (d document) compile(data []byte) (node, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, nil
@@ -155,10 +154,10 @@ func (d document) node(v any, key string) (node, error) {
 
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// maxShownKey bounds the length of a key in a message.
+// maxShownKey is the maximum length of a key in a message.
 const maxShownKey = 80
 
-// joinKey returns the path of key k of the map at path.
+// joinKey returns the path of key k in the map at path.
 func joinKey(path, k string) string {
 	k = truncate.Text(k, maxShownKey)
 	switch {

@@ -14,11 +14,11 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 )
 
-// yamlReader parses one YAML document into canonical values, as Helm parses a values file, with two
-// exceptions: duplicate keys are errors, and a key is its literal text (a key "on" is not "true").
+// yamlReader parses one YAML document into canonical values, like Helm parses a values file. There are two exceptions:
+// duplicate keys are errors, and a key is its literal text (a key "on" is not "true").
 type yamlReader struct {
-	// expand replaces placeholders in a scalar and reports whether there were any. Nil expands
-	// nothing.
+	// expand replaces placeholders in a scalar and reports whether there were any. If expand is nil, nothing is
+	// replaced.
 	expand func(string) (string, bool)
 
 	nodes int
@@ -27,7 +27,7 @@ type yamlReader struct {
 
 var yamlErrorLine = regexp.MustCompile(`\bline (\d+)\b`)
 
-// readYAMLMap parses a document that must be a map; an empty document is an empty map.
+// readYAMLMap parses a document that must be a map. The result of an empty document is an empty map.
 func readYAMLMap(data string, expand func(string) (string, bool)) (map[string]any, error) {
 	v, err := readYAML(data, expand)
 	if err != nil {
@@ -42,8 +42,7 @@ func readYAMLMap(data string, expand func(string) (string, bool)) (map[string]an
 	return nil, faultf(ReasonInvalidValues, "is not a map of values")
 }
 
-// readYAML parses a document. Its errors contain a line, but no text of the document, which may be
-// secret.
+// readYAML parses a document. Its errors contain a line, but no text of the document, because the text may be secret.
 func readYAML(data string, expand func(string) (string, bool)) (v any, err error) {
 	if len(data) > maxDocumentBytes {
 		return nil, faultf(ReasonLimitExceeded, "is larger than %d bytes", maxDocumentBytes)
@@ -74,7 +73,7 @@ func readYAML(data string, expand func(string) (string, bool)) (v any, err error
 func yamlFault(err error) *fault {
 	f := faultf(ReasonInvalidValues, "is not valid YAML")
 	if m := yamlErrorLine.FindStringSubmatch(err.Error()); m != nil {
-		f.line, _ = strconv.Atoi(m[1]) // the expression matches digits only; 0 means that the line is unknown
+		f.line, _ = strconv.Atoi(m[1]) // the expression matches digits only; 0 means that the line is not known
 	}
 	return f
 }
@@ -84,7 +83,7 @@ func (r *yamlReader) fail(n *yaml.Node, reason Reason, format string, args ...an
 }
 
 func (r *yamlReader) value(n *yaml.Node, depth int) (any, error) {
-	// Aliases are expanded, so a few of them can yield any number of values.
+	// Aliases are expanded, so a few aliases can yield any number of values.
 	if r.nodes++; r.nodes > maxNodes {
 		return nil, r.fail(n, ReasonLimitExceeded, "has more than %d values", maxNodes)
 	}
@@ -140,7 +139,7 @@ func (r *yamlReader) mapping(n *yaml.Node, depth int) (any, error) {
 	return merged, nil
 }
 
-// mergeKey adds the values of a "<<" key; in a list, the first map takes precedence.
+// mergeKey adds the values of a "<<" key. In a list, the first map takes precedence.
 func (r *yamlReader) mergeKey(into map[string]any, n *yaml.Node, depth int) error {
 	v, err := r.value(n, depth+1)
 	if err != nil {

@@ -27,18 +27,18 @@ import (
 )
 
 const (
-	// checkTimeout is how long a check for an upgrade of Kubernetes may take. It holds a slot.
+	// checkTimeout is the timeout of a check for an upgrade of Kubernetes. A check holds a slot.
 	checkTimeout = 2 * time.Minute
 
-	// firstRetry and longestRetry are the shortest and the longest wait before a failed check is repeated.
+	// firstRetry and longestRetry are the shortest and the longest delay before a failed check is repeated.
 	firstRetry   = 2 * time.Minute
 	longestRetry = time.Hour
 )
 
-// Retry is the retry of a check that failed. It is only in memory: a manager that starts tries at once, unless the former
+// Retry is the state of a failed check. It exists only in memory, so a new manager retries at once, unless the former
 // manager stopped during the check. The zero value has no failure.
 type Retry struct {
-	// Inputs identify the check that failed. At is when it is repeated, and Failures is how often it failed.
+	// Inputs identify the failed check. At is the time of the next try, and Failures is the number of failed tries.
 	Inputs   string
 	At       time.Time
 	Failures int
@@ -54,8 +54,8 @@ type Checker struct {
 	Now      func() time.Time
 }
 
-// Subject is the release of a pass, with what its check depends on. All fields are required,
-// except where it is said.
+// Subject is a release in a pass, with the inputs and the results of its check. All inputs are required unless their
+// comment says otherwise.
 type Subject struct {
 	Release *addonsv1.HelmOpRelease
 	Cluster *clusterv1.Cluster
@@ -64,10 +64,10 @@ type Subject struct {
 	// HelmOp is the HelmOp of the release; nil if it does not exist.
 	HelmOp *addonsv1.HelmOp
 
-	// Before is the release as the API server has it.
+	// Before is the release in the state of the API server.
 	Before *addonsv1.HelmOpRelease
 
-	// Retry is the memory of failed checks.
+	// Retry is the state of failed checks.
 	Retry *Retry
 
 	// HelmRevision is the newest known Helm revision; 0 if there is none. HasActed is true if the pass has changed the
@@ -75,42 +75,45 @@ type Subject struct {
 	HelmRevision int64
 	HasActed     bool
 
-	// Target, Desired and Options are those of the pass. Only Run needs them, and the functions below.
+	// Target, Desired and Options have the values of the pass. Only Run needs these three fields and the functions
+	// below.
 	Target  model.Target
 	Desired *model.Desired
 	Options *model.Options
 
-	// Values renders the values, and sets the secret values and the post-rendering in Options.
+	// Values renders the values. It sets the secret values and the post-rendering in Options.
 	Values func(context.Context) (map[string]any, error)
 
 	// Mark writes the status of a changed copy of Before.
 	Mark func(ctx context.Context, changed *addonsv1.HelmOpRelease) error
 
-	// Acquire acquires a slot. Without a slot, the release is enqueued when it gets one.
+	// Acquire acquires a slot. If ok is false, the release is enqueued when it gets a slot.
 	Acquire func() (done func(), ok bool)
 
-	// RequeueAfter is the delay after which the next pass is due; 0 if the check needs none. Set by Due, Run and Pending.
+	// RequeueAfter is the delay until the next pass; 0 if the check needs no pass. Set by Due, Run and Pending.
 	RequeueAfter time.Duration
 
-	// Blocked is the message for an Event, if it is new that something must be done before the upgrade. Set by Run.
+	// Blocked is the message for an Event about something to do before the upgrade. It is empty if the finding is not
+	// new. Set by Run.
 	Blocked string
 }
 
-// due schedules the next pass after a delay at the latest. A delay of 0 or less does nothing.
+// due schedules the next pass no later than after a delay. A delay of 0 or less has no effect.
 func (s *Subject) due(delay time.Duration) { s.RequeueAfter = requeue.Sooner(s.RequeueAfter, delay) }
 
 // Check is a check of a release for an upgrade of Kubernetes.
 type Check struct {
 	clusterlife.UpgradeToCheck
 
-	// initial is the version whose artifact the release gets first if HelmOp upgrades it before Kubernetes and Cluster API
-	// does not publish the steps; empty otherwise.
+	// initial is the Kubernetes version whose artifact the release gets first. It is set if HelmOp upgrades the release
+	// before Kubernetes and Cluster API does not publish the steps. Otherwise, it is empty.
 	initial string
 
-	// inputs is the digest of what the result depends on; empty if it is not known.
+	// inputs is the digest of all inputs of the result; empty if it is not known.
 	inputs string
 
-	// isMarked is true if the status says that the check has begun. artifacts are the digests of the charts that it reads.
+	// isMarked is true if the status reports the start of the check. artifacts are the digests of the charts that the
+	// check reads.
 	isMarked  bool
 	artifacts []string
 }
@@ -143,7 +146,7 @@ func (c *Checker) Due(ctx context.Context, s *Subject) (*Check, error) {
 		check.Plan = render.UpgradeSteps(s.Cluster, render.SpecifiedVersion(controlPlane), running)
 		check.initial = render.VersionWithoutPlan(s.Cluster, running, s.Release.Spec.KubernetesVersion)
 	}
-	// The labels choose overrides, and so the artifacts of the steps.
+	// The labels select overrides, which determine the artifacts of the steps.
 	check.inputs, err = apiutil.DigestOf(check.UpgradeToCheck, check.initial, running, s.Release.Generation, s.HelmRevision,
 		attempts.RetryRequest(s.Release, s.HelmOp), s.Release.Annotations[addonsv1.PinnedRevisionAnnotation],
 		s.Cluster.Labels)
@@ -166,7 +169,7 @@ func (c *Checker) Due(ctx context.Context, s *Subject) (*Check, error) {
 	return check, nil
 }
 
-// Run makes a check and reports its result. The pass has a connection to the Cluster.
+// Run makes a check and reports its result. The pass must have a connection to the Cluster.
 func (c *Checker) Run(ctx context.Context, s *Subject, check *Check) error {
 	done, ok := s.Acquire()
 	if !ok {

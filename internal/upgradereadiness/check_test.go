@@ -33,7 +33,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgraderun"
 )
 
-// presentEngine is an Engine that only reads what a cluster has: a release that uses a removed API.
+// presentEngine is an Engine that only reads the state of a cluster. The cluster has a release that uses a removed API.
 type presentEngine struct {
 	upgraderun.Engine
 	reads int
@@ -68,7 +68,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// build starts another manager, with the objects as they are.
+// build starts another manager with the current objects.
 func (b *bench) build() {
 	b.client = b.Client()
 	renderer := render.New(references.NewReader(b.client, b.client), clusterview.NewReader(b.client))
@@ -80,7 +80,7 @@ func (b *bench) build() {
 	b.retry = &Retry{}
 }
 
-// subject returns the release as in a pass.
+// subject returns the release in the form of a pass.
 func (b *bench) subject() *Subject {
 	b.Helper()
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(b.Cluster)
@@ -98,7 +98,7 @@ func (b *bench) subject() *Subject {
 	}
 }
 
-// want checks the release as in a pass, and compares the reason of the condition and the number of reads so far.
+// want checks the release like a pass does. It compares the reason of the condition and the number of reads so far.
 func (b *bench) want(what, reason string, reads int) *Subject {
 	b.Helper()
 	s := b.subject()
@@ -117,7 +117,7 @@ func (b *bench) want(what, reason string, reads int) *Subject {
 	return s
 }
 
-// TestUncheckedHidesSecrets checks that the error of a check appears without values from Secrets.
+// TestUncheckedHidesSecrets checks that the reported error of a check has no values from Secrets.
 func TestUncheckedHidesSecrets(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -142,8 +142,8 @@ func TestUncheckedHidesSecrets(t *testing.T) {
 	}
 }
 
-// TestStopDuringCheck checks that a manager that starts after another one stopped during a check does not repeat the
-// check at once, and counts such checks. Another spec is checked at once.
+// TestStopDuringCheck stops a manager during a check and starts another one. The new manager must count the check and
+// must not repeat it at once. It must check another spec at once.
 func TestStopDuringCheck(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -163,7 +163,7 @@ func TestStopDuringCheck(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// The manager stops here: only what the API server has is left.
+		// The manager stops here. Only the state in the API server is left.
 		if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(b.Release), b.Release); err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestStopDuringCheck(t *testing.T) {
 	}
 }
 
-// TestRenderedArtifactNeedsNoMark checks that a check of artifacts that this process has rendered writes nothing.
+// TestRenderedArtifactNeedsNoMark checks artifacts that this process has rendered before. The check must write nothing.
 func TestRenderedArtifactNeedsNoMark(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -198,7 +198,7 @@ func TestRenderedArtifactNeedsNoMark(t *testing.T) {
 	}
 }
 
-// TestSettleUpgradeCheck checks what is reported for a pass that ends before the check.
+// TestSettleUpgradeCheck checks the report of a pass that ends before the check.
 func TestSettleUpgradeCheck(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

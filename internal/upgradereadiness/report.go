@@ -26,10 +26,10 @@ import (
 func (c *Checker) report(s *Subject, check *Check, result *upgraderun.Result) {
 	release := s.Release
 	release.Status.UpgradeCheck = &addonsv1.UpgradeCheck{Version: check.Version, Inputs: check.inputs}
-	// The name of an object may have a value from a Secret in its name.
+	// The name of an object may contain a value from a Secret.
 	message := result.Summary(check.Version, helmerr.NewRedactor(nil, s.Options.SecretValues).Hide)
 	if len(result.Steps) == 0 && !clusterlife.IsNewMinor(check.Version, result.Running) {
-		// The upgrade is over. Another result would block what waits for the condition.
+		// The upgrade is over. Any other result would block the readers of the condition.
 		report.SetCondition(release, addonsv1.KubernetesUpgradeReadyCondition, report.True,
 			addonsv1.KubernetesUpgradeReadyReason, message)
 		return
@@ -54,7 +54,7 @@ func (c *Checker) report(s *Subject, check *Check, result *upgraderun.Result) {
 	s.Blocked = message
 }
 
-// reportNoNewMinor reports a pending upgrade to another patch version or build, which needs no check.
+// reportNoNewMinor reports an upgrade to another patch version or build. Such an upgrade needs no check.
 func reportNoNewMinor(release *addonsv1.HelmOpRelease, check *Check) {
 	release.Status.UpgradeCheck = &addonsv1.UpgradeCheck{Version: check.Version}
 	report.SetCondition(release, addonsv1.KubernetesUpgradeReadyCondition, report.True,
@@ -62,8 +62,8 @@ func reportNoNewMinor(release *addonsv1.HelmOpRelease, check *Check) {
 		fmt.Sprintf("The upgrade to %s has no new minor version, so it removes no API", check.Version))
 }
 
-// unchecked reports why a release is not checked, and schedules the next try. It returns the error only if the pass
-// was canceled.
+// unchecked reports why a release is not checked, and schedules the next try. It returns the error only if the pass was
+// canceled.
 func (c *Checker) unchecked(ctx context.Context, s *Subject, check *Check, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -76,7 +76,7 @@ func (c *Checker) unchecked(ctx context.Context, s *Subject, check *Check, err e
 		s.due(outcome.Wait)
 		return nil
 	case !outcome.Passes:
-		known.Inputs = check.inputs // Another try has the same result.
+		known.Inputs = check.inputs // A retry would have the same result.
 	case check.inputs == "":
 		s.due(requeue.ObjectReadRetry)
 		if hasResult(s.Release, check) {
@@ -94,8 +94,8 @@ func (c *Checker) unchecked(ctx context.Context, s *Subject, check *Check, err e
 	return nil
 }
 
-// hasResult reports whether a release has a result for the version of a check that still counts. True counts only
-// for the present spec, and for the same inputs if they are known. A failure counts until the next result, so that
+// hasResult reports whether a release has a valid result for the version of a check. The result True is valid only for
+// the current spec and, if the inputs are known, for the same inputs. A failure is valid until the next result, so
 // retries do not change the condition.
 func hasResult(release *addonsv1.HelmOpRelease, check *Check) bool {
 	known := conditions.Get(release, addonsv1.KubernetesUpgradeReadyCondition)
@@ -113,7 +113,7 @@ func hasResult(release *addonsv1.HelmOpRelease, check *Check) bool {
 	}
 }
 
-// Pending reports that the check of a release has not ended. A result that still counts stays.
+// Pending reports that the check of a release has not ended. A valid result stays.
 func Pending(release *addonsv1.HelmOpRelease, check *Check, why string) {
 	if hasResult(release, check) {
 		return
@@ -123,7 +123,7 @@ func Pending(release *addonsv1.HelmOpRelease, check *Check, why string) {
 		addonsv1.UpgradeCheckPendingReason, why)
 }
 
-// Settle removes the result of a check that is no longer requested. If a pass ended before the check, it reports
+// Settle removes the result of a check that is no longer requested. If a pass ended before the check, Settle reports
 // why the release is not checked.
 func Settle(release *addonsv1.HelmOpRelease, cluster *clusterv1.Cluster, object *unstructured.Unstructured) {
 	upgrade, ok := clusterlife.UpgradeToCheckOf(cluster, release)

@@ -14,7 +14,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
-// recall reports a check without a result that a former manager began. This manager repeats it after a wait.
+// recall handles a check that a former manager began and did not end. This manager repeats the check after a delay.
 func (c *Checker) recall(s *Subject, check *Check) {
 	known, retry := s.Release.Status.UpgradeCheck, s.Retry
 	if known == nil || known.Attempt == nil || known.Attempt.Inputs != check.inputs || retry.Inputs == check.inputs {
@@ -27,12 +27,13 @@ func (c *Checker) recall(s *Subject, check *Check) {
 			"the manager has: HelmOp tries again")
 }
 
-// wait returns the wait after the last failure.
+// wait returns the delay after the last failure.
 func (u *Retry) wait(release *addonsv1.HelmOpRelease) time.Duration {
 	return queue.Spread(backoff.Exponential(firstRetry, longestRetry, u.Failures-1), release)
 }
 
-// fail counts a failed check, and returns the wait before the next try: the given wait or, if it is 0, a wait that grows.
+// fail counts a failed check. It returns the delay before the next try: the given delay or, if that is 0, a growing
+// delay.
 func (c *Checker) fail(s *Subject, check *Check, wait time.Duration) time.Duration {
 	retry := s.Retry
 	if retry.Inputs != check.inputs {

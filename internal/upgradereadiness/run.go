@@ -21,13 +21,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgraderun"
 )
 
-// runOf returns the check of a release, with the artifacts of its HelmOp revision. A pinned release, and one
-// that was installed once, need neither values nor charts.
+// runOf returns the check of a release, with the artifacts of its HelmOp revision. A pinned release and a release that
+// is installed only once need neither values nor charts.
 func (c *Checker) runOf(ctx context.Context, s *Subject, check *Check) (*upgraderun.Check, error) {
 	run := &upgraderun.Check{Engine: c.Engine, Target: s.Target, Release: s.Release, Version: check.Version,
 		Plan: check.Plan, Kept: upgraderun.Kept(s.Release, &s.Release.Spec)}
 	if run.Kept != "" {
-		run.Unnamed = true // The values from Secrets are not read, so they could not be hidden.
+		run.Unnamed = true // The values from Secrets are not read, so the message could not hide them.
 		return run, nil
 	}
 	if s.HelmOp == nil {
@@ -79,14 +79,14 @@ func (c *Checker) runOf(ctx context.Context, s *Subject, check *Check) (*upgrade
 	return run, nil
 }
 
-// isRenderingFailure reports whether a finding is a chart that could not be rendered, maybe because it exceeds a limit.
+// isRenderingFailure reports whether a finding is a chart that could not be rendered, for example because of a limit.
 func isRenderingFailure(finding upgradecheck.Finding) bool {
 	return finding.Reason == upgradecheck.RenderingFails
 }
 
-// mark writes that a check has begun, before it reads an artifact that this process has not rendered
-// before. If the artifact then crashes the manager, for example because the node has no memory left, the next manager
-// waits. The write takes place at most once for each check. The result of the check replaces it.
+// mark writes the start of a check, if the check reads an artifact that this process has not rendered before. The
+// artifact may crash the manager, for example because the node has no memory left. The next manager then waits before a
+// retry. There is at most one write for each check. The result of the check replaces it.
 func (c *Checker) mark(ctx context.Context, s *Subject, check *Check, digest string) error {
 	check.artifacts = append(check.artifacts, digest)
 	if check.isMarked || !c.Rendered.IsNew(digest, &s.Before.Status) {

@@ -59,14 +59,14 @@ type Result struct {
 	// Provider and State are the artifacts.
 	Provider Artifact  `json:"provider"`
 	State    *Artifact `json:"clusterState,omitempty"`
-	// Credential is how the cluster pulls: "Secret", "Anonymous" or the name of the cloud.
+	// Credential is the kind of credential for pulls: "Secret", "Anonymous" or the name of the cloud.
 	Credential string `json:"credential,omitempty"`
 	// Objects are the objects that were applied to the management cluster.
 	Objects []Object `json:"objects,omitempty"`
 }
 
 type Artifact struct {
-	// Reference names the artifact by its digest. Tags point to the artifact.
+	// Reference is the reference of the artifact by its digest. Tags point to the artifact.
 	Reference string   `json:"reference"`
 	Tags      []string `json:"tags"`
 	// Pushed is true if the artifact or one of its tags was pushed.
@@ -126,8 +126,8 @@ with --pull-username, which must not be able to push, or anonymously.`,
 	return cmd
 }
 
-// newKubeFlags returns the flags of kubectl that choose the cluster and the identity. There is no --namespace, because
-// the objects name their namespaces, and nothing is cached. --username and --password belong to the registry.
+// newKubeFlags returns the flags of kubectl for the cluster and the identity. There is no --namespace, because the
+// objects name their namespaces. Nothing is cached. --username and --password belong to the registry.
 func newKubeFlags() *genericclioptions.ConfigFlags {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.Namespace, flags.CacheDir = nil, nil
@@ -240,7 +240,7 @@ func (b *ociCommand) plan(ctx context.Context) (*plan, error) {
 	return plan, b.planAccess(plan)
 }
 
-// planAccess sets how the cluster pulls and what it trusts.
+// planAccess sets the credentials and the trusted CAs with which the cluster pulls.
 func (b *ociCommand) planAccess(plan *plan) (err error) {
 	plan.access = bootstrap.Access{
 		PlainHTTP: b.PlainHTTP, Provider: addonsv1.RegistryProvider(b.provider),
@@ -265,7 +265,7 @@ func (b *ociCommand) planAccess(plan *plan) (err error) {
 	return err
 }
 
-// readPasswords reads the passwords that come from standard input, and sets the credential for pushing.
+// readPasswords reads the passwords from the standard input, and sets the credential for pushes.
 func (b *ociCommand) readPasswords(plan *plan) (err error) {
 	switch {
 	case b.passwordStdin:
@@ -279,7 +279,7 @@ func (b *ociCommand) readPasswords(plan *plan) (err error) {
 	return err
 }
 
-// usageIf turns an error of package bootstrap about invalid input into a usage error.
+// usageIf converts an error of package bootstrap about invalid input into a usage error.
 func usageIf(err error) error {
 	if errors.Is(err, bootstrap.ErrInvalid) {
 		return kube.Usagef("%v", err)
@@ -303,12 +303,12 @@ func movingTag(flag, text string) (registryaccess.Location, error) {
 	return l, nil
 }
 
-// isCloud is true if the manager pulls with its identity at a cloud.
+// isCloud reports whether the manager pulls with its identity in a cloud.
 func (b *ociCommand) isCloud() bool {
 	return b.provider != "" && b.provider != string(addonsv1.RegistryProviderGeneric)
 }
 
-// validate checks which flags may be combined.
+// validate checks the combination of the flags.
 func (b *ociCommand) validate() error {
 	isCloud := b.isCloud()
 	switch {
@@ -338,7 +338,7 @@ func (b *ociCommand) validate() error {
 	return errors.Join(b.pull.validate(), b.sign.Validate(), b.output.Validate())
 }
 
-// print writes everything that would be applied.
+// print writes all objects that would be applied.
 func (b *ociCommand) print(plan *plan) error {
 	objects, err := plan.helmOps(nil)
 	if err != nil {
@@ -360,8 +360,8 @@ func (b *ociCommand) print(plan *plan) error {
 	return err
 }
 
-// helmOps returns the HelmOps and their Secrets. digests are the pushed artifacts by the name of their HelmOp: the
-// request annotation makes the HelmOp resolve its tag at once.
+// helmOps returns the HelmOps and their Secrets. digests maps the name of a HelmOp to the digest of its pushed
+// artifact. An annotation with the digest makes the HelmOp resolve its tag at once.
 func (p *plan) helmOps(digests map[string]string) ([]*unstructured.Unstructured, error) {
 	provider := bootstrap.Artifact{URL: p.provider.URL(), Tag: p.provider.Reference.Reference}
 	state := bootstrap.Artifact{URL: p.state.URL(), Tag: p.state.Reference.Reference, Path: p.path}
@@ -374,7 +374,7 @@ func (p *plan) helmOps(digests map[string]string) ([]*unstructured.Unstructured,
 	return objects, err
 }
 
-// install applies everything and waits until it is ready.
+// install applies all objects and waits until they are ready.
 func (b *ociCommand) install(ctx context.Context, plan *plan, result *Result) error {
 	applier, err := b.applier(result)
 	if err != nil {
@@ -410,7 +410,7 @@ func (b *ociCommand) install(ctx context.Context, plan *plan, result *Result) er
 	b.say("waiting until HelmOp manages the components and the cluster")
 	for _, waits := range []struct{ helmOp, condition string }{
 		{bootstrap.ProviderHelmOp, addonsv1.ReadyCondition},
-		// The HelmOp of the state may take hours to become ready, because it creates Clusters.
+		// This HelmOp creates Clusters, so it may take hours to become Ready.
 		{bootstrap.StateHelmOp, addonsv1.ReleasedCondition},
 	} {
 		err := applier.WaitFor(ctx, waits.helmOp, digests[waits.helmOp], waits.condition)

@@ -1,7 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bootstrap has the command "bootstrap": it pushes the components of HelmOp and the desired state of a management
-// cluster to a registry, and installs HelmOp from there. What is applied to the cluster is decided by
-// internal/bootstrap; this package reads flags, pushes and signs artifacts, and checks credentials.
+// Package bootstrap has the command "bootstrap". It pushes the components of HelmOp and the desired state of a
+// management cluster to a registry, and installs HelmOp from this registry.
+//
+// The package knows flags, pushes, signatures and credentials. It does not know the objects to apply:
+// internal/bootstrap decides them. Callers add the result of [Command] to their root command.
 package bootstrap

@@ -12,9 +12,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 )
 
-// keepPath keeps the folder that the cluster uses already, unless the command line names one. Other folders of the
-// artifact may describe the Clusters of other management clusters. An empty --cluster-path, for example from an unset
-// variable, counts as not set.
+// keepPath keeps the folder that the cluster already uses, unless the command line has a folder. Other folders of the
+// artifact may contain the Clusters of other management clusters. An empty --cluster-path, for example from an unset
+// variable, counts as missing.
 func (b *ociCommand) keepPath(ctx context.Context, plan *plan) error {
 	if b.clusterPath != "" {
 		return nil
@@ -45,8 +45,8 @@ func (b *ociCommand) keepPath(ctx context.Context, plan *plan) error {
 	return nil
 }
 
-// keepSource keeps fields of the HelmOps for which the command line has no value. For example, an update without the
-// key at hand must not remove the requirement for signatures.
+// keepSource keeps the fields of the HelmOps for which the command line has no value. For example, an update without a
+// key must not remove the requirement for signatures.
 func (b *ociCommand) keepSource(
 	ctx context.Context,
 	applier *bootstrap.Applier,
@@ -58,7 +58,7 @@ func (b *ociCommand) keepSource(
 	}{
 		{"verify", "verify-key", b.verifyKey == ""},
 		{"interval", "interval", !b.intervalGiven},
-		// A CA cannot be combined with a cloud's identity or with HTTP.
+		// A CA cannot be combined with the identity of a cloud or with HTTP.
 		{"certSecretRef", "ca-file", b.CAFile == "" && !b.isCloud() && !b.PlainHTTP},
 	} {
 		if !one.silent {

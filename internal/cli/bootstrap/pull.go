@@ -23,13 +23,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/registryaccess"
 )
 
-// How the cluster pulls.
+// The ways in which the cluster pulls.
 const (
 	pullsWithSecret  = "Secret"
 	pullsAnonymously = "Anonymous"
 )
 
-// pullFlags are the flags for the credential with which the cluster pulls.
+// pullFlags are the flags for the pull credential of the cluster.
 type pullFlags struct {
 	username, password string
 	stdin              bool
@@ -64,7 +64,7 @@ func (f *pullFlags) validate() error {
 	}
 }
 
-// known holds credentials by registry.
+// known maps registries to credentials.
 type known map[string]auth.Credential
 
 // only returns the credential for the registries of the given locations.
@@ -78,7 +78,7 @@ func only(username, password string, locations ...registryaccess.Location) known
 	return all
 }
 
-// find is an auth.CredentialFunc. Other hosts, for example targets of redirects, get no credential.
+// find is an auth.CredentialFunc. Other hosts get no credential, for example the target of a redirect.
 func (k known) find(_ context.Context, host string) (auth.Credential, error) {
 	for name, credential := range k {
 		if (registryaccess.Location{Reference: registry.Reference{Registry: name}}).Host() == host {
@@ -88,7 +88,7 @@ func (k known) find(_ context.Context, host string) (auth.Credential, error) {
 	return auth.EmptyCredential, nil
 }
 
-// dockerConfig returns a Docker configuration that holds these credentials only.
+// dockerConfig returns a Docker configuration with only these credentials.
 func (k known) dockerConfig() ([]byte, error) {
 	auths := map[string]any{}
 	for name, c := range k {
@@ -97,7 +97,7 @@ func (k known) dockerConfig() ([]byte, error) {
 	return json.Marshal(map[string]any{"auths": auths})
 }
 
-// credentials returns the credentials with which the cluster pulls; nil to pull anonymously.
+// credentials returns the pull credentials of the cluster; nil for anonymous pulls.
 func (f *pullFlags) credentials(ctx context.Context, locations ...registryaccess.Location) (known, error) {
 	switch {
 	case f.username != "":
@@ -108,7 +108,7 @@ func (f *pullFlags) credentials(ctx context.Context, locations ...registryaccess
 	if _, err := os.Stat(f.config); err != nil {
 		return nil, kube.Usagef("--pull-registry-config: %v", err)
 	}
-	// Credential helpers are not called, because the credentials that they return may expire.
+	// Credential helpers are not called, because their credentials may expire.
 	store, err := credentials.NewFileStore(f.config)
 	if err != nil {
 		return nil, kube.Usagef("--pull-registry-config: %v", err)
@@ -132,7 +132,7 @@ func (f *pullFlags) credentials(ctx context.Context, locations ...registryaccess
 }
 
 // credentialOf returns the credential for a registry. Docker stores the credential of Docker Hub under a special
-// address; some tools store it under the registry's name.
+// address, but some tools store it under the name of the registry.
 func credentialOf(ctx context.Context, store credentials.Store, name string) (auth.Credential, error) {
 	credential, err := store.Get(ctx, credentials.ServerAddressFromRegistry(name))
 	if err != nil || credential != auth.EmptyCredential {
@@ -141,7 +141,7 @@ func credentialOf(ctx context.Context, store credentials.Store, name string) (au
 	return store.Get(ctx, name)
 }
 
-// puller returns the access that the cluster will have to the registries, and its name.
+// puller returns the access to the registries that the cluster will have, and the name of this access.
 func (b *ociCommand) puller(plan *plan) (registryaccess.Flags, string) {
 	reader := b.Flags
 	switch {
@@ -156,7 +156,7 @@ func (b *ociCommand) puller(plan *plan) (registryaccess.Flags, string) {
 	}
 }
 
-// checkRights checks, before anything is pushed, that the cluster's credential can only pull.
+// checkRights checks, before any push, that the credential of the cluster permits only pulls.
 func (b *ociCommand) checkRights(ctx context.Context, plan *plan) error {
 	reader, how := b.puller(plan)
 	if b.isCloud() {
@@ -186,7 +186,7 @@ func (b *ociCommand) checkRights(ctx context.Context, plan *plan) error {
 	return nil
 }
 
-// checkPull checks that the cluster can pull both artifacts. It returns how.
+// checkPull checks that the cluster can pull both artifacts. It returns the way in which the cluster pulls.
 func (b *ociCommand) checkPull(ctx context.Context, plan *plan) (string, error) {
 	reader, how := b.puller(plan)
 	if b.isCloud() {
@@ -212,7 +212,7 @@ func (b *ociCommand) checkPull(ctx context.Context, plan *plan) (string, error) 
 	return how, nil
 }
 
-// canPush checks whether the registry lets an upload start, and cancels the upload.
+// canPush reports whether the registry lets an upload start. It cancels the upload.
 func canPush(ctx context.Context, f *registryaccess.Flags, l registryaccess.Location) (bool, error) {
 	client, err := f.Client()
 	if err != nil {
@@ -241,13 +241,13 @@ func canPush(ctx context.Context, f *registryaccess.Flags, l registryaccess.Loca
 		return false, fmt.Errorf("the registry answers %q to the start of an upload", http.StatusText(answer.code))
 	}
 	if answer.location != "" {
-		// If this fails, the upload expires in the registry.
+		// If the request fails, the upload expires in the registry.
 		_, _ = send(ctx, client, http.MethodDelete, answer.location)
 	}
 	return true, nil
 }
 
-// answer holds the status of a response, and its Location header if there is one.
+// answer has the status of a response, and the Location header if there is one.
 type answer struct {
 	code     int
 	location string

@@ -25,15 +25,16 @@ import (
 )
 
 const (
-	// checksumLength is how many digits of its digest an artifact's own tag has.
+	// checksumLength is the number of digits of the digest in an artifact's own tag.
 	checksumLength = 12
-	// maxKustomization is the largest size of the user's kustomization folder, in bytes.
+	// maxKustomization is the maximum size of the user's kustomization folder, in bytes.
 	maxKustomization = 8 << 20
 	// emptyState is a kustomization without resources.
 	emptyState = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: []\n"
 )
 
-// push pushes the components, and an empty state if there is none, and checks the credential of the cluster.
+// push pushes the components and checks the credential of the cluster. If there is no desired state, it also pushes an
+// empty state.
 func (b *ociCommand) push(ctx context.Context, plan *plan, result *Result) error {
 	known := ""
 	if !b.pushOnly {
@@ -44,7 +45,7 @@ func (b *ociCommand) push(ctx context.Context, plan *plan, result *Result) error
 		if err = b.keepPath(ctx, plan); err != nil {
 			return err
 		}
-		// The lookup runs once and before any push, so that the rest of the command acts on its result.
+		// The lookup runs once and before any push. The rest of the command uses its result.
 		if known, err = b.findState(ctx, plan); err != nil {
 			return err
 		}
@@ -73,8 +74,8 @@ func (b *ociCommand) push(ctx context.Context, plan *plan, result *Result) error
 	return err
 }
 
-// ensure pushes the artifact of the provider with a tag of its own, which contains its digest, and moves the given tag
-// to it. It neither pushes nor signs again what the registry has already.
+// ensure pushes the artifact of the provider with its own tag, which contains its digest. Then it moves the given tag
+// to the artifact. It does not push or sign content again that the registry already has.
 func (b *ociCommand) ensure(
 	ctx context.Context,
 	plan *plan,
@@ -109,7 +110,8 @@ func (b *ociCommand) ensure(
 	return made, err
 }
 
-// findState returns the digest of the desired state; empty if there is none and an empty state may be pushed.
+// findState returns the digest of the desired state. The result is empty if there is no state and an empty state may be
+// pushed.
 func (b *ociCommand) findState(ctx context.Context, plan *plan) (string, error) {
 	repository, err := b.Repository(plan.state)
 	if err != nil {
@@ -133,8 +135,8 @@ func (b *ociCommand) findState(ctx context.Context, plan *plan) (string, error) 
 		plan.state.URL(), plan.state.Reference.Reference, applied)
 }
 
-// ensureState returns the artifact of the desired state. known is its digest; if it is empty, ensureState pushes an
-// empty state.
+// ensureState returns the artifact of the desired state. known is the digest of the state. If known is empty,
+// ensureState pushes an empty state.
 func (b *ociCommand) ensureState(ctx context.Context, plan *plan, known string) (Artifact, error) {
 	made := Artifact{Tags: []string{plan.state.Reference.Reference}}
 	repository, err := b.Repository(plan.state)
@@ -148,7 +150,7 @@ func (b *ociCommand) ensureState(ctx context.Context, plan *plan, known string) 
 	if known != "" {
 		made.Reference = plan.state.Pinned(known)
 		if known == artifact.Manifest.Digest.String() {
-			// The command signs only the empty state. The author of another state signs that.
+			// The command signs only the empty state. The author of another state must sign it.
 			made.Signature, err = plan.signer.Sign(ctx, repository, artifact.Manifest.Descriptor)
 		}
 		return made, err
@@ -193,7 +195,7 @@ func packed(files, annotations map[string]string) (*pack.Artifact, error) {
 	return pack.Pack(dir, pack.Options{Format: bundle.FormatFlux, Annotations: annotations})
 }
 
-// readKustomization reads the folder of a kustomization file. In the result, that file is named kustomization.yaml.
+// readKustomization reads the folder of a kustomization file. In the result, this file has the name kustomization.yaml.
 func readKustomization(file string) (map[string][]byte, error) {
 	root, files, total := filepath.Dir(file), map[string][]byte{}, int64(0)
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {

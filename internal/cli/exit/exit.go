@@ -1,7 +1,10 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package exit maps the errors of commands to exit codes. The codes are stable: scripts depend on them.
+// Package exit maps the errors of commands to exit codes. The codes are stable, because scripts depend on them.
+//
+// The package knows errors. It does not print them and does not end the process: package cli does. Commands must wrap
+// the errors of their requests, because this package recognizes only wrapped errors.
 package exit
 
 import (
@@ -18,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 )
 
-// Exit codes. The help text of the program describes them for users.
+// The exit codes. The help text of the program describes them for users.
 const (
 	Done        = 0
 	Failed      = 1
@@ -28,7 +31,7 @@ const (
 	Unreachable = 5
 )
 
-// IsQuiet is true for errors without a message.
+// IsQuiet reports whether an error has no message for the user.
 func IsQuiet(err error) bool {
 	return errors.Is(err, kube.ErrUnhealthy) || errors.Is(err, kube.ErrDiffers)
 }

@@ -93,11 +93,12 @@ func (b *billBed) bill(args ...string) result {
 	return b.run(append([]string{"bill", "--ca-file", b.authority, "--registry-config", file}, args...)...)
 }
 
-// hashes are digests and what is made of them: archives have the time of the test. Ports are in names and differ, too.
+// hashes matches digests and texts that depend on them. Archives contain the time of the test. Names contain ports,
+// which differ between runs, too.
 var hashes = regexp.MustCompile(
 	`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|(sha256:)?[0-9a-f]{64}|sha256:[0-9a-f]{12}|-[0-9a-f]{16}\b`)
 
-// compareBill compares an output, with the host of the registry and the hashes replaced.
+// compareBill compares an output. It replaces the host of the registry and the hashes first.
 func (b *billBed) compareBill(golden string, got result) {
 	b.Helper()
 	if got.err != nil {
@@ -115,7 +116,7 @@ func (b *billBed) compareBill(golden string, got result) {
 	}))
 }
 
-// partly returns the output of a command that fails only because the registry does not have one of the images.
+// partly returns the output of a command that fails only because one image is missing in the registry.
 func (b *billBed) partly(got result) result {
 	b.Helper()
 	warning := "warning: " + b.registry.Host() + "/absent:2: look up "
@@ -126,7 +127,8 @@ func (b *billBed) partly(got result) result {
 	return result{out: got.out}
 }
 
-// TestBill lists a HelmOp in Clusters with different values. One of them is asked; the others have no kubeconfig.
+// TestBill lists a HelmOp in Clusters with different values. The command connects to one Cluster; the others have no
+// kubeconfig.
 func TestBill(t *testing.T) {
 	t.Parallel()
 	b := newBillBed(t, "bill")
@@ -178,7 +180,7 @@ func TestBillMissing(t *testing.T) {
 	if err := os.WriteFile(file, []byte(written.out), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The copy of an image has its own name, and an image with the same tag is another one.
+	// The copy of an image has its own name. An image with the same tag is a different image.
 	place := "gap/" + strings.ReplaceAll(b.registry.Host(), ":", "-") + "/"
 	same := registry.ChartFiles(map[string]string{"Chart.yaml": "apiVersion: v2\nname: a\nversion: 1.0.0\n",
 		"values.yaml": "name: app\n"})
@@ -198,7 +200,7 @@ func TestBillMissing(t *testing.T) {
 		len(missing.Unknown) != 1 {
 		t.Errorf("%v: want the chart and 3 images as missing, and one image as unknown\n%s", err, data.out)
 	}
-	// What is below the prefix already is its own copy.
+	// An artifact below the prefix is its own copy.
 	own := b.bill("listed", "--missing-in", "oci://"+b.registry.Host()+"/charts", "-o", "json")
 	missing = rendering.Missing{}
 	if err := json.Unmarshal([]byte(own.out), &missing); err != nil || len(missing.Missing) != 4 ||
@@ -212,7 +214,7 @@ func TestBillMissing(t *testing.T) {
 	}
 }
 
-// TestBillPinned lists a pinned Cluster with the contents of its HelmOp revision, though the tag has moved since.
+// TestBillPinned lists a pinned Cluster with the contents of its HelmOp revision, although the tag has moved.
 func TestBillPinned(t *testing.T) {
 	t.Parallel()
 	b := newBillBed(t, "billpinned")
@@ -267,7 +269,8 @@ func (b *billBed) setPin(cluster, revision string) {
 	}
 }
 
-// TestBillSecrets shows no value from a Secret in the name of an image, and warns that the list lacks the image.
+// TestBillSecrets has an image with a value from a Secret in its name. The list must not contain the image, and the
+// command must print a warning.
 func TestBillSecrets(t *testing.T) {
 	t.Parallel()
 	b := newBillBed(t, "billsecrets")
@@ -288,7 +291,7 @@ func TestBillSecrets(t *testing.T) {
 	}
 }
 
-// TestBillFailures names what cannot be listed, and lists the rest.
+// TestBillFailures checks that the command names what it cannot list, and lists the rest.
 func TestBillFailures(t *testing.T) {
 	t.Parallel()
 	b := newBillBed(t, "billfailures")

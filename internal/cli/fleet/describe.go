@@ -22,7 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
-// maxDescribedEvents is how many Events a page shows.
+// maxDescribedEvents is the maximum number of Events on a page.
 const maxDescribedEvents = 10
 
 // describe is the command "describe".
@@ -300,7 +300,7 @@ func describeRelease(p *kube.Page, release *addonsv1.HelmOpRelease, row *fleetvi
 	}
 }
 
-// until returns how long it is until a time.
+// until returns the duration from now to a time, as a text.
 func until(now, at time.Time) string {
 	if at.Before(now) {
 		return "0s"

@@ -1,9 +1,12 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet has the commands of "kubectl helmop" that show a fleet: as tables, as Events, and on a page. They read
-// the management cluster with the rights of the user, and write nothing. What they show is computed by pure functions,
-// most of them in internal/fleetview.
+// Package fleet has the commands of "kubectl helmop" that show a fleet: status, get, describe, tree, events, history,
+// versions and ui. They read the management cluster with the permissions of the user.
+//
+// The package knows flags and output. It does not write to a cluster: package steer has the commands that do, and
+// package rendering has the commands that compute releases. Pure functions in internal/fleetview compute the contents.
+// Callers add the result of [Commands] to their root command.
 package fleet
 
 import (
@@ -14,7 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/steer"
 )
 
-// Commands returns the commands that use a management cluster, with those of rendering and steer.
+// Commands returns all commands that use a management cluster, including those of packages rendering and steer.
 func Commands(o kube.Options) []*cobra.Command {
 	return append([]*cobra.Command{
 		newStatus(o), newGet(o), newDescribe(o), newTree(o), newEvents(o), newHistory(o), newVersions(o),

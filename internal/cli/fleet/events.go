@@ -37,7 +37,7 @@ func (s subject) options() []client.ListOption {
 // event is an Event about an object of HelmOp.
 type event struct{ *corev1.Event }
 
-// lastSeen returns when an Event happened last and how often.
+// lastSeen returns the time since the last occurrence of an Event, and the number of occurrences.
 func (e event) lastSeen(now time.Time) string {
 	seen := fleetview.Age(now, fleetview.EventTime(e.Event))
 	if count := fleetview.EventCount(e.Event); count > 1 {
@@ -55,7 +55,7 @@ func eventsOf(ctx context.Context, c *kube.Client, about subject) ([]event, erro
 	return sorted(items), nil
 }
 
-// sorted returns the Events about objects of HelmOp in order of time.
+// sorted returns the Events about objects of HelmOp, sorted by time.
 func sorted(items []*corev1.Event) []event {
 	var events []event
 	for _, item := range fleetview.SortedEvents(items) {
@@ -105,10 +105,8 @@ func newEvents(o kube.Options) *cobra.Command {
 	return cmd
 }
 
-// eventTypes are the types of Events.
 var eventTypes = []string{corev1.EventTypeNormal, corev1.EventTypeWarning}
 
-// validate checks the flags.
 func (e *events) validate() error {
 	for _, name := range e.types {
 		if !slices.Contains(eventTypes, name) {
@@ -184,7 +182,7 @@ func (e *events) run(ctx context.Context, name string) error {
 	return nil
 }
 
-// asData returns Events as kubectl prints them, the oldest first.
+// asData returns Events in the form that kubectl prints, the oldest first.
 func asData(items []*corev1.Event) []*corev1.Event {
 	sorted := fleetview.SortedEvents(items)
 	for _, item := range sorted {
@@ -193,7 +191,7 @@ func asData(items []*corev1.Event) []*corev1.Event {
 	return nonNil(sorted)
 }
 
-// filter returns whether the command shows an Event, and what it lists.
+// filter returns a function that selects the Events to show, and the options of the list.
 func (e *events) filter(ctx context.Context, c *kube.Client, helmOp *addonsv1.HelmOp) (
 	isWanted func(*corev1.Event) bool, options []client.ListOption, err error,
 ) {
@@ -205,8 +203,8 @@ func (e *events) filter(ctx context.Context, c *kube.Client, helmOp *addonsv1.He
 		}
 		return isOfType, subject{release.Namespace, "HelmOpRelease", release.Name}.options(), nil
 	}
-	// Releases and revisions that are gone have Events, too. Their names begin with that of the HelmOp, and so may those
-	// of another HelmOp: only these are asked about.
+	// Deleted releases and revisions have Events, too. Their names begin with the name of the HelmOp. The names of
+	// another HelmOp's objects may begin the same way, so only such HelmOps are read.
 	others, err := e.otherHelmOps(ctx, c, helmOp)
 	isWanted = func(item *corev1.Event) bool {
 		about := item.InvolvedObject
@@ -218,7 +216,7 @@ func (e *events) filter(ctx context.Context, c *kube.Client, helmOp *addonsv1.He
 	return isWanted, []client.ListOption{client.InNamespace(helmOp.Namespace)}, err
 }
 
-// otherHelmOps returns the names of the other HelmOps of the namespace.
+// otherHelmOps returns the names of the other HelmOps in the namespace.
 func (e *events) otherHelmOps(ctx context.Context, c *kube.Client, helmOp *addonsv1.HelmOp) ([]string, error) {
 	items, _, err := kube.ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, client.InNamespace(helmOp.Namespace))
 	var names []string

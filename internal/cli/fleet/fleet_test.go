@@ -54,7 +54,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// sharedServer is the API server of the tests. No manager runs: the tests write the status.
+// sharedServer is the API server of the tests. No manager runs, so the tests write the status.
 var sharedServer apiserver.Shared
 
 func TestMain(m *testing.M) {
@@ -78,7 +78,7 @@ type fleetBed struct {
 	client.WithWatch
 	namespace, kubeconfig string
 
-	// name replaces the namespace in golden files: each run of a test has a namespace of its own.
+	// name replaces the namespace in golden files, because each run of a test has its own namespace.
 	name string
 }
 
@@ -294,7 +294,7 @@ func (b *fleetBed) event(name string, about client.Object, kind, eventType, reas
 	})
 }
 
-// result is what a command did.
+// result is the result of a command.
 type result struct {
 	out, errOut string
 	err         error
@@ -308,7 +308,7 @@ func (b *fleetBed) runAs(ctx context.Context, kubeconfig, stdin string, args ...
 	var out, errOut bytes.Buffer
 	err := b.execute(ctx, kubeconfig, genericiooptions.IOStreams{In: strings.NewReader(stdin), Out: &out,
 		ErrOut: &errOut}, args...)
-	// The recommended commands have the flag.
+	// The recommended commands contain the flag.
 	shorten := strings.NewReplacer(" --kubeconfig="+kubeconfig, "")
 	return result{shorten.Replace(out.String()), shorten.Replace(errOut.String()), err}
 }
@@ -325,7 +325,7 @@ func (b *fleetBed) execute(ctx context.Context, kubeconfig string, streams gener
 	return root.ExecuteContext(ctx)
 }
 
-// ok expects a command to succeed.
+// ok runs a command that must succeed.
 func (b *fleetBed) ok(args ...string) string {
 	b.Helper()
 	got := b.run(args...)
@@ -335,7 +335,7 @@ func (b *fleetBed) ok(args ...string) string {
 	return got.out
 }
 
-// fails expects an error with a text.
+// fails runs a command that must fail with a text in the error.
 func (b *fleetBed) fails(text string, args ...string) {
 	b.Helper()
 	got := b.run(args...)
@@ -368,7 +368,7 @@ func compare(t *testing.T, name, got string) {
 	}
 }
 
-// TestLook compares the whole output of each command that reads.
+// TestLook compares the whole output of each command that only reads.
 func TestLook(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "fleet")
@@ -413,7 +413,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestGet prints tables as the API server computes them: ages change, so only some columns are compared.
+// TestGet prints tables that the API server computes. Ages change, so the test compares only some columns.
 func TestGet(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "get")
@@ -454,7 +454,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// TestRefusals expects errors that say what to do.
+// TestRefusals checks that errors contain the next step for the user.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "refusals")
@@ -494,7 +494,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestRights runs commands as a user who may do little.
+// TestRights runs commands as a user with few permissions.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "rights")
@@ -510,7 +510,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestReadOnly runs commands as a user who may read but not write.
+// TestReadOnly runs commands as a user who has permission to read, but not to write.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "readonly")
@@ -656,7 +656,7 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// TestUndo expects the spec of a revision, with the digest, and with the present rollout.
+// TestUndo checks that undo writes the spec of a revision, with the digest and with the current rollout.
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "undo")
@@ -681,7 +681,7 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// awaitApproval lets the rollout of the HelmOp calico wait for the approval of a digest.
+// awaitApproval makes the rollout of the HelmOp calico wait for the approval of a digest.
 func (b *fleetBed) awaitApproval(digest string) {
 	b.Helper()
 	b.observe("calico", func(s *addonsv1.HelmOpStatus) {
@@ -699,7 +699,7 @@ func (b *fleetBed) awaitApproval(digest string) {
 	})
 }
 
-// TestApprove expects the digest that waits, a summary and a question.
+// TestApprove checks that the command prints the waiting digest, a summary and a question.
 func TestApprove(t *testing.T) {
 	t.Parallel()
 	const digest = "5e8d1f0a9b3c4d2e8f7061a2b3c4d5e6"
@@ -725,10 +725,10 @@ func TestApprove(t *testing.T) {
 	b.fails("timed out after 10ms", "approve", "calico", "--yes", "--wait", "--timeout=10ms", "--digest", digest)
 }
 
-// heldSince is since when the deletions of the fixture wait.
+// heldSince is the time since which the deletions of the fixture wait.
 var heldSince = time.Date(2026, 11, 25, 11, 0, 0, 0, time.UTC)
 
-// TestConfirm expects a list of what is deleted and a question.
+// TestConfirm checks that the command prints the deletions and a question.
 func TestConfirm(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "confirm")
@@ -746,7 +746,8 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// TestConfirmWithoutList expects the message of the HelmOp where the command finds other releases than the manager.
+// TestConfirmWithoutList has other releases than the manager saw. The command must then print the message of the
+// HelmOp.
 func TestConfirmWithoutList(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "unlisted")
@@ -761,8 +762,8 @@ func TestConfirmWithoutList(t *testing.T) {
 	}
 }
 
-// TestConfirmOtherNamespaces has a release of a Cluster whose namespace is no longer selected, and others that the
-// manager leaves alone.
+// TestConfirmOtherNamespaces has the release of a Cluster whose namespace is no longer selected. It also has releases
+// that the manager does not delete.
 func TestConfirmOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "roaming")
@@ -830,7 +831,7 @@ func TestConfirmInManagementCluster(t *testing.T) {
 	}
 }
 
-// observe plays the manager: the current generation is observed.
+// observe replaces the manager: it sets the current generation as observed.
 func (b *fleetBed) observe(name string, change func(*addonsv1.HelmOpStatus)) {
 	b.Helper()
 	helmOp := b.helmOp(name)
@@ -861,7 +862,8 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestWaitForSeveral expects the requests for all HelmOps before the first wait, also if one HelmOp does not exist.
+// TestWaitForSeveral checks that the command requests all HelmOps before the first wait, even if one HelmOp does not
+// exist.
 func TestWaitForSeveral(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "several")
@@ -911,7 +913,7 @@ func TestWaitForContinue(t *testing.T) {
 	}
 }
 
-// TestWaitForRetry has a release fail again, and one whose Cluster does not answer.
+// TestWaitForRetry has a release that fails again, and a release whose Cluster does not respond.
 func TestWaitForRetry(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "retry")
@@ -931,7 +933,7 @@ func TestWaitForRetry(t *testing.T) {
 	}
 }
 
-// TestWaitForRetryTimesOut expects the error of the release when the time is over.
+// TestWaitForRetryTimesOut checks that the command prints the error of the release after the timeout.
 func TestWaitForRetryTimesOut(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "late")
@@ -960,7 +962,8 @@ func (b *fleetBed) setStatus(cluster string, change func(*addonsv1.HelmOpRelease
 	}
 }
 
-// TestStatusWatch expects a line for each change, and no other lines. --live without a terminal does the same.
+// TestStatusWatch checks that each change prints a line, and that there are no other lines. Without a terminal, --live
+// must do the same.
 func TestStatusWatch(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"-w", "--live"} {
@@ -986,7 +989,7 @@ func watchStatus(t *testing.T, flag string) {
 	b.compare("status-watch", strings.ReplaceAll(lines, " --kubeconfig="+b.kubeconfig, ""))
 }
 
-// TestEventsWatch expects a line for each new Event that the filter chooses, and no other lines.
+// TestEventsWatch checks that each new Event of the filter prints a line, and that there are no other lines.
 func TestEventsWatch(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "eventswatched")
@@ -1004,7 +1007,7 @@ func TestEventsWatch(t *testing.T) {
 	}
 }
 
-// watch runs a command in the background, and returns its output. end ends the command, which must not fail.
+// watch runs a command in the background and returns its output. end ends the command. The command must not fail.
 func (b *fleetBed) watch(args ...string) (out *lockedBuffer, end func()) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
@@ -1030,7 +1033,7 @@ func eventually(t *testing.T, buffer *lockedBuffer, text string) {
 		Should(gomega.ContainSubstring(text))
 }
 
-// lockedBuffer is a buffer that a command writes while the test reads.
+// lockedBuffer is a buffer that a command writes while the test reads it.
 type lockedBuffer struct {
 	mutex  sync.Mutex
 	buffer bytes.Buffer

@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/ui"
 )
 
-// followed is a fleet that watches keep current.
+// followed is the state of a fleet. Watches update it.
 type followed struct {
 	*kube.Client
 	changes *ui.Changes
@@ -29,7 +29,7 @@ type followed struct {
 	// mutex guards the fields below.
 	mutex sync.Mutex
 	world fleetview.World
-	// warnings say by their kind which objects may not be current.
+	// warnings maps the kinds of objects that may be outdated to their warnings.
 	warnings map[string]string
 }
 
@@ -37,8 +37,8 @@ func newFollowed(c *kube.Client) *followed {
 	return &followed{Client: c, changes: ui.NewChanges(), warnings: map[string]string{}}
 }
 
-// start follows the objects in the background until the context ends, and returns when all are listed. It calls fail if
-// the objects cannot be followed any more.
+// start follows the objects in the background until the context ends. It returns when all objects are listed. It calls
+// fail if the objects cannot be followed any more.
 func (f *followed) start(ctx context.Context, fail context.CancelCauseFunc) error {
 	in := client.InNamespace(f.Namespace)
 	helmOps := followIn(ctx, f, "HelmOps", &addonsv1.HelmOpList{}, &f.world.HelmOps, fail, in)
@@ -70,7 +70,7 @@ func await(ctx context.Context, listed ...<-chan struct{}) error {
 	return nil
 }
 
-// clusterNamespace returns the namespace of the Clusters to follow; empty for all.
+// clusterNamespace returns the namespace of the Clusters to follow; empty for all namespaces.
 func (f *followed) clusterNamespace(ctx context.Context) (string, error) {
 	world, _, err := f.World(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func (f *followed) clusterNamespace(ctx context.Context) (string, error) {
 	return "", kube.Explain(err)
 }
 
-// followIn follows objects in the background. The channel is closed when they are listed.
+// followIn follows objects in the background. The returned channel is closed when the objects are listed.
 func followIn[T client.Object](ctx context.Context, f *followed, kind string, list client.ObjectList,
 	objects *map[client.ObjectKey]T, fail context.CancelCauseFunc, opts ...client.ListOption,
 ) <-chan struct{} {

@@ -24,14 +24,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/cli/kube"
 )
 
-// The kinds that "get" lists, in the order of its help.
+// The kinds of "get", in the order of its help.
 const (
 	getHelmOps   = "helmops"
 	getReleases  = "releases"
 	getRevisions = "revisions"
 )
 
-// getResources are the resources of the API by the names that users may type.
+// getResources maps the names that users may type to the resources of the API.
 var getResources = map[string]string{
 	getHelmOps: "helmops", "helmop": "helmops", "hop": "helmops",
 	getReleases: "helmopreleases", "release": "helmopreleases", "helmopreleases": "helmopreleases",
@@ -40,7 +40,8 @@ var getResources = map[string]string{
 	"hoprv": "helmoprevisions",
 }
 
-// get is the command "get": that of kubectl, for the kinds of HelmOp. Releases and revisions are found by their HelmOp.
+// get is the command "get". It works like kubectl's command, but only for the kinds of HelmOp. It finds releases and
+// revisions by the name of their HelmOp.
 type get struct {
 	kube.Base
 	*kubectlget.GetOptions
@@ -115,7 +116,7 @@ func (g *get) run(cmd *cobra.Command, args []string) error {
 	return kube.Explain(g.Run(factory, args))
 }
 
-// selectOf selects the objects of HelmOps. Each of them must exist.
+// selectOf selects the objects of the named HelmOps. Each HelmOp must exist.
 func (g *get) selectOf(ctx context.Context, names []string) error {
 	selector, err := labels.Parse(g.LabelSelector)
 	if err != nil {
@@ -141,7 +142,7 @@ func (g *get) selectOf(ctx context.Context, names []string) error {
 	return nil
 }
 
-// complete completes the kind, and then the names of HelmOps.
+// complete completes the kind first, and then the names of HelmOps.
 func (g *get) complete(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return g.CompleteHelmOps(-1)(cmd, args[1:], prefix)
@@ -151,7 +152,7 @@ func (g *get) complete(cmd *cobra.Command, args []string, prefix string) ([]stri
 	return kinds, cobra.ShellCompDirectiveNoFileComp
 }
 
-// uncached connects kubectl's code to the management cluster without its cache of APIs on the disk.
+// uncached connects kubectl's code to the management cluster, without its cache of APIs on the disk.
 type uncached struct {
 	*genericclioptions.ConfigFlags
 	base *kube.Base
@@ -173,5 +174,5 @@ func (u uncached) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error
 	return memory.NewMemCacheClient(client), nil
 }
 
-// ToRESTMapper implements genericclioptions.RESTClientGetter. The kinds are known.
+// ToRESTMapper implements genericclioptions.RESTClientGetter. It needs no discovery, because the kinds are known.
 func (u uncached) ToRESTMapper() (meta.RESTMapper, error) { return kube.Mapper(), nil }

@@ -93,7 +93,7 @@ func (h *history) run(ctx context.Context, name string) error {
 	})
 }
 
-// plain makes an object what kubectl prints: with its kind, and without the managers of its fields.
+// plain brings an object into the form that kubectl prints: with its kind, and without the managers of its fields.
 func plain(object client.Object, kind schema.GroupVersionKind) {
 	object.GetObjectKind().SetGroupVersionKind(kind)
 	object.SetManagedFields(nil)
@@ -126,7 +126,7 @@ type versions struct {
 	allNamespaces bool
 	output        kube.Output
 
-	// checkRegistry, registry and timeout are for the newer versions in the registries.
+	// checkRegistry, registry and timeout are for the lookup of newer versions in registries.
 	checkRegistry bool
 	registry      registryaccess.ReadFlags
 	timeout       time.Duration

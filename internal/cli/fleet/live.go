@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// liveInterval is the least time between two screens, and liveBeat the greatest: the ages in a screen grow.
+	// liveInterval is the shortest time between two screens. liveBeat is the longest, because the ages on a screen
+	// change.
 	liveInterval = 500 * time.Millisecond
 	liveBeat     = 5 * time.Second
 
@@ -27,7 +28,7 @@ const (
 func (s *status) runLive(ctx context.Context, c *kube.Client, terminal *kube.Terminal) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// Warnings are in the screen.
+	// The screen shows the warnings.
 	quiet := *c
 	quiet.Note = func(string, ...any) {}
 	source := newFollowed(&quiet)
@@ -53,7 +54,7 @@ func (s *status) runLive(ctx context.Context, c *kube.Client, terminal *kube.Ter
 	return s.print(world, s.rowWriter())
 }
 
-// draw draws a screen after each change, until the context ends.
+// draw draws a screen after each change until the context ends.
 func (s *status) draw(ctx context.Context, source *followed, terminal *kube.Terminal) (err error) {
 	if err := terminal.Enter(); err != nil {
 		return err
@@ -87,7 +88,7 @@ func (s *status) draw(ctx context.Context, source *followed, terminal *kube.Term
 	}
 }
 
-// screen returns the lines of a screen, cut to its width and height.
+// screen returns the lines of a screen. They are cut to its width and height.
 func (s *status) screen(world *fleetview.World, warning string, width, height int) ([]string, error) {
 	now := s.Now()
 	lines := []string{now.Format(time.TimeOnly) + ", until Ctrl-C"}
@@ -120,7 +121,7 @@ func (s *status) screen(world *fleetview.World, warning string, width, height in
 }
 
 // rolloutBar returns the progress of a rollout as a bar: "#" has the newest HelmOp revision, ">" is being updated, "!"
-// failed, and "." is still to come. It is empty if no rollout is under way.
+// failed, and "." waits. The bar is empty if no rollout is running.
 func rolloutBar(summary *fleetview.Summary) string {
 	r, clusters := summary.Rollout, summary.Clusters
 	if r == nil || clusters == nil || clusters.Selected == 0 || fleetview.IsEnded(r.Phase) {
@@ -137,7 +138,7 @@ func rolloutBar(summary *fleetview.Summary) string {
 		passed += part.count
 		end := min(barWidth, int(passed)*barWidth/int(total))
 		if part.count > 0 {
-			// One Cluster of a thousand must be visible, too.
+			// A group of one Cluster among a thousand must be visible, too.
 			end = min(barWidth, max(end, used+1))
 		}
 		bar, used = bar+strings.Repeat(part.sign, max(0, end-used)), max(used, end)
@@ -145,7 +146,7 @@ func rolloutBar(summary *fleetview.Summary) string {
 	return fmt.Sprintf("[%s%s] %d of %d", bar, strings.Repeat(".", barWidth-used), min(clusters.UpToDate, total), total)
 }
 
-// fit cuts lines to a screen. If lines are left out, the last one says how many.
+// fit cuts lines to the size of a screen. If it leaves out lines, the last line has the number of missing lines.
 func fit(lines []string, width, height int) []string {
 	if more := len(lines) - height; more > 0 {
 		lines = append(lines[:height-1:height-1], fmt.Sprintf("... and %d more lines; --state, --cluster and --wave "+

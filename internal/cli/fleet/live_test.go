@@ -78,7 +78,7 @@ func TestRolloutBar(t *testing.T) {
 	}
 }
 
-// TestLive follows a fleet on a terminal, and expects the status on the output at the end.
+// TestLive follows a fleet on a terminal. At the end, the output must have the status.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "live")

@@ -18,7 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview/fleettest"
 )
 
-// TestStatusWatchUpdates changes the world and expects lines for what the filters choose.
+// TestStatusWatchUpdates changes the fleet. Each change that matches the filters must print a line.
 func TestStatusWatchUpdates(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -27,8 +27,8 @@ import (
 // previewedClusters is the number of Clusters in TestPreviewOfManyClusters.
 const previewedClusters = 100
 
-// TestPreviewOfManyClusters previews a new version in many Clusters, and bounds the requests for each release. The
-// Clusters share an API server. The measured times are in the output.
+// TestPreviewOfManyClusters previews a new version in many Clusters and limits the number of requests for each release.
+// The Clusters share one API server. The output has the measured times.
 func TestPreviewOfManyClusters(t *testing.T) {
 	b := newPreviewBed(t, "previewmany")
 	kubeconfig, err := os.ReadFile(b.kubeconfig)
@@ -50,7 +50,8 @@ func TestPreviewOfManyClusters(t *testing.T) {
 		b.create(cluster)
 		b.secret(cluster.Name+"-kubeconfig", clusterv1.ClusterSecretType, "value", string(kubeconfig))
 	}
-	// A chart of usual size: 20 objects of 4 kinds. The next version changes two of them, and adds one in a Cluster.
+	// The chart has a usual size: 20 objects of 4 kinds. The next version changes two objects, and adds one object in a
+	// Cluster.
 	files := func(version, value string) map[string]string {
 		templates := map[string]string{"Chart.yaml": "apiVersion: v2\nname: many\nversion: " + version + "\n"}
 		for i := range 5 {
@@ -98,14 +99,15 @@ func TestPreviewOfManyClusters(t *testing.T) {
 	b.compare("preview-many", got.out)
 	each := float64(requests) / previewedClusters
 	t.Logf("%d Clusters in %s, %.1f requests for each", previewedClusters, elapsed.Round(time.Millisecond), each)
-	// 2 to the management cluster; 3 for the discovery, 2 for the records, 4 lists and 2 dry runs.
+	// 2 requests go to the management cluster. 3 are for the discovery, 2 for the records, 4 for lists and 2 for dry
+	// runs.
 	const most = 14
 	if each > most {
 		t.Errorf("%.1f requests for each Cluster", each)
 	}
 }
 
-// requests returns the number of requests that the API server answered, except watches and requests of its own.
+// requests returns the number of answered requests, except watches and requests of the API server itself.
 func (b *previewBed) requests() int {
 	b.Helper()
 	data, err := b.admin().CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(b.Context())

@@ -34,8 +34,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
-// nextChart is the next version of renderedChart: it changes the ConfigMap and the Secret, adds a Service, has an
-// object that exists without an owner, and an object of a kind that no cluster serves.
+// nextChart is the next version of renderedChart. It changes the ConfigMap and the Secret, and adds a Service. It also
+// has an object that exists without an owner, and an object of a kind that no cluster serves.
 var nextChart = registry.ChartFiles(map[string]string{
 	"Chart.yaml":  "apiVersion: v2\nname: web\nversion: 1.3.0\n",
 	"values.yaml": "replicas: 1\n",
@@ -87,7 +87,7 @@ func (b *previewBed) admin() kubernetes.Interface {
 	return admin
 }
 
-// previewer returns what the commands use.
+// previewer returns the Previewer that the commands use.
 func (b *previewBed) previewer() *preview.Previewer {
 	b.Helper()
 	source := rendering.Source{ReadFlags: registryaccess.ReadFlags{CAFile: b.authority}}
@@ -109,7 +109,7 @@ func (b *previewBed) previewer() *preview.Previewer {
 	return previewer
 }
 
-// install installs the release of a HelmOp in a Cluster, as the manager does, but without postRender.
+// install installs the release of a HelmOp in a Cluster. It does the same as the manager, but without postRender.
 func (b *previewBed) install(name string, cluster client.ObjectKey) {
 	b.Helper()
 	ctx, p, helmOp := b.Context(), b.previewer(), b.helmOp(name)
@@ -235,7 +235,7 @@ func TestPreviewJSON(t *testing.T) {
 	}
 }
 
-// TestPreviewFile previews a HelmOp that does not exist, and one that the management cluster refuses.
+// TestPreviewFile previews a HelmOp that does not exist, and a HelmOp that the management cluster refuses.
 func TestPreviewFile(t *testing.T) {
 	t.Parallel()
 	b := newPreviewBed(t, "previewfile")
@@ -282,7 +282,7 @@ spec:
 	}
 }
 
-// TestPreviewFailures previews Clusters that do not answer or are not ready, and artifacts without a signature.
+// TestPreviewFailures previews Clusters that do not respond or are not ready, and artifacts without a signature.
 func TestPreviewFailures(t *testing.T) {
 	t.Parallel()
 	b := newPreviewBed(t, "previewfails")
@@ -353,7 +353,7 @@ func TestPreviewManagementCluster(t *testing.T) {
 	kubeconfig := b.withFiles()
 	for _, args := range [][]string{{"preview", "own", "--summary"}, {"render", "own"}} {
 		got := b.runAs(t.Context(), kubeconfig, "", append(args, "--ca-file", b.authority)...)
-		// The ServiceAccount has no rights: the engine connected, and the API server refused.
+		// The ServiceAccount has no permissions. So the engine connected, and the API server refused the request.
 		if text := fmt.Sprint(got.out, got.err); !strings.Contains(text, "system:serviceaccount:"+b.namespace+":admin") {
 			t.Errorf("%q: %s", args, text)
 		}

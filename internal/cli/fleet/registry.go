@@ -37,7 +37,7 @@ func newNewest(b *kube.Base, c *kube.Client, registry *sources.Client) (*newest,
 	if err != nil {
 		return nil, err
 	}
-	// The kinds of credentials are not among those that the client of the other commands knows.
+	// The client of the other commands does not know the kinds of credentials.
 	reader, err := client.New(config, client.Options{Scheme: c.Scheme()})
 	if err != nil {
 		return nil, kube.Explain(err)
@@ -45,7 +45,7 @@ func newNewest(b *kube.Base, c *kube.Client, registry *sources.Client) (*newest,
 	return &newest{registry, references.NewReader(reader, reader)}, nil
 }
 
-// versions returns the newest version that the HelmOp accepts and the newest version of the repository.
+// versions returns two versions: the newest that the HelmOp accepts, and the newest in the repository.
 func (n *newest) versions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]string, error) {
 	access, err := n.references.Access(ctx, helmOp)
 	if err != nil {
@@ -70,8 +70,8 @@ func (n *newest) versions(ctx context.Context, helmOp *addonsv1.HelmOp) ([]strin
 	return found, nil
 }
 
-// newerThan returns those of some versions that are newer than a version, without duplicates. Nothing is newer than an
-// unknown version.
+// newerThan returns the versions in a list that are newer than a version, without duplicates. If the version is not
+// known, the result is empty.
 func newerThan(version string, versions []string) []string {
 	var newer []string
 	for _, other := range versions {
@@ -82,7 +82,7 @@ func newerThan(version string, versions []string) []string {
 	return newer
 }
 
-// addNewer adds the newer versions in the registries to counts. A registry that cannot be read is noted.
+// addNewer adds the newer versions in the registries to counts. If a registry cannot be read, it prints a note.
 func (v *versions) addNewer(ctx context.Context, c *kube.Client, helmOps map[client.ObjectKey]*addonsv1.HelmOp,
 	counts []fleetview.VersionCount,
 ) (err error) {

@@ -39,7 +39,7 @@ var renderedChart = registry.ChartFiles(map[string]string{
 	"templates/NOTES.txt": "The password is {{ .Values.password }}.\n",
 })
 
-// renderBed is a fleetBed with the HelmOp "web", whose chart is in a registry, and with a kubeconfig for the Cluster
+// renderBed is a fleetBed with the HelmOp "web", whose chart is in a registry. It also has a kubeconfig for the Cluster
 // prod-1, which is the management cluster itself.
 type renderBed struct {
 	*fleetBed
@@ -122,7 +122,7 @@ postRender: {commonMetadata: {labels: {team: web}}}
 	b.create(h)
 }
 
-// TestRender renders values and objects for a Cluster with its override, and hides everything that is secret.
+// TestRender renders values and objects for a Cluster with its override. Everything secret must be hidden.
 func TestRender(t *testing.T) {
 	t.Parallel()
 	b := newRenderBed(t, "render")
@@ -149,7 +149,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// TestRenderRefusals expects errors that say what is missing.
+// TestRenderRefusals checks that errors name the missing argument or object.
 func TestRenderRefusals(t *testing.T) {
 	t.Parallel()
 	b := newRenderBed(t, "refused")
@@ -195,7 +195,7 @@ func TestNewerVersions(t *testing.T) {
 	if out := b.ok(append(args, "-o", "json")...); !strings.Contains(out, `"newer"`) {
 		t.Errorf("got\n%s", out)
 	}
-	// Without the authority, the registry cannot be read: the command warns and prints the rest.
+	// Without the CA, the registry cannot be read. The command must print a warning and the rest.
 	got := b.run("versions", "web", "--check-registry")
 	if got.err != nil || !strings.Contains(got.out, "1.2.3") ||
 		!strings.Contains(got.errOut, "warning: the versions of HelmOp web cannot be read: ") {

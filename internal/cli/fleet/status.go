@@ -39,7 +39,7 @@ type status struct {
 	output        kube.Output
 }
 
-// Status is what "status -o json" prints.
+// Status is the output of "status -o json".
 type Status struct {
 	HelmOps []fleetview.Summary `json:"helmOps"`
 	Rows    []fleetview.Row     `json:"clusters"`
@@ -94,7 +94,7 @@ Stalled, Failed, Unreachable and Drifted are unhealthy.`,
 	flags.BoolVarP(&s.allNamespaces, "all-namespaces", "A", false, "Show the HelmOps of all namespaces.")
 	flags.StringSliceVar(&s.Clusters, "cluster", nil,
 		"Show these Clusters only: NAME, or NAMESPACE/NAME for a Cluster of another namespace.")
-	// Not a string slice: that drops the empty name.
+	// A string slice would drop the empty name.
 	flags.StringArrayVar(&s.Waves, "wave", nil,
 		`Show the Clusters of these waves of spec.rollout only; --wave="" is for the Clusters in no wave.`)
 	flags.StringSliceVar(&s.States, "state", nil, "Show these states only.")
@@ -115,7 +115,6 @@ Stalled, Failed, Unreachable and Drifted are unhealthy.`,
 	return cmd
 }
 
-// validate checks the flags.
 func (s *status) validate() (err error) {
 	if s.Selector, err = labels.Parse(s.labelSelector); err != nil {
 		return kube.Usagef("--selector %q: %v", s.labelSelector, err)
@@ -183,8 +182,8 @@ func (s *status) read(ctx context.Context, c *kube.Client) (*fleetview.World, er
 	return w, s.readClusters(ctx, c, w)
 }
 
-// readClusters lists the Clusters: in all namespaces if a HelmOp selects Clusters of other namespaces and the user may
-// list these.
+// readClusters lists the Clusters. If a HelmOp selects Clusters in other namespaces and the user may list them, it
+// lists all namespaces.
 func (s *status) readClusters(ctx context.Context, c *kube.Client, w *fleetview.World) error {
 	var err error
 	for _, namespace := range clusterNamespaces(w, c.Namespace) {
@@ -206,7 +205,8 @@ func (s *status) readClusters(ctx context.Context, c *kube.Client, w *fleetview.
 	return nil
 }
 
-// clusterNamespaces returns the namespaces in which to list Clusters, until the user may do so; empty for all.
+// clusterNamespaces returns the namespaces in which to list Clusters, in order of preference. The caller uses the first
+// namespace that the user may list. An empty name means all namespaces.
 func clusterNamespaces(w *fleetview.World, namespace string) []string {
 	for _, helmOp := range w.HelmOps {
 		if helmOp.Spec.ClusterNamespaces != nil && namespace != "" {
@@ -216,7 +216,7 @@ func clusterNamespaces(w *fleetview.World, namespace string) []string {
 	return []string{namespace}
 }
 
-// checkNames fails if a HelmOp that the arguments name does not exist.
+// checkNames returns an error if a HelmOp in the arguments does not exist.
 func (s *status) checkNames(w *fleetview.World, namespace string) error {
 	for _, name := range s.HelmOps {
 		found := false
@@ -275,7 +275,7 @@ func (s *status) printText(out io.Writer, summaries []fleetview.Summary, rows []
 	return write(rows, s.noFold, s.noHeaders)
 }
 
-// rowWriter prints rows. Later rows have columns of the same widths.
+// rowWriter prints rows. All calls use the same column widths.
 type rowWriter func(rows []fleetview.Row, noFold, noHeaders bool) error
 
 func (s *status) rowWriter() rowWriter {
@@ -306,7 +306,7 @@ func groupTable(groups []fleetview.Group, now time.Time, namespaces, wide, noHea
 	return t
 }
 
-// nonNil makes an empty list "[]" and not "null" in JSON.
+// nonNil converts nil to an empty list, which is "[]" in JSON instead of "null".
 func nonNil[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -314,7 +314,7 @@ func nonNil[T any](list []T) []T {
 	return list
 }
 
-// runWatch prints the status, and then a line for each change of a HelmOp or a row.
+// runWatch prints the status first, and then a line for each change of a HelmOp or a row.
 func (s *status) runWatch(ctx context.Context, c *kube.Client) error {
 	w, err := s.read(ctx, c)
 	if err != nil {
@@ -365,7 +365,7 @@ func followTo[T client.Object](ctx context.Context, c *kube.Client, list client.
 	}, opts...)
 }
 
-// statusWatch prints a line where what the table shows changes.
+// statusWatch prints a line for each change of the table.
 type statusWatch struct {
 	*status
 	world *fleetview.World
@@ -373,7 +373,7 @@ type statusWatch struct {
 	shown map[string]shownLine
 }
 
-// shownLine is a line about a HelmOp or, with a Cluster, about a row.
+// shownLine is a line about a HelmOp. If it has a Cluster, it is about a row.
 type shownLine struct {
 	text string
 
@@ -387,7 +387,7 @@ func newStatusWatch(s *status, w *fleetview.World, write rowWriter) *statusWatch
 	return v
 }
 
-// lines returns what the table shows of the world by HelmOps and rows, and the identities in the order of the table.
+// lines returns the contents of the table by HelmOp and row, and the identities in the order of the table.
 func (v *statusWatch) lines() (lines map[string]shownLine, order []string) {
 	lines = map[string]shownLine{}
 	add := func(id string, line shownLine) { lines[id], order = line, append(order, id) }
@@ -404,12 +404,12 @@ func (v *statusWatch) lines() (lines map[string]shownLine, order []string) {
 	return lines, order
 }
 
-// visible is what a line shows of a row, but for the time.
+// visible returns the part of a row that a line shows, without the time.
 func visible(r *fleetview.Row) string {
 	return strings.Join([]string{string(r.State), r.Version, kube.Number(r.HelmRevision), r.Message}, "\x00")
 }
 
-// update prints what changed.
+// update prints the changes.
 func (v *statusWatch) update() error {
 	before := v.shown
 	lines, order := v.lines()
@@ -438,7 +438,8 @@ func (v *statusWatch) update() error {
 	return v.write(rows, true, true)
 }
 
-// gone returns what happened to a HelmOp or a release that was shown; empty if the table still shows it.
+// gone returns what happened to a HelmOp or a release that the table no longer shows. The result is empty if the table
+// still shows it.
 func (v *statusWatch) gone(before, now shownLine) string {
 	_, hasHelmOp := v.world.HelmOps[before.helmOp]
 	_, hasRelease := v.world.Releases[client.ObjectKey{Namespace: before.helmOp.Namespace, Name: before.release}]

@@ -27,7 +27,7 @@ type tree struct {
 	output  kube.Output
 }
 
-// Tree is what "tree -o json" prints.
+// Tree is the output of "tree -o json".
 type Tree struct {
 	HelmOp   fleetview.Summary `json:"helmOp"`
 	Releases []TreeRelease     `json:"releases"`
@@ -37,7 +37,7 @@ type Tree struct {
 type TreeRelease struct {
 	fleetview.Row
 	Objects []TreeObject `json:"objects"`
-	// Truncated is true if the release has more objects, which HelmOp does not watch.
+	// Truncated is true if the release has more objects than HelmOp watches.
 	Truncated bool `json:"truncated,omitempty"`
 }
 
@@ -46,7 +46,8 @@ type TreeObject struct {
 	Kind string `json:"kind"`
 	// Name is the name of the object, or namespace/name for an object in a namespace.
 	Name string `json:"name"`
-	// Problem says why the object is not healthy, or what differs; empty if the status of the release does not name it.
+	// Problem is the reason if the object is not healthy, or the difference if it has drifted. It is empty if the
+	// status of the release does not name the object.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -102,8 +103,8 @@ func (t *tree) run(ctx context.Context, name string) error {
 	})
 }
 
-// treeOf returns a HelmOp, its releases and their objects, the most urgent releases first. The commands that it
-// recommends are those of a program.
+// treeOf returns a HelmOp, its releases and their objects. The most urgent releases come first. program is the program
+// in the recommended commands.
 func treeOf(helmOp *addonsv1.HelmOp, releases []*addonsv1.HelmOpRelease, program fleetview.Program) *Tree {
 	w := fleetview.NewWorld([]*addonsv1.HelmOp{helmOp}, releases, nil)
 	tree := &Tree{HelmOp: fleetview.SummaryOf(helmOp, program), Releases: make([]TreeRelease, 0, len(releases))}

@@ -20,8 +20,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/ui"
 )
 
-// maxStreams is how many tabs of the browser get live updates. A browser opens at most 6 connections to one server, and
-// one must be left for the pages.
+// maxStreams is the number of browser tabs that get live updates. A browser opens 6 connections to one server at most,
+// and one connection must stay free for the pages.
 const maxStreams = 4
 
 // uiCommand is the command "ui".
@@ -93,11 +93,12 @@ func (u *uiCommand) run(ctx context.Context) error {
 	return serve(ctx, listener, page)
 }
 
-// serve serves a handler until the context ends. It returns the cause of that, if it is not an interruption.
+// serve serves a handler until the context ends. It returns the cause of the end, unless a user interrupted the
+// command.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10,
-		// The streams end with the command.
+		// The streams end when the command ends.
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
@@ -112,8 +113,8 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 	return err
 }
 
-// openBrowser opens a link with the program of the operating system. Other users of the machine may see the link in the
-// list of processes, but it works only once.
+// openBrowser opens a link with a program of the operating system. Other users of the machine may see the link in the
+// list of processes, but the link works only once.
 func openBrowser(ctx context.Context, link string) error {
 	switch runtime.GOOS {
 	case "darwin":

@@ -109,13 +109,13 @@ func TestUI(t *testing.T) {
 	if err := p.end(); err != nil {
 		t.Error(err)
 	}
-	// The stream ends with the command.
+	// The stream must end with the command.
 	if data, _ := io.ReadAll(resp.Body); !strings.Contains(string(data), "event: change") {
 		t.Errorf("the stream: %q", data)
 	}
 }
 
-// TestUIErrors expects errors before the page is served.
+// TestUIErrors checks errors that occur before the page is served.
 func TestUIErrors(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "ui-errors")

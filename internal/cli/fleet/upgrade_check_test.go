@@ -49,14 +49,14 @@ func gadgets() *apiextensionsv1.CustomResourceDefinition {
 				{Name: "v1", Served: true, Storage: true, Schema: schema}}}}
 }
 
-// installGadgets installs the definition once, and errGadgets is its error.
+// installGadgets installs the definition once. errGadgets is the error of this installation.
 var (
 	installGadgets sync.Once
 	errGadgets     error
 )
 
-// upgradeBed is a previewBed with the chart "addon" in two versions, and with the HelmOps "old", which has the first
-// version and is installed, and "new", which has the second one from the second step of an upgrade.
+// upgradeBed is a previewBed with the chart "addon" in two versions. The HelmOp "old" has the first version and is
+// installed. The HelmOp "new" has the second version from the second step of an upgrade.
 type upgradeBed struct {
 	*previewBed
 	now apilifecycle.Version
@@ -123,7 +123,7 @@ func (b *upgradeBed) addon(name string, refs []addonsv1.KubernetesVersionReferen
 	b.create(helmOp)
 }
 
-// step returns a minor version after that of the cluster, such as 1.38.
+// step returns a later minor version than the version of the cluster, such as 1.38.
 func (b *upgradeBed) step(n int) string { return fmt.Sprintf("%d.%d", b.now.Major, b.now.Minor+n) }
 
 // check runs the command and returns its output with names for the versions.
@@ -135,7 +135,7 @@ func (b *upgradeBed) check(args ...string) result {
 	return got
 }
 
-// TestUpgradeCheck compares the output for an upgrade of two minor versions, and expects that nothing is written.
+// TestUpgradeCheck compares the output for an upgrade by two minor versions. The command must not write anything.
 func TestUpgradeCheck(t *testing.T) {
 	t.Parallel()
 	b := newUpgradeBed(t, "upgradecheck")
@@ -158,8 +158,9 @@ func TestUpgradeCheck(t *testing.T) {
 	}
 }
 
-// TestUpgradeCheckOfNothing expects an error, after the report, if the Clusters run a newer version, and a note if they
-// run the version already. A Cluster that lost its kubeconfig and has the release is a failure.
+// TestUpgradeCheckOfNothing checks Clusters that already run the version or a newer one. For a newer version, the
+// command must print an error after the report; for the same version, it must print a note. A Cluster that lost its
+// kubeconfig and has the release is a failure.
 func TestUpgradeCheckOfNothing(t *testing.T) {
 	t.Parallel()
 	b := newUpgradeBed(t, "upgradenothing")
@@ -187,8 +188,8 @@ func TestUpgradeCheckOfNothing(t *testing.T) {
 	}
 }
 
-// TestUpgradeCheckVerifies expects that the signatures of a chart are checked for each HelmOp, although another HelmOp
-// without verification uses the same chart.
+// TestUpgradeCheckVerifies checks that the signatures of a chart are verified for each HelmOp, although another HelmOp
+// uses the same chart without verification.
 func TestUpgradeCheckVerifies(t *testing.T) {
 	t.Parallel()
 	b := newUpgradeBed(t, "upgradeverifies")
@@ -196,7 +197,7 @@ func TestUpgradeCheckVerifies(t *testing.T) {
 	strict := b.helmOp("strict")
 	strict.Spec.Source.Verify = &addonsv1.Verification{Provider: addonsv1.VerificationProviderCosign,
 		SecretRef: &addonsv1.SecretReference{Name: "no-keys"}}
-	// The artifact is resolved already, so only the load of the chart verifies it.
+	// The artifact is resolved already. So only the load of the chart verifies it.
 	known, err := b.previewer().Release(t.Context(), b.helmOp("old"), client.ObjectKey{Namespace: b.namespace,
 		Name: "prod-1"})
 	if err != nil {
@@ -217,8 +218,8 @@ func TestUpgradeCheckVerifies(t *testing.T) {
 	}
 }
 
-// TestUpgradeCheckGoesOn expects that a HelmOp that cannot be read, and a Cluster that does not answer, do not stop the
-// others, and that the Cluster is asked once.
+// TestUpgradeCheckGoesOn has a HelmOp that cannot be read and a Cluster that does not respond. They must not stop the
+// others, and the command must connect to the Cluster only once.
 func TestUpgradeCheckGoesOn(t *testing.T) {
 	t.Parallel()
 	b := newUpgradeBed(t, "upgradegoeson")
@@ -262,7 +263,7 @@ func TestUpgradeCheckGoesOn(t *testing.T) {
 	}
 }
 
-// TestUpgradeCheckAhead expects that a chart that HelmOp uses before the upgrade is checked for the running version.
+// TestUpgradeCheckAhead has a chart that HelmOp uses before the upgrade. It must be checked for the running version.
 func TestUpgradeCheckAhead(t *testing.T) {
 	t.Parallel()
 	b := newUpgradeBed(t, "upgradeahead")
@@ -313,7 +314,7 @@ func TestUpgradeCheckAhead(t *testing.T) {
 	}
 }
 
-// TestUpgradeCheckJSON checks the machine-readable output for a Cluster that is pinned, and for others.
+// TestUpgradeCheckJSON checks the machine-readable output for a pinned Cluster and for other Clusters.
 func TestUpgradeCheckJSON(t *testing.T) {
 	t.Parallel()
 	b := newUpgradeBed(t, "upgradejson")
@@ -356,7 +357,7 @@ func TestUpgradeCheckJSON(t *testing.T) {
 	}
 }
 
-// TestUpgradeCheckFailures checks Clusters that do not answer or are not ready, and arguments.
+// TestUpgradeCheckFailures checks Clusters that do not respond or are not ready, and invalid arguments.
 func TestUpgradeCheckFailures(t *testing.T) {
 	t.Parallel()
 	b := newUpgradeBed(t, "upgradefails")

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// maxManifest is the largest manifest that is read, in bytes. Registries have the same limit.
+	// maxManifest is the maximum size of a manifest, in bytes. Registries have the same limit.
 	maxManifest = 4 << 20
 
-	// MaxLayer is the largest layer that is read, in bytes. The manager has the same limit.
+	// MaxLayer is the maximum size of a layer, in bytes. The manager has the same limit.
 	MaxLayer = 64 << 20
 )
 
@@ -44,7 +44,7 @@ func (f *Flags) Open(ctx context.Context, streams genericiooptions.IOStreams, at
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = body.Close() }() // everything needed is read
+	defer func() { _ = body.Close() }() // all needed content was read
 	if desc.Size > maxManifest {
 		return nil, fmt.Errorf("%s: the manifest has %d bytes; the limit is %d", at, desc.Size, maxManifest)
 	}
@@ -84,7 +84,7 @@ func (a *Artifact) Layer(ctx context.Context, i int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = body.Close() }() // it was only read
+	defer func() { _ = body.Close() }() // the layer was only read
 	data, err := content.ReadAll(io.Reader(countedReader{body, a.progress}), desc)
 	if err == nil {
 		a.progress.blob(desc, "pulled")

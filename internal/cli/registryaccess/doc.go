@@ -1,7 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package registryaccess gives commands access to artifacts in registries: flags, references, credentials of the Docker
-// configuration, reading, pushing, signing, and progress. It has no commands of its own. Callers add the flags to their
-// command, and run their requests in the context that Flags.Bounded returns.
+// Package registryaccess gives commands access to artifacts in registries. It has flags, references, credentials from
+// the Docker configuration, reading, pushing, signing and progress.
+//
+// The package knows artifacts and registries. It does not know HelmOps, and has no commands. Callers must add the flags
+// to their command, and must use the context of [Flags.Bounded] for their requests.
 package registryaccess

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// maxPassword is the largest password that is read, in bytes.
+// maxPassword is the maximum size of a password, in bytes.
 const maxPassword = 64 << 10
 
-// ReadPassword reads a password, which is the whole input except for the last line break.
+// ReadPassword reads a password. The password is the whole input without the last line break.
 func ReadPassword(in io.Reader) (string, error) {
 	data, err := io.ReadAll(io.LimitReader(in, maxPassword))
 	return strings.TrimRight(string(data), "\r\n"), err

@@ -20,7 +20,7 @@ import (
 // redraw is the shortest time between two updates of the bar.
 const redraw = 100 * time.Millisecond
 
-// progress shows transfers: as a bar on a terminal, otherwise as a line for each blob.
+// progress shows transfers. On a terminal, it shows a bar; otherwise, it prints a line for each blob.
 type progress struct {
 	out io.Writer
 	// width is the width of the terminal; 0 without a terminal.
@@ -85,7 +85,7 @@ func SizeOf(n int64) string {
 	}
 }
 
-// blob prints that a blob was transferred, or existed already.
+// blob prints that a blob was transferred or already existed.
 func (p *progress) blob(desc ocispec.Descriptor, what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +104,7 @@ func (p *progress) end() {
 	}
 }
 
-// options returns options for a copy whose progress is shown.
+// options returns the options for a copy with progress output.
 func (p *progress) options(done string) oras.CopyGraphOptions {
 	options := oras.DefaultCopyGraphOptions
 	options.PostCopy = func(_ context.Context, desc ocispec.Descriptor) error {

@@ -17,9 +17,9 @@ import (
 
 // ReadFlags are the flags of commands that read registries and chart repositories for HelmOps.
 type ReadFlags struct {
-	// CAFile is a file with CAs to trust in addition to those of the system.
+	// CAFile is a file with CAs that are trusted in addition to the CAs of the system.
 	CAFile string
-	// Config is the file of the Docker configuration; empty for Docker's own.
+	// Config is the file of the Docker configuration. If it is empty, Docker's own file is used.
 	Config string
 }
 
@@ -32,7 +32,7 @@ func (r *ReadFlags) Add(cmd *cobra.Command) {
 			"Credential helpers are not run.")
 }
 
-// Client returns a client of registries and chart repositories. It keeps what it pulls in a folder.
+// Client returns a client of registries and chart repositories. It stores pulled content in a folder.
 func (r *ReadFlags) Client(folder string) (*sources.Client, error) {
 	registries, err := oci.New(oci.Options{Dir: folder, UserAgent: "kubectl-helmop/" + version.Version,
 		CredentialsFile: cmp.Or(r.Config, DockerConfig()), CAFile: r.CAFile})

@@ -26,19 +26,19 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
 )
 
-// Scheme is the beginning of the references of charts and artifacts.
+// Scheme is the prefix of references to charts and artifacts.
 const Scheme = "oci://"
 
 // Flags are the flags for access to registries.
 type Flags struct {
 	PlainHTTP bool
-	// CAFile is a file with CAs to trust in addition to those of the system.
+	// CAFile is a file with CAs that are trusted in addition to the CAs of the system.
 	CAFile string
-	// Config is the file of the Docker configuration; empty for Docker's own.
+	// Config is the file of the Docker configuration. If it is empty, Docker's own file is used.
 	Config string
-	// Timeout is the time limit of the whole command; 0 for none.
+	// Timeout is the time limit of the whole command; 0 means no limit.
 	Timeout time.Duration
-	// As returns the credentials to use instead of the Docker configuration; nil to use the Docker configuration.
+	// As returns the credentials. If it is nil, the Docker configuration has the credentials.
 	As auth.CredentialFunc
 }
 
@@ -64,7 +64,7 @@ func (f *Flags) Bounded(cmd *cobra.Command) (context.Context, context.CancelFunc
 // Location is a reference as users write it: oci://host/repository, with an optional :tag or @digest.
 type Location struct{ registry.Reference }
 
-// ParseLocation parses a reference. Without a tag and a digest, its Reference is empty.
+// ParseLocation parses a reference. If the text has no tag and no digest, the Reference of the result is empty.
 func ParseLocation(text string) (Location, error) {
 	bare, ok := strings.CutPrefix(text, Scheme)
 	if !ok {
@@ -122,8 +122,8 @@ func (f *Flags) Client() (*auth.Client, error) {
 	return client, nil
 }
 
-// CredentialStore returns the store of the Docker configuration. Like Docker, it stores passwords in the file if there is
-// no credential helper.
+// CredentialStore returns the store of the Docker configuration. Without a credential helper, it stores passwords in
+// the file, like Docker.
 func (f *Flags) CredentialStore() (credentials.Store, error) {
 	options := credentials.StoreOptions{AllowPlaintextPut: true, DetectDefaultNativeStore: true}
 	if f.Config != "" {
@@ -149,7 +149,7 @@ func (f *Flags) HTTPClient() (*http.Client, error) {
 	return &http.Client{Transport: retry.NewTransport(transport)}, nil
 }
 
-// withAuthorities returns the CAs of the system and those of a file.
+// withAuthorities returns the CAs of the system and of a file.
 func withAuthorities(file string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(file)
 	if err != nil {

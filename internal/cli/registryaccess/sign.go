@@ -28,7 +28,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/signing"
 )
 
-// maxSignature is the largest signature that is read, in bytes. maxSignatures is how many are read.
+// maxSignature is the maximum size of a signature, in bytes. maxSignatures is the maximum number of signatures that are
+// read.
 const (
 	maxSignature  = 1 << 20
 	maxSignatures = 64
@@ -58,10 +59,10 @@ func (f *SignFlags) Validate() error {
 	}
 }
 
-// Signer signs what is pushed. A nil signer does not sign.
+// Signer signs pushed artifacts. A nil Signer signs nothing.
 type Signer struct{ key crypto.PrivateKey }
 
-// Signer reads the key. It runs before anything is pushed, so that an unusable key fails early.
+// Signer reads the key. Callers call it before they push anything, so that an unusable key fails early.
 func (f *SignFlags) Signer(streams genericiooptions.IOStreams) (*Signer, error) {
 	if !f.enabled {
 		return nil, nil
@@ -73,8 +74,8 @@ func (f *SignFlags) Signer(streams genericiooptions.IOStreams) (*Signer, error) 
 	return &Signer{key}, nil
 }
 
-// Sign signs a manifest and stores the signature beside it. It returns the digest of the signature's manifest; empty
-// for a nil signer.
+// Sign signs a manifest and stores the signature next to it. It returns the digest of the signature's manifest. A nil
+// Signer returns an empty digest.
 func (s *Signer) Sign(ctx context.Context, repository *remote.Repository, subject ocispec.Descriptor) (string, error) {
 	if s == nil {
 		return "", nil
@@ -90,15 +91,16 @@ func (s *Signer) Sign(ctx context.Context, repository *remote.Repository, subjec
 	return signing.Push(ctx, repository, bundle, signing.SignPredicate, subject)
 }
 
-// signature looks for an existing signature by this key, so that a pipeline that pushes unchanged content does not add
-// signatures. It returns the digest of the signature's manifest; empty if there is none.
+// signature looks for an existing signature with this key. So a pipeline that pushes unchanged content does not add
+// signatures. It returns the digest of the signature's manifest; empty if there is no signature.
 func (s *Signer) signature(
 	ctx context.Context,
 	repository *remote.Repository,
 	subject ocispec.Descriptor,
 ) (known string, err error) {
 	var referrers []ocispec.Descriptor
-	// The filter by type is not used: some registries report the configuration's type as the type of the artifact.
+	// The filter by type is not used, because some registries report the type of the configuration as the artifact
+	// type.
 	err = repository.Referrers(ctx, subject, "", func(page []ocispec.Descriptor) error {
 		referrers = append(referrers, page...)
 		return nil
@@ -107,7 +109,7 @@ func (s *Signer) signature(
 		return "", err
 	}
 	for _, referrer := range referrers[:min(len(referrers), maxSignatures)] {
-		// Signatures that are unreadable or made with another key are skipped.
+		// Unreadable signatures and signatures with another key do not count.
 		if s.hasSigned(ctx, repository, referrer, subject) {
 			return referrer.Digest.String(), nil
 		}
@@ -115,7 +117,7 @@ func (s *Signer) signature(
 	return "", nil
 }
 
-// hasSigned is true if a manifest is a signature of the subject by the key.
+// hasSigned reports whether a manifest is a signature of the subject with the key.
 func (s *Signer) hasSigned(
 	ctx context.Context,
 	repository *remote.Repository,

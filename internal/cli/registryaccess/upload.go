@@ -16,9 +16,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/pack"
 )
 
-// Upload copies an artifact to its repository, signs it if there is a key, and sets the tags last. Clients that follow
-// a tag therefore find the artifact complete and signed. It returns the digest of the signature's manifest; empty
-// without a key.
+// Upload copies an artifact to its repository, signs it if there is a key, and sets the tags last. So the artifact
+// behind a tag is always complete and signed. Upload returns the digest of the signature's manifest; empty without a
+// key.
 func (s *Signer) Upload(
 	ctx context.Context,
 	streams genericiooptions.IOStreams,

@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
 )
 
-// The output formats of other projects.
+// These are output formats of other projects.
 const (
 	formatSPDX      = "spdx"
 	formatCycloneDX = "cyclonedx"
@@ -46,12 +46,13 @@ type billing struct {
 	target registry.Reference
 }
 
-// Missing is what "bill --missing-in -o json" prints.
+// Missing is the output of "bill --missing-in -o json".
 type Missing struct {
 	// Registry is the value of --missing-in.
 	Registry string         `json:"registry"`
 	Missing  []bill.Missing `json:"missing"`
-	// Unknown are artifacts whose digest or attached artifacts the list does not have. They may be missing, too.
+	// Unknown are the artifacts for which the list has no digest or no attached artifacts. The registry may lack them,
+	// too.
 	Unknown []bill.Unknown `json:"unknown,omitempty"`
 }
 
@@ -130,7 +131,6 @@ func (b *billing) addFlags(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("cluster", b.CompleteClusters)
 }
 
-// validate checks the flags.
 func (b *billing) validate(args []string) (err error) {
 	if err := b.output.Validate(); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (b *billing) run(ctx context.Context, args []string) (err error) {
 	return err
 }
 
-// list makes the bill, or reads it from a file.
+// list makes the bill or reads it from a file.
 func (b *billing) list(ctx context.Context, args []string, options preview.Options) (*bill.Bill, error) {
 	if b.from != "" {
 		data, err := readFile(b.from, b.Streams.In)
@@ -270,7 +270,6 @@ func (b *billing) subjects(ctx context.Context, previewer *preview.Previewer,
 	return subjects, nil
 }
 
-// print prints the bill.
 func (b *billing) print(list *bill.Bill) error {
 	out := b.Streams.Out
 	switch b.output.Format {
@@ -283,7 +282,7 @@ func (b *billing) print(list *bill.Bill) error {
 	}
 }
 
-// printMissing prints what is missing in the registry, and returns the error for the exit code.
+// printMissing prints the artifacts that the registry lacks, and returns the error for the exit code.
 func (b *billing) printMissing(ctx context.Context, list *bill.Bill) error {
 	missing, err := list.MissingIn(ctx, b.registries, b.target, oci.Access{Insecure: b.plainHTTP})
 	if err != nil {

@@ -18,21 +18,20 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
 )
 
-// choice is the choice of some of the Clusters that HelmOps select, by --cluster or by -l.
+// choice selects some of the Clusters of a HelmOp by --cluster or by -l.
 type choice struct {
 	clusters      []string
 	labelSelector string
 	selector      labels.Selector
 }
 
-// add adds the flags. Their texts begin with a verb.
+// add adds the flags. verb is the first word of their texts.
 func (c *choice) add(flags *pflag.FlagSet, verb string) {
 	flags.StringSliceVar(&c.clusters, "cluster", nil,
 		verb+" these Clusters only: NAME, or NAMESPACE/NAME for a Cluster of another namespace.")
 	flags.StringVarP(&c.labelSelector, "selector", "l", "", verb+" the selected Clusters with these labels only.")
 }
 
-// validate checks the flags.
 func (c *choice) validate() (err error) {
 	if len(c.clusters) > 0 && c.labelSelector != "" {
 		return kube.Usagef("--cluster and --selector cannot be used together")
@@ -60,7 +59,7 @@ func (c *choice) of(ctx context.Context, previewer *preview.Previewer, helmOp *a
 	}), err
 }
 
-// namedHelmOps reads HelmOps by their names, or all of the namespace that are not being deleted.
+// namedHelmOps reads HelmOps by name. Without names, it reads all HelmOps of the namespace that are not under deletion.
 func namedHelmOps(ctx context.Context, c *kube.Client, names []string) ([]*addonsv1.HelmOp, error) {
 	if len(names) == 0 {
 		helmOps, _, err := kube.ListAll[*addonsv1.HelmOp](ctx, c, &addonsv1.HelmOpList{}, client.InNamespace(c.Namespace))

@@ -11,7 +11,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
 )
 
-// TestChoiceOfManagementCluster checks that labels do not choose the management cluster, which has none.
+// TestChoiceOfManagementCluster checks that labels never choose the management cluster, because it has no labels.
 func TestChoiceOfManagementCluster(t *testing.T) {
 	t.Parallel()
 	helmOp := &addonsv1.HelmOp{}

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package rendering has the commands of "kubectl helmop" that compute what HelmOp would install: values, render,
-// preview, bill and upgrade-check. They read the management cluster, registries and, if they compare, workload
-// clusters, with the rights of the user, and write nothing. The computation itself is in internal/preview and
-// internal/upgradecheck, which the controllers' own code serves.
+// preview, bill and upgrade-check. They read the management cluster and registries with the permissions of the user.
+// For a comparison, they also read workload clusters.
+//
+// The package knows flags and output. It does not change a cluster, and does not compute the results: packages preview
+// and upgradecheck do, with the code of the controllers. Callers add the result of [Commands] to their root command.
 package rendering
 
 import (

@@ -43,7 +43,7 @@ type previewing struct {
 	showSecrets   bool
 	timeout       time.Duration
 
-	// clusterFile, kubeVersion and apiVersions describe a Cluster that is not asked.
+	// clusterFile, kubeVersion and apiVersions describe a Cluster that the command does not connect to.
 	clusterFile, kubeVersion string
 	apiVersions              []string
 }
@@ -224,7 +224,7 @@ func (p *previewing) keys(ctx context.Context, previewer *preview.Previewer, hel
 	return keys, nil
 }
 
-// proposal is a HelmOp that is not stored: a HelmOp of the management cluster with changes, or the one in a file.
+// proposal is a HelmOp that is not stored: a HelmOp of the management cluster with changes, or a HelmOp in a file.
 type proposal struct {
 	file, version string
 	valueFiles    []string
@@ -238,10 +238,10 @@ func (p *proposal) add(cmd *cobra.Command) {
 		"Files with values to merge over spec.values. Later files take precedence.")
 }
 
-// isSet is true if the HelmOp is in a file or has changes.
+// isSet reports whether the HelmOp is in a file or has changes.
 func (p *proposal) isSet() bool { return p.file != "" || p.version != "" || len(p.valueFiles) > 0 }
 
-// helmOp returns the HelmOp as the management cluster would store it.
+// helmOp returns the HelmOp in the form in which the management cluster would store it.
 func (p *proposal) helmOp(ctx context.Context, b *kube.Base, c *kube.Client, args []string) (*addonsv1.HelmOp, error) {
 	helmOp := &addonsv1.HelmOp{}
 	if p.file == "" {
@@ -260,7 +260,7 @@ func (p *proposal) helmOp(ctx context.Context, b *kube.Base, c *kube.Client, arg
 	return helmOp, kube.Explain(storeDry(ctx, c, helmOp))
 }
 
-// change makes the changes of the flags to a HelmOp.
+// change applies the changes in the flags to a HelmOp.
 func (p *proposal) change(b *kube.Base, helmOp *addonsv1.HelmOp) error {
 	values, err := ReadValues(p.valueFiles)
 	if err != nil {
@@ -272,7 +272,7 @@ func (p *proposal) change(b *kube.Base, helmOp *addonsv1.HelmOp) error {
 	return changeHelmOp(helmOp, p.version, values)
 }
 
-// decode reads the HelmOp from the file. A HelmOp without a namespace is in that of the command.
+// decode reads the HelmOp from the file. If the HelmOp has no namespace, it gets the namespace of the command.
 func (p *proposal) decode(b *kube.Base, helmOp *addonsv1.HelmOp, namespace string) error {
 	data, err := readFile(p.file, b.Streams.In)
 	if err != nil {
@@ -314,7 +314,7 @@ func ReadValues(files []string) (map[string]any, error) {
 	return merged, nil
 }
 
-// changeHelmOp sets the version of a HelmOp unless it is empty, and merges values over spec.values.
+// changeHelmOp sets the version of a HelmOp, unless the version is empty. It merges values over spec.values.
 func changeHelmOp(helmOp *addonsv1.HelmOp, version string, values map[string]any) error {
 	switch {
 	case strings.HasPrefix(version, "sha256:"):
@@ -336,8 +336,8 @@ func changeHelmOp(helmOp *addonsv1.HelmOp, version string, values map[string]any
 	return err
 }
 
-// storeDry makes the HelmOp what the API server would store: with defaults, checked, and with the status of the HelmOp
-// if it exists.
+// storeDry brings the HelmOp into the form that the API server would store: validated and with defaults. If the HelmOp
+// exists, the result has its status.
 func storeDry(ctx context.Context, c client.Client, helmOp *addonsv1.HelmOp) error {
 	live := &addonsv1.HelmOp{}
 	err := c.Get(ctx, client.ObjectKeyFromObject(helmOp), live)
@@ -356,7 +356,7 @@ func storeDry(ctx context.Context, c client.Client, helmOp *addonsv1.HelmOp) err
 	return nil
 }
 
-// union returns both maps in one; the second takes precedence.
+// union returns the entries of both maps. The second map takes precedence.
 func union(a, b map[string]string) map[string]string {
 	both := maps.Clone(a)
 	if both == nil {
@@ -366,7 +366,7 @@ func union(a, b map[string]string) map[string]string {
 	return both
 }
 
-// GroupTitle names the Clusters of a group, one of so many.
+// GroupTitle returns a title with the Clusters of a group. clusters is the number of all Clusters.
 func GroupTitle(group *preview.Group, clusters int) string {
 	report := &Preview{Clusters: clusters}
 	return report.title(group)

@@ -26,7 +26,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
 )
 
-// offline prints the objects of the HelmOp in the Cluster of a file.
+// offline prints the objects of the HelmOp for the Cluster in a file.
 func (p *previewing) offline(ctx context.Context) (err error) {
 	data, err := readFile(p.clusterFile, p.Streams.In)
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
 )
 
-// Preview is what "preview -o json" prints.
+// Preview is the output of "preview -o json".
 type Preview struct {
 	HelmOp    string `json:"helmOp"`
 	Namespace string `json:"namespace"`
 
-	// Clusters is the number of all Clusters, and the others are the numbers of those with a state.
+	// Clusters is the number of all Clusters. The other fields are the numbers of Clusters in a state.
 	Clusters int `json:"clusters"`
 	Differ   int `json:"differ"`
 	Same     int `json:"same"`
@@ -28,8 +28,8 @@ type Preview struct {
 	Pinned   int `json:"pinned"`
 	Failed   int `json:"failed"`
 
-	// ApprovalDigest is the digest that the manager asks to be approved for these changes. It is empty if the HelmOp
-	// requires no approval, if not all selected Clusters are previewed, or if the inputs of a release are not known.
+	// ApprovalDigest is the digest that a user has to approve for these changes. It is empty in three cases: the HelmOp
+	// requires no approval, some selected Clusters are not previewed, or the inputs of a release are not known.
 	ApprovalDigest string `json:"approvalDigest,omitempty"`
 
 	// Deferred are the Clusters in which the change would wait for maintenance now.
@@ -41,11 +41,11 @@ type Preview struct {
 // DeferredCluster is a Cluster in which a change would wait for maintenance.
 type DeferredCluster struct {
 	Cluster string `json:"cluster"`
-	// Why is the cause, with the time until which the change would wait.
+	// Why is the reason and the end of the wait.
 	Why string `json:"why"`
 }
 
-// newReport counts the Clusters of groups, which were made from results.
+// newReport counts the Clusters in groups. results are the results that the groups combine.
 func newReport(helmOp *addonsv1.HelmOp, results []preview.Result, groups []preview.Group) *Preview {
 	report := &Preview{HelmOp: helmOp.Name, Namespace: helmOp.Namespace, Groups: groups}
 	for i := range results {
@@ -91,8 +91,8 @@ func (p *previewing) print(report *Preview) error {
 	}
 }
 
-// text returns the report for people: a summary, and the differences of each group unless they are left out. program is
-// what the user typed, for the command to type next.
+// text returns the report for people: a summary and the differences of each group. With summary, it leaves out the
+// differences. program is the program in the recommended command.
 func (r *Preview) text(summary bool, program fleetview.Program) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "HelmOp %q in %s: %s\n", r.HelmOp, plural.Count(r.Clusters, "Cluster", "Clusters"), r.counts())
@@ -120,7 +120,7 @@ func (r *Preview) text(summary bool, program fleetview.Program) string {
 	return out.String()
 }
 
-// writeDeferred writes a line for each cause why changes would wait for maintenance.
+// writeDeferred writes a line for each reason why changes would wait for maintenance.
 func (r *Preview) writeDeferred(out io.Writer) {
 	var causes []string
 	clusters := map[string][]string{}
@@ -142,13 +142,13 @@ func (r *Preview) counts() string {
 		{r.Pinned, "pinned"}, {r.Failed, "failed"}})
 }
 
-// count is a number of Clusters or releases in a state.
+// count is the number of Clusters or releases in a state.
 type count struct {
 	n    int
 	what string
 }
 
-// countsOf returns numbers in one line, without zeros. none is the text if all are zero.
+// countsOf returns the counts in one line, without zeros. If all counts are zero, it returns none.
 func countsOf(none string, counts []count) string {
 	var parts []string
 	for _, one := range counts {
@@ -162,10 +162,10 @@ func countsOf(none string, counts []count) string {
 	return strings.Join(parts, ", ")
 }
 
-// title names the Clusters of a group.
+// title returns a title with the Clusters of a group.
 func (r *Preview) title(group *preview.Group) string { return titleOf(group.Clusters, r.Clusters) }
 
-// titleOf names the Clusters of a group, which are some of so many.
+// titleOf returns a title with some Clusters. all is the number of all Clusters.
 func titleOf(clusters []string, all int) string {
 	n := len(clusters)
 	if n == 1 {

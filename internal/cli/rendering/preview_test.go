@@ -31,7 +31,7 @@ func TestChangeHelmOp(t *testing.T) {
 	}
 }
 
-// TestPreviewDigest expects a command that approves the digest in the management cluster that the user has chosen.
+// TestPreviewDigest checks that the output has a command that approves the digest in the chosen management cluster.
 func TestPreviewDigest(t *testing.T) {
 	t.Parallel()
 	report := &Preview{HelmOp: "web", Namespace: "apps", ApprovalDigest: "abc"}

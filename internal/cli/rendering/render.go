@@ -23,7 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preview"
 )
 
-// rendering is what "values" and "render" share: the release of one HelmOp in one Cluster.
+// rendering is the common part of "values" and "render": the release of one HelmOp in one Cluster.
 type rendering struct {
 	kube.Base
 	cluster     string
@@ -40,7 +40,7 @@ func (r *rendering) addFlags(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&r.timeout, "timeout", 2*time.Minute, "How long the command may take; 0 is without a limit.")
 }
 
-// key returns the Cluster that the user named.
+// key returns the key of the Cluster that the user named.
 func (r *rendering) key(helmOp *addonsv1.HelmOp) (client.ObjectKey, error) {
 	if r.cluster == "" && helmOp.Spec.ManagementCluster == nil {
 		return client.ObjectKey{}, kube.Usagef("the Cluster is missing: set --cluster")
@@ -48,8 +48,8 @@ func (r *rendering) key(helmOp *addonsv1.HelmOp) (client.ObjectKey, error) {
 	return clusterNamed(helmOp, r.cluster), nil
 }
 
-// clusterNamed returns the Cluster that a user names: NAME or NAMESPACE/NAME. Without a name it is the management
-// cluster.
+// clusterNamed returns the key of a Cluster that the user named as NAME or NAMESPACE/NAME. An empty name is the
+// management cluster.
 func clusterNamed(helmOp *addonsv1.HelmOp, title string) client.ObjectKey {
 	switch namespace, name, ok := strings.Cut(title, "/"); {
 	case helmOp.Spec.ManagementCluster != nil && (title == "" || title == clusterlink.Management.Name):
@@ -94,7 +94,7 @@ func (r *rendering) release(ctx context.Context, name string, options preview.Op
 	return previewer, release, nil
 }
 
-// masker returns the Masker of a release; nil if secrets are shown.
+// masker returns the Masker of a release. It returns nil if secrets are shown.
 func (r *rendering) masker(release *preview.Release) *preview.Masker {
 	if r.showSecrets {
 		return nil
@@ -218,7 +218,7 @@ func (r *chartRendering) run(ctx context.Context, name string) (err error) {
 	return nil
 }
 
-// writeDocuments prints the YAML documents of texts, without secrets if there is a Masker.
+// writeDocuments prints the YAML documents in texts. If masker is not nil, it hides secrets.
 func writeDocuments(out io.Writer, masker *preview.Masker, texts []string) error {
 	for _, text := range texts {
 		reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))

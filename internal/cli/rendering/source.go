@@ -25,14 +25,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// Source is where commands pull charts from.
+// Source pulls charts for commands.
 type Source struct {
 	registryaccess.ReadFlags
-	// registries is the client of registries. Set by options.
+	// registries is the client for registries. Set by options.
 	registries *oci.Client
 }
 
-// options returns the parts that pull, verify and render charts. Charts are kept in a folder until end is called.
+// options returns the parts that pull, verify and render charts. Charts are stored in a folder until end is called.
 func (s *Source) options() (options preview.Options, end func() error, err error) {
 	folder, err := os.MkdirTemp("", "kubectl-helmop-")
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Source) options() (options preview.Options, end func() error, err error
 	if err != nil {
 		return options, nil, err
 	}
-	// A chart is untrusted code: a child process of this program renders it.
+	// A chart is not trusted code, so a child process of this program renders it.
 	renderers := sandbox.NewPool(sandbox.Options{})
 	return preview.Options{Registry: registry, Charts: bundle.NewLoader(bundle.Limits{}, renderers), Verifier: verifier,
 		Engine:  helmclient.New(renderers),
@@ -62,8 +62,8 @@ func (s *Source) options() (options preview.Options, end func() error, err error
 	}, end, nil
 }
 
-// Previewer returns a Previewer that resolves references, with the rights of the user. wrap replaces its reader of the
-// management cluster; nil replaces nothing. The caller calls end when it needs no chart any more.
+// Previewer returns a Previewer that resolves references, with the permissions of the user. wrap replaces its reader of
+// the management cluster; nil means no replacement. Callers must call end when they need no more charts.
 func (s *Source) Previewer(c *kube.Client, b *kube.Base, wrap func(client.Reader) client.Reader,
 ) (previewer *preview.Previewer, end func() error, err error) {
 	options, end, err := s.options()
@@ -77,8 +77,8 @@ func (s *Source) Previewer(c *kube.Client, b *kube.Base, wrap func(client.Reader
 	return previewer, end, nil
 }
 
-// newPreviewer returns a Previewer with the rights of the user. wrap replaces its reader of the management cluster; nil
-// replaces nothing.
+// newPreviewer returns a Previewer with the permissions of the user. wrap replaces its reader of the management
+// cluster; nil means no replacement.
 func newPreviewer(c *kube.Client, options preview.Options, b *kube.Base,
 	wrap func(client.Reader) client.Reader,
 ) (*preview.Previewer, error) {
@@ -86,7 +86,7 @@ func newPreviewer(c *kube.Client, options preview.Options, b *kube.Base,
 	if options.Config, err = b.RestConfig(); err != nil {
 		return nil, err
 	}
-	// A preview of many Clusters reads several objects of each.
+	// A preview of many Clusters reads several objects of each Cluster.
 	options.Config.QPS, options.Config.Burst = 200, 400
 	// Templates read objects of any kind, so this client discovers kinds.
 	if options.Client, err = client.New(options.Config, client.Options{Scheme: c.Scheme()}); err != nil {
@@ -98,8 +98,9 @@ func newPreviewer(c *kube.Client, options preview.Options, b *kube.Base,
 	return preview.New(options), nil
 }
 
-// Groups returns what a HelmOp, which need not exist, would change in its Clusters. Secrets are hidden. wrap returns a reader of the
-// management cluster that shows changes of Clusters that are not made yet; nil shows the Clusters as they are.
+// Groups returns the changes that a HelmOp would make in its Clusters. The HelmOp does not need to exist. Secrets are
+// hidden. wrap returns a reader of the management cluster that shows planned changes of Clusters. With nil, the
+// Clusters are unchanged.
 func (s *Source) Groups(ctx context.Context, b *kube.Base, helmOp *addonsv1.HelmOp,
 	wrap func(client.Reader) client.Reader,
 ) (groups []preview.Group, err error) {

@@ -28,7 +28,7 @@ type upgradeChecking struct {
 	choice
 	to      string
 	version apilifecycle.Version
-	// absent are the names of --cluster that no HelmOp selects.
+	// absent are the names in --cluster that no HelmOp selects.
 	absent  []string
 	output  kube.Output
 	timeout time.Duration
@@ -93,7 +93,6 @@ without the release that is not ready yet changes nothing.`,
 	return cmd
 }
 
-// validate checks the flags.
 func (u *upgradeChecking) validate() (err error) {
 	if err := u.output.Validate(); err != nil {
 		return err
@@ -133,7 +132,7 @@ func (u *upgradeChecking) run(ctx context.Context, args []string) (err error) {
 	u.absent = slices.Clone(u.clusters)
 	report := &UpgradeCheck{To: u.to, Namespace: c.Namespace}
 	for _, helmOp := range helmOps {
-		// A Previewer is for one HelmOp: another one may verify the same chart in another way.
+		// Each HelmOp needs its own Previewer, because HelmOps may verify the same chart in different ways.
 		if err := u.check(ctx, previewer.Another(), helmOp, report); err != nil {
 			report.HelmOps = append(report.HelmOps, UpgradeOfHelmOp{HelmOp: helmOp.Name, Error: kube.Explain(err).Error()})
 			report.FailedHelmOps++
@@ -165,13 +164,13 @@ func (u *upgradeChecking) check(ctx context.Context, previewer *preview.Previewe
 	return nil
 }
 
-// UpgradeCheck is what "upgrade-check -o json" prints.
+// UpgradeCheck is the output of "upgrade-check -o json".
 type UpgradeCheck struct {
 	// To is the version of Kubernetes.
 	To        string `json:"to"`
 	Namespace string `json:"namespace"`
 
-	// Releases is the number of all releases, and the others are the numbers of those with a state.
+	// Releases is the number of all releases. The other fields are the numbers of releases in a state.
 	Releases int `json:"releases"`
 	ToDo     int `json:"toDo"`
 	Clear    int `json:"clear"`
@@ -183,8 +182,8 @@ type UpgradeCheck struct {
 
 	HelmOps []UpgradeOfHelmOp `json:"helmOps"`
 
-	// steps is the number of releases whose Cluster would be upgraded, and newer of those whose Cluster runs a newer
-	// version.
+	// steps is the number of releases whose Clusters would be upgraded. newer is the number of releases whose Clusters
+	// have a newer version.
 	steps, newer int
 }
 
@@ -193,7 +192,7 @@ type UpgradeOfHelmOp struct {
 	HelmOp string                 `json:"helmOp"`
 	Groups []preview.UpgradeGroup `json:"groups"`
 
-	// Error is why the HelmOp could not be checked in any Cluster.
+	// Error is the reason if the HelmOp could not be checked in any Cluster.
 	Error string `json:"error,omitempty"`
 }
 
@@ -217,7 +216,7 @@ func (c *UpgradeCheck) add(helmOp string, groups []preview.UpgradeGroup) {
 	}
 }
 
-// countSteps counts the releases without findings by the version that their Clusters run.
+// countSteps counts the releases without findings by the versions of their Clusters.
 func (c *UpgradeCheck) countSteps(group *preview.UpgradeGroup) {
 	to, err := apilifecycle.ParseVersion(c.To)
 	if err != nil {
@@ -232,7 +231,7 @@ func (c *UpgradeCheck) countSteps(group *preview.UpgradeGroup) {
 	}
 }
 
-// unchecked returns an error if the command did not check what the user asked for; nil otherwise.
+// unchecked returns an error if the command did not check everything that the user requested.
 func (u *upgradeChecking) unchecked(report *UpgradeCheck) error {
 	switch {
 	case report.FailedHelmOps > 0:
@@ -275,7 +274,7 @@ func (u *upgradeChecking) print(report *UpgradeCheck) error {
 	return nil
 }
 
-// text returns the report for people: a summary, and for each HelmOp the groups of Clusters with their findings.
+// text returns the report for people: a summary and, for each HelmOp, the groups of Clusters with their findings.
 func (c *UpgradeCheck) text() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Kubernetes %s, %s: %s\n", c.To, plural.Count(c.Releases, "release", "releases"), c.counts())
@@ -304,7 +303,7 @@ func (c *UpgradeCheck) counts() string {
 		{c.Clear, "with nothing to do"}, {c.NotReady, "not ready"}, {c.Failed, "failed"}})
 }
 
-// writeUpgrade writes the result of a group of Clusters, one of so many.
+// writeUpgrade writes the result of a group of Clusters. clusters is the number of all Clusters.
 func writeUpgrade(out *strings.Builder, group *preview.UpgradeGroup, clusters int) {
 	summary := group.Message
 	switch {
