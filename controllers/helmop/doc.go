@@ -5,10 +5,9 @@
 // revisions and plans the rollout. It writes one HelmOpRelease for each Cluster. [Reconciler.Reconcile] lists the
 // steps.
 //
-// The package knows HelmOps, Clusters and HelmOpReleases of the management cluster. It does not know workload clusters,
-// and sends no requests to them: package helmoprelease does. Package rollout decides which Cluster changes next,
-// package render renders the values, and package helmopstatus computes the conditions. This package runs their
-// decisions.
+// The package reads and writes objects of the management cluster. It sends no requests to workload clusters: package
+// helmoprelease does. Package rollout decides which Cluster changes next, package render renders the values, and
+// package helmopstatus computes the conditions. This package runs their decisions.
 //
 // Callers must call [SetupWithManager] once for each manager.
 package helmop

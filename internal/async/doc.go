@@ -5,7 +5,6 @@
 // takes longer, the worker continues, and the object is enqueued again when the result is available. Objects that
 // request the same key share one task.
 //
-// The package knows keys, results and queues. It does not know what a task does, and does not retry a failed task:
-// callers do. Callers must add the source of their [Waker] to their controller. They must not run a task before the
-// source has started.
+// A task is a function of the caller. The package does not retry a failed task: callers do. Callers must add the source
+// of their [Waker] to their controller. They must not run a task before the source has started.
 package async

@@ -1,9 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bundle converts artifacts to Helm charts. The package knows the formats of artifacts: it chooses their files,
-// and parses, generates, caches and renders charts. It does not know registries: the caller passes the manifest and a
-// function that reads a layer. The caller limits the time of each read.
+// Package bundle converts artifacts to Helm charts. The package chooses the files of an artifact by its format, and
+// parses, generates, caches and renders charts. It sends no requests to registries: the caller passes the manifest and
+// a function that reads a layer. The caller limits the time of each read.
 //
 // Each package below has one duty. It uses only packages above it in this list:
 //

@@ -5,8 +5,8 @@
 // mirror artifacts in OCI registries. Results go to Streams.Out; progress, warnings and errors go to Streams.ErrOut.
 // Exit codes are stable: see package exit.
 //
-// The package knows artifacts and registries. It does not know HelmOps. Package fleet has the commands that show and
-// change a fleet. Package bootstrap installs HelmOp. Packages migrate and support have their own commands.
+// The commands of this package use artifacts and registries. Package fleet has the commands that show and change a
+// fleet. Package bootstrap installs HelmOp. Packages migrate and support have their own commands.
 //
 // Run and RunAs are the entry points. Callers must call [Serve] first.
 package cli

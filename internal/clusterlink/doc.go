@@ -6,10 +6,9 @@
 // controllers when this changes. It also decides for all other packages which Clusters are unresponsive
 // ([State.Unresponsive]).
 //
-// The package knows connections. It does not know Helm or the objects in a cluster, and caches none of them. Callers
-// get configs from [Links], and must copy a config before they change it. They must not connect to a Cluster without a
-// link. No worker may wait for an unresponsive Cluster. Callers that read releases must report whether the API server
-// answered in time.
+// The package uses no Helm code, and caches no objects of a cluster. Callers get configs from [Links], and must copy a
+// config before they change it. They must not connect to a Cluster without a link. No worker may wait for an
+// unresponsive Cluster. Callers that read releases must report whether the API server answered in time.
 //
 // Cluster API has its clustercache for the same purpose. It also keeps clients, a cache and a map of all served kinds
 // for each Cluster, which HelmOp does not use. They cost 280 KiB of memory and a full discovery per connection.

@@ -5,6 +5,6 @@
 // and RollingOut, the state Stalled, the counts of Clusters and the progress of the rollout. The package also has the
 // texts of conditions and Events about approvals, deletions and rollouts.
 //
-// All functions are pure: they read a [Pass] and change nothing. The package knows messages and reasons. It does not
-// know the API server. The controller of HelmOps fills the Pass, writes the status and records the Events.
+// All functions are pure: they read a [Pass] and change nothing. The package sends no requests. The controller of
+// HelmOps fills the Pass, writes the status and records the Events.
 package helmopstatus

@@ -9,6 +9,6 @@
 // unresponsive cluster, and only a few of its reads run at the same time. Its releases are requeued at the end of a
 // read.
 //
-// The package knows keys and results. It does not know Helm or clients: callers of [Reads.Observe] pass the function
-// that reads. Callers must call [Reads.Forget] when a cluster is deleted, and must keep a [First] for each release.
+// The package does not read records itself: callers of [Reads.Observe] pass the function that reads. Callers must call
+// [Reads.Forget] when a cluster is deleted, and must keep a [First] for each release.
 package recordreads

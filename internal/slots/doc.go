@@ -5,8 +5,7 @@
 // take minutes, for example because of its hooks, and the number of workers is small. A release without a slot occupies
 // no worker. It waits in a queue, and the package calls [Options.Wake] when the release gets a slot.
 //
-// The package knows claims, holders and limits. It does not know Helm, and uses no client and no clock. The callers run
-// the actions.
+// The package runs no actions: the callers do. It uses no client and no clock.
 //
 // # How slots are shared
 //

@@ -5,10 +5,9 @@
 // Callers compile a HelmOp once ([Compile]) and render it for each Cluster ([Program.Render]). A Program is safe for
 // concurrent use and stores nothing of a rendering.
 //
-// The package knows templates and the objects that callers pass. It does not know the API server: callers read the
-// objects, the Secrets and the ConfigMaps. The package is pure: it uses no client, environment, files, network, clock
-// or random numbers. The same input gives the same values and the same digest. So another digest means a change that
-// the user can see.
+// The package uses only what callers pass. Callers read the objects, the Secrets and the ConfigMaps from the API
+// server. The package is pure: it uses no client, environment, files, network, clock or random numbers. The same input
+// gives the same values and the same digest. So another digest means a change that the user can see.
 //
 // # Types
 //

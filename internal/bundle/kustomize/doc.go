@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kustomize finds and builds the kustomizations of artifacts, which may be hostile. The package knows the files
-// that the caller passes. It does not read files of the system, and sends no requests.
+// Package kustomize finds and builds the kustomizations of artifacts, which may be hostile. The package uses only the
+// files that the caller passes. It does not read files of the system, and sends no requests.
 //
 // [New] takes the files of an artifact. [Kustomizer.Above] finds the kustomization that contains a file.
 // [Kustomizer.AddTo] builds this kustomization and reads its objects. [Build] builds a kustomization of the user in

@@ -4,6 +4,6 @@
 // Package bootstrap has the command "bootstrap". It pushes the components of HelmOp and the desired state of a
 // management cluster to a registry, and installs HelmOp from this registry.
 //
-// The package knows flags, pushes, signatures and credentials. It does not know the objects to apply:
-// internal/bootstrap decides them. Callers add the result of [Command] to their root command.
+// The package reads flags, pushes and signs artifacts, and checks credentials. It does not decide which objects to
+// apply: internal/bootstrap does. Callers add the result of [Command] to their root command.
 package bootstrap

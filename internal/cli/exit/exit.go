@@ -3,8 +3,8 @@
 
 // Package exit maps the errors of commands to exit codes. The codes are stable, because scripts depend on them.
 //
-// The package knows errors. It does not print them and does not end the process: package cli does. Commands must wrap
-// the errors of their requests, because this package recognizes only wrapped errors.
+// The package does not print errors and does not end the process: package cli does. Commands must wrap the errors of
+// their requests, because this package recognizes only wrapped errors.
 package exit
 
 import (

@@ -4,9 +4,9 @@
 // Package fleet has the commands of "kubectl helmop" that show a fleet: status, get, describe, tree, events, history,
 // versions and ui. They read the management cluster with the permissions of the user.
 //
-// The package knows flags and output. It does not write to a cluster: package steer has the commands that do, and
-// package rendering has the commands that compute releases. Pure functions in internal/fleetview compute the contents.
-// Callers add the result of [Commands] to their root command.
+// The package does not write to a cluster. Package steer has the commands that do, and package rendering has the
+// commands that compute releases. Pure functions in internal/fleetview compute the contents. Callers add the result of
+// [Commands] to their root command.
 package fleet
 
 import (

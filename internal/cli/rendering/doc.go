@@ -5,8 +5,8 @@
 // preview, bill and upgrade-check. They read the management cluster and registries with the permissions of the user.
 // For a comparison, they also read workload clusters.
 //
-// The package knows flags and output. It does not change a cluster, and does not compute the results: packages preview
-// and upgradecheck do, with the code of the controllers. Callers add the result of [Commands] to their root command.
+// The package does not change a cluster. It does not compute the results: packages preview and upgradecheck do, with
+// the code of the controllers. Callers add the result of [Commands] to their root command.
 package rendering
 
 import (

@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dryrun shows the changes that an action would make, and makes none. The package knows sessions and
-// renderings. It does not know actions: package verbs carries them out. [Engine] has these methods:
+// Package dryrun shows the changes that an action would make, and makes none. Package verbs carries out the actions.
+// [Engine] has these methods:
 //
 //   - Render and RenderOffline render a release.
 //   - RenderUpgraded renders a release for its cluster after an upgrade of Kubernetes.

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package verbs carries out decisions: it installs, upgrades, adopts, rolls back, tests and uninstalls one release with
-// the Helm SDK. The package knows actions. It does not know when an action is needed: package decide decides. It holds
-// no state between actions. Each action has a file.
+// the Helm SDK. The package does not decide when an action is needed: package decide does. It holds no state between
+// actions. Each action has a file.
 //
 // The caller checks a job with [Check] before it opens a session, because the check needs no cluster. Then it calls
 // [Perform] with the session. The caller must not perform two jobs on a release at the same time.

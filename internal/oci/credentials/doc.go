@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package credentials finds the credential for a registry. It looks in the Docker configs of an Access, at a cloud
-// provider, and in the Docker config of the manager. The package knows credentials. It does not send requests: the
-// caller provides a CloudLogin, which logs in to cloud providers, and package endpoint sends the credentials.
+// provider, and in the Docker config of the manager. The package does not send requests. The caller provides a
+// CloudLogin, which logs in to cloud providers, and package endpoint sends the credentials.
 //
 // # Contract
 //

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package endpoint sends the requests for a repository to the hosts that serve it: its mirrors and the registry itself.
-// It also sends requests to sites, which are web servers with files. The package knows hosts, credentials and
-// connections. It does not know the store, and does not read content.
+// It also sends requests to sites, which are web servers with files. The package does not use the store, and does not
+// read content: package oci does.
 //
 // # Contract
 //

@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flight runs a call once for all concurrent callers that need its result. The package knows calls and their
-// keys. It does not know what a call does, and does not cache results.
+// Package flight runs a call once for all concurrent callers that need its result. A call is a function of the caller.
+// The package does not cache results.
 //
 // # Contract
 //

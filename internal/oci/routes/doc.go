@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package routes decides which hosts serve a repository: the registry in the URL, mirrors of the registry, or a
-// replacement. It also parses URLs and compares names of hosts and repositories. The package knows the text of a
-// registries.conf of version 2, see containers-registries.conf(5). It sends no request and reads no file: package
-// endpoint does both.
+// replacement. It also parses URLs and compares names of hosts and repositories. The format is registries.conf version
+// 2, see containers-registries.conf(5). The package sends no request and reads no file: package endpoint does both.
 //
 // # Contract
 //

@@ -1,9 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package store stores content of registries in a directory, by digest and within a size limit. The package knows
-// digests and bytes. It does not know registries, and sends no request: the caller reads content from its source and
-// writes it to the store.
+// Package store stores content of registries in a directory, by digest and within a size limit. The package sends no
+// request: the caller reads content from its source and writes it to the store.
 //
 // # Contract
 //

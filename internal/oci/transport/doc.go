@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package transport sends HTTP requests to single hosts: registries, their token services and storage, and chart
-// repositories. The package knows connections, limits and retries. It does not know repositories or mirrors: package
-// endpoint chooses the host and adds the credential.
+// repositories. The package does not choose between a registry and its mirrors: package endpoint chooses the host and
+// adds the credential.
 //
 // # Contract
 //
