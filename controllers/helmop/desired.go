@@ -5,7 +5,6 @@ package helmop
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/pinning"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
@@ -151,8 +149,7 @@ func (r *Reconciler) compilePast(ctx context.Context, scope *helmOpScope, number
 	w, err := r.compileRevision(ctx, revisionstore.WithRevision(scope.helmOp, revision),
 		revisionstore.ArtifactsOf(revision))
 	switch {
-	case err != nil && failures.Of(err, failures.Compiling).Kind == failures.Failed,
-		errors.Is(err, references.ErrReferenceForbidden):
+	case failures.Of(err, failures.Recompiling).Kind == failures.Failed:
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("HelmOp revision %d: %w: %w", number, render.ErrObjectRead, err)

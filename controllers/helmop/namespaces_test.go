@@ -23,6 +23,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
@@ -115,8 +116,8 @@ func TestUnknownAccessAffectsOnlyItsNamespace(t *testing.T) {
 		}
 	}
 	served := clusters["bad/one"]
-	if served == nil || !served.selected || !errors.Is(served.err, selection.ErrAccessUnknown) || isInvalid(served.err) ||
-		isAccessDenied(served) {
+	if served == nil || !served.selected || !errors.Is(served.err, selection.ErrAccessUnknown) ||
+		failures.Of(served.err, failures.Planning).Invalid || isAccessDenied(served) {
 		t.Fatalf("the existing release has %+v", served)
 	}
 	if reason := reasons.ForRendering(served.err); reason != addonsv1.ObjectReadFailedReason {

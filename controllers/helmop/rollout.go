@@ -5,7 +5,6 @@ package helmop
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -20,13 +19,11 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmopstatus"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
 // readStrategy sets the strategy of rollouts.
@@ -230,7 +227,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	cache *rolloutstate.Cache,
 ) (rollout.Cluster, error) {
 	planned := rollout.Cluster{Name: c.name, Selected: c.selected, Gone: c.object == nil, Blocked: c.blocked != "",
-		TargetInvalid: isInvalid(c.err), Defers: c.defers}
+		TargetInvalid: failures.Of(c.err, failures.Planning).Invalid, Defers: c.defers}
 	planned.Paused = isAccessDenied(c) || isHeldByOtherShard(c, policy)
 	if c.cluster != nil {
 		planned.Deleting = !c.cluster.DeletionTimestamp.IsZero()
@@ -284,16 +281,6 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 // isAccessDenied reports whether the HelmOp has lost the access to a Cluster. The release of such a Cluster is not
 // changed, and counts neither as a success nor as a failure.
 func isAccessDenied(c *clusterScope) bool {
-	var denied *selection.AccessDeniedError
-	return errors.As(c.err, &denied) ||
+	return failures.Of(c.err, failures.Planning).Reason == addonsv1.ClusterAccessDeniedReason ||
 		c.child != nil && conditions.GetReason(c.child, addonsv1.ReadyCondition) == addonsv1.ClusterAccessDeniedReason
-}
-
-// isInvalid reports whether a revision cannot be rendered for a Cluster because of its content. It is false for an
-// error that may be transient.
-func isInvalid(err error) bool {
-	var denied *selection.AccessDeniedError
-	var unresolved *reasons.UnresolvedError
-	return err != nil && !errors.Is(err, render.ErrObjectRead) && !errors.Is(err, selection.ErrAccessUnknown) &&
-		!errors.As(err, &unresolved) && !errors.As(err, &denied)
 }

@@ -4,7 +4,6 @@
 package helmop
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -19,10 +18,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
 func stage(name string) metav1.LabelSelector {
@@ -171,17 +167,6 @@ func TestReleaseSpecFor(t *testing.T) {
 	if _, err := r.releaseSpecFor(&helmOpScope{},
 		&clusterScope{step: rollout.Step{Source: rollout.SourceOwn}}); err == nil {
 		t.Error("an unknown revision is assigned")
-	}
-}
-
-func TestIsInvalid(t *testing.T) {
-	for _, err := range []error{nil, render.ErrObjectRead, &reasons.UnresolvedError{}, &selection.AccessDeniedError{}} {
-		if isInvalid(err) {
-			t.Errorf("%v counts against the revision", err)
-		}
-	}
-	if !isInvalid(errors.New("line 3: no key")) {
-		t.Error("a template that fails does not count against the revision")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -67,13 +68,7 @@ func (a *Rendered) Note(action model.Action, artifact string, desired model.Desi
 	case !action.RendersChart() || errors.Is(err, helmerr.ErrRenderLimit):
 	case isRendered:
 		a.Add(artifact)
-	case isOfChart(err):
+	case failures.IsOfChart(err):
 		a.Add(attemptDigest(desired))
 	}
-}
-
-// isOfChart reports whether an error is the result of a rendering: the chart rejects its values, or is invalid.
-func isOfChart(err error) bool {
-	return errors.Is(err, helmerr.ErrInvalidValues) || errors.Is(err, helmerr.ErrInvalidChart) ||
-		errors.Is(err, helmerr.ErrChartFailed) || errors.Is(err, helmerr.ErrPostRender)
 }

@@ -5,6 +5,7 @@ package failures
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,7 +42,7 @@ const (
 	// reason. The known state of the release does not change.
 	Unreachable Kind = "Unreachable"
 
-	// Failed means that the object cannot reach its desired state. The conditions and a Warning Event have the reason.
+	// Failed means that the stage has no result. The object reports the reason; the [Stage] says where.
 	Failed Kind = "Failed"
 
 	// Unexpected means a failure of the controller. No condition reports it: controller-runtime logs the error and
@@ -56,18 +57,18 @@ type Outcome struct {
 	// Reason is the reason of the conditions; empty for Unexpected.
 	Reason string
 
-	// Wait is the delay until the next pass. If it is 0, the next event starts the pass or, with BacksOff, a growing
-	// delay.
+	// Wait is the delay until the next pass. If it is 0, the caller waits for the next event, or with a growing delay.
 	Wait time.Duration
-
-	// BacksOff is true if the delay grows with each failure that has the same reason.
-	BacksOff bool
 
 	// KeepsFailure is true if a reported failure must stay reported.
 	KeepsFailure bool
 
 	// Passes is true if the failure is transient: it may end without a change by a user.
 	Passes bool
+
+	// Invalid is true if the HelmOp revision cannot be rendered for the Cluster: that counts against the revision. Only
+	// [Planning] sets it.
+	Invalid bool
 }
 
 // Stage is the part of a pass in which an error occurred.
@@ -85,10 +86,12 @@ const (
 	checking
 	planning
 	compiling
+	recompiling
 	recording
 )
 
-// The stages of a pass over a HelmOpRelease, besides [Acting].
+// The stages of a pass over a HelmOpRelease, besides [Acting]. The conditions and a Warning Event have the reason of a
+// failure, unless the comment of the stage says otherwise.
 var (
 	// Observing reads Helm's records.
 	Observing = Acting(addonsv1.ObservationFailedReason)
@@ -100,31 +103,41 @@ var (
 	Fetching = Stage{name: fetching}
 
 	// Checking checks the release for an upgrade of Kubernetes. Only the condition KubernetesUpgradeReady reports its
-	// failures.
+	// failures. There is no Event.
 	Checking = Stage{name: checking}
 )
 
-// The stages of a pass over a HelmOp.
+// The stages of a pass over a HelmOp. Package helmopstatus reports the failures in the status of the HelmOp, and decides
+// whether its condition Ready is worth an Event.
 var (
-	// Compiling compiles a HelmOp revision for all Clusters.
+	// Compiling compiles the desired HelmOp revision for all Clusters.
 	Compiling = Stage{name: compiling}
+
+	// Recompiling compiles an older HelmOp revision. No condition has its failure: HelmOp does not use the revision.
+	Recompiling = Stage{name: recompiling}
 
 	// Planning renders the release of one Cluster and writes the HelmOpRelease. The status of the HelmOp lists the
 	// failures by Cluster.
 	Planning = Stage{name: planning}
 
-	// Recording is the end of a pass. Its error combines the errors of all writes.
+	// Recording is the end of a pass. Its error combines the errors of all writes. The status has them as failures of
+	// Planning.
 	Recording = Stage{name: recording}
 )
 
 // Acting returns the stage of a Helm action. fallback is the reason for errors without a reason of their own.
 func Acting(fallback string) Stage { return Stage{name: acting, fallback: fallback} }
 
-// Of returns the outcome of an error in a stage.
+// Of returns the outcome of an error in a stage; the zero Outcome without an error.
 func Of(err error, stage Stage) Outcome {
+	if err == nil {
+		return Outcome{}
+	}
 	switch stage.name {
 	case compiling:
 		return ofCompiling(err)
+	case recompiling:
+		return ofRecompiling(err)
 	case planning:
 		return ofPlanning(err)
 	case recording:
@@ -161,7 +174,7 @@ func waits(err error, stage Stage) (Outcome, bool) {
 // ofRelease returns the outcome of a failed step in a pass over a release.
 func ofRelease(err error, stage Stage) Outcome {
 	if errors.Is(err, helmerr.ErrStale) {
-		return Outcome{Kind: Contended, Reason: addonsv1.UpdatingReason, BacksOff: true, Passes: true}
+		return Outcome{Kind: Contended, Reason: addonsv1.UpdatingReason, Passes: true}
 	}
 	fallback := stage.fallback
 	switch stage.name {
@@ -170,7 +183,7 @@ func ofRelease(err error, stage Stage) Outcome {
 	case fetching:
 		fallback = reasons.ForChart(err)
 	}
-	outcome := Outcome{Kind: Failed, Reason: reasons.For(err, reasons.EngineErrors, fallback), BacksOff: true}
+	outcome := Outcome{Kind: Failed, Reason: reasons.For(err, reasons.EngineErrors, fallback)}
 	if outcome.Reason == addonsv1.ClusterUnreachableReason {
 		return Outcome{Kind: Unreachable, Reason: outcome.Reason, Wait: requeue.UnreachableRetry, Passes: true}
 	}
@@ -199,8 +212,7 @@ func ofChecking(err error) Outcome {
 	case errors.As(err, &unresolved):
 		return Outcome{Kind: Failed, Reason: addonsv1.UpgradeCheckFailedReason}
 	}
-	return Outcome{Kind: Failed, Reason: addonsv1.UpgradeCheckFailedReason, Wait: pullWait(err), BacksOff: true,
-		Passes: true}
+	return Outcome{Kind: Failed, Reason: addonsv1.UpgradeCheckFailedReason, Wait: pullWait(err), Passes: true}
 }
 
 // ofPlanning returns the outcome of an error for one Cluster.
@@ -208,10 +220,14 @@ func ofPlanning(err error) Outcome {
 	outcome := Outcome{Kind: Failed, Reason: reasons.ForRendering(err), Passes: passes(err)}
 	switch {
 	case errors.Is(err, kindcache.ErrPending):
-		outcome.Kind, outcome.Wait = Waiting, clusterview.KindRetry
+		outcome.Kind, outcome.Wait, outcome.Passes = Waiting, clusterview.KindRetry, true
 	case errors.Is(err, render.ErrObjectRead):
 		outcome.Wait = requeue.ObjectReadRetry
 	}
+	// A missing right or artifact is no fault of the revision.
+	unresolved := (*reasons.UnresolvedError)(nil)
+	outcome.Invalid = !outcome.Passes && outcome.Reason != addonsv1.ClusterAccessDeniedReason &&
+		!errors.As(err, &unresolved)
 	return outcome
 }
 
@@ -235,6 +251,15 @@ func ofCompiling(err error) Outcome {
 	return Outcome{Kind: Unexpected}
 }
 
+// ofRecompiling returns the outcome of an error of an older revision. The manager may no longer be permitted to read an
+// object that the revision refers to.
+func ofRecompiling(err error) Outcome {
+	if errors.Is(err, references.ErrReferenceForbidden) {
+		return Outcome{Kind: Failed, Reason: reasons.ForRendering(err)}
+	}
+	return ofCompiling(err)
+}
+
 // ofRecording returns the outcome of the errors of all writes. Some HelmOpReleases cannot be written, for example
 // because of a quota. This is not a failure of the controller.
 func ofRecording(err error) Outcome {
@@ -242,5 +267,12 @@ func ofRecording(err error) Outcome {
 	if kerrors.FilterOut(err, isRecord) != nil {
 		return Outcome{Kind: Unexpected}
 	}
-	return Outcome{Kind: Failed, Reason: addonsv1.RecordFailedReason, BacksOff: true, Passes: true}
+	return Outcome{Kind: Failed, Reason: addonsv1.RecordFailedReason, Passes: true}
+}
+
+// IsOfChart reports whether an action or a dry run failed because of the chart, its values or its postRender. Another
+// try has the same result. A rendering that exceeded its limits counts too.
+func IsOfChart(err error) bool {
+	return slices.ContainsFunc([]error{helmerr.ErrChartFailed, helmerr.ErrInvalidChart, helmerr.ErrInvalidValues,
+		helmerr.ErrPostRender, helmerr.ErrRenderLimit}, func(kind error) bool { return errors.Is(err, kind) })
 }

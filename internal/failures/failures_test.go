@@ -44,8 +44,8 @@ type failedPull struct {
 // Unwrap implements the interface of errors.Is.
 func (f failedPull) Unwrap() []error { return []error{f.error, &artifacts.Failure{Wait: f.wait}} }
 
-// failed returns the outcome of a failure with a growing delay.
-func failed(reason string) Outcome { return Outcome{Kind: Failed, Reason: reason, BacksOff: true} }
+// failed returns the outcome of a failure without a delay of its own.
+func failed(reason string) Outcome { return Outcome{Kind: Failed, Reason: reason} }
 
 // TestOfReleases has the outcomes of the stages of a pass over a HelmOpRelease.
 func TestOfReleases(t *testing.T) {
@@ -69,7 +69,7 @@ func TestOfReleases(t *testing.T) {
 		want  Outcome
 	}{
 		"records changed meanwhile": {helmerr.ErrStale, Observing,
-			Outcome{Kind: Contended, Reason: addonsv1.UpdatingReason, BacksOff: true, Passes: true}},
+			Outcome{Kind: Contended, Reason: addonsv1.UpdatingReason, Passes: true}},
 		"no answer":            {helmerr.ErrUnreachable, Observing, unreachable},
 		"rejected credentials": {helmerr.ErrUnauthorized, Acting(addonsv1.UpgradeFailedReason), unreachable},
 		"unreadable records":   {errOther, Observing, failed(addonsv1.ObservationFailedReason)},
@@ -78,8 +78,9 @@ func TestOfReleases(t *testing.T) {
 			failed(addonsv1.ReleaseConflictReason)},
 		"a write that conflicts": {conflict, Acting(addonsv1.UpgradeFailedReason), failed(addonsv1.UpgradeFailedReason)},
 		"outdated values":        {assignedvalues.ErrOutdated, Rendering, updating(requeue.OutdatedRetry)},
-		"a kind is being read":   {kindcache.ErrPending, Rendering, updating(clusterview.KindRetry)},
-		"a template":             {errOther, Rendering, failed(addonsv1.TemplateFailedReason)},
+		"a kind is being read": {fmt.Errorf("%w: %w", render.ErrObjectRead, kindcache.ErrPending), Rendering,
+			updating(clusterview.KindRetry)},
+		"a template": {errOther, Rendering, failed(addonsv1.TemplateFailedReason)},
 		"a missing Secret": {references.ErrReferenceNotFound, Rendering,
 			failed(addonsv1.ReferenceNotFoundReason)},
 		"a pull is running":   {artifacts.ErrFetching, Fetching, fetchingArtifact},
@@ -113,9 +114,9 @@ func TestOfChecks(t *testing.T) {
 		"unresolved": {&reasons.UnresolvedError{Reason: addonsv1.RegistryErrorReason},
 			final(addonsv1.UpgradeCheckFailedReason)},
 		"no answer": {helmerr.ErrUnreachable,
-			Outcome{Kind: Failed, Reason: addonsv1.UpgradeCheckFailedReason, BacksOff: true, Passes: true}},
+			Outcome{Kind: Failed, Reason: addonsv1.UpgradeCheckFailedReason, Passes: true}},
 		"a failed pull": {failedPull{errOther, time.Hour},
-			Outcome{Kind: Failed, Reason: addonsv1.UpgradeCheckFailedReason, Wait: time.Hour, BacksOff: true, Passes: true}},
+			Outcome{Kind: Failed, Reason: addonsv1.UpgradeCheckFailedReason, Wait: time.Hour, Passes: true}},
 	} {
 		if got := Of(fmt.Errorf("wrapped: %w", tc.err), Checking); got != tc.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, tc.want)
@@ -135,11 +136,15 @@ func TestOfHelmOps(t *testing.T) {
 		stage Stage
 		want  Outcome
 	}{
-		"a template": {errOther, Planning, ofCluster(addonsv1.TemplateFailedReason, 0, false)},
+		"no error": {nil, Planning, Outcome{}},
+		"a template": {errOther, Planning,
+			Outcome{Kind: Failed, Reason: addonsv1.TemplateFailedReason, Invalid: true}},
+		"an override": {&render.VariantError{}, Planning,
+			Outcome{Kind: Failed, Reason: addonsv1.InvalidOverrideReason, Invalid: true}},
 		"an unreadable object": {render.ErrObjectRead, Planning,
 			ofCluster(addonsv1.ObjectReadFailedReason, requeue.ObjectReadRetry, true)},
-		"a kind is being read": {kindcache.ErrPending, Planning, Outcome{Kind: Waiting,
-			Reason: addonsv1.TemplateFailedReason, Wait: clusterview.KindRetry}},
+		"a kind is being read": {fmt.Errorf("%w: %w", render.ErrObjectRead, kindcache.ErrPending), Planning,
+			Outcome{Kind: Waiting, Reason: addonsv1.ObjectReadFailedReason, Wait: clusterview.KindRetry, Passes: true}},
 		"unknown access": {selection.ErrAccessUnknown, Planning, ofCluster(addonsv1.ObjectReadFailedReason, 0, true)},
 		"denied access": {&selection.AccessDeniedError{}, Planning,
 			ofCluster(addonsv1.ClusterAccessDeniedReason, 0, false)},
@@ -150,14 +155,37 @@ func TestOfHelmOps(t *testing.T) {
 			ofCluster(addonsv1.ArtifactNotFoundReason, 0, false)},
 		"a missing reference": {references.ErrReferenceNotFound, Compiling,
 			Outcome{Kind: Failed, Reason: addonsv1.ReferenceNotFoundReason}},
-		"an invalid override":  {&render.VariantError{}, Compiling, Outcome{Kind: Failed, Reason: addonsv1.InvalidOverrideReason}},
-		"the API server fails": {errOther, Compiling, unexpected},
+		"an invalid override":   {&render.VariantError{}, Compiling, Outcome{Kind: Failed, Reason: addonsv1.InvalidOverrideReason}},
+		"the API server fails":  {errOther, Compiling, unexpected},
+		"a forbidden reference": {references.ErrReferenceForbidden, Compiling, unexpected},
+		"a forbidden reference of an older revision": {references.ErrReferenceForbidden, Recompiling,
+			Outcome{Kind: Failed, Reason: addonsv1.ReferenceNotFoundReason}},
+		"a missing reference of an older revision": {references.ErrReferenceNotFound, Recompiling,
+			Outcome{Kind: Failed, Reason: addonsv1.ReferenceNotFoundReason}},
+		"the API server fails for an older revision": {errOther, Recompiling, unexpected},
 		"only unwritten releases": {kerrors.NewAggregate([]error{reasons.ErrRecord, reasons.ErrRecord}), Recording,
-			Outcome{Kind: Failed, Reason: addonsv1.RecordFailedReason, BacksOff: true, Passes: true}},
+			Outcome{Kind: Failed, Reason: addonsv1.RecordFailedReason, Passes: true}},
 		"also another error": {kerrors.NewAggregate([]error{reasons.ErrRecord, errOther}), Recording, unexpected},
 	} {
 		if got := Of(tc.err, tc.stage); got != tc.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, tc.want)
 		}
+	}
+}
+
+// TestIsOfChart expects that only errors which another try does not mend count against a chart.
+func TestIsOfChart(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]bool{
+		helmerr.ErrChartFailed: true, helmerr.ErrInvalidChart: true, helmerr.ErrInvalidValues: true,
+		helmerr.ErrPostRender: true, helmerr.ErrRenderLimit: true,
+		helmerr.ErrUnreachable: false, helmerr.ErrStale: false, helmerr.ErrKindNotServed: false, errOther: false,
+	} {
+		if got := IsOfChart(fmt.Errorf("wrapped: %w", err)); got != want {
+			t.Errorf("%v: got %t", err, got)
+		}
+	}
+	if IsOfChart(nil) {
+		t.Error("no error counts against the chart")
 	}
 }

@@ -16,7 +16,6 @@ package upgraderun
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -29,8 +28,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/dryrun"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradecheck"
@@ -338,7 +337,7 @@ func (r *run) renderFor(ctx context.Context, into *upgradecheck.Step, of step, v
 	release.Spec.Artifact = *artifact
 	desired, options := r.Desired(release)
 	rendered, err := with(ctx, r.Target, desired, options, chart, r.Values)
-	if isOfChart(err) {
+	if failures.IsOfChart(err) {
 		into.Failure = err.Error()
 		return nil, nil
 	}
@@ -348,10 +347,4 @@ func (r *run) renderFor(ctx context.Context, into *upgradecheck.Step, of step, v
 	objects, hooks, files, err := rendered.Parts()
 	into.Rendered.Objects, into.Rendered.Hooks = objects, hooks
 	return files, err
-}
-
-// isOfChart reports whether an error is caused by the chart, its values or its postRender.
-func isOfChart(err error) bool {
-	return slices.ContainsFunc([]error{helmerr.ErrChartFailed, helmerr.ErrInvalidChart, helmerr.ErrInvalidValues,
-		helmerr.ErrPostRender, helmerr.ErrRenderLimit}, func(kind error) bool { return errors.Is(err, kind) })
 }
