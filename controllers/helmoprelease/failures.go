@@ -79,9 +79,8 @@ func (r *Reconciler) tryAgain(ctx context.Context, release *addonsv1.HelmOpRelea
 	return ctrl.Result{RequeueAfter: wait}
 }
 
-// actionFailed reports a failed action. If the action changed Helm's records, it counts as a try, and the next pass
-// decides what follows. If it changed nothing, it is tried again like any other failed step. There is one exception: a
-// rendering that exceeded its limits also counts as a try.
+// actionFailed reports a failed action. If the action counts as a try, the next pass decides what follows. Otherwise it
+// is tried again like any other failed step.
 func (r *Reconciler) actionFailed(ctx context.Context, p *releasePass, decision decide.Decision,
 	result helmclient.Result, err error,
 ) (ctrl.Result, error) {
@@ -92,7 +91,7 @@ func (r *Reconciler) actionFailed(ctx context.Context, p *releasePass, decision 
 		return ctrl.Result{RequeueAfter: requeueAtOnce}, nil
 	}
 	outcome, failure := r.failed(ctx, p.releaseScope, failures.Acting(releasestatus.FailureReason(decision)), err)
-	if !result.StorageChanged && !errors.Is(err, helmerr.ErrRenderLimit) {
+	if !attempts.IsTry(result, err) {
 		return outcome, failure
 	}
 	return ctrl.Result{RequeueAfter: requeueAtOnce}, nil

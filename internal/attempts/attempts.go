@@ -147,13 +147,19 @@ func attemptDigest(desired model.Desired) string {
 	return apiutil.Truncate(model.AttemptDigest(desired), 64)
 }
 
-// Record records an action and its result in the status: the number of failures, the history and the release. Failures
-// of tests do not count if policy ignores them.
+// IsTry reports whether an action was a try of its decision: it succeeded or changed Helm's records, or its rendering
+// exceeded the limits. After any other failure, the same action follows.
+func IsTry(result helmclient.Result, err error) bool {
+	return err == nil || result.StorageChanged || errors.Is(err, helmerr.ErrRenderLimit)
+}
+
+// Record records an action and its result in the status: the number of failures, the history and the release. It
+// records nothing if the action was no try. Failures of tests do not count if policy ignores them.
 func (s *Subject) Record(decision decide.Decision, policy *model.TestPolicy, result helmclient.Result, err error,
 	at time.Time,
 ) {
 	status := &s.Release.Status
-	if err != nil && !result.StorageChanged && !errors.Is(err, helmerr.ErrRenderLimit) {
+	if !IsTry(result, err) {
 		return
 	}
 	// The number in the decision does not include failures from before a retry request.
