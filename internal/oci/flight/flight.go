@@ -48,7 +48,8 @@ func Do[T any](ctx context.Context, group *singleflight.Group, call Call,
 		}
 		value, ok := result.Val.(T)
 		if !ok {
-			return none, errors.New("a shared call returned another type")
+			return none, call.complete(&ocierr.Error{Kind: ocierr.ErrUnexpected, Hint: "please report it",
+				Detail: fmt.Sprintf("internal error: the key of the call has a result of type %T", result.Val)})
 		}
 		return value, nil
 	case <-ctx.Done():

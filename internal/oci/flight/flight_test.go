@@ -75,3 +75,31 @@ func TestConcurrentCallsShareOne(t *testing.T) {
 		}
 	})
 }
+
+// TestResultOfAnotherType expects the kind of error that callers document if two calls with one key have different types.
+func TestResultOfAnotherType(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var group singleflight.Group
+		call, gate := Call{Key: "key", Limit: time.Minute, Op: "resolve", Subject: "oci://r.example/x"}, make(chan struct{})
+		go func() {
+			if got, err := Do(t.Context(), &group, call, func(context.Context) (string, error) {
+				<-gate
+				return "value", nil
+			}); err != nil || got != "value" {
+				t.Errorf("the first caller got %q, %v", got, err)
+			}
+		}()
+		synctest.Wait()
+		go func() {
+			_, err := Do(t.Context(), &group, call, func(context.Context) (int, error) { return 1, nil })
+			var failure *ocierr.Error
+			if !errors.As(err, &failure) || !errors.Is(err, ocierr.ErrUnexpected) || failure.Op != call.Op {
+				t.Errorf("the second caller got %v", err)
+			}
+		}()
+		synctest.Wait()
+		close(gate)
+		synctest.Wait()
+	})
+}
