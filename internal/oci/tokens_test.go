@@ -254,3 +254,45 @@ func TestTrustedTokenHostOfPlainHTTPRegistry(t *testing.T) {
 		t.Errorf("asked at %s", host)
 	}
 }
+
+// TestSiteUsesNoTokenService expects that a web server cannot send the credential of its requests to a trusted token
+// service, with a redirect to a path that stands for the service in requests to registries.
+func TestSiteUsesNoTokenService(t *testing.T) {
+	t.Parallel()
+	service, ca := newTokenService(t, "127.0.0.2")
+	var paths []string
+	var mu sync.Mutex
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if paths = append(paths, req.URL.Path); len(paths) == 1 {
+			http.Redirect(w, req, "/.token-service/"+base64.RawURLEncoding.EncodeToString([]byte(service.URL+"/token")),
+				http.StatusFound)
+			return
+		}
+		http.NotFound(w, req)
+	}))
+	t.Cleanup(web.Close)
+	config := fmt.Sprintf(`{"auths":{%q:{"username":"u","password":"planted"}}}`, strings.TrimPrefix(web.URL, "http://"))
+	site, err := newClient(t, func(o *Options) { o.TokenHosts = []string{service.host} }).Site(web.URL+"/charts",
+		Access{Insecure: true, CA: ca, DockerConfigs: [][]byte{[]byte(config)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := url.Parse(web.URL + "/charts/index.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := site.Get(t.Context(), "index", target, nil); err == nil {
+		_ = resp.Body.Close() // the answer is the failure
+		t.Error("the redirect was answered")
+	}
+	if asked := service.requests(); len(asked) != 0 {
+		t.Errorf("the token service got %q", asked)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(paths) != 2 || !strings.HasPrefix(paths[1], "/.token-service/") {
+		t.Errorf("the site got %q", paths)
+	}
+}

@@ -48,7 +48,8 @@ func (c *Endpoints) Site(base string, access credentials.Access) (*Site, error) 
 	if err != nil {
 		return nil, err
 	}
-	// There is no memory budget: the responses are files and are not read into memory as a whole.
+	// There is no memory budget: the responses are files and are not read into memory as a whole. There are no TokenHosts:
+	// siteTransport adds the credential.
 	client := c.pool.Client(transport.Target{
 		Connections: h.transports, Host: target.Host, Name: h.Ref.Registry, Way: h.way,
 		User: fingerprint(credentials.ID(h.source.Static)...), KindOf: siteRequestKind,

@@ -43,7 +43,8 @@ type Target struct {
 	Host, Name string
 	// Way identifies the way to the host. User identifies the credential. Both are hashes.
 	Way, User string
-	// TokenHosts are the hosts of trusted token services, with or without port.
+	// TokenHosts are the hosts of trusted token services, with or without port. It must be empty if the caller adds a
+	// credential to the requests: otherwise a redirect of the host could send the credential to a token service.
 	TokenHosts []string
 	// Bytes is the memory budget for all responses, except blobs and indexes. Nil means no budget.
 	Bytes *bytebudget.Budget
