@@ -196,6 +196,20 @@ func TestActVerbs(t *testing.T) {
 	}
 }
 
+// TestDryRunsUseTheSameSessions expects that dry runs open their sessions as actions do, also if a test replaces open.
+func TestDryRunsUseTheSameSessions(t *testing.T) {
+	t.Parallel()
+	c := New(testRunner)
+	errReplaced := errors.New("the replaced open")
+	c.open = func(context.Context, model.Target, model.Desired, *helmerr.LogBuffer) (*session.Session, error) {
+		return nil, errReplaced
+	}
+	if _, err := c.Present(t.Context(), model.Target{}, "apps", "demo"); err == nil ||
+		!strings.Contains(err.Error(), errReplaced.Error()) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestActWithoutAction(t *testing.T) {
 	t.Parallel()
 	c := newFakeCluster()

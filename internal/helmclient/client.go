@@ -4,6 +4,7 @@
 package helmclient
 
 import (
+	"context"
 	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
@@ -12,6 +13,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/dryrun"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
@@ -36,7 +38,7 @@ type Client struct {
 	now         func() time.Time
 	running     *runningActions
 	renderer    *rendering.Renderer
-	// open opens the session of an action. Tests replace it to use another storage and another cluster.
+	// open opens the session of an action or a dry run. Tests replace it to use another storage and another cluster.
 	open session.Opener
 }
 
@@ -53,7 +55,11 @@ func NewBounded(runner sandbox.Runner, bytes *bytebudget.Budget) *Client {
 		now: time.Now, running: newRunningActions(), renderer: rendering.NewRenderer(runner),
 	}
 	c.open = session.NewOpener(c.connections, c.renderer)
-	c.Engine = dryrun.New(c.open, c.Observe, c.renderer)
+	open := func(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer,
+	) (*session.Session, error) {
+		return c.open(ctx, target, desired, logs)
+	}
+	c.Engine = dryrun.New(open, c.Observe, c.renderer)
 	return c
 }
 

@@ -12,6 +12,7 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/postrender"
 	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
@@ -38,14 +39,16 @@ func (s *verb) checkChartSize() error {
 // storage. The templates see the kinds of the CRDs as if the cluster served them. checkSize ignores errors of the
 // rendering, because the chart may look up objects in the cluster. A chart without CRDs needs no checkSize: its record
 // is created before any other write, and its size is checked then.
-func (s *verb) checkSize(source rendering.Source, renderer postrender.PostRenderer, objects []*crds.Object, upgrade bool,
+func (s *verb) checkSize(source rendering.Source, renderer postrender.PostRenderer, objects []*crds.Object,
+	upgrade bool,
 ) error {
 	install := s.DryRun(s.Desired, upgrade)
 	install.PostRenderer = renderer
-	install.APIVersions = s.Config.Capabilities.APIVersions
+	var served []schema.GroupVersionKind
 	for _, object := range objects {
-		install.APIVersions = crds.WithKinds(install.APIVersions, object.Serves)
+		served = append(served, object.Serves...)
 	}
+	install.APIVersions = crds.WithKinds(s.Config.Capabilities.APIVersions, served)
 	rls, err := s.renderForSize(install, source)
 	if errors.Is(err, helmerr.ErrRenderLimit) {
 		return err
