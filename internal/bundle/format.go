@@ -30,9 +30,9 @@ const (
 	FleetArtifactType = "application/fleet.manifest"
 	// FleetLayerMediaType is the type of the layer with the list of files.
 	FleetLayerMediaType = "application/fleet.file"
-	// ImageConfigMediaType and DockerConfigMediaType are the types of the config blob of container images.
-	ImageConfigMediaType  = "application/vnd.oci.image.config.v1+json"
-	DockerConfigMediaType = "application/vnd.docker.container.image.v1+json"
+	// imageConfigMediaType and dockerConfigMediaType are the types of the config blob of container images.
+	imageConfigMediaType  = "application/vnd.oci.image.config.v1+json"
+	dockerConfigMediaType = "application/vnd.docker.container.image.v1+json"
 	// UnpackAnnotation is "true" on layers that ORAS created from folders.
 	UnpackAnnotation = "io.deis.oras.content.unpack"
 )
@@ -145,7 +145,7 @@ func (m Manifest) format() Format {
 	switch {
 	case m.ArtifactType == FleetArtifactType && len(m.Layers) == 1:
 		return FormatFleet
-	case m.ConfigMediaType == ImageConfigMediaType, m.ConfigMediaType == DockerConfigMediaType:
+	case m.ConfigMediaType == imageConfigMediaType, m.ConfigMediaType == dockerConfigMediaType:
 		return FormatPlain
 	case len(m.layersOf(FormatFiles)) > 0:
 		return FormatFiles

@@ -65,7 +65,7 @@ func entriesOf(files map[string]string) []entry {
 // plain returns an image with layers.
 func plain(tb testing.TB, layers ...[]entry) Source {
 	tb.Helper()
-	m := Manifest{ConfigMediaType: ImageConfigMediaType}
+	m := Manifest{ConfigMediaType: imageConfigMediaType}
 	var data [][]byte
 	for _, entries := range layers {
 		m.Layers = append(m.Layers, Layer{MediaType: imageLayerType})
@@ -315,7 +315,7 @@ func TestManifestsRefused(t *testing.T) {
 		"bomb": {artifact(Manifest{Layers: typed(FluxLayerMediaType)},
 			zeros(t, tarHeader(t, "a.yaml", tar.TypeReg, 1<<20), 1<<20)),
 			ErrTooLarge, "unpacked"},
-		"layers too large together": {artifact(Manifest{ConfigMediaType: ImageConfigMediaType, Layers: typed("a", "b")},
+		"layers too large together": {artifact(Manifest{ConfigMediaType: imageConfigMediaType, Layers: typed("a", "b")},
 			make([]byte, 40<<10), make([]byte, 40<<10)), ErrTooLarge, "packed, it has 81920"},
 		"files too many": {flux(t, manyFiles(70)), ErrTooLarge, "files"},
 		"manifests too large": {flux(t,

@@ -88,7 +88,7 @@ func readFile(name string, left *int64) ([]byte, error) {
 		return nil, err
 	}
 	if *left -= int64(len(content)); *left < 0 {
-		return nil, fmt.Errorf("%w: the limit is exceeded at %s", ErrTooLarge, name)
+		return nil, fmt.Errorf("%w: the limit is exceeded at %s", errTooLarge, name)
 	}
 	return content, nil
 }

@@ -23,15 +23,15 @@ var Formats = []bundle.Format{
 	bundle.FormatFleet,
 }
 
-// ErrInvalid means that something cannot be packed in the format.
-var ErrInvalid = errors.New("cannot be packed")
+// errInvalid means that something cannot be packed in the format.
+var errInvalid = errors.New("cannot be packed")
 
-// ErrTooLarge means that Options.MaxBytes is exceeded.
-var ErrTooLarge = errors.New("too large")
+// errTooLarge means that Options.MaxBytes is exceeded.
+var errTooLarge = errors.New("too large")
 
-// invalid returns ErrInvalid with a reason.
+// invalid returns errInvalid with a reason.
 func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s", errInvalid, fmt.Sprintf(format, args...))
 }
 
 // ParseFormat returns the format with a name, ignoring case.
@@ -46,9 +46,9 @@ func ParseFormat(name string) (bundle.Format, error) {
 	return "", fmt.Errorf("unknown format %q; use %s", name, strings.Join(names, ", "))
 }
 
-// Guess returns the most likely format of a path: HelmChart for a chart, otherwise Flux for a folder and Files for a
+// guess returns the most likely format of a path: HelmChart for a chart, otherwise Flux for a folder and Files for a
 // file.
-func Guess(path string) (bundle.Format, error) {
+func guess(path string) (bundle.Format, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err

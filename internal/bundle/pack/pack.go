@@ -17,9 +17,9 @@ import (
 
 const defaultMaxBytes = 64 << 20
 
-// Options configure the packing. The zero value uses the format that Guess returns.
+// Options configure the packing. The zero value uses the most likely format.
 type Options struct {
-	// Format is the format; empty to use Guess.
+	// Format is the format. Empty is HelmChart for a chart, otherwise Flux for a folder and Files for a file.
 	Format bundle.Format
 
 	// Annotations are added to the manifest. They take precedence over the annotations of the format. Credentials in their
@@ -69,13 +69,13 @@ func (a *Artifact) Blobs() []Blob {
 	return blobs
 }
 
-// Pack packs a folder, a file or a chart. Errors are ErrInvalid, ErrTooLarge or errors of the file system.
+// Pack packs a folder, a file or a chart. An error names the file that cannot be packed, or is of the file system.
 func Pack(path string, options Options) (*Artifact, error) {
 	if options.MaxBytes <= 0 {
 		options.MaxBytes = defaultMaxBytes
 	}
 	if options.Format == "" {
-		format, err := Guess(path)
+		format, err := guess(path)
 		if err != nil {
 			return nil, err
 		}

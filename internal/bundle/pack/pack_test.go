@@ -333,20 +333,20 @@ func TestRefused(t *testing.T) {
 		want    error
 		text    string
 	}{
-		"a link": {withLink, Options{}, ErrInvalid, "two.yaml is a link"},
-		"no manifests": {folder(t, map[string]string{"a.txt": ""}), Options{Format: bundle.FormatFiles}, ErrInvalid,
+		"a link": {withLink, Options{}, errInvalid, "two.yaml is a link"},
+		"no manifests": {folder(t, map[string]string{"a.txt": ""}), Options{Format: bundle.FormatFiles}, errInvalid,
 			"has no files that end with"},
-		"no manifests in flux": {folder(t, map[string]string{"a.txt": ""}), Options{}, ErrInvalid,
+		"no manifests in flux": {folder(t, map[string]string{"a.txt": ""}), Options{}, errInvalid,
 			"has no files that end with"},
 		"a folder in plain": {folder(t, map[string]string{"a/b.yaml": configMap}), Options{Format: bundle.FormatPlain},
-			ErrInvalid, "a/b.yaml is in a folder"},
+			errInvalid, "a/b.yaml is in a folder"},
 		"a kustomization in plain": {folder(t,
 			map[string]string{"a.yaml": configMap, "Kustomization": "resources: [a.yaml]"}), Options{Format: bundle.FormatPlain},
-			ErrInvalid, "Kustomization is a kustomization"},
+			errInvalid, "Kustomization is a kustomization"},
 		"too large": {folder(t, map[string]string{"a.yaml": configMap, "b.yaml": configMap}), Options{MaxBytes: 70},
-			ErrTooLarge, "b.yaml"},
-		"a broken chart": {folder(t, broken), Options{}, ErrInvalid, "version"},
-		"no archive":     {filepath.Join(folder(t, map[string]string{"a.tgz": "x"}), "a.tgz"), Options{}, ErrInvalid, "gzip"},
+			errTooLarge, "b.yaml"},
+		"a broken chart": {folder(t, broken), Options{}, errInvalid, "version"},
+		"no archive":     {filepath.Join(folder(t, map[string]string{"a.tgz": "x"}), "a.tgz"), Options{}, errInvalid, "gzip"},
 		"nothing there":  {filepath.Join(t.TempDir(), "none"), Options{}, os.ErrNotExist, "none"},
 	} {
 		t.Run(name, func(t *testing.T) {

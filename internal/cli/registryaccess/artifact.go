@@ -21,8 +21,8 @@ const (
 	// maxManifest is the maximum size of a manifest, in bytes. Registries have the same limit.
 	maxManifest = 4 << 20
 
-	// MaxLayer is the maximum size of a layer, in bytes. The manager has the same limit.
-	MaxLayer = 64 << 20
+	// maxLayer is the maximum size of a layer, in bytes. The manager has the same limit.
+	maxLayer = 64 << 20
 )
 
 // Artifact is an artifact in a registry.
@@ -77,8 +77,8 @@ func (a *Artifact) String() string { return a.Pinned(a.desc.Digest.String()) }
 // Layer reads a layer and checks its digest.
 func (a *Artifact) Layer(ctx context.Context, i int) ([]byte, error) {
 	desc := a.manifest.Layers[i]
-	if desc.Size > MaxLayer {
-		return nil, fmt.Errorf("layer %s has %d bytes; the limit is %d", desc.Digest, desc.Size, MaxLayer)
+	if desc.Size > maxLayer {
+		return nil, fmt.Errorf("layer %s has %d bytes; the limit is %d", desc.Digest, desc.Size, maxLayer)
 	}
 	body, err := a.repository.Fetch(ctx, desc)
 	if err != nil {
