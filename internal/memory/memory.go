@@ -1,8 +1,9 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memory holds what a reconciler keeps of its objects only in memory, and loses with a restart: one struct for
-// each object, under one lock, with one Drop.
+// Package memory stores what a reconciler keeps of its objects only in memory, and loses with a restart: one struct for
+// each object, under one lock, with one Drop. The reconciler chooses the type of the struct; package releasememory has
+// the one for HelmOpReleases.
 //
 // Only the pass over an object uses its struct. So the struct needs no lock: the queue never gives the same object to
 // two workers. Fields that other goroutines change must be safe for concurrent use.

@@ -7,6 +7,7 @@
 // The package defines the parts of the state. It does not compute them: packages releasehealth, driftmemory,
 // upgradereadiness, tracing and others do. Package memory stores one [Memory] for each release.
 //
-// Callers must drop the memory when this manager no longer serves a release. They must call [Memory.DropObjects] when
-// they end the watches of its objects.
+// Callers must drop the memory when this manager no longer serves a release, and only outside of a pass over the
+// release: a pass may keep pointers to the parts. They must call [Memory.DropObjects] when they end the watches of its
+// objects.
 package releasememory

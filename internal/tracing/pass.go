@@ -18,8 +18,7 @@ type Pass struct {
 	spans  []Span
 }
 
-// PassOver returns the Pass of a release; nil if the release is not traced. memory returns the memory of the trace, which
-// may be replaced during the pass.
+// PassOver returns the Pass of a release; nil if the release is not traced. memory returns the memory of the trace.
 func (t *Tracer) PassOver(release *addonsv1.HelmOpRelease, memory func() *Memory, now func() time.Time) *Pass {
 	trace := t.Of(release)
 	if trace == nil {
@@ -54,8 +53,8 @@ func (p *Pass) Step(step string, began time.Time) {
 	p.spans = append(p.spans, Span{Name: step, Began: began, Ended: p.now()})
 }
 
-// FailedInputs adds the steps to the trace, if the pass ended because its last step failed. It adds nothing while a step
-// waits. reason is the reason of the condition Released.
+// FailedInputs adds the steps to the trace, if the pass ended because its last step failed. It adds nothing while a
+// step waits. reason is the reason of the condition Released.
 func (p *Pass) FailedInputs(reason string) {
 	switch {
 	case p == nil, reason == addonsv1.UpdatingReason, reason == addonsv1.FetchingArtifactReason:
