@@ -27,8 +27,8 @@ func ReadCluster(ctx context.Context, reader client.Reader, key client.ObjectKey
 	return object, reader.Get(ctx, key, object, client.UnsafeDisableDeepCopy)
 }
 
-// FindCluster reads a Cluster from a cache and, if the cache does not have it, from the API server: the cache has only the
-// Clusters of the own shard, so only the API server shows whether another Cluster exists.
+// FindCluster reads a Cluster from a cache and, if the cache does not have it, from the API server: the cache has only
+// the Clusters of the own shard, so only the API server shows whether another Cluster exists.
 func FindCluster(ctx context.Context, cached, live client.Reader, key client.ObjectKey,
 	shard string,
 ) (*unstructured.Unstructured, error) {

@@ -50,7 +50,7 @@ type Pass struct {
 
 	// SelectorErr is the cause if no Cluster can be selected. ProgramErr is the cause if nothing can be rendered for
 	// any Cluster. DependencyErr is the cause if the dependencies can never be met. InvalidMaintenance is the cause if
-	// spec.maintenance is not valid. Each is empty without such a problem.
+	// spec.maintenance is not valid. Each is nil or empty without such a problem.
 	SelectorErr, ProgramErr error
 	DependencyErr           *DependencyError
 	InvalidMaintenance      string

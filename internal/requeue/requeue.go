@@ -33,8 +33,8 @@ type Cause struct {
 	Reason string
 }
 
-// Delay is the delay until the failed reconciliation of one object is repeated. The zero value has no failure. It is for
-// one goroutine at a time.
+// Delay is the delay until the failed reconciliation of one object is repeated. The zero value has no failure. It is
+// for one goroutine at a time.
 type Delay struct {
 	last     failure
 	failures int

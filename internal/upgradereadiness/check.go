@@ -90,7 +90,7 @@ type Subject struct {
 	// Acquire acquires a slot. If ok is false, the release is enqueued when it gets a slot.
 	Acquire func() (done func(), ok bool)
 
-	// RequeueAfter is the delay until the next pass; 0 if the check needs no pass. Set by Due, Run and Pending.
+	// RequeueAfter is the delay until the next pass; 0 if the check needs no pass. Set by Due and Run.
 	RequeueAfter time.Duration
 
 	// Blocked is the message for an Event about something to do before the upgrade. It is empty if the finding is not
@@ -147,9 +147,9 @@ func (c *Checker) Due(ctx context.Context, s *Subject) (*Check, error) {
 		check.initial = render.VersionWithoutPlan(s.Cluster, running, s.Release.Spec.KubernetesVersion)
 	}
 	// The labels select overrides, which determine the artifacts of the steps.
-	check.inputs, err = apiutil.DigestOf(check.UpgradeToCheck, check.initial, running, s.Release.Generation, s.HelmRevision,
-		attempts.RetryRequest(s.Release, s.HelmOp), s.Release.Annotations[addonsv1.PinnedRevisionAnnotation],
-		s.Cluster.Labels)
+	check.inputs, err = apiutil.DigestOf(check.UpgradeToCheck, check.initial, running, s.Release.Generation,
+		s.HelmRevision, attempts.RetryRequest(s.Release, s.HelmOp),
+		s.Release.Annotations[addonsv1.PinnedRevisionAnnotation], s.Cluster.Labels)
 	if err != nil {
 		return nil, err
 	}

@@ -233,8 +233,8 @@ func RequestsForReference(kind string, reader client.Reader) handler.MapFunc {
 	}
 }
 
-// RequestsForSecret returns requests for the HelmOps that refer to a Secret, or whose ServiceAccount names the Secret among
-// its image pull secrets.
+// RequestsForSecret returns requests for the HelmOps that refer to a Secret, or whose ServiceAccount names the Secret
+// among its image pull secrets.
 func RequestsForSecret(reader client.Reader, references *references.Reader) handler.MapFunc {
 	return both(RequestsForReference(apiutil.KindSecret, reader), requestsForPullSecret(reader, references))
 }

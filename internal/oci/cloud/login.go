@@ -31,7 +31,7 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// Login is an credentials.CloudLogin for AWS, Azure and Google Cloud.
+// Login is a credentials.CloudLogin for AWS, Azure and Google Cloud.
 type Login struct {
 	timeout time.Duration
 }

@@ -13,7 +13,7 @@
 //   - Successful verifications are cached by repository, digest and policy. Concurrent callers share one
 //     verification. Failures are not cached: the caller backs off.
 //   - Everything is bounded: the time, the number of signatures, their sizes and the length of messages.
-//   - Errors are *ocierr.Error values. Their kind is one of this package's, or one of package oci if the
+//   - Errors are *ocierr.Error values. Their kind is one of this package's, or one of package ocierr if the
 //     request to the registry failed. They describe the findings, and why the signature that passed the
 //     most checks was refused. They contain neither keys nor the signed content.
 //

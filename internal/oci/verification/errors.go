@@ -9,8 +9,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
-// These are the kinds of failures. Compare them with errors.Is. Errors of package oci about requests to the registry
-// are returned unchanged.
+// These are the kinds of failures. Compare them with errors.Is. Errors of package ocierr about requests to the
+// registry are returned unchanged.
 var (
 	// ErrInvalidPolicy means that the policy cannot be used. Retries do not help.
 	ErrInvalidPolicy = errors.New("invalid verification policy")
