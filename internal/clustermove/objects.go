@@ -13,8 +13,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
 
-// MovedObjects returns the objects of a release that clusterctl move has moved to another management cluster, in a fixed
-// order: Clusters first.
+// MovedObjects returns the objects of a release that clusterctl move has moved to another management cluster, in a
+// fixed order: Clusters first.
 func MovedObjects(snapshot *objectwatch.Snapshot) []inventory.Ref {
 	if snapshot == nil {
 		return nil

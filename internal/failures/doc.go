@@ -9,8 +9,7 @@
 // not have. Such states are not in this package: docs/design.md lists them.
 //
 // The package is pure. It knows errors and stages. It does not know objects: it writes no condition, records no Event
-// and counts no failure. The reconcilers do this with the Outcome: only they
-// decide about Events.
+// and counts no failure. The reconcilers do this with the Outcome: only they decide about Events.
 //
 // Before callers use an Outcome that is a failure, they must check whether their pass was canceled.
 package failures

@@ -107,8 +107,8 @@ var (
 	Checking = Stage{name: checking}
 )
 
-// The stages of a pass over a HelmOp. Package helmopstatus reports the failures in the status of the HelmOp, and decides
-// whether its condition Ready is worth an Event.
+// The stages of a pass over a HelmOp. Package helmopstatus reports the failures in the status of the HelmOp, and
+// decides whether its condition Ready is worth an Event.
 var (
 	// Compiling compiles the desired HelmOp revision for all Clusters.
 	Compiling = Stage{name: compiling}

@@ -76,7 +76,8 @@ func TestConcurrentCallsShareOne(t *testing.T) {
 	})
 }
 
-// TestResultOfAnotherType expects the kind of error that callers document if two calls with one key have different types.
+// TestResultOfAnotherType expects the kind of error that callers document if two calls with one key have different
+// types.
 func TestResultOfAnotherType(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
