@@ -256,7 +256,7 @@ func TestTrustedTokenHostOfPlainHTTPRegistry(t *testing.T) {
 }
 
 // TestSiteUsesNoTokenService expects that a web server cannot send the credential of its requests to a trusted token
-// service, with a redirect to a path that stands for the service in requests to registries.
+// service, with a redirect to the path of the service in requests to registries.
 func TestSiteUsesNoTokenService(t *testing.T) {
 	t.Parallel()
 	service, ca := newTokenService(t, "127.0.0.2")
