@@ -203,7 +203,9 @@ func TestFailedReleaseStaysFailed(t *testing.T) {
 func TestHidesSecretsInImages(t *testing.T) {
 	t.Parallel()
 	const image = "oci://r.example/planted:1"
-	for kind, says := range map[error]string{ocierr.ErrNotFound: "not in the registry", ocierr.ErrUnreachable: "could not be"} {
+	for kind, says := range map[error]string{
+		ocierr.ErrNotFound: "not in the registry", ocierr.ErrUnreachable: "could not be",
+	} {
 		recorder := events.NewFakeRecorder(5)
 		r := checkingReconciler(t, answering{image: &ocierr.Error{Op: "look up", Subject: image, Kind: kind}},
 			&renderingEngine{manifest: secretPod})

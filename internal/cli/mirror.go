@@ -402,7 +402,8 @@ func printCopied(out io.Writer, copied []mirror.Entry) error {
 	var text strings.Builder
 	for _, entry := range copied {
 		if entry.IsImage {
-			fmt.Fprintf(&text, "# image %s: %s@%s\n", entry.Source, strings.TrimPrefix(entry.Target, registryaccess.Scheme), entry.Digest)
+			fmt.Fprintf(&text, "# image %s: %s@%s\n", entry.Source, strings.TrimPrefix(entry.Target, registryaccess.Scheme),
+				entry.Digest)
 			continue
 		}
 		fmt.Fprintf(&text, "# %s\nsource:\n  url: %s\n  ref:\n    digest: %s\n", entry.Source, entry.Target, entry.Digest)

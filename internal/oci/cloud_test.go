@@ -30,7 +30,8 @@ func (c *fakeCloud) Login(_ context.Context, provider, repository string) (crede
 
 func goodCloud() *fakeCloud {
 	return &fakeCloud{give: func(int, string, string) (credentials.CloudCredential, error) {
-		return credentials.CloudCredential{Username: testUser, Password: testPassword, Expires: time.Now().Add(time.Hour)}, nil
+		return credentials.CloudCredential{Username: testUser, Password: testPassword,
+			Expires: time.Now().Add(time.Hour)}, nil
 	}}
 }
 

@@ -75,7 +75,8 @@ func TestFetchPullsOnceAndOutlivesRestart(t *testing.T) {
 	if len(events) != 2 || hits == 0 || misses == 0 {
 		t.Fatalf("events = %+v, hits %d, misses %d", events, hits, misses)
 	}
-	if e := events[1]; e.Kind != transport.RequestBlob || e.Status != 200 || e.Bytes != int64(len(layer)) || e.Registry != r.host() {
+	if e := events[1]; e.Kind != transport.RequestBlob || e.Status != 200 || e.Bytes != int64(len(layer)) ||
+		e.Registry != r.host() {
 		t.Errorf("event of the blob = %+v", e)
 	}
 }

@@ -44,7 +44,9 @@ func TestHeadMissing(t *testing.T) {
 	if _, err := c.Head(t.Context(), r.url(), "a b", r.access()); !errors.Is(err, ocierr.ErrInvalidReference) {
 		t.Errorf("%v, want %v", err, ocierr.ErrInvalidReference)
 	}
-	for status, want := range map[int]error{http.StatusForbidden: ocierr.ErrUnauthorized, http.StatusBadGateway: ocierr.ErrUnreachable} {
+	for status, want := range map[int]error{
+		http.StatusForbidden: ocierr.ErrUnauthorized, http.StatusBadGateway: ocierr.ErrUnreachable,
+	} {
 		r.setIntercept(func(w http.ResponseWriter, _ *http.Request) bool {
 			w.WriteHeader(status)
 			return true

@@ -149,8 +149,10 @@ func TestManifestFaults(t *testing.T) {
 		want    error
 	}{
 		{name: "other content than HEAD says", data: other, want: ocierr.ErrIntegrity},
-		{name: "other content under the right digest", data: other, claimed: digest.FromBytes(manifest), want: ocierr.ErrIntegrity},
-		{name: "a digest that is a lie", data: manifest, claimed: digest.FromBytes(other), noHead: true, want: ocierr.ErrIntegrity},
+		{name: "other content under the right digest", data: other, claimed: digest.FromBytes(manifest),
+			want: ocierr.ErrIntegrity},
+		{name: "a digest that is a lie", data: manifest, claimed: digest.FromBytes(other), noHead: true,
+			want: ocierr.ErrIntegrity},
 		{name: "10 MB", data: large, want: ocierr.ErrTooLarge},
 		{name: "10 MB without a digest", data: large, noHead: true, want: ocierr.ErrTooLarge},
 		{name: "10 MB in chunks", data: large, chunked: true, want: ocierr.ErrTooLarge},

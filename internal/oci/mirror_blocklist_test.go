@@ -33,7 +33,9 @@ func TestMirrorWithWrongContentIsBlocked(t *testing.T) {
 				if transport.KindOf(req) != transport.RequestBlob {
 					return false
 				}
-				for name, value := range map[string]string{"Content-Length": answer.length, "Docker-Content-Digest": answer.digest} {
+				for name, value := range map[string]string{
+					"Content-Length": answer.length, "Docker-Content-Digest": answer.digest,
+				} {
 					if value != "" {
 						w.Header().Set(name, value)
 					}
@@ -132,7 +134,9 @@ func TestFullDiskDoesNotBlockMirror(t *testing.T) {
 		t.Fatal(err)
 	}
 	create := c.store.Create
-	c.store.Create = func(string, string) (store.TempFile, error) { return nil, &fs.PathError{Op: "open", Err: syscall.EIO} }
+	c.store.Create = func(string, string) (store.TempFile, error) {
+		return nil, &fs.PathError{Op: "open", Err: syscall.EIO}
+	}
 	if _, err := content.ReadLayer(t.Context(), content.Layers[0]); !errors.Is(err, ocierr.ErrStore) {
 		t.Errorf("error = %v, want ErrStore", err)
 	}

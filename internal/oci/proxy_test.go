@@ -25,6 +25,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
+// proxyHint is the hint in the errors of a proxy.
+const proxyHint = "; check the proxy's address and credentials, and that it allows connections to the registry"
+
 func certificateOf(srv *httptest.Server) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
 }
@@ -137,7 +140,8 @@ func TestAccessProxy(t *testing.T) {
 		{name: "CONNECT"},
 		{name: "plain HTTP", insecure: true},
 		{name: "with user", user: &user, given: credentials.Proxy{Username: testUser, Password: testPassword}},
-		{name: "plain HTTP with user", user: &user, given: credentials.Proxy{Username: testUser, Password: testPassword}, insecure: true},
+		{name: "plain HTTP with user", user: &user, insecure: true,
+			given: credentials.Proxy{Username: testUser, Password: testPassword}},
 		{name: "without user", user: &user, wantErr: ocierr.ErrUnauthorized, wantText: "the proxy requires credentials"},
 		{name: "plain HTTP without user", user: &user, insecure: true, wantErr: ocierr.ErrUnauthorized,
 			wantText: "the proxy requires credentials"},
@@ -166,7 +170,7 @@ func TestAccessProxy(t *testing.T) {
 			}
 			if err != nil {
 				noSecrets(t, err)
-				if !strings.Contains(err.Error(), tc.wantText) || !strings.Contains(err.Error(), "; check the proxy's address and credentials, and that it allows connections to the registry") {
+				if !strings.Contains(err.Error(), tc.wantText) || !strings.Contains(err.Error(), proxyHint) {
 					t.Errorf("error = %v, want %q", err, tc.wantText)
 				}
 			}
@@ -193,7 +197,7 @@ func TestProxyFailures(t *testing.T) {
 			src.Access.Proxy = &credentials.Proxy{Address: tc.address, Username: testUser, Password: testPassword}
 			_, err := newClient(t).Resolve(t.Context(), src)
 			if !errors.Is(err, ocierr.ErrUnreachable) || !strings.Contains(err.Error(), tc.want) ||
-				!strings.Contains(err.Error(), "; check the proxy's address and credentials, and that it allows connections to the registry") {
+				!strings.Contains(err.Error(), proxyHint) {
 				t.Fatalf("error = %v, want ErrUnreachable with %q", err, tc.want)
 			}
 			noSecrets(t, err)
@@ -216,7 +220,8 @@ func TestProxyAddress(t *testing.T) {
 		"http://p.example?planted-x":           "after host:port",
 		"http://p.example:planted-x":           "form",
 	} {
-		src := Source{URL: "oci://127.0.0.1:1/x", Ref: Reference{Tag: "1"}, Access: Access{Proxy: &credentials.Proxy{Address: address}}}
+		src := Source{URL: "oci://127.0.0.1:1/x", Ref: Reference{Tag: "1"},
+			Access: Access{Proxy: &credentials.Proxy{Address: address}}}
 		got, err := src.Access.Proxy.URL()
 		if want == "" {
 			if err != nil || got.Path != "" {
@@ -256,7 +261,8 @@ func TestEnvironmentProxy(t *testing.T) {
 		t.Errorf("the proxy was asked %q", asked)
 	}
 	src.URL = "oci://direct.invalid/" + testRepo
-	if _, err := c.Resolve(t.Context(), src); !errors.Is(err, ocierr.ErrUnreachable) || strings.Contains(err.Error(), "proxy:") {
+	if _, err := c.Resolve(t.Context(), src); !errors.Is(err, ocierr.ErrUnreachable) ||
+		strings.Contains(err.Error(), "proxy:") {
 		t.Errorf("error = %v, want ErrUnreachable without the proxy", err)
 	}
 	// The proxy of an Access wins against the proxy of the environment.
@@ -275,7 +281,8 @@ func TestSOCKSProxy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			src := r.source(Reference{Tag: "1.0.0"})
-			src.Access.Proxy = &credentials.Proxy{Address: "socks5://" + newSOCKSProxy(t), Username: testUser, Password: password}
+			src.Access.Proxy = &credentials.Proxy{Address: "socks5://" + newSOCKSProxy(t), Username: testUser,
+				Password: password}
 			_, err := newClient(t).Resolve(t.Context(), src)
 			if password == testPassword {
 				if err != nil {
@@ -283,7 +290,7 @@ func TestSOCKSProxy(t *testing.T) {
 				}
 				return
 			}
-			if !errors.Is(err, ocierr.ErrUnreachable) || !strings.Contains(err.Error(), "; check the proxy's address and credentials, and that it allows connections to the registry") {
+			if !errors.Is(err, ocierr.ErrUnreachable) || !strings.Contains(err.Error(), proxyHint) {
 				t.Fatalf("error = %v, want ErrUnreachable of the proxy", err)
 			}
 			noSecrets(t, err)

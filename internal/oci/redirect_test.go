@@ -151,7 +151,8 @@ func TestLocalAddressesAreRefused(t *testing.T) {
 		"name":               {host: "localhost:" + port, environment: direct, refused: true},
 		"address by a proxy": {host: r.host(), environment: proxied, refused: true},
 		"proxy of the tenant": {host: "registry.example",
-			change: func(a *Access) { a.Proxy = &credentials.Proxy{Address: "http://" + r.host()} }, environment: direct, refused: true},
+			change:      func(a *Access) { a.Proxy = &credentials.Proxy{Address: "http://" + r.host()} },
+			environment: direct, refused: true},
 		"trusted access": {host: r.host(), change: func(a *Access) { a.Trusted = true }, environment: direct},
 		"named by the file": {host: r.host(), options: func(o *Options) { o.RegistriesFile = named },
 			environment: direct},
@@ -192,7 +193,9 @@ func TestRedirectsThroughProxyAreNotGuarded(t *testing.T) {
 	proxy := newConnectProxy(t, nil, map[string]string{"example.com:443": storage.Listener.Addr().String()})
 	r := newRegistry(t)
 	r.basic = true
-	err := pullByRedirect(t, r, "https://example.com/x", func(a *Access) { a.Proxy = &credentials.Proxy{Address: proxy.URL} })
+	err := pullByRedirect(t, r, "https://example.com/x", func(a *Access) {
+		a.Proxy = &credentials.Proxy{Address: proxy.URL}
+	})
 	if err != nil {
 		t.Error(err)
 	}

@@ -362,7 +362,8 @@ func TestMirrorOfACloudRegistry(t *testing.T) {
 	writeFile(t, defaults, string(dockerConfigFor(mirror.host(), testUser, testPassword)))
 	cloud := &fakeCloud{give: func(_ int, _, repository string) (credentials.CloudCredential, error) {
 		if !strings.HasPrefix(repository, r.host()+"/") {
-			return credentials.CloudCredential{}, &ocierr.Error{Op: "log in to", Subject: "aws", Kind: ocierr.ErrInvalidAccess, Detail: "not a registry of it"}
+			return credentials.CloudCredential{}, &ocierr.Error{Op: "log in to", Subject: "aws", Kind: ocierr.ErrInvalidAccess,
+				Detail: "not a registry of it"}
 		}
 		return credentials.CloudCredential{Username: testUser, Password: testPassword}, nil
 	}}
@@ -388,7 +389,8 @@ func TestCloudCredentialIsNotSentToOtherLocation(t *testing.T) {
 	defaults := filepath.Join(t.TempDir(), "config.json")
 	writeFile(t, defaults, string(dockerConfigFor(internal.host(), testUser, testPassword)))
 	cloud := &fakeCloud{give: func(int, string, string) (credentials.CloudCredential, error) {
-		return credentials.CloudCredential{}, &ocierr.Error{Op: "log in to", Subject: "aws", Kind: ocierr.ErrInvalidAccess, Detail: "not a registry of it"}
+		return credentials.CloudCredential{}, &ocierr.Error{Op: "log in to", Subject: "aws", Kind: ocierr.ErrInvalidAccess,
+			Detail: "not a registry of it"}
 	}}
 	src := Source{URL: scheme + logicalHost + "/" + testRepo, Ref: Reference{Tag: "1.0.0"},
 		Access: Access{CloudProvider: "aws"}}

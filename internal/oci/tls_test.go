@@ -65,7 +65,8 @@ func TestMutualTLS(t *testing.T) {
 				_, err := c.Resolve(t.Context(), src)
 				return err
 			}
-			if err := resolve(); !errors.Is(err, ocierr.ErrTLS) || !strings.Contains(err.Error(), "provide a client certificate") {
+			if err := resolve(); !errors.Is(err, ocierr.ErrTLS) ||
+				!strings.Contains(err.Error(), "provide a client certificate") {
 				t.Errorf("without certificate: error = %v, want ErrTLS that asks for one", err)
 			}
 			good := clientPair(t, ca)
@@ -75,7 +76,8 @@ func TestMutualTLS(t *testing.T) {
 			}
 			strange := clientPair(t, newAuthority(t))
 			src.Access.ClientCert, src.Access.ClientKey = strange.Cert, strange.Key
-			if err := resolve(); !errors.Is(err, ocierr.ErrTLS) || !strings.Contains(err.Error(), "provide a client certificate") {
+			if err := resolve(); !errors.Is(err, ocierr.ErrTLS) ||
+				!strings.Contains(err.Error(), "provide a client certificate") {
 				t.Errorf("certificate of another authority: error = %v, want ErrTLS that asks for one", err)
 			}
 		})

@@ -90,7 +90,7 @@ func (s stack) revisions(helmOp *addonsv1.HelmOp, cluster string, want ...string
 	s.hosts[cluster].in(s.scenario).eventuallyRevisions(helmOp.Name+"-"+cluster, helmOp.Name, want...)
 }
 
-// waits waits until the release of a HelmOp in a Cluster reports a reason and a message.
+// waits returns when the release of a HelmOp in a Cluster reports a reason and a message.
 func (s stack) waits(helmOp *addonsv1.HelmOp, cluster, reason, message string) {
 	s.Helper()
 	s.child(helmOp, cluster, childCondition(addonsv1.ReadyCondition, metav1.ConditionFalse, reason), childMessage(message))

@@ -126,7 +126,8 @@ func (r *Reader) jsonDocuments(name string, text []byte, visit func(where string
 		}
 		var wrong *json.SyntaxError
 		if errors.As(err, &wrong) {
-			return fmt.Errorf("%w: %s is not JSON: %s", unpack.ErrInvalidManifests, at(name, lineAt(wrong.Offset)), unpack.Clip(wrong.Error()))
+			return fmt.Errorf("%w: %s is not JSON: %s", unpack.ErrInvalidManifests, at(name, lineAt(wrong.Offset)),
+				unpack.Clip(wrong.Error()))
 		}
 		if err != nil {
 			return fmt.Errorf("%w: %s is not complete JSON", unpack.ErrInvalidManifests, at(name, lineAt(int64(len(text)))))

@@ -178,7 +178,8 @@ func escapeName(name string) string {
 func (o *Object) YAML() ([]byte, error) {
 	out, err := yaml.JSONToYAML(o.Content)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s %q cannot be converted to YAML", unpack.ErrInvalidManifests, unpack.Clip(o.kind), unpack.Clip(o.name))
+		return nil, fmt.Errorf("%w: %s %q cannot be converted to YAML", unpack.ErrInvalidManifests, unpack.Clip(o.kind),
+			unpack.Clip(o.name))
 	}
 	return out, nil
 }

@@ -70,7 +70,7 @@ func crdsOf(objects []*unstructured.Unstructured) []CRD {
 	return crds
 }
 
-// groups groups Clusters with the same releases, the largest group first.
+// groups combines Clusters with the same releases, the largest group first.
 func (m *making) groups() []Group {
 	groups := []Group{}
 	index := map[string]int{}

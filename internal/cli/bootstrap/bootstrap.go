@@ -65,6 +65,7 @@ type Result struct {
 	Objects []Object `json:"objects,omitempty"`
 }
 
+// Artifact is an artifact that the command pushed or found in the registry.
 type Artifact struct {
 	// Reference is the reference of the artifact by its digest. Tags point to the artifact.
 	Reference string   `json:"reference"`
@@ -75,6 +76,7 @@ type Artifact struct {
 	Signature string `json:"signature,omitempty"`
 }
 
+// Object is an object that the command applied to the management cluster.
 type Object struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`

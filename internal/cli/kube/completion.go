@@ -21,7 +21,7 @@ import (
 // completionTimeout limits the requests of a completion, because the shell waits for it.
 const completionTimeout = 3 * time.Second
 
-// CompleteHelmOps completes the names of HelmOps, for at most most arguments. A negative number means no limit.
+// CompleteHelmOps completes the names of HelmOps, for up to "most" arguments. A negative number means no limit.
 func (b *Base) CompleteHelmOps(most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if most >= 0 && len(args) >= most {

@@ -132,6 +132,7 @@ func (f *Flags) CredentialStore() (credentials.Store, error) {
 	return credentials.NewStoreFromDocker(options)
 }
 
+// HTTPClient returns the client for requests to the registry, with the certificates of the flags.
 func (f *Flags) HTTPClient() (*http.Client, error) {
 	transport, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {

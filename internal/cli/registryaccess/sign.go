@@ -41,6 +41,7 @@ type SignFlags struct {
 	key     string
 }
 
+// Add adds the flags to a command.
 func (f *SignFlags) Add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.enabled, "sign", false, "Sign the pushed artifact like cosign, with --key.")
 	flags.StringVar(&f.key, "key", "",
@@ -48,6 +49,7 @@ func (f *SignFlags) Add(flags *pflag.FlagSet) {
 			"Its password is read from "+signing.PasswordVariable+" or prompted for.")
 }
 
+// Validate returns an error if the flags contradict each other.
 func (f *SignFlags) Validate() error {
 	switch {
 	case f.enabled && f.key == "":

@@ -59,7 +59,7 @@ func (r redactor) and(other redactor) redactor {
 	return redactor{sets: slices.Concat(r.sets, other.sets)}
 }
 
-// collectSensitive adds the texts below sensitive keys to found if they have at least least characters. If sensitive is
+// collectSensitive adds the texts below sensitive keys to found, except texts shorter than "least". If sensitive is
 // true, all keys count as sensitive.
 func collectSensitive(value any, sensitive bool, least int, found map[string]struct{}) {
 	switch typed := value.(type) {

@@ -60,7 +60,8 @@ type loginResult struct {
 }
 
 var kinds = map[string]error{
-	"unauthorized": ocierr.ErrUnauthorized, "unreachable": ocierr.ErrUnreachable, "invalid access": ocierr.ErrInvalidAccess,
+	"unauthorized": ocierr.ErrUnauthorized, "unreachable": ocierr.ErrUnreachable,
+	"invalid access": ocierr.ErrInvalidAccess,
 }
 
 // TestLoginChild is the child process of TestLogin.
@@ -420,7 +421,8 @@ func TestWithin(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error = %v, want context.Canceled", err)
 	}
-	if got := explain(ctx, "aws", "hint", err); !errors.Is(got, context.Canceled) || errors.Is(got, ocierr.ErrUnreachable) {
+	if got := explain(ctx, "aws", "hint", err); !errors.Is(got, context.Canceled) ||
+		errors.Is(got, ocierr.ErrUnreachable) {
 		t.Errorf("explained as %v, want context.Canceled alone", got)
 	}
 	var none *credentials.CloudCredential

@@ -54,12 +54,14 @@ func TestNotFoundWithDeniedCodeIsUnauthorized(t *testing.T) {
 		kind         error
 		noRepository bool
 	}{
-		"": {kind: ocierr.ErrNotFound}, "BLOB_UNKNOWN": {kind: ocierr.ErrNotFound}, "MANIFEST_UNKNOWN": {kind: ocierr.ErrNotFound},
-		"NAME_UNKNOWN": {kind: ocierr.ErrNotFound, noRepository: true}, "UNAUTHORIZED": {kind: ocierr.ErrUnauthorized},
+		"": {kind: ocierr.ErrNotFound}, "BLOB_UNKNOWN": {kind: ocierr.ErrNotFound},
+		"MANIFEST_UNKNOWN": {kind: ocierr.ErrNotFound},
+		"NAME_UNKNOWN":     {kind: ocierr.ErrNotFound, noRepository: true}, "UNAUTHORIZED": {kind: ocierr.ErrUnauthorized},
 		"DENIED": {kind: ocierr.ErrUnauthorized},
 	} {
 		failure := explain("op", "subject", errdef.ErrNotFound, &Exchange{notFound: code})
-		if !errors.Is(failure, want.kind) || errors.Is(failure, ocierr.ErrNoRepository) != want.noRepository || failure.Hint == "" {
+		if !errors.Is(failure, want.kind) || errors.Is(failure, ocierr.ErrNoRepository) != want.noRepository ||
+			failure.Hint == "" {
 			t.Errorf("%q: %v", code, failure)
 		}
 	}
