@@ -302,9 +302,8 @@ type SignerIdentity struct {
 type ArtifactReference struct {
 	// tag is the tag of the artifact, for example "1.17.2". HelmOp repeats the
 	// lookup of the tag at every interval. If the tag moves to another artifact,
-	// HelmOp upgrades the releases. If the tag is a version with build metadata,
-	// write the "+" before the metadata as "+" or as "_". Registries store it as
-	// "_".
+	// HelmOp upgrades the releases. Registries store the "+" in a version with
+	// build metadata as "_". In tag, you can write "+" or "_".
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128

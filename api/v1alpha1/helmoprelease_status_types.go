@@ -144,9 +144,9 @@ type HealthStatus struct {
 	Revision int64 `json:"revision"`
 
 	// since is the time when the health timeout of the Helm revision began. This
-	// is the time of its deployment. If the manager did not observe the
-	// deployment, since is the time when the manager first observed the Helm
-	// revision.
+	// is the time when the Helm revision was deployed. If the manager did not
+	// observe the deployment, since is the time when the manager first observed
+	// the Helm revision.
 	// +optional
 	Since metav1.Time `json:"since,omitempty,omitzero"`
 
