@@ -53,10 +53,10 @@ type HelmOpReleaseSpec struct {
 	Rollout *ReleaseRollout `json:"rollout,omitempty"`
 
 	// kubernetesVersion is the Kubernetes version for which HelmOp selected the
-	// artifact. Before a Kubernetes upgrade, kubernetesVersion is the version
-	// after the upgrade. If the upgrade has several steps, one for each minor
-	// version, kubernetesVersion is the version after the next step. If
-	// beforeClusterUpgrade is not set, kubernetesVersion is empty.
+	// artifact. When a Kubernetes upgrade is requested, kubernetesVersion is the
+	// new version. If the upgrade has several steps, one for each minor version,
+	// kubernetesVersion is the version of the next step. If beforeClusterUpgrade
+	// is not set, kubernetesVersion is empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
