@@ -160,8 +160,8 @@ type InstallOptions struct {
 	// - CreateReplace: HelmOp creates missing CustomResourceDefinitions and
 	//   replaces existing ones.
 	//
-	// Default: Create for a chart. For other artifacts, CreateReplace if neither
-	// install.crds nor upgrade.crds is set.
+	// Default: Create. For an artifact that is not a chart, the default is
+	// CreateReplace if you set neither install.crds nor upgrade.crds.
 	// +optional
 	CRDs CRDPolicy `json:"crds,omitempty"`
 
@@ -368,8 +368,8 @@ type UpgradeOptions struct {
 	// - CreateReplace: HelmOp creates missing CustomResourceDefinitions and
 	//   replaces existing ones.
 	//
-	// Default: Create for a chart. For other artifacts, CreateReplace if neither
-	// install.crds nor upgrade.crds is set.
+	// Default: Create. For an artifact that is not a chart, the default is
+	// CreateReplace if you set neither install.crds nor upgrade.crds.
 	// +optional
 	CRDs CRDPolicy `json:"crds,omitempty"`
 
