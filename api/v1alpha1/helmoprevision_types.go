@@ -34,7 +34,7 @@ type HelmOpRevisionSpec struct {
 	Artifacts []ReferencedArtifact `json:"artifacts,omitempty"`
 
 	// helmOp is the spec that the HelmOp had when HelmOp created this HelmOp
-	// revision. helmOp does not have the fields in contentFrom.
+	// revision. helmOp does not have the fields that contentFrom lists.
 	// +required
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
