@@ -38,8 +38,8 @@ func limitsOf(scope *releaseScope) maintenance.Limits {
 	return maintenance.PolicyOf(spec).For(annotations)
 }
 
-// waitsForMaintenance reports whether a decision must wait for maintenance. It then reports the cause, and schedules
-// the pass that carries out the decision. A failed release stays failed: only its next try waits.
+// waitsForMaintenance reports whether a decision must wait for maintenance. If so, it also writes the cause into the
+// status, and schedules the pass that carries out the decision. A failed release stays failed: only its next try waits.
 func (r *Reconciler) waitsForMaintenance(p *releasePass, decision decide.Decision) bool {
 	limits := limitsOf(p.releaseScope)
 	if actiongate.IsExempt(limits, p.release, p.observation, decision) {

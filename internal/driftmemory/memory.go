@@ -38,8 +38,9 @@ type Memory struct {
 	Corrections drift.History
 }
 
-// Begin resets the memory if the Helm revision or the ignore rules changed. After a restart of the manager, it uses the
-// fingerprint in the status: if nothing differed and no object changed since, no object is compared.
+// Begin resets the memory if the Helm revision or the ignore rules changed. After a restart of the manager, Begin uses
+// the fingerprint in the status. If no object differed in the last comparison and no object has changed after it, the
+// memory counts all objects as compared.
 func (m *Memory) Begin(revision int, rules string, status *addonsv1.DriftStatus, snapshot *objectwatch.Snapshot) {
 	if m.Revision == revision && m.rules == rules {
 		return

@@ -60,7 +60,8 @@ func (r *router) Do(req *http.Request) (*http.Response, error) {
 		x.setHost(h.Ref.Registry)
 		last, remaining := i == len(hops)-1, len(hops)-i
 		if refusal != nil && refusal.StatusCode == http.StatusOK {
-			remaining++ // reserve time for the caller: if no other host answers, the empty list is the result
+			// A host has sent an empty list. It becomes the result if no other host answers, so the caller needs time for it.
+			remaining++
 		}
 		resp, empty, err := r.attempt(req, h, remaining)
 		switch {
