@@ -248,8 +248,8 @@ func imageSources(names []string) []mirrorSource {
 	return sources
 }
 
-// sources returns the sources to copy: the arguments, the images in manifests and the contents of a bill. Without
-// these, it returns everything in the lock file.
+// sources returns the sources to copy: the arguments, the images in manifests and the contents of a bill. If there are
+// none, it returns all sources in the lock file.
 func (m *mirroring) sources(args []string, lock *mirror.Lock) ([]mirrorSource, error) {
 	var sources []mirrorSource
 	for _, arg := range args {

@@ -179,8 +179,8 @@ func markKey(prefix, helmOp string) string {
 
 // readName makes the HelmOp read its release name from an annotation of each Cluster. A Cluster without the annotation
 // that was created after newest gets the name in the parameter otherwise. newest is the creation time of the newest
-// release. For an older Cluster without the annotation, rendering fails: the manager may see the HelmOp before it sees
-// the annotation, and would install the chart a second time with another name.
+// HelmReleaseProxy. For an older Cluster without the annotation, rendering fails: the manager may see the HelmOp before
+// it sees the annotation, and would install the chart a second time with another name.
 func (i *Item) readName(otherwise string, newest metav1.Time) {
 	key := markKey(addonsv1.ReleaseNameAnnotationPrefix, i.HelmOp.Name)
 	i.HelmOp.Spec.Release.Name = fmt.Sprintf(`{{ if hasKey .ClusterAnnotations %[1]q }}`+

@@ -131,7 +131,8 @@ type Cluster struct {
 	Child *Child
 
 	// GoalUnapproved is true if the release under the goal of Input.State needs an approval and does not have it.
-	// OwnUnapproved is the same for Own. They must be false if the release has the content of the child.
+	// OwnUnapproved is true if the release Own needs an approval and does not have it. They must be false if the
+	// release has the content of the child.
 	GoalUnapproved, OwnUnapproved bool
 
 	// Pin is the revision to which a user has pinned the Cluster; nil if there is none. A Cluster with a pin needs Own,

@@ -36,7 +36,7 @@ func (p *Pass) Now() time.Time {
 	return p.now()
 }
 
-// Wait notes that a step waits, and since when. A later pass continues with the step.
+// Wait notes that a step has waited since a time. A later pass continues with the step.
 func (p *Pass) Wait(step string, since time.Time) {
 	if p != nil {
 		p.memory().Wait(step, since)

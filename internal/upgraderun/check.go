@@ -3,7 +3,7 @@
 
 // Package upgraderun checks what an upgrade of Kubernetes would break in a release. It reads the release and the
 // CustomResourceDefinitions from the cluster, and renders the chart for each step of the upgrade. Package upgradecheck
-// computes the findings from these. The manager and the command upgrade-check use it.
+// computes the findings. The manager and the command upgrade-check use package upgraderun.
 //
 // # Contract
 //

@@ -254,8 +254,8 @@ func errChanges(ref migrate.Object) error {
 const detachAttempts = 20
 
 // deleteDetached deletes a paused object while it has neither a finalizer of its tool nor an owner. The API server
-// refuses the request if the tool has changed the object since. So the tool never finds the object under deletion, and
-// the garbage collector never deletes it because of its owner.
+// refuses the request if the tool has changed the object after the finalizer and the owners were removed. So the tool
+// never finds the object under deletion, and the garbage collector never deletes it because of its owner.
 func deleteDetached(ctx context.Context, c *kube.Client, ref migrate.Object, finalizer string,
 	isPaused func(*unstructured.Unstructured) bool,
 ) error {

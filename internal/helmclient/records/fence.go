@@ -26,8 +26,8 @@ import (
 type recordState struct {
 	// version is the resource version; empty if any version is accepted.
 	version string
-	// texts are the digests of the record, and of the texts that this action tried to write since. The responses to these
-	// writes may have been lost.
+	// texts are the digests of the record, and of the texts that this action tried to write later. The responses to
+	// these writes may have been lost.
 	texts [][sha256.Size]byte
 	// id is the UID of the Secret; empty if this action wrote the Secret.
 	id types.UID

@@ -93,8 +93,9 @@ func neededBy(r apiserver.Request) []Permission {
 	return []Permission{p, list}
 }
 
-// Check returns an error that names each granted permission that was not used or that another permission covers. It
-// also names each exception that no role grants. The exceptions are permissions that may be unused, with the reasons.
+// Check returns an error that names each granted permission that no request used, and each granted permission that
+// another one covers. It also names each exception that no role grants. The exceptions are permissions that may be
+// unused, with the reasons.
 func (u *Used) Check(granted []Permission, exceptions map[Permission]string) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
