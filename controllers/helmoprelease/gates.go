@@ -139,9 +139,10 @@ func (r *Reconciler) claimDependencies(ctx context.Context, p *releasePass) (rea
 	return reason, message, nil
 }
 
-// mayUninstall reports whether a release may be uninstalled. It may not if another release in the Cluster depends on
-// it. mayUninstall then names the dependent in the condition Ready, and events of the dependent start the next pass. If
-// the HelmOp replaces the release by another one, there is no wait: the dependents stay, so the wait would never end.
+// mayUninstall reports whether a release may be uninstalled. If another release in the Cluster depends on the release,
+// the result is false. In this case, mayUninstall names the dependent in the condition Ready, and events of the
+// dependent start the next pass. If the HelmOp replaces the release by another one, there is no wait: the dependents
+// stay, so the wait would never end.
 func (r *Reconciler) mayUninstall(ctx context.Context, scope *releaseScope,
 	intent deletionintent.Intent,
 ) (bool, error) {

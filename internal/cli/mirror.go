@@ -158,8 +158,8 @@ func (m *mirroring) incomplete() error {
 	return errors.New(text + "; make the bill again when the Clusters and the registries answer")
 }
 
-// copyAll copies sources. If a flag requests it, copyAll also copies the images that the sources install. It writes the
-// lock file after each copy. An error for one source does not stop the others.
+// copyAll copies sources. If a flag requests it, copyAll also copies the images that the sources install. copyAll
+// writes the lock file after each copy. An error for one source does not stop the others.
 func (m *mirroring) copyAll(ctx context.Context, sources []mirrorSource, lock *mirror.Lock) ([]mirror.Entry, error) {
 	copied := []mirror.Entry{}
 	var errs []error

@@ -176,7 +176,7 @@ func (m *Memory) Corrected(ref inventory.Ref, now time.Time) {
 }
 
 // Hold returns the time until the next correction of an object that differs. The correction waits if another program
-// changes the object repeatedly, or if the last correction failed. It returns 0 if a correction is due.
+// changes the object repeatedly, or if the last correction failed. Hold returns 0 if a correction is due.
 func (m *Memory) Hold(ref inventory.Ref, snapshot *objectwatch.Snapshot, now time.Time) time.Duration {
 	wait := m.Uncorrected.wait(ref, FingerprintOf(snapshot.Objects[ref]), now)
 	if until, held := m.Corrections.HeldUntil(ref, now); held {

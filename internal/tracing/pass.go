@@ -79,7 +79,7 @@ func (p *Pass) Action(name string, began, ended time.Time, failure string) {
 }
 
 // Progress adds what the pass completed. before and after are the release at the beginning and at the end of the pass,
-// which began at a time. It adds nothing for a release under deletion.
+// which began at a time. Progress adds nothing for a release under deletion.
 func (p *Pass) Progress(before, after *addonsv1.HelmOpRelease, began time.Time) {
 	if p != nil && after.DeletionTimestamp.IsZero() {
 		p.trace.Progress(before, after, p.memory(), began, p.now())

@@ -112,8 +112,8 @@ func read(ctx context.Context, c *kube.Client, ref migrate.Object, object *unstr
 	return c.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)
 }
 
-// edit changes an object. If the object changes at the same time, it decides again. It returns nil if the object does
-// not exist.
+// edit changes an object. If another program changes the object at the same time, edit calls change again. edit returns
+// nil if the object does not exist.
 func edit(ctx context.Context, c *kube.Client, ref migrate.Object, change func(*unstructured.Unstructured) error) (
 	*unstructured.Unstructured, error,
 ) {
@@ -208,7 +208,7 @@ func markReturning(ctx context.Context, c *kube.Client, item *migrate.Item, ref 
 	return err
 }
 
-// endStep removes the step from an object whose migration has begun. restore gives the object back to its tool. It
+// endStep removes the step from an object whose migration has begun. restore gives the object back to its tool. endStep
 // returns an error if the deletion of the object has begun.
 func endStep(object *unstructured.Unstructured, restore func()) error {
 	switch stepOf(object) {
@@ -223,7 +223,7 @@ func endStep(object *unstructured.Unstructured, restore func()) error {
 }
 
 // deleteChecked deletes an object in a state that a check accepts. The API server refuses the request if the object has
-// changed since the check. It returns no error if the object does not exist.
+// changed since the check. The function returns no error if the object does not exist.
 func deleteChecked(ctx context.Context, c *kube.Client, ref migrate.Object,
 	check func(*unstructured.Unstructured) error,
 ) error {

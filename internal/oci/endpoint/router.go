@@ -118,8 +118,8 @@ func (r *router) serving(path string) []*hop {
 	return out
 }
 
-// listOf returns the key of the list in a path. The key is the same for all hosts. It is "" if the path is not the path
-// of a list.
+// listOf returns the key of the list in a path. The key is the same for all hosts. The key is "" if the path is not the
+// path of a list.
 func listOf(path string) string {
 	if strings.HasSuffix(path, "/tags/list") {
 		return "tags"

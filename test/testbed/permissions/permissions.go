@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package permissions compares the RBAC rules of a ServiceAccount with the requests that the ServiceAccount sent to API
-// servers. A test can so fail if a role grants permissions that are not used. It also removes single permissions from
-// rules, and finds the messages of API servers about missing permissions.
+// servers. So a test can fail if a role grants permissions that are not used. The package also removes single
+// permissions from rules, and finds the messages of API servers about missing permissions.
 package permissions
 
 import (
