@@ -34,9 +34,9 @@ type ArtifactSource struct {
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('oci://') || self.substring(6).matches('^[A-Za-z0-9.:_\\\\[\\\\]-]+/[a-z0-9]+([._/-]+[a-z0-9]+)*$')",message="url must be oci://<host>[:<port>]/<path>, with the path in lower case and without credentials, tag, digest or trailing slash"
 	URL string `json:"url"`
 
-	// chart is the name of the chart in a Helm chart repository. It is required
-	// with https://. It is not allowed with oci://, where url contains the name of
-	// the chart.
+	// chart is the name of the chart in a Helm chart repository. If url begins
+	// with https://, chart is required. If url begins with oci://, chart is not
+	// allowed, because url contains the name of the chart.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
@@ -50,9 +50,10 @@ type ArtifactSource struct {
 	Ref ArtifactReference `json:"ref"`
 
 	// interval is the time between two lookups of a tag, version range or tag
-	// filter in the registry. HelmOp does not look up a digest again. Example: 10m
-	// or 1h. Default: 10m. If interval is shorter than the manager's flag
-	// --min-source-interval (default 30s), HelmOp uses the value of the flag.
+	// filter in the registry. If ref is a digest, HelmOp does not repeat the
+	// lookup. Example: 10m or 1h. Default: 10m. If interval is shorter than the
+	// manager's flag --min-source-interval (default 30s), HelmOp uses the value of
+	// the flag.
 	// +optional
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Type=string
@@ -60,14 +61,14 @@ type ArtifactSource struct {
 	Interval metav1.Duration `json:"interval,omitempty,omitzero"`
 
 	// secretRef names a Secret with credentials for the registry. The type of the
-	// Secret is kubernetes.io/dockerconfigjson. HelmOp reads only "auths" in it
-	// and ignores credential helpers, because credential helpers run programs. For
-	// a Helm chart repository, the Secret may have the keys username and password
-	// instead.
+	// Secret is kubernetes.io/dockerconfigjson. HelmOp reads only "auths" in this
+	// Secret. HelmOp ignores credential helpers, because credential helpers run
+	// programs. For a Helm chart repository, you can also use a Secret with the
+	// keys username and password.
 	//
 	// HelmOp uses the first credential that it finds for the repository, in this
 	// order: secretRef, imagePullServiceAccountName, provider, the credentials
-	// file of the manager. Credentials stay in the management cluster.
+	// file of the manager. HelmOp does not copy credentials to workload clusters.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 
@@ -79,10 +80,10 @@ type ArtifactSource struct {
 	// +kubebuilder:validation:MaxLength=253
 	ImagePullServiceAccountName string `json:"imagePullServiceAccountName,omitempty"`
 
-	// provider is the cloud of the registry. The manager logs in to the registry
-	// with its own cloud identity. The manager does not log in if the Secret in
-	// certSecretRef has a ca.crt. provider cannot be set together with insecure.
-	// Default: generic.
+	// provider is the cloud of the registry. With aws, azure or gcp, the manager
+	// logs in to the registry with its own cloud identity. If the Secret in
+	// certSecretRef has a ca.crt, the manager does not log in. provider cannot be
+	// set together with insecure. Default: generic.
 	// - generic: no login to a cloud.
 	// - aws: Amazon ECR.
 	// - azure: Azure Container Registry.
@@ -99,9 +100,9 @@ type ArtifactSource struct {
 	CertSecretRef *SecretReference `json:"certSecretRef,omitempty"`
 
 	// proxySecretRef names a Secret with the proxy for requests to the registry.
-	// Its key address is the URL of the proxy, for example
-	// http://proxy.example.com:3128. The schemes http, https and socks5 are
-	// possible. The keys username and password are optional. Default: the proxy in
+	// The key address of the Secret is the URL of the proxy, for example
+	// http://proxy.example.com:3128. The scheme of the URL is http, https or
+	// socks5. The keys username and password are optional. Default: the proxy in
 	// the environment variables of the manager.
 	// +optional
 	ProxySecretRef *SecretReference `json:"proxySecretRef,omitempty"`
@@ -127,10 +128,10 @@ type ArtifactSource struct {
 
 	// path is the folder in the artifact that contains the manifests. HelmOp
 	// installs the manifests in this folder and in all folders below it. If the
-	// folder has a kustomization.yaml, HelmOp builds it as kustomize does. A
-	// kustomization may use only files of the artifact. Not allowed for the
-	// formats HelmChart and Plain. Example: "deploy/production". Default: the
-	// whole artifact.
+	// folder has a kustomization.yaml, HelmOp builds the kustomization as
+	// kustomize does. A kustomization may use only files of the artifact. path is
+	// not allowed for the formats HelmChart and Plain. Example:
+	// "deploy/production". Default: the whole artifact.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -151,8 +152,8 @@ type ArtifactSource struct {
 	LayerSelector *LayerSelector `json:"layerSelector,omitempty"`
 
 	// verify sets which signature the artifact must have. HelmOp does not install
-	// an artifact without a valid signature. A missing signature does not change
-	// releases that are already installed. Default: no signature is required.
+	// an artifact without a valid signature. If a signature is missing, installed
+	// releases do not change. Default: no signature is required.
 	// +optional
 	Verify *Verification `json:"verify,omitempty"`
 }
@@ -202,7 +203,8 @@ type LayerSelector struct {
 // +kubebuilder:validation:XValidation:rule="self.provider != 'cosign' || has(self.secretRef) != has(self.identities)",message="the provider cosign needs exactly one of secretRef (public keys) and identities (signatures without keys)"
 // +kubebuilder:validation:XValidation:rule="!has(self.trustedRootSecretRef) || has(self.identities)",message="trustedRootSecretRef is for signatures without keys: set identities, or remove trustedRootSecretRef"
 type Verification struct {
-	// provider is the kind of signature. Default: cosign.
+	// provider is the kind of signature that the artifact must have. Default:
+	// cosign.
 	// - cosign: a signature of Sigstore's cosign, for OCI registries.
 	// - notation: a signature of the Notary Project's notation, for OCI
 	//   registries.
@@ -213,17 +215,17 @@ type Verification struct {
 	Provider VerificationProvider `json:"provider,omitempty"`
 
 	// secretRef names a Secret with the keys or certificates to trust.
-	// - cosign: public keys (PEM) in keys that end with .pub. One valid signature
-	//   by any of these public keys is enough.
-	// - notation: the trust policy in the key trustpolicy.json, and certificates
-	//   (PEM) in keys that end with .crt or .pem.
-	// - HelmProvenance: OpenPGP public keys, binary or armored, in keys that end
-	//   with .gpg, .pgp or .asc.
+	// - cosign: public keys (PEM), in keys of the Secret that end with .pub. One
+	//   valid signature by any of these public keys is enough.
+	// - notation: the trust policy in the key trustpolicy.json of the Secret, and
+	//   certificates (PEM) in keys of the Secret that end with .crt or .pem.
+	// - HelmProvenance: OpenPGP public keys, binary or armored, in keys of the
+	//   Secret that end with .gpg, .pgp or .asc.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 
 	// identities are the signers to trust, for cosign signatures without a key.
-	// One matching signer is enough.
+	// The artifact needs a signature by one of these signers.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -231,9 +233,9 @@ type Verification struct {
 	Identities []SignerIdentity `json:"identities,omitempty"`
 
 	// trustedRootSecretRef names a Secret with the root of trust of a private
-	// Sigstore, in the key trusted_root.json. Default: the public Sigstore. The
-	// manager then must be able to download the root of trust of the public
-	// Sigstore.
+	// Sigstore, in the key trusted_root.json. Default: the public Sigstore. For
+	// this default, the manager must be able to download the root of trust of the
+	// public Sigstore.
 	// +optional
 	TrustedRootSecretRef *SecretReference `json:"trustedRootSecretRef,omitempty"`
 }
@@ -298,18 +300,18 @@ type SignerIdentity struct {
 // +kubebuilder:validation:XValidation:rule="[has(self.tag), has(self.digest), has(self.semver)].filter(x, x).size() == (has(self.tagFilter) && !has(self.semver) ? 0 : 1)",message="exactly one of tag, digest and semver must be set; tagFilter may be set alone or with semver"
 // +kubebuilder:validation:XValidation:rule="!has(self.allowDowngrade) || !self.allowDowngrade || has(self.semver) || has(self.tagFilter)",message="allowDowngrade has no effect with tag or digest: remove it, or use semver or tagFilter"
 type ArtifactReference struct {
-	// tag is the tag of the artifact, for example "1.17.2". HelmOp looks it up
-	// again at every interval. If the tag moves to another artifact, HelmOp
-	// upgrades the releases. The build metadata of a version may be written with
-	// "+", or with "_" as registries store it.
+	// tag is the tag of the artifact, for example "1.17.2". HelmOp repeats the
+	// lookup of the tag at every interval. If the tag moves to another artifact,
+	// HelmOp upgrades the releases. Registries store the "+" in a version with
+	// build metadata as "_". In tag, you can write "+" or "_".
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_][A-Za-z0-9._+-]*$')",message="tag must consist of letters, digits, '.', '_', '-' and '+'"
 	Tag string `json:"tag,omitempty"`
 
-	// digest is the digest of the manifest: "sha256:" and 64 hexadecimal digits.
-	// HelmOp always installs exactly this artifact.
+	// digest is the digest of the manifest of the artifact: "sha256:" and 64
+	// hexadecimal digits. HelmOp installs exactly this artifact.
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	// +kubebuilder:validation:XValidation:rule="self.matches('^sha256:[a-f0-9]{64}$')",message="digest must be sha256: followed by 64 hexadecimal digits in lower case"
@@ -337,17 +339,17 @@ type ArtifactReference struct {
 	// +kubebuilder:validation:XValidation:rule="'x'.matches(self) in [true, false]",message="tagFilter is not a valid regular expression (RE2)"
 	TagFilter string `json:"tagFilter,omitempty"`
 
-	// allowDowngrade allows an older version than the current version, if semver
-	// or tagFilter selects an older version. This happens, for example, if the
-	// current tag is deleted in the registry. With false, the current version
-	// stays until the registry has a newer version or until spec.source changes.
-	// Default: false.
+	// allowDowngrade sets what happens if semver or tagFilter selects an older
+	// version than the current version. For example, this happens if the current
+	// tag is deleted in the registry. With true, HelmOp installs the older
+	// version. With false, HelmOp keeps the current version until the registry has
+	// a newer version or spec.source changes. Default: false.
 	// +optional
 	AllowDowngrade bool `json:"allowDowngrade,omitempty"`
 
 	// allowMovedVersion allows a new archive for the version in use, if the Helm
-	// chart repository replaces the archive. With false, the current archive stays
-	// until another version is selected or until spec.source changes. Default:
+	// chart repository replaces the archive. With false, HelmOp keeps the current
+	// archive until another version is selected or spec.source changes. Default:
 	// false.
 	// +optional
 	AllowMovedVersion bool `json:"allowMovedVersion,omitempty"`
@@ -362,15 +364,15 @@ type ResolvedArtifact struct {
 	// +kubebuilder:validation:MaxLength=768
 	URL string `json:"url"`
 
-	// digest is the digest of the manifest or, for a Helm chart repository, of the
-	// chart archive.
+	// digest is the digest of the manifest of the artifact. For a Helm chart
+	// repository, it is the digest of the chart archive.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=71
 	Digest string `json:"digest"`
 
-	// tag is the tag that HelmOp looked up. It is empty if the reference is a
-	// digest.
+	// tag is the tag that HelmOp looked up. If the reference is a digest, tag is
+	// empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Tag string `json:"tag,omitempty"`
@@ -380,8 +382,8 @@ type ResolvedArtifact struct {
 	// +kubebuilder:validation:MaxLength=256
 	Version string `json:"version,omitempty"`
 
-	// layerMediaType is the media type of the layer that contains the chart. It is
-	// empty unless spec.source.layerSelector is set.
+	// layerMediaType is the media type of the layer that contains the chart. If
+	// spec.source.layerSelector is not set, layerMediaType is empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	LayerMediaType string `json:"layerMediaType,omitempty"`
@@ -417,13 +419,13 @@ type ArtifactStatus struct {
 	// +kubebuilder:validation:MaxLength=255
 	MediaType string `json:"mediaType,omitempty"`
 
-	// provenance contains the annotations of the artifact about its origin. They
-	// are proven only if the artifact is signed.
+	// provenance contains the annotations of the artifact about its origin. Only a
+	// signature of the artifact proves these annotations.
 	// +optional
 	Provenance *Provenance `json:"provenance,omitempty"`
 
-	// verification is the result of the signature check. It is absent unless
-	// spec.source.verify is set.
+	// verification is the result of the signature check. If spec.source.verify is
+	// not set, verification is absent.
 	// +optional
 	Verification *VerificationStatus `json:"verification,omitempty"`
 

@@ -27,7 +27,8 @@ type ClusterReference struct {
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
 
-	// name of the Cluster. For the management cluster, it is "management-cluster".
+	// name of the Cluster. For the management cluster, name is
+	// "management-cluster".
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

@@ -24,22 +24,22 @@ type DeletionStatus struct {
 	// +optional
 	MostWaiting int32 `json:"mostWaiting,omitempty"`
 
-	// confirmation is the value that confirms the waiting deletions: their number
-	// and a digest. To confirm, set the annotation
+	// confirmation is the value that confirms the waiting deletions: the number of
+	// these deletions and a digest. To confirm the deletions, set the annotation
 	// addons.cluster.x-k8s.io/confirm-deletions to this value. If other releases
 	// wait, the value changes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Confirmation string `json:"confirmation,omitempty"`
 
-	// confirmed is the number of confirmed deletions that have not begun yet,
-	// because spec.rollout limits how many run at the same time.
+	// confirmed is the number of confirmed deletions that have not begun yet. They
+	// wait because spec.rollout limits the number of deletions at the same time.
 	// +optional
 	Confirmed int32 `json:"confirmed,omitempty"`
 
 	// recent is the number of deletions that began without a confirmation, each
 	// less than 10 minutes after the previous deletion. HelmOp adds this number to
-	// the deletions that are due, and compares the sum with spec.maxDeletions.
+	// the number of new deletions, and compares the sum with spec.maxDeletions.
 	// +optional
 	Recent int32 `json:"recent,omitempty"`
 

@@ -15,7 +15,7 @@ type ManagementCluster struct {
 	// requests to the management cluster. The manager must have the right to
 	// impersonate the ServiceAccount. The ServiceAccount must have the right to
 	// read and write Secrets in the namespace of the release, because Helm stores
-	// its records there.
+	// its records in these Secrets.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -24,30 +24,30 @@ type ManagementCluster struct {
 
 // Dependency is a HelmOp whose release must be Ready first.
 type Dependency struct {
-	// name of the HelmOp. It must be in the same namespace.
+	// name of the HelmOp in the same namespace.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
 	// readyExpr is an additional condition for the dependency, as a CEL
-	// expression. Its variable "release" is the HelmOpRelease of the dependency in
-	// the same Cluster. The dependency is ready if the HelmOpRelease is Ready for
-	// its current spec and the expression is true. Example:
-	// "release.status.release.version.startsWith('1.')". Default: the
-	// HelmOpRelease must be Ready.
+	// expression. The variable "release" of the expression is the HelmOpRelease of
+	// the dependency in the same Cluster. The dependency is ready if the
+	// HelmOpRelease is Ready for its current spec and the expression is true.
+	// Example: "release.status.release.version.startsWith('1.')". Default: no
+	// additional condition.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	ReadyExpr string `json:"readyExpr,omitempty"`
 }
 
-// Override changes the configuration for some of the Clusters. A field that is
-// set here wins over the same field of the HelmOp. If a field is not set, or
-// is an empty list, the value of the HelmOp applies. Lists are replaced, not
-// merged.
+// Override changes the configuration for some of the Clusters. A field of the
+// override wins over the same field of the HelmOp. If a field of the override
+// is not set, or is an empty list, the value of the HelmOp applies. A list of
+// the override replaces the list of the HelmOp.
 type Override struct {
-	// name of the override. It must be unique in the HelmOp.
+	// name of the override. Each override of a HelmOp has another name.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -59,7 +59,7 @@ type Override struct {
 	ClusterSelector metav1.LabelSelector `json:"clusterSelector"`
 
 	// ref selects another artifact of the same repository for these Clusters, for
-	// example another version of the chart. It wins over refsByKubernetesVersion
+	// example another version of the chart. ref wins over refsByKubernetesVersion
 	// and source.ref.
 	// +optional
 	Ref *ArtifactReference `json:"ref,omitempty"`
@@ -73,9 +73,9 @@ type Override struct {
 	ValuesFrom []ValuesReference `json:"valuesFrom,omitempty"`
 
 	// values are values for these Clusters, in the same form as spec.values, with
-	// templates. They win over all values of the HelmOp and over valuesFrom of the
-	// override. Maps are merged, and lists are replaced. The value null removes a
-	// key, also if the key is a default of the chart.
+	// templates. These values win over all values of the HelmOp and over
+	// valuesFrom of the override. Maps are merged, and lists are replaced. The
+	// value null removes a key, also if the key is a default of the chart.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
@@ -83,16 +83,18 @@ type Override struct {
 	Values *apiextensionsv1.JSON `json:"values,omitempty"`
 
 	// valuesTemplate is one template that renders values as YAML, in the same form
-	// as spec.valuesTemplate. It wins over values and valuesFrom of the override.
+	// as spec.valuesTemplate. The rendered values win over values and valuesFrom
+	// of the override.
 	// +optional
 	// +kubebuilder:validation:MaxLength=262144
 	ValuesTemplate string `json:"valuesTemplate,omitempty"`
 
-	// postRender is added to spec.postRender. HelmOp applies the patches and
-	// images of the HelmOp first, then the patches and images of the override.
-	// Labels and annotations of the override win. HelmOp and overrides together
-	// may have at most 64 patches, 64 images, 64 labels and 64 annotations for a
-	// Cluster.
+	// postRender changes the rendered objects for these Clusters, in addition to
+	// spec.postRender. HelmOp applies the patches and images of spec.postRender
+	// first, then the patches and images of the override. Labels and annotations
+	// of the override win. For a Cluster, spec.postRender and all overrides
+	// together may have at most 64 patches, 64 images, 64 labels and 64
+	// annotations.
 	// +optional
 	PostRender *PostRender `json:"postRender,omitempty"`
 
@@ -137,8 +139,8 @@ type ClusterNamespaces struct {
 // BeforeClusterUpgrade holds a Kubernetes upgrade of a Cluster until the
 // release is ready for the new version.
 type BeforeClusterUpgrade struct {
-	// timeout is the longest time that HelmOp holds an upgrade. After this time
-	// the upgrade continues, also if the release is not ready. Example: 1h.
+	// timeout is the longest time for which HelmOp holds an upgrade. After this
+	// time, the upgrade continues, also if the release is not ready. Example: 1h.
 	// Default: 30m.
 	// +optional
 	// +kubebuilder:default="30m"
@@ -146,17 +148,20 @@ type BeforeClusterUpgrade struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="timeout must be at least 1s and at most 24h, for example 30m"
 	Timeout metav1.Duration `json:"timeout,omitempty,omitzero"`
 
-	// preflight is whether a pending upgrade also waits for a check of the release
-	// for the new version.
+	// preflight sets whether a pending upgrade of Kubernetes also waits for a
+	// check. The check finds problems of the release with the new Kubernetes
+	// version. Default: Ignored.
 	// - Required: the upgrade waits until the check has found nothing that must be
-	//   done. Findings are an API that the new version does not serve, a chart
-	//   whose kubeVersion excludes the version, and a chart that cannot be rendered
-	//   for it. After timeout, the upgrade continues in any case.
-	// - Ignored: the upgrade does not wait. A check is made only if the annotation
-	//   addons.cluster.x-k8s.io/check-kubernetes-upgrade of the Cluster requests
-	//   it.
-	// The condition KubernetesUpgradeReady of the HelmOpRelease has the result.
-	// Default: Ignored.
+	//   done. Problems are an API that the new version does not serve, a chart
+	//   whose kubeVersion excludes the new version, and a chart that HelmOp cannot
+	//   render for the new version. After timeout, the upgrade continues in any
+	//   case.
+	// - Ignored: the upgrade does not wait for the check. HelmOp makes the check
+	//   only if the Cluster has the annotation
+	//   addons.cluster.x-k8s.io/check-kubernetes-upgrade.
+	//
+	// The condition KubernetesUpgradeReady of the HelmOpRelease has the result of
+	// the check.
 	// +optional
 	Preflight UpgradePreflight `json:"preflight,omitempty"`
 }
@@ -177,9 +182,10 @@ const (
 // BeforeClusterDelete uninstalls the release of a Cluster before the Cluster
 // is deleted.
 type BeforeClusterDelete struct {
-	// timeout is the longest time that HelmOp holds the deletion of a Cluster.
-	// After this time the deletion continues, also if the API server of the
-	// Cluster does not answer. Example: 1h. Default: 10m.
+	// timeout is the longest time for which HelmOp holds the deletion of a
+	// Cluster. After this time, the deletion continues, also if the release is not
+	// uninstalled, for example because the API server of the Cluster does not
+	// answer. Example: 1h. Default: 10m.
 	// +optional
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Type=string
@@ -192,9 +198,9 @@ type BeforeClusterDelete struct {
 type ClusterOptions struct {
 	// dependsOn lists HelmOps whose releases must be Ready first. In each Cluster,
 	// HelmOp installs or changes the release only when the releases of these
-	// HelmOps are Ready. While the release waits, HelmOp does not change it.
-	// HelmOp uninstalls the releases of these HelmOps only after this release.
-	// Default: no dependencies.
+	// HelmOps are Ready. While the release waits, HelmOp does not change the
+	// release. HelmOp first uninstalls this release, and then the releases of the
+	// HelmOps in dependsOn. Default: no dependencies.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -204,9 +210,10 @@ type ClusterOptions struct {
 	// clusterCondition is the type of a condition that HelmOp sets on each
 	// selected Cluster, for example HelmOpReady. The condition is True while the
 	// releases of all HelmOps with this clusterCondition are Ready in the Cluster.
-	// To make a Cluster Available only with these releases, add the type to
-	// spec.availabilityGates of the Cluster. HelmOp does not set the condition on
-	// Clusters in other namespaces than the HelmOp. Default: no condition.
+	// If a Cluster must be Available only when these releases are Ready, add the
+	// type to spec.availabilityGates of the Cluster. HelmOp does not set the
+	// condition on Clusters in other namespaces than the HelmOp. Default: no
+	// condition.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9][-A-Za-z0-9_.]*/)?[A-Za-z][A-Za-z0-9_]*Ready$')",message="clusterCondition must be a condition type that ends with Ready, for example HelmOpReady"
@@ -215,24 +222,24 @@ type ClusterOptions struct {
 	ClusterCondition string `json:"clusterCondition,omitempty"`
 
 	// beforeClusterUpgrade holds Kubernetes upgrades of Clusters with a
-	// ClusterClass until the release is ready for the new version, see
-	// refsByKubernetesVersion. HelmOp uses the before-upgrade annotation of
-	// Cluster API. In an upgrade over several minor versions, HelmOp prepares the
-	// release for one step after the other. HelmOp does not hold upgrades of
-	// Clusters in other namespaces than the HelmOp. Default: upgrades are not
-	// held.
+	// ClusterClass until the release is ready for the new version.
+	// refsByKubernetesVersion selects the chart for the new version. HelmOp uses
+	// the before-upgrade annotation of Cluster API. In an upgrade over several
+	// minor versions, HelmOp prepares the release for each step. HelmOp does not
+	// hold upgrades of Clusters in other namespaces than the HelmOp. Default:
+	// HelmOp holds no upgrades.
 	// +optional
 	BeforeClusterUpgrade *BeforeClusterUpgrade `json:"beforeClusterUpgrade,omitempty"`
 
 	// beforeClusterDelete uninstalls the release before its Cluster is deleted.
-	// This also deletes load balancers and volumes that the release created.
-	// HelmOp pauses the Cluster until the release is uninstalled, because Cluster
-	// API has no other way to hold the deletion of every Cluster.
+	// The uninstallation also deletes load balancers and volumes that the release
+	// created. HelmOp pauses the Cluster until the release is uninstalled, because
+	// Cluster API has no other way to hold the deletion of every kind of Cluster.
 	// beforeClusterDelete has no effect for Clusters in other namespaces than the
 	// HelmOp.
 	//
-	// Default: HelmOp deletes the HelmOpRelease and sends no request to the
-	// workload cluster.
+	// Default: when a Cluster is deleted, HelmOp deletes only the HelmOpRelease,
+	// and sends no request to the workload cluster.
 	// +optional
 	BeforeClusterDelete *BeforeClusterDelete `json:"beforeClusterDelete,omitempty"`
 }

@@ -23,8 +23,8 @@ type HelmOpSpec struct {
 
 	// managementCluster installs the release in the management cluster, and in no
 	// Cluster. The flag --management-cluster-namespaces of the manager must list
-	// the namespace of the HelmOp. Templates cannot use .Cluster then. Set exactly
-	// one of clusterSelector and managementCluster.
+	// the namespace of the HelmOp. With managementCluster, templates cannot use
+	// .Cluster. Set exactly one of clusterSelector and managementCluster.
 	// +optional
 	ManagementCluster *ManagementCluster `json:"managementCluster,omitempty"`
 
@@ -44,8 +44,8 @@ type HelmOpSpec struct {
 	// +optional
 	Release ReleaseTemplate `json:"release,omitempty,omitzero"`
 
-	// values are the values of the chart, the same as a values.yaml file. Do not
-	// write secrets here: use valuesFrom.
+	// values are the values of the chart, the same as in a values.yaml file. Do
+	// not write secrets into values: use valuesFrom.
 	//
 	// Each string may contain templates over the Cluster, for example "{{
 	// .Cluster.metadata.name }}". If the string is exactly one template action,
@@ -60,15 +60,16 @@ type HelmOpSpec struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Values *apiextensionsv1.JSON `json:"values,omitempty"`
 
-	// valuesTemplate is one template that renders values as YAML. Use it where
-	// values needs loops or conditions. It wins over values and valuesFrom.
+	// valuesTemplate is one template that renders values as YAML. Use
+	// valuesTemplate if you need loops or conditions. The rendered values win over
+	// values and valuesFrom.
 	// +optional
 	// +kubebuilder:validation:MaxLength=262144
 	ValuesTemplate string `json:"valuesTemplate,omitempty"`
 
-	// valuesFrom lists ConfigMaps and Secrets that contain values. They must be in
-	// the namespace of the HelmOp. A later entry wins over an earlier entry.
-	// HelmOp does not render their contents as templates. The name of an object
+	// valuesFrom lists ConfigMaps and Secrets that contain values. These objects
+	// must be in the namespace of the HelmOp. A later entry wins over an earlier
+	// entry. The contents of the objects are not templates. The name of an object
 	// may be the same for all Clusters, or a template with a different result for
 	// each Cluster.
 	// +optional
@@ -80,22 +81,23 @@ type HelmOpSpec struct {
 	// valuesTemplate, the names in valuesFrom, postRender and overrides. Default:
 	// Curly.
 	// - Curly: "{{" and "}}".
-	// - Dollar: a dollar sign and braces, as in shell variables. Use it if the
+	// - Dollar: a dollar sign and braces, as in shell variables. Use Dollar if the
 	//   values contain "{{" for another tool.
 	// +optional
 	// +kubebuilder:default=Curly
 	TemplateDelimiters TemplateDelimiters `json:"templateDelimiters,omitempty"`
 
-	// postRender changes the objects that the chart rendered, before HelmOp
-	// installs them. Use it for changes that the values of the chart do not offer.
+	// postRender changes the rendered objects of the chart, before HelmOp installs
+	// the objects. Use postRender for changes that are not possible with the
+	// values of the chart.
 	// +optional
 	PostRender *PostRender `json:"postRender,omitempty"`
 
 	ReleaseOptions `json:",inline"`
 
 	// storage sets where HelmOp stores Helm's records of new installations and
-	// upgrades. A change does not move existing records and does not create a
-	// HelmOp revision. Default: the registry in the manager's flag
+	// upgrades. A change of storage does not move existing records and does not
+	// create a HelmOp revision. Default: the registry in the manager's flag
 	// --record-storage-url or, without this flag, Secrets in the workload
 	// clusters.
 	// +optional
@@ -130,22 +132,23 @@ type HelmOpSpec struct {
 	Maintenance *Maintenance `json:"maintenance,omitempty"`
 
 	// preflight sets checks that must pass before HelmOp installs or upgrades a
-	// release. A change does not create a HelmOp revision. Default: no checks.
+	// release. A change of preflight does not create a HelmOp revision. Default:
+	// no checks.
 	// +optional
 	Preflight *Preflight `json:"preflight,omitempty"`
 
-	// revisionHistoryLimit is the number of unused HelmOpRevisions to keep. HelmOp
-	// keeps fewer if all HelmOpRevisions of the HelmOp together are larger than 4
-	// MiB. Default: 10.
+	// revisionHistoryLimit is the number of unused HelmOpRevisions that HelmOp
+	// keeps. If all HelmOpRevisions of the HelmOp together are larger than 4 MiB,
+	// HelmOp keeps fewer. Default: 10.
 	// +optional
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// clusterNamespaces lets clusterSelector select Clusters in other namespaces,
-	// too. Default: clusterSelector selects only Clusters in the namespace of the
-	// HelmOp.
+	// clusterNamespaces allows clusterSelector to select Clusters in other
+	// namespaces, too. Default: clusterSelector selects only Clusters in the
+	// namespace of the HelmOp.
 	// +optional
 	ClusterNamespaces *ClusterNamespaces `json:"clusterNamespaces,omitempty"`
 
@@ -158,27 +161,28 @@ type HelmOpSpec struct {
 	// - Orphan: HelmOp leaves the release installed.
 	//
 	// When a Cluster is deleted, HelmOp deletes only the HelmOpRelease and sends
-	// no request to the workload cluster. Set beforeClusterDelete to uninstall the
-	// release first.
+	// no request to the workload cluster. To uninstall the release first, set
+	// beforeClusterDelete.
 	// +optional
 	// +kubebuilder:default=Uninstall
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// maxDeletions is the number of releases that HelmOp may delete at once
-	// because their Clusters are no longer selected. It is a number, or a
-	// percentage of the existing releases, rounded down and at least 1. Example:
-	// 10 or "25%". Default: the larger of 25% and 3. With 0, every deletion waits
-	// for a confirmation. With "100%", no deletion waits.
+	// maxDeletions limits how many releases HelmOp deletes at once because their
+	// Clusters are no longer selected. The value is a number, or a percentage of
+	// the existing releases, rounded down and at least 1. Example: 10 or "25%".
+	// Default: the larger of 25% and 3. With 0, every deletion waits for a
+	// confirmation. With "100%", no deletion waits.
 	//
-	// If more deletions are due, all of them wait until a user confirms them with
-	// the annotation addons.cluster.x-k8s.io/confirm-deletions. HelmOp counts
-	// deletions less than 10 minutes apart together. HelmOp does not count
-	// Clusters that are deleted or under deletion, and does not count the deletion
-	// of the HelmOp itself.
+	// If HelmOp would delete more releases, all of these deletions wait until a
+	// user confirms them with the annotation
+	// addons.cluster.x-k8s.io/confirm-deletions. HelmOp counts deletions together
+	// if each begins less than 10 minutes after the previous deletion.
+	// maxDeletions does not limit the deletion of releases whose Clusters are
+	// deleted or under deletion, or whose HelmOp is deleted.
 	//
-	// With managementCluster, maxDeletions limits the objects that an upgrade
-	// deletes. An upgrade that deletes a Cluster of Cluster API then always waits,
-	// unless maxDeletions is "100%".
+	// With managementCluster, maxDeletions limits how many objects an upgrade
+	// deletes. If an upgrade would delete a Cluster of Cluster API, the upgrade
+	// always waits for a confirmation, unless maxDeletions is "100%".
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=4
@@ -202,18 +206,18 @@ const (
 // ReleaseTemplate is the name and namespace of the Helm release in each
 // cluster.
 type ReleaseTemplate struct {
-	// name is the name of the release. It may contain templates over the Cluster,
-	// for example "cni-{{ .Cluster.metadata.name }}". If the result changes,
-	// HelmOp deletes the old release, see deletionPolicy, and installs a new
-	// release. Default: the name of the HelmOp.
+	// name is the name of the release. The name may contain templates over the
+	// Cluster, for example "cni-{{ .Cluster.metadata.name }}". If the result
+	// changes, HelmOp deletes the old release, see deletionPolicy, and installs a
+	// new release. Default: the name of the HelmOp.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Name string `json:"name,omitempty"`
 
-	// namespace is the namespace of the release in the workload cluster. It may
-	// contain templates over the Cluster. If the result changes, HelmOp deletes
-	// the old release, see deletionPolicy, and installs a new release. Default:
-	// "default".
+	// namespace is the namespace of the release in the workload cluster. The
+	// namespace may contain templates over the Cluster. If the result changes,
+	// HelmOp deletes the old release, see deletionPolicy, and installs a new
+	// release. Default: "default".
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Namespace string `json:"namespace,omitempty"`
@@ -235,17 +239,18 @@ type ValuesReference struct {
 	// Cluster.
 	//
 	// If an object with a fixed name changes, HelmOp creates a HelmOp revision. If
-	// an object with a templated name changes, HelmOp updates only the release of
-	// that Cluster, at once. If an object with a templated name does not exist,
-	// only the release of that Cluster fails.
+	// an object with a templated name changes, HelmOp updates only the releases of
+	// the Clusters that use the object, at once. If an object with a templated
+	// name does not exist, only the releases of the Clusters that use the object
+	// fail.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self.contains('{{') || self.contains('$') || size(self) <= 253 && self.matches('^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$')",message="must be the name of an object (lower case letters, digits, '-' and '.', at most 253 characters) or a template"
 	Name string `json:"name"`
 
-	// key is the key in the object. Without targetPath, the data of the key must
-	// be values in YAML. Default: values.yaml.
+	// key is the key in the ConfigMap or Secret. Without targetPath, the data of
+	// the key must be values in YAML. Default: values.yaml.
 	// +optional
 	// +kubebuilder:default=values.yaml
 	// +kubebuilder:validation:MinLength=1
@@ -263,16 +268,17 @@ type ValuesReference struct {
 	// +kubebuilder:validation:Pattern=`^([^.\[\]\\,=]|\\.)+(\[[0-9]{1,3}\])*(\.([^.\[\]\\,=]|\\.)+(\[[0-9]{1,3}\])*)*$`
 	TargetPath string `json:"targetPath,omitempty"`
 
-	// optional sets that the object or the key may be missing. If it is missing,
-	// HelmOp renders the values without it. Default: false.
+	// optional sets that the object or the key may be missing. If the object or
+	// the key is missing, HelmOp renders the values without this entry. Default:
+	// false.
 	// +optional
 	Optional bool `json:"optional,omitempty"`
 }
 
 // ClusterCounts counts the selected Clusters by their state.
 type ClusterCounts struct {
-	// selected is the number of Clusters that clusterSelector selects, without
-	// Clusters under deletion.
+	// selected is the number of Clusters that clusterSelector selects. Clusters
+	// under deletion do not count.
 	Selected int32 `json:"selected"`
 
 	// upToDate is the number of selected Clusters whose release has the current
@@ -298,11 +304,11 @@ type ClusterCounts struct {
 	// paused is the number of selected Clusters that are paused.
 	Paused int32 `json:"paused"`
 
-	// stalled is the number of failed Clusters whose release HelmOp does not retry
-	// any more.
+	// stalled is the number of selected Clusters whose release is Stalled: HelmOp
+	// does not retry the release any more.
 	Stalled int32 `json:"stalled"`
 
-	// drifted is the number of selected Clusters where objects differ from the
+	// drifted is the number of selected Clusters in which objects differ from the
 	// release.
 	Drifted int32 `json:"drifted"`
 
@@ -310,8 +316,8 @@ type ClusterCounts struct {
 	// HelmOp, see spec.dependsOn, or for images, see spec.preflight.
 	Blocked int32 `json:"blocked"`
 
-	// deferred is the number of selected Clusters where a new HelmOp revision, or
-	// a change of the Cluster, waits for maintenance, see spec.maintenance.
+	// deferred is the number of selected Clusters in which a new HelmOp revision,
+	// or a change of the Cluster, waits for maintenance, see spec.maintenance.
 	// Waiting corrections of drift and waiting retries are not counted.
 	// +optional
 	Deferred int32 `json:"deferred,omitempty"`
@@ -325,14 +331,14 @@ type ClusterCounts struct {
 
 // ClusterFailure is the failure of a release in one Cluster.
 type ClusterFailure struct {
-	// cluster is the name of the Cluster. For a Cluster in another namespace than
-	// the HelmOp, it is <namespace>/<name>.
+	// cluster is the name of the Cluster. If the Cluster is in another namespace
+	// than the HelmOp, cluster is <namespace>/<name>.
 	// +required
 	// +kubebuilder:validation:MaxLength=317
 	Cluster string `json:"cluster"`
 
 	// reason is the reason of the failure in CamelCase, for example UpgradeFailed.
-	// It is a reason of the conditions of HelmOpRelease.
+	// The conditions of HelmOpReleases have the same reasons.
 	// +required
 	// +kubebuilder:validation:MaxLength=128
 	Reason string `json:"reason"`
@@ -347,8 +353,8 @@ type ClusterFailure struct {
 // the number of Clusters.
 type HelmOpStatus struct {
 	// observedGeneration is the metadata.generation of the HelmOp that the manager
-	// last reconciled. If it is lower than metadata.generation, the status is
-	// outdated.
+	// last reconciled. If observedGeneration is lower than metadata.generation,
+	// the status is outdated.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -366,15 +372,15 @@ type HelmOpStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// shard is the shard of the manager that reconciles the HelmOp. It is empty if
-	// the manager runs without the flag --shard. To change the shard, pause the
-	// HelmOp and change its label addons.cluster.x-k8s.io/shard.
+	// shard is the shard of the manager that reconciles the HelmOp. If the manager
+	// runs without the flag --shard, shard is empty. To change the shard, pause
+	// the HelmOp and change its label addons.cluster.x-k8s.io/shard.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Shard *string `json:"shard,omitempty"`
 
-	// artifact is the artifact that HelmOp found for spec.source. It stays while
-	// the registry is unreachable.
+	// artifact is the artifact that HelmOp found for spec.source. While the
+	// registry is unreachable, artifact does not change.
 	// +optional
 	Artifact *ArtifactStatus `json:"artifact,omitempty"`
 
@@ -387,7 +393,7 @@ type HelmOpStatus struct {
 
 	// lastResolveRequest is the last handled value of the annotation
 	// addons.cluster.x-k8s.io/resolve-requested-at. If the value is longer than 64
-	// characters, lastResolveRequest is its digest.
+	// characters, lastResolveRequest is the digest of the value.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LastResolveRequest string `json:"lastResolveRequest,omitempty"`

@@ -18,13 +18,13 @@ type ReleaseAction struct {
 	// +kubebuilder:validation:MaxLength=128
 	Reason string `json:"reason,omitempty"`
 
-	// fromRevision is the number of the Helm revision before the action. It is 0
-	// if there was no Helm revision.
+	// fromRevision is the number of the Helm revision before the action. If there
+	// was no Helm revision, fromRevision is 0.
 	// +optional
 	FromRevision int64 `json:"fromRevision,omitempty"`
 
-	// revision is the number of the Helm revision that the action created. It is 0
-	// if the action created no Helm revision.
+	// revision is the number of the Helm revision that the action created. If the
+	// action created no Helm revision, revision is 0.
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
 
@@ -79,12 +79,12 @@ type ReleaseObservation struct {
 	// +kubebuilder:validation:MaxLength=256
 	AppVersion string `json:"appVersion,omitempty"`
 
-	// artifactDigest is the digest of the chart.
+	// artifactDigest is the digest of the installed chart.
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	ArtifactDigest string `json:"artifactDigest,omitempty"`
 
-	// valuesDigest is the digest of the values.
+	// valuesDigest is the digest of the installed values.
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	ValuesDigest string `json:"valuesDigest,omitempty"`
@@ -99,7 +99,9 @@ type Inventory struct {
 	// revision is the number of the Helm revision that contains these objects.
 	Revision int64 `json:"revision"`
 
-	// selection is the digest of the rules that selected these objects.
+	// selection is "all" if HelmOp made this list from all objects of the release.
+	// Earlier versions of HelmOp listed only some of the objects. HelmOp replaces
+	// a list with another selection.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Selection string `json:"selection,omitempty"`
@@ -141,28 +143,30 @@ type HealthStatus struct {
 	// revision is the number of the Helm revision.
 	Revision int64 `json:"revision"`
 
-	// since is the time when the health timeout of the Helm revision began: the
-	// time of its deployment or, if the manager did not observe the deployment,
-	// the time of the first observation.
+	// since is the time when the health timeout of the Helm revision began. This
+	// is the time when the Helm revision was deployed. If the manager did not
+	// observe the deployment, since is the time when the manager first observed
+	// the Helm revision.
 	// +optional
 	Since metav1.Time `json:"since,omitempty,omitzero"`
 
 	// deployed is true if the manager has observed the Helm revision since its
-	// deployment. If it is false, an unhealthy Helm revision does not start
-	// remediation, because the Helm revision may have been healthy before.
+	// deployment. If deployed is false, the Helm revision may have been healthy
+	// before. So HelmOp does not start remediation if this Helm revision is
+	// unhealthy.
 	// +optional
 	Deployed bool `json:"deployed,omitempty"`
 
 	// failed is true if the Helm revision became unhealthy and had never been
-	// healthy before. It is set only if the manager has observed the Helm revision
-	// since its deployment.
+	// healthy before. The manager sets failed only if it has observed the Helm
+	// revision since its deployment.
 	// +optional
 	Failed bool `json:"failed,omitempty"`
 
 	// missed is true if the manager observed the deployment of the Helm revision,
-	// but then not its health for a long time. The Helm revision may have been
-	// healthy in this time. HelmOp rolls back neither from nor to this Helm
-	// revision.
+	// but did not observe its health for a long time after that. The Helm revision
+	// may have been healthy in this time. HelmOp does not roll back from this Helm
+	// revision, and does not roll back to it.
 	// +optional
 	Missed bool `json:"missed,omitempty"`
 
@@ -174,8 +178,8 @@ type HealthStatus struct {
 	// +optional
 	Lost bool `json:"lost,omitempty"`
 
-	// progressingSince is the time when a healthy Helm revision began to be in
-	// progress again.
+	// progressingSince is the time since when objects of a healthy Helm revision
+	// are in progress again.
 	// +optional
 	ProgressingSince metav1.Time `json:"progressingSince,omitempty,omitzero"`
 }
@@ -209,17 +213,17 @@ type DriftStatus struct {
 	LastCheckedAt metav1.Time `json:"lastCheckedAt,omitempty,omitzero"`
 
 	// fingerprint is a digest of the objects at the last comparison without a
-	// difference. With it, a restarted manager does not compare the same objects
-	// again.
+	// difference. If the digest of the objects is still the same after a restart,
+	// the manager does not compare the objects again.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Fingerprint string `json:"fingerprint,omitempty"`
 
-	// differing is the number of objects that differ.
+	// differing is the number of objects that differ from the release.
 	// +optional
 	Differing int32 `json:"differing,omitempty"`
 
-	// objects lists at most 10 of the objects that differ.
+	// objects lists at most 10 of the objects that differ from the release.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
@@ -238,7 +242,8 @@ type DriftedObject struct {
 	// +kubebuilder:validation:MaxLength=253
 	Kind string `json:"kind"`
 
-	// namespace of the object. It is empty for an object without a namespace.
+	// namespace of the object. If the object has no namespace, this field is
+	// empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Namespace string `json:"namespace,omitempty"`
@@ -267,8 +272,8 @@ type DriftedObject struct {
 	// +kubebuilder:validation:MaxLength=256
 	Manager string `json:"manager,omitempty"`
 
-	// heldUntil is the time of the next correction of the object. It is set while
-	// another client reverts the corrections of HelmOp again and again.
+	// heldUntil is the time until when HelmOp does not correct the object. HelmOp
+	// sets it while another client reverts the corrections again and again.
 	// +optional
 	HeldUntil metav1.Time `json:"heldUntil,omitempty,omitzero"`
 }
@@ -303,12 +308,13 @@ type ReleaseBookkeeping struct {
 	// +kubebuilder:validation:MaxLength=64
 	ClusterUID string `json:"clusterUID,omitempty"`
 
-	// wasReady is the last period during which the release was Ready. It is set
-	// while the Cluster is unreachable. Rollouts use it.
+	// wasReady is the last period during which the release was Ready. HelmOp sets
+	// wasReady while the Cluster is unreachable, and uses it for rollouts.
 	// +optional
 	WasReady *ReadyPeriod `json:"wasReady,omitempty"`
 
-	// lastAttemptedDigest is the digest of the desired state of the last attempt.
+	// lastAttemptedDigest is the digest of the desired state that HelmOp tried to
+	// apply at the last attempt.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LastAttemptedDigest string `json:"lastAttemptedDigest,omitempty"`
@@ -319,22 +325,23 @@ type ReleaseBookkeeping struct {
 	// +optional
 	LastAttemptedGeneration int64 `json:"lastAttemptedGeneration,omitempty"`
 
-	// upgradeCheck identifies the check that the condition KubernetesUpgradeReady
-	// is about.
+	// upgradeCheck identifies the check whose result is in the condition
+	// KubernetesUpgradeReady.
 	// +optional
 	UpgradeCheck *UpgradeCheck `json:"upgradeCheck,omitempty"`
 }
 
 // UpgradeCheck identifies a check of a release for an upgrade of Kubernetes.
 type UpgradeCheck struct {
-	// version is the version of the upgrade, as it was requested.
+	// version is the requested new version of Kubernetes.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Version string `json:"version"`
 
-	// inputs is the digest of what the result depends on. Empty while there is no
-	// result. If the digest changes, HelmOp checks the release again.
+	// inputs is the digest of everything on which the result of the check depends.
+	// While there is no result, inputs is empty. If the digest changes, HelmOp
+	// checks the release again.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Inputs string `json:"inputs,omitempty"`
@@ -347,7 +354,8 @@ type UpgradeCheck struct {
 
 // UpgradeCheckAttempt is a check of a release that has begun.
 type UpgradeCheckAttempt struct {
-	// inputs is the digest of what the result will depend on.
+	// inputs is the digest of everything on which the result of the check will
+	// depend.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -357,8 +365,8 @@ type UpgradeCheckAttempt struct {
 	// +required
 	StartedAt metav1.Time `json:"startedAt"`
 
-	// count is the number of checks with the same inputs that have begun without a
-	// result.
+	// count is the number of checks with the same inputs that have begun and gave
+	// no result.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Count int64 `json:"count"`
@@ -367,8 +375,8 @@ type UpgradeCheckAttempt struct {
 // HelmOpReleaseStatus is the observed state of a release in a Cluster.
 type HelmOpReleaseStatus struct {
 	// observedGeneration is the metadata.generation of the HelmOpRelease that the
-	// manager last reconciled. If it is lower than metadata.generation, the status
-	// is outdated.
+	// manager last reconciled. If observedGeneration is lower than
+	// metadata.generation, the status is outdated.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -387,9 +395,10 @@ type HelmOpReleaseStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// state compares the Helm release with its desired state. It is one of:
-	// Absent, InSync, OutOfSync, Failed, RolledBack, Pending, Uninstalling,
-	// Uninstalled, Unmanaged, Foreign, Untested, Drifted or Unreachable.
+	// state is the result of the comparison of the Helm release with its desired
+	// state. It is one of: Absent, InSync, OutOfSync, Failed, RolledBack, Pending,
+	// Uninstalling, Uninstalled, Unmanaged, Foreign, Untested, Drifted or
+	// Unreachable.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	State string `json:"state,omitempty"`
@@ -398,10 +407,10 @@ type HelmOpReleaseStatus struct {
 	// +optional
 	Release *ReleaseObservation `json:"release,omitempty"`
 
-	// inventory lists the objects of the release that HelmOp watches or lists.
-	// HelmOp watches the objects of kinds with a health rule. If driftDetection is
-	// set, HelmOp watches the objects of all kinds. Otherwise, HelmOp lists the
-	// objects of kinds without a health rule at intervals.
+	// inventory names the objects of the release in the workload cluster. HelmOp
+	// watches the objects of kinds with a health rule. If driftDetection is set,
+	// HelmOp watches the objects of all kinds. Otherwise, HelmOp reads the objects
+	// of kinds without a health rule at intervals.
 	// +optional
 	Inventory *Inventory `json:"inventory,omitempty"`
 
@@ -416,14 +425,14 @@ type HelmOpReleaseStatus struct {
 	// +kubebuilder:validation:MaxItems=20
 	Tests []TestResult `json:"tests,omitempty"`
 
-	// drift lists the objects in the cluster that differ from the release. It is
-	// absent without driftDetection.
+	// drift lists the objects in the cluster that differ from the release. Without
+	// driftDetection, drift is absent.
 	// +optional
 	Drift *DriftStatus `json:"drift,omitempty"`
 
 	// lastRetryRequest is the last handled value of the annotation
 	// addons.cluster.x-k8s.io/retry-requested-at. If the value is longer than 64
-	// characters, lastRetryRequest is its digest.
+	// characters, lastRetryRequest is the digest of the value.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LastRetryRequest string `json:"lastRetryRequest,omitempty"`
@@ -445,15 +454,15 @@ type HelmOpReleaseStatus struct {
 	// +optional
 	LastAttemptedAt metav1.Time `json:"lastAttemptedAt,omitempty,omitzero"`
 
-	// nextTryAt is the time of the next retry after a failed attempt. It is absent
-	// if no retry is scheduled: the release is in its desired state, the retries
-	// are exhausted, or the release waits for something else. A failed attempt
-	// that changed nothing in the cluster does not set nextTryAt.
+	// nextTryAt is the time of the next retry after a failed attempt. nextTryAt is
+	// absent if no retry is scheduled: the release is in its desired state, no
+	// retries are left, or the release waits for something else. If a failed
+	// attempt changed nothing in the cluster, HelmOp does not set nextTryAt.
 	// +optional
 	NextTryAt metav1.Time `json:"nextTryAt,omitempty,omitzero"`
 
-	// lastError is the error message of the last failed attempt. It is empty after
-	// a success.
+	// lastError is the error message of the last failed attempt. After a success,
+	// lastError is empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	LastError string `json:"lastError,omitempty"`

@@ -6,17 +6,17 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // HelmOpReleaseSpec is the desired state of one release in one Cluster. Only
-// HelmOp writes it. It contains a digest of the values, not the values,
+// HelmOp writes this spec. The spec contains only a digest of the values,
 // because values may contain secrets. HelmOp renders the values again when it
 // needs them.
 type HelmOpReleaseSpec struct {
-	// clusterRef names the Cluster of the release. It cannot be changed.
+	// clusterRef names the Cluster of the release. This field cannot be changed.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="clusterRef cannot be changed"
 	ClusterRef ClusterReference `json:"clusterRef"`
 
-	// release is the name and namespace of the release in the workload cluster. It
-	// cannot be changed.
+	// release is the name and namespace of the release in the workload cluster.
+	// This field cannot be changed.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="release cannot be changed: another name or namespace is another release"
 	Release ReleaseIdentity `json:"release"`
@@ -31,8 +31,8 @@ type HelmOpReleaseSpec struct {
 	// +kubebuilder:validation:MaxLength=71
 	ValuesDigest string `json:"valuesDigest"`
 
-	// postRenderDigest is the digest of the rendered postRender. It is empty
-	// without postRender.
+	// postRenderDigest is the digest of the rendered postRender. Without
+	// postRender, postRenderDigest is empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	PostRenderDigest string `json:"postRenderDigest,omitempty"`
@@ -41,9 +41,9 @@ type HelmOpReleaseSpec struct {
 
 	ClusterOptions `json:",inline"`
 
-	// storage sets where Helm's records of the release are stored. It is a copy of
-	// spec.storage of the HelmOp. The manager uses the copy when the HelmOp no
-	// longer exists.
+	// storage sets where HelmOp stores Helm's records of the release. This is a
+	// copy of spec.storage of the HelmOp. The manager uses the copy when the
+	// HelmOp no longer exists.
 	// +optional
 	Storage *RecordStorage `json:"storage,omitempty"`
 
@@ -53,10 +53,10 @@ type HelmOpReleaseSpec struct {
 	Rollout *ReleaseRollout `json:"rollout,omitempty"`
 
 	// kubernetesVersion is the Kubernetes version for which HelmOp selected the
-	// artifact. Before a Kubernetes upgrade, kubernetesVersion is the version
-	// after the upgrade. If the upgrade has several steps, one for each minor
-	// version, kubernetesVersion is the version after the next step.
-	// kubernetesVersion is empty unless beforeClusterUpgrade is set.
+	// artifact. When a Kubernetes upgrade is requested, kubernetesVersion is the
+	// new version. If the upgrade has several steps, one for each minor version,
+	// kubernetesVersion is the version of the next step. If beforeClusterUpgrade
+	// is not set, kubernetesVersion is empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
@@ -84,7 +84,7 @@ type ReleaseIdentity struct {
 }
 
 // HelmOpRelease is the release of a HelmOp in one Cluster. HelmOp creates,
-// changes and deletes it.
+// changes and deletes this object.
 //
 // +kubebuilder:metadata:labels="visualizer.cluster.x-k8s.io="
 // +kubebuilder:object:root=true

@@ -21,8 +21,8 @@ type HelmOpRevisionSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	Digest string `json:"digest"`
 
-	// artifact is the artifact that HelmOp found for spec.source. It is absent if
-	// no Cluster used spec.source.ref, or if the lookup failed.
+	// artifact is the artifact that HelmOp found for spec.source of the HelmOp. If
+	// no Cluster used spec.source.ref, or the lookup failed, artifact is absent.
 	// +optional
 	Artifact *ResolvedArtifact `json:"artifact,omitempty"`
 
@@ -33,17 +33,17 @@ type HelmOpRevisionSpec struct {
 	// +kubebuilder:validation:MaxItems=48
 	Artifacts []ReferencedArtifact `json:"artifacts,omitempty"`
 
-	// helmOp is the spec of the HelmOp when HelmOp created this HelmOp revision.
-	// The fields in contentFrom are left out.
+	// helmOp is the spec that the HelmOp had when HelmOp created this HelmOp
+	// revision. helmOp does not have the fields that contentFrom lists.
 	// +required
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	HelmOp HelmOpSpec `json:"helmOp"`
 
-	// contentFrom lists the large fields that are left out of helmOp, because they
-	// are equal to those of an earlier HelmOp revision. For each field,
-	// contentFrom has the number of the HelmOp revision that contains the field.
+	// contentFrom lists the large fields that helmOp does not have, because an
+	// earlier HelmOp revision has the same fields. For each field, contentFrom has
+	// the number of the earlier HelmOp revision that contains the field.
 	// +optional
 	ContentFrom RevisionContent `json:"contentFrom,omitempty,omitzero"`
 }
@@ -81,7 +81,7 @@ type RevisionContent struct {
 type ReferencedArtifact struct {
 	ArtifactStatus `json:",inline"`
 
-	// reference is the reference in the spec.
+	// reference is the reference in overrides or refsByKubernetesVersion.
 	// +required
 	Reference ArtifactReference `json:"reference"`
 }
@@ -94,7 +94,7 @@ type HelmOpRevisionStatus struct {
 	// +optional
 	Phase RolloutPhase `json:"phase,omitempty"`
 
-	// reason says why the rollout ended.
+	// reason is the cause of the end of the rollout.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Reason string `json:"reason,omitempty"`
@@ -108,18 +108,18 @@ type HelmOpRevisionStatus struct {
 	EndedAt metav1.Time `json:"endedAt,omitempty,omitzero"`
 
 	// good is true if the rollout of the HelmOp revision was complete once. A
-	// rollback may return Clusters to this HelmOp revision.
+	// rollback can return Clusters to a good HelmOp revision.
 	// +optional
 	Good bool `json:"good,omitempty"`
 
-	// passedWave is the name of the last wave that is complete. If Clusters of
-	// this wave fail later, the next waves continue.
+	// passedWave is the name of the last wave that is done. If Clusters of this
+	// wave fail after that, the next waves continue.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	PassedWave string `json:"passedWave,omitempty"`
 
-	// acknowledgedFailures is the number of failures at the time when a user
-	// continued the rollout. These failures no longer count for maxFailures.
+	// acknowledgedFailures is the number of failed Clusters when a user continued
+	// the rollout. These failures no longer count for maxFailures.
 	// +optional
 	AcknowledgedFailures int32 `json:"acknowledgedFailures,omitempty"`
 
@@ -148,8 +148,8 @@ type RevisionApproval struct {
 	// +optional
 	ApprovedAt metav1.Time `json:"approvedAt,omitempty,omitzero"`
 
-	// releases lists a short digest for each approved release. The digest covers
-	// the Cluster and the inputs of the release. releases contains no names and no
+	// releases has a short digest for each approved release. The digest covers the
+	// Cluster and the inputs of the release. The list contains no names and no
 	// values.
 	// +optional
 	// +listType=atomic
@@ -158,8 +158,8 @@ type RevisionApproval struct {
 	Releases []string `json:"releases,omitempty"`
 }
 
-// HelmOpRevision is the spec of a HelmOp at one time, and the result of its
-// rollout. Only HelmOp creates and deletes it.
+// HelmOpRevision is the spec of a HelmOp at one time, and the result of the
+// rollout of this spec. Only HelmOp creates and deletes HelmOpRevisions.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=helmoprevisions,shortName=hoprv,scope=Namespaced,categories=cluster-api
 // +kubebuilder:printcolumn:name="HelmOp",type=string,JSONPath=`.metadata.ownerReferences[0].name`,description="HelmOp of the HelmOp revision"

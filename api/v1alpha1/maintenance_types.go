@@ -49,14 +49,15 @@ type Maintenance struct {
 	// +kubebuilder:validation:MaxItems=32
 	Freezes []MaintenanceFreeze `json:"freezes,omitempty"`
 
-	// veto stops all changes of releases while the field is set. The text is the
-	// reason, which messages show. Example: "incident 4711". Default: no veto.
+	// veto stops all changes of releases while the field is set. The value is a
+	// text with the reason of the veto. Messages show this reason. Example:
+	// "incident 4711". Default: no veto.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Veto string `json:"veto,omitempty"`
 
-	// includes lists more kinds of changes that wait. Default: these changes do
-	// not wait.
+	// includes lists kinds of changes that wait for maintenance only if they are
+	// in this list. Default: no such change waits.
 	// - Installation: the first installation in a new Cluster.
 	// - Rollback: the return to the last known good HelmOp revision, the pin of a
 	//   release by a user, and the remediation of a failed upgrade.
@@ -65,8 +66,8 @@ type Maintenance struct {
 	// +kubebuilder:validation:MaxItems=2
 	Includes []MaintenanceScope `json:"includes,omitempty"`
 
-	// clusterLimits sets whether the maintenance annotations of Clusters count.
-	// Default: Respected.
+	// clusterLimits sets whether HelmOp respects the maintenance annotations of
+	// Clusters. Default: Respected.
 	// - Respected: HelmOp waits for the limits in the annotations, too.
 	// - Ignored: HelmOp ignores the annotations, for example for an urgent
 	//   correction.
@@ -78,11 +79,11 @@ type Maintenance struct {
 // An action that begins in a window may end after the window.
 type MaintenanceWindow struct {
 	// schedule is when the window opens, as a cron expression with five fields:
-	// minute, hour, day (1-31), month, weekday (0-6, 0 is Sunday). Example:
-	// "0 22 * * 1-5" is at 22:00 from Monday to Friday. If both day and weekday
-	// are set, the window opens on days that match either of them. As the day,
-	// "L" is the last day of the month. As the weekday, "5#2" is the second Friday
-	// of the month, and "5#L" is the last Friday.
+	// minute, hour, day (1-31), month, weekday (0-6, 0 is Sunday). Example: "0 22
+	// * * 1-5" is at 22:00 from Monday to Friday. If both day and weekday are set,
+	// the window opens on each day that matches one of them. In the field day, "L"
+	// is the last day of the month. In the field weekday, "5#2" is the second
+	// Friday of the month, and "5#L" is the last Friday.
 	// +required
 	// +kubebuilder:validation:MinLength=9
 	// +kubebuilder:validation:MaxLength=128
@@ -115,7 +116,8 @@ type MaintenanceFreeze struct {
 	// +required
 	Until metav1.Time `json:"until"`
 
-	// reason is a text that messages show, for example "end of year".
+	// reason is the reason of the freeze. Messages show this text, for example
+	// "end of year".
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Reason string `json:"reason,omitempty"`

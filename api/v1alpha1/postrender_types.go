@@ -3,27 +3,28 @@
 
 package v1alpha1
 
-// PostRender changes the objects that the chart rendered, before HelmOp
-// installs them. It does not change hooks and the crds folder of the chart.
+// PostRender changes the rendered objects of the chart, before HelmOp installs
+// the objects. It does not change the hooks and the crds folder of the chart.
 // Each string may contain templates over the Cluster, as in values.
 type PostRender struct {
 	// patches change single objects, as patches of kustomize do. HelmOp applies
-	// them in their order. A patch that matches no object is an error.
+	// the patches in the order of the list. A patch that matches no object is an
+	// error.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Patches []Patch `json:"patches,omitempty"`
 
 	// images replace the names, tags and digests of images, as images of kustomize
-	// do. They apply to containers and initContainers. HelmOp ignores an entry
-	// that matches no image.
+	// do. The entries apply to the images of containers and initContainers. HelmOp
+	// ignores an entry that matches no image.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Images []ImageOverride `json:"images,omitempty"`
 
-	// commonMetadata sets labels and annotations on all objects. It does not
-	// change selectors.
+	// commonMetadata sets labels and annotations on all objects. Selectors do not
+	// change.
 	// +optional
 	CommonMetadata *ObjectMetadata `json:"commonMetadata,omitempty"`
 }

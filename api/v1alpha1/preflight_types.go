@@ -15,7 +15,7 @@ type Preflight struct {
 	// If an image is missing or cannot be looked up, HelmOp does not change the
 	// release. The condition Released is False, with the reason ImagesMissing or
 	// ImagesUnknown. HelmOp repeats the lookup at least every 5 minutes. A missing
-	// image is not a failure and needs no retry.
+	// image is not a failure and uses no retry.
 	//
 	// For the registry of the chart, HelmOp uses the credentials of spec.source
 	// and of the manager. For other registries, HelmOp uses only the Secrets of
@@ -24,8 +24,8 @@ type Preflight struct {
 	// HelmOp does not look up images before a return to the last known good
 	// revision, the remediation of a failure, or a correction of drift. A release
 	// with more than 500 images, or with images on more than 50 hosts, waits with
-	// the reason ImagesUnknown. The manager makes the lookups: they do not use
-	// mirrors that only the nodes of a Cluster know.
+	// the reason ImagesUnknown. The manager makes the lookups. The lookups do not
+	// use mirrors that are configured only on the nodes of a Cluster.
 	// +optional
 	Images ImagesPreflight `json:"images,omitempty"`
 }

@@ -8,13 +8,13 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // ReleaseOptions are the options for the installation, upgrade, rollback,
 // tests, health and uninstallation of a release.
 type ReleaseOptions struct {
-	// reconcileStrategy sets how long HelmOp manages a release. Default:
-	// Continuous.
+	// reconcileStrategy sets whether HelmOp manages a release continuously, or
+	// only until the release is installed. Default: Continuous.
 	// - Continuous: HelmOp keeps the release in its desired state.
 	// - InstallOnce: HelmOp installs the release once in each Cluster, until the
 	//   release is Ready. After that, HelmOp does not upgrade, check, correct or
 	//   roll back the release. If a Cluster is re-created, HelmOp installs the
-	//   release again. For deletions, deletionPolicy applies.
+	//   release again. deletionPolicy applies as with Continuous.
 	// +optional
 	ReconcileStrategy ReconcileStrategy `json:"reconcileStrategy,omitempty"`
 
@@ -28,15 +28,15 @@ type ReleaseOptions struct {
 	// +optional
 	Upgrade *UpgradeOptions `json:"upgrade,omitempty"`
 
-	// rollback contains the options of a rollback, see upgrade.remediation. A
-	// change of rollback alone does not upgrade releases. Default: the defaults of
-	// its fields.
+	// rollback contains the options of a rollback, see upgrade.remediation. If you
+	// change only rollback, HelmOp does not upgrade releases. Default: the
+	// defaults of its fields.
 	// +optional
 	Rollback *RollbackOptions `json:"rollback,omitempty"`
 
-	// uninstall contains the options of an uninstallation. HelmOp reads them when
-	// it uninstalls a release. A change of uninstall alone does not upgrade
-	// releases. Default: the defaults of its fields.
+	// uninstall contains the options of an uninstallation. HelmOp reads these
+	// options when it uninstalls a release. If you change only uninstall, HelmOp
+	// does not upgrade releases. Default: the defaults of its fields.
 	// +optional
 	Uninstall *UninstallOptions `json:"uninstall,omitempty"`
 
@@ -49,19 +49,19 @@ type ReleaseOptions struct {
 	// +optional
 	Health *HealthOptions `json:"health,omitempty"`
 
-	// driftDetection compares the release with the objects in the workload
-	// cluster. Default: HelmOp does not compare them.
+	// driftDetection sets how HelmOp compares the release with the objects in the
+	// workload cluster. Default: HelmOp does not compare them.
 	// +optional
 	DriftDetection *DriftDetectionOptions `json:"driftDetection,omitempty"`
 
 	// impersonateServiceAccountName is the name of a ServiceAccount in the
 	// workload cluster, in the namespace of the release. HelmOp impersonates this
 	// ServiceAccount for all requests to the workload cluster. The ServiceAccount
-	// must exist. It must have the right to read and write Secrets in its
-	// namespace, because Helm stores its records there. Default: the identity in
-	// the kubeconfig that Cluster API generates.
+	// must exist. The ServiceAccount must have the right to read and write Secrets
+	// in its namespace, because Helm stores its records in these Secrets. Default:
+	// HelmOp uses the identity in the kubeconfig that Cluster API generates.
 	//
-	// In a HelmOpRelease of the management cluster, it is a ServiceAccount in the
+	// In a HelmOpRelease for the management cluster, the ServiceAccount is in the
 	// namespace of the HelmOpRelease, see spec.managementCluster of HelmOp.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -125,9 +125,9 @@ type ObjectMetadata struct {
 
 // InstallOptions are the options of an installation.
 type InstallOptions struct {
-	// timeout is the longest time for the installation, with its hooks. It does
-	// not include the time until Pods are ready, see health.timeout. A change of
-	// timeout alone does not upgrade releases. Example: 10m. Default: 5m.
+	// timeout is the longest time for the installation, with its hooks. For the
+	// time until Pods are ready, see health.timeout. If you change only timeout,
+	// HelmOp does not upgrade releases. Example: 10m. Default: 5m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('1h')",message="timeout must be more than 0s and at most 1h, for example 5m"
@@ -140,9 +140,10 @@ type InstallOptions struct {
 	CreateNamespace *bool `json:"createNamespace,omitempty"`
 
 	// namespaceMetadata sets labels and annotations on the namespace of the
-	// release, for example labels for Pod Security. HelmOp sets them at each
-	// installation and upgrade, also if another client created the namespace.
-	// HelmOp does not change other labels and annotations of the namespace.
+	// release, for example labels for Pod Security. HelmOp sets these labels and
+	// annotations at each installation and upgrade, also if another client created
+	// the namespace. HelmOp does not change other labels and annotations of the
+	// namespace.
 	// +optional
 	NamespaceMetadata *ObjectMetadata `json:"namespaceMetadata,omitempty"`
 
@@ -159,28 +160,30 @@ type InstallOptions struct {
 	// - CreateReplace: HelmOp creates missing CustomResourceDefinitions and
 	//   replaces existing ones.
 	//
-	// Default: Create for a chart. For other artifacts, CreateReplace if neither
-	// install.crds nor upgrade.crds is set.
+	// Default: Create. For an artifact that is not a chart, the default is
+	// CreateReplace if you set neither install.crds nor upgrade.crds.
 	// +optional
 	CRDs CRDPolicy `json:"crds,omitempty"`
 
-	// takeOwnership adopts an existing release with the same name, and existing
-	// objects with the same names as objects of the chart, if they have no owner
-	// or another owner. With false, HelmOp does not change them, and the release
-	// fails with the reason ReleaseConflict. The waves and limits of spec.rollout
-	// apply to the adoption of releases. Default: false.
+	// takeOwnership allows HelmOp to adopt a release, or objects, that have
+	// another owner or no owner. The existing release must have the same name.
+	// Existing objects must have the same names as objects of the chart. With
+	// false, HelmOp does not change the existing release and objects, and the new
+	// release fails with the reason ReleaseConflict. The waves and limits of
+	// spec.rollout apply to the adoption of releases. Default: false.
 	// +optional
 	TakeOwnership *bool `json:"takeOwnership,omitempty"`
 
-	// adoption sets how takeOwnership adopts a release of another owner. If the
-	// chart, the values and the options are the same as in the existing release,
-	// HelmOp always adopts the release without a new Helm revision. Otherwise:
+	// adoption sets how takeOwnership adopts a release of another owner. If
+	// nothing would change in the existing release, HelmOp always adopts it
+	// without a new Helm revision. If something would change:
 	// - Upgrade: HelmOp adopts and upgrades the release.
 	// - WhenUnchanged: HelmOp does not change the release. The message of the
 	//   reason AdoptionWouldChange lists the differences. HelmOp adopts the
 	//   release when there are no differences any more.
 	//
-	// Default: Upgrade. A change of adoption alone does not upgrade releases.
+	// Default: Upgrade. If you change only adoption, HelmOp does not upgrade
+	// releases.
 	// +optional
 	Adoption AdoptionPolicy `json:"adoption,omitempty"`
 
@@ -195,9 +198,9 @@ type InstallOptions struct {
 	// +optional
 	DisableSchemaValidation *bool `json:"disableSchemaValidation,omitempty"`
 
-	// remediation sets what HelmOp does after a failed installation. A change of
-	// remediation alone does not upgrade releases. Default: the defaults of its
-	// fields.
+	// remediation sets what HelmOp does after a failed installation. If you change
+	// only remediation, HelmOp does not upgrade releases. Default: the defaults of
+	// its fields.
 	// +optional
 	Remediation *InstallRemediation `json:"remediation,omitempty"`
 }
@@ -219,8 +222,8 @@ const (
 // InstallRemediation sets what HelmOp does after a failed installation.
 type InstallRemediation struct {
 	// retries is the number of retries after a failed installation. HelmOp waits
-	// 10s before the first retry and doubles the time for each further retry, up
-	// to 10m. After the last retry, the release is Stalled. HelmOp counts only
+	// 10s before the first retry. For each further retry, HelmOp doubles the wait,
+	// up to 10m. After the last retry, the release is Stalled. HelmOp counts only
 	// attempts that changed something in the cluster. With 0, HelmOp does not
 	// retry. With -1, HelmOp retries without a limit. Default: 10.
 	// +optional
@@ -256,8 +259,8 @@ const (
 // never uninstalls a release because of a failed upgrade.
 type UpgradeRemediation struct {
 	// retries is the number of retries after a failed upgrade. HelmOp waits 10s
-	// before the first retry and doubles the time for each further retry, up to
-	// 10m. After the last retry, the release is Stalled. HelmOp counts only
+	// before the first retry. For each further retry, HelmOp doubles the wait, up
+	// to 10m. After the last retry, the release is Stalled. HelmOp counts only
 	// attempts that changed something in the cluster. With 0, HelmOp does not
 	// retry. With -1, HelmOp retries without a limit. Default: 10.
 	// +optional
@@ -270,8 +273,9 @@ type UpgradeRemediation struct {
 	// - Retry: HelmOp keeps the upgraded objects. The next attempt upgrades the
 	//   other objects.
 	// - Rollback: HelmOp rolls back to the last known good Helm revision after
-	//   each failed attempt. An upgrade also fails if the release does not become
-	//   healthy or its tests fail. This is the same as "helm upgrade --atomic".
+	//   each failed attempt, as "helm upgrade --atomic" does. With Rollback, an
+	//   upgrade also fails if the release does not become healthy or its tests
+	//   fail.
 	// +optional
 	Strategy UpgradeRemediationStrategy `json:"strategy,omitempty"`
 }
@@ -296,9 +300,9 @@ const (
 
 // UpgradeOptions are the options of an upgrade.
 type UpgradeOptions struct {
-	// timeout is the longest time for the upgrade, with its hooks. It does not
-	// include the time until Pods are ready, see health.timeout. A change of
-	// timeout alone does not upgrade releases. Example: 10m. Default: 5m.
+	// timeout is the longest time for the upgrade, with its hooks. For the time
+	// until Pods are ready, see health.timeout. If you change only timeout, HelmOp
+	// does not upgrade releases. Example: 10m. Default: 5m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('1h')",message="timeout must be more than 0s and at most 1h, for example 5m"
@@ -309,8 +313,8 @@ type UpgradeOptions struct {
 	DisableHooks *bool `json:"disableHooks,omitempty"`
 
 	// force deletes and re-creates an object if the upgrade changes an immutable
-	// field of the object. Use it with care: the object does not exist for a short
-	// time. Default: false.
+	// field of the object. Use force with care: for a short time, the object does
+	// not exist. Default: false.
 	//
 	// HelmOp deletes only objects of these kinds: ConfigMap, Secret, Service,
 	// ReplicationController, DaemonSet, Deployment, ReplicaSet, StatefulSet, Job,
@@ -323,8 +327,8 @@ type UpgradeOptions struct {
 	// - an object with the annotation helm.sh/resource-policy: keep.
 	// - an object of another release.
 	//
-	// If an object that HelmOp does not delete must be re-created, the upgrade
-	// fails.
+	// If the upgrade must re-create an object that HelmOp does not delete, the
+	// upgrade fails.
 	// +optional
 	Force *bool `json:"force,omitempty"`
 
@@ -333,9 +337,9 @@ type UpgradeOptions struct {
 	// +optional
 	CleanupOnFail *bool `json:"cleanupOnFail,omitempty"`
 
-	// maxHistory is the number of Helm revisions to keep. With 0, HelmOp keeps
-	// all. With the remediation strategy Rollback, HelmOp also keeps the last
-	// known good Helm revision. Default: 10.
+	// maxHistory is the number of Helm revisions that HelmOp keeps. With 0, HelmOp
+	// keeps all Helm revisions. With the remediation strategy Rollback, HelmOp
+	// also keeps the last known good Helm revision. Default: 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
@@ -345,13 +349,13 @@ type UpgradeOptions struct {
 	// revision. Default: Reset.
 	// - Reset: HelmOp uses only the desired values.
 	// - Reuse: HelmOp merges the desired values over all values of the previous
-	//   Helm revision, also over the defaults of its chart.
+	//   Helm revision. These include the defaults of the previous chart.
 	// - ResetThenReuse: HelmOp merges the desired values over the user-supplied
-	//   values of the previous Helm revision, and the result over the defaults of
-	//   the new chart.
+	//   values of the previous Helm revision. HelmOp merges the result over the
+	//   defaults of the new chart.
 	//
-	// Reuse and ResetThenReuse help to adopt a release that was installed by hand.
-	// The result depends on the history of the release in each Cluster.
+	// Use Reuse or ResetThenReuse to adopt a release that was installed by hand.
+	// With them, the values depend on the history of the release in each Cluster.
 	// +optional
 	ValuesPolicy ValuesPolicy `json:"valuesPolicy,omitempty"`
 
@@ -364,8 +368,8 @@ type UpgradeOptions struct {
 	// - CreateReplace: HelmOp creates missing CustomResourceDefinitions and
 	//   replaces existing ones.
 	//
-	// Default: Create for a chart. For other artifacts, CreateReplace if neither
-	// install.crds nor upgrade.crds is set.
+	// Default: Create. For an artifact that is not a chart, the default is
+	// CreateReplace if you set neither install.crds nor upgrade.crds.
 	// +optional
 	CRDs CRDPolicy `json:"crds,omitempty"`
 
@@ -380,8 +384,8 @@ type UpgradeOptions struct {
 	// +optional
 	DisableSchemaValidation *bool `json:"disableSchemaValidation,omitempty"`
 
-	// remediation sets what HelmOp does after a failed upgrade. A change of
-	// remediation alone does not upgrade releases. Default: the defaults of its
+	// remediation sets what HelmOp does after a failed upgrade. If you change only
+	// remediation, HelmOp does not upgrade releases. Default: the defaults of its
 	// fields.
 	// +optional
 	Remediation *UpgradeRemediation `json:"remediation,omitempty"`

@@ -21,15 +21,15 @@ const (
 // also runs.
 type TestOptions struct {
 	// mode sets whether HelmOp runs the tests. Default: Disabled.
-	// - Enabled: HelmOp runs the tests after each installation and upgrade, when
-	//   the release is healthy or after health.timeout. With health.mode Disabled,
-	//   HelmOp runs the tests at once.
+	// - Enabled: HelmOp runs the tests after each installation and upgrade. HelmOp
+	//   first waits until the release is healthy, or until health.timeout has
+	//   passed. With health.mode Disabled, HelmOp does not wait.
 	// - Disabled: HelmOp does not run the tests.
 	// +optional
 	Mode TestMode `json:"mode,omitempty"`
 
-	// timeout is the longest time for all tests together. Example: 10m. Default:
-	// 5m.
+	// timeout is the longest time for all tests of the chart together. Example:
+	// 10m. Default: 5m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('1h')",message="timeout must be more than 0s and at most 1h, for example 5m"
@@ -85,9 +85,9 @@ type HealthOptions struct {
 	Mode HealthMode `json:"mode,omitempty"`
 
 	// timeout is the longest time until a release is healthy after an installation
-	// or upgrade. It is also the longest time that a healthy release may be in
-	// progress again, for example while nodes are replaced. After this time, the
-	// release is unhealthy. Example: 10m. Default: 5m.
+	// or upgrade. A healthy release may be in progress again for the same time,
+	// for example while nodes are replaced. After this time, the release is
+	// unhealthy. Example: 10m. Default: 5m.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s') && duration(self) <= duration('24h')",message="timeout must be more than 0s and at most 24h, for example 5m"
@@ -108,11 +108,12 @@ type HealthOptions struct {
 }
 
 // HealthCheck is the health rule for one kind. The rule has up to three CEL
-// expressions. In each expression, "self" is the object. HelmOp evaluates them
-// in this order: inProgress, failed, current. The first expression that is
-// true sets the result. If no expression is true, the object is in progress.
+// expressions. In each expression, "self" is the object. HelmOp evaluates the
+// expressions in this order: inProgress, failed, current. The first expression
+// that is true sets the result. If no expression is true, the object is in
+// progress.
 type HealthCheck struct {
-	// apiVersion of the kind, for example operator.example.com/v1.
+	// apiVersion of the objects, for example operator.example.com/v1.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -172,14 +173,15 @@ type DriftDetectionOptions struct {
 	Mode DriftMode `json:"mode,omitempty"`
 
 	// interval is the time between two comparisons of all objects of the release.
-	// HelmOp also watches the objects and compares an object as soon as it
-	// changes. Example: 30m. Default: 1h.
+	// HelmOp also watches the objects. When an object changes, HelmOp compares
+	// this object at once. Example: 30m. Default: 1h.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('168h')",message="interval must be at least 1m and at most 168h, for example 1h"
 	Interval *metav1.Duration `json:"interval,omitempty"`
 
-	// ignore lists fields, or whole objects, that HelmOp does not compare.
+	// ignore lists fields, or whole objects, that HelmOp does not compare with the
+	// release.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64

@@ -9,29 +9,29 @@ import (
 )
 
 // Rollout limits how many Clusters get a new HelmOp revision at the same time,
-// and in which order. A new Cluster gets its release at once: with the new
-// HelmOp revision if its wave has begun, otherwise with the last known good
-// revision. An unreachable Cluster does not stop the rollout: it gets the
-// HelmOp revision when it is reachable again. A change of this field does not
-// create a HelmOp revision.
+// and in which order. A new Cluster gets its release at once. If its wave has
+// begun, the release has the new HelmOp revision. Otherwise the release has
+// the last known good revision. An unreachable Cluster does not stop the
+// rollout. The Cluster gets the new HelmOp revision when it is reachable
+// again. A change of this field does not create a HelmOp revision.
 type Rollout struct {
-	// paused stops the rollout. While it is true, no other Cluster gets the new
-	// HelmOp revision, and HelmOp does not delete releases of Clusters that are no
-	// longer selected. Default: false.
+	// paused stops the rollout. While paused is true, no further Cluster gets the
+	// new HelmOp revision. HelmOp also does not delete releases of Clusters that
+	// are no longer selected. Default: false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
 	// maxUnavailable is the number of Clusters that may update at the same time.
-	// It is a number, or a percentage of the selected Clusters, rounded down and
-	// at least 1. Example: 5 or "10%". Default: all Clusters.
+	// The value is a number, or a percentage of the selected Clusters, rounded
+	// down and at least 1. Example: 5 or "10%". Default: all Clusters.
 	//
 	// The update of a Cluster begins when the Cluster gets the new HelmOp
 	// revision. The update ends when the release has been healthy for
 	// minReadySeconds. A failed Cluster counts for maxFailures, not for
 	// maxUnavailable.
 	//
-	// The same limit applies to the deletion of releases when their Clusters are
-	// no longer selected or the HelmOp is deleted.
+	// maxUnavailable also limits how many releases HelmOp deletes at the same
+	// time, when Clusters are no longer selected or the HelmOp is deleted.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=4
@@ -57,13 +57,13 @@ type Rollout struct {
 	Waves []Wave `json:"waves,omitempty"`
 
 	// maxFailures is the number of failed Clusters at which the rollout stops, see
-	// onFailure. It is a number, or a percentage of the selected Clusters, rounded
-	// down and at least 1. Example: 3 or "5%". Default: 1.
+	// onFailure. The value is a number, or a percentage of the selected Clusters,
+	// rounded down and at least 1. Example: 3 or "5%". Default: 1.
 	//
-	// A Cluster fails if its release cannot be rendered, installed or upgraded,
-	// does not become healthy in time, or fails its tests. A Cluster that had
-	// failed before the rollout does not count. A failure that a retry corrected
-	// does not count.
+	// A Cluster fails if HelmOp cannot render, install or upgrade its release, if
+	// the release does not become healthy in time, or if the tests of the release
+	// fail. A Cluster that had failed before the rollout does not count. A failure
+	// that a retry corrected does not count.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=4
@@ -82,8 +82,8 @@ type Rollout struct {
 
 	// approval sets whether a user must approve a HelmOp revision before its
 	// rollout. Default: None.
-	// - None: no approval is needed. If something waits for an approval, it
-	//   continues.
+	// - None: no approval is needed. If you change approval to None, changes that
+	//   wait for an approval continue.
 	// - Required: no Cluster gets a new HelmOp revision until a user approves the
 	//   digest in status.rollout.approval. To approve, use "kubectl helmop
 	//   approve" or the annotation addons.cluster.x-k8s.io/rollout-approve.
@@ -139,9 +139,9 @@ type Wave struct {
 	ClusterSelector metav1.LabelSelector `json:"clusterSelector"`
 
 	// maxUnavailable is an additional limit for this wave, see
-	// rollout.maxUnavailable. It is a number, or a percentage of the Clusters of
-	// the wave, rounded down and at least 1. Default: only rollout.maxUnavailable
-	// applies.
+	// rollout.maxUnavailable. The value is a number, or a percentage of the
+	// Clusters of the wave, rounded down and at least 1. Default: only
+	// rollout.maxUnavailable applies.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=4
@@ -211,8 +211,8 @@ type RolloutStatus struct {
 	Revision int64 `json:"revision"`
 
 	// lastGoodRevision is the number of the last known good HelmOp revision: the
-	// last HelmOp revision whose rollout was complete. It is 0 if no rollout was
-	// complete.
+	// last HelmOp revision whose rollout was complete. If no rollout was complete,
+	// lastGoodRevision is 0.
 	// +optional
 	LastGoodRevision int64 `json:"lastGoodRevision,omitempty"`
 
@@ -221,8 +221,8 @@ type RolloutStatus struct {
 	// +optional
 	Phase RolloutPhase `json:"phase,omitempty"`
 
-	// wave is the name of the current wave. It is empty while HelmOp updates
-	// Clusters without a wave, and when all Clusters are done.
+	// wave is the name of the current wave. While HelmOp updates Clusters without
+	// a wave, and when all Clusters are done, wave is empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Wave string `json:"wave,omitempty"`
@@ -231,14 +231,15 @@ type RolloutStatus struct {
 	// +optional
 	StartedAt metav1.Time `json:"startedAt,omitempty,omitzero"`
 
-	// updated is the number of selected Clusters that got the HelmOp revision.
+	// updated is the number of selected Clusters that have the current HelmOp
+	// revision.
 	Updated int32 `json:"updated"`
 
-	// done is the number of updated Clusters that have been Ready for their soak
-	// time.
+	// done is the number of updated Clusters whose release has been Ready for its
+	// soak time.
 	Done int32 `json:"done"`
 
-	// inFlight is the number of Clusters that are being updated now.
+	// inFlight is the number of Clusters that HelmOp is updating now.
 	InFlight int32 `json:"inFlight"`
 
 	// failed is the number of failed Clusters that count for maxFailures.
@@ -250,13 +251,13 @@ type RolloutStatus struct {
 	WaitingFor string `json:"waitingFor,omitempty"`
 
 	// nextMaintenance is the earliest time at which a Cluster that waits for
-	// maintenance may change. It is absent if no Cluster waits, or if the time is
-	// not known.
+	// maintenance may change. If no Cluster waits, or the time is not known,
+	// nextMaintenance is absent.
 	// +optional
 	NextMaintenance metav1.Time `json:"nextMaintenance,omitempty,omitzero"`
 
-	// approval is the state of the approval. It is absent unless
-	// spec.rollout.approval is Required.
+	// approval is the state of the approval. If spec.rollout.approval is not
+	// Required, approval is absent.
 	// +optional
 	Approval *RolloutApproval `json:"approval,omitempty"`
 }
@@ -264,9 +265,9 @@ type RolloutStatus struct {
 // RolloutApproval is the state of the approval of a HelmOp revision. Its size
 // does not depend on the number of Clusters.
 type RolloutApproval struct {
-	// revision is the number of the HelmOp revision of the digest. It is the
-	// current HelmOp revision or, after a rollback or abort, the last known good
-	// HelmOp revision.
+	// revision is the number of the HelmOp revision that the digest belongs to.
+	// This is the current HelmOp revision. After a rollback or abort, it is the
+	// last known good HelmOp revision.
 	Revision int64 `json:"revision"`
 
 	// digest is the digest to approve. If nothing waits for an approval, digest is
@@ -279,8 +280,8 @@ type RolloutApproval struct {
 	// approved is true if no release waits for an approval.
 	Approved bool `json:"approved"`
 
-	// waiting is the number of Clusters whose release will change after the
-	// approval of the digest.
+	// waiting is the number of Clusters whose release will change after a user
+	// approves the digest.
 	// +optional
 	Waiting int32 `json:"waiting,omitempty"`
 
@@ -346,7 +347,7 @@ type PreviousRevision struct {
 	// revision is the number of the HelmOp revision.
 	Revision int64 `json:"revision"`
 
-	// artifact is the chart.
+	// artifact is the chart of the release in this HelmOp revision.
 	// +required
 	Artifact ResolvedArtifact `json:"artifact"`
 
@@ -355,8 +356,8 @@ type PreviousRevision struct {
 	// +kubebuilder:validation:MaxLength=71
 	ValuesDigest string `json:"valuesDigest"`
 
-	// postRenderDigest is the digest of the rendered postRender. It is empty if
-	// there was no postRender.
+	// postRenderDigest is the digest of the rendered postRender. If there was no
+	// postRender, postRenderDigest is empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=71
 	PostRenderDigest string `json:"postRenderDigest,omitempty"`

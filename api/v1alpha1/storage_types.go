@@ -16,15 +16,16 @@ const (
 	StorageTypeRegistry StorageType = "Registry"
 )
 
-// RecordStorage sets where HelmOp stores Helm's records of releases: the
-// chart, values and manifest of each Helm revision. It applies to new records.
-// HelmOp does not move existing records: each record names its own place.
+// RecordStorage sets where HelmOp stores Helm's records of releases. A record
+// contains the chart, values and manifest of one Helm revision. RecordStorage
+// applies to new records. HelmOp does not move existing records: each record
+// names its own place.
 // +kubebuilder:validation:XValidation:rule="!has(self.formerURLs) || has(self.registry)",message="formerURLs needs registry: set registry, because HelmOp reads the former repositories with its credentials"
 type RecordStorage struct {
-	// type is the place of new records. Default: Registry if registry is set or
-	// the manager has a registry for records. Otherwise Cluster.
-	// - Cluster: Secrets of the workload cluster. HelmOp then uses registry only
-	//   to read records that are already in the registry.
+	// type is the place of new records. Default: Registry, if registry is set or
+	// the manager has a registry for records. Otherwise, the default is Cluster.
+	// - Cluster: Secrets of the workload cluster. HelmOp uses registry only to
+	//   read records that are already in the registry.
 	// - Registry: an OCI registry, encrypted.
 	// +optional
 	Type StorageType `json:"type,omitempty"`
@@ -34,11 +35,11 @@ type RecordStorage struct {
 	// +optional
 	Registry *RecordRegistry `json:"registry,omitempty"`
 
-	// formerURLs are repositories that stored records before, in the same form as
-	// registry.url. HelmOp reads their records, and deletes records that are no
-	// longer needed, with the credentials of registry. HelmOp never sends requests
-	// to other repositories, even if a record in a workload cluster names another
-	// repository.
+	// formerURLs are repositories in which HelmOp stored records before, in the
+	// same form as registry.url. With the credentials of registry, HelmOp reads
+	// the records in these repositories, and deletes records that it no longer
+	// needs. HelmOp never sends requests to other repositories, even if a record
+	// in a workload cluster names another repository.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
@@ -49,8 +50,8 @@ type RecordStorage struct {
 }
 
 // RecordRegistry is a repository in an OCI registry that stores records of
-// releases. Its credentials must allow pull and push. If they do not allow
-// delete, old records stay in the repository.
+// releases. The credentials for this repository must allow pull and push. If
+// the credentials do not allow delete, old records stay in the repository.
 // +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider == 'generic' || !has(self.insecure) || !self.insecure",message="provider and insecure cannot be set together: remove one of them, because HelmOp does not send the manager's identity without TLS"
 type RecordRegistry struct {
 	// url is the address of the repository, without tag and digest:

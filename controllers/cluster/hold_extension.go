@@ -17,9 +17,9 @@ import (
 )
 
 // waitsForExtension reports whether Cluster API waits for the Runtime Extension before it deletes a Cluster. Cluster
-// API calls hooks only for Clusters of a ClusterClass. It does not wait if no ExtensionConfig is registered and
-// discovered: then it marks the Cluster as ready for the deletion at once. It does not wait either if its feature gate
-// RuntimeSDK is off: then the condition Deleting has another reason.
+// API calls hooks only for Clusters of a ClusterClass. Cluster API does not wait if no ExtensionConfig is registered
+// and discovered: then it marks the Cluster as ready for the deletion at once. Cluster API does not wait either if its
+// feature gate RuntimeSDK is off: then the condition Deleting has another reason.
 func (r *Reconciler) waitsForExtension(cluster *clusterv1.Cluster) bool {
 	if !r.extension || !cluster.Spec.Topology.IsDefined() {
 		return false

@@ -30,8 +30,8 @@ const foreignRetry = 5 * time.Minute
 
 // readForeign sets scope.foreign if a Cluster has releases in other shards, or of HelmOps of other shards. If there are
 // some, conditions and holds that no HelmOp of this shard requests are kept: they may belong to HelmOps of other
-// shards. It sends requests to the API server only if there are such conditions or holds, or if releases are checked
-// for an upgrade of Kubernetes.
+// shards. readForeign sends requests to the API server only if there are such conditions or holds, or if releases are
+// checked for an upgrade of Kubernetes.
 func (r *Reconciler) readForeign(ctx context.Context, scope *lifeScope) error {
 	if !hasUnrequested(scope) {
 		return nil

@@ -251,7 +251,8 @@ func stepSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, 
 }
 
 // previousSpec returns the spec under the last known good revision, from the copy in the child. The sources of the
-// values have changed since, so this manager cannot render the values any more. Helm's history has the values.
+// values changed after the child got this spec, so this manager cannot render the values any more. Helm's history has
+// the values.
 func previousSpec(scope *helmOpScope, c *clusterScope) (addonsv1.HelmOpReleaseSpec, error) {
 	previous, revision := previousOf(c.child, c.step.Revision).DeepCopy(), scope.revisions.Numbered(c.step.Revision)
 	if previous == nil || revision == nil {

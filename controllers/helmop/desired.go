@@ -124,7 +124,7 @@ type pastRevision struct {
 }
 
 // compiledAt returns the compiled revision with a number. It returns nil if objects in the valuesFrom of the revision
-// have changed since. An error is transient: it needs no change by a user.
+// changed after the revision was made. An error is transient: it needs no change by a user.
 func (r *Reconciler) compiledAt(ctx context.Context, scope *helmOpScope, number int64) (*compiledRevision, error) {
 	if scope.desired != nil && scope.desired.number == number {
 		return scope.desired, nil

@@ -56,7 +56,7 @@ func (s *helmOpScope) statusPass() *helmopstatus.Pass {
 }
 
 // overview returns the findings of the pass without the Clusters. Events and the conditions about approvals and
-// deletions need only these.
+// deletions need only these findings.
 func (s *helmOpScope) overview() *helmopstatus.Pass {
 	return &helmopstatus.Pass{
 		HelmOp: s.helmOp, Artifact: s.artifact, DesiredNumber: s.desiredNumber(), Revisions: s.revisions,

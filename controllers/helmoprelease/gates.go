@@ -38,8 +38,8 @@ func limitsOf(scope *releaseScope) maintenance.Limits {
 	return maintenance.PolicyOf(spec).For(annotations)
 }
 
-// waitsForMaintenance reports whether a decision must wait for maintenance. It then reports the cause, and schedules
-// the pass that carries out the decision. A failed release stays failed: only its next try waits.
+// waitsForMaintenance reports whether a decision must wait for maintenance. If so, it also writes the cause into the
+// status, and schedules the pass that carries out the decision. A failed release stays failed: only its next try waits.
 func (r *Reconciler) waitsForMaintenance(p *releasePass, decision decide.Decision) bool {
 	limits := limitsOf(p.releaseScope)
 	if actiongate.IsExempt(limits, p.release, p.observation, decision) {
@@ -139,9 +139,10 @@ func (r *Reconciler) claimDependencies(ctx context.Context, p *releasePass) (rea
 	return reason, message, nil
 }
 
-// mayUninstall reports whether a release may be uninstalled. It may not if another release in the Cluster depends on
-// it. mayUninstall then names the dependent in the condition Ready, and events of the dependent start the next pass. If
-// the HelmOp replaces the release by another one, there is no wait: the dependents stay, so the wait would never end.
+// mayUninstall reports whether a release may be uninstalled. If another release in the Cluster depends on the release,
+// the result is false. In this case, mayUninstall names the dependent in the condition Ready, and events of the
+// dependent start the next pass. If the HelmOp replaces the release by another one, there is no wait: the dependents
+// stay, so the wait would never end.
 func (r *Reconciler) mayUninstall(ctx context.Context, scope *releaseScope,
 	intent deletionintent.Intent,
 ) (bool, error) {

@@ -27,7 +27,7 @@ import (
 )
 
 // traced calls a function with a tracer and returns the exported spans. texts has a text for each span: the name, the
-// start relative to since, the duration and the failure.
+// time from since to the start, the duration and the failure.
 func traced(t *testing.T, since time.Time, do func(*tracing.Tracer)) (texts []string, spans []otlp.Span) {
 	t.Helper()
 	collector := otlp.Start(t)

@@ -30,10 +30,10 @@ func AwaitsRollout(release *addonsv1.HelmOpRelease, decision decide.Decision) bo
 }
 
 // NeedsPreconditions reports whether a decision needs ready dependencies and available images. Installations, upgrades
-// and adoptions need them. Repairs and uninstallations do not. The end of an interrupted change does not, because the
-// dependencies and images were available at its start. The rollback of a failed upgrade does not, because it returns to
-// a state that worked. A return to the last known good revision does not either: the failed revision may be the reason
-// why a dependency is not ready.
+// and adoptions need them. Repairs and uninstallations do not need them. The end of an interrupted change needs no
+// second check, because the dependencies and images were available at its start. A rollback of a failed upgrade returns
+// to a state that worked, so it needs no check. A return to the last known good revision needs no check either: the
+// failed revision may be the reason why a dependency is not ready.
 func NeedsPreconditions(decision decide.Decision, isReturn bool) bool {
 	switch decision.Action {
 	case model.ActionInstall:

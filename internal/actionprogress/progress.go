@@ -103,8 +103,8 @@ func (p *Progress) Stop() {
 	}
 }
 
-// write writes the current step of the action. It keeps changes that another program made meanwhile. The caller then
-// writes the result of the action as after any such change.
+// write writes the current step of the action. It keeps changes that another program made meanwhile. If there are such
+// changes, the caller must write the result of the action in the same way as without progress reports.
 func (p *Progress) write(ctx context.Context, c client.Client, action model.Action, message string) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

@@ -21,8 +21,8 @@ const (
 	// DeletionHoldPaused is the value while a user pauses the Cluster during the hold, with the paused annotation.
 	DeletionHoldPaused = "paused"
 
-	// DeletionHoldStopped is the same for a hold for which HelmOp has not set spec.paused. The user may also have paused
-	// with spec.paused.
+	// DeletionHoldStopped is the value while a user pauses the Cluster during a hold for which HelmOp has not set
+	// spec.paused. The user may have paused the Cluster with the paused annotation or with spec.paused.
 	DeletionHoldStopped = "stopped"
 
 	// deletionHoldUnpaused is the suffix of the value, after the time, for a hold for which HelmOp has not set

@@ -117,7 +117,7 @@ func IsReadyNow(release *addonsv1.HelmOpRelease) bool {
 }
 
 // LimitsDeletions reports whether the releases of a HelmOp under deletion wait until HelmOp admits their deletions.
-// This is so if the HelmOp sets maxUnavailable and its releases are uninstalled, not orphaned.
+// They wait if the HelmOp sets maxUnavailable and its releases are uninstalled, not orphaned.
 func LimitsDeletions(helmOp *addonsv1.HelmOp) bool {
 	spec := helmOp.Spec.Rollout
 	if spec == nil || IsOrphaning(helmOp) || helmOp.Spec.DeletionPolicy == addonsv1.DeletionPolicyOrphan {

@@ -12,8 +12,8 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// ReplacedBy returns the number of the HelmOp revision that replaces a release by another release, from the annotation.
-// ok is false if there is no such revision.
+// ReplacedBy reads the annotation that ReplaceChild writes. It returns the number of the HelmOp revision that replaces
+// the release by another release. ok is false if the annotation has no valid number.
 func ReplacedBy(release *addonsv1.HelmOpRelease) (number int64, ok bool) {
 	number, err := strconv.ParseInt(release.Annotations[addonsv1.ReplacedByRevisionAnnotation], 10, 64)
 	return number, err == nil && number >= 0

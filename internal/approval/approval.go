@@ -219,8 +219,8 @@ func RevisionOf(revision *addonsv1.HelmOpRevision) Revision {
 	return Revision{Good: revision.Status.Good, Approval: revision.Status.Approval}
 }
 
-// MayPin reports whether a user may pin a Cluster to a HelmOp revision, if approvals are required: if the revision was
-// rolled out completely once, or the release was approved.
+// MayPin reports whether a user may pin a Cluster to a HelmOp revision while approvals are required. The user may do so
+// if the revision was rolled out completely once, or if the release was approved.
 func MayPin(revision Revision, cluster string, release *rollout.Release) bool {
 	return revision.Good || revision.Approval != nil && slices.Contains(revision.Approval.Releases, Hash(cluster, release))
 }

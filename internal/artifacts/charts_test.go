@@ -20,7 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
-// badCharts counts the charts that it cannot load. None is at hand.
+// badCharts counts the attempts to load a chart. Each attempt fails, and no chart is cached.
 type badCharts struct {
 	err   error
 	loads int

@@ -247,7 +247,8 @@ func (a *Applier) paused(ctx context.Context, name string) error {
 	}
 }
 
-// unverified returns why the signature required by a HelmOp is not confirmed; empty if it is, or if none is required.
+// unverified returns why the signature required by a HelmOp is not confirmed. The text is empty if the signature is
+// confirmed, or if none is required.
 func (a *Applier) unverified(ctx context.Context, name string) (string, error) {
 	helmOp := &addonsv1.HelmOp{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: name}, helmOp); err != nil {

@@ -49,7 +49,8 @@ type Options struct {
 	// Variable returns the value of a variable, and false if it is not set. Unset variables have their defaults.
 	Variable func(name string) (string, bool)
 	// Kustomization holds the files of the user's kustomization folder by name; nil without one. The package adds the
-	// components to it as ComponentsFile. It also adds this file to the resources if they do not name it.
+	// components to the folder as ComponentsFile. If the resources of the kustomization do not name this file, the
+	// package adds it to the resources.
 	Kustomization map[string][]byte
 }
 

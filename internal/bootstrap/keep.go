@@ -85,7 +85,7 @@ func asking(err error) error {
 }
 
 // Keep copies a field of the source from the HelmOps in the cluster to the HelmOps that will be applied. Otherwise,
-// applying would remove the field or reset it to its default. It returns true if this changed an object.
+// applying would remove the field or reset it to its default. kept is true if Keep changed an object.
 func (a *Applier) Keep(ctx context.Context, objects []*unstructured.Unstructured, field string) (kept bool, err error) {
 	path := []string{"spec", "source", field}
 	for _, object := range objects {

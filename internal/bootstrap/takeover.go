@@ -19,8 +19,8 @@ import (
 const managerFieldManager = "helmop"
 
 // takeOver transfers the field ownership of a provider object from the manager to this command. Otherwise, list entries
-// that an update of the manager added would remain, because the manager would still own them. It changes only the field
-// ownership.
+// that an update of the manager added would remain, because the manager would still own these entries. takeOver changes
+// only the field ownership.
 func (a *Applier) takeOver(
 	ctx context.Context,
 	object *unstructured.Unstructured,

@@ -61,8 +61,8 @@ type State struct {
 type Input struct {
 	State State
 
-	// Pending are the names of the objects whose deletion has not begun. Total is the number of all objects that are not
-	// under deletion. It includes the pending ones.
+	// Pending are the names of the objects whose deletion has not begun. Total is the number of all objects that are
+	// not under deletion, including the objects in Pending.
 	Pending []string
 	Total   int
 

@@ -42,8 +42,8 @@ func (l ObjectLoss) Confirmation() string {
 }
 
 // Why returns the reason why the loss requires a confirmation, as a text for users. The text is empty if no
-// confirmation is required. This is so if the limit is 100 %, or if the loss is within the limit and deletes no Cluster
-// of Cluster API.
+// confirmation is required. No confirmation is required if the limit is 100 %, or if the loss is within the limit and
+// deletes no Cluster of Cluster API.
 func (l ObjectLoss) Why() string {
 	limit := Limit(l.Max, l.Total)
 	isOff := l.Max != nil && l.Max.Type == intstr.String && l.Max.StrVal == "100%"

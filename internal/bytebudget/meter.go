@@ -37,7 +37,7 @@ type scanner interface {
 	cost() int64
 }
 
-// NewMeter returns a Meter for an answer of a media type, such as that of the header Content-Type.
+// NewMeter returns a Meter for an answer of a media type, for example the value of the header Content-Type.
 func NewMeter(mediaType string) *Meter {
 	switch {
 	case strings.Contains(mediaType, "protobuf"):

@@ -95,8 +95,8 @@ func compile(variable, source string) (cel.Program, error) {
 	return env.Program(ast, cel.CostTracking(costs{}), cel.CostLimit(maxCost))
 }
 
-// Holds reports whether the expression is true for an object. An error says why the expression cannot be evaluated. It
-// contains no value of the object.
+// Holds reports whether the expression is true for an object. An error contains the reason why the expression cannot be
+// evaluated, but no value of the object.
 func (e *Expression) Holds(object map[string]any) (bool, error) {
 	result, _, err := e.program.Eval(map[string]any{e.variable: object})
 	if err != nil {

@@ -34,9 +34,9 @@ const (
 	// roomStep is the memory that is reserved at a time, in bytes.
 	roomStep = 1 << 20
 
-	// freshTime is how long an index is used without a request, so that HelmOps that are resolved at the same moment share
-	// one request. unvalidatedTime is the same for a server without validators, which would send the whole index each
-	// time.
+	// freshTime is how long an index is used without a request, so that HelmOps that are resolved at the same moment
+	// share one request. unvalidatedTime is this time for a server that sends no validators: each request to such a
+	// server returns the whole index.
 	freshTime       = time.Second
 	unvalidatedTime = time.Minute
 )
@@ -94,7 +94,7 @@ func (l *lookup) readIndex(ctx context.Context, known *index) (*index, error) {
 		return nil, l.unreadable(err)
 	}
 	defer lease.Release()
-	// The time before the request counts: the index may change while it is read.
+	// The time of the index is the time before the request, because the index may change while it is read.
 	began := l.client.now()
 	resp, err := l.site.Get(ctx, transport.RequestIndex, l.repository.JoinPath(indexFile), header)
 	if err != nil {

@@ -161,8 +161,8 @@ func parseIndex(from io.Reader, reserve func(bytes int64) error) (*catalog, erro
 }
 
 // yamlParser reads the lines of an index. Indexes have 20 MB and more, and a YAML parser would need twenty times the
-// memory. So the parser finds the entries by their indentation, which YAML requires for nested blocks. It gives only
-// the needed keys of each entry to the YAML parser.
+// memory. So the parser finds the entries by their indentation, which YAML requires for nested blocks. yamlParser gives
+// only the needed keys of each entry to the YAML parser.
 type yamlParser struct {
 	*catalog
 	hasEntries, isDone bool

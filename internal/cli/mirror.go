@@ -158,8 +158,8 @@ func (m *mirroring) incomplete() error {
 	return errors.New(text + "; make the bill again when the Clusters and the registries answer")
 }
 
-// copyAll copies sources. If a flag requests it, copyAll also copies the images that the sources install. It writes the
-// lock file after each copy. An error for one source does not stop the others.
+// copyAll copies sources. If a flag requests it, copyAll also copies the images that the sources install. copyAll
+// writes the lock file after each copy. An error for one source does not stop the others.
 func (m *mirroring) copyAll(ctx context.Context, sources []mirrorSource, lock *mirror.Lock) ([]mirror.Entry, error) {
 	copied := []mirror.Entry{}
 	var errs []error
@@ -248,8 +248,8 @@ func imageSources(names []string) []mirrorSource {
 	return sources
 }
 
-// sources returns the sources to copy: the arguments, the images in manifests and the contents of a bill. Without
-// these, it returns everything in the lock file.
+// sources returns the sources to copy: the arguments, the images in manifests and the contents of a bill. If there are
+// none, it returns all sources in the lock file.
 func (m *mirroring) sources(args []string, lock *mirror.Lock) ([]mirrorSource, error) {
 	var sources []mirrorSource
 	for _, arg := range args {

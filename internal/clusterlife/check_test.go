@@ -17,8 +17,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
-// checkedRelease returns a Cluster of a ClusterClass that is about to run v1.37.2, and a release in it whose check
-// upgrades wait for. held is the value of the annotation of its HelmOp.
+// checkedRelease returns a Cluster of a ClusterClass that is about to run v1.37.2, and a release in the Cluster.
+// Upgrades wait for the check of this release. held is the value of the Cluster's annotation for the HelmOp.
 func checkedRelease(held string) (*clusterv1.Cluster, *addonsv1.HelmOpRelease, string) {
 	name := UpgradeHoldName(client.ObjectKey{Namespace: "ns", Name: "cni"})
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "one",

@@ -98,8 +98,8 @@ func IsUpgradeHold(name, value string) bool {
 	return render.ParseExactVersion(hold.version) != nil && (hold.version == value || !hold.since.IsZero())
 }
 
-// HeldUpgrade returns the version whose upgrade a HelmOp holds, and since when, from the value of the annotation. The
-// time is zero while no upgrade is held.
+// HeldUpgrade parses the value of the annotation. It returns the version whose upgrade a HelmOp holds, and when the
+// hold began. The time is zero while no upgrade is held.
 func HeldUpgrade(value string) (version string, since time.Time) {
 	hold := parseUpgradeHold(value)
 	return hold.version, hold.since

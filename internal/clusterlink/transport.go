@@ -36,7 +36,8 @@ type connections struct {
 }
 
 // newConnections returns the connections to the API server of a config, without credentials. It sends no request. With
-// refuseLocal, it rejects API servers and proxies at addresses of this machine. signs receives the signs of life.
+// refuseLocal, it rejects API servers and proxies at addresses of this machine. signs records the signs of life that
+// arrive on the steady connection.
 func newConnections(settings *clienttransport.Config, refuseLocal bool, signs *pulse) (*connections, error) {
 	secured, err := clienttransport.TLSConfigFor(settings)
 	if err != nil {

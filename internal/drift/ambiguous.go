@@ -82,7 +82,8 @@ func ambiguousLists(kind string, desired, live map[string]any) []ambiguousList {
 	return found
 }
 
-// findAmbiguous appends the ambiguous lists among the fields of a map. The path of the map is in at.
+// findAmbiguous appends to found the ambiguous lists among the fields of a map. The parameter at holds the path of the
+// map.
 func findAmbiguous(found []ambiguousList, at ambiguousList, desired, live map[string]any,
 	fields ...string,
 ) []ambiguousList {
@@ -148,9 +149,9 @@ func identityOf(element any, keys []string) string {
 }
 
 // mergeLists merges the desired elements into the live elements. The n-th desired element with an identity changes the
-// n-th live element with this identity. It keeps elements that other clients added. The result has the order of the
-// live elements. If a desired element is missing in the live list, the result has the desired order, followed by the
-// other elements.
+// n-th live element with this identity. The result keeps elements that other clients added. The result has the order of
+// the live elements. If a desired element is missing in the live list, the result has the desired order, followed by
+// the other elements.
 func mergeLists(desired, live []any, keys []string) []any {
 	places := map[string][]int{}
 	for i, element := range live {

@@ -14,8 +14,8 @@ var (
 	escaper   = strings.NewReplacer("~", "~0", "/", "~1")
 )
 
-// parsePointer returns the tokens of a JSON pointer (RFC 6901). The pointer to the whole document has none. It rejects
-// "-", which means the element after the last one of a list: this element never exists.
+// parsePointer returns the tokens of a JSON pointer (RFC 6901). The pointer to the whole document has no tokens.
+// parsePointer rejects "-", which means the element after the last one of a list: this element never exists.
 func parsePointer(text string) ([]string, error) {
 	if text == "" {
 		return nil, nil
@@ -46,8 +46,8 @@ func checkEscapes(token string) error {
 	return nil
 }
 
-// FormatPointer returns the JSON pointer (RFC 6901) for tokens. Without tokens, it is empty. It is the inverse of
-// parsePointer.
+// FormatPointer returns the JSON pointer (RFC 6901) for tokens. Without tokens, the pointer is empty. FormatPointer is
+// the inverse of parsePointer.
 func FormatPointer(tokens []string) string {
 	var text strings.Builder
 	for _, token := range tokens {

@@ -38,8 +38,9 @@ type Memory struct {
 	Corrections drift.History
 }
 
-// Begin resets the memory if the Helm revision or the ignore rules changed. After a restart of the manager, it uses the
-// fingerprint in the status: if nothing differed and no object changed since, no object is compared.
+// Begin resets the memory if the Helm revision or the ignore rules changed. After a restart of the manager, Begin uses
+// the fingerprint in the status. If no object differed in the last comparison and no object has changed after it, the
+// memory counts all objects as compared.
 func (m *Memory) Begin(revision int, rules string, status *addonsv1.DriftStatus, snapshot *objectwatch.Snapshot) {
 	if m.Revision == revision && m.rules == rules {
 		return
@@ -175,7 +176,7 @@ func (m *Memory) Corrected(ref inventory.Ref, now time.Time) {
 }
 
 // Hold returns the time until the next correction of an object that differs. The correction waits if another program
-// changes the object repeatedly, or if the last correction failed. It returns 0 if a correction is due.
+// changes the object repeatedly, or if the last correction failed. Hold returns 0 if a correction is due.
 func (m *Memory) Hold(ref inventory.Ref, snapshot *objectwatch.Snapshot, now time.Time) time.Duration {
 	wait := m.Uncorrected.wait(ref, FingerprintOf(snapshot.Objects[ref]), now)
 	if until, held := m.Corrections.HeldUntil(ref, now); held {

@@ -12,8 +12,8 @@ type Queue[H, T comparable] struct {
 	waiting map[H][]entry[T]
 	length  int
 
-	// now is the start number of the item that was served last. next is the start number of the next item of each holder.
-	// It has an entry for each holder that added an item since the queue was empty.
+	// now is the start number of the item that was served last. next is the start number of the next item of each
+	// holder. The map next has an entry for each holder that added an item since the queue was empty.
 	now  uint64
 	next map[H]uint64
 

@@ -79,8 +79,8 @@ func (c *Checker) Has(gvk schema.GroupVersionKind) bool {
 }
 
 // Check returns the health of an object as it was read from a cluster. The message is the cause if the object is not
-// current; otherwise it is empty. It has a limited length. It contains nothing of the object except reasons and
-// messages of conditions.
+// current; otherwise the message is empty. The message has a limited length. It contains nothing of the object except
+// reasons and messages of conditions.
 func (c *Checker) Check(obj *unstructured.Unstructured) (status Status, message string) {
 	// kstatus panics if an object does not have the form of its kind. Objects of custom kinds can have any form.
 	defer func() {

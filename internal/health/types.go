@@ -85,8 +85,8 @@ type Past struct {
 	// Lost is true if the revision was healthy and is no longer healthy. It is healthy again only when all objects are
 	// current.
 	Lost bool
-	// ProgressingSince is since when not all objects are current, after the revision was healthy. It is zero if all are
-	// current.
+	// ProgressingSince is when a revision that was healthy began to have objects that are not current. It is zero if
+	// all objects are current.
 	ProgressingSince time.Time
 }
 

@@ -137,7 +137,7 @@ func (c *Client) noteVersions(target model.Target, s *session.Session, since app
 }
 
 // performAndFinish performs the action and releases its resources, even after a panic. It returns the results of tests.
-// late is true if the action timed out. The time for releasing the resources does not count.
+// late is true if the action timed out before the resources were released.
 func (c *Client) performAndFinish(ctx context.Context, s *session.Session, j session.Job) (tests []model.TestResult,
 	late bool, err error,
 ) {

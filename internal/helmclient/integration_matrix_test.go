@@ -145,7 +145,8 @@ func failedUpgrade(t *testing.T, b *bench, run *releaseRun) {
 	run.failing(t, "a2", brokenChart("2.0.0"), model.ActionUpgrade)
 }
 
-// repaired creates a failed upgrade. Then the cluster accepts the rejected object, as after an increased quota.
+// repaired creates a failed upgrade. Then it makes the next attempt acceptable to the cluster, as if an administrator
+// had increased a quota.
 func repaired(t *testing.T, b *bench, run *releaseRun) {
 	t.Helper()
 	failedUpgrade(t, b, run)

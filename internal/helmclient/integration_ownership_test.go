@@ -309,8 +309,8 @@ func (b *bench) createForOther(name string) {
 }
 
 // TestIntegrationCutKnownVersions checks that the same process completes an uninstallation that lost its connection.
-// The process still knows the versions of objects that no longer exist. It keeps an object that another release created
-// since then.
+// The process still knows the versions of objects that no longer exist. It must keep an object that another release
+// created later.
 func TestIntegrationCutKnownVersions(t *testing.T) {
 	b := newBench(t)
 	b.createNamespace()

@@ -109,8 +109,8 @@ func knownKindsOf(t *testing.T, c *Client, target model.Target) *connections.Kin
 	return conn.Kinds
 }
 
-// TestManifestDiscoversUnknownKindsOnce checks that discovery runs once for the unknown kinds of a manifest, for any
-// duration and any result. The deadline of the caller applies.
+// TestManifestDiscoversUnknownKindsOnce checks that one call runs discovery only once for the unknown kinds of a
+// manifest. This must also hold if discovery fails or takes longer than the deadline of the caller.
 func TestManifestDiscoversUnknownKindsOnce(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)

@@ -81,7 +81,7 @@ func locationOf(zone string) (*time.Location, error) {
 	return location, nil
 }
 
-// opening returns when the window opened that is open at a time; zero if the window is closed then.
+// opening returns the beginning of the opening of the window at a time; zero if the window is closed at this time.
 func (w window) opening(at time.Time) time.Time {
 	opened := w.schedule.Next(at.Add(-w.duration))
 	if opened.IsZero() || opened.After(at) {

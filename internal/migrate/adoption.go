@@ -14,8 +14,8 @@ import (
 )
 
 // IsAdopted reports whether a HelmOpRelease has adopted a release. Otherwise, missing says what is missing. child is
-// nil if there is no HelmOpRelease. It ignores the health of the release, because an adoption does not change the
-// health.
+// nil if there is no HelmOpRelease. IsAdopted ignores the health of the release, because an adoption does not change
+// the health.
 func IsAdopted(release *Release, child *addonsv1.HelmOpRelease) (adopted bool, missing string) {
 	where := fmt.Sprintf("Cluster %s", release.Cluster.Name)
 	if child == nil {

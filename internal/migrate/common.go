@@ -177,10 +177,10 @@ func markKey(prefix, helmOp string) string {
 	return prefix + "/" + helmOp
 }
 
-// readName makes the HelmOp read its release name from an annotation of each Cluster. For a Cluster without the
-// annotation that was created after the newest release, the name is otherwise. For an older Cluster without the
-// annotation, rendering fails: the manager may see the HelmOp before it sees the annotation, and would install the
-// chart a second time with another name.
+// readName makes the HelmOp read its release name from an annotation of each Cluster. A Cluster without the annotation
+// that was created after newest gets the name in the parameter otherwise. newest is the creation time of the newest
+// HelmReleaseProxy. For an older Cluster without the annotation, rendering fails: the manager may see the HelmOp before
+// it sees the annotation, and would install the chart a second time with another name.
 func (i *Item) readName(otherwise string, newest metav1.Time) {
 	key := markKey(addonsv1.ReleaseNameAnnotationPrefix, i.HelmOp.Name)
 	i.HelmOp.Spec.Release.Name = fmt.Sprintf(`{{ if hasKey .ClusterAnnotations %[1]q }}`+

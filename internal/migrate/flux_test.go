@@ -399,7 +399,7 @@ func TestMigratedDependency(t *testing.T) {
 	}
 }
 
-// TestBegunMigrationsThatDiffer has two objects of one HelmOp. A user has changed one since.
+// TestBegunMigrationsThatDiffer has two objects of one HelmOp. A user changed one of them after the migration began.
 func TestBegunMigrationsThatDiffer(t *testing.T) {
 	ref := "  chartRef: {kind: OCIRepository, name: charts}"
 	releases := objects(t, []string{fluxRelease("one-cilium", "one", ref),

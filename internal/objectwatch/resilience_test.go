@@ -76,7 +76,7 @@ func TestObjectDeletedWhileDisconnected(t *testing.T) {
 	b.status(release, deployment, health.NotFound)
 }
 
-// own returns the number of goroutines that run functions of this package. Streams need these.
+// own returns the number of goroutines of streams and links.
 func own() int {
 	var b strings.Builder
 	if err := pprof.Lookup("goroutine").WriteTo(&b, 2); err != nil {

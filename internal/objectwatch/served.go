@@ -199,7 +199,8 @@ func (l *link) clearLocked(s *stream, each func(target)) {
 	s.endIfIdleLocked()
 }
 
-// servedLocked handles a resource that is served. Earlier failures still count for unservedMemory.
+// servedLocked handles a resource that is served. It keeps the number of earlier failures; the number is dropped after
+// unservedMemory.
 func (l *link) servedLocked(served schema.GroupVersionResource) {
 	if g, ok := l.unserved[served]; ok {
 		g.failure = failure{}

@@ -84,9 +84,9 @@ type Snapshot struct {
 	// Err is the reason why something in the plan cannot be followed; nil if everything can be followed. It wraps
 	// ErrForbidden if permissions are missing. Streams retry automatically. State.WatchError is the error of one object.
 	Err error
-	// ErrSince is since when Err lasts without interruption; zero without Err. Except for ErrDisconnected, the release is
-	// reconciled when the error is about StuckAfter old, and again when the error ends. The release is reconciled once
-	// more if the error later affects, for the same time, objects whose health is followed.
+	// ErrSince is when the current, uninterrupted Err began; zero without Err. Except for ErrDisconnected, the release
+	// is reconciled when the error is about StuckAfter old, and again when the error ends. The release is reconciled
+	// once more if the error later affects, for the same time, objects whose health is followed.
 	ErrSince time.Time
 	// Objects is the state of each followed object.
 	Objects map[inventory.Ref]State
@@ -101,7 +101,7 @@ type Snapshot struct {
 type WatchError struct {
 	// Err is why the object cannot be followed. It wraps ErrForbidden if permissions are missing.
 	Err error
-	// Since is since when the error lasts without interruption.
+	// Since is when the current, uninterrupted error began.
 	Since time.Time
 }
 

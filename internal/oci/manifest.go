@@ -235,8 +235,8 @@ func (m *manifest) layers() []Layer {
 // clip shortens a text of a registry for a message.
 func clip(text string) string { return truncate.Text(text, 100) }
 
-// configVersion returns the field "version" of a JSON config blob. Helm and other tools write the version there. It
-// returns "" if the text is not a plain version.
+// configVersion returns the field "version" of a JSON config blob. Helm and other tools write the version there.
+// configVersion returns "" if the text is not a plain version.
 func configVersion(data []byte) string {
 	var config struct {
 		Version string `json:"version"`

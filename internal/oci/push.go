@@ -54,7 +54,7 @@ type Pushed struct {
 
 // PreparePush pushes the empty config blob that every Upload refers to. With these two requests, it checks that the
 // credentials permit a push. It pushes the blob even if the registry has the blob, because an existing blob does not
-// prove the permission. It takes at most Options.Timeout.
+// prove the permission. PreparePush takes at most Options.Timeout.
 func (c *Client) PreparePush(ctx context.Context, url string, access Access) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -125,7 +125,7 @@ func readBlob(ctx context.Context, e *endpoint.Endpoint, desc ocispec.Descriptor
 }
 
 // Delete deletes a manifest with its tags. It succeeds if the manifest does not exist. The error is ErrUnsupported if
-// the registry does not delete manifests. It takes at most Options.Timeout.
+// the registry does not delete manifests. Delete takes at most Options.Timeout.
 func (c *Client) Delete(ctx context.Context, url string, access Access, dgst string) error {
 	if err := (Source{URL: url, Ref: Reference{Digest: dgst}}).Validate(); err != nil {
 		return err

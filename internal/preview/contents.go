@@ -28,8 +28,8 @@ type Contents struct {
 	IsOffline bool
 }
 
-// Contents renders the chart of a HelmOp for a Cluster. It renders for the Kubernetes version in the Cluster object,
-// without a connection to the Cluster, if offline is set or the Cluster cannot have releases yet.
+// Contents renders the chart of a HelmOp for a Cluster. If offline is set or the Cluster cannot have releases yet, it
+// renders without a connection to the Cluster, for the Kubernetes version in the Cluster object.
 func (p *Previewer) Contents(ctx context.Context, helmOp *addonsv1.HelmOp, cluster client.ObjectKey,
 	offline bool,
 ) (Contents, error) {

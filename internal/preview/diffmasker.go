@@ -100,7 +100,7 @@ func appendFormer(former []any, value, previous any, secrets map[string]bool) []
 	return former
 }
 
-// Pair returns copies of two versions of an object without secrets. For nil, it returns nil.
+// Pair copies two versions of an object, and hides the secrets in the copies. For nil, it returns nil.
 func (m *DiffMasker) Pair(before, after map[string]any) (maskedBefore, maskedAfter map[string]any) {
 	one, other := m.pair(mapOrNil(m.secretData(before)), mapOrNil(m.secretData(after)))
 	maskedBefore, _ = one.(map[string]any)

@@ -27,8 +27,8 @@ import (
 // clustersAtOnce is the number of Clusters that are previewed at the same time.
 const clustersAtOnce = 16
 
-// Selected returns the Clusters that a HelmOp selects, sorted by name. matches selects among them; nil selects all. It
-// omits Clusters of another shard and Clusters under deletion, as the manager does.
+// Selected returns the Clusters that a HelmOp selects, sorted by name. matches selects among these Clusters; nil
+// selects all of them. Selected omits Clusters of another shard and Clusters under deletion, as the manager does.
 func (p *Previewer) Selected(ctx context.Context, helmOp *addonsv1.HelmOp,
 	matches func(*unstructured.Unstructured) bool,
 ) ([]client.ObjectKey, error) {

@@ -62,9 +62,9 @@ func replaceText(value any, from, to string) any {
 	return value
 }
 
-// overlay returns a copy of an object in which the fields of another object are set. Lists are replaced as a whole. It
-// is used if the API server did not compute the result of an update. Fields that exist only in the cluster are not a
-// difference.
+// overlay returns a copy of an object in which the fields of another object are set. Lists are replaced as a whole.
+// Callers use overlay if the API server did not compute the result of an update. Fields that exist only in the cluster
+// are not a difference.
 func overlay(object, fields map[string]any) map[string]any {
 	merged := maps.Clone(object)
 	for key, value := range fields {

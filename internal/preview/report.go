@@ -113,7 +113,7 @@ type Result struct {
 }
 
 // ApprovalDigest returns the digest that a user approves for exactly these releases. The list must contain the results
-// of all selected Clusters. It is empty if the inputs of a release are not known.
+// of all selected Clusters. The digest is empty if the inputs of a release are not known.
 func ApprovalDigest(results []Result) string {
 	var hashes []string
 	for i := range results {
@@ -207,7 +207,7 @@ func diffOf(ref inventory.Ref, before, after map[string]any) (string, error) {
 }
 
 // GroupResults groups Clusters with the same outcome. The groups are sorted by the importance of the state, then by the
-// number of Clusters. It ignores the names of a Cluster and of its HelmOpRelease, and the digests of secrets.
+// number of Clusters. GroupResults ignores the names of a Cluster and of its HelmOpRelease, and the digests of secrets.
 func GroupResults(results []Result) ([]Group, error) {
 	all := make([]named[Outcome], 0, len(results))
 	for i := range results {

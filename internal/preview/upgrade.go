@@ -23,7 +23,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgraderun"
 )
 
-// UpgradeOutcome is the result of the check of a release in a Cluster for an upgrade of Kubernetes.
+// UpgradeOutcome is the result of an upgrade check: what an upgrade of Kubernetes would break in a release of a
+// Cluster.
 type UpgradeOutcome struct {
 	State State `json:"state"`
 

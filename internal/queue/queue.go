@@ -62,7 +62,7 @@ func isFresh(release *addonsv1.HelmOpRelease, now time.Time) bool {
 }
 
 // PriorityOf returns the priority of a pass over a release. answers is true if the API server of its Cluster responded
-// to the last probe. It matters because the API server of a new Cluster often responds only after the release was
+// to the last probe. This matters because the API server of a new Cluster often responds only after the release was
 // reported as unreachable.
 func PriorityOf(release *addonsv1.HelmOpRelease, answers bool, now time.Time) int {
 	switch {

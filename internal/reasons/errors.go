@@ -24,8 +24,7 @@ type UnresolvedError struct {
 // Error implements error.
 func (e *UnresolvedError) Error() string { return e.Message }
 
-// InvalidVersionError means that the version of Kubernetes that a user requested is not a version. The text is that of
-// Err.
+// InvalidVersionError means that a user requested a malformed version of Kubernetes. Its text is the text of Err.
 type InvalidVersionError struct {
 	Err error
 }

@@ -65,8 +65,8 @@ func TestRecordRepositories(t *testing.T) {
 	}
 }
 
-// TestStorageOfHelmOp checks that the storage of the current HelmOp counts or, if the HelmOp does not exist, the
-// storage of the release.
+// TestStorageOfHelmOp checks that the storage of the current HelmOp has precedence over the storage of the release. The
+// storage of the release is used if the HelmOp does not exist.
 func TestStorageOfHelmOp(t *testing.T) {
 	t.Parallel()
 	o := &Options{Registries: payloadregistry.New(nil)}

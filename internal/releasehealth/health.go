@@ -33,7 +33,7 @@ type Memory struct {
 	// written holds the generation of each object after the last action, until a watch shows this generation.
 	written written
 
-	// unobservedSince is since when the current state of some objects is not known; zero if all states are known.
+	// unobservedSince is when the current state of some objects became unknown; zero if all states are known.
 	unobservedSince time.Time
 }
 

@@ -111,8 +111,8 @@ func overrideField(i int, o *addonsv1.Override) string {
 	return fmt.Sprintf("spec.overrides[%d] (%s)", i, o.Name)
 }
 
-// Of returns the variant for a Cluster with these labels and this Kubernetes version. An empty or
-// malformed version is in no range. Its errors are of type *VariantError.
+// Of returns the variant for a Cluster with these labels and this Kubernetes version. An empty or malformed version is
+// in no range. Errors of Of have the type *VariantError.
 func (v *Variants) Of(clusterLabels map[string]string, version string) (variant, error) {
 	result := variant{Ref: v.refByVersion(version), Options: v.spec.ReleaseOptions}
 	var optional []int

@@ -32,9 +32,9 @@ func kubernetesVersion(cluster *clusterv1.Cluster, controlPlane map[string]any, 
 		between(running, assigned, target), running)
 }
 
-// RunningVersion returns the oldest version that a control plane runs. If its status has none, it returns the version
-// in the spec. It is empty if both are unknown. The contract of Cluster API for control planes prefers status.versions,
-// with the oldest version first, and deprecates status.version.
+// RunningVersion returns the oldest version that a control plane runs. If the status has no version, it returns the
+// version in the spec. The result is empty if both versions are unknown. The contract of Cluster API for control planes
+// prefers status.versions, with the oldest version first, and deprecates status.version.
 func RunningVersion(controlPlane map[string]any) string {
 	versions, _, _ := unstructured.NestedSlice(controlPlane, "status", "versions")
 	if len(versions) > 0 {
@@ -48,7 +48,7 @@ func RunningVersion(controlPlane map[string]any) string {
 }
 
 // SpecifiedVersion returns the version in the spec of a control plane. The control plane runs this version or is being
-// upgraded to it. It is empty if it is not known.
+// upgraded to it. The result is empty if the version is not known.
 func SpecifiedVersion(controlPlane map[string]any) string {
 	version, _, _ := unstructured.NestedString(controlPlane, "spec", "version")
 	return version
@@ -98,8 +98,8 @@ func VersionWithoutPlan(cluster *clusterv1.Cluster, running, assigned string) st
 }
 
 // UpgradeSteps returns the steps of an upgrade that has a plan: the current step, and the steps in the plan. Cluster
-// API removes a step from the plan when the step begins. It is empty if there is no plan. The arguments are the same as
-// for NextStep.
+// API removes a step from the plan when the step begins. The result is empty if there is no plan. The arguments are the
+// same as for NextStep.
 func UpgradeSteps(cluster *clusterv1.Cluster, specified, running string) []string {
 	plan := PlannedVersions(cluster)
 	if len(plan) == 0 {

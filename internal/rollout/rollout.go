@@ -131,7 +131,8 @@ type Cluster struct {
 	Child *Child
 
 	// GoalUnapproved is true if the release under the goal of Input.State needs an approval and does not have it.
-	// OwnUnapproved is the same for Own. They must be false if the release has the content of the child.
+	// OwnUnapproved is true if the release Own needs an approval and does not have it. Each of the two must be false if
+	// its release has the content of the child.
 	GoalUnapproved, OwnUnapproved bool
 
 	// Pin is the revision to which a user has pinned the Cluster; nil if there is none. A Cluster with a pin needs Own,
@@ -141,7 +142,7 @@ type Cluster struct {
 	// Health is the state of the Cluster with the assigned release.
 	Health Health
 
-	// ReadySince is since when Health is HealthReady. If it is zero, the soak time has not passed.
+	// ReadySince is when Health became HealthReady. If it is zero, the soak time has not passed.
 	ReadySince time.Time
 
 	// WasReady is true if Health is HealthUnreachable and was HealthReady before, for the time ReadyFor.

@@ -438,7 +438,7 @@ func (p *plan) hasGoalAlready(c *Cluster) bool {
 }
 
 // failedBefore reports whether a failure of the Cluster does not count as a failure of the revision that it gets now:
-// the Cluster failed under a good revision, and has not been ready since.
+// the Cluster failed under a good revision, and has not been ready after that failure.
 func (p *plan) failedBefore(c *Cluster) bool {
 	child := c.Child
 	if child == nil {

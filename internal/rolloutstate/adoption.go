@@ -11,8 +11,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
-// SetAdoption sets how far the adoption of a release of another owner is, for the plan. A child that may not take
-// ownership adopts nothing.
+// SetAdoption sets the fields of the planned child about the adoption of a release of another owner. It does nothing if
+// the child may not take ownership.
 func SetAdoption(planned *rollout.Child, child *addonsv1.HelmOpRelease) {
 	if !releasespec.PolicyOf(&child.Spec).TakeOwnership {
 		return

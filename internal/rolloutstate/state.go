@@ -48,7 +48,8 @@ func Identity(spec *addonsv1.HelmOpReleaseSpec) string {
 	return spec.Release.Namespace + "/" + spec.Release.Name
 }
 
-// Health returns the health of a release with its current spec, and since when it is Ready.
+// Health returns the health of a release with its current spec, and the time from which it has been Ready with this
+// spec.
 func Health(child *addonsv1.HelmOpRelease) (rollout.Health, time.Time) {
 	ready := conditions.Get(child, addonsv1.ReadyCondition)
 	switch {

@@ -24,11 +24,11 @@ const (
 // from others, such as the version.
 type wait struct{ about, who string }
 
-// clock holds since when a wait lasts, and when Cluster API last asked about it.
+// clock holds when a wait began, and when Cluster API last asked about it.
 type clock struct{ since, asked time.Time }
 
-// clocks hold since when Clusters wait if no annotation records this. They limit a wait that the controller of Clusters
-// cannot record, for example because it cannot write the Cluster.
+// clocks hold when the waits of Clusters began, for waits that no annotation records. So there is a limit also for a
+// wait that the controller of Clusters cannot record, for example because it cannot write the Cluster.
 type clocks struct {
 	mu       sync.Mutex
 	clusters *lru.LRU[types.UID, map[wait]clock]

@@ -42,7 +42,8 @@ func SelectorOf(helmOp *addonsv1.HelmOp) (*Selector, error) {
 }
 
 // Matches reports whether the HelmOp selects a Cluster by the labels of the Cluster. For another namespace, it does not
-// check whether the HelmOp selects the namespace. It returns false if the HelmOp has no spec.clusterNamespaces.
+// check whether the HelmOp selects the namespace. For a Cluster in another namespace, Matches returns false if the
+// HelmOp has no spec.clusterNamespaces.
 func (s *Selector) Matches(cluster metav1.Object) bool {
 	if apiutil.IsManagement(cluster) {
 		return s.management

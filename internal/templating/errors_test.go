@@ -120,8 +120,8 @@ func TestUnavailableFunctions(t *testing.T) {
 	}
 }
 
-// TestEverySprigFunctionIsClassified checks that each function of sprig is either allowed or unavailable. An update of
-// sprig with another function then needs a decision.
+// TestEverySprigFunctionIsClassified checks that each function of sprig is either allowed or unavailable. So if an
+// update of sprig adds a function, a developer must decide whether templates may use it.
 func TestEverySprigFunctionIsClassified(t *testing.T) {
 	t.Parallel()
 	for name := range sprig.GenericFuncMap() {

@@ -16,8 +16,8 @@ import (
 )
 
 // ownFunctions returns replacements for some functions of sprig and text/template. The originals are not deterministic,
-// hide their errors, quote data in errors, or cannot handle markup. It also returns other functions that users of Helm
-// expect.
+// hide their errors, quote data in errors, or cannot handle markup. ownFunctions also returns other functions that
+// users of Helm expect.
 func ownFunctions() map[string]function {
 	own := map[string]function{
 		"fromYaml": {call: reflect.ValueOf(fromYAML), cost: yamlWork},

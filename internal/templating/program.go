@@ -143,7 +143,7 @@ func Compile(spec Spec) (*Program, error) {
 	return p, nil
 }
 
-// layer compiles the Spec or an override. at is its place.
+// layer compiles the Spec or an override. The parameter at is the place of the Spec or override.
 func (c *compiler) layer(override Override, at place, index int) (l layer, err error) {
 	below := func(field string) place { return place{field: at.field + "." + field, origin: at.origin} }
 	if l.sources, err = c.sources(override.ValuesFrom, below("valuesFrom"), index); err != nil {

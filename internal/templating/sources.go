@@ -87,7 +87,7 @@ type content struct {
 	text     string
 }
 
-// sources compiles a list of sources. at is its place.
+// sources compiles a list of sources. The parameter at is the place of the list.
 func (c *compiler) sources(list []ValuesSource, at place, override int) ([]source, error) {
 	var sources []source
 	for i, s := range list {

@@ -68,7 +68,7 @@ type document struct {
 	keyHint string
 }
 
-// values compiles the values. at is their place. The node of empty data is nil.
+// values compiles the values. The parameter at is the place of the values. The node of empty data is nil.
 func (c compiler) values(data []byte, at place) (node, error) {
 	d := document{compiler: c, at: at, keyHint: "use spec.valuesTemplate for keys that depend on the Cluster"}
 	d.leaf = func(text string, at place) (node, error) {

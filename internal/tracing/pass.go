@@ -35,7 +35,7 @@ func (p *Pass) Now() time.Time {
 	return p.now()
 }
 
-// Wait notes that a step waits, and since when. A later pass continues with the step.
+// Wait notes that a step has waited since a time. A later pass continues with the step.
 func (p *Pass) Wait(step string, since time.Time) {
 	if p != nil {
 		p.memory().Wait(step, since)
@@ -78,7 +78,7 @@ func (p *Pass) Action(name string, began, ended time.Time, failure string) {
 }
 
 // Progress adds what the pass completed. before and after are the release at the beginning and at the end of the pass,
-// which began at a time. It adds nothing for a release under deletion.
+// which began at a time. Progress adds nothing for a release under deletion.
 func (p *Pass) Progress(before, after *addonsv1.HelmOpRelease, began time.Time) {
 	if p != nil && after.DeletionTimestamp.IsZero() {
 		p.trace.Progress(before, after, p.memory(), began, p.now())

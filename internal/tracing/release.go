@@ -46,7 +46,7 @@ type Memory struct {
 	revision int64
 }
 
-// Wait records that a step waits since a time. A second call does not change the time.
+// Wait records that a step has waited since a time. A second call for the step does not change the time.
 func (m *Memory) Wait(name string, since time.Time) {
 	if _, ok := m.waiting[name]; ok {
 		return
@@ -57,7 +57,8 @@ func (m *Memory) Wait(name string, since time.Time) {
 	m.waiting[name] = since
 }
 
-// Waited returns since when a step waited, and deletes this record. ok is false if it did not wait.
+// Waited returns when the wait of a step began, and deletes the record of the wait. ok is false if the step did not
+// wait.
 func (m *Memory) Waited(name string) (since time.Time, ok bool) {
 	since, ok = m.waiting[name]
 	delete(m.waiting, name)

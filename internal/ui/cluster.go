@@ -41,7 +41,7 @@ type hold struct {
 	// HelmOp is the HelmOp that delays the operation; empty if another program delays it.
 	HelmOp client.ObjectKey
 	Why    string
-	// Since is when the delay began. Until is when it ends at the latest. They are zero if they are not known.
+	// Since is when the delay began. Until is the latest end of the delay. Each time is zero if it is not known.
 	Since, Until time.Time
 }
 

@@ -149,8 +149,8 @@ var standingParts = [standings]part{
 	standingOutdated:    {Name: "not updated", Class: "s-none"},
 }
 
-// wavesOf returns the progress of the waves, and of the Clusters in no wave. The rows are the rows of the HelmOp. It
-// returns nothing for a HelmOp without a rollout.
+// wavesOf returns the progress of the waves, and of the Clusters in no wave. The rows are the rows of the HelmOp.
+// wavesOf returns nothing for a HelmOp without a rollout.
 func wavesOf(helmOp *addonsv1.HelmOp, rows []fleetview.Row,
 	releases map[client.ObjectKey]*addonsv1.HelmOpRelease, now time.Time,
 ) []wave {

@@ -28,7 +28,7 @@ type problem struct {
 	inRelease, inChart bool
 }
 
-// apis returns the findings about APIs. Objects of a kind with the same problem share one finding. It omits a
+// apis returns the findings about APIs. Objects of a kind with the same problem share one finding. The result omits a
 // deprecation if the API of the object is removed later in the upgrade.
 func apis(release *Release, steps []Step, all map[use]*uses) []Finding {
 	objects := map[problem][]string{}

@@ -3,7 +3,7 @@
 
 // Package upgraderun checks what an upgrade of Kubernetes would break in a release. It reads the release and the
 // CustomResourceDefinitions from the cluster, and renders the chart for each step of the upgrade. Package upgradecheck
-// computes the findings from these. The manager and the command upgrade-check use it.
+// computes the findings. The manager and the command upgrade-check use package upgraderun.
 //
 // # Contract
 //
@@ -76,8 +76,8 @@ type Check struct {
 	// IsAhead means that HelmOp upgrades the release before each step of the upgrade.
 	IsAhead bool
 	// Initial is the version whose artifact the release gets before the first step, if this is not the version of the
-	// first step. Steps that are newer than Initial use the artifact for the last step. It is empty if each step uses its
-	// own artifact.
+	// first step. Steps that are newer than Initial use the artifact for the last step. Initial is empty if each step
+	// uses its own artifact.
 	Initial string
 	// Kept is the reason why HelmOp does not change the release, and what the user can do; empty if HelmOp upgrades the
 	// release. If it is set, the check is about the current objects of the release.

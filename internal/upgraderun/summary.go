@@ -21,8 +21,8 @@ const (
 )
 
 // Summary describes the result of a check for a version in at most a thousand bytes: the version of the add-on, and the
-// first problems with what the user can do. hide removes secrets from a text. It is called before a text is cut off,
-// because a part of a secret may not be recognized.
+// first problems with what the user can do. hide removes secrets from a text. Summary calls hide before it cuts off a
+// text, because a part of a secret may not be recognized.
 func (r *Result) Summary(version string, hide func(string) string) string {
 	with := ""
 	if r.Chart != "" {

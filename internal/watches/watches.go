@@ -43,9 +43,9 @@ const (
 	// thousand releases that become Ready would cause a thousand passes over a thousand Clusters.
 	SettleDelay = 250 * time.Millisecond
 
-	// settlePace is how long events of releases are collected for each Cluster of the HelmOp, up to maxSettleDelay: a pass
-	// takes longer with more Clusters. When all Clusters have the revision, the events only change numbers. They are then
-	// collected for countingPace.
+	// settlePace is how long events of releases are collected for each Cluster of the HelmOp, up to maxSettleDelay: a
+	// pass takes longer with more Clusters. When all Clusters have the revision, the events only change numbers. Then
+	// the events are collected for countingPace for each Cluster.
 	settlePace, countingPace, maxSettleDelay = 2 * time.Millisecond, 5 * time.Millisecond, 4 * time.Second
 )
 
@@ -361,7 +361,7 @@ func ClusterReplaced(forget func(cluster client.ObjectKey)) handler.EventHandler
 }
 
 // ClusterObjects returns a Watcher that watches the kinds to which Clusters refer, for the named controller. The watch
-// of a kind begins when an object of the kind is read. It ignores paused objects.
+// of a kind begins when an object of the kind is read. The Watcher ignores paused objects.
 func ClusterObjects(mgr ctrl.Manager, c controller.Controller, kinds *kindcache.Kinds, name string,
 	events handler.EventHandler,
 ) *kindcache.Watcher {

@@ -21,9 +21,9 @@ const (
 	plainLoop = "plain loop"
 
 	// plainClusters is the largest number of Clusters for the plain loop in a phase, which would otherwise take most of
-	// the time. With five charts there are twice as many releases as workers, so that no worker is idle at the end while
-	// others work. With fewer Clusters, several workers would be in each cluster at once and share its discovery. With as
-	// many clusters as workers, they do not.
+	// the time. With five charts there are twice as many releases as workers, so that no worker is idle at the end
+	// while others work. With fewer Clusters than workers, several workers would be in each cluster at once and share
+	// its discovery. With as many Clusters as workers, this does not happen.
 	plainClusters = 8
 
 	// healthyGroup is the group of Clusters whose API servers answer.

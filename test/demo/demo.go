@@ -75,8 +75,8 @@ type demo struct {
 	programs *binaries.Set
 	// env is the started environment, nil before the start.
 	env *environment.Environment
-	// built is closed when the build of the manager has ended, with buildErr if it failed. It is nil before the build
-	// starts.
+	// built is closed when the build of the manager has ended. It is nil before the build starts. buildErr is the error
+	// of a failed build.
 	built    chan struct{}
 	buildErr error
 	// manager is the manager of HelmOp, nil before the start.

@@ -236,7 +236,7 @@ func (p *goPackage) fileOf(function *ast.FuncDecl) string {
 }
 
 // reachable returns a function and the functions of the package that it calls or passes on, in the order of their use.
-// If several functions have one name, those of the same file count.
+// If several functions have one name, it takes the functions in the same file.
 func (p *goPackage) reachable(from *ast.FuncDecl) []*ast.FuncDecl {
 	all := []*ast.FuncDecl{from}
 	for i := 0; i < len(all); i++ {

@@ -115,8 +115,8 @@ func (s stack) expectUnchanged(helmOps ...*addonsv1.HelmOp) {
 	}).WithContext(s.Context()).Should(gomega.Succeed())
 }
 
-// writes returns when Helm's records of the release of a HelmOp in a Cluster were first and last written or deleted
-// after since.
+// writes returns the times of the first and the last write to Helm's records of the release of a HelmOp in a Cluster,
+// after the time since. Deletions are writes too.
 func (s stack) writes(helmOp *addonsv1.HelmOp, cluster string, since time.Time) (first, last time.Time) {
 	s.Helper()
 	requests, err := s.hosts[cluster].server.Requests(apiserver.Since(since), apiserver.Writes(),

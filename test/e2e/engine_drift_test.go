@@ -267,7 +267,8 @@ func (e engine) driftContested() {
 	e.history("1 deployed")
 }
 
-// becomesWhile waits until the drift of a release has a reason, while it calls again repeatedly.
+// becomesWhile waits until the condition Drifted of a release has a reason. It calls the function again before each
+// check.
 func (e engine) becomesWhile(helmOp *addonsv1.HelmOp, reason string, again func()) {
 	s := e.scenario
 	s.Helper()

@@ -180,7 +180,8 @@ func (q *rolloutHelmOp) eventuallyText(text string, clusters []string, revisions
 	}
 }
 
-// untouched fails if the namespaces of the releases of some Clusters were written to after since, or are soon.
+// untouched fails if requests wrote to the namespaces of the releases of some Clusters after the time since, or if such
+// requests follow soon.
 func (q *rolloutHelmOp) untouched(since time.Time, clusters []string) {
 	q.s.Helper()
 	q.s.Consistently(func(g gomega.Gomega) {

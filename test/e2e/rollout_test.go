@@ -178,7 +178,8 @@ func (t *rolloutClusters) superseded(s *scenario, name string) {
 	q.revisionsAre("1 Complete", "2 Superseded", "3 Complete")
 }
 
-// revisionsAre waits until the HelmOpRevisions are exactly these, each as "<number> <phase>".
+// revisionsAre waits until the HelmOpRevisions are exactly the wanted ones. Each wanted revision has the form "<number>
+// <phase>".
 func (q *rolloutHelmOp) revisionsAre(want ...string) {
 	q.s.Helper()
 	q.s.Eventually(func(g gomega.Gomega, ctx context.Context) {

@@ -193,7 +193,7 @@ func withoutHealth() *addonsv1.HealthOptions {
 // forAll selects all Clusters of the namespace.
 func forAll(helmOp *addonsv1.HelmOp) { helmOp.Spec.ClusterSelector = &metav1.LabelSelector{} }
 
-// helloValues returns the required values of the chart hello and more.
+// helloValues returns the required values of the chart hello, with the values in more added.
 func helloValues(more map[string]any) *apiextensionsv1.JSON {
 	values := map[string]any{
 		"cluster": "{{ .Cluster.metadata.name }}",

@@ -139,7 +139,7 @@ func testTemplate(s *scenario, one *workload) {
 	})
 }
 
-// expectRevisionsStay fails if a release has other revisions than these, now or soon.
+// expectRevisionsStay fails if a release has other revisions than want, now or soon.
 func (w *workload) expectRevisionsStay(name string, want ...string) {
 	w.scenario.Helper()
 	w.eventuallyRevisions(releaseNamespace, name, want...)

@@ -298,7 +298,7 @@ func (e *Environment) startManagers(ctx context.Context) error {
 	return nil
 }
 
-// Managers returns all managers that were started, the oldest first. Some may have ended since.
+// Managers returns all managers that were started, the oldest first. Some of them may have ended.
 func (e *Environment) Managers() []*Manager {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -121,7 +121,7 @@ func workerCRDs() []*apiextensionsv1.CustomResourceDefinition {
 }
 
 // CreateClassCluster creates a Cluster of a ClusterClass and returns at once. It ignores Region, Settings, Controllers,
-// KwokNodes and HoldBack of the options: the class sets these.
+// KwokNodes and HoldBack of the options, because the class sets these properties.
 func (m *Management) CreateClassCluster(ctx context.Context, class string,
 	opts ClusterOptions,
 ) (*clusterv1.Cluster, error) {

@@ -130,8 +130,8 @@ func (m *Management) Release(ctx context.Context, cluster types.NamespacedName) 
 }
 
 // WaitClusterAvailable returns when Cluster API's core manager reports the Cluster as provisioned, connected and
-// available. If ctx ends first, the error names what is missing. It watches the Cluster: polls would be the most
-// frequent requests of a test suite.
+// available. If ctx ends first, the error names what is missing. The function watches the Cluster: polls would be the
+// most frequent requests of a test suite.
 func (m *Management) WaitClusterAvailable(ctx context.Context, key types.NamespacedName) error {
 	missing := errors.New("the Cluster was never read")
 	_, err := toolswatch.UntilWithSync(ctx, m.watchOf(key), &clusterv1.Cluster{}, nil,

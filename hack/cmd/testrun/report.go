@@ -273,8 +273,8 @@ func keys(running map[name]time.Time) []name {
 	return names
 }
 
-// finish prints the slowest tests, the failures and the counts. dir is the folder of the complete output. It returns
-// true if anything failed.
+// finish prints the slowest tests, the failures and the counts. dir is the folder of the complete output. finish
+// returns true if anything failed.
 func (r *report) finish(dir string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

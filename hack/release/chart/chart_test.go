@@ -179,7 +179,8 @@ func managerOf(t *testing.T, objects map[string]map[string]any) (pod, container 
 	return pod, pod["containers"].([]any)[0].(map[string]any)
 }
 
-// TestSettingsReachTheManager checks values as YAML files have them: Helm reads numbers as floats.
+// TestSettingsReachTheManager checks values that are decoded from YAML. Helm also decodes the values in files in this
+// way, and numbers become floats.
 func TestSettingsReachTheManager(t *testing.T) {
 	t.Parallel()
 	var values map[string]any

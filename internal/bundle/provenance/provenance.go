@@ -30,7 +30,7 @@ var (
 
 // Verify returns the display name of the signer of a provenance file. A key of the keyrings must have signed the file,
 // and the file must contain the digest of the archive under the name of the archive file. Keyrings are binary or
-// armored. Their keys in the map are names for messages.
+// armored. The keys of the map keyrings are names for messages.
 func Verify(file string, archive, text []byte, keyrings map[string][]byte) (signer string, err error) {
 	if file != filepath.Base(file) || file == "." || file == ".." {
 		return "", fmt.Errorf("%q is not the name of a file", file)

@@ -49,8 +49,8 @@ func Image(layers [][]byte, limits Limits) (*Tree, error) {
 	return all.tree()
 }
 
-// layer adds a layer on top of the previous layers. A whiteout removes only entries of lower layers. Its position in
-// the layer does not matter.
+// layer adds a layer on top of the previous layers. A whiteout removes only entries of lower layers, so the position of
+// the whiteout in the layer does not matter.
 func (i *image) layer(packed []byte) error {
 	unzipped, err := i.unzip(packed)
 	if err != nil {

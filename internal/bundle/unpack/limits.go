@@ -27,8 +27,8 @@ var (
 type Limits struct {
 	// PackedBytes is the maximum size of the archive, and of each packed subchart. Default 64 MiB.
 	PackedBytes int64
-	// UnpackedBytes is the maximum size of all files. A packed subchart counts packed and unpacked. Default 100 MiB, as
-	// in Helm.
+	// UnpackedBytes is the maximum size of all files. The size of a packed subchart and the size of its files both
+	// count. Default 100 MiB, as in Helm.
 	UnpackedBytes int64
 	// FileBytes is the maximum size of a file. Default 5 MiB, as in Helm.
 	FileBytes int64
@@ -44,8 +44,8 @@ type Limits struct {
 	// ManifestBytes is the maximum size of the YAML and JSON files in an artifact without a chart. Only files that are
 	// used count. Aliases and bases of kustomizations count as often as they are used. Default 8 MiB.
 	ManifestBytes int64
-	// ManifestTokens is the maximum number of values in these files. They are counted as for TextTokens. Default
-	// 300,000.
+	// ManifestTokens is the maximum number of values in these files. The values are counted in the same way as for
+	// TextTokens. Default 300,000.
 	ManifestTokens int
 	// CacheBytes is the maximum memory for cached charts, unpacked and parsed. Default 128 MiB.
 	CacheBytes int64

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// releasesAtOnce is the number of releases that are rendered at the same time. lookupsAtOnce is the same for lookups
-	// of artifacts.
+	// releasesAtOnce is the number of releases that are rendered at the same time. lookupsAtOnce is the number of
+	// artifacts that are looked up at the same time.
 	releasesAtOnce = 16
 	lookupsAtOnce  = 8
 )

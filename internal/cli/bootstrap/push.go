@@ -75,7 +75,7 @@ func (b *ociCommand) push(ctx context.Context, plan *plan, result *Result) error
 }
 
 // ensure pushes the artifact of the provider with its own tag, which contains its digest. Then it moves the given tag
-// to the artifact. It does not push or sign content again that the registry already has.
+// to the artifact. If the registry already has the content, ensure does not push or sign the content again.
 func (b *ociCommand) ensure(
 	ctx context.Context,
 	plan *plan,

@@ -101,7 +101,8 @@ type awaited struct {
 	noted    map[string]bool
 	progress string
 	printed  time.Time
-	// heldSince is since when all missing releases need a user; zero if a release does not need one.
+	// heldSince is the time from which all missing releases have needed a user; zero if a missing release does not need
+	// a user.
 	heldSince time.Time
 }
 

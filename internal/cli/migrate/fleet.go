@@ -144,8 +144,8 @@ func isDetached(object *unstructured.Unstructured) bool {
 	return object.GetDeletionTimestamp() != nil && stepOf(object) == migrate.StepDetaching
 }
 
-// pause sets the option keepResources. Fleet then creates a new Helm revision of each release. Its record has the
-// option.
+// pause sets the option keepResources. Fleet then creates a new Helm revision of each release, and the record of the
+// revision has the option.
 func (fleetTool) pause(ctx context.Context, c *kube.Client, item *migrate.Item) error {
 	object, err := edit(ctx, c, item.From[0], func(object *unstructured.Unstructured) error {
 		if !isForgotten(item) && !migrate.IsFleetSource(item.HelmOp, object) {

@@ -112,8 +112,8 @@ func read(ctx context.Context, c *kube.Client, ref migrate.Object, object *unstr
 	return c.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, object)
 }
 
-// edit changes an object. If the object changes at the same time, it decides again. It returns nil if the object does
-// not exist.
+// edit changes an object. If another program changes the object at the same time, edit calls change again. edit returns
+// nil if the object does not exist.
 func edit(ctx context.Context, c *kube.Client, ref migrate.Object, change func(*unstructured.Unstructured) error) (
 	*unstructured.Unstructured, error,
 ) {
@@ -208,7 +208,7 @@ func markReturning(ctx context.Context, c *kube.Client, item *migrate.Item, ref 
 	return err
 }
 
-// endStep removes the step from an object whose migration has begun. restore gives the object back to its tool. It
+// endStep removes the step from an object whose migration has begun. restore gives the object back to its tool. endStep
 // returns an error if the deletion of the object has begun.
 func endStep(object *unstructured.Unstructured, restore func()) error {
 	switch stepOf(object) {
@@ -223,7 +223,7 @@ func endStep(object *unstructured.Unstructured, restore func()) error {
 }
 
 // deleteChecked deletes an object in a state that a check accepts. The API server refuses the request if the object has
-// changed since the check. It returns no error if the object does not exist.
+// changed since the check. The function returns no error if the object does not exist.
 func deleteChecked(ctx context.Context, c *kube.Client, ref migrate.Object,
 	check func(*unstructured.Unstructured) error,
 ) error {
@@ -254,8 +254,8 @@ func errChanges(ref migrate.Object) error {
 const detachAttempts = 20
 
 // deleteDetached deletes a paused object while it has neither a finalizer of its tool nor an owner. The API server
-// refuses the request if the tool has changed the object since. So the tool never finds the object under deletion, and
-// the garbage collector never deletes it because of its owner.
+// refuses the request if the tool has changed the object after the finalizer and the owners were removed. So the tool
+// never finds the object under deletion, and the garbage collector never deletes it because of its owner.
 func deleteDetached(ctx context.Context, c *kube.Client, ref migrate.Object, finalizer string,
 	isPaused func(*unstructured.Unstructured) bool,
 ) error {

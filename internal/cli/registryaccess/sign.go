@@ -94,7 +94,7 @@ func (s *Signer) Sign(ctx context.Context, repository *remote.Repository, subjec
 }
 
 // signature looks for an existing signature with this key. So a pipeline that pushes unchanged content does not add
-// signatures. It returns the digest of the signature's manifest; empty if there is no signature.
+// signatures. The result is the digest of the signature's manifest; empty if there is no signature.
 func (s *Signer) signature(
 	ctx context.Context,
 	repository *remote.Repository,

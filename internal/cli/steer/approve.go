@@ -121,7 +121,8 @@ func approve(revision int64, digest string) request {
 	}
 }
 
-// isApproved is reached when the manager has accepted the approval. It ends with an error if the digest changed before.
+// isApproved reports whether the manager has accepted the approval. The wait ends with an error if the digest changed
+// before the approval.
 func isApproved(revision int64, digest string) goal {
 	return func(helmOp *addonsv1.HelmOp) (bool, string, error) {
 		r := helmOp.Status.Rollout

@@ -215,7 +215,7 @@ func superseded(helmOp *addonsv1.HelmOp, revision int64) error {
 	return refuse(helmOp, "HelmOp revision %d was superseded by another HelmOp revision", revision)
 }
 
-// isPromoted is reached when the rollout has left the promoted wave, or is complete.
+// isPromoted reports whether the rollout has left the promoted wave, or is complete.
 func isPromoted(changed *addonsv1.HelmOp) goal {
 	revision := changed.Status.Rollout.Revision
 	wave := *annotationFor(changed, addonsv1.RolloutPromoteAnnotation, revision)
@@ -281,7 +281,7 @@ func phaseOf(r *addonsv1.RolloutStatus) addonsv1.RolloutPhase {
 	return r.Phase
 }
 
-// isContinued is reached when the manager has handled a request to continue the rollout of a revision.
+// isContinued reports whether the manager has handled a request to continue the rollout of a revision.
 func isContinued(revision *addonsv1.HelmOpRevision, value string) (bool, string, error) {
 	switch {
 	case revision.Status.LastContinueRequest == value:
@@ -312,7 +312,7 @@ func abortRollout(helmOp *addonsv1.HelmOp) (string, error) {
 		r.LastGoodRevision), nil
 }
 
-// isReturned is reached when the rollout is aborted and no Cluster is returning any more.
+// isReturned reports whether the rollout is aborted and no Cluster is returning any more.
 func isReturned(changed *addonsv1.HelmOp) goal {
 	revision := changed.Status.Rollout.Revision
 	return func(helmOp *addonsv1.HelmOp) (bool, string, error) {
@@ -354,7 +354,7 @@ func setRolloutPaused(paused bool) request {
 	}
 }
 
-// isObserved is reached when the manager has reconciled the changed spec.
+// isObserved reports whether the manager has reconciled the changed spec.
 func isObserved(changed *addonsv1.HelmOp) goal {
 	return func(helmOp *addonsv1.HelmOp) (bool, string, error) {
 		if helmOp.Status.ObservedGeneration >= changed.Generation {
@@ -386,7 +386,7 @@ func confirmObjects(confirmation string) request {
 // otherDeletions is the error of a wait if other deletions are waiting now.
 const otherDeletions = "the deletions that wait changed, so the confirmation has no effect; repeat the command"
 
-// isConfirmed is reached when the deletions no longer wait.
+// isConfirmed reports whether the deletions no longer wait.
 func isConfirmed(confirmation string) goal {
 	return func(helmOp *addonsv1.HelmOp) (bool, string, error) {
 		switch d := helmOp.Status.Deletions; {
@@ -401,7 +401,7 @@ func isConfirmed(confirmation string) goal {
 	}
 }
 
-// areObjectsConfirmed is reached when the release in the management cluster no longer waits for a confirmation.
+// areObjectsConfirmed reports whether the release in the management cluster no longer waits for a confirmation.
 func areObjectsConfirmed(release *addonsv1.HelmOpRelease, confirmation string) (bool, string, error) {
 	switch waiting, _ := heldObjects(release); waiting {
 	case "":

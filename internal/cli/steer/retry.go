@@ -147,8 +147,9 @@ func retryAll(value string) request {
 	}
 }
 
-// retryTargets returns the Clusters for a retry: their release is Failed or Stalled, or failed before the release
-// existed. others are the Clusters that are not Ready for another reason, with their states.
+// retryTargets returns the Clusters to retry. The release of such a Cluster is Failed or Stalled, or the HelmOp failed
+// for the Cluster before it had a release. others are the Clusters that are not Ready for another reason, with their
+// states.
 func retryTargets(helmOp *addonsv1.HelmOp, releases []*addonsv1.HelmOpRelease) (targets, others []string) {
 	known := map[string]bool{}
 	for _, release := range releases {

@@ -94,8 +94,8 @@ func awaitRollout(ctx context.Context, b *kube.Base, name string, follow bool, t
 	})(ctx)
 }
 
-// isRolledOut is reached when the rollout of the current spec is complete. It ends with an error if the rollout cannot
-// complete without an action of a user.
+// isRolledOut reports whether the rollout of the current spec is complete. The wait ends with an error if the rollout
+// cannot complete without an action of a user.
 func isRolledOut(helmOp *addonsv1.HelmOp) (bool, string, error) {
 	isCurrent := func(c *metav1.Condition) bool { return c != nil && c.ObservedGeneration == helmOp.Generation }
 	stalled := conditions.Get(helmOp, addonsv1.StalledCondition)

@@ -174,8 +174,8 @@ var restoredFields = []string{
 	"refsByKubernetesVersion", "reconcileStrategy",
 }
 
-// restoredSourceFields are the fields of the source that select the artifact. The other fields configure the access to
-// the registry and the policy for signatures. They are kept.
+// restoredSourceFields are the fields of the source that select the artifact. The undo keeps the other fields, which
+// configure the access to the registry and the policy for signatures.
 var restoredSourceFields = []string{"url", "chart", "ref", "insecure", "format", "path", "templating", "layerSelector"}
 
 // shapeOf returns the fields of a spec that affect releases.

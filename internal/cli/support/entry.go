@@ -29,7 +29,7 @@ const (
 // severityNames are the values of --level.
 var severityNames = []string{"info", "warning", "error"}
 
-// entry is an entry in the log of a manager. It is one line. In the format text, it has more lines if a value has
+// entry is an entry in the log of a manager. An entry is one line, or several lines in the format text if a value has
 // several lines.
 type entry struct {
 	text     string

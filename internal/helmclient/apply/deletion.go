@@ -114,7 +114,7 @@ func (k *Client) deleteObject(info *resource.Info, how Deletion, observed *obser
 
 // deleteServed reads an object, unless it was just read, and deletes it in the state that was read. It keeps the object
 // if it belongs to another release. The revision may have failed before it created the object, and another user may
-// have created an object of the same name since.
+// have created an object of the same name later.
 func (k *Client) deleteServed(info *resource.Info, how Deletion, observed *observedState) error {
 	for try := 1; ; try++ {
 		if observed == nil {

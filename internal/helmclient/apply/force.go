@@ -70,9 +70,9 @@ func (k *Client) forceUpdate(original, target kube.ResourceList) (*kube.Result, 
 	return k.Client.Update(original, target, true)
 }
 
-// refusedAsImmutable returns the objects that the cluster refuses to change. text is the error of the update. Two
-// objects may have the same name. So it updates each object that the text names again, as a dry run. It returns an
-// error if an object must not be deleted.
+// refusedAsImmutable returns the objects that the cluster refuses to change. text is the error of the update. The text
+// names objects, and two objects may have the same name. So refusedAsImmutable repeats the update of each named object
+// as a dry run. It returns an error if an object must not be deleted.
 func (k *Client) refusedAsImmutable(target kube.ResourceList, text string) (kube.ResourceList, error) {
 	var refused kube.ResourceList
 	for _, info := range target {

@@ -254,8 +254,8 @@ func (k *Client) remaining(timeout time.Duration) time.Duration {
 }
 
 // noteApplied stores which objects of the manifest were applied, and their generations in the responses of the API
-// server. If all succeeded, it also stores their versions. After a failure, a result may still contain the object of
-// the manifest. Its version may then come from the author of the chart.
+// server. If all succeeded, it also stores their versions. After a failure, a result may still contain an object as it
+// is in the manifest. The resource version of such an object may come from the author of the chart.
 func (k *Client) noteApplied(result *kube.Result, allSucceeded bool) {
 	if result == nil {
 		return

@@ -21,8 +21,8 @@ type UnownedObject struct {
 }
 
 // Unowned returns the objects of a recorded manifest that exist without Helm's label and annotations for the release of
-// the client. HelmOp needs both. With the annotations, it avoids the deletion of objects of other releases. With the
-// label, it lists the objects. It reads only metadata.
+// the client. HelmOp needs the label to list the objects. It needs the annotations so that it does not delete objects
+// of other releases. Unowned reads only metadata.
 func (k *Client) Unowned(manifest string) ([]UnownedObject, error) {
 	resources, err := k.buildServed([]byte(manifest))
 	if err != nil {

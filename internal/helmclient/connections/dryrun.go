@@ -64,7 +64,7 @@ func (d *dryRun) RoundTrip(req *http.Request) (*http.Response, error) {
 	return d.reads.RoundTrip(req)
 }
 
-// Prime stores the objects of a list response. The plan uses them instead of reading each object. It sets the
+// Prime stores the objects of a list response. The plan uses them instead of reading each object. Prime sets the
 // apiVersion and kind of the items, which API servers omit. path is the path of the list.
 func (g *Getter) Prime(path, apiVersion, kind string, response []byte) error {
 	d, ok := g.Config.Transport.(*dryRun)

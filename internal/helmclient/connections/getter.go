@@ -23,7 +23,7 @@ import (
 )
 
 // Getter provides Helm with the clients for one action. The clients use the discovered kinds of the connection, and
-// their requests end with the action. It implements Helm's RESTClientGetter and kube.Factory.
+// their requests end with the action. Getter implements Helm's RESTClientGetter and kube.Factory.
 type Getter struct {
 	Conn   *Connection
 	Config *rest.Config

@@ -26,8 +26,8 @@ import (
 
 // kindsLibrary shares discovery results between clusters that serve the same kinds, as most clusters of a fleet do. A
 // result takes half a megabyte, and decoding it takes most of the time to connect to a cluster. Only byte-identical
-// results are shared, so a cluster cannot influence the result for another cluster. It drops results that no cluster
-// uses. It is safe for concurrent use.
+// results are shared, so a cluster cannot influence the result for another cluster. The library drops results that no
+// cluster uses. It is safe for concurrent use.
 type kindsLibrary struct {
 	mu       sync.Mutex
 	byDigest map[[sha256.Size]byte]weak.Pointer[kindsResult]

@@ -23,7 +23,7 @@ import (
 
 const (
 	// readTTL is how long a response may be used again within an action. Helm reads each object two or three times in a
-	// row. It is shorter than the interval of any polling.
+	// row. readTTL is shorter than the interval of any polling.
 	readTTL = time.Second
 	// maxReadBytes is the maximum size of a cached response, in bytes.
 	maxReadBytes = 256 << 10
@@ -32,8 +32,8 @@ const (
 )
 
 // readCache avoids repeated reads within an action. For a GET of a single object, it returns a cached response that is
-// younger than readTTL. It returns that an object does not exist if its namespace was just observed to be missing, or
-// is assumed to be missing.
+// younger than readTTL. If the namespace of an object was just observed to be missing, or is assumed to be missing,
+// readCache responds that the object does not exist.
 //
 // The cache adds no new race: even without the cache, Helm computes patches from an object that may have changed after
 // the read. Each write of the action drops cached responses for the written path, for the paths above and below it, and

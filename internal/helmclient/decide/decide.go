@@ -239,7 +239,7 @@ func Unreachable() Decision {
 
 // Uninstall returns the next action that uninstalls a release. It is a pure function. It uses only the identity in
 // desired: owner, UID, shard and management clusters. As with [Next], no action of this process may run on the release.
-// It ignores TakeOwnership: HelmOp never uninstalls a release of another owner.
+// Uninstall ignores TakeOwnership: HelmOp never uninstalls a release of another owner.
 func Uninstall(obs model.Observation, desired model.Desired, policy model.Policy, now time.Time) Decision {
 	state := obs.State(desired)
 	newest, _ := obs.Newest()

@@ -135,7 +135,8 @@ func (s situation) rollbackAgain(d Decision, reason, message string) Decision {
 	}
 	target, ok := s.provenTarget()
 	if !ok {
-		// Only the record of the rollback still has the content of its target, so no other record may replace it.
+		// Without an older proven record, only the rollback's own record still has the content to return to. So the
+		// next rollback returns to this record, and no other record may replace it.
 		target = s.newest.Revision
 	}
 	decided := d.rollback(target, reason, message)

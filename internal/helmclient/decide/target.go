@@ -42,7 +42,8 @@ func (e exclusions) allow(record model.Record) bool {
 }
 
 // newestProven returns the newest record that worked and matches, had time to become healthy, and was not rolled back
-// afterwards. The records must be sorted, newest first. It adds the exclusions from each newer record.
+// afterwards. The records must be sorted, newest first. newestProven adds the exclusions from each record that is newer
+// than the result.
 func (e exclusions) newestProven(records []model.Record, matches func(model.Record) bool) (revision int, ok bool) {
 	for _, record := range records {
 		if e.allow(record) && !e.unproven[record.Revision] && matches(record) {

@@ -25,8 +25,8 @@ type Engine struct {
 	renderer *rendering.Renderer
 }
 
-// New returns an Engine. The Engine opens sessions with open, and observes releases with observe. It uses the renderer
-// for renderings without a cluster.
+// New returns an Engine. The Engine opens sessions with open, and observes releases with observe. The Engine uses the
+// renderer for renderings without a cluster.
 func New(open session.Opener,
 	observe func(ctx context.Context, target model.Target, namespace, name string) (model.Observation, error),
 	renderer *rendering.Renderer,
@@ -35,8 +35,8 @@ func New(open session.Opener,
 }
 
 // Render renders a release for a cluster as Act would. It uses the version and the API groups of the cluster, and the
-// lookups of the chart. If the cluster has the release, Render renders an upgrade. It writes nothing. The error is an
-// [*helmerr.Error].
+// lookups of the chart. If the cluster has the release, Render renders an upgrade. Render writes nothing. The error is
+// an [*helmerr.Error].
 func (e *Engine) Render(ctx context.Context, target model.Target, desired model.Desired, options model.Options,
 	chrt *chart.Chart, values map[string]any,
 ) (Result, error) {

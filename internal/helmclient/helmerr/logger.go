@@ -21,8 +21,8 @@ const (
 )
 
 // SilenceHelm discards everything that the Helm SDK writes to Go's standard logger, because some warnings quote values
-// and no option disables them. Call it once when the process starts. It also discards log lines of other code that uses
-// the standard logger.
+// and no option disables them. Call SilenceHelm once when the process starts. It also discards log lines of other code
+// that uses the standard logger.
 func SilenceHelm() { log.SetOutput(io.Discard) }
 
 // LogBuffer keeps the last lines that Helm logged, without values.

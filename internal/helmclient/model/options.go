@@ -36,7 +36,8 @@ type Options struct {
 	// do not shape the release.
 	SecretValues []any
 	// Admit, if set, is called before an upgrade or a rollback that would delete objects. If it returns an error, the
-	// action fails with an error of the kind ErrRefused before it changes anything. It does not shape the release.
+	// action fails with an error of the kind ErrRefused before the action changes anything. Admit does not shape the
+	// release.
 	Admit func(Loss) error
 	// Progress, if set, receives a short description of the current step of an action, for example the awaited hook. It
 	// must return at once and may be called from any goroutine. It does not shape the release.

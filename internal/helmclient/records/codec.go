@@ -65,7 +65,7 @@ type chartKey [sha256.Size]byte
 // chartPiece is the packed beginning of all records of a chart. It is read only.
 type chartPiece struct {
 	Packed []byte
-	// chart holds the packed fields: templates, files and schema. The caller's chart shares them. They are shared with the
+	// chart holds the packed fields: templates, files and schema. The fields share their memory with the chart of the
 	// caller.
 	chart chart.Chart
 	// size is the size in memory, and unpacked the length of the JSON, in bytes. values is the number of JSON values.

@@ -24,11 +24,11 @@ import (
 // CarefulDriver is a storage driver that detects whether a record changed since it was read.
 type CarefulDriver interface {
 	driver.Driver
-	// Replace replaces the record that was first read under the key. The error is driver.ErrReleaseExists if any process
-	// changed the record since.
+	// Replace replaces the record that was first read under the key. The error is driver.ErrReleaseExists if any
+	// process changed the record after that read.
 	Replace(key string, rls *release.Release) error
-	// Relabel replaces HelmOp's labels on the record that was first read under the key. It changes nothing else. The error
-	// is of the kind helmerr.ErrStale if any process changed the record since.
+	// Relabel replaces HelmOp's labels on the record that was first read under the key. It changes nothing else. The
+	// error is of the kind helmerr.ErrStale if any process changed the record after that read.
 	Relabel(key string, labels map[string]string) error
 	// Refresh drops all cached records, so that they are read again.
 	Refresh()

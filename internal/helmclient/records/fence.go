@@ -26,8 +26,8 @@ import (
 type recordState struct {
 	// version is the resource version; empty if any version is accepted.
 	version string
-	// texts are the digests of the record, and of the texts that this action tried to write since. The responses to these
-	// writes may have been lost.
+	// texts are the digests of the record, and of the texts that this action tried to write later. The responses to
+	// these writes may have been lost.
 	texts [][sha256.Size]byte
 	// id is the UID of the Secret; empty if this action wrote the Secret.
 	id types.UID
@@ -175,8 +175,8 @@ func (s *Store) Relabel(key string, labels map[string]string) error {
 	}
 }
 
-// patchLabels sets the labels of a record, and removes HelmOp's other labels. The ID of the payload stays, because it
-// belongs to the content. It returns the new resource version.
+// patchLabels sets the labels of a record, and removes HelmOp's other labels. The ID of the payload stays, because the
+// ID belongs to the content. patchLabels returns the new resource version.
 func (s *Store) patchLabels(key string, state recordState, labels map[string]string) (version string, err error) {
 	changed := map[string]any{}
 	for label := range state.labels {

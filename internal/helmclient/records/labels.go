@@ -49,8 +49,8 @@ func RollbackLabels(d model.Desired, decision decide.Decision) Relabel {
 	}
 }
 
-// Apply returns all labels for a new record. copied are the labels that Helm would set. It replaces HelmOp's labels and
-// keeps the labels of other writers.
+// Apply returns all labels for a new record. copied are the labels that Helm would set. Apply replaces HelmOp's labels
+// and keeps the labels of other writers.
 func (r Relabel) Apply(copied map[string]string, revision int) map[string]string {
 	labels := withoutSystemLabels(copied)
 	maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, model.LabelPrefix) })

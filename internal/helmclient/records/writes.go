@@ -148,8 +148,9 @@ func errEncode(key string, err error) error {
 	return fmt.Errorf("encoding the release record %q: %w", key, err)
 }
 
-// Replace implements CarefulDriver. The connection may break after a successful write. If the record is not split, this
-// write cannot be distinguished from a write of another process. So the error is the same.
+// Replace implements CarefulDriver. The connection may break after a successful write. If the record is not split,
+// Replace cannot distinguish its own write from a write of another process. So it also returns driver.ErrReleaseExists
+// for its own write.
 func (s *Store) Replace(key string, rls *release.Release) error {
 	if err := s.Overtaken(); err != nil {
 		return err

@@ -91,7 +91,7 @@ type Options struct {
 // Rendered is the result of rendering a chart.
 type Rendered struct {
 	// Literal contains the rendered files as templates. Helm renders these templates to the same files, whatever the
-	// values are. It has no dependencies. The caller may change it.
+	// values are. Literal has no dependencies. The caller may change it.
 	Literal *chart.Chart
 	// Recorded is the chart for Helm's record: the source with processed dependencies.
 	Recorded *chart.Chart

@@ -60,7 +60,8 @@ func (r *router) Do(req *http.Request) (*http.Response, error) {
 		x.setHost(h.Ref.Registry)
 		last, remaining := i == len(hops)-1, len(hops)-i
 		if refusal != nil && refusal.StatusCode == http.StatusOK {
-			remaining++ // reserve time for the caller: if no other host answers, the empty list is the result
+			// A host has sent an empty list. It becomes the result if no other host answers, so the caller needs time for it.
+			remaining++
 		}
 		resp, empty, err := r.attempt(req, h, remaining)
 		switch {
@@ -117,8 +118,8 @@ func (r *router) serving(path string) []*hop {
 	return out
 }
 
-// listOf returns the key of the list in a path. The key is the same for all hosts. It is "" if the path is not the path
-// of a list.
+// listOf returns the key of the list in a path. The key is the same for all hosts. The key is "" if the path is not the
+// path of a list.
 func listOf(path string) string {
 	if strings.HasSuffix(path, "/tags/list") {
 		return "tags"

@@ -36,9 +36,9 @@ type Site struct {
 	key  string
 }
 
-// Site returns the site at a URL. The URL is "https://host[:port]/path", or "http://…" with Access.Insecure. It sends
-// no request. Errors are ErrInvalidReference, ErrInvalidAccess, and ErrUnauthorized for a host that the operator has
-// blocked.
+// Site returns the site at a URL. The URL is "https://host[:port]/path", or "http://…" with Access.Insecure. The
+// function Site sends no request. Errors are ErrInvalidReference, ErrInvalidAccess, and ErrUnauthorized for a host that
+// the operator has blocked.
 func (c *Endpoints) Site(base string, access credentials.Access) (*Site, error) {
 	target, err := routes.ParseSite(base, access.Insecure)
 	if err != nil {

@@ -27,8 +27,9 @@ import (
 // GroupLabel is the label of Clusters by which HelmOps select them.
 const GroupLabel = "bench-group"
 
-// confinedGroup is the group of confined users, and the name of two ClusterRoles. One has their rights in their
-// namespaces. The other role has their only permission outside of their namespace: to create a namespace that exists.
+// confinedGroup is the group of confined users, and the name of two ClusterRoles. The first role has the users' rights
+// in their own namespaces. The second role has their only permission outside of them: to create a namespace that
+// exists.
 const confinedGroup = "helmop-bench-confined"
 
 // creating is the number of Clusters that are written at once.

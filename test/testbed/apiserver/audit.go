@@ -131,9 +131,9 @@ func (s *Server) AuditEnd() (int64, error) {
 	return info.Size(), nil
 }
 
-// RequestsFrom does the same as Requests, but only for the part of the log after an offset from AuditEnd. A caller
-// saves the time to read the earlier log, which is long after many thousands of requests. A watch that started before
-// and ended since is included by its end.
+// RequestsFrom does the same as Requests, but reads only the part of the log after an offset from AuditEnd. So it is
+// fast even after many thousands of requests. The result includes a watch that started before the offset and ended
+// after it.
 func (s *Server) RequestsFrom(from int64, filters ...Filter) ([]Request, error) {
 	file, err := s.openAudit(from)
 	if file == nil || err != nil {

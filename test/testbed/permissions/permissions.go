@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package permissions compares the RBAC rules of a ServiceAccount with the requests that the ServiceAccount sent to API
-// servers. A test can so fail if a role grants permissions that are not used. It also removes single permissions from
-// rules, and finds the messages of API servers about missing permissions.
+// servers. So a test can fail if a role grants permissions that are not used. The package also removes single
+// permissions from rules, and finds the messages of API servers about missing permissions.
 package permissions
 
 import (
@@ -93,8 +93,9 @@ func neededBy(r apiserver.Request) []Permission {
 	return []Permission{p, list}
 }
 
-// Check returns an error that names each granted permission that was not used or that another permission covers. It
-// also names each exception that no role grants. The exceptions are permissions that may be unused, with the reasons.
+// Check returns an error that names each granted permission that no request used, and each granted permission that
+// another one covers. It also names each exception that no role grants. The exceptions are permissions that may be
+// unused, with the reasons.
 func (u *Used) Check(granted []Permission, exceptions map[Permission]string) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -103,8 +103,8 @@ func newAuthority() *authority {
 	return a
 }
 
-// issue certifies an identity for ten minutes from a time on. The certificate holds the promise of the certificate log,
-// unless unlogged.
+// issue certifies an identity for ten minutes from a time on. The certificate holds the certificate log's promise,
+// unless unlogged is true.
 func (a *authority) issue(identity Identity, from time.Time, unlogged bool) *Certified {
 	plain := []pkix.Extension{
 		{Id: oidIssuerV1, Value: []byte(identity.Issuer)},

@@ -61,8 +61,8 @@ func (s *Sigstore) TrustedRootOf(with Trusts) []byte {
 	return must(trusted.MarshalJSON())
 }
 
-// Certify returns a new key with a certificate that is valid for ten minutes from a time on. Unlogged leaves the
-// certificate log out.
+// Certify returns a new key with a certificate that is valid for ten minutes from a time on. If unlogged is true, the
+// certificate is not in the certificate log.
 func (s *Sigstore) Certify(identity Identity, from time.Time, unlogged bool) *Certified {
 	return s.authority.issue(identity, from, unlogged)
 }
