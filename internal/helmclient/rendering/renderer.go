@@ -179,7 +179,7 @@ func (p *taskPostRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 
 // run runs a task and returns the value of its response. The task gets the chart of the source, if it has a chart. The
 // function answer carries out the lookups of the task. If the same task failed a short time ago without a lookup, run
-// returns the same failure.
+// returns the same failure. If the task is the same check of values, and found them valid, run does not check them again.
 func run[Value any](
 	ctx context.Context, r *Renderer, task string, source Source, request any,
 	answer func(context.Context, []byte) ([]byte, error),
@@ -204,7 +204,7 @@ func run[Value any](
 		work.Shared = &sandbox.Shared{Key: key, Data: func() ([]byte, error) { return encode(toWire(source.Chart)) }}
 	}
 	key := failureKeyOf(&work)
-	if known := r.failures.get(key); known != nil {
+	if known, ok := r.failures.get(source.Tenant, key); ok {
 		return value, known.err()
 	}
 	output, err := r.runner.Run(ctx, work)
@@ -215,8 +215,8 @@ func run[Value any](
 	if err := decode(output, &result); err != nil {
 		return value, err
 	}
-	if result.Failure != nil && !hasAsked {
-		r.failures.keep(key, result.Failure)
+	if (result.Failure != nil || task == taskCheck) && !hasAsked {
+		r.failures.keep(source.Tenant, key, result.Failure)
 	}
 	return result.Value, result.Failure.err()
 }
