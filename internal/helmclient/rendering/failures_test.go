@@ -4,6 +4,7 @@
 package rendering
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -151,6 +152,47 @@ func TestLimitIsNotKept(t *testing.T) {
 	}
 	if counting.tasks != 2 {
 		t.Errorf("%d tasks ran, want 2", counting.tasks)
+	}
+}
+
+// TestBeginOfTask checks that Begin is called before each task that runs, and only then, and can refuse the task.
+func TestBeginOfTask(t *testing.T) {
+	t.Parallel()
+	b := newFailureBench()
+	begun, refusal := 0, error(nil)
+	source := Source{Chart: newChart("1.0.0", map[string]string{"a.yaml": `{{ fail "because" }}`}), Begin: func() error {
+		if begun++; b.runner.tasks != begun-1 {
+			t.Errorf("%d tasks ran before, want %d", b.runner.tasks, begun-1)
+		}
+		return refusal
+	}}
+	options := Options{Release: demoRelease, Capabilities: chartutil.DefaultCapabilities.Copy()}
+	for range 2 {
+		if _, err := b.Render(t.Context(), source, options); err == nil || !strings.Contains(err.Error(), "because") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if begun != 1 {
+		t.Errorf("%d tasks begun, want 1: the second failure is kept", begun)
+	}
+	changes := &PostRender{Labels: map[string]string{"a": "b"}}
+	renderer, err := b.PostRenderer(t.Context(), changes, "apps", source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := renderer.Run(bytes.NewBufferString("")); err != nil || begun != 2 {
+		t.Errorf("post-rendering: %d tasks begun, %v", begun, err)
+	}
+	refusal = errors.New("not counted")
+	source.Values = map[string]any{"a": "b"}
+	for range 2 {
+		if _, err := b.Render(t.Context(), source, options); !errors.Is(err, refusal) {
+			t.Errorf("got %v", err)
+		}
+		begun--
+	}
+	if b.runner.tasks != 2 {
+		t.Errorf("%d tasks ran, want 2: the refused tasks do not run", b.runner.tasks)
 	}
 }
 
