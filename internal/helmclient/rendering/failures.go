@@ -25,8 +25,8 @@ const (
 )
 
 // failures keep the failures of tasks, so that the retries of a failing release run no task. They also keep that values
-// are valid, because charts check their values before their templates fail. Without space for another failure, the tenant
-// with the most bytes loses its oldest failures. They are safe for concurrent use.
+// are valid, because charts check their values before their templates fail. Without space for another failure, the
+// tenant with the most bytes loses its oldest failures. They are safe for concurrent use.
 type failures struct {
 	now func() time.Time
 

@@ -147,8 +147,8 @@ func literalText(text []byte) []byte {
 	return bytes.ReplaceAll(text, []byte("{{"), []byte(`{{"{{"}}`))
 }
 
-// PostRenderer returns a post-renderer for a release in a namespace; nil if there are no changes. The post-renderer does
-// not need the chart and the values of the source. An error has the kind [ErrPostRender].
+// PostRenderer returns a post-renderer for a release in a namespace; nil if there are no changes. The post-renderer
+// does not need the chart and the values of the source. An error has the kind [ErrPostRender].
 func (r *Renderer) PostRenderer(
 	ctx context.Context, changes *PostRender, namespace string, source Source,
 ) (postrender.PostRenderer, error) {
@@ -184,7 +184,8 @@ func (p *taskPostRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 
 // run runs a task and returns the value of its response. The task gets the chart of the source, if it has a chart. The
 // function answer carries out the lookups of the task. If the same task failed a short time ago without a lookup, run
-// returns the same failure. If the task is the same check of values, and found them valid, run does not check them again.
+// returns the same failure. If the task is the same check of values, and found them valid, run does not check them
+// again.
 func run[Value any](
 	ctx context.Context, r *Renderer, task string, source Source, request any,
 	answer func(context.Context, []byte) ([]byte, error),
