@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -101,21 +102,24 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 	if p.options.Admit, err = admitLoss(p.releaseScope); err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.countAttempt(ctx, p, decision); err != nil {
-		return ctrl.Result{}, err
-	}
 	started := r.now()
 	progress := actionprogress.Start(ctx, r.client, p.release, p.before, decision.Action)
 	defer progress.Stop()
 	p.options.Progress = progress.Set
-	result, err := r.engine.Act(ctx, p.target, decision, p.desired, p.options, inputs.chart, inputs.values)
+	count := &attemptCount{write: func() error {
+		return progress.Pause(func() error { return r.countAttempt(ctx, p, decision) })
+	}}
+	result, err := r.engine.Act(ctx, p.target, decision, p.desired, count.in(p.options), inputs.chart, inputs.values)
 	progress.Stop()
 	p.hasActed = result.StorageChanged
+	if count.err != nil {
+		return ctrl.Result{}, count.err
+	}
 	decision = decision.Performed(result.Revision)
 	monitoring.ObserveAction(attempts.VerbOf(decision.Action), started, r.now(), err)
 	defer p.traceAction(decision, started, r.now(), err)
 	r.reportRecordsLeft(p.releaseScope, result)
-	r.rendered.Note(decision.Action, p.release.Spec.Artifact.Digest, p.desired, result, err)
+	r.rendered.Note(decision.Action, p.release.Spec.Artifact.Digest, result, err)
 	p.subject().Record(decision, &p.policy.Test, result, err, r.now())
 	if err != nil {
 		return r.actionFailed(ctx, p, decision, result, err)
@@ -336,15 +340,34 @@ func admitLoss(scope *releaseScope) (func(model.Loss) error, error) {
 	}, nil
 }
 
-// countAttempt counts an attempt as failed before it begins, if this process has not rendered the artifact before. The
+// attemptCount counts an attempt right before code of its chart runs. If no such code runs, it does not count the
+// attempt: for example, the Cluster is unreachable, or the renderer keeps the failure of the same input.
+type attemptCount struct {
+	// write counts the attempt in the status. It is called at most once.
+	write func() error
+	once  sync.Once
+	// err is the error of write. The action fails with this error, but the error is not a result of the action.
+	err error
+}
+
+// in returns the options of an action that counts the attempt.
+func (c *attemptCount) in(options model.Options) model.Options {
+	options.BeforeRender = func() error {
+		c.once.Do(func() { c.err = c.write() })
+		return c.err
+	}
+	return options
+}
+
+// countAttempt counts an attempt as failed before it renders, if this process has not rendered the artifact before. The
 // rendering may crash the manager, for example because the node has no memory left. The next manager then finds a
 // failed attempt and waits. The result of the attempt replaces the count.
 //
-// The write takes place once for each artifact that is new to this process. There are two exceptions: the release was
-// made from the same artifact, or the chart rejected the same attempt before.
+// The write takes place once for each artifact that is new to this process. It does not take place if the release was
+// made from the same artifact.
 func (r *Reconciler) countAttempt(ctx context.Context, p *releasePass, decision decide.Decision) error {
 	status, digest := &p.before.Status, p.release.Spec.Artifact.Digest
-	if !r.rendered.IsFirst(decision.Action, digest, p.desired, status) {
+	if !r.rendered.IsFirst(decision.Action, digest, status) {
 		return nil
 	}
 	counted := p.before.DeepCopy()

@@ -4,15 +4,19 @@
 package helmoprelease
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
@@ -38,27 +42,18 @@ func TestFirstRenderingCountsAsAttempt(t *testing.T) {
 		"the first time":    {decision: install, want: 3},
 		"an uninstallation": {decision: decide.Decision{Action: model.ActionUninstall}},
 		"rendered before": {decision: install, change: func(r *Reconciler, p *releasePass) {
-			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, p.desired, helmclient.Result{},
-				nil)
+			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, helmclient.Result{}, nil)
 		}},
 		"an earlier rendering exceeded its limits": {decision: install, want: 3, change: func(r *Reconciler, p *releasePass) {
-			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, p.desired, helmclient.Result{},
+			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, helmclient.Result{},
 				&helmerr.Error{Kind: helmerr.ErrRenderLimit})
 		}},
-		"the chart rejected the same attempt": {decision: install, change: func(r *Reconciler, p *releasePass) {
-			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, p.desired, helmclient.Result{},
+		"the chart rejected an earlier attempt": {decision: install, want: 3, change: func(r *Reconciler, p *releasePass) {
+			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, helmclient.Result{},
 				&helmerr.Error{Kind: helmerr.ErrChartFailed})
 		}},
-		"the chart rejected other values": {decision: install, want: 3, change: func(r *Reconciler, p *releasePass) {
-			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, model.Desired{ArtifactDigest: "a",
-				ValuesDigest: "v"}, helmclient.Result{}, &helmerr.Error{Kind: helmerr.ErrChartFailed})
-		}},
-		"the Cluster could not be reached": {decision: install, want: 3, change: func(r *Reconciler, p *releasePass) {
-			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, p.desired, helmclient.Result{},
-				&helmerr.Error{Kind: helmerr.ErrUnreachable})
-		}},
 		"an adoption that would change the release": {decision: install, change: func(r *Reconciler, p *releasePass) {
-			r.rendered.Note(model.ActionAdopt, p.release.Spec.Artifact.Digest, p.desired, helmclient.Result{},
+			r.rendered.Note(model.ActionAdopt, p.release.Spec.Artifact.Digest, helmclient.Result{},
 				&helmerr.Error{Kind: helmerr.ErrWouldChange})
 		}},
 		"the release is made from it": {decision: install, change: func(_ *Reconciler, p *releasePass) {
@@ -112,6 +107,96 @@ func TestFirstRenderingCountsAsAttempt(t *testing.T) {
 			}
 			if after := read(); after.Status.Failures != before || after.Status.LastError != release.Status.LastError {
 				t.Errorf("after the result: %+v", after.Status)
+			}
+		})
+	}
+}
+
+// actingEngine is an Engine whose actions render, unless the renderer keeps the failure of the same input.
+type actingEngine struct {
+	Engine
+	// isKept means that the renderer keeps a failure, so that no code of the chart runs.
+	isKept bool
+	// rendering is called instead of code of the chart.
+	rendering func()
+}
+
+func (e *actingEngine) Act(_ context.Context, _ model.Target, _ decide.Decision, _ model.Desired, options model.Options,
+	_ *bundle.Chart, _ map[string]any,
+) (helmclient.Result, error) {
+	// An action runs several tasks: the schema, the templates and the post-rendering.
+	for range 2 {
+		if e.isKept {
+			break
+		}
+		if err := options.BeforeRender(); err != nil {
+			return helmclient.Result{}, &helmerr.Error{Message: err.Error()}
+		}
+		e.rendering()
+	}
+	return helmclient.Result{}, &helmerr.Error{Kind: helmerr.ErrChartFailed, Message: "because"}
+}
+
+// TestRenderingOfActionIsCounted checks that an attempt is counted once before code of its chart runs, also after the
+// chart rejected the same attempt. An attempt that runs no such code writes nothing.
+func TestRenderingOfActionIsCounted(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		isKept bool
+		// isStale means that another program has written the release meanwhile.
+		isStale bool
+		// renderings is how often code of the chart runs.
+		renderings, writes int
+	}{
+		"the chart fails again":    {renderings: 2, writes: 1},
+		"the failure is kept":      {isKept: true},
+		"the count cannot be made": {isStale: true, writes: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stored := controllertest.ReadyRelease("cni", nil)
+			stored.Status.Release, stored.ResourceVersion = nil, ""
+			w, key := newWrites(t, stored), client.ObjectKeyFromObject(stored)
+			read := func() *addonsv1.HelmOpRelease {
+				release := &addonsv1.HelmOpRelease{}
+				if err := w.Get(t.Context(), key, release); err != nil {
+					t.Fatal(err)
+				}
+				return release
+			}
+			renderings := 0
+			engine := &actingEngine{isKept: tc.isKept, rendering: func() {
+				renderings++
+				if failures := read().Status.Failures; failures != 1 {
+					t.Errorf("%d failures while the chart renders, want 1", failures)
+				}
+			}}
+			r := &Reconciler{client: w, engine: engine, now: time.Now, recorder: events.NewFakeRecorder(5),
+				budgets: report.NewEventBudgets(time.Now)}
+			release := read()
+			install := decide.Decision{Action: model.ActionInstall}
+			p := &releasePass{releaseScope: &releaseScope{release: release, before: release.DeepCopy()}, decision: install}
+			r.rendered.Note(install.Action, release.Spec.Artifact.Digest, helmclient.Result{},
+				&helmerr.Error{Kind: helmerr.ErrChartFailed})
+			if tc.isStale {
+				other := read()
+				other.Labels = map[string]string{"a": "b"}
+				if err := w.Update(t.Context(), other); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := r.perform(t.Context(), p, install, &releaseInputs{})
+			if apierrors.IsConflict(err) != tc.isStale {
+				t.Errorf("got %v", err)
+			}
+			if renderings != tc.renderings || len(w.sent) != tc.writes {
+				t.Errorf("%d renderings, writes %q", renderings, w.sent)
+			}
+			if err := report.WriteObject(t.Context(), w, p.before, p.release, releaseConditions); err != nil {
+				t.Fatal(err)
+			}
+			if after := read(); after.Status.Failures != 0 {
+				t.Errorf("%d failures after the result, want 0", after.Status.Failures)
 			}
 		})
 	}

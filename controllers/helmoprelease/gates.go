@@ -9,7 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/actiongate"
@@ -119,24 +118,12 @@ func (r *Reconciler) claim(ctx context.Context, p *releasePass, decision decide.
 // write, their uninstallation waits for the release. The second check detects an uninstallation that began before the
 // write.
 func (r *Reconciler) claimDependencies(ctx context.Context, p *releasePass) (reason, message string, err error) {
-	written := p.release.DeepCopy()
-	write := func(reason, message string) error {
-		before := written.DeepCopy()
-		report.SetNotReady(written, reason, message)
-		return r.client.Status().Patch(ctx, written, client.MergeFrom(before))
-	}
-	if err := write(addonsv1.UpdatingReason, claimed); err != nil {
+	written := p.before.DeepCopy()
+	report.SetNotReady(written, addonsv1.UpdatingReason, claimed)
+	if err := r.patchBefore(ctx, p, written); err != nil {
 		return "", "", fmt.Errorf("writing that the release is about to be installed: %w", err)
 	}
-	reason, message, err = r.gate.Unmet(ctx, p.release, p.cluster)
-	if err != nil || reason == "" {
-		return "", "", err
-	}
-	// The end of the pass does not write a condition that equals the condition at its start.
-	if err := write(reason, message); err != nil {
-		return "", "", fmt.Errorf("writing which dependencies the release waits for: %w", err)
-	}
-	return reason, message, nil
+	return r.gate.Unmet(ctx, p.release, p.cluster)
 }
 
 // mayUninstall reports whether a release may be uninstalled. If another release in the Cluster depends on the release,

@@ -211,6 +211,8 @@ func TestInstallationClaimsDependencies(t *testing.T) {
 				},
 			})
 			r := gateOf(cached, live)
+			p.release = stored()
+			p.before = p.release.DeepCopy()
 			install := decide.Decision{Action: model.ActionInstall}
 			if ok, err := r.mayAct(t.Context(), p, install); err != nil || !ok || !dependencies.AwaitsInstall(stored()) {
 				t.Fatalf("may act: %t, %v; or the dependencies are claimed too early", ok, err)
@@ -218,6 +220,21 @@ func TestInstallationClaimsDependencies(t *testing.T) {
 			ok, err := r.claim(t.Context(), p, install)
 			if err != nil || ok == tc.isDeleted || asked != 2 {
 				t.Errorf("claims: %t, %v; %d requests", ok, err, asked)
+			}
+			if ready := conditions.Get(stored(), addonsv1.ReadyCondition); ready.Reason != addonsv1.UpdatingReason {
+				t.Errorf("Ready is %v, so the dependencies are not claimed", ready)
+			}
+			if ok {
+				// The count of the first rendering is refused if the pass does not know the version of the claim.
+				r.now = time.Now
+				if err := r.countAttempt(t.Context(), p, install); err != nil {
+					t.Error(err)
+				}
+			}
+			if tc.isDeleted {
+				if err := report.WriteObject(t.Context(), cached, p.before, p.release, releaseConditions); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if ready := conditions.Get(stored(), addonsv1.ReadyCondition); ready.Reason != tc.want {
 				t.Errorf("Ready is %v, want %s", ready, tc.want)

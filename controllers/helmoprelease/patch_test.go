@@ -24,6 +24,8 @@ import (
 type writes struct {
 	client.Client
 	sent []string
+	// afterObject, if set, is called after a request that writes an object.
+	afterObject func(client.WithWatch) error
 }
 
 func newWrites(t *testing.T, release *addonsv1.HelmOpRelease) *writes {
@@ -38,7 +40,10 @@ func newWrites(t *testing.T, release *addonsv1.HelmOpRelease) *writes {
 			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch,
 				options ...client.PatchOption) error {
 				w.sent = append(w.sent, "object")
-				return c.Patch(ctx, obj, patch, options...)
+				if err := c.Patch(ctx, obj, patch, options...); err != nil || w.afterObject == nil {
+					return err
+				}
+				return w.afterObject(c)
 			},
 			SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch,
 				options ...client.SubResourcePatchOption,
@@ -144,5 +149,52 @@ func TestWriteObject(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWriteObjectBetweenRequests checks that changes by another program between the two requests of a write stay.
+func TestWriteObjectBetweenRequests(t *testing.T) {
+	t.Parallel()
+	stored := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "calico-one",
+		Finalizers: []string{"theirs.example/old"}}}
+	w, key := newWrites(t, stored), client.ObjectKeyFromObject(stored)
+	read := &addonsv1.HelmOpRelease{}
+	if err := w.Get(t.Context(), key, read); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{addonsv1.HelmOpReleaseFinalizer, "theirs.example/new"}
+	w.afterObject = func(c client.WithWatch) error {
+		w.afterObject = nil
+		theirs := &addonsv1.HelmOpRelease{}
+		if err := c.Get(t.Context(), key, theirs); err != nil {
+			return err
+		}
+		theirs.Finalizers = want
+		if err := c.Update(t.Context(), theirs); err != nil {
+			return err
+		}
+		conditions.Set(theirs, condition("Theirs", "Theirs"))
+		return c.Status().Update(t.Context(), theirs)
+	}
+	before := read.DeepCopy()
+	read.Finalizers = append(read.Finalizers, addonsv1.HelmOpReleaseFinalizer)
+	read.Status.Failures = 2
+	conditions.Set(read, condition(addonsv1.ReadyCondition, "Ours"))
+	if err := report.WriteObject(t.Context(), w, before, read, releaseConditions); err != nil {
+		t.Fatal(err)
+	}
+	got := &addonsv1.HelmOpRelease{}
+	if err := w.Get(t.Context(), key, got); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got.Finalizers, want) {
+		t.Errorf("the finalizers are %q, want %q", got.Finalizers, want)
+	}
+	if got.Status.Failures != 2 || conditions.GetReason(got, "Theirs") != "Theirs" ||
+		conditions.GetReason(got, addonsv1.ReadyCondition) != "Ours" {
+		t.Errorf("the status is %+v", got.Status)
+	}
+	if sent := []string{"object", "status", "status", "status"}; !slices.Equal(w.sent, sent) {
+		t.Errorf("sent %q, want %q", w.sent, sent)
 	}
 }

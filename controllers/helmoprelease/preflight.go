@@ -19,6 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/images"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
@@ -75,11 +76,12 @@ func (r *Reconciler) hasImages(ctx context.Context, p *releasePass, decision dec
 	if check == nil {
 		return ctrl.Result{}, nil, true
 	}
-	if err := r.countAttempt(ctx, p, decision); err != nil {
-		return ctrl.Result{}, err, false
+	count := &attemptCount{write: func() error { return r.countAttempt(ctx, p, decision) }}
+	names, err := r.renderImages(ctx, p, count.in(p.options), inputs)
+	if count.err != nil {
+		return ctrl.Result{}, count.err, false
 	}
-	names, err := r.renderImages(ctx, p, inputs)
-	r.rendered.Note(decision.Action, p.release.Spec.Artifact.Digest, p.desired, helmclient.Result{}, err)
+	r.rendered.Note(decision.Action, p.release.Spec.Artifact.Digest, helmclient.Result{}, err)
 	if err != nil {
 		p.subject().Record(decision, &p.policy.Test, helmclient.Result{}, err, r.now())
 		result, err = r.actionFailed(ctx, p, decision, helmclient.Result{}, err)
@@ -108,10 +110,11 @@ func (r *Reconciler) checkImages(ctx context.Context, p *releasePass, check *ima
 }
 
 // renderImages returns the images of a release as the action would install it.
-func (r *Reconciler) renderImages(ctx context.Context, p *releasePass, inputs *releaseInputs) ([]string, error) {
+func (r *Reconciler) renderImages(ctx context.Context, p *releasePass, options model.Options, inputs *releaseInputs,
+) ([]string, error) {
 	bounded, cancel := context.WithTimeout(ctx, renderTimeout)
 	defer cancel()
-	rendered, err := r.engine.Render(bounded, p.target, p.desired, p.options, inputs.chart, inputs.values)
+	rendered, err := r.engine.Render(bounded, p.target, p.desired, options, inputs.chart, inputs.values)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		return nil, fmt.Errorf("the release was not rendered within %s to find its images: %w", renderTimeout, err)
 	}

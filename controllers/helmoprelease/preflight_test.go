@@ -45,10 +45,13 @@ type renderingEngine struct {
 	before func(context.Context)
 }
 
-func (e *renderingEngine) Render(ctx context.Context, _ model.Target, _ model.Desired, _ model.Options, _ *bundle.Chart,
-	_ map[string]any,
+func (e *renderingEngine) Render(ctx context.Context, _ model.Target, _ model.Desired, options model.Options,
+	_ *bundle.Chart, _ map[string]any,
 ) (dryrun.Result, error) {
 	e.rendered++
+	if err := options.BeforeRender(); err != nil {
+		return dryrun.Result{}, err
+	}
 	if e.before != nil {
 		e.before(ctx)
 	}
@@ -68,7 +71,7 @@ func checkingReconciler(t *testing.T, registry preflight.Registry, engine Engine
 	c := controllertest.StoreOf(t)
 	r := &Reconciler{images: preflight.New(registry, 8), engine: engine, recorder: events.NewFakeRecorder(5), client: c,
 		references: references.NewReader(c, c), budgets: report.NewEventBudgets(time.Now), now: time.Now}
-	r.rendered.Note(model.ActionUpgrade, "", model.Desired{}, helmclient.Result{}, nil)
+	r.rendered.Note(model.ActionUpgrade, "", helmclient.Result{}, nil)
 	return r
 }
 
@@ -288,8 +291,7 @@ func TestRenderingOfCheckIsCounted(t *testing.T) {
 			if p.release.Status.Failures != tc.want {
 				t.Errorf("%d failures, want %d", p.release.Status.Failures, tc.want)
 			}
-			isFirst := r.rendered.IsFirst(model.ActionUpgrade, "sha256:new", p.desired, &p.release.Status)
-			if isFirst != (tc.err != nil) {
+			if isFirst := r.rendered.IsFirst(model.ActionUpgrade, "sha256:new", &p.release.Status); isFirst != (tc.err != nil) {
 				t.Errorf("the rendering counts again: %t", isFirst)
 			}
 		})

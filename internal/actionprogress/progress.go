@@ -31,12 +31,14 @@ type Progress struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	// release and before are the arguments of Start. running is a copy of release that Progress changes and writes,
-	// because release must not change while the action runs.
+	// writing is held during a write. It protects all fields up to the next mutex.
+	writing sync.Mutex
+
+	// release and before are the arguments of Start. running is a copy of before that Progress changes and writes, because
+	// release must not change while the action runs.
 	release, before, running *addonsv1.HelmOpRelease
 
 	// isWritten is true if progress was written. isShared is true if another program has written the object meanwhile.
-	// Read both only after done is closed.
 	isWritten, isShared bool
 
 	mu sync.Mutex
@@ -96,6 +98,24 @@ func (p *Progress) now() string {
 func (p *Progress) Stop() {
 	p.cancel()
 	<-p.done
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	p.update()
+}
+
+// Pause calls a function that changes and writes the release while the action runs. It waits for a report that is being
+// written. No report is written before the function returns.
+func (p *Progress) Pause(write func() error) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	p.update()
+	err := write()
+	p.running = p.before.DeepCopy()
+	return err
+}
+
+// update updates release and before to the state of the last report.
+func (p *Progress) update() {
 	if p.isWritten {
 		p.isWritten = false
 		p.before.ResourceVersion, p.release.ResourceVersion = p.running.ResourceVersion, p.running.ResourceVersion
@@ -106,6 +126,8 @@ func (p *Progress) Stop() {
 // write writes the current step of the action. It keeps changes that another program made meanwhile. If there are such
 // changes, the caller must write the result of the action in the same way as without progress reports.
 func (p *Progress) write(ctx context.Context, c client.Client, action model.Action, message string) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	written := p.running.DeepCopy()

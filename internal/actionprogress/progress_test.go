@@ -95,3 +95,50 @@ func testProgress(t *testing.T, isShared bool) {
 		t.Errorf("%d writes, want %d", patches, want)
 	}
 }
+
+// TestPause checks that the caller can write the release between two reports, without a conflict.
+func TestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stored := controllertest.ReadyRelease("cni", nil)
+		c := controllertest.StoreOf(t, stored)
+		read := func() *addonsv1.HelmOpRelease {
+			t.Helper()
+			release := &addonsv1.HelmOpRelease{}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(stored), release); err != nil {
+				t.Fatal(err)
+			}
+			return release
+		}
+		release := read()
+		before := release.DeepCopy()
+		progress := Start(t.Context(), c, release, before, model.ActionInstall)
+		defer progress.Stop()
+		report := func(what string) {
+			t.Helper()
+			progress.Set(what)
+			<-time.After(progressInterval)
+			synctest.Wait()
+			if got := conditions.GetMessage(read(), addonsv1.ReadyCondition); !strings.Contains(got, what) {
+				t.Errorf("the message of Ready is %q, want %q", got, what)
+			}
+		}
+		report("a schema")
+		err := progress.Pause(func() error {
+			counted := before.DeepCopy()
+			counted.Status.Failures = 7
+			err := c.Status().Patch(t.Context(), counted,
+				client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+			before.ResourceVersion, before.Status = counted.ResourceVersion, *counted.Status.DeepCopy()
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		report("a template")
+		progress.Stop()
+		if got := read(); got.Status.Failures != 7 || progress.isShared || before.Status.Failures != 7 ||
+			before.ResourceVersion != got.ResourceVersion || release.ResourceVersion != got.ResourceVersion {
+			t.Errorf("got %+v; shared: %t", got.Status, progress.isShared)
+		}
+	})
+}

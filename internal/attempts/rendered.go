@@ -10,7 +10,6 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -19,8 +18,8 @@ import (
 // maxRenderedArtifacts is the number of digests in Rendered at most.
 const maxRenderedArtifacts = 10_000
 
-// Rendered are the digests of artifacts that this process has rendered without a crash, and of attempts whose rendering
-// ended with an error of the chart. The zero value is empty. It is safe for concurrent use.
+// Rendered are the digests of artifacts that this process has rendered without a crash. The zero value is empty. It is
+// safe for concurrent use.
 type Rendered struct {
 	mu      sync.Mutex
 	digests *lru.LRU[string, struct{}]
@@ -44,11 +43,9 @@ func (a *Rendered) has(digest string) bool {
 }
 
 // IsFirst reports whether an action renders an artifact that this process has not rendered before. It does not count an
-// artifact from which the release was made, according to its status, and a retry of an attempt whose rendering ended.
-func (a *Rendered) IsFirst(action model.Action, artifact string, desired model.Desired,
-	status *addonsv1.HelmOpReleaseStatus,
-) bool {
-	return action.RendersChart() && a.IsNew(artifact, status) && !a.has(attemptDigest(desired))
+// artifact from which the release was made, according to its status.
+func (a *Rendered) IsFirst(action model.Action, digest string, status *addonsv1.HelmOpReleaseStatus) bool {
+	return action.RendersChart() && a.IsNew(digest, status)
 }
 
 // IsNew reports whether this process has not rendered an artifact before. If the status shows that the release was made
@@ -58,17 +55,11 @@ func (a *Rendered) IsNew(digest string, status *addonsv1.HelmOpReleaseStatus) bo
 }
 
 // Note records an artifact that was rendered: the action succeeded, or failed after the rendering. An adoption that
-// would change the release is refused after the rendering, without a change in the storage. If the chart rejected the
-// rendering, Note records only the attempt: other values may render more of the chart.
-func (a *Rendered) Note(action model.Action, artifact string, desired model.Desired, result helmclient.Result,
-	err error,
-) {
+// would change the release is refused after the rendering, without a change in the storage. A rendering that the chart
+// rejected is not recorded: another Cluster or other values may render more of the chart.
+func (a *Rendered) Note(action model.Action, digest string, result helmclient.Result, err error) {
 	isRendered := err == nil || result.StorageChanged || errors.Is(err, helmerr.ErrWouldChange)
-	switch {
-	case !action.RendersChart() || errors.Is(err, helmerr.ErrRenderLimit):
-	case isRendered:
-		a.Add(artifact)
-	case failures.IsOfChart(err):
-		a.Add(attemptDigest(desired))
+	if action.RendersChart() && isRendered && !errors.Is(err, helmerr.ErrRenderLimit) {
+		a.Add(digest)
 	}
 }

@@ -264,6 +264,52 @@ func TestActRefusesCharts(t *testing.T) {
 	}
 }
 
+// TestActBeforeRender checks that an action calls BeforeRender before code of the chart runs, and can be refused then.
+// It is not called if the failure of the same input is kept.
+func TestActBeforeRender(t *testing.T) {
+	t.Parallel()
+	works := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
+	works.Schema = []byte(`{"type": "object"}`)
+	fails := helmtest.NewChart("1.0.0", map[string]string{"a.yaml": `{{ fail "because" }}`})
+	refusal := errors.New("not counted")
+	for name, tc := range map[string]struct {
+		chrt    *chart.Chart
+		refusal error
+		kind    error
+		// want is the number of calls in each of two equal attempts.
+		want [2]int
+		says string
+	}{
+		// The second attempt does not check the values again.
+		"the schema, the templates and the changes": {chrt: works, want: [2]int{3, 2}},
+		"refused":           {chrt: works, refusal: refusal, want: [2]int{1, 1}, says: "not counted"},
+		"the chart fails":   {chrt: fails, kind: helmerr.ErrChartFailed, want: [2]int{1, 0}, says: "because"},
+		"refused, it fails": {chrt: fails, refusal: refusal, want: [2]int{1, 1}, says: "not counted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			renderer := newFakeCluster().renderer
+			for i, want := range tc.want {
+				c := newFakeCluster()
+				c.renderer = renderer
+				calls := 0
+				options := model.Options{PostRender: &model.PostRender{Labels: map[string]string{"a": "b"}},
+					BeforeRender: func() error { calls++; return tc.refusal }}
+				_, err := c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionInstall},
+					helmtest.DesiredFor("apps", "demo", "a", "v"), options, tc.chrt, map[string]any{"cidr": "1"})
+				if calls != want {
+					t.Errorf("attempt %d: %d calls, want %d", i+1, calls, want)
+				}
+				if tc.says != "" {
+					helmtest.WantError(t, err, tc.kind, false, tc.says)
+				} else if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
 var _ action.RESTClientGetter = (*connections.Getter)(nil)
 var _ kube.Factory = (*connections.Getter)(nil)
 

@@ -6,6 +6,7 @@ package report
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,8 +49,13 @@ func WriteObject(ctx context.Context, c client.Client, before, after client.Obje
 		}
 		return client.IgnoreNotFound(c.Patch(ctx, copied(after), client.RawPatch(types.MergePatchType, rest)))
 	case hasStatus:
-		if err := patchParts(ctx, c, before, after, changes); !apierrors.IsConflict(err) {
+		isRestWritten, err := patchParts(ctx, c, before, after, changes)
+		if !apierrors.IsConflict(err) {
 			return err
+		}
+		if isRestWritten {
+			// The helper must not write the rest again: another program may have changed it since.
+			before = withStatusOf(after, before)
 		}
 	}
 	helper, err := patch.NewHelper(before, c)
@@ -59,29 +65,38 @@ func WriteObject(ctx context.Context, c client.Client, before, after client.Obje
 	return helper.Patch(ctx, after, patch.WithOwnedConditions{Conditions: owned})
 }
 
+// withStatusOf returns a copy of an object with the status of another object of the same type.
+func withStatusOf(obj, other client.Object) client.Object {
+	merged := copied(obj)
+	status := func(of client.Object) reflect.Value { return reflect.ValueOf(of).Elem().FieldByName("Status") }
+	status(merged).Set(status(copied(other)))
+	return merged
+}
+
 // patchParts patches the changed fields of an object: first all but the status, and then the status. It returns a
-// conflict if another program has written the object since it was read.
+// conflict if another program has written the object since it was read, and whether the first request, for all but the
+// status, succeeded.
 func patchParts(ctx context.Context, c client.Client, before, after client.Object,
 	changes map[string]json.RawMessage,
-) error {
+) (isRestWritten bool, err error) {
 	version, status := before.GetResourceVersion(), changes["status"]
 	delete(changes, "status")
 	if len(changes) > 0 {
 		data, err := atVersion(changes, version)
 		if err != nil {
-			return err
+			return false, err
 		}
 		written := copied(after)
 		if err := c.Patch(ctx, written, client.RawPatch(types.MergePatchType, data)); err != nil {
-			return err
+			return false, err
 		}
-		version = written.GetResourceVersion()
+		version, isRestWritten = written.GetResourceVersion(), true
 	}
 	data, err := atVersion(map[string]json.RawMessage{"status": status}, version)
 	if err != nil {
-		return err
+		return isRestWritten, err
 	}
-	return c.Status().Patch(ctx, copied(after), client.RawPatch(types.MergePatchType, data))
+	return isRestWritten, c.Status().Patch(ctx, copied(after), client.RawPatch(types.MergePatchType, data))
 }
 
 // atVersion returns a patch that the API server refuses if the object has another resource version.

@@ -39,6 +39,10 @@ type Options struct {
 	// action fails with an error of the kind ErrRefused before the action changes anything. Admit does not shape the
 	// release.
 	Admit func(Loss) error
+	// BeforeRender, if set, is called each time before code of the chart runs: its templates, schemas or patches. If it
+	// returns an error, the action fails. It is not called if the result is known to be a failure. It does not shape the
+	// release.
+	BeforeRender func() error
 	// Progress, if set, receives a short description of the current step of an action, for example the awaited hook. It
 	// must return at once and may be called from any goroutine. It does not shape the release.
 	Progress func(what string)

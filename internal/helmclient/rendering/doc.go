@@ -16,6 +16,8 @@
 //   - A task rejects a manifest that is small as text and large after its aliases are expanded: Helm would parse it in
 //     the process of the engine.
 //   - An error of the kind [ErrLimit] names the limit and the template.
-//   - A task that failed without a lookup fails again for a minute with the same input, and does not run.
+//   - A task that failed without a lookup fails again for a minute with the same input, and does not run. Values that a
+//     schema accepted are not checked again for a minute. Each tenant has a share of the memory for this.
+//   - Before a task runs, the engine can refuse it, see [Source].
 //   - Errors of schemas and patches quote no values. Errors of templates may quote values, and the engine removes them.
 package rendering

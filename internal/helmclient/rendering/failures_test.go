@@ -4,6 +4,7 @@
 package rendering
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/chartutil"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
@@ -112,6 +114,28 @@ func TestFailureOfValuesIsKept(t *testing.T) {
 	}
 }
 
+// TestValidValuesAreKept checks that a retry does not check values again that are valid. A chart may fail after this
+// check.
+func TestValidValuesAreKept(t *testing.T) {
+	t.Parallel()
+	b := newFailureBench()
+	chrt := newChart("1.0.0", nil)
+	chrt.Schema = []byte(`{"required": ["a"]}`)
+	source := Source{Chart: chrt, Values: map[string]any{"a": "b"}}
+	for range 2 {
+		if err := b.CheckValues(t.Context(), source); err != nil {
+			t.Error(err)
+		}
+	}
+	if b.runner.tasks != 1 {
+		t.Errorf("%d tasks ran, want 1", b.runner.tasks)
+	}
+	source.Values = map[string]any{}
+	if err := b.CheckValues(t.Context(), source); !errors.Is(err, ErrInvalidValues) {
+		t.Errorf("other values: got %v", err)
+	}
+}
+
 // TestLimitIsNotKept checks that a task that was stopped runs again.
 func TestLimitIsNotKept(t *testing.T) {
 	t.Parallel()
@@ -131,15 +155,99 @@ func TestLimitIsNotKept(t *testing.T) {
 	}
 }
 
-// TestKeptFailuresAreBounded checks that many long failures do not exceed the limit in bytes.
-func TestKeptFailuresAreBounded(t *testing.T) {
+// TestBeginOfTask checks that Begin is called before each task that runs, and only then, and can refuse the task.
+func TestBeginOfTask(t *testing.T) {
 	t.Parallel()
 	b := newFailureBench()
-	text := strings.Repeat("x", maxFailure)
-	for i := range 2 * maxFailures / maxFailure {
-		b.failures.keep(failureKey{byte(i)}, &failure{Text: text})
+	begun, refusal := 0, error(nil)
+	source := Source{Chart: newChart("1.0.0", map[string]string{"a.yaml": `{{ fail "because" }}`}), Begin: func() error {
+		if begun++; b.runner.tasks != begun-1 {
+			t.Errorf("%d tasks ran before, want %d", b.runner.tasks, begun-1)
+		}
+		return refusal
+	}}
+	options := Options{Release: demoRelease, Capabilities: chartutil.DefaultCapabilities.Copy()}
+	for range 2 {
+		if _, err := b.Render(t.Context(), source, options); err == nil || !strings.Contains(err.Error(), "because") {
+			t.Errorf("got %v", err)
+		}
 	}
-	if entries, bytes := b.failures.kept.Stats(); entries == 0 || bytes > maxFailures {
-		t.Errorf("%d failures with %d bytes", entries, bytes)
+	if begun != 1 {
+		t.Errorf("%d tasks begun, want 1: the second failure is kept", begun)
+	}
+	changes := &PostRender{Labels: map[string]string{"a": "b"}}
+	renderer, err := b.PostRenderer(t.Context(), changes, "apps", source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := renderer.Run(bytes.NewBufferString("")); err != nil || begun != 2 {
+		t.Errorf("post-rendering: %d tasks begun, %v", begun, err)
+	}
+	refusal = errors.New("not counted")
+	source.Values = map[string]any{"a": "b"}
+	for range 2 {
+		if _, err := b.Render(t.Context(), source, options); !errors.Is(err, refusal) {
+			t.Errorf("got %v", err)
+		}
+		begun--
+	}
+	if b.runner.tasks != 2 {
+		t.Errorf("%d tasks ran, want 2: the refused tasks do not run", b.runner.tasks)
+	}
+}
+
+// TestKeptFailuresAreBounded checks that many long failures do not exceed the limit in bytes, and that a tenant with
+// many failures does not evict those of another tenant.
+func TestKeptFailuresAreBounded(t *testing.T) {
+	t.Parallel()
+	f := newFailures()
+	text := strings.Repeat("x", maxFailure)
+	f.keep("small", failureKey{}, &failure{Text: "because"})
+	for i := range 2 * maxFailures / maxFailure {
+		f.keep("large", failureKey{byte(i)}, &failure{Text: text})
+		f.keep("large", failureKey{byte(i)}, &failure{Text: text})
+	}
+	large := f.tenants["large"]
+	if f.bytes > maxFailures || f.bytes < maxFailures/2 || f.bytes != large.bytes+f.tenants["small"].bytes ||
+		large.kept.Len() != (large.bytes)/(maxFailure+bytelru.Overhead) {
+		t.Errorf("%d bytes, %d of them in %d failures of one tenant", f.bytes, large.bytes, large.kept.Len())
+	}
+	for name, tc := range map[string]struct {
+		tenant string
+		key    failureKey
+		want   bool
+	}{
+		"of the small tenant":            {"small", failureKey{}, true},
+		"the newest of the large tenant": {"large", failureKey{2*maxFailures/maxFailure - 1}, true},
+		"the oldest of the large tenant": {"large", failureKey{}, false},
+		"of another tenant":              {"none", failureKey{}, false},
+	} {
+		if _, ok := f.get(tc.tenant, tc.key); ok != tc.want {
+			t.Errorf("%s: kept %t, want %t", name, ok, tc.want)
+		}
+	}
+}
+
+// TestExpiredFailuresAreRemoved checks that no failure stays in memory after its time if the renderer is used.
+func TestExpiredFailuresAreRemoved(t *testing.T) {
+	t.Parallel()
+	b := newFailureBench()
+	f := b.failures
+	f.keep("a", failureKey{1}, &failure{Text: "first"})
+	b.clock = b.clock.Add(failureKept / 2)
+	f.keep("a", failureKey{2}, &failure{Text: "second"})
+	// Neither a read nor the same failure prolongs the time of another.
+	f.get("a", failureKey{1})
+	b.clock = b.clock.Add(failureKept / 2)
+	f.keep("b", failureKey{1}, &failure{Text: "third"})
+	_, hasFirst := f.get("a", failureKey{1})
+	_, hasSecond := f.get("a", failureKey{2})
+	if f.tenants["a"].kept.Len() != 1 || hasFirst || !hasSecond {
+		t.Errorf("%d failures of a are kept, want the second one", f.tenants["a"].kept.Len())
+	}
+	b.clock = b.clock.Add(failureKept)
+	f.get("c", failureKey{})
+	if len(f.tenants) != 0 || f.bytes != 0 {
+		t.Errorf("%d tenants with %d bytes are left", len(f.tenants), f.bytes)
 	}
 }

@@ -70,7 +70,7 @@ func postRendered(p PostRender, manifest string) (string, error) {
 func TestPostRendererWithoutChanges(t *testing.T) {
 	t.Parallel()
 	for _, p := range []*PostRender{nil, {}, {Labels: map[string]string{}}} {
-		renderer, err := NewRenderer(nil).PostRenderer(t.Context(), p, "apps", "")
+		renderer, err := NewRenderer(nil).PostRenderer(t.Context(), p, "apps", Source{})
 		if err != nil || renderer != nil {
 			t.Errorf("%+v: %v, %v", p, renderer, err)
 		}

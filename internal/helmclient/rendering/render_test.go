@@ -322,7 +322,7 @@ func TestPostRendererInATask(t *testing.T) {
 	g := NewWithT(t)
 	r := newTestRenderer(t, sandbox.Limits{})
 	changes := &PostRender{Labels: map[string]string{"team": "a"}}
-	renderer, err := r.PostRenderer(t.Context(), changes, "apps", "")
+	renderer, err := r.PostRenderer(t.Context(), changes, "apps", Source{})
 	g.Expect(err).NotTo(HaveOccurred())
 	made, err := renderer.Run(bytes.NewBufferString(manifestOf(serviceText)))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -330,13 +330,13 @@ func TestPostRendererInATask(t *testing.T) {
 	g.Expect(made.String()).To(Equal(want))
 
 	changes.Patches = []Patch{{Patch: "apiVersion: v1\nkind: Service\nmetadata: {name: absent}"}}
-	renderer, err = r.PostRenderer(t.Context(), changes, "apps", "")
+	renderer, err = r.PostRenderer(t.Context(), changes, "apps", Source{})
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = renderer.Run(bytes.NewBufferString(manifestOf(serviceText)))
 	g.Expect(err).To(MatchError(ErrPostRender))
 	g.Expect(err).To(MatchError(ContainSubstring("matches no object")))
 
-	nothing, err := r.PostRenderer(t.Context(), nil, "apps", "")
+	nothing, err := r.PostRenderer(t.Context(), nil, "apps", Source{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(nothing).To(BeNil())
 }

@@ -36,6 +36,9 @@ type Source struct {
 	Values map[string]any
 	// Tenant is the owner of the release. Tenants share the runner fairly.
 	Tenant string
+	// Begin, if set, is called before a task runs. If it returns an error, the task does not run. Begin is not called if
+	// the task does not run, because its failure is kept.
+	Begin func() error
 }
 
 // CheckChart checks the parts of a chart that do not depend on values: metadata, type and dependencies. An error has
@@ -144,10 +147,10 @@ func literalText(text []byte) []byte {
 	return bytes.ReplaceAll(text, []byte("{{"), []byte(`{{"{{"}}`))
 }
 
-// PostRenderer returns a post-renderer for a release in a namespace; nil if there are no changes. An error has the kind
-// [ErrPostRender].
+// PostRenderer returns a post-renderer for a release in a namespace; nil if there are no changes. The post-renderer
+// does not need the chart and the values of the source. An error has the kind [ErrPostRender].
 func (r *Renderer) PostRenderer(
-	ctx context.Context, changes *PostRender, namespace, tenant string,
+	ctx context.Context, changes *PostRender, namespace string, source Source,
 ) (postrender.PostRenderer, error) {
 	if changes.isEmpty() {
 		return nil, nil
@@ -156,21 +159,23 @@ func (r *Renderer) PostRenderer(
 	if _, err := newPostRenderer(changes, namespace); err != nil {
 		return nil, err
 	}
-	return &taskPostRenderer{ctx: ctx, renderer: r, changes: changes, namespace: namespace, tenant: tenant}, nil
+	source.Chart, source.Values = nil, nil
+	return &taskPostRenderer{ctx: ctx, renderer: r, changes: changes, namespace: namespace, source: source}, nil
 }
 
 // taskPostRenderer changes manifests in a task.
 type taskPostRenderer struct {
-	ctx               context.Context
-	renderer          *Renderer
-	changes           *PostRender
-	namespace, tenant string
+	ctx       context.Context
+	renderer  *Renderer
+	changes   *PostRender
+	namespace string
+	source    Source
 }
 
 // Run implements postrender.PostRenderer.
 func (p *taskPostRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	request := postRenderRequest{Changes: *p.changes, Namespace: p.namespace, Manifest: rendered.Bytes()}
-	manifest, err := run[[]byte](p.ctx, p.renderer, taskPostRender, Source{Tenant: p.tenant}, request, nil)
+	manifest, err := run[[]byte](p.ctx, p.renderer, taskPostRender, p.source, request, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +184,8 @@ func (p *taskPostRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 
 // run runs a task and returns the value of its response. The task gets the chart of the source, if it has a chart. The
 // function answer carries out the lookups of the task. If the same task failed a short time ago without a lookup, run
-// returns the same failure.
+// returns the same failure. If the task is the same check of values, and found them valid, run does not check them
+// again.
 func run[Value any](
 	ctx context.Context, r *Renderer, task string, source Source, request any,
 	answer func(context.Context, []byte) ([]byte, error),
@@ -204,8 +210,13 @@ func run[Value any](
 		work.Shared = &sandbox.Shared{Key: key, Data: func() ([]byte, error) { return encode(toWire(source.Chart)) }}
 	}
 	key := failureKeyOf(&work)
-	if known := r.failures.get(key); known != nil {
+	if known, ok := r.failures.get(source.Tenant, key); ok {
 		return value, known.err()
+	}
+	if source.Begin != nil {
+		if err := source.Begin(); err != nil {
+			return value, err
+		}
 	}
 	output, err := r.runner.Run(ctx, work)
 	if err != nil {
@@ -215,8 +226,8 @@ func run[Value any](
 	if err := decode(output, &result); err != nil {
 		return value, err
 	}
-	if result.Failure != nil && !hasAsked {
-		r.failures.keep(key, result.Failure)
+	if (result.Failure != nil || task == taskCheck) && !hasAsked {
+		r.failures.keep(source.Tenant, key, result.Failure)
 	}
 	return result.Value, result.Failure.err()
 }

@@ -53,7 +53,7 @@ func (s *Session) DryRun(desired model.Desired, upgrade bool) *action.Install {
 
 // PostRenderer returns Helm's post-renderer of a job. It returns nil if the job has no changes for a post-renderer.
 func (s *Session) PostRenderer(j Job) (postrender.PostRenderer, error) {
-	return s.Renderer.PostRenderer(s.Ctx, j.Options.PostRender, j.Desired.Namespace, j.tenant())
+	return s.Renderer.PostRenderer(s.Ctx, j.Options.PostRender, j.Desired.Namespace, j.Source(nil))
 }
 
 // UpgradeValues returns the values of an upgrade. According to the policy, it merges the values of the job over the

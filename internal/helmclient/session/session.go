@@ -58,7 +58,7 @@ type Job struct {
 
 // Source returns the chart of the job with values, for the renderer.
 func (j Job) Source(values map[string]any) rendering.Source {
-	return rendering.Source{Chart: j.Chart, Values: values, Tenant: j.tenant()}
+	return rendering.Source{Chart: j.Chart, Values: values, Tenant: j.tenant(), Begin: j.Options.BeforeRender}
 }
 
 // tenant returns the tenant of the release. This is the namespace of the owner.
