@@ -183,7 +183,7 @@ func endToEndText(tests []*endToEndTest) string {
 			page.WriteString("\n")
 		}
 		for _, part := range test.parts {
-			fmt.Fprintf(&page, "- `%s`\n", part)
+			fmt.Fprintf(&page, "- \"%s\"\n", part)
 		}
 	}
 	return page.String()
