@@ -12,12 +12,8 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -38,30 +34,6 @@ func benchReconciler(b *controllertest.ReleaseBench) *Reconciler {
 	return &Reconciler{client: c, live: c, renderer: renderer, guard: selection.NewGuard(c),
 		intents: deletionintent.Reader{Live: c, Renderer: renderer},
 		gate:    dependencies.Gate{Client: c, Live: c, Now: time.Now}}
-}
-
-// TestNoActionForHelmOpUnderDeletion checks that no action begins for a release whose HelmOp is under deletion, even if
-// the release is not deleted yet. A slow hook would delay the uninstallation.
-func TestNoActionForHelmOpUnderDeletion(t *testing.T) {
-	t.Parallel()
-	b := controllertest.NewReleaseBench(t)
-	b.Cluster.Status.Initialization.ControlPlaneInitialized = new(true)
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(b.Cluster)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.HelmOp.DeletionTimestamp = new(metav1.Now())
-	scope := &releaseScope{release: b.Release, helmOp: b.HelmOp, cluster: b.Cluster,
-		object: &unstructured.Unstructured{Object: object}}
-	// The Reconciler has no connection and no engine, so their use fails.
-	result, err := (&Reconciler{}).reconcileNormal(t.Context(), scope)
-	if err != nil || !result.IsZero() {
-		t.Errorf("%v, %v", result, err)
-	}
-	ready := conditions.Get(b.Release, addonsv1.ReadyCondition)
-	if ready == nil || ready.Reason != addonsv1.DeletingReason || len(b.Release.Finalizers) > 0 {
-		t.Errorf("Ready %v, finalizers %v", ready, b.Release.Finalizers)
-	}
 }
 
 // TestStillServes checks that a release that is not in the cache counts as a release of another shard. A failed read
