@@ -6,14 +6,11 @@ package helmoprelease
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -97,56 +94,5 @@ func TestReplaceChild(t *testing.T) {
 	child.Name = "gone"
 	if err := apiutil.ReplaceChild(t.Context(), c, child, 8); err != nil {
 		t.Errorf("a HelmOpRelease that does not exist: %v", err)
-	}
-}
-
-// TestMayAccess checks which HelmOps may access a Cluster of another namespace.
-func TestMayAccess(t *testing.T) {
-	t.Parallel()
-	b := controllertest.NewReleaseBench(t)
-	type reviews map[string]bool // the answers of the API server, by "<service account>/<Secret>"
-	for name, test := range map[string]struct {
-		change func(*releaseScope)
-		grants reviews
-		want   bool
-	}{
-		"its own namespace": {func(s *releaseScope) { s.release.Spec.ClusterRef.Namespace, s.helmOp = "", nil }, nil, true},
-		"granted":           {nil, reviews{"installer/one-kubeconfig": true}, true},
-		"all are granted":   {nil, reviews{"installer/": true}, true},
-		"not granted":       {nil, nil, false},
-		"not set": {func(s *releaseScope) { s.helmOp.Spec.ClusterNamespaces = nil }, reviews{"installer/": true},
-			false},
-		"the HelmOp is gone": {func(s *releaseScope) { s.helmOp = nil }, reviews{"installer/": true}, false},
-		"granted to another": {func(s *releaseScope) {
-			s.helmOp.Spec.ClusterNamespaces.AuthorizationServiceAccountName = "other"
-		}, reviews{"installer/": true}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := benchReconciler(b)
-			r.recorder, r.watcher = events.NewFakeRecorder(10), forgettingWatcher{forgetting: &forgetting{}}
-			r.guard = selection.NewGuard(interceptor.NewClient(b.Client().(client.WithWatch), interceptor.Funcs{
-				Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
-					review := obj.(*authorizationv1.SubjectAccessReview)
-					account := strings.TrimPrefix(review.Spec.User, "system:serviceaccount:platform:")
-					review.Status.Allowed = review.Spec.ResourceAttributes.Namespace == "team" &&
-						test.grants[account+"/"+review.Spec.ResourceAttributes.Name]
-					return nil
-				},
-			}))
-			scope := &releaseScope{release: b.Release.DeepCopy(), helmOp: b.HelmOp.DeepCopy()}
-			if test.change != nil {
-				test.change(scope)
-			}
-			allowed, err := r.mayAccess(t.Context(), scope)
-			if allowed != test.want || err != nil {
-				t.Errorf("allowed: %t, %v; want %t", allowed, err, test.want)
-			}
-			isDenied := len(scope.release.Status.Conditions) == 1 &&
-				scope.release.Status.Conditions[0].Reason == addonsv1.ClusterAccessDeniedReason
-			if isDenied == test.want {
-				t.Errorf("the conditions: %+v", scope.release.Status.Conditions)
-			}
-		})
 	}
 }

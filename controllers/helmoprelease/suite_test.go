@@ -15,8 +15,10 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,6 +69,7 @@ func TestMain(m *testing.M) {
 var shared struct {
 	once     sync.Once
 	client   client.Client
+	cached   client.Reader
 	charts   *charts
 	renderer *render.Renderer
 	err      error
@@ -150,6 +153,7 @@ func startController(config *rest.Config) error {
 	if err := errors.Join(err, mgr.Add(watcher)); err != nil {
 		return err
 	}
+	shared.cached = mgr.GetClient()
 	shared.client, err = client.New(config, client.Options{Scheme: mgr.GetScheme()})
 	go func() { _ = mgr.Start(ctx) }()
 	return err
@@ -178,17 +182,7 @@ func newFixture(t *testing.T) *fixture {
 	f := &fixture{T: t, WithT: gomega.NewWithT(t), Client: shared.client}
 	f.SetDefaultEventuallyTimeout(time.Minute)
 	f.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "release-"}}
-	f.must(f.Create(t.Context(), namespace))
-	f.namespace = namespace.Name
-
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "one",
-		Labels: map[string]string{"cni": "yes"}}}
-	cluster.Spec.Paused = new(false)
-	f.must(f.Create(t.Context(), cluster))
-	cluster.Status.Initialization.ControlPlaneInitialized = new(true)
-	f.must(f.Status().Update(t.Context(), cluster))
-
+	f.namespace = f.namespaceWithCluster()
 	f.helmOp = &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "cni"}}
 	f.helmOp.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"cni": "yes"}}
 	f.helmOp.Spec.Source = addonsv1.ArtifactSource{URL: "oci://registry.example/charts/cni",
@@ -197,6 +191,20 @@ func newFixture(t *testing.T) *fixture {
 	f.helmOp.Spec.ValuesTemplate = "cidr: first"
 	f.must(f.Create(t.Context(), f.helmOp))
 	return f
+}
+
+// namespaceWithCluster creates a namespace with a Cluster whose control plane is initialized.
+func (f *fixture) namespaceWithCluster() string {
+	f.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "release-"}}
+	f.must(f.Create(f.Context(), namespace))
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "one",
+		Labels: map[string]string{"cni": "yes"}}}
+	cluster.Spec.Paused = new(false)
+	f.must(f.Create(f.Context(), cluster))
+	cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+	f.must(f.Status().Update(f.Context(), cluster))
+	return namespace.Name
 }
 
 func (f *fixture) must(err error) {
@@ -245,6 +253,14 @@ func (f *fixture) release(artifact addonsv1.ResolvedArtifact,
 	if change != nil {
 		change(release)
 	}
+	// The caches of HelmOps and HelmOpReleases are independent. The controller must not read an older HelmOp.
+	key := client.ObjectKeyFromObject(f.helmOp)
+	f.must(f.Get(f.Context(), key, f.helmOp))
+	f.Eventually(func(g gomega.Gomega) {
+		known := &addonsv1.HelmOp{}
+		g.Expect(shared.cached.Get(f.Context(), key, known)).To(gomega.Succeed())
+		g.Expect(known.ResourceVersion).To(gomega.Equal(f.helmOp.ResourceVersion))
+	}).Should(gomega.Succeed())
 	f.must(f.Create(f.Context(), release))
 	return release
 }
@@ -380,7 +396,9 @@ func TestFailedInstallationIsRetriedOnRequest(t *testing.T) {
 	f.eventually(release, func(g gomega.Gomega) { failed(g, addonsv1.InstallFailedReason) })
 	request := func(value string) {
 		f.Helper()
-		patch(f, release, func() { release.Annotations[addonsv1.RetryRequestedAtAnnotation] = value })
+		patch(f, release, func() {
+			metav1.SetMetaDataAnnotation(&release.ObjectMeta, addonsv1.RetryRequestedAtAnnotation, value)
+		})
 	}
 	request("first")
 	f.eventually(release, func(g gomega.Gomega) {
@@ -420,7 +438,9 @@ func TestInstalledOnceEnds(t *testing.T) {
 
 	patch(f, release, func() { release.Spec.ReconcileStrategy = addonsv1.ReconcileStrategyContinuous })
 	f.ready(release, 2)
-	f.Expect(release.Annotations).NotTo(gomega.HaveKey(addonsv1.InstalledOnceAnnotation))
+	f.eventually(release, func(g gomega.Gomega) {
+		g.Expect(release.Annotations).NotTo(gomega.HaveKey(addonsv1.InstalledOnceAnnotation))
+	})
 	f.Expect(f.configMaps()).To(gomega.HaveLen(1))
 }
 
@@ -465,4 +485,78 @@ func TestReleaseWaitsForOwner(t *testing.T) {
 	// The annotation keeps the release in its cluster.
 	patch(f, release, func() { release.Annotations = map[string]string{addonsv1.OrphanAnnotation: "true"} })
 	f.gone(release)
+}
+
+// grant permits a ServiceAccount of the HelmOp's namespace to get Secrets of a namespace: the named ones, or all.
+func (f *fixture) grant(account, namespace string, secrets ...string) {
+	f.Helper()
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: account}
+	f.must(f.Create(f.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}, ResourceNames: secrets}}}))
+	f.must(f.Create(f.Context(), &rbacv1.RoleBinding{ObjectMeta: meta,
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: f.namespace, Name: account}}}))
+	// HelmOp caches a refusal, so the API server must know the role before the release exists.
+	f.Eventually(func(g gomega.Gomega) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: "system:serviceaccount:" + f.namespace + ":" + account,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "get",
+				Resource: "secrets", Name: "one-kubeconfig"}}}
+		g.Expect(f.Create(f.Context(), review)).To(gomega.Succeed())
+		g.Expect(review.Status.Allowed).To(gomega.BeTrue())
+	}).Should(gomega.Succeed())
+}
+
+// TestMayAccess checks which HelmOps may access a Cluster of another namespace.
+func TestMayAccess(t *testing.T) {
+	t.Parallel()
+	const one = "one-kubeconfig"
+	for name, test := range map[string]struct {
+		account string // in the spec of the HelmOp
+		grant   func(f *fixture, namespace string)
+		isOwn   bool // the Cluster is in the namespace of the HelmOp
+		isGone  bool // the HelmOp does not exist
+		want    string
+	}{
+		"its own namespace": {isOwn: true, isGone: true, want: addonsv1.UpdatingReason},
+		"granted": {account: "installer", want: addonsv1.ReadyReason,
+			grant: func(f *fixture, namespace string) { f.grant("installer", namespace, one) }},
+		"all are granted": {account: "installer", want: addonsv1.ReadyReason,
+			grant: func(f *fixture, namespace string) { f.grant("installer", namespace) }},
+		"not granted": {account: "installer", want: addonsv1.ClusterAccessDeniedReason},
+		"not set": {want: addonsv1.ClusterAccessDeniedReason,
+			grant: func(f *fixture, namespace string) { f.grant("installer", namespace) }},
+		"the HelmOp is gone": {account: "installer", isGone: true, want: addonsv1.ClusterAccessDeniedReason,
+			grant: func(f *fixture, namespace string) { f.grant("installer", namespace) }},
+		"granted to another": {account: "other", want: addonsv1.ClusterAccessDeniedReason,
+			grant: func(f *fixture, namespace string) { f.grant("installer", namespace) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			cluster := addonsv1.ClusterReference{Name: "one"}
+			if !test.isOwn {
+				cluster.Namespace = f.namespaceWithCluster()
+			}
+			if test.grant != nil {
+				test.grant(f, cluster.Namespace)
+			}
+			if test.account != "" {
+				patch(f, f.helmOp, func() {
+					f.helmOp.Spec.ClusterNamespaces = &addonsv1.ClusterNamespaces{
+						AuthorizationServiceAccountName: test.account}
+				})
+			}
+			release := f.release(f.artifact("1.0.0", helmtest.TwoConfigMaps()), func(r *addonsv1.HelmOpRelease) {
+				r.Spec.ClusterRef = cluster
+				if test.isGone {
+					r.OwnerReferences[0].Name = "gone"
+				}
+			})
+			f.eventually(release, func(g gomega.Gomega) {
+				g.Expect(conditions.GetReason(release, addonsv1.ReadyCondition)).To(gomega.Equal(test.want))
+			})
+			f.Expect(f.records() > 0).To(gomega.Equal(test.want == addonsv1.ReadyReason))
+		})
+	}
 }
