@@ -88,42 +88,6 @@ func TestWaitingUninstallationsAreLimited(t *testing.T) {
 	}
 }
 
-// TestReleaseWaitsForOwner checks that a release without a HelmOp is not uninstalled at once. A restore from a backup
-// may be running.
-func TestReleaseWaitsForOwner(t *testing.T) {
-	t.Parallel()
-	b := controllertest.NewReleaseBench(t)
-	b.Release.Namespace, b.Release.Finalizers = "platform", []string{addonsv1.HelmOpReleaseFinalizer}
-	b.HelmOp = nil
-	r, recorder := benchReconciler(b), events.NewFakeRecorder(10)
-	r.recorder, r.now, r.budgets = recorder, time.Now, report.NewEventBudgets(time.Now)
-	r.watcher = forgettingWatcher{forgetting: &forgetting{}}
-	deleted := metav1.NewTime(time.Now().Add(-time.Minute))
-	b.Release.DeletionTimestamp = &deleted
-	scope := &releaseScope{release: b.Release, cluster: b.Cluster}
-	result, err := r.reconcileDelete(t.Context(), scope)
-	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > ownerRetry || len(b.Release.Finalizers) == 0 {
-		t.Errorf("%+v, %v, %v", result, err, b.Release.Finalizers)
-	}
-	ready := conditions.Get(b.Release, addonsv1.ReadyCondition)
-	if ready == nil || ready.Reason != addonsv1.OwnerNotFoundReason ||
-		!strings.Contains(ready.Message, deleted.Add(ownerWait).UTC().Format(time.RFC3339)) {
-		t.Errorf("Ready is %+v", ready)
-	}
-	if event := <-recorder.Events; !strings.Contains(event, addonsv1.OwnerNotFoundReason) {
-		t.Error(event)
-	}
-	if isOwnerAwaited(b.Release, deleted.Add(ownerWait)) {
-		t.Error("it waits for ever")
-	}
-
-	// The annotation keeps the release in its cluster.
-	b.Release.Annotations = map[string]string{addonsv1.OrphanAnnotation: "true"}
-	if _, err := r.reconcileDelete(t.Context(), scope); err != nil || len(b.Release.Finalizers) > 0 {
-		t.Errorf("it stays: %v, %v", err, b.Release.Finalizers)
-	}
-}
-
 // TestReleaseWithoutOwnerIsUninstalledAfterWait checks that a release is uninstalled after the wait if its HelmOp was
 // not restored.
 func TestReleaseWithoutOwnerIsUninstalledAfterWait(t *testing.T) {
@@ -144,7 +108,10 @@ func TestReleaseWithoutOwnerIsUninstalledAfterWait(t *testing.T) {
 		ownerWait - time.Second: addonsv1.OwnerNotFoundReason, ownerWait: addonsv1.ClusterUnreachableReason,
 	} {
 		now, connections.disconnected = controllertest.Noon.Add(after), nil
-		_, err := r.reconcileDelete(t.Context(), &releaseScope{release: b.Release, cluster: b.Cluster})
+		result, err := r.reconcileDelete(t.Context(), &releaseScope{release: b.Release, cluster: b.Cluster})
+		if after < ownerWait && (result.RequeueAfter <= 0 || result.RequeueAfter > ownerRetry) {
+			t.Errorf("after %s: the next check is after %s", after, result.RequeueAfter)
+		}
 		if got := conditions.GetReason(b.Release, addonsv1.ReadyCondition); err != nil || got != want {
 			t.Errorf("after %s: Ready has the reason %q, error %v; want %q", after, got, err, want)
 		}

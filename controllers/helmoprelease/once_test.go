@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -72,20 +71,6 @@ func TestInstalledOnceIsLeftAlone(t *testing.T) {
 			}
 			wantInstalledOnce(t, release)
 		})
-	}
-}
-
-// TestInstalledOnceEnds checks that a release is reconciled again if its strategy changes.
-func TestInstalledOnceEnds(t *testing.T) {
-	t.Parallel()
-	release := onceOf(true)
-	release.Spec.ReconcileStrategy = addonsv1.ReconcileStrategyContinuous
-	p := &releasePass{releaseScope: &releaseScope{release: release, cluster: &clusterv1.Cluster{}}}
-	if end, err := (&Reconciler{}).checkInstalledOnce(t.Context(), p); end != nil || err != nil {
-		t.Errorf("%v, %v", end, err)
-	}
-	if len(release.Annotations) != 0 {
-		t.Errorf("annotations %v", release.Annotations)
 	}
 }
 

@@ -6,18 +6,11 @@ package helmoprelease
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/events"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -38,30 +31,6 @@ func benchReconciler(b *controllertest.ReleaseBench) *Reconciler {
 	return &Reconciler{client: c, live: c, renderer: renderer, guard: selection.NewGuard(c),
 		intents: deletionintent.Reader{Live: c, Renderer: renderer},
 		gate:    dependencies.Gate{Client: c, Live: c, Now: time.Now}}
-}
-
-// TestNoActionForHelmOpUnderDeletion checks that no action begins for a release whose HelmOp is under deletion, even if
-// the release is not deleted yet. A slow hook would delay the uninstallation.
-func TestNoActionForHelmOpUnderDeletion(t *testing.T) {
-	t.Parallel()
-	b := controllertest.NewReleaseBench(t)
-	b.Cluster.Status.Initialization.ControlPlaneInitialized = new(true)
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(b.Cluster)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.HelmOp.DeletionTimestamp = new(metav1.Now())
-	scope := &releaseScope{release: b.Release, helmOp: b.HelmOp, cluster: b.Cluster,
-		object: &unstructured.Unstructured{Object: object}}
-	// The Reconciler has no connection and no engine, so their use fails.
-	result, err := (&Reconciler{}).reconcileNormal(t.Context(), scope)
-	if err != nil || !result.IsZero() {
-		t.Errorf("%v, %v", result, err)
-	}
-	ready := conditions.Get(b.Release, addonsv1.ReadyCondition)
-	if ready == nil || ready.Reason != addonsv1.DeletingReason || len(b.Release.Finalizers) > 0 {
-		t.Errorf("Ready %v, finalizers %v", ready, b.Release.Finalizers)
-	}
 }
 
 // TestStillServes checks that a release that is not in the cache counts as a release of another shard. A failed read
@@ -125,56 +94,5 @@ func TestReplaceChild(t *testing.T) {
 	child.Name = "gone"
 	if err := apiutil.ReplaceChild(t.Context(), c, child, 8); err != nil {
 		t.Errorf("a HelmOpRelease that does not exist: %v", err)
-	}
-}
-
-// TestMayAccess checks which HelmOps may access a Cluster of another namespace.
-func TestMayAccess(t *testing.T) {
-	t.Parallel()
-	b := controllertest.NewReleaseBench(t)
-	type reviews map[string]bool // the answers of the API server, by "<service account>/<Secret>"
-	for name, test := range map[string]struct {
-		change func(*releaseScope)
-		grants reviews
-		want   bool
-	}{
-		"its own namespace": {func(s *releaseScope) { s.release.Spec.ClusterRef.Namespace, s.helmOp = "", nil }, nil, true},
-		"granted":           {nil, reviews{"installer/one-kubeconfig": true}, true},
-		"all are granted":   {nil, reviews{"installer/": true}, true},
-		"not granted":       {nil, nil, false},
-		"not set": {func(s *releaseScope) { s.helmOp.Spec.ClusterNamespaces = nil }, reviews{"installer/": true},
-			false},
-		"the HelmOp is gone": {func(s *releaseScope) { s.helmOp = nil }, reviews{"installer/": true}, false},
-		"granted to another": {func(s *releaseScope) {
-			s.helmOp.Spec.ClusterNamespaces.AuthorizationServiceAccountName = "other"
-		}, reviews{"installer/": true}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := benchReconciler(b)
-			r.recorder, r.watcher = events.NewFakeRecorder(10), forgettingWatcher{forgetting: &forgetting{}}
-			r.guard = selection.NewGuard(interceptor.NewClient(b.Client().(client.WithWatch), interceptor.Funcs{
-				Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
-					review := obj.(*authorizationv1.SubjectAccessReview)
-					account := strings.TrimPrefix(review.Spec.User, "system:serviceaccount:platform:")
-					review.Status.Allowed = review.Spec.ResourceAttributes.Namespace == "team" &&
-						test.grants[account+"/"+review.Spec.ResourceAttributes.Name]
-					return nil
-				},
-			}))
-			scope := &releaseScope{release: b.Release.DeepCopy(), helmOp: b.HelmOp.DeepCopy()}
-			if test.change != nil {
-				test.change(scope)
-			}
-			allowed, err := r.mayAccess(t.Context(), scope)
-			if allowed != test.want || err != nil {
-				t.Errorf("allowed: %t, %v; want %t", allowed, err, test.want)
-			}
-			isDenied := len(scope.release.Status.Conditions) == 1 &&
-				scope.release.Status.Conditions[0].Reason == addonsv1.ClusterAccessDeniedReason
-			if isDenied == test.want {
-				t.Errorf("the conditions: %+v", scope.release.Status.Conditions)
-			}
-		})
 	}
 }
