@@ -234,10 +234,12 @@ func TestUnaffectedClusterIsNotWritten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	c := f.cluster()
-	f.initialized(c)
 	release := f.release(f.helmOp("cni", nil))
 	f.report(release, metav1.ConditionTrue, addonsv1.ReadyReason)
 	f.report(release, metav1.ConditionFalse, addonsv1.UpgradeFailedReason)
+	f.awaitPass(release)
+	f.expectUnwritten(c)
+	f.initialized(c)
 	f.awaitPass(release)
 	f.expectUnwritten(c)
 }

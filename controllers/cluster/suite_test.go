@@ -140,8 +140,8 @@ func (f *fixture) cluster() *clusterv1.Cluster {
 	return c
 }
 
-// initialized reports the control plane of the Cluster as initialized, like Cluster API does. The Cluster must not have
-// a release yet.
+// initialized reports the control plane of the Cluster as initialized, like Cluster API does. The Cluster must have no
+// releases, or only paused releases.
 func (f *fixture) initialized(c *clusterv1.Cluster) {
 	f.Helper()
 	f.awaitCount(func() {
