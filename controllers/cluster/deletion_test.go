@@ -81,45 +81,6 @@ func (r *Reconciler) pass(t *testing.T) (*clusterv1.Cluster, ctrl.Result) {
 	return cluster, result
 }
 
-func TestDeletionIsHeldUntilReleasesAreUninstalled(t *testing.T) {
-	t.Parallel()
-	release := controllertest.HoldingRelease(10 * time.Minute)
-	bystander := controllertest.HoldingRelease(0)
-	bystander.Name, bystander.UID, bystander.Spec.BeforeClusterDelete = "b-c", "b", nil
-	r := lifeReconciler(t, controllertest.DeletingCluster("", false), release, bystander)
-
-	cluster, _ := r.pass(t)
-	if !apiutil.HoldOf(cluster).IsOn() || !ptr.Deref(cluster.Spec.Paused, false) ||
-		!apiutil.HoldOf(cluster).Since.Equal(controllertest.LifeNow) {
-		t.Fatalf("the deletion is not held: %v %v", cluster.Annotations, cluster.Spec.Paused)
-	}
-	cluster, result := r.pass(t)
-	if result.RequeueAfter != 10*time.Minute {
-		t.Errorf("requeued after %s", result.RequeueAfter)
-	}
-	stored := &addonsv1.HelmOpRelease{}
-	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(release), stored); err != nil ||
-		stored.DeletionTimestamp.IsZero() {
-		t.Fatalf("the release is not deleted: %v", err)
-	}
-	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(bystander), stored); err != nil ||
-		!stored.DeletionTimestamp.IsZero() {
-		t.Fatalf("the other release is deleted: %v", err)
-	}
-	if !apiutil.HoldOf(cluster).IsOn() {
-		t.Fatal("the hold ended too early")
-	}
-	controllertest.RemoveReleaseFinalizer(t, r.client, release)
-	cluster, _ = r.pass(t)
-	if !apiutil.HoldOf(cluster).Over || cluster.Spec.Paused != nil {
-		t.Errorf("still held: %v %v", cluster.Annotations, cluster.Spec.Paused)
-	}
-	version := cluster.ResourceVersion
-	if cluster, _ = r.pass(t); cluster.ResourceVersion != version {
-		t.Error("the Cluster was written again")
-	}
-}
-
 // TestPauseOfUserStopsDeletionHold checks that the deletion of a Cluster does not continue while a user pauses the
 // Cluster, and that no release is uninstalled meanwhile. When the pause ends, the full time of the hold begins.
 func TestPauseOfUserStopsDeletionHold(t *testing.T) {

@@ -5,10 +5,8 @@ package helmop_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,12 +15,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
@@ -30,9 +24,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -40,13 +32,13 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest/suite"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
@@ -102,47 +94,16 @@ func (links) Source(handler.MapFunc) source.Source {
 	return source.Func(func(context.Context, workqueue.TypedRateLimitingInterface[ctrl.Request]) error { return nil })
 }
 
-func startController(config *rest.Config) error {
-	crds := []string{filepath.Join("..", "..", "config", "crd", "bases"), sharedServer.Binaries().CoreCRDs}
-	if _, err := envtest.InstallCRDs(config,
-		envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true}); err != nil {
-		return err
-	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, addonsv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			return err
-		}
-	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
-		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true,
-			DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
-	})
-	if err != nil {
-		return err
-	}
-	ctx := context.Background()
-	if err := watches.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
-	}
-	kinds := kindcache.New(kindcache.Options{
-		Reader: mgr.GetClient(), Informers: mgr.GetCache(),
-		Review: kindcache.Reviewer(mgr.GetClient(), mgr.GetRESTMapper(), ""),
-		Own:    []schema.GroupVersionKind{clusterv1.GroupVersion.WithKind("Cluster")},
-	})
-	reader := references.NewReader(mgr.GetCache(), mgr.GetAPIReader())
-	err = helmop.SetupWithManager(ctx, mgr, helmop.Options{
-		Registry: shared.registry, References: reader, Renderer: render.New(reader, clusterview.NewReader(kinds)),
-		Guard: selection.NewGuard(mgr.GetClient()), Kinds: kinds, Clusters: links{}, Concurrency: 5,
-	})
-	if err := errors.Join(err, mgr.Add(kinds)); err != nil {
-		return err
-	}
-	shared.client, err = client.New(config, client.Options{Scheme: scheme})
-	go func() { _ = mgr.Start(ctx) }()
+func startController(config *rest.Config) (err error) {
+	shared.client, err = suite.StartManager(config,
+		func(ctx context.Context, mgr ctrl.Manager, kinds *kindcache.Kinds) error {
+			reader := references.NewReader(mgr.GetCache(), mgr.GetAPIReader())
+			return helmop.SetupWithManager(ctx, mgr, helmop.Options{
+				Registry: shared.registry, References: reader,
+				Renderer: render.New(reader, clusterview.NewReader(kinds)),
+				Guard:    selection.NewGuard(mgr.GetClient()), Kinds: kinds, Clusters: links{}, Concurrency: 5,
+			})
+		}, sharedServer.Binaries().CoreCRDs)
 	return err
 }
 
