@@ -119,6 +119,23 @@ func TestIntegrationCRDPolicies(t *testing.T) {
 	}
 }
 
+// TestIntegrationNoCRDBeforeCount expects that nothing is written to a cluster if the function that runs before the chart
+// refuses the rendering.
+func TestIntegrationNoCRDBeforeCount(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(helmtest.ChartWithCRDs("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap},
+		map[string]string{"crd.yaml": helmtest.CrdOf("uncounted.edges.test", "v1")}), map[string]any{"cidr": "1"})
+	run.options.BeforeRender = func() error { return errors.New("not counted") }
+	b.cutter.Take()
+	_, err := run.actNow(t, model.ActionInstall)
+	helmtest.WantError(t, err, nil, false, "not counted")
+	for _, request := range b.cutter.Take() {
+		if !strings.HasPrefix(request, "GET ") {
+			t.Error(request)
+		}
+	}
+}
+
 // TestIntegrationCRDReplacementRejected checks that a CRD that cannot be replaced is an error before the release is
 // changed.
 func TestIntegrationCRDReplacementRejected(t *testing.T) {

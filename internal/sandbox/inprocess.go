@@ -25,6 +25,11 @@ func (t inProcess) Run(ctx context.Context, request Request) (output []byte, err
 	if !ok {
 		return nil, &TaskError{Text: fmt.Sprintf("there is no task %q", request.Task)}
 	}
+	if request.Begin != nil {
+		if err := request.Begin(); err != nil {
+			return nil, err
+		}
+	}
 	work := &Work{Input: request.Input, Note: func(string) {}, Ask: func(question []byte) ([]byte, error) {
 		if request.Answer == nil {
 			return nil, &TaskError{Text: "nothing is answered here"}

@@ -66,6 +66,11 @@ func (p *Pool) Run(ctx context.Context, request Request) ([]byte, error) {
 		return nil, err
 	}
 	defer p.release(request.Tenant)
+	if request.Begin != nil {
+		if err := request.Begin(); err != nil {
+			return nil, err
+		}
+	}
 	if child := p.take(request.Shared); child != nil {
 		output, err := p.runIn(ctx, child, &request)
 		var limited *LimitError

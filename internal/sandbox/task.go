@@ -54,6 +54,9 @@ type Request struct {
 	Input []byte
 	// Shared is data that other requests use too; nil if there is none.
 	Shared *Shared
+	// Begin, if set, is called right before the task runs, when the request has a child. If it returns an error, the task
+	// does not run, and Run returns this error.
+	Begin func() error
 	// Answer answers the questions of the task. It runs in the parent, with the context of the request. Nil refuses all
 	// questions.
 	Answer func(ctx context.Context, question []byte) ([]byte, error)

@@ -28,12 +28,13 @@ func (k *Client) Unowned(manifest string) ([]UnownedObject, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.unownedIn(resources)
+	return k.unownedIn(resources, true)
 }
 
-// refuseUnowned returns an error if objects exist that do not belong to the release.
+// refuseUnowned returns an error if objects exist whose annotations do not name the release. A chart may change Helm's
+// label of an object that HelmOp created, so the label does not count.
 func (k *Client) refuseUnowned(resources kube.ResourceList) error {
-	unowned, err := k.unownedIn(resources)
+	unowned, err := k.unownedIn(resources, false)
 	if err != nil || len(unowned) == 0 {
 		return err
 	}
@@ -46,12 +47,12 @@ func (k *Client) refuseUnowned(resources kube.ResourceList) error {
 	return fmt.Errorf("%s exists and cannot be imported into the current release: %s", first.Ref, why)
 }
 
-// unownedIn does the same as Unowned for a list of objects.
-func (k *Client) unownedIn(resources kube.ResourceList) ([]UnownedObject, error) {
+// unownedIn does the same as Unowned for a list of objects. Without needsLabel, the annotations are enough.
+func (k *Client) unownedIn(resources kube.ResourceList, needsLabel bool) ([]UnownedObject, error) {
 	var unowned []UnownedObject
 	for len(resources) > 0 {
 		end := endOfKind(resources)
-		found, err := k.unownedOf(resources[:end])
+		found, err := k.unownedOf(resources[:end], needsLabel)
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +63,7 @@ func (k *Client) unownedIn(resources kube.ResourceList) ([]UnownedObject, error)
 }
 
 // unownedOf does the same as Unowned for objects of one kind.
-func (k *Client) unownedOf(infos kube.ResourceList) ([]UnownedObject, error) {
+func (k *Client) unownedOf(infos kube.ResourceList, needsLabel bool) ([]UnownedObject, error) {
 	observed := k.readTogether(infos)
 	states := make([]*observedState, len(infos))
 	var group errgroup.Group
@@ -88,7 +89,7 @@ func (k *Client) unownedOf(infos kube.ResourceList) ([]UnownedObject, error) {
 	var unowned []UnownedObject
 	for i, info := range infos {
 		state := states[i]
-		if state == nil || state.isLabelled && k.Owner.owns(state.annotations) {
+		if state == nil || (state.isLabelled || !needsLabel) && k.Owner.owns(state.annotations) {
 			continue
 		}
 		unowned = append(unowned, UnownedObject{Ref: refOf(info), Owner: k.Owner.other(state.annotations)})

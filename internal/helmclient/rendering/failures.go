@@ -117,7 +117,7 @@ func (f *failures) keep(tenant string, key failureKey, failed *failure) {
 }
 
 // removeExpired removes the failures that are too old, and the tenants without failures. Texts may quote values, so
-// they do not stay in memory.
+// they do not stay in memory for much longer than they are used.
 func (f *failures) removeExpired() {
 	now := f.now()
 	for tenant, own := range f.tenants {

@@ -17,14 +17,23 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// countingRunner counts the tasks that it runs.
+// countingRunner counts the tasks that it runs. A task that Begin refuses does not run.
 type countingRunner struct {
 	sandbox.Runner
 	tasks int
 }
 
 func (c *countingRunner) Run(ctx context.Context, request sandbox.Request) ([]byte, error) {
-	c.tasks++
+	begin := request.Begin
+	request.Begin = func() error {
+		if begin != nil {
+			if err := begin(); err != nil {
+				return err
+			}
+		}
+		c.tasks++
+		return nil
+	}
 	return c.Runner.Run(ctx, request)
 }
 

@@ -6,6 +6,7 @@ package rendering
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -36,9 +37,31 @@ type Source struct {
 	Values map[string]any
 	// Tenant is the owner of the release. Tenants share the runner fairly.
 	Tenant string
-	// Begin, if set, is called before a task runs. If it returns an error, the task does not run. Begin is not called if
-	// the task does not run, because its failure is kept.
+	// Begin, if set, is called right before a task runs. If it returns an error, the task does not run, and [IsNotBegun]
+	// recognizes the error. Begin is not called if the task does not run, because its failure is kept.
 	Begin func() error
+}
+
+// begin calls Begin.
+func (s *Source) begin() error {
+	if s.Begin == nil {
+		return nil
+	}
+	if err := s.Begin(); err != nil {
+		return &notBegunError{err}
+	}
+	return nil
+}
+
+// notBegunError is an error of [Source.Begin]. It has the text of that error.
+type notBegunError struct{ error }
+
+func (e *notBegunError) Unwrap() error { return e.error }
+
+// IsNotBegun reports whether a task did not run, because [Source.Begin] returned an error.
+func IsNotBegun(err error) bool {
+	var notBegun *notBegunError
+	return errors.As(err, &notBegun)
 }
 
 // CheckChart checks the parts of a chart that do not depend on values: metadata, type and dependencies. An error has
@@ -213,11 +236,7 @@ func run[Value any](
 	if known, ok := r.failures.get(source.Tenant, key); ok {
 		return value, known.err()
 	}
-	if source.Begin != nil {
-		if err := source.Begin(); err != nil {
-			return value, err
-		}
-	}
+	work.Begin = source.begin
 	output, err := r.runner.Run(ctx, work)
 	if err != nil {
 		return value, limitError(err)
