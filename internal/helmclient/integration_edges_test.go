@@ -119,8 +119,8 @@ func TestIntegrationCRDPolicies(t *testing.T) {
 	}
 }
 
-// TestIntegrationNoCRDBeforeCount expects that nothing is written to a cluster if the function that runs before the chart
-// refuses the rendering.
+// TestIntegrationNoCRDBeforeCount expects that nothing is written to a cluster if the function that runs before the
+// chart refuses the rendering.
 func TestIntegrationNoCRDBeforeCount(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(helmtest.ChartWithCRDs("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap},

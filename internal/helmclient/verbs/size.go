@@ -36,8 +36,8 @@ func (s *verb) checkChartSize() error {
 }
 
 // checkSize renders a chart before its CRDs are applied. It returns an error if the release is too large for Helm's
-// storage. The templates see the kinds of the CRDs as if the cluster served them. checkSize ignores other errors
-// of the rendering, because the chart may look up objects in the cluster. A chart without CRDs needs no checkSize: its record
+// storage. The templates see the kinds of the CRDs as if the cluster served them. checkSize ignores other errors of the
+// rendering, because the chart may look up objects in the cluster. A chart without CRDs needs no checkSize: its record
 // is created before any other write, and its size is checked then.
 func (s *verb) checkSize(source rendering.Source, renderer postrender.PostRenderer, objects []*crds.Object,
 	upgrade bool,
