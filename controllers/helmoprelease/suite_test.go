@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -19,20 +18,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/controllers/helmoprelease"
@@ -41,9 +36,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest/suite"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
@@ -52,7 +49,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/apiserver"
 )
 
@@ -110,52 +106,21 @@ func (l *links) GetRESTConfig(context.Context, client.ObjectKey) (*rest.Config, 
 	return rest.CopyConfig(l.config), nil
 }
 
-func newManager(config *rest.Config) (ctrl.Manager, error) {
-	crds := []string{filepath.Join("..", "..", "config", "crd", "bases"), sharedServer.Binaries().CoreCRDs}
-	if _, err := envtest.InstallCRDs(config,
-		envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true}); err != nil {
-		return nil, err
-	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, addonsv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
-	return ctrl.NewManager(config, ctrl.Options{
-		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
-		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true,
-			DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
-	})
-}
-
-func startController(config *rest.Config) error {
-	mgr, err := newManager(config)
-	if err != nil {
-		return err
-	}
-	ctx := context.Background()
-	if err := watches.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
-	}
-	clusters := &links{Links: clusterlink.New(clusterlink.Options{}), config: config}
-	watcher := objectwatch.New(objectwatch.Options{})
-	reader := references.NewReader(mgr.GetCache(), mgr.GetAPIReader())
-	shared.renderer = render.New(reader, clusterview.NewReader(mgr.GetAPIReader()))
-	err = helmoprelease.SetupWithManager(ctx, mgr, helmoprelease.Options{
-		Registry: shared.charts, Charts: shared.charts, Engine: helmclient.New(sandbox.NewPool(sandbox.Options{})),
-		Watcher: watcher, Clusters: clusters, Kubeconfigs: mgr.GetAPIReader(), References: reader,
-		Renderer: shared.renderer, Guard: selection.NewGuard(mgr.GetClient()), Reads: recordreads.New(5, clusters),
-		Budgets: report.NewEventBudgets(time.Now), Concurrency: 5,
-	})
-	if err := errors.Join(err, mgr.Add(watcher)); err != nil {
-		return err
-	}
-	shared.cached = mgr.GetClient()
-	shared.client, err = client.New(config, client.Options{Scheme: mgr.GetScheme()})
-	go func() { _ = mgr.Start(ctx) }()
+func startController(config *rest.Config) (err error) {
+	shared.client, err = suite.StartManager(config,
+		func(ctx context.Context, mgr ctrl.Manager, _ *kindcache.Kinds) error {
+			clusters := &links{Links: clusterlink.New(clusterlink.Options{}), config: config}
+			watcher := objectwatch.New(objectwatch.Options{})
+			reader := references.NewReader(mgr.GetCache(), mgr.GetAPIReader())
+			shared.cached = mgr.GetClient()
+			shared.renderer = render.New(reader, clusterview.NewReader(mgr.GetAPIReader()))
+			return errors.Join(mgr.Add(watcher), helmoprelease.SetupWithManager(ctx, mgr, helmoprelease.Options{
+				Registry: shared.charts, Charts: shared.charts, Engine: helmclient.New(sandbox.NewPool(sandbox.Options{})),
+				Watcher: watcher, Clusters: clusters, Kubeconfigs: mgr.GetAPIReader(), References: reader,
+				Renderer: shared.renderer, Guard: selection.NewGuard(mgr.GetClient()), Reads: recordreads.New(5, clusters),
+				Budgets: report.NewEventBudgets(time.Now), Concurrency: 5,
+			}))
+		}, sharedServer.Binaries().CoreCRDs)
 	return err
 }
 
