@@ -121,7 +121,10 @@ func (p *Pool) acquire(ctx context.Context, tenant string) error {
 	p.mu.Unlock()
 	select {
 	case <-w.ready:
-		return nil
+		// Both may be true: a request that has ended must not begin.
+		if ctx.Err() == nil {
+			return nil
+		}
 	case <-ctx.Done():
 	}
 	p.mu.Lock()

@@ -167,23 +167,29 @@ func TestChildrenWriteNoFiles(t *testing.T) {
 	NewWithT(t).Expect(err).To(HaveOccurred())
 }
 
-// TestBegin expects that Begin is called when a request has a child, and not while the request waits for one. A request
-// that Begin refuses does not run, and leaves its child to others.
+// TestBegin expects that Begin is called when a request has a child, and not while the request waits for one or when it
+// has ended. A request that Begin refuses does not run, and leaves its child to others.
 func TestBegin(t *testing.T) {
 	t.Parallel()
 	p := NewPool(Options{Children: 1})
 	t.Cleanup(p.Close)
-	if err := p.acquire(t.Context(), "other"); err != nil {
-		t.Fatal(err)
+	for _, other := range []string{"two", "three"} {
+		if err := p.acquire(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
 	}
 	begun, refusal := 0, errors.New("not counted")
 	request := Request{Task: "none", Tenant: "one", Begin: func() error { begun++; return refusal }}
-	waiting, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := p.Run(waiting, request); err == nil || begun != 0 {
+	ended, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := p.Run(ended, request); err == nil || begun != 0 {
 		t.Errorf("a waiting request: %v, begun %d times", err, begun)
 	}
-	p.release("other")
+	p.release("two")
+	p.release("three")
+	if _, err := p.Run(ended, request); err == nil || begun != 0 {
+		t.Errorf("an ended request: %v, begun %d times", err, begun)
+	}
 	for want := 1; want <= 2; want++ {
 		if _, err := p.Run(t.Context(), request); !errors.Is(err, refusal) || begun != want {
 			t.Errorf("got %v, begun %d times, want %d", err, begun, want)
