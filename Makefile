@@ -57,6 +57,8 @@ LDFLAGS := -s -w -X $(MODULE)/internal/version.Version=$(RELEASE_TAG) \
 # time on a new machine. Only the race detector needs other flags.
 CGO_ENABLED ?= 0
 export CGO_ENABLED
+# How long tests wait for a condition if they name no time: a busy machine needs more than the default of one second.
+export GOMEGA_DEFAULT_EVENTUALLY_TIMEOUT ?= 30s
 GOFLAGS ?=
 override export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 
