@@ -179,7 +179,7 @@ func TestBreakerRefusesUnresponsiveHost(t *testing.T) {
 		}
 		return silent.Load()
 	})
-	c := newClient(t, func(o *Options) { o.Timeout = 100 * time.Millisecond })
+	c := newClient(t, func(o *Options) { o.Timeout = time.Second })
 	src := r.source(Reference{Tag: "1.0.0"})
 	for range brokenAfter {
 		if _, err := c.Resolve(t.Context(), src); !errors.Is(err, context.DeadlineExceeded) {

@@ -469,7 +469,7 @@ func TestMirrorBodyMayTakeWholeTimeout(t *testing.T) {
 	r, mirror := newRegistry(t), newRegistry(t)
 	layer := bytes.Repeat([]byte("l"), size)
 	dgst := mirror.push("1.0.0", "1.0.0", layer)
-	const limit = 2 * time.Second
+	const limit = 6 * time.Second
 	mirror.setIntercept(func(w http.ResponseWriter, req *http.Request) bool {
 		if transport.KindOf(req) != transport.RequestBlob {
 			return false
