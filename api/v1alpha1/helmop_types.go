@@ -268,9 +268,8 @@ type ValuesReference struct {
 	// +kubebuilder:validation:Pattern=`^([^.\[\]\\,=]|\\.)+(\[[0-9]{1,3}\])*(\.([^.\[\]\\,=]|\\.)+(\[[0-9]{1,3}\])*)*$`
 	TargetPath string `json:"targetPath,omitempty"`
 
-	// optional sets that the object or the key may be missing. If the object or
-	// the key is missing, HelmOp renders the values without this entry. Default:
-	// false.
+	// optional allows the object or the key to be missing. HelmOp then renders the
+	// values without this entry. Default: false.
 	// +optional
 	Optional bool `json:"optional,omitempty"`
 }

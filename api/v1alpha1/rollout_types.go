@@ -341,8 +341,9 @@ const (
 	ReleaseRolloutPinned ReleaseRolloutReason = "Pinned"
 )
 
-// PreviousRevision is the desired state of a release in another HelmOp
-// revision. The HelmOpRevision contains the rest of this state.
+// PreviousRevision is the desired state of a release in the last known good
+// HelmOp revision: the inputs that were rendered for this Cluster. The
+// HelmOpRevision contains the inputs that are the same for all Clusters.
 type PreviousRevision struct {
 	// revision is the number of the HelmOp revision.
 	Revision int64 `json:"revision"`
