@@ -390,9 +390,10 @@ type HelmOpStatus struct {
 	// +kubebuilder:validation:MaxItems=48
 	Artifacts []ReferencedArtifact `json:"artifacts,omitempty"`
 
-	// lastResolveRequest is the last handled value of the annotation
-	// addons.cluster.x-k8s.io/resolve-requested-at. If the value is longer than 64
-	// characters, lastResolveRequest is the digest of the value.
+	// lastResolveRequest is the value of the annotation
+	// addons.cluster.x-k8s.io/resolve-requested-at at the last requested lookup.
+	// If the value is longer than 64 characters, lastResolveRequest is the digest
+	// of the value.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LastResolveRequest string `json:"lastResolveRequest,omitempty"`

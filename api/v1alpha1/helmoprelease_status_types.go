@@ -442,9 +442,10 @@ type HelmOpReleaseStatus struct {
 	// +optional
 	Drift *DriftStatus `json:"drift,omitempty"`
 
-	// lastRetryRequest is the last handled value of the annotation
-	// addons.cluster.x-k8s.io/retry-requested-at. If the value is longer than 64
-	// characters, lastRetryRequest is the digest of the value.
+	// lastRetryRequest is the value of the annotation
+	// addons.cluster.x-k8s.io/retry-requested-at when HelmOp last acted on this
+	// annotation. If the value is longer than 64 characters, lastRetryRequest is
+	// the digest of the value.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LastRetryRequest string `json:"lastRetryRequest,omitempty"`
