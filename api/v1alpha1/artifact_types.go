@@ -81,9 +81,10 @@ type ArtifactSource struct {
 	ImagePullServiceAccountName string `json:"imagePullServiceAccountName,omitempty"`
 
 	// provider is the cloud of the registry. With aws, azure or gcp, the manager
-	// logs in to the registry with its own cloud identity. If the Secret in
-	// certSecretRef has a ca.crt, the manager does not log in. provider cannot be
-	// set together with insecure. Default: generic.
+	// logs in to the registry with its own cloud identity. You cannot use these
+	// values together with insecure, or with a ca.crt in the Secret in
+	// certSecretRef: another server could then get the credentials of the manager.
+	// Default: generic.
 	// - generic: no login to a cloud.
 	// - aws: Amazon ECR.
 	// - azure: Azure Container Registry.

@@ -47,7 +47,8 @@ type Dependency struct {
 // is not set, or is an empty list, the value of the HelmOp applies. A list of
 // the override replaces the list of the HelmOp.
 type Override struct {
-	// name of the override. Each override of a HelmOp has another name.
+	// name of the override. Two overrides of a HelmOp must not have the same
+	// name.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

@@ -268,9 +268,8 @@ type ValuesReference struct {
 	// +kubebuilder:validation:Pattern=`^([^.\[\]\\,=]|\\.)+(\[[0-9]{1,3}\])*(\.([^.\[\]\\,=]|\\.)+(\[[0-9]{1,3}\])*)*$`
 	TargetPath string `json:"targetPath,omitempty"`
 
-	// optional sets that the object or the key may be missing. If the object or
-	// the key is missing, HelmOp renders the values without this entry. Default:
-	// false.
+	// optional allows the object or the key to be missing. HelmOp then renders the
+	// values without this entry. Default: false.
 	// +optional
 	Optional bool `json:"optional,omitempty"`
 }
@@ -391,9 +390,10 @@ type HelmOpStatus struct {
 	// +kubebuilder:validation:MaxItems=48
 	Artifacts []ReferencedArtifact `json:"artifacts,omitempty"`
 
-	// lastResolveRequest is the last handled value of the annotation
-	// addons.cluster.x-k8s.io/resolve-requested-at. If the value is longer than 64
-	// characters, lastResolveRequest is the digest of the value.
+	// lastResolveRequest is the value of the annotation
+	// addons.cluster.x-k8s.io/resolve-requested-at at the last requested lookup.
+	// If the value is longer than 64 characters, lastResolveRequest is the digest
+	// of the value.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LastResolveRequest string `json:"lastResolveRequest,omitempty"`

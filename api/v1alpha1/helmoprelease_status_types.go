@@ -309,7 +309,9 @@ type ReleaseBookkeeping struct {
 	ClusterUID string `json:"clusterUID,omitempty"`
 
 	// wasReady is the last period during which the release was Ready. HelmOp sets
-	// wasReady while the Cluster is unreachable, and uses it for rollouts.
+	// wasReady when the Cluster becomes unreachable. With wasReady, a rollout
+	// distinguishes Clusters that became unreachable after they were done from
+	// Clusters that became unreachable during their update.
 	// +optional
 	WasReady *ReadyPeriod `json:"wasReady,omitempty"`
 
@@ -395,10 +397,20 @@ type HelmOpReleaseStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// state is the result of the comparison of the Helm release with its desired
-	// state. It is one of: Absent, InSync, OutOfSync, Failed, RolledBack, Pending,
-	// Uninstalling, Uninstalled, Unmanaged, Foreign, Untested, Drifted or
-	// Unreachable.
+	// state compares Helm's newest record of the release with the desired state.
+	// - Absent: Helm has no record of the release.
+	// - InSync: the release has the desired state.
+	// - OutOfSync: HelmOp installed another state than the desired state.
+	// - Failed: the installation, the upgrade, the tests or the rollback failed.
+	// - RolledBack: HelmOp rolled back a failed upgrade to the desired state.
+	// - Untested: the release has the desired state, but its tests have not run.
+	// - Drifted: objects in the cluster differ from the release.
+	// - Pending: a Helm action is running or was interrupted.
+	// - Uninstalling: an uninstallation is running, was interrupted or failed.
+	// - Uninstalled: the release is uninstalled, and Helm keeps its records.
+	// - Unmanaged: another program created the newest Helm revision.
+	// - Foreign: the release has another owner.
+	// - Unreachable: the API server does not answer, so the state is not known.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	State string `json:"state,omitempty"`
@@ -430,9 +442,10 @@ type HelmOpReleaseStatus struct {
 	// +optional
 	Drift *DriftStatus `json:"drift,omitempty"`
 
-	// lastRetryRequest is the last handled value of the annotation
-	// addons.cluster.x-k8s.io/retry-requested-at. If the value is longer than 64
-	// characters, lastRetryRequest is the digest of the value.
+	// lastRetryRequest is the value of the annotation
+	// addons.cluster.x-k8s.io/retry-requested-at when HelmOp last acted on this
+	// annotation. If the value is longer than 64 characters, lastRetryRequest is
+	// the digest of the value.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LastRetryRequest string `json:"lastRetryRequest,omitempty"`

@@ -90,7 +90,8 @@ type ReferencedArtifact struct {
 // subresource: clusterctl move does not keep subresources, and a moved rollout
 // must neither restart nor lose its last known good revision.
 type HelmOpRevisionStatus struct {
-	// phase of the rollout of the HelmOp revision.
+	// phase of the rollout of the HelmOp revision, see status.rollout.phase of
+	// HelmOp.
 	// +optional
 	Phase RolloutPhase `json:"phase,omitempty"`
 
@@ -123,8 +124,9 @@ type HelmOpRevisionStatus struct {
 	// +optional
 	AcknowledgedFailures int32 `json:"acknowledgedFailures,omitempty"`
 
-	// lastContinueRequest is the last handled value of the annotation
-	// addons.cluster.x-k8s.io/rollout-continue.
+	// lastContinueRequest is the value of the annotation
+	// addons.cluster.x-k8s.io/rollout-continue when HelmOp last continued the
+	// rollout because of this annotation.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	LastContinueRequest string `json:"lastContinueRequest,omitempty"`

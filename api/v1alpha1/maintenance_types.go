@@ -56,8 +56,8 @@ type Maintenance struct {
 	// +kubebuilder:validation:MaxLength=256
 	Veto string `json:"veto,omitempty"`
 
-	// includes lists kinds of changes that wait for maintenance only if they are
-	// in this list. Default: no such change waits.
+	// includes lists further kinds of changes that wait for maintenance. Without
+	// this list, they do not wait, because they install or repair a release.
 	// - Installation: the first installation in a new Cluster.
 	// - Rollback: the return to the last known good HelmOp revision, the pin of a
 	//   release by a user, and the remediation of a failed upgrade.

@@ -12,7 +12,7 @@ type ReleaseOptions struct {
 	// only until the release is installed. Default: Continuous.
 	// - Continuous: HelmOp keeps the release in its desired state.
 	// - InstallOnce: HelmOp installs the release once in each Cluster, until the
-	//   release is Ready. After that, HelmOp does not upgrade, check, correct or
+	//   release is Ready. After that, HelmOp does not upgrade, monitor, correct or
 	//   roll back the release. If a Cluster is re-created, HelmOp installs the
 	//   release again. deletionPolicy applies as with Continuous.
 	// +optional

@@ -40,7 +40,9 @@ type TestOptions struct {
 	// +optional
 	IgnoreFailures *bool `json:"ignoreFailures,omitempty"`
 
-	// filters select the tests to run. Default: HelmOp runs all tests.
+	// filters select the tests to run. If a filter without exclude is in the list,
+	// HelmOp runs only the tests that such filters name. Otherwise HelmOp runs all
+	// tests except those with exclude. Default: HelmOp runs all tests.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -55,7 +57,7 @@ type TestFilter struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// exclude sets that the test does not run. Default: false.
+	// exclude is true if HelmOp must not run the test. Default: false.
 	// +optional
 	Exclude bool `json:"exclude,omitempty"`
 }

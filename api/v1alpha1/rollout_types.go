@@ -216,8 +216,16 @@ type RolloutStatus struct {
 	// +optional
 	LastGoodRevision int64 `json:"lastGoodRevision,omitempty"`
 
-	// phase of the rollout: Progressing, Complete, Paused, RolledBack, Aborted or
-	// Superseded.
+	// phase of the rollout:
+	// - Progressing: HelmOp assigns the HelmOp revision to Clusters.
+	// - Complete: all Clusters that can be updated are done.
+	// - Paused: maxFailures is reached, and HelmOp does not change any Cluster.
+	// - RolledBack: maxFailures is reached, and the Clusters return to the last
+	//   known good revision.
+	// - Aborted: a user aborted the rollout, and the Clusters return to the last
+	//   known good revision.
+	// - Superseded: a newer HelmOp revision replaced this HelmOp revision before
+	//   its rollout was complete.
 	// +optional
 	Phase RolloutPhase `json:"phase,omitempty"`
 
@@ -341,8 +349,9 @@ const (
 	ReleaseRolloutPinned ReleaseRolloutReason = "Pinned"
 )
 
-// PreviousRevision is the desired state of a release in another HelmOp
-// revision. The HelmOpRevision contains the rest of this state.
+// PreviousRevision is the desired state of a release in the last known good
+// HelmOp revision: the inputs that were rendered for this Cluster. The
+// HelmOpRevision contains the inputs that are the same for all Clusters.
 type PreviousRevision struct {
 	// revision is the number of the HelmOp revision.
 	Revision int64 `json:"revision"`
