@@ -205,7 +205,7 @@ func (b *bench) measure(ctx context.Context) (err error) {
 		}
 	}
 	if needsWorld {
-		stop, err := b.startWorld(ctx, b.serversFor(names))
+		stop, err := b.startWorld(ctx, b.serversFor(names), 0)
 		if err != nil {
 			return err
 		}
@@ -231,8 +231,9 @@ func (b *bench) serversFor(names []string) int {
 	return servers
 }
 
-// startWorld starts the world of the following scenarios, with a number of workload API servers.
-func (b *bench) startWorld(ctx context.Context, servers int) (stop func() error, err error) {
+// startWorld starts the world of the following scenarios, with a number of workload API servers. gcPercent is GOGC of
+// the API servers; 0 means their default.
+func (b *bench) startWorld(ctx context.Context, servers, gcPercent int) (stop func() error, err error) {
 	dir, err := os.MkdirTemp("", "helmop-bench-")
 	if err != nil {
 		return nil, err
@@ -243,7 +244,8 @@ func (b *bench) startWorld(ctx context.Context, servers int) (stop func() error,
 		remove = func() error { return nil }
 	}
 	started, err := world.Start(ctx, world.Options{
-		Dir: dir, Servers: servers, Workers: b.workers, Manager: b.manager, Profiles: b.profiles, Log: b.log,
+		Dir: dir, Servers: servers, GCPercent: gcPercent, Workers: b.workers, Manager: b.manager, Profiles: b.profiles,
+		Log: b.log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, remove())
