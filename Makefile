@@ -38,6 +38,9 @@ COUNT ?= 20## How often `deflake` repeats
 ROUNDS ?= 300## Rounds of `test-random`
 BENCH ?= full## quick: `bench` takes few clusters and rounds, and `bench-go` few repetitions
 BENCH_ARGS ?=## Flags of `bench`, such as -scenario fleet -json figures.json -profiles DIR -check
+FLEET_CLUSTERS ?= 10000## Clusters of `bench-fleet`, or several sizes that it compares: 100,1000,10000
+FLEET_CHARTS ?= 1## Charts in each Cluster of `bench-fleet`
+FLEET_SHARDS ?= 4## Shards of `bench-fleet`, each with a manager
 SOAK ?= 30m## Duration of the changes in `soak`
 E2E_TIMEOUT ?= 40m## Time limit of `test-e2e`
 RELEASE_TIMEOUT ?= 90m## Time limit of `test-release`
@@ -189,6 +192,11 @@ test-versions: testbed-binaries ## The engine on API servers of other versions o
 .PHONY: bench
 bench: testbed-binaries ## Compare HelmOp with a plain loop over the Helm SDK, on real API servers (BENCH, BENCH_ARGS)
 	BENCH=$(BENCH) go run ./test/bench $(BENCH_ARGS)
+
+.PHONY: bench-fleet
+bench-fleet: testbed-binaries ## Measure a fleet in shards, on this machine (FLEET_CLUSTERS, FLEET_CHARTS, FLEET_SHARDS, BENCH_ARGS)
+	go run ./test/bench -scenario shards -fleet-sizes $(FLEET_CLUSTERS) -shard-charts $(FLEET_CHARTS) \
+		-shards $(FLEET_SHARDS) $(BENCH_ARGS)
 
 .PHONY: soak
 soak: testbed-binaries ## Check that the manager does not grow while Clusters and values change and servers restart (SOAK)

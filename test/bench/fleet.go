@@ -11,9 +11,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/charts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/contestant"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/report"
@@ -68,7 +65,7 @@ func fleet(ctx context.Context, b *bench) error {
 		return err
 	}
 	f.leaving = b.fleet / 4
-	f.clusters = f.confined(append(b.world.Group(f.namespace, healthyGroup, b.fleet-f.leaving),
+	f.clusters = confined(append(b.world.Group(f.namespace, healthyGroup, b.fleet-f.leaving),
 		b.world.Group(f.namespace, leavingGroup, f.leaving)...))
 	f.helmOps = f.helmOpsOf(f.namespace)
 	defer func() {
@@ -93,21 +90,29 @@ func (f *bigFleet) prepare(ctx context.Context) error {
 	if err := f.world.AllowConfined(ctx); err != nil {
 		return err
 	}
-	for i := range f.fleetCharts {
+	var err error
+	f.charts, err = f.smallCharts(ctx, f.fleetCharts)
+	return err
+}
+
+// smallCharts makes and pushes some charts.
+func (b *bench) smallCharts(ctx context.Context, n int) ([]charts.Chart, error) {
+	var all []charts.Chart
+	for i := range n {
 		chart, err := charts.Small(fmt.Sprintf("small-%d", i), "1.0.0", uint64(i))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if _, err := f.world.Push(ctx, chart, movedTag); err != nil {
-			return err
+		if _, err := b.world.Push(ctx, chart, movedTag); err != nil {
+			return nil, err
 		}
-		f.charts = append(f.charts, chart)
+		all = append(all, chart)
 	}
-	return nil
+	return all, nil
 }
 
 // confined restricts each Cluster to its own namespace.
-func (f *bigFleet) confined(clusters []world.Cluster) []world.Cluster {
+func confined(clusters []world.Cluster) []world.Cluster {
 	for i := range clusters {
 		clusters[i].Confined = "helmop-" + clusters[i].Name
 	}
@@ -417,9 +422,7 @@ func (f *bigFleet) upgrade(ctx context.Context) error {
 // move moves the tag of the first chart.
 func (f *bigFleet) move(ctx context.Context) error {
 	first := f.helmOps[0]
-	err := first.Change(ctx, f.world,
-		func(spec *addonsv1.HelmOpSpec) { spec.Source.Interval = metav1.Duration{Duration: moveInterval} })
-	if err != nil {
+	if err := first.SetInterval(ctx, f.world, moveInterval); err != nil {
 		return err
 	}
 	moved, err := charts.Small(first.Chart, "1.1.0", 0)
@@ -434,10 +437,15 @@ func (f *bigFleet) move(ctx context.Context) error {
 		return err
 	}
 	f.addCost("moved tag", cost, nil)
-	const pull = 2 // The manifest and the chart.
-	lookups := math.Ceil(cost.Wall.Seconds() / moveInterval.Seconds())
-	f.report.Add("fleet", "moved tag", "registry requests", "", float64(cost.Registry.Total()), report.Max(lookups+pull))
+	f.report.Add("fleet", "moved tag", "registry requests", "", float64(cost.Registry.Total()),
+		report.Max(requestsOfMove(cost.Wall)))
 	return nil
+}
+
+// requestsOfMove is the largest permitted number of requests of one manager to the registry while a tag moves.
+func requestsOfMove(wall time.Duration) float64 {
+	const pull = 2 // The manifest and the chart.
+	return math.Ceil(wall.Seconds()/moveInterval.Seconds()) + pull
 }
 
 // uninstall unselects a quarter of the Clusters from a HelmOp. More Clusters would only take more time.

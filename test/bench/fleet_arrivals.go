@@ -18,34 +18,37 @@ func lateIn(namespace string) string { return "late-" + namespace }
 // arrival is the time from the initialization of a new Cluster's control plane to its first and its last release.
 type arrival struct{ first, all time.Duration }
 
-// arrivals creates Clusters one after the other and returns the medians.
-func (f *bigFleet) arrivals(ctx context.Context, namespace string) (arrival, error) {
+// arrivals creates Clusters one after the other and returns the medians. Each Cluster gets a number of releases.
+func (b *bench) arrivals(ctx context.Context, clusters []world.Cluster, releases int) (arrival, error) {
 	var first, all []time.Duration
-	group := lateIn(namespace)
-	for i, cluster := range f.confined(f.world.Group(namespace, group, f.late)) {
-		if err := f.world.PrepareCluster(ctx, cluster); err != nil {
+	for i, cluster := range clusters {
+		if err := b.world.PrepareCluster(ctx, cluster); err != nil {
 			return arrival{}, err
 		}
 		// Wait until the reactions to the creation of the Cluster have ended.
 		if err := pause(ctx, time.Second); err != nil {
 			return arrival{}, err
 		}
-		begun, err := f.world.InitializeCluster(ctx, cluster)
+		begun, err := b.world.InitializeCluster(ctx, cluster)
 		if err != nil {
 			return arrival{}, err
 		}
-		times, err := f.world.Tracker.Wait(ctx, namespace, len(f.charts), begun, func(r world.Release) bool {
+		times, err := b.world.Tracker.Wait(ctx, cluster.Namespace, releases, begun, func(r world.Release) bool {
 			return r.Cluster == cluster.Name && r.Deployed
 		})
 		if err != nil {
 			return arrival{}, err
 		}
-		f.log("late Cluster %d in %s: first release after %.2f s, all %d after %.2f s", i, namespace,
-			times.First.Seconds(),
-			len(f.charts), times.Last.Seconds())
+		b.log("late Cluster %d in %s: first release after %.2f s, all %d after %.2f s", i, cluster.Namespace,
+			times.First.Seconds(), releases, times.Last.Seconds())
 		first, all = append(first, times.First), append(all, times.Last)
 	}
 	return arrival{first: median(first), all: median(all)}, nil
+}
+
+// lateClusters returns the late Clusters of a namespace.
+func (f *bigFleet) lateClusters(namespace string) []world.Cluster {
+	return confined(f.world.Group(namespace, lateIn(namespace), f.late))
 }
 
 // single measures the time that the only Cluster takes.
@@ -64,12 +67,12 @@ func (f *bigFleet) single(ctx context.Context) error {
 			return err
 		}
 	}
-	f.alone, err = f.arrivals(ctx, namespace)
+	f.alone, err = f.arrivals(ctx, f.lateClusters(namespace), len(f.charts))
 	return err
 }
 
 func (f *bigFleet) arrive(ctx context.Context) error {
-	got, err := f.arrivals(ctx, f.namespace)
+	got, err := f.arrivals(ctx, f.lateClusters(f.namespace), len(f.charts))
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,8 @@
 //   - neighbours: the releases of a tenant, together with a tenant with hostile charts, registries and clusters.
 //   - fleet: a thousand Clusters that share a few API servers. It measures installations, memory, a restart of the
 //     manager, one more Cluster, upgrades, and a tag that moves.
+//   - shards: thousands of Clusters that several managers share, for one size of the fleet after the other. It measures
+//     how all figures grow, and a manager that is killed. It does not run by default.
 //   - arithmetic: the planner of rollouts and the status of a HelmOp with ten thousand Clusters, as Go benchmarks.
 //   - engine: HelmOp's release engine alone compared with the plain loop. It does not run by default.
 //
@@ -50,6 +52,10 @@ type settings struct {
 	troubled, troubleCharts, rounds        int
 	releases                               int
 	fleet, fleetCharts, fleetServers, late int
+	fleetSizes                             string
+	shards, shardCharts, shardServers      int
+	shardMemory                            int64
+	shardLease                             time.Duration
 	idle                                   time.Duration
 	json, profiles, manager, hostile       string
 	check, keep                            bool
@@ -57,6 +63,12 @@ type settings struct {
 
 func (s *settings) addFlags(quick bool) {
 	pick := func(full, small int) int {
+		if quick {
+			return small
+		}
+		return full
+	}
+	pickText := func(full, small string) string {
 		if quick {
 			return small
 		}
@@ -80,7 +92,18 @@ func (s *settings) addFlags(quick bool) {
 	flag.IntVar(&s.fleetCharts, "fleet-charts", pick(5, 3), "small charts in each of them (BENCH=quick: 3)")
 	flag.IntVar(&s.fleetServers, "fleet-servers", pick(4, 3),
 		"API servers that they share, at most -servers (BENCH=quick: 3)")
-	flag.IntVar(&s.late, "late", 3, "late Clusters in the scenario fleet; the medians count")
+	flag.IntVar(&s.late, "late", 3, "late Clusters in the scenarios fleet and shards; the medians count")
+	flag.StringVar(&s.fleetSizes, "fleet-sizes", pickText("100,1000", "30,60"),
+		"Clusters of the scenario shards, one fleet after the other; each fleet is compared with the previous one "+
+			"(BENCH=quick: 30,60)")
+	flag.IntVar(&s.shards, "shards", pick(4, 2), "shards of the scenario shards, each with a manager (BENCH=quick: 2)")
+	flag.IntVar(&s.shardCharts, "shard-charts", 1, "small charts in each Cluster of the scenario shards")
+	flag.IntVar(&s.shardServers, "shard-servers", pick(4, 2),
+		"API servers that the Clusters of the scenario shards share (BENCH=quick: 2)")
+	flag.Int64Var(&s.shardMemory, "shard-memory", 2<<30,
+		"memory limit of each manager in the scenario shards, in bytes, as of the container in a Deployment")
+	flag.DurationVar(&s.shardLease, "shard-lease", 30*time.Second,
+		"lease of the managers in the scenario shards: the manager after a killed one waits until the lease expires")
 	flag.StringVar(&s.json, "json", "", "file for the figures as JSON")
 	flag.StringVar(&s.profiles, "profiles", "",
 		"folder for CPU, heap, mutex and goroutine profiles of the manager, phase by phase")
@@ -100,6 +123,8 @@ var scenarios = map[string]struct {
 	"neighbours": {run: neighbour, world: true},
 	"fleet":      {run: fleet, world: true},
 	"engine":     {run: engine, world: true},
+	// The scenario shards starts a world for each size.
+	"shards":     {run: shards},
 	"arithmetic": {run: arithmetic},
 }
 
@@ -180,7 +205,7 @@ func (b *bench) measure(ctx context.Context) (err error) {
 		}
 	}
 	if needsWorld {
-		stop, err := b.startWorld(ctx, names)
+		stop, err := b.startWorld(ctx, b.serversFor(names), 0)
 		if err != nil {
 			return err
 		}
@@ -195,7 +220,20 @@ func (b *bench) measure(ctx context.Context) (err error) {
 	return nil
 }
 
-func (b *bench) startWorld(ctx context.Context, names []string) (stop func() error, err error) {
+// serversFor returns the number of workload API servers for some scenarios in one world.
+func (b *bench) serversFor(names []string) int {
+	servers := b.fleetServers
+	for _, name := range names {
+		if name != "fleet" && scenarios[name].world {
+			servers = max(servers, b.servers)
+		}
+	}
+	return servers
+}
+
+// startWorld starts the world of the following scenarios, with a number of workload API servers. gcPercent is GOGC of
+// the API servers; 0 means their default.
+func (b *bench) startWorld(ctx context.Context, servers, gcPercent int) (stop func() error, err error) {
 	dir, err := os.MkdirTemp("", "helmop-bench-")
 	if err != nil {
 		return nil, err
@@ -205,17 +243,13 @@ func (b *bench) startWorld(ctx context.Context, names []string) (stop func() err
 		b.log("logs are in %s", dir)
 		remove = func() error { return nil }
 	}
-	servers := b.fleetServers
-	for _, name := range names {
-		if name != "fleet" && scenarios[name].world {
-			servers = max(servers, b.servers)
-		}
-	}
-	b.world, err = world.Start(ctx, world.Options{
-		Dir: dir, Servers: servers, Workers: b.workers, Manager: b.manager, Profiles: b.profiles, Log: b.log,
+	started, err := world.Start(ctx, world.Options{
+		Dir: dir, Servers: servers, GCPercent: gcPercent, Workers: b.workers, Manager: b.manager, Profiles: b.profiles,
+		Log: b.log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, remove())
 	}
-	return func() error { return errors.Join(b.world.Stop(context.WithoutCancel(ctx)), remove()) }, nil
+	b.world = started
+	return func() error { return errors.Join(started.Stop(context.WithoutCancel(ctx)), remove()) }, nil
 }

@@ -55,6 +55,9 @@ type Options struct {
 	// APIServerArgs are additional flags of the management cluster's API server, see testbed.ManagementOptions.
 	APIServerArgs []string
 
+	// GCPercent is GOGC of the management cluster's API server and etcd, see testbed.ManagementOptions.
+	GCPercent int
+
 	// ManagerArgs are added to the arguments that the Deployment gives to the manager. If a flag occurs twice, the last
 	// one counts.
 	ManagerArgs []string
@@ -189,7 +192,8 @@ func (e *Environment) ensureBinaries(ctx context.Context) error {
 func (e *Environment) startManagement(ctx context.Context) error {
 	var err error
 	opts := testbed.ManagementOptions{Dir: e.dir("management"), Binaries: e.Binaries, Bare: e.opts.Bare,
-		Controllers: e.opts.Controllers, Pool: e.opts.Pool, APIServerArgs: e.opts.APIServerArgs}
+		Controllers: e.opts.Controllers, Pool: e.opts.Pool, APIServerArgs: e.opts.APIServerArgs,
+		GCPercent: e.opts.GCPercent}
 	if e.opts.Beside != nil {
 		opts.Beside = e.opts.Beside.Management
 	}

@@ -57,6 +57,8 @@ type ManagementOptions struct {
 	Objects apiserver.Objects
 	// APIServerArgs are further flags of kube-apiserver. Default: none.
 	APIServerArgs []string
+	// GCPercent is GOGC of the API server and of etcd, see apiserver.Options.
+	GCPercent int
 	// Beside is another management cluster. Clusters can be moved from it to this one and back. Default: none.
 	Beside *Management
 	// Bare runs neither Cluster API's core manager nor the local provider. The caller then writes the status of Clusters,
@@ -95,7 +97,7 @@ func (m *Management) start(ctx context.Context) error {
 	m.Server, err = apiserver.Start(ctx, apiserver.Options{
 		Name: "management", Dir: m.file("management"), Binaries: m.opts.Binaries,
 		Controllers: true, OnlyControllers: slices.Concat(managementControllers, m.opts.Controllers),
-		Objects: m.opts.Objects, Args: m.opts.APIServerArgs,
+		Objects: m.opts.Objects, Args: m.opts.APIServerArgs, GCPercent: m.opts.GCPercent,
 	})
 	if err != nil {
 		return err

@@ -5,6 +5,8 @@ package measure
 
 import (
 	"os"
+	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -16,13 +18,16 @@ func TestSelf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for begun, x := time.Now(), 0; time.Since(begun) < 100*time.Millisecond; x++ {
-		_ = x
+	// On a busy machine, this process may get no CPU time for a while.
+	after := before
+	for begun := time.Now(); after <= before && time.Since(begun) < 30*time.Second; {
+		if after, err = CPU(os.Getpid()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	peak := FollowPeak(os.Getpid())
-	after, err := CPU(os.Getpid())
-	if err != nil || after <= before {
-		t.Errorf("CPU %v, then %v, %v", before, after, err)
+	if after <= before {
+		t.Errorf("CPU %v, then %v", before, after)
 	}
 	memory, err := Memory(os.Getpid())
 	if err != nil || memory < 1<<20 {
@@ -30,6 +35,46 @@ func TestSelf(t *testing.T) {
 	}
 	if most := peak.Stop(); most != 0 && most < 1<<20 {
 		t.Errorf("peak %d", most)
+	}
+}
+
+// TestTrees measures a shell whose children use CPU time: one that has ended, and one that still runs.
+func TestTrees(t *testing.T) {
+	t.Parallel()
+	const burn = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
+	shell := exec.CommandContext(t.Context(), "sh", "-c", "sh -c '"+burn+"'; (sleep 1000 & echo started; wait); true")
+	out, err := shell.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := shell.Process.Pid
+	t.Cleanup(func() {
+		all, _ := children(pid)
+		for _, child := range all {
+			grandchildren, _ := children(child)
+			for _, process := range append(grandchildren, child) {
+				_ = syscall.Kill(process, syscall.SIGKILL)
+			}
+		}
+		_ = shell.Wait()
+	})
+	if _, err := out.Read(make([]byte, 8)); err != nil {
+		t.Fatal(err)
+	}
+	alone, err := CPU(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, err := Memory(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Trees(pid)
+	if err != nil || got.CPU < alone+20*time.Millisecond || got.Memory <= memory {
+		t.Errorf("the shell used %v and %d bytes, with its children %+v, %v", alone, memory, got, err)
 	}
 }
 

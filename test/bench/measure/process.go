@@ -24,7 +24,11 @@ const (
 )
 
 // CPU returns the CPU time that a process has used since its start.
-func CPU(pid int) (time.Duration, error) {
+func CPU(pid int) (time.Duration, error) { return cpu(pid, 2) }
+
+// cpu adds up the first n CPU times in the status of a process: 2 are the times of the process, 4 include the times of
+// its children that have ended.
+func cpu(pid, n int) (time.Duration, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
@@ -32,11 +36,11 @@ func CPU(pid int) (time.Duration, error) {
 	// The name, in parentheses, may contain any character.
 	_, rest, _ := strings.Cut(string(data), ") ")
 	fields := strings.Fields(rest)
-	if len(fields) < 13 {
+	if len(fields) < 15 {
 		return 0, fmt.Errorf("/proc/%d/stat cannot be read: %q", pid, data)
 	}
 	total := int64(0)
-	for _, field := range fields[11:13] {
+	for _, field := range fields[11 : 11+n] {
 		ticks, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
 			return 0, err

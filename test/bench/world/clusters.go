@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/bench/contestant"
 	controlplanev1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/controlplane/v1alpha1"
 	infrav1 "github.com/helmop/cluster-api-addon-provider-helmop/test/infrastructure/local/api/infrastructure/v1alpha1"
@@ -39,6 +41,8 @@ const creating = 8
 type Cluster struct {
 	Namespace, Name, Group string
 	Server                 *apiserver.Server
+	// Shard is the shard of the Cluster. Default: the Cluster has no label with a shard.
+	Shard string
 	// Relay is the connection to the API server, if it is set.
 	Relay *Relay
 	// Confined is the only namespace of the API server that the user of the Cluster may access. The namespace is created
@@ -75,6 +79,14 @@ func (c *Cluster) Kubeconfig() ([]byte, error) {
 		cluster.Server = c.Relay.Address()
 	}
 	return clientcmd.Write(*config)
+}
+
+// shardLabels returns the label of an object of a shard.
+func shardLabels(shard string) map[string]string {
+	if shard == "" {
+		return nil
+	}
+	return map[string]string{addonsv1.ShardLabel: shard}
 }
 
 // Contestants returns the same clusters for a contestant.
@@ -184,6 +196,7 @@ func (w *World) PrepareCluster(ctx context.Context, c Cluster) error {
 	access.OwnerReferences = nil
 	grouped := own()
 	grouped.Labels[GroupLabel] = c.Group
+	maps.Copy(grouped.Labels, shardLabels(c.Shard))
 	version := c.Server.Version()
 	for _, obj := range []client.Object{
 		&infrav1.LocalCluster{ObjectMeta: own(), Spec: infrav1.LocalClusterSpec{Region: "north"}},

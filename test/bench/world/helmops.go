@@ -23,6 +23,8 @@ import (
 // HelmOp describes a HelmOp.
 type HelmOp struct {
 	Namespace, Name string
+	// Shard is the shard of the HelmOp. Default: the HelmOp has no label with a shard.
+	Shard string
 	// Groups are the groups of Clusters that it selects.
 	Groups []string
 	// Chart is the name of the repository, Tag the tag to install.
@@ -52,7 +54,7 @@ func (h HelmOp) Create(ctx context.Context, w *World) error {
 	source := w.Env.Source(repository(h.Chart), addonsv1.ArtifactReference{Tag: h.Tag})
 	source.Interval = metav1.Duration{Duration: h.Interval}
 	err := w.Env.Client.Create(ctx, &addonsv1.HelmOp{
-		ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: h.Name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: h.Name, Labels: shardLabels(h.Shard)},
 		Spec: addonsv1.HelmOpSpec{
 			ClusterSelector: selecting(h.Groups),
 			Source:          source,
@@ -90,6 +92,11 @@ func (h HelmOp) Change(ctx context.Context, w *World, change func(*addonsv1.Helm
 // SetLogLevel changes the value logLevel.
 func (h HelmOp) SetLogLevel(ctx context.Context, w *World, level string) error {
 	return h.Change(ctx, w, func(spec *addonsv1.HelmOpSpec) { spec.Values = values(level) })
+}
+
+// SetInterval changes the source interval.
+func (h HelmOp) SetInterval(ctx context.Context, w *World, interval time.Duration) error {
+	return h.Change(ctx, w, func(spec *addonsv1.HelmOpSpec) { spec.Source.Interval = metav1.Duration{Duration: interval} })
 }
 
 // LevelFor returns a template with another log level for a group of Clusters. All others have the level info.

@@ -28,7 +28,7 @@ const (
 	// pollPerRelease lowers the precision when there are many releases.
 	pollPerRelease = 50 * time.Microsecond
 
-	// patience is the timeout of every wait.
+	// patience is the timeout of every wait. A wait for many releases ends after this time without another release.
 	patience = 15 * time.Minute
 
 	// progressInterval is the time between two progress reports of a wait.
@@ -140,12 +140,15 @@ func (t *Tracker) Count(namespace string, matches func(Release) bool) int {
 // Times are the times at which releases matched.
 type Times struct{ First, Median, Last time.Duration }
 
-// Wait waits until n releases of a namespace have matched, and returns the times.
+// Wait waits until n releases of a namespace have matched, and returns the times. It calls matches for each release
+// until the result is true.
 func (t *Tracker) Wait(ctx context.Context, namespace string, n int, since time.Time,
 	matches func(Release) bool,
 ) (Times, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stalled := time.AfterFunc(patience, func() { cancel(fmt.Errorf("no other release within %s", patience)) })
+	defer stalled.Stop()
 	// Checking thousands of releases would use a part of the measured machine, and a wait of minutes needs less precision.
 	ticker := time.NewTicker(max(poll, time.Duration(n)*pollPerRelease))
 	defer ticker.Stop()
@@ -157,6 +160,7 @@ func (t *Tracker) Wait(ctx context.Context, namespace string, n int, since time.
 		for _, key := range t.newlyMatching(namespace, done, matches) {
 			done[key] = true
 			times = append(times, now)
+			stalled.Reset(patience)
 		}
 		if len(times) >= n {
 			return Times{First: times[0], Median: times[len(times)/2], Last: times[n-1]}, nil
@@ -167,7 +171,7 @@ func (t *Tracker) Wait(ctx context.Context, namespace string, n int, since time.
 		}
 		select {
 		case <-ctx.Done():
-			return Times{}, fmt.Errorf("%d of %d releases in %s: %w: %s", len(times), n, namespace, ctx.Err(),
+			return Times{}, fmt.Errorf("%d of %d releases in %s: %w: %s", len(times), n, namespace, context.Cause(ctx),
 				t.example(namespace, matches))
 		case <-ticker.C:
 		}

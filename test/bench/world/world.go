@@ -36,6 +36,8 @@ type Options struct {
 	Dir string
 	// Servers is the number of workload API servers.
 	Servers int
+	// GCPercent is GOGC of all API servers and of their etcds. Default: the default of apiserver.Options.
+	GCPercent int
 	// Workers is the number of releases that the manager reconciles at once.
 	Workers int
 	// Manager is the path of the manager to run. Default: Start builds the manager.
@@ -70,7 +72,8 @@ func (w *World) start(ctx context.Context) error {
 	var err error
 	w.Env, err = environment.Start(ctx, environment.Options{
 		Dir: filepath.Join(w.opts.Dir, "env"), NoManager: true, NoCharts: true, Bare: true, ManagerBinary: w.opts.Manager,
-		Progress: func(step string) { w.opts.Log("%s", step) },
+		GCPercent: w.opts.GCPercent,
+		Progress:  func(step string) { w.opts.Log("%s", step) },
 	})
 	if err != nil {
 		return err
@@ -93,6 +96,7 @@ func (w *World) startServers(ctx context.Context) error {
 		name := fmt.Sprintf("workload-%d", i)
 		servers[i], err = apiserver.Start(ctx, apiserver.Options{
 			Name: name, Dir: filepath.Join(w.opts.Dir, name), Binaries: w.Env.Binaries,
+			GCPercent: w.opts.GCPercent,
 		})
 		return err
 	})

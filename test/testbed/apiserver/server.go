@@ -4,11 +4,13 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -47,6 +49,9 @@ type Options struct {
 	KwokNodes int
 	// Args are further flags of kube-apiserver.
 	Args []string
+	// GCPercent is GOGC of the programs: by how many percent a heap grows between two collections. A server with many
+	// objects has gigabytes of live data. Default: 200.
+	GCPercent int
 }
 
 // Server is a running control plane. Its methods may be called concurrently.
@@ -149,7 +154,7 @@ func (s *Server) run(ctx context.Context, name string, args []string,
 		Name:    s.opts.Name + "/" + name,
 		Path:    s.opts.Binaries.Path(name),
 		Args:    args,
-		Env:     []string{lazyCollection},
+		Env:     []string{"GOGC=" + strconv.Itoa(cmp.Or(s.opts.GCPercent, lazyCollection))},
 		LogFile: s.file(name + ".log"),
 	})
 	if err != nil {
