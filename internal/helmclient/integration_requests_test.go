@@ -84,15 +84,15 @@ var (
 	restartedBudget = nine("GET").and(nine("PATCH")).and(budget{
 		"LIST secrets": 1, "GET record": 1, "POST secrets": 1, "PUT record": 2,
 	})
-	// The requests are: the observation, the newest record and its mark, the history again, the objects, the three
-	// records, and the search for parts of records.
+	// The requests are: the observation, the newest record and its mark, the history again, the objects, the old records
+	// together, and the newest record.
 	uninstallBudget = nine("DELETE").and(budget{
-		"LIST secrets": 3, "GET record": 1, "PUT record": 1, "DELETE record": 3,
+		"LIST secrets": 2, "GET record": 1, "PUT record": 1, "DELETE secrets": 1, "DELETE record": 1,
 	})
 	// Controllers write the status of three objects. The action reads these objects, because no watch has their
 	// versions. There are two records.
 	unwatchedUninstallBudget = nine("DELETE").and(budget{
-		"LIST secrets": 3, "GET record": 1, "PUT record": 1, "DELETE record": 2, "GET daemonsets": 1, "GET deployments": 1,
+		"LIST secrets": 2, "GET record": 1, "PUT record": 1, "DELETE record": 2, "GET daemonsets": 1, "GET deployments": 1,
 		"GET poddisruptionbudgets": 1,
 	})
 )

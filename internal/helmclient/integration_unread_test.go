@@ -4,12 +4,15 @@
 package helmclient
 
 import (
+	"context"
 	"maps"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
@@ -220,4 +223,58 @@ func TestIntegrationHookBeforeUpdate(t *testing.T) {
 	if reads != 1 {
 		t.Errorf("the upgrade reads the Service %d times, want once", reads)
 	}
+}
+
+// TestIntegrationUninstallKeepsCopies checks that an uninstallation keeps a copy of a record with the same labels.
+func TestIntegrationUninstallKeepsCopies(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
+	for _, values := range []string{"v1", "v2", "v3"} {
+		run.desired.ValuesDigest = values
+		run.mustSettle(t)
+	}
+	secrets := b.kube.CoreV1().Secrets(b.namespace)
+	record, err := secrets.Get(t.Context(), "sh.helm.release.v1.demo.v1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record.ObjectMeta = metav1.ObjectMeta{Name: "backup", Labels: record.Labels}
+	if _, err := secrets.Create(context.WithoutCancel(t.Context()), record, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	decision, err := run.decideUninstall(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run.act(t.Context(), decision); err != nil {
+		t.Fatal(err)
+	}
+	left, err := secrets.List(t.Context(), metav1.ListOptions{LabelSelector: "owner=helm"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left.Items) != 1 || left.Items[0].Name != "backup" {
+		t.Errorf("%d Secrets are left, want the copy", len(left.Items))
+	}
+}
+
+// TestIntegrationForbiddenCollection checks that an uninstallation deletes records one by one if its user may not
+// delete several records with one request.
+func TestIntegrationForbiddenCollection(t *testing.T) {
+	b := newBench(t)
+	b.forbid(func(req *http.Request) bool {
+		return req.Method == http.MethodDelete && req.URL.Query().Get("labelSelector") != ""
+	})
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
+	for _, values := range []string{"v1", "v2", "v3"} {
+		run.desired.ValuesDigest = values
+		run.mustSettle(t)
+	}
+	if err := run.settleUninstall(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.refused) != 1 {
+		t.Errorf("%v were refused", b.refused)
+	}
+	b.wantRecords(run.desired)
 }
