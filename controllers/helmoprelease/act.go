@@ -109,6 +109,7 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 	count := &attemptCount{write: func() error {
 		return progress.Pause(func() error { return r.countAttempt(ctx, p, decision) })
 	}}
+	r.keepVersions(p.release)
 	result, err := r.engine.Act(ctx, p.target, decision, p.desired, count.in(p.options), inputs.chart, inputs.values)
 	progress.Stop()
 	p.hasActed = result.StorageChanged

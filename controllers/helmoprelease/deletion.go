@@ -91,18 +91,16 @@ func (r *Reconciler) endWatches(_ context.Context, p *releasePass) (*ctrl.Result
 	return nil, nil
 }
 
-// keepVersions passes the object versions of the watches to the engine. The engine can then uninstall the release
-// without reading the objects.
+// keepVersions passes the object versions of the watches to the engine. The engine can then change and delete these
+// objects without reading them.
 func (r *Reconciler) keepVersions(release *addonsv1.HelmOpRelease) {
-	snapshot, ok := r.watcher.Look(client.ObjectKeyFromObject(release))
-	if !ok {
-		return
-	}
+	// Without watches, the snapshot is empty, and the engine follows no object.
+	snapshot, _ := r.watcher.Look(client.ObjectKeyFromObject(release))
 	namespace, name := release.Spec.Release.Namespace, release.Spec.Release.Name
 	versions := map[inventory.Ref]model.ObjectVersion{}
 	for ref, state := range snapshot.Objects {
-		if state.Known && state.Exists && state.DeletedWith == namespace+"/"+name {
-			versions[ref] = model.ObjectVersion{UID: state.UID, Number: state.ResourceVersion}
+		if state.Known && state.Exists && state.WatchError == nil && state.DeletedWith == namespace+"/"+name {
+			versions[ref] = model.ObjectVersion{UID: state.UID, Number: state.ResourceVersion, Generation: state.Generation}
 		}
 	}
 	r.engine.Saw(apiutil.ClusterKey(release).String(), namespace, name, versions)

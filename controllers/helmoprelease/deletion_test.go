@@ -155,7 +155,8 @@ func TestWatchedVersionsAreKept(t *testing.T) {
 	t.Parallel()
 	release := controllertest.HoldingRelease(time.Minute)
 	release.Spec.Release = addonsv1.ReleaseIdentity{Namespace: "ns", Name: "r"}
-	own := objectwatch.State{Known: true, Exists: true, UID: "u", ResourceVersion: 7, DeletedWith: "ns/r"}
+	own := objectwatch.State{Known: true, Exists: true, UID: "u", ResourceVersion: 7, Generation: 2,
+		DeletedWith: "ns/r"}
 	snapshot := objectwatch.Snapshot{Objects: map[inventory.Ref]objectwatch.State{}}
 	for name, change := range map[string]func(*objectwatch.State){
 		"own":     func(*objectwatch.State) {},
@@ -163,6 +164,7 @@ func TestWatchedVersionsAreKept(t *testing.T) {
 		"deleted": func(s *objectwatch.State) { s.Exists = false },
 		"other":   func(s *objectwatch.State) { s.DeletedWith = "ns/other" },
 		"kept":    func(s *objectwatch.State) { s.DeletedWith = "" },
+		"lost":    func(s *objectwatch.State) { s.WatchError = &objectwatch.WatchError{Err: objectwatch.ErrForbidden} },
 	} {
 		state := own
 		change(&state)
@@ -171,7 +173,8 @@ func TestWatchedVersionsAreKept(t *testing.T) {
 	engine := &seenVersions{}
 	r := &Reconciler{engine: engine, watcher: &shownObjects{snapshot: snapshot}}
 	r.keepVersions(release)
-	want := map[inventory.Ref]model.ObjectVersion{{Kind: "Service", Namespace: "ns", Name: "own"}: {UID: "u", Number: 7}}
+	want := map[inventory.Ref]model.ObjectVersion{{Kind: "Service", Namespace: "ns", Name: "own"}: {UID: "u", Number: 7,
+		Generation: 2}}
 	if !maps.Equal(engine.versions, want) || engine.release != apiutil.ClusterKey(release).String()+": ns/r" {
 		t.Errorf("%s has %v, want %v", engine.release, engine.versions, want)
 	}

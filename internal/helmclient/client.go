@@ -21,7 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// maxVersionBytes is the maximum size of all cached versions of objects. It is enough for about 9,000 releases with 10
+// maxVersionBytes is the maximum size of all cached versions of objects. It is enough for about 8,000 releases with 10
 // objects each.
 const maxVersionBytes = 16 << 20
 

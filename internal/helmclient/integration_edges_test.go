@@ -5,7 +5,6 @@ package helmclient
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand"
@@ -45,7 +44,7 @@ func (b *bench) get(path string) *unstructured.Unstructured {
 	}
 	object := &unstructured.Unstructured{}
 	if err == nil {
-		err = json.Unmarshal(data, &object.Object)
+		err = object.UnmarshalJSON(data)
 	}
 	if err != nil {
 		b.t.Fatal(err)

@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/chart"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -48,9 +46,7 @@ func TestIntegrationResultHasObjectGenerations(t *testing.T) {
 		}
 		for ref, path := range paths {
 			object := b.get(path)
-			generation, _, _ := unstructured.NestedFloat64(object.Object, "metadata", "generation")
-			number, isVersion := inventory.NumberOf(&metav1.ObjectMeta{Generation: int64(generation),
-				ResourceVersion: object.GetResourceVersion()})
+			number, isVersion := inventory.NumberOf(object)
 			if got, want := result.Generations[ref],
 				(model.Generation{UID: object.GetUID(), Number: number, IsVersion: isVersion}); got != want {
 				t.Errorf("%s: %s is reported as %+v, is %+v", action, ref, got, want)

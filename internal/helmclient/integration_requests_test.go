@@ -16,6 +16,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/storage"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
@@ -66,25 +67,32 @@ var (
 	secondInstallBudget = nine("POST").and(nine("GET")).and(budget{
 		"LIST secrets": 1, "POST secrets": 1, "PUT record": 1,
 	})
-	// The requests are: the observation, the previous record with its manifest, the objects, the changed objects, the
-	// new record twice, and the previous record once more. A Secret with stringData is always written.
-	valuesBudget = nine("GET").and(budget{
-		"LIST secrets": 1, "GET record": 1, "POST secrets": 1, "PUT record": 2, "PATCH poddisruptionbudgets": 1,
-		"PATCH secrets": 1, "PATCH configmaps": 1, "PATCH daemonsets": 1, "PATCH deployments": 1,
-	})
-	// All objects have the version of the chart in a label.
-	chartBudget = nine("GET").and(nine("PATCH")).and(budget{
+	// The requests are: the observation, the previous record with its manifest, the unchanged objects without a watch,
+	// the changed objects, the new record twice, and the previous record once more. Helm always writes a Secret with
+	// stringData and a PodDisruptionBudget. The Service is unchanged and has a watch.
+	valuesBudget = budget{
+		"LIST secrets": 1, "GET record": 1, "POST secrets": 1, "PUT record": 2, "GET poddisruptionbudgets": 1,
+		"PATCH poddisruptionbudgets": 1, "PATCH secrets": 1, "PATCH configmaps": 1, "PATCH daemonsets": 1,
+		"PATCH deployments": 1, "GET serviceaccounts": 1,
+		"GET clusterroles": 1, "GET clusterrolebindings": 1,
+	}
+	// All objects have the version of the chart in a label, so no object must be read.
+	chartBudget = nine("PATCH").and(budget{
 		"LIST secrets": 1, "GET record": 1, "POST secrets": 1, "PUT record": 2,
 	})
-	// The requests are: the observation, the newest record and its mark, the history again, the objects, the three
-	// records, and the search for parts of records.
+	// A new process has no versions of objects.
+	restartedBudget = nine("GET").and(nine("PATCH")).and(budget{
+		"LIST secrets": 1, "GET record": 1, "POST secrets": 1, "PUT record": 2,
+	})
+	// The requests are: the observation, the newest record and its mark, the history again, the objects, the old records
+	// together, and the newest record.
 	uninstallBudget = nine("DELETE").and(budget{
-		"LIST secrets": 3, "GET record": 1, "PUT record": 1, "DELETE record": 3,
+		"LIST secrets": 2, "GET record": 1, "PUT record": 1, "DELETE secrets": 1, "DELETE record": 1,
 	})
 	// Controllers write the status of three objects. The action reads these objects, because no watch has their
-	// versions. There is one record.
+	// versions. There are two records.
 	unwatchedUninstallBudget = nine("DELETE").and(budget{
-		"LIST secrets": 3, "GET record": 1, "PUT record": 1, "DELETE record": 1, "GET daemonsets": 1, "GET deployments": 1,
+		"LIST secrets": 2, "GET record": 1, "PUT record": 1, "DELETE record": 2, "GET daemonsets": 1, "GET deployments": 1,
 		"GET poddisruptionbudgets": 1,
 	})
 )
@@ -123,15 +131,29 @@ func TestIntegrationBudgetOfRequests(t *testing.T) {
 	}
 	step("installation", run, installBudget)
 	run.values, run.desired.ValuesDigest = map[string]any{"cluster": "one", "logLevel": "debug"}, "v2"
+	watches := []string{"deployments.apps", "daemonsets.apps", "poddisruptionbudgets.policy", "services"}
+	// Controllers write the status of three objects.
+	b.setStatuses(run, 1)
+	b.watched(run, watches...)
 	step("upgrade of values", run, valuesBudget)
 	run.chart, run.desired.ArtifactDigest = benchChart(t, "1.1.0"), "a2"
+	b.setStatuses(run, 2)
+	b.watched(run, watches...)
 	step("upgrade of the chart", run, chartBudget)
 
 	second := b.newRun(run.chart, run.values)
 	second.desired.Name = "second"
 	step("second installation in a namespace", second, secondInstallBudget)
-	b.watched(run, "deployments.apps", "daemonsets.apps", "poddisruptionbudgets.policy")
+	b.watched(run, watches...)
 	step("uninstallation", run, uninstallBudget)
+
+	b.reconnect(-1)
+	other.client, other.target, second.client, second.target = b.client, b.target, b.client, b.target
+	other.desired.ValuesDigest = "v2"
+	other.mustSettle(t)
+	b.cutter.Take()
+	second.chart, second.desired.ArtifactDigest = benchChart(t, "1.2.0"), "a3"
+	step("upgrade of the chart after a restart", second, restartedBudget)
 	step("uninstallation without watches", second, unwatchedUninstallBudget)
 }
 
@@ -163,17 +185,57 @@ func requestOf(request string) string {
 // version v1. The chart has one object of each resource.
 func (b *bench) watched(run *releaseRun, resources ...string) {
 	b.t.Helper()
-	versions := map[inventory.Ref]model.ObjectVersion{}
+	var paths []string
 	for _, text := range resources {
-		resource := schema.ParseGroupResource(text)
-		object := b.get(fmt.Sprintf("/apis/%s/v1/namespaces/%s/%s/%s-demo", resource.Group, run.desired.Namespace,
-			resource.Resource, run.desired.Name))
+		paths = append(paths, b.pathOf(run, schema.ParseGroupResource(text)))
+	}
+	b.watchedAt(run, paths...)
+}
+
+// watchedAt does the same as watched for the objects at paths.
+func (b *bench) watchedAt(run *releaseRun, paths ...string) {
+	b.t.Helper()
+	versions := map[inventory.Ref]model.ObjectVersion{}
+	for _, path := range paths {
+		object := b.get(path)
+		if object == nil || inventory.DeletedWith(object) != run.desired.Namespace+"/"+run.desired.Name {
+			continue
+		}
 		kind := object.GroupVersionKind()
 		ref := inventory.Ref{Group: kind.Group, Version: kind.Version, Kind: kind.Kind, Namespace: object.GetNamespace(),
 			Name: object.GetName()}
-		versions[ref] = model.ObjectVersion{UID: object.GetUID(), Number: inventory.ResourceVersionOf(object)}
+		generation, _ := inventory.NumberOf(object)
+		versions[ref] = model.ObjectVersion{UID: object.GetUID(), Number: inventory.ResourceVersionOf(object),
+			Generation: generation}
 	}
-	b.client.Saw(run.target.Key, run.desired.Namespace, run.desired.Name, versions)
+	run.client.Saw(run.target.Key, run.desired.Namespace, run.desired.Name, versions)
+}
+
+// pathOf returns the path of the chart's object of a resource.
+func (b *bench) pathOf(run *releaseRun, resource schema.GroupResource) string {
+	root := "/api/v1"
+	if resource.Group != "" {
+		root = "/apis/" + resource.Group + "/v1"
+	}
+	return fmt.Sprintf("%s/namespaces/%s/%s/%s-demo", root, run.desired.Namespace, resource.Resource, run.desired.Name)
+}
+
+// setStatuses changes the status of objects, as controllers do. The controller of Deployments also sets an annotation.
+func (b *bench) setStatuses(run *releaseRun, generation int) {
+	b.t.Helper()
+	for text, patch := range map[string]string{
+		"deployments.apps": `{"metadata":{"annotations":{"deployment.kubernetes.io/revision":"%[1]d"}},` +
+			`"status":{"observedGeneration":%[1]d}}`,
+		"daemonsets.apps": `{"status":{"observedGeneration":%d}}`, "poddisruptionbudgets.policy": `{"status":{` +
+			`"observedGeneration":%d}}`,
+	} {
+		path := b.pathOf(run, schema.ParseGroupResource(text)) + "/status"
+		err := b.kube.CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(path).
+			Body([]byte(fmt.Sprintf(patch, generation))).Do(b.t.Context()).Error()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	}
 }
 
 // differences describes the requests that are different in got and want.

@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
@@ -66,6 +67,8 @@ type Client struct {
 	applied map[inventory.Ref]model.Generation
 	// versions holds the versions of these objects.
 	versions Versions
+	// ranHook means that the action has created a hook, which may have changed objects.
+	ranHook bool
 }
 
 // NewClient returns a client of the objects in a namespace. ctx bounds all its requests; log receives Helm's log lines.
@@ -116,11 +119,13 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 func (k *Client) Create(resources kube.ResourceList) (*kube.Result, error) {
 	if hook, ok := hookOf(resources); ok {
 		k.Progress("creating " + hook)
+		k.ranHook = true
 	} else {
 		k.Progress("creating " + plural.Count(len(resources), "object", "objects"))
 	}
+	manifests := manifestsOf(resources)
 	result, err := k.Client.Create(resources)
-	k.noteApplied(result, err == nil)
+	k.noteApplied(result, manifests, err == nil)
 	return result, helmerr.Explain(err)
 }
 
@@ -129,9 +134,7 @@ func (k *Client) Update(original, target kube.ResourceList, force bool) (*kube.R
 	if force {
 		return k.apply(original, target, k.forceUpdate)
 	}
-	return k.apply(original, target, func(original, target kube.ResourceList) (*kube.Result, error) {
-		return k.Client.Update(original, target, false)
-	})
+	return k.apply(original, target, k.updateKnown)
 }
 
 // UpdateThreeWayMerge implements kube.InterfaceThreeWayMerge.
@@ -153,8 +156,9 @@ func (k *Client) apply(original, target kube.ResourceList,
 			return &kube.Result{}, err
 		}
 	}
+	manifests := manifestsOf(target)
 	result, err := update(original.Intersect(target), target)
-	k.noteApplied(result, err == nil)
+	k.noteApplied(result, manifests, err == nil)
 	if err != nil {
 		return result, helmerr.Explain(err)
 	}
@@ -255,8 +259,9 @@ func (k *Client) remaining(timeout time.Duration) time.Duration {
 
 // noteApplied stores which objects of the manifest were applied, and their generations in the responses of the API
 // server. If all succeeded, it also stores their versions. After a failure, a result may still contain an object as it
-// is in the manifest. The resource version of such an object may come from the author of the chart.
-func (k *Client) noteApplied(result *kube.Result, allSucceeded bool) {
+// is in the manifest. The resource version of such an object may come from the author of the chart. manifests has the
+// objects before the requests.
+func (k *Client) noteApplied(result *kube.Result, manifests map[*resource.Info]runtime.Object, allSucceeded bool) {
 	if result == nil {
 		return
 	}
@@ -272,7 +277,7 @@ func (k *Client) noteApplied(result *kube.Result, allSucceeded bool) {
 			ref := refOf(info)
 			k.applied[ref] = model.Generation{UID: object.GetUID(), Number: number, IsVersion: isVersion}
 			if allSucceeded {
-				k.noteVersion(ref, object, !isVersion)
+				k.noteVersion(ref, object, manifests[info])
 			}
 		}
 	}

@@ -59,6 +59,13 @@ func (r ReleaseName) other(annotations map[string]string) string {
 	return namespace + "/" + name
 }
 
+// mark sets the labels and annotations with which Helm marks the objects of this release.
+func (r ReleaseName) mark(object metav1.Object) {
+	object.SetLabels(kblabels.Merge(object.GetLabels(), kblabels.Set{helmManagedBy: managedByHelm}))
+	object.SetAnnotations(kblabels.Merge(object.GetAnnotations(),
+		kblabels.Set{HelmReleaseName: r.Name, helmReleaseNamespace: r.Namespace}))
+}
+
 // observedState is the state of an object in the cluster.
 type observedState struct {
 	uid types.UID

@@ -154,9 +154,11 @@ func (p *Planner) buildTarget(manifest []byte) (kube.ResourceList, error) {
 		return nil, err
 	}
 	for _, info := range infos {
-		if err := p.mark(info); err != nil {
+		object, err := meta.Accessor(info.Object)
+		if err != nil {
 			return nil, err
 		}
+		p.Owner.mark(object)
 	}
 	return infos, nil
 }
@@ -171,18 +173,6 @@ func (p *Planner) unserved(kind schema.GroupVersionKind) model.Change {
 	}
 	change.Message = p.UnservedError([]schema.GroupVersionKind{kind}).Error()
 	return change
-}
-
-// mark sets the labels and annotations with which Helm marks the objects of a release.
-func (p *Planner) mark(info *resource.Info) error {
-	object, err := meta.Accessor(info.Object)
-	if err != nil {
-		return err
-	}
-	object.SetLabels(kblabels.Merge(object.GetLabels(), kblabels.Set{helmManagedBy: managedByHelm}))
-	object.SetAnnotations(kblabels.Merge(object.GetAnnotations(),
-		kblabels.Set{HelmReleaseName: p.Owner.Name, helmReleaseNamespace: p.Owner.Namespace}))
-	return nil
 }
 
 // list lists the kinds with several objects in a namespace, so that these objects need no further request. Without the

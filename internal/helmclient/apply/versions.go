@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
@@ -20,18 +21,41 @@ import (
 )
 
 // versionBytes is the approximate memory for one version, in bytes.
-const versionBytes = 160
+const versionBytes = 192
 
 // Versions holds the versions of the objects of one release. The keys are digests of the references to the objects. If
 // two objects had the same digest, the precondition of a request would fail, and the object would be read.
-type Versions map[uint64]model.ObjectVersion
+type Versions map[uint64]knownObject
+
+// knownObject is what HelmOp knows about an object of a release without reading it.
+type knownObject struct {
+	// ObjectVersion is the version that was observed last; its Number is 0 if none is known.
+	model.ObjectVersion
+	// isFollowed means that a watch had this version right before the action.
+	isFollowed bool
+	// wrote is the last write of HelmOp after which the object had the content of its manifest.
+	wrote written
+}
 
 // Add adds the version of an object. It replaces the previous version even if its number is higher: after a restore of
 // the cluster, numbers start again at a lower number.
 func (v Versions) Add(ref inventory.Ref, version model.ObjectVersion) {
 	if version.UID != "" && version.Number > 0 {
-		v[versionKey(ref)] = version
+		v.merge(versionKey(ref), knownObject{ObjectVersion: version})
 	}
+}
+
+// merge adds newer knowledge about an object. A write stays known until the next write: it says what the object
+// contains in one generation, and this does not change.
+func (v Versions) merge(key uint64, newer knownObject) {
+	known := v[key]
+	if newer.Number > 0 {
+		known.ObjectVersion, known.isFollowed = newer.ObjectVersion, newer.isFollowed
+	}
+	if newer.wrote.content != 0 {
+		known.wrote = newer.wrote
+	}
+	v[key] = known
 }
 
 // versionSeed is the seed of the digests.
@@ -80,12 +104,35 @@ func (c *VersionCache) Add(cluster string, release ReleaseName, seen Versions, s
 	if len(seen) == 0 || since.forgets != c.forgets {
 		return
 	}
-	key := versionsKey{cluster: cluster, release: release}
+	c.addLocked(versionsKey{cluster: cluster, release: release}, seen, func(object *knownObject) {})
+}
+
+// Follow adds the versions that watches have now. The other objects of the release count as not followed.
+func (c *VersionCache) Follow(cluster string, release ReleaseName, seen Versions) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, object := range seen {
+		object.isFollowed = true
+		seen[key] = object
+	}
+	c.addLocked(versionsKey{cluster: cluster, release: release}, seen,
+		func(object *knownObject) { object.isFollowed = false })
+}
+
+// addLocked adds versions. It calls change for each object that was known before.
+func (c *VersionCache) addLocked(key versionsKey, seen Versions, change func(*knownObject)) {
 	all := Versions{}
 	known, _ := c.entries.Get(key)
-	maps.Copy(all, known)
-	maps.Copy(all, seen)
-	c.entries.Put(key, all, int64(len(all)*versionBytes))
+	for object, before := range known {
+		change(&before)
+		all[object] = before
+	}
+	for object, newer := range seen {
+		all.merge(object, newer)
+	}
+	if len(all) > 0 {
+		c.entries.Put(key, all, int64(len(all)*versionBytes))
+	}
 }
 
 // Remove drops the versions of a release.
@@ -101,11 +148,19 @@ func (c *VersionCache) Forget(cluster string) {
 	c.entries.RemoveIf(func(key versionsKey) bool { return key.cluster == cluster })
 }
 
-// noteVersion stores the version of an object that was applied. It ignores kinds with a generation: controllers change
-// the status of their objects often, and each change increases the resource version.
-func (k *Client) noteVersion(ref inventory.Ref, object metav1.Object, hasGeneration bool) {
-	if !hasGeneration && inventory.DeletedWith(object) == k.Owner.String() {
-		k.versions.Add(ref, model.ObjectVersion{UID: object.GetUID(), Number: inventory.ResourceVersionOf(object)})
+// noteVersion stores the version of an object that was applied, and the manifest if the object has its content. It does
+// not store the version for kinds with a generation: controllers change the status of their objects often, and each
+// change increases the resource version.
+func (k *Client) noteVersion(ref inventory.Ref, object metav1.Object, manifest runtime.Object) {
+	if inventory.DeletedWith(object) != k.Owner.String() {
+		return
+	}
+	number, isVersion := inventory.NumberOf(object)
+	if isVersion {
+		k.versions.Add(ref, model.ObjectVersion{UID: object.GetUID(), Number: number, Generation: number})
+	}
+	if content := contentOfWrite(manifest, object); content != 0 && number > 0 {
+		k.versions.merge(versionKey(ref), knownObject{wrote: written{content: content, generation: number}})
 	}
 }
 
@@ -121,8 +176,8 @@ func (k *Client) AppliedVersions() Versions {
 // changed, the caller must read the object. The API server checks permissions before versions. So if a deletion is
 // forbidden, the object may not exist or may belong to another release.
 func (k *Client) deleteKnown(info *resource.Info, policy metav1.DeletionPropagation) (done bool, err error) {
-	known, ok := k.Known[versionKey(refOf(info))]
-	if !ok {
+	known := k.Known[versionKey(refOf(info))]
+	if known.Number == 0 {
 		return false, nil
 	}
 	err = deleteIn(info, policy, known.UID, strconv.FormatInt(known.Number, 10))

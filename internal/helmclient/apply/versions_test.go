@@ -45,14 +45,14 @@ func TestLastVersionWins(t *testing.T) {
 			ref := inventory.Ref{Kind: "ConfigMap", Name: "a"}
 			versions := versionOf("u", 7)
 			versions.Add(ref, model.ObjectVersion{UID: test.uid, Number: test.number})
-			if got := versions[versionKey(ref)]; got != want {
+			if got := versions[versionKey(ref)].ObjectVersion; got != want {
 				t.Errorf("the version is %v, want %v", got, want)
 			}
 			cache, release := NewVersionCache(1<<20), ReleaseName{Name: "r", Namespace: "ns"}
 			_, now := cache.Get("c", release)
 			cache.Add("c", release, versionOf("u", 7), now)
 			cache.Add("c", release, versionOf(test.uid, test.number), now)
-			if known, _ := cache.Get("c", release); known[versionKey(ref)] != want {
+			if known, _ := cache.Get("c", release); known[versionKey(ref)].ObjectVersion != want {
 				t.Errorf("the cached version is %v, want %v", known, want)
 			}
 		})
@@ -101,5 +101,40 @@ func TestVersionCacheIsBounded(t *testing.T) {
 		if (len(known) > 0) != want {
 			t.Errorf("release %d has %v", i, known)
 		}
+	}
+}
+
+// TestFollowedVersions checks that only the objects of the last call of Follow count as followed, and that the content
+// of a write stays known when the version changes.
+func TestFollowedVersions(t *testing.T) {
+	t.Parallel()
+	ref := inventory.Ref{Kind: "ConfigMap", Name: "a"}
+	cache, release := NewVersionCache(1<<20), ReleaseName{Name: "r", Namespace: "ns"}
+	known := func() knownObject {
+		versions, _ := cache.Get("c", release)
+		return versions[versionKey(ref)]
+	}
+	_, now := cache.Get("c", release)
+	wrote := written{content: 5, generation: 2}
+	cache.Add("c", release, Versions{versionKey(ref): {wrote: wrote}}, now)
+	if got := known(); got.Number != 0 || got.wrote != wrote {
+		t.Errorf("after a write without a version, %+v is known", got)
+	}
+	cache.Follow("c", release, versionOf("u", 7))
+	if got := known(); !got.isFollowed || got.Number != 7 || got.wrote != wrote {
+		t.Errorf("after an event, %+v is known", got)
+	}
+	cache.Follow("c", release, Versions{})
+	if got := known(); got.isFollowed || got.Number != 7 || got.wrote != wrote {
+		t.Errorf("after the end of the watch, %+v is known", got)
+	}
+	cache.Follow("c", release, versionOf("u", 8))
+	cache.Add("c", release, versionOf("u", 9), now)
+	if got := known(); got.isFollowed || got.Number != 9 || got.wrote != wrote {
+		t.Errorf("after another write, %+v is known", got)
+	}
+	cache.Follow("c", ReleaseName{Name: "other"}, Versions{})
+	if versions, _ := cache.Get("c", ReleaseName{Name: "other"}); versions != nil {
+		t.Errorf("a release without objects has %v", versions)
 	}
 }

@@ -56,6 +56,8 @@ type readCache struct {
 	missing map[string]time.Time
 	// assumed is a namespace that is assumed to be missing; empty if there is none.
 	assumed string
+	// expected is an object whose reads need no request; nil if there is none.
+	expected *expectedObject
 }
 
 // cachedRead is a response of the cluster to a read.
@@ -76,6 +78,14 @@ func newReadCache(base http.RoundTripper, root string, existing *records.NameSet
 
 // RoundTrip implements http.RoundTripper.
 func (c *readCache) RoundTrip(req *http.Request) (*http.Response, error) {
+	if expected := c.expectedAt(req.URL.Path); expected != nil {
+		return c.sendExpected(req, expected)
+	}
+	return c.send(req)
+}
+
+// send sends a request, unless its response is cached.
+func (c *readCache) send(req *http.Request) (*http.Response, error) {
 	switch {
 	case isWatch(req):
 		c.drop("/")

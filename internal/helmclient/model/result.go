@@ -27,6 +27,9 @@ type ObjectVersion struct {
 	UID types.UID
 	// Number is the resource version; it is positive.
 	Number int64
+	// Generation is metadata.generation or, if the kind has no generations, the resource version. It is 0 if it is
+	// unknown.
+	Generation int64
 }
 
 // TestResult is the result of one of the chart's tests.

@@ -82,6 +82,8 @@ func (s *Store) putChunk(record *splitRecord, i int, data []byte) error {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: record.chunkKey(i), Labels: map[string]string{
 			LabelChunkOf: record.release, labelChunkRevision: strconv.Itoa(record.Revision), model.LabelPayload: record.ID,
+			// With this label, one list returns the records and the parts of a release.
+			model.HelmLabelName: record.release,
 		}},
 		Immutable: new(true),
 		Type:      chunkSecretType,

@@ -60,6 +60,8 @@ type splitRecords struct {
 	held int64
 	// grown means that this action holds the growth of memory.
 	grown bool
+	// hasNoParts means that the last list of records would have shown parts of payloads, but there were none.
+	hasNoParts bool
 	// left is the number of payloads that could not be deleted. leftErr is the cause.
 	left    int
 	leftErr error
@@ -390,7 +392,7 @@ func (s *Store) Finish(name string, now time.Time, isGone bool) {
 	}
 	s.deleteUnnamed()
 	s.mu.Lock()
-	mayHaveParts := isGone || len(s.split.named) > 0 || len(s.split.own) > 0
+	mayHaveParts := isGone && !s.split.hasNoParts || len(s.split.named) > 0 || len(s.split.own) > 0
 	s.mu.Unlock()
 	if !mayHaveParts {
 		return

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -87,7 +88,11 @@ type Store struct {
 	states map[string]recordState
 	// overtaken is the error that is set after another writer changed a record.
 	overtaken error
-	split     splitRecords
+	// last is the key of the record that an uninstallation deletes last; empty if records are deleted one by one. before
+	// holds the keys of the records that are deleted together right before it.
+	last   string
+	before []string
+	split  splitRecords
 }
 
 var _ CarefulDriver = &Store{}
@@ -303,7 +308,7 @@ func (s *Store) History(name string) ([]metav1.PartialObjectMetadata, error) {
 	}
 	if !ok {
 		var err error
-		if listed, err = s.ListMetadata(Selector(name)); err != nil {
+		if listed, err = s.listTogether(name); err != nil {
 			return nil, err
 		}
 	}
@@ -312,6 +317,24 @@ func (s *Store) History(name string) ([]metav1.PartialObjectMetadata, error) {
 	s.listed[name] = listed
 	s.mu.Unlock()
 	return listed, nil
+}
+
+// listTogether returns the metadata of all records of a release. It also stores whether the release has parts of
+// payloads.
+func (s *Store) listTogether(name string) ([]metav1.PartialObjectMetadata, error) {
+	objects, err := s.ListMetadata(kblabels.Set{model.HelmLabelName: name}.AsSelector().String())
+	if err != nil {
+		return nil, err
+	}
+	hasParts := slices.ContainsFunc(objects, func(object metav1.PartialObjectMetadata) bool {
+		return object.Labels[LabelChunkOf] == name
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.split.hasNoParts = !hasParts
+	return slices.DeleteFunc(objects, func(object metav1.PartialObjectMetadata) bool {
+		return object.Labels[model.HelmLabelOwner] != "helm"
+	}), nil
 }
 
 // readAll reads the records with the labels, including payloads, and returns the newest record whole. The others are

@@ -207,16 +207,27 @@ func (s *Store) putSecret(secret *corev1.Secret) (version string, err error) {
 	return version, nil
 }
 
-// Delete implements driver.Deletor. It returns a stub. If the deletion is deferred until Finish, it returns nil.
+// Delete implements driver.Deletor. It returns a stub. If the deletion is deferred until Finish, or until the deletion
+// of the last record, it returns nil.
 func (s *Store) Delete(key string) (*release.Release, error) {
 	s.mu.Lock()
-	isDeferred := s.split.keepsOld
-	if isDeferred {
+	isDeferred := true
+	switch {
+	case s.split.keepsOld:
 		s.split.deferred = append(s.split.deferred, key)
+	case s.last != "" && key != s.last && s.split.named[key] == "":
+		s.before = append(s.before, key)
+	default:
+		isDeferred = false
 	}
 	s.mu.Unlock()
 	if isDeferred {
 		return nil, nil //nolint:nilnil // See above.
+	}
+	if key == s.last {
+		if err := s.removeBefore(); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.remove(key); err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
 // uninstall uninstalls the release. It succeeds if the release does not exist.
@@ -98,6 +99,9 @@ func (s *verb) markUninstalling() (unmark func() error, err error) {
 		return nil, fmt.Errorf("marking Helm revision %d as uninstalling: %w", last.Version, err)
 	}
 	s.Storage.Mark(true)
+	if s.Records != nil {
+		s.Records.DeleteTogether(records.NameOf(s.Desired.Name, last.Version))
+	}
 	newest, err := s.Config.Releases.Last(s.Desired.Name)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reading the history again: %w", err), unmark())

@@ -1,0 +1,161 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/kube"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/resource"
+)
+
+// expectation is an object whose content is known without reading it.
+type expectation struct {
+	// version is its resource version.
+	version string
+	// content is its content, as far as Helm needs it to compute a patch.
+	content *unstructured.Unstructured
+	// isDone means that the object needs no request.
+	isDone bool
+}
+
+// updateKnown updates objects as Helm does, and in the same order. It does not read an object whose content it knows:
+// a followed object that does not change needs no request, and an object that changes needs one patch. The patch
+// requires the known resource version. If the API server refuses the patch, Helm updates the object as usual.
+func (k *Client) updateKnown(original, target kube.ResourceList) (*kube.Result, error) {
+	expected := map[*resource.Info]*expectation{}
+	for _, info := range target {
+		if expectation := k.expectationOf(original.Get(info), info); expectation != nil {
+			expected[info] = expectation
+		}
+	}
+	if len(expected) == 0 {
+		return k.Client.Update(original, target, false)
+	}
+	result := &kube.Result{}
+	var failed []string
+	for _, info := range target {
+		one, err := k.updateOne(original, info, expected[info])
+		result.Created = append(result.Created, one.Created...)
+		result.Updated = append(result.Updated, one.Updated...)
+		switch {
+		case err == nil:
+		case len(one.Updated) == 0:
+			// The object cannot be read or created. Helm's update then ends.
+			return result, err
+		default:
+			failed = append(failed, err.Error())
+		}
+	}
+	if len(failed) > 0 {
+		// Helm joins the errors of patches in the same way.
+		return result, errors.New(strings.Join(failed, " && "))
+	}
+	return result, nil
+}
+
+// updateOne updates one object. expected is nil if its content is not known.
+func (k *Client) updateOne(original kube.ResourceList, info *resource.Info,
+	expected *expectation,
+) (*kube.Result, error) {
+	target := kube.ResourceList{info}
+	original = original.Intersect(target)
+	if expected == nil {
+		return k.Client.Update(original, target, false)
+	}
+	if expected.isDone {
+		info.Object = expected.content
+		return &kube.Result{Updated: target}, nil
+	}
+	content, err := expected.content.MarshalJSON()
+	if err != nil {
+		return k.Client.Update(original, target, false)
+	}
+	end, ok := k.Clients.Expect(k.readRequest(info).Name(info.Name).URL().Path, content)
+	if !ok {
+		return k.Client.Update(original, target, false)
+	}
+	// With this field in the manifest, the patch has the precondition.
+	manifest := info.Object.(*unstructured.Unstructured)
+	manifest.SetResourceVersion(expected.version)
+	result, err := k.Client.Update(original, target, false)
+	manifest.SetResourceVersion("")
+	if isRefused := end(); isRefused {
+		k.Log("reading %s %q, because it has changed", info.Mapping.GroupVersionKind.Kind, info.Name)
+		return k.Client.Update(original, target, false)
+	}
+	return result, err
+}
+
+// expectationOf returns the expected content of an object, or nil if its content is not known or must be read.
+// original is the object in the manifest of the previous revision; nil if there is none.
+//
+// The content is known if HelmOp's last write was this manifest, and if the object has had no other generation since
+// then. If the kind has no generations, the object must still have the resource version of the write.
+func (k *Client) expectationOf(original, info *resource.Info) *expectation {
+	known := k.Known[versionKey(refOf(info))]
+	if k.RefusesUnowned || original == nil || original == info || known.Number == 0 ||
+		known.wrote.generation != known.Generation || original.Mapping.GroupVersionKind != info.Mapping.GroupVersionKind {
+		return nil
+	}
+	before, ok := original.Object.(*unstructured.Unstructured)
+	after, isSame := info.Object.(*unstructured.Unstructured)
+	hasGeneration := known.Generation != known.Number
+	if !ok || !isSame || !isPlain(before, hasGeneration) || !isPlain(after, hasGeneration) {
+		return nil
+	}
+	content := before.DeepCopy()
+	k.Owner.mark(content)
+	if contentDigest(known.UID, content) != known.wrote.content {
+		return nil
+	}
+	version := strconv.FormatInt(known.Number, 10)
+	isChanged := contentDigest(known.UID, after) != known.wrote.content
+	_, hasTexts := after.Object["stringData"]
+	switch {
+	case !isChanged && known.isFollowed && !hasGeneration && !k.ranHook:
+		content.SetUID(known.UID)
+		content.SetResourceVersion(version)
+		return &expectation{content: content, isDone: true}
+	case !isChanged && !hasTexts:
+		// Only a read shows whether another client has changed the object.
+		return nil
+	}
+	// The API server does not store these texts, so Helm always patches them.
+	delete(content.Object, "stringData")
+	if hasGeneration {
+		// The generation does not prove that nothing changed in the labels and annotations. So the patch contains all of
+		// them.
+		content.SetLabels(nil)
+		content.SetAnnotations(nil)
+	}
+	return &expectation{version: version, content: content}
+}
+
+// plainMetadata are the fields of metadata that a manifest may have for a patch without a read.
+var plainMetadata = map[string]bool{"name": true, "namespace": true, "labels": true, "annotations": true}
+
+// isPlain reports whether a patch of an object can be computed from its manifests. The generation proves only that the
+// spec did not change.
+func isPlain(manifest *unstructured.Unstructured, hasGeneration bool) bool {
+	metadata, _ := manifest.Object["metadata"].(map[string]any)
+	for field, value := range metadata {
+		if !plainMetadata[field] && value != nil {
+			return false
+		}
+	}
+	for field := range manifest.Object {
+		switch field {
+		case "apiVersion", "kind", "metadata", "spec":
+		default:
+			if hasGeneration {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,94 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package records
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/storage/driver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// minTogether is the smallest number of records for which one request replaces single deletions.
+const minTogether = 2
+
+// acceptNames makes the API server return only the metadata of deleted objects.
+const acceptNames = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+// DeleteTogether makes Delete collect the keys of records until Delete is called for the record last. Then the
+// collected records are deleted with one request, and last after them. While last exists, the history shows that the
+// release is being uninstalled.
+func (s *Store) DeleteTogether(last string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = last
+}
+
+// removeBefore deletes the collected records.
+func (s *Store) removeBefore() error {
+	s.mu.Lock()
+	keys := s.before
+	s.before = nil
+	s.mu.Unlock()
+	if selector := s.selectorOf(keys); selector != "" {
+		if err := s.removeSelected(selector); err == nil || !apierrors.IsForbidden(err) {
+			return err
+		}
+		// The user may delete single Secrets only.
+	}
+	for _, key := range keys {
+		if err := s.remove(key); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// selectorOf returns a label selector for exactly the records of the keys. It is empty if there are few records, or if
+// the last list has another Secret with these labels, such as a copy.
+func (s *Store) selectorOf(keys []string) string {
+	if len(keys) < minTogether {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, listed := range s.listed {
+		var revisions []string
+		for i := range listed {
+			object := &listed[i]
+			switch isOne := slices.Contains(keys, object.Name); {
+			case isOne:
+				revisions = append(revisions, object.Labels[model.HelmLabelVersion])
+			case object.Name != s.last:
+				return ""
+			}
+		}
+		if len(revisions) == len(keys) && !slices.Contains(revisions, "") {
+			slices.Sort(revisions)
+			return Selector(name) + "," + model.HelmLabelVersion + " in (" + strings.Join(revisions, ",") + ")"
+		}
+	}
+	return ""
+}
+
+// removeSelected deletes the records that a label selector matches.
+func (s *Store) removeSelected(selector string) error {
+	if err := s.Overtaken(); err != nil {
+		return err
+	}
+	defer s.forget()
+	options := metav1.ListOptions{LabelSelector: selector, FieldSelector: "type=" + string(secretType)}
+	return persist(func() error {
+		return s.client.Delete().Namespace(s.namespace).Resource("secrets").
+			VersionedParams(&options, scheme.ParameterCodec).SetHeader("Accept", acceptNames).
+			Do(context.Background()).Error()
+	})
+}
