@@ -84,6 +84,9 @@ type releasePass struct {
 	drifted bool
 	drift   *drifttracking.Pass
 
+	// isCounted is true if the stored status counts the attempt of this pass. Set by claim and countAttempt.
+	isCounted bool
+
 	// hasActed is true if an action of this pass changed Helm's records. Set by perform.
 	hasActed bool
 
