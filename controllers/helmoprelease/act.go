@@ -196,6 +196,9 @@ func (r *Reconciler) gatherInputs(ctx context.Context,
 		result, err = r.failed(ctx, p.releaseScope, failures.Rendering, err)
 		return inputs, result, err, false
 	}
+	if result, err, ok := r.beginPreparation(ctx, p); !ok {
+		return inputs, result, err, false
+	}
 	began = p.trace.Now()
 	inputs.chart, err = r.charts.Get(ctx, release, p.helmOp)
 	if errors.Is(err, artifacts.ErrFetching) || errors.Is(err, artifacts.ErrRefetching) {
@@ -207,7 +210,43 @@ func (r *Reconciler) gatherInputs(ctx context.Context,
 		result, err = r.failed(ctx, p.releaseScope, failures.Fetching, err)
 		return inputs, result, err, false
 	}
+	r.memoryOf(release).Preparation.End(&release.Status)
 	return inputs, ctrl.Result{}, nil, true
+}
+
+// beginPreparation writes that HelmOp is about to fetch, unpack and parse the artifact of a release, unless the parsed
+// artifact is cached. An artifact may need more memory than the manager or its node has. If the manager stops, the next
+// manager finds the preparation in the status and waits. If ok is false, the artifact must not be prepared now.
+//
+// The write has the report of a pass that ends because the artifact is being fetched. So such a pass writes nothing
+// more. A release that waits for its dependencies or its images keeps its report: claim needs it.
+func (r *Reconciler) beginPreparation(ctx context.Context, p *releasePass) (result ctrl.Result, err error, ok bool) {
+	if r.charts.IsParsed(p.release) {
+		return ctrl.Result{}, nil, true
+	}
+	preparation := &r.memoryOf(p.release).Preparation
+	if at := preparation.NextAt(p.subject()); at.After(r.now()) {
+		p.release.Status.NextTryAt = metav1.NewTime(at)
+		releasestatus.NotReleased(p.release, addonsv1.FetchingArtifactReason, fmt.Sprintf("The manager stopped while it "+
+			"prepared artifact %s, maybe because the artifact needs more memory than the manager has: HelmOp tries again at "+
+			"%s. If this happens again, raise the memory limit of the manager", p.release.Spec.Artifact.Digest,
+			at.UTC().Format(time.RFC3339)))
+		return ctrl.Result{RequeueAfter: at.Sub(r.now())}, nil, false
+	}
+	if !preparation.Begin(p.subject(), r.now()) {
+		return ctrl.Result{}, nil, true
+	}
+	if !apiutil.IsAwaiting(p.release) && !apiutil.WaitsForImages(p.release) {
+		releasestatus.NotReleased(p.release, addonsv1.FetchingArtifactReason, artifacts.ErrFetching.Error())
+	}
+	settled, begun := *p.releaseScope, p.before.DeepCopy()
+	settled.release = p.release.DeepCopy()
+	settled.settleStatus()
+	begun.Status = settled.release.Status
+	if err := r.patchBefore(ctx, p, begun); err != nil {
+		return ctrl.Result{}, fmt.Errorf("writing that the artifact is about to be fetched: %w", err), false
+	}
+	return ctrl.Result{}, nil, true
 }
 
 // renderInto returns the rendered values. It sets the rendered spec.postRender and the secret values in the options of

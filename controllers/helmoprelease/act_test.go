@@ -16,12 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -211,4 +214,77 @@ func TestRenderingOfActionIsCounted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unparsed is a registry with an artifact that no process has parsed.
+type unparsed struct {
+	artifacts.Fetcher
+	artifacts.ChartLoader
+	isParsed bool
+}
+
+func (*unparsed) Stored(url, digest string) (*oci.Content, bool) {
+	return &oci.Content{URL: url, Digest: digest}, true
+}
+
+func (u *unparsed) Cached(bundle.Source) (*bundle.Chart, bool) { return nil, u.isParsed }
+
+// TestPreparationOfArtifactIsCounted checks that the status has the preparation of an artifact before it begins, and
+// that the next manager waits if it did not end. A pass that ends because the artifact is being fetched must not write a
+// second time.
+func TestPreparationOfArtifactIsCounted(t *testing.T) {
+	t.Parallel()
+	stored := controllertest.ReadyRelease("cni", nil)
+	stored.Status.Release, stored.ResourceVersion = nil, ""
+	w, key := newWrites(t, stored), client.ObjectKeyFromObject(stored)
+	now, registry := controllertest.Noon, &unparsed{}
+	manager := func() *Reconciler {
+		return &Reconciler{client: w, now: func() time.Time { return now },
+			charts: artifacts.New(registry, registry, nil, nil, 4)}
+	}
+	read := func() *addonsv1.HelmOpRelease {
+		release := &addonsv1.HelmOpRelease{}
+		if err := w.Get(t.Context(), key, release); err != nil {
+			t.Fatal(err)
+		}
+		return release
+	}
+	// pass is a pass that ends while the artifact is being fetched.
+	pass := func(r *Reconciler, wantsWait bool, writes int) {
+		t.Helper()
+		release := read()
+		p := &releasePass{releaseScope: &releaseScope{release: release, before: release.DeepCopy()}}
+		w.sent = nil
+		result, err, ok := r.beginPreparation(t.Context(), p)
+		if err != nil || ok == wantsWait || (result.RequeueAfter > 0) != wantsWait {
+			t.Fatalf("got %+v, %v, %t", result, err, ok)
+		}
+		if ok {
+			if before := read().Status.Preparation; !registry.isParsed && before == nil {
+				t.Error("the preparation is not in the status before it begins")
+			}
+			if _, err := r.failed(t.Context(), p.releaseScope, failures.Fetching, artifacts.ErrFetching); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.settleStatus()
+		if err := report.WriteObject(t.Context(), w, p.before, release, releaseConditions); err != nil {
+			t.Fatal(err)
+		}
+		if len(w.sent) != writes {
+			t.Errorf("writes %q, want %d", w.sent, writes)
+		}
+		now = now.Add(result.RequeueAfter)
+	}
+	first := manager()
+	pass(first, false, 1)
+	pass(first, false, 0)
+	second := manager()
+	pass(second, true, 1)
+	pass(second, false, 1)
+	if count := read().Status.Preparation.Count; count != 2 {
+		t.Errorf("%d preparations are counted, want 2", count)
+	}
+	registry.isParsed = true
+	pass(manager(), false, 0)
 }
