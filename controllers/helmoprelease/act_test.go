@@ -230,8 +230,8 @@ func (*unparsed) Stored(url, digest string) (*oci.Content, bool) {
 func (u *unparsed) Cached(bundle.Source) (*bundle.Chart, bool) { return nil, u.isParsed }
 
 // TestPreparationOfArtifactIsCounted checks that the status has the preparation of an artifact before it begins, and
-// that the next manager waits if it did not end. A pass that ends because the artifact is being fetched must not write a
-// second time.
+// that the next manager waits if it did not end. A pass that ends because the artifact is being fetched must not write
+// a second time.
 func TestPreparationOfArtifactIsCounted(t *testing.T) {
 	t.Parallel()
 	stored := controllertest.ReadyRelease("cni", nil)
