@@ -72,13 +72,20 @@ func (c *Checker) runOf(ctx context.Context, s *Subject, check *Check) (*upgrade
 	run.Chart = func(ctx context.Context, artifact *addonsv1.ResolvedArtifact) (*bundle.Chart, error) {
 		changed := s.Release.DeepCopy()
 		changed.Spec.Artifact = *artifact
-		desired, _ := run.Desired(changed)
-		if err := c.mark(ctx, s, check, &desired); err != nil {
-			return nil, err
-		}
-		return c.Charts.Get(ctx, changed, s.HelmOp)
+		return c.chart(ctx, s, check, run, changed)
 	}
 	return run, nil
+}
+
+// chart writes the start of a check if needed, and returns the chart of a changed release.
+func (c *Checker) chart(ctx context.Context, s *Subject, check *Check, run *upgraderun.Check,
+	changed *addonsv1.HelmOpRelease,
+) (*bundle.Chart, error) {
+	desired, _ := run.Desired(changed)
+	if err := c.mark(ctx, s, check, &desired); err != nil {
+		return nil, err
+	}
+	return c.Charts.Get(ctx, changed, s.HelmOp)
 }
 
 // isRenderingFailure reports whether a finding is a chart that could not be rendered, for example because of a limit.
