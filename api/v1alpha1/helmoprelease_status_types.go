@@ -331,6 +331,31 @@ type ReleaseBookkeeping struct {
 	// KubernetesUpgradeReady.
 	// +optional
 	UpgradeCheck *UpgradeCheck `json:"upgradeCheck,omitempty"`
+
+	// preparation is set while the manager fetches, unpacks and parses the artifact
+	// of the release. If the manager stops during the preparation, the next manager
+	// waits before it tries again.
+	// +optional
+	Preparation *ArtifactPreparation `json:"preparation,omitempty"`
+}
+
+// ArtifactPreparation is a preparation of an artifact that has begun.
+type ArtifactPreparation struct {
+	// key is the digest of the artifact and of the last retry request.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Key string `json:"key"`
+
+	// startedAt is when the preparation began.
+	// +required
+	StartedAt metav1.Time `json:"startedAt"`
+
+	// count is the number of preparations with the same key that have begun and
+	// did not end.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Count int32 `json:"count"`
 }
 
 // UpgradeCheck identifies a check of a release for an upgrade of Kubernetes.

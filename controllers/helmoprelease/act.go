@@ -120,7 +120,7 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 	monitoring.ObserveAction(attempts.VerbOf(decision.Action), started, r.now(), err)
 	defer p.traceAction(decision, started, r.now(), err)
 	r.reportRecordsLeft(p.releaseScope, result)
-	r.rendered.Note(decision.Action, p.release.Spec.Artifact.Digest, result, err)
+	r.rendered.Note(decision.Action, &p.desired, result, err)
 	p.subject().Record(decision, &p.policy.Test, result, err, r.now())
 	if err != nil {
 		return r.actionFailed(ctx, p, decision, result, err)
@@ -197,6 +197,9 @@ func (r *Reconciler) gatherInputs(ctx context.Context,
 		result, err = r.failed(ctx, p.releaseScope, failures.Rendering, err)
 		return inputs, result, err, false
 	}
+	if result, err, ok := r.beginPreparation(ctx, p); !ok {
+		return inputs, result, err, false
+	}
 	began = p.trace.Now()
 	inputs.chart, err = r.charts.Get(ctx, release, p.helmOp)
 	if errors.Is(err, artifacts.ErrFetching) || errors.Is(err, artifacts.ErrRefetching) {
@@ -208,7 +211,43 @@ func (r *Reconciler) gatherInputs(ctx context.Context,
 		result, err = r.failed(ctx, p.releaseScope, failures.Fetching, err)
 		return inputs, result, err, false
 	}
+	r.memoryOf(release).Preparation.End(&release.Status)
 	return inputs, ctrl.Result{}, nil, true
+}
+
+// beginPreparation writes that HelmOp is about to fetch, unpack and parse the artifact of a release, unless the parsed
+// artifact is cached. An artifact may need more memory than the manager or its node has. If the manager stops, the next
+// manager finds the preparation in the status and waits. If ok is false, the artifact must not be prepared now.
+//
+// The write has the report of a pass that ends because the artifact is being fetched. So such a pass writes nothing
+// more. A release that waits for its dependencies or its images keeps its report: claim needs it.
+func (r *Reconciler) beginPreparation(ctx context.Context, p *releasePass) (result ctrl.Result, err error, ok bool) {
+	if r.charts.IsParsed(p.release) {
+		return ctrl.Result{}, nil, true
+	}
+	preparation := &r.memoryOf(p.release).Preparation
+	if at := preparation.NextAt(p.subject()); at.After(r.now()) {
+		p.release.Status.NextTryAt = metav1.NewTime(at)
+		releasestatus.NotReleased(p.release, addonsv1.FetchingArtifactReason, fmt.Sprintf("The manager stopped while it "+
+			"prepared artifact %s, maybe because the artifact needs more memory than the manager has: HelmOp tries again at "+
+			"%s. If this happens again, raise the memory limit of the manager", p.release.Spec.Artifact.Digest,
+			at.UTC().Format(time.RFC3339)))
+		return ctrl.Result{RequeueAfter: at.Sub(r.now())}, nil, false
+	}
+	if !preparation.Begin(p.subject(), r.now()) {
+		return ctrl.Result{}, nil, true
+	}
+	if !apiutil.IsAwaiting(p.release) && !apiutil.WaitsForImages(p.release) {
+		releasestatus.NotReleased(p.release, addonsv1.FetchingArtifactReason, artifacts.ErrFetching.Error())
+	}
+	settled, begun := *p.releaseScope, p.before.DeepCopy()
+	settled.release = p.release.DeepCopy()
+	settled.settleStatus()
+	begun.Status = settled.release.Status
+	if err := r.patchBefore(ctx, p, begun); err != nil {
+		return ctrl.Result{}, fmt.Errorf("writing that the artifact is about to be fetched: %w", err), false
+	}
+	return ctrl.Result{}, nil, true
 }
 
 // renderInto returns the rendered values. It sets the rendered spec.postRender and the secret values in the options of
@@ -360,27 +399,32 @@ func (c *attemptCount) in(options model.Options) model.Options {
 	return options
 }
 
-// countAttempt counts an attempt as failed before it renders, if this process has not rendered the artifact before. The
-// rendering may crash the manager, for example because the node has no memory left. The next manager then finds a
-// failed attempt and waits. The result of the attempt replaces the count.
-//
-// The write takes place once for each artifact that is new to this process. It does not take place if the release was
-// made from the same artifact.
+// countAttempt counts an attempt as failed before it renders, if this process has not rendered the same chart, values
+// and options before. The rendering may crash the manager, for example because the node has no memory left. The next
+// manager then finds a failed attempt and waits. The result of the attempt replaces the count.
 func (r *Reconciler) countAttempt(ctx context.Context, p *releasePass, decision decide.Decision) error {
-	status, digest := &p.before.Status, p.release.Spec.Artifact.Digest
-	if !r.rendered.IsFirst(decision.Action, digest, status) {
+	counted := p.before.DeepCopy()
+	if !r.countIn(&counted.Status, p, decision) {
 		return nil
 	}
-	counted := p.before.DeepCopy()
-	// The time is one second ago. Times in records have whole seconds, and only a later record replaces the count.
-	p.subject().Write(&counted.Status, decision.Failures+1, metav1.NewTime(r.now().Add(-time.Second)))
-	counted.Status.LastError = fmt.Sprintf("the rendering of the chart has not ended: it still runs, or the manager "+
-		"stopped. If the manager restarts again and again, artifact %s may need more memory: raise the memory limit of "+
-		"the manager", digest)
 	if err := r.patchBefore(ctx, p, counted); err != nil {
-		return fmt.Errorf("counting the attempt before the artifact is rendered for the first time: %w", err)
+		return fmt.Errorf("counting the attempt before the chart is rendered for the first time: %w", err)
 	}
+	p.isCounted = true
 	return nil
+}
+
+// countIn counts an attempt in a status that the caller writes. It reports whether the attempt must be counted.
+func (r *Reconciler) countIn(status *addonsv1.HelmOpReleaseStatus, p *releasePass, decision decide.Decision) bool {
+	if p.isCounted || !r.rendered.IsFirst(decision.Action, &p.desired) {
+		return false
+	}
+	// The time is one second ago. Times in records have whole seconds, and only a later record replaces the count.
+	p.subject().Write(status, decision.Failures+1, metav1.NewTime(r.now().Add(-time.Second)))
+	status.LastError = fmt.Sprintf("the rendering of the chart has not ended: it still runs, or the manager stopped. If "+
+		"the manager restarts again and again, artifact %s may need more memory with these values: raise the memory limit "+
+		"of the manager", p.release.Spec.Artifact.Digest)
+	return true
 }
 
 // patchBefore writes the status of a changed copy of p.before during a pass. The write at the end of the pass replaces

@@ -16,12 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -34,6 +37,18 @@ func TestFirstRenderingCountsAsAttempt(t *testing.T) {
 		t.Fatal(err)
 	}
 	install := decide.Decision{Action: model.ActionInstall, Failures: 2}
+	upgrade := decide.Decision{Action: model.ActionUpgrade, Failures: 2}
+	// renderedBut makes an earlier rendering that differs from the attempt.
+	renderedBut := func(change func(*model.Desired)) func(*Reconciler, *releasePass) {
+		return func(r *Reconciler, p *releasePass) {
+			other := p.desired
+			change(&other)
+			r.rendered.Note(upgrade.Action, &other, helmclient.Result{}, nil)
+		}
+	}
+	otherValues := func(d *model.Desired) { d.ValuesDigest = "b" }
+	otherOptions := func(d *model.Desired) { d.OptionsDigest = "b" }
+	otherPostRender := func(d *model.Desired) { d.PostRenderDigest = "b" }
 	for name, tc := range map[string]struct {
 		change   func(*Reconciler, *releasePass)
 		decision decide.Decision
@@ -42,21 +57,21 @@ func TestFirstRenderingCountsAsAttempt(t *testing.T) {
 		"the first time":    {decision: install, want: 3},
 		"an uninstallation": {decision: decide.Decision{Action: model.ActionUninstall}},
 		"rendered before": {decision: install, change: func(r *Reconciler, p *releasePass) {
-			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, helmclient.Result{}, nil)
+			r.rendered.Note(install.Action, &p.desired, helmclient.Result{}, nil)
 		}},
+		"rendered before, with other values":         {decision: upgrade, want: 3, change: renderedBut(otherValues)},
+		"rendered before, with other options":        {decision: upgrade, want: 3, change: renderedBut(otherOptions)},
+		"rendered before, with other post-rendering": {decision: upgrade, want: 3, change: renderedBut(otherPostRender)},
 		"an earlier rendering exceeded its limits": {decision: install, want: 3, change: func(r *Reconciler, p *releasePass) {
-			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, helmclient.Result{},
-				&helmerr.Error{Kind: helmerr.ErrRenderLimit})
+			r.rendered.Note(install.Action, &p.desired, helmclient.Result{}, &helmerr.Error{Kind: helmerr.ErrRenderLimit})
 		}},
 		"the chart rejected an earlier attempt": {decision: install, want: 3, change: func(r *Reconciler, p *releasePass) {
-			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, helmclient.Result{},
-				&helmerr.Error{Kind: helmerr.ErrChartFailed})
+			r.rendered.Note(install.Action, &p.desired, helmclient.Result{}, &helmerr.Error{Kind: helmerr.ErrChartFailed})
 		}},
 		"an adoption that would change the release": {decision: install, change: func(r *Reconciler, p *releasePass) {
-			r.rendered.Note(model.ActionAdopt, p.release.Spec.Artifact.Digest, helmclient.Result{},
-				&helmerr.Error{Kind: helmerr.ErrWouldChange})
+			r.rendered.Note(model.ActionAdopt, &p.desired, helmclient.Result{}, &helmerr.Error{Kind: helmerr.ErrWouldChange})
 		}},
-		"the release is made from it": {decision: install, change: func(_ *Reconciler, p *releasePass) {
+		"the release is made from the artifact": {decision: upgrade, want: 3, change: func(_ *Reconciler, p *releasePass) {
 			p.before.Status.Release = &addonsv1.ReleaseObservation{ArtifactDigest: p.release.Spec.Artifact.Digest}
 		}},
 	} {
@@ -176,8 +191,7 @@ func TestRenderingOfActionIsCounted(t *testing.T) {
 			release := read()
 			install := decide.Decision{Action: model.ActionInstall}
 			p := &releasePass{releaseScope: &releaseScope{release: release, before: release.DeepCopy()}, decision: install}
-			r.rendered.Note(install.Action, release.Spec.Artifact.Digest, helmclient.Result{},
-				&helmerr.Error{Kind: helmerr.ErrChartFailed})
+			r.rendered.Note(install.Action, &p.desired, helmclient.Result{}, &helmerr.Error{Kind: helmerr.ErrChartFailed})
 			if tc.isStale {
 				other := read()
 				other.Labels = map[string]string{"a": "b"}
@@ -200,4 +214,77 @@ func TestRenderingOfActionIsCounted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unparsed is a registry with an artifact that no process has parsed.
+type unparsed struct {
+	artifacts.Fetcher
+	artifacts.ChartLoader
+	isParsed bool
+}
+
+func (*unparsed) Stored(url, digest string) (*oci.Content, bool) {
+	return &oci.Content{URL: url, Digest: digest}, true
+}
+
+func (u *unparsed) Cached(bundle.Source) (*bundle.Chart, bool) { return nil, u.isParsed }
+
+// TestPreparationOfArtifactIsCounted checks that the status has the preparation of an artifact before it begins, and
+// that the next manager waits if it did not end. A pass that ends because the artifact is being fetched must not write
+// a second time.
+func TestPreparationOfArtifactIsCounted(t *testing.T) {
+	t.Parallel()
+	stored := controllertest.ReadyRelease("cni", nil)
+	stored.Status.Release, stored.ResourceVersion = nil, ""
+	w, key := newWrites(t, stored), client.ObjectKeyFromObject(stored)
+	now, registry := controllertest.Noon, &unparsed{}
+	manager := func() *Reconciler {
+		return &Reconciler{client: w, now: func() time.Time { return now },
+			charts: artifacts.New(registry, registry, nil, nil, 4)}
+	}
+	read := func() *addonsv1.HelmOpRelease {
+		release := &addonsv1.HelmOpRelease{}
+		if err := w.Get(t.Context(), key, release); err != nil {
+			t.Fatal(err)
+		}
+		return release
+	}
+	// pass is a pass that ends while the artifact is being fetched.
+	pass := func(r *Reconciler, wantsWait bool, writes int) {
+		t.Helper()
+		release := read()
+		p := &releasePass{releaseScope: &releaseScope{release: release, before: release.DeepCopy()}}
+		w.sent = nil
+		result, err, ok := r.beginPreparation(t.Context(), p)
+		if err != nil || ok == wantsWait || (result.RequeueAfter > 0) != wantsWait {
+			t.Fatalf("got %+v, %v, %t", result, err, ok)
+		}
+		if ok {
+			if before := read().Status.Preparation; !registry.isParsed && before == nil {
+				t.Error("the preparation is not in the status before it begins")
+			}
+			if _, err := r.failed(t.Context(), p.releaseScope, failures.Fetching, artifacts.ErrFetching); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.settleStatus()
+		if err := report.WriteObject(t.Context(), w, p.before, release, releaseConditions); err != nil {
+			t.Fatal(err)
+		}
+		if len(w.sent) != writes {
+			t.Errorf("writes %q, want %d", w.sent, writes)
+		}
+		now = now.Add(result.RequeueAfter)
+	}
+	first := manager()
+	pass(first, false, 1)
+	pass(first, false, 0)
+	second := manager()
+	pass(second, true, 1)
+	pass(second, false, 1)
+	if count := read().Status.Preparation.Count; count != 2 {
+		t.Errorf("%d preparations are counted, want 2", count)
+	}
+	registry.isParsed = true
+	pass(manager(), false, 0)
 }

@@ -90,7 +90,7 @@ type Reconciler struct {
 	// writes are the writes of this controller that the cache may not have yet. client records them.
 	writes ownwrites.Writes
 
-	// rendered lists the artifacts that this process has rendered without a crash.
+	// rendered lists what this process has rendered without a crash.
 	rendered attempts.Rendered
 
 	// resyncPeriod is Options.ResyncPeriod.
@@ -124,6 +124,10 @@ type releaseScope struct {
 	// isOfOtherShard is true if the release has the label of another shard, or is about to get it. The manager of the
 	// other shard writes the status.
 	isOfOtherShard bool
+
+	// leavesStatus is true if the pass ends before it has read the state of the release, and the next pass follows at
+	// once. The next pass writes the status. Set by addFinalizer.
+	leavesStatus bool
 
 	// trace collects the steps of the pass; nil if the release is not traced. Set by reconcile.
 	trace *tracing.Pass
@@ -191,22 +195,34 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request,
 		if scope.isOfOtherShard {
 			return
 		}
-		upgradereadiness.Settle(release, scope.cluster, scope.object)
-		report.Outdated(release)
-		report.Deleting(release)
+		scope.settleStatus()
 		scope.trace.Progress(scope.before, release, began)
 		// The result of an action is written even if the manager stops.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patchTimeout)
 		defer cancel()
-		release.Status.ObservedGeneration = release.Generation
 		err := report.WriteObject(ctx, r.client, scope.before, release, releaseConditions)
 		reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
 	}()
-	r.resetIfRecreated(ctx, scope)
+	if r.resetIfRecreated(ctx, scope) {
+		// The reset is stored first. A write during the pass would store it in part.
+		return ctrl.Result{RequeueAfter: requeueAtOnce}, nil
+	}
 	if !release.DeletionTimestamp.IsZero() {
 		return r.reconcileDelete(ctx, scope)
 	}
 	return r.reconcileNormal(ctx, scope)
+}
+
+// settleStatus completes the status at the end of a pass.
+func (s *releaseScope) settleStatus() {
+	if s.leavesStatus {
+		s.release.Status = *s.before.Status.DeepCopy()
+		return
+	}
+	upgradereadiness.Settle(s.release, s.cluster, s.object)
+	report.Outdated(s.release)
+	report.Deleting(s.release)
+	s.release.Status.ObservedGeneration = s.release.Generation
 }
 
 // dropRelease drops the state of a release in memory. The release does not exist any more, or another manager serves
@@ -299,17 +315,18 @@ func (r *Reconciler) event(scope *releaseScope, eventType, reason, action, messa
 }
 
 // resetIfRecreated resets the status of a release whose Cluster was re-created. The new Cluster has no releases and no
-// failures. A changed UID shows that the Cluster was re-created, even if no manager was running at that time.
-func (r *Reconciler) resetIfRecreated(ctx context.Context, scope *releaseScope) {
+// failures. A changed UID shows that the Cluster was re-created, even if no manager was running at that time. The
+// result is true if the status was reset.
+func (r *Reconciler) resetIfRecreated(ctx context.Context, scope *releaseScope) bool {
 	release := scope.release
 	// This manager gets no events of a Cluster of another shard.
 	if scope.cluster == nil || scope.otherShard != "" {
-		return
+		return false
 	}
 	former, uid := release.Status.ClusterUID, string(scope.object.GetUID())
 	release.Status.ClusterUID = uid
 	if former == "" || former == uid {
-		return
+		return false
 	}
 	ctrl.LoggerFrom(ctx).Info("Resetting the status of the release, because its Cluster was re-created", "Cluster",
 		apiutil.ClusterKey(release))
@@ -318,6 +335,7 @@ func (r *Reconciler) resetIfRecreated(ctx context.Context, scope *releaseScope) 
 	release.Status = addonsv1.HelmOpReleaseStatus{ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{ClusterUID: uid}}
 	report.SetNotReady(release, addonsv1.ProgressingReason,
 		"The Cluster was re-created under the same name: the chart is installed again")
+	return true
 }
 
 // dropCluster drops the connections to a Cluster, and the state that was read from it.

@@ -41,20 +41,23 @@ func TestRecreatedClusterResetsStatus(t *testing.T) {
 	forgot := &forgetting{}
 	r := &Reconciler{images: preflight.New(nil, 1), watcher: forgettingWatcher{forgetting: forgot}}
 	release := triedFor("it")
-	settle := func(uid types.UID) {
+	settle := func(uid types.UID, isReset bool) {
 		object := &unstructured.Unstructured{}
 		object.SetUID(uid)
-		r.resetIfRecreated(t.Context(), &releaseScope{release: release, object: object, cluster: &clusterv1.Cluster{}})
+		scope := &releaseScope{release: release, object: object, cluster: &clusterv1.Cluster{}}
+		if got := r.resetIfRecreated(t.Context(), scope); got != isReset {
+			t.Errorf("Cluster %s: reset %t", uid, got)
+		}
 	}
 	for range 2 {
-		settle("first")
+		settle("first", false)
 		if release.Status.ClusterUID != "first" || release.Status.Failures != 7 ||
 			!conditions.Has(release, addonsv1.StalledCondition) {
 			t.Fatalf("the status with the same Cluster: %+v", release.Status)
 		}
 	}
 	release.Annotations = map[string]string{addonsv1.InstalledOnceAnnotation: "true"}
-	settle("second")
+	settle("second", true)
 	if len(release.Annotations) != 0 {
 		t.Errorf("annotations: %v", release.Annotations)
 	}

@@ -106,7 +106,7 @@ func (r *Reconciler) claim(ctx context.Context, p *releasePass, decision decide.
 		!dependencies.AwaitsInstall(p.release) {
 		return true, nil
 	}
-	reason, message, err := r.claimDependencies(ctx, p)
+	reason, message, err := r.claimDependencies(ctx, p, decision)
 	if reason != "" {
 		report.SetNotReady(p.release, reason, message)
 	}
@@ -116,13 +116,16 @@ func (r *Reconciler) claim(ctx context.Context, p *releasePass, decision decide.
 // claimDependencies writes the coming installation into the status of the release, and then checks the dependencies
 // again. Before the write, the dependencies may be uninstalled, because the release is not a dependent yet. After the
 // write, their uninstallation waits for the release. The second check detects an uninstallation that began before the
-// write.
-func (r *Reconciler) claimDependencies(ctx context.Context, p *releasePass) (reason, message string, err error) {
+// write. The write also counts the attempt, so that the attempt needs no write of its own.
+func (r *Reconciler) claimDependencies(ctx context.Context, p *releasePass, decision decide.Decision,
+) (reason, message string, err error) {
 	written := p.before.DeepCopy()
 	report.SetNotReady(written, addonsv1.UpdatingReason, claimed)
+	isCounted := r.countIn(&written.Status, p, decision)
 	if err := r.patchBefore(ctx, p, written); err != nil {
 		return "", "", fmt.Errorf("writing that the release is about to be installed: %w", err)
 	}
+	p.isCounted = p.isCounted || isCounted
 	return r.gate.Unmet(ctx, p.release, p.cluster)
 }
 

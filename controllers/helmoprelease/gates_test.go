@@ -217,6 +217,7 @@ func TestInstallationClaimsDependencies(t *testing.T) {
 			if ok, err := r.mayAct(t.Context(), p, install); err != nil || !ok || !dependencies.AwaitsInstall(stored()) {
 				t.Fatalf("may act: %t, %v; or the dependencies are claimed too early", ok, err)
 			}
+			r.now = time.Now
 			ok, err := r.claim(t.Context(), p, install)
 			if err != nil || ok == tc.isDeleted || asked != 2 {
 				t.Errorf("claims: %t, %v; %d requests", ok, err, asked)
@@ -224,12 +225,11 @@ func TestInstallationClaimsDependencies(t *testing.T) {
 			if ready := conditions.Get(stored(), addonsv1.ReadyCondition); ready.Reason != addonsv1.UpdatingReason {
 				t.Errorf("Ready is %v, so the dependencies are not claimed", ready)
 			}
-			if ok {
-				// The count of the first rendering is refused if the pass does not know the version of the claim.
-				r.now = time.Now
-				if err := r.countAttempt(t.Context(), p, install); err != nil {
-					t.Error(err)
-				}
+			// The claim also counts the first rendering, so the rendering writes nothing.
+			claimed := stored()
+			if err := r.countAttempt(t.Context(), p, install); err != nil || claimed.Status.Failures != 1 ||
+				stored().ResourceVersion != claimed.ResourceVersion {
+				t.Errorf("%v; %d failures after the claim, or a second write", err, claimed.Status.Failures)
 			}
 			if tc.isDeleted {
 				if err := report.WriteObject(t.Context(), cached, p.before, p.release, releaseConditions); err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -77,6 +78,8 @@ func TestWriteObject(t *testing.T) {
 		foreign, ending bool
 		want            []string
 		gone            bool
+		// isRefused means that the finalizers are not written.
+		isRefused bool
 	}{
 		"nothing":    {change: func(*addonsv1.HelmOpRelease) {}},
 		"the status": {change: changeStatus, want: []string{"status"}},
@@ -86,7 +89,10 @@ func TestWriteObject(t *testing.T) {
 			want: []string{"object"}},
 		"a finalizer, and the status": {change: addFinalizer, want: []string{"object", "status"}},
 		"a finalizer and the status, after a change by another program": {change: addFinalizer, foreign: true,
-			want: []string{"object", "status", "object", "status"}},
+			want: []string{"object", "status", "status"}, isRefused: true},
+		"an annotation and the status, after a change by another program": {
+			change:  func(r *addonsv1.HelmOpRelease) { changeStatus(r); r.Annotations = map[string]string{"a": "b"} },
+			foreign: true, want: []string{"object", "status", "object", "status"}},
 		"the last finalizer, and the status": {
 			change: func(r *addonsv1.HelmOpRelease) { changeStatus(r); r.Finalizers = nil }, ending: true,
 			want: []string{"object"}, gone: true,
@@ -121,8 +127,12 @@ func TestWriteObject(t *testing.T) {
 			}
 			before := read.DeepCopy()
 			tc.change(read)
-			if err := report.WriteObject(t.Context(), w, before, read, releaseConditions); err != nil {
+			if err := report.WriteObject(t.Context(), w, before, read, releaseConditions); apierrors.IsConflict(err) !=
+				tc.isRefused || err != nil && !tc.isRefused {
 				t.Fatal(err)
+			}
+			if tc.isRefused {
+				read.Finalizers = before.Finalizers
 			}
 			if !slices.Equal(w.sent, tc.want) {
 				t.Errorf("sent %q, want %q", w.sent, tc.want)
@@ -147,6 +157,54 @@ func TestWriteObject(t *testing.T) {
 				if found := conditions.GetReason(got, kind); found != reason {
 					t.Errorf("the condition %s has the reason %q, want %q", kind, found, reason)
 				}
+			}
+		})
+	}
+}
+
+// TestWriteObjectKeepsForeignFinalizers has another program that adds a finalizer and removes one after a pass has read
+// the object. The pass must neither remove the new finalizer nor add the old one again. The next pass writes its own.
+func TestWriteObjectKeepsForeignFinalizers(t *testing.T) {
+	t.Parallel()
+	for name, changesStatus := range map[string]bool{"only a finalizer": false, "a finalizer and the status": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stored := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "calico-one",
+				Finalizers: []string{"theirs.example/old"}}}
+			w, key := newWrites(t, stored), client.ObjectKeyFromObject(stored)
+			get := func() *addonsv1.HelmOpRelease {
+				release := &addonsv1.HelmOpRelease{}
+				if err := w.Get(t.Context(), key, release); err != nil {
+					t.Fatal(err)
+				}
+				return release
+			}
+			write := func(read *addonsv1.HelmOpRelease) error {
+				before := read.DeepCopy()
+				read.Finalizers = append(read.Finalizers, addonsv1.HelmOpReleaseFinalizer)
+				if changesStatus {
+					read.Status.Failures = 2
+				}
+				return report.WriteObject(t.Context(), w, before, read, releaseConditions)
+			}
+			read, theirs := get(), get()
+			theirs.Finalizers = []string{"theirs.example/new"}
+			if err := w.Update(t.Context(), theirs); err != nil {
+				t.Fatal(err)
+			}
+			if err := write(read); !apierrors.IsConflict(err) {
+				t.Errorf("the write is not refused: %v", err)
+			}
+			got := get()
+			if !slices.Equal(got.Finalizers, theirs.Finalizers) || (got.Status.Failures == 2) != changesStatus {
+				t.Errorf("finalizers %q, %d failures", got.Finalizers, got.Status.Failures)
+			}
+			if err := write(got); err != nil {
+				t.Error(err)
+			}
+			want := []string{"theirs.example/new", addonsv1.HelmOpReleaseFinalizer}
+			if got := get(); !slices.Equal(got.Finalizers, want) {
+				t.Errorf("the finalizers are %q, want %q", got.Finalizers, want)
 			}
 		})
 	}

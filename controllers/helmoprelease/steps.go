@@ -84,6 +84,9 @@ type releasePass struct {
 	drifted bool
 	drift   *drifttracking.Pass
 
+	// isCounted is true if the stored status counts the attempt of this pass. Set by claim and countAttempt.
+	isCounted bool
+
 	// hasActed is true if an action of this pass changed Helm's records. Set by perform.
 	hasActed bool
 
@@ -257,8 +260,10 @@ func (r *Reconciler) checkAccess(ctx context.Context, p *releasePass) (*ctrl.Res
 }
 
 // addFinalizer adds a missing finalizer and then ends the pass. The finalizer must be stored before the installation.
+// The status is not written, because the next pass follows at once and knows more.
 func (r *Reconciler) addFinalizer(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	if controllerutil.AddFinalizer(p.release, addonsv1.HelmOpReleaseFinalizer) {
+		p.leavesStatus = true
 		return after(time.Millisecond), nil
 	}
 	return nil, nil

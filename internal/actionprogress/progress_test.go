@@ -100,6 +100,7 @@ func testProgress(t *testing.T, isShared bool) {
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stored := controllertest.ReadyRelease("cni", nil)
+		stored.Status.LastError = "before the action"
 		c := controllertest.StoreOf(t, stored)
 		read := func() *addonsv1.HelmOpRelease {
 			t.Helper()
@@ -125,7 +126,7 @@ func TestPause(t *testing.T) {
 		report("a schema")
 		err := progress.Pause(func() error {
 			counted := before.DeepCopy()
-			counted.Status.Failures = 7
+			counted.Status.Failures, counted.Status.LastError = 7, "the rendering has not ended"
 			err := c.Status().Patch(t.Context(), counted,
 				client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 			before.ResourceVersion, before.Status = counted.ResourceVersion, *counted.Status.DeepCopy()
@@ -134,7 +135,19 @@ func TestPause(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		report("a template")
+		wantError := func(want string) {
+			t.Helper()
+			if got := read().Status.LastError; got != want {
+				t.Errorf("the last error is %q, want %q", got, want)
+			}
+		}
+		wantError("the rendering has not ended")
+		report("a CRD")
+		wantError("before the action")
+		report(model.ProgressRendering)
+		wantError("the rendering has not ended")
+		report("a Pod")
+		wantError("before the action")
 		progress.Stop()
 		if got := read(); got.Status.Failures != 7 || progress.isShared || before.Status.Failures != 7 ||
 			before.ResourceVersion != got.ResourceVersion || release.ResourceVersion != got.ResourceVersion {

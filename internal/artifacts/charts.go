@@ -129,6 +129,17 @@ func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease,
 	return c.loader.Chart(ctx, bundleSource(content, &artifact, release.Namespace, content.ReadLayer))
 }
 
+// IsParsed reports whether the cache has the chart of a release. Otherwise, Get fetches, unpacks or parses the chart.
+func (c *Charts) IsParsed(release *addonsv1.HelmOpRelease) bool {
+	artifact := &release.Spec.Artifact
+	content, stored := c.registry.Stored(artifact.URL, artifact.Digest)
+	if !stored {
+		return false
+	}
+	_, ok := c.loader.Cached(bundleSource(content, artifact, release.Namespace, content.ReadStored))
+	return ok
+}
+
 // outcome returns the error of a finished task. While the task runs, it returns ErrFetching or ErrRefetching.
 func (c *Charts) outcome(key string, done bool, err error) error {
 	switch {

@@ -191,7 +191,7 @@ func TestIntegrationForceKeepsForeignObjects(t *testing.T) {
 
 // TestIntegrationRetryKeepsForeignObjects checks the attempt after a failed first installation. The installation failed
 // because another client had created an object. Without takeOwnership, the attempt fails too, and the object stays.
-// When the object is gone, the release is installed.
+// When the object is gone, the release is installed. A preview of the attempt reports the object.
 func TestIntegrationRetryKeepsForeignObjects(t *testing.T) {
 	for name, takesOwnership := range map[string]bool{"kept": false, "taken over": true} {
 		t.Run(name, func(t *testing.T) {
@@ -204,6 +204,10 @@ func TestIntegrationRetryKeepsForeignObjects(t *testing.T) {
 
 			run.options.Install.TakeOwnership = takesOwnership
 			run.desired.OptionsDigest = model.OptionsDigest(run.options)
+			b.options = run.options
+			previewed := map[bool]string{false: "Update ConfigMap first OwnedByOther", true: "Update ConfigMap first"}
+			preview := &planBench{bench: b, desired: run.desired}
+			preview.want(preview.plan(run.chart, run.values), 1, previewed[takesOwnership])
 			_, err := run.act(t.Context(), run.later(t, time.Hour))
 			if takesOwnership {
 				if got, exists := b.configMapValue("first"); err != nil || !exists || got == "foreign" {

@@ -4,6 +4,7 @@
 package releasememory
 
 import (
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
@@ -30,6 +31,9 @@ type Memory struct {
 
 	// Trace is the memory of the trace.
 	Trace tracing.Memory
+
+	// Preparation is the artifact that this process fetches, unpacks and parses.
+	Preparation attempts.Preparation
 
 	// Delay is the delay before a failed reconciliation is repeated.
 	Delay requeue.Delay

@@ -71,6 +71,18 @@ func TestOptionsOfSetsAllFields(t *testing.T) {
 	}
 }
 
+// TestTakeOwnershipIsForUpgrades checks that install.takeOwnership also applies to upgrades. A failed first
+// installation is retried as an upgrade, which may have objects that the failed revision did not have.
+func TestTakeOwnershipIsForUpgrades(t *testing.T) {
+	t.Parallel()
+	for _, takesOwnership := range []bool{false, true} {
+		spec := addonsv1.ReleaseOptions{Install: &addonsv1.InstallOptions{TakeOwnership: &takesOwnership}}
+		if got := OptionsOf(&spec).Upgrade.TakeOwnership; got != takesOwnership {
+			t.Errorf("install.takeOwnership %t: upgrades take ownership: %t", takesOwnership, got)
+		}
+	}
+}
+
 func TestPostRenderSetsAllFields(t *testing.T) {
 	t.Parallel()
 	var spec addonsv1.PostRender

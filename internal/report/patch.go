@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +24,10 @@ import (
 // send one request more, because it patches conditions separately, and would cause one more watch event. WriteObject
 // uses the helper if another program has changed the object meanwhile: its conditions stay.
 //
+// If another program has changed the object, WriteObject does not write changed finalizers: a patch replaces the whole
+// list, so it would remove the finalizer of another program. It writes the rest and returns the conflict. The next pass
+// reads the object again.
+//
 // Conditions of the owned types are overwritten, even if another program has changed them.
 func WriteObject(ctx context.Context, c client.Client, before, after client.Object, owned []string) error {
 	if equality.Semantic.DeepEqual(before, after) {
@@ -36,7 +41,6 @@ func WriteObject(ctx context.Context, c client.Client, before, after client.Obje
 	if err := json.Unmarshal(data, &changes); err != nil {
 		return err
 	}
-	_, hasStatus := changes["status"]
 	switch {
 	case len(changes) == 0:
 		return nil
@@ -48,21 +52,37 @@ func WriteObject(ctx context.Context, c client.Client, before, after client.Obje
 			return err
 		}
 		return client.IgnoreNotFound(c.Patch(ctx, copied(after), client.RawPatch(types.MergePatchType, rest)))
-	case hasStatus:
-		isRestWritten, err := patchParts(ctx, c, before, after, changes)
-		if !apierrors.IsConflict(err) {
-			return err
-		}
-		if isRestWritten {
-			// The helper must not write the rest again: another program may have changed it since.
-			before = withStatusOf(after, before)
-		}
+	}
+	isRestWritten, err := patchParts(ctx, c, before, after, changes)
+	if !apierrors.IsConflict(err) {
+		return err
+	}
+	return patchStale(ctx, c, before, after, owned, isRestWritten, err)
+}
+
+// patchStale writes an object that another program has written since it was read. Its conditions stay. conflict is the
+// answer to the first write. The result is the conflict if the changed finalizers are not written.
+func patchStale(ctx context.Context, c client.Client, before, after client.Object, owned []string, isRestWritten bool,
+	conflict error,
+) error {
+	switch {
+	case isRestWritten:
+		// The helper must not write the rest again: another program may have changed it since.
+		before, conflict = withStatusOf(after, before), nil
+	case slices.Equal(before.GetFinalizers(), after.GetFinalizers()):
+		conflict = nil
+	default:
+		after = copied(after)
+		after.SetFinalizers(before.GetFinalizers())
 	}
 	helper, err := patch.NewHelper(before, c)
 	if err != nil {
 		return err
 	}
-	return helper.Patch(ctx, after, patch.WithOwnedConditions{Conditions: owned})
+	if err := helper.Patch(ctx, after, patch.WithOwnedConditions{Conditions: owned}); err != nil {
+		return err
+	}
+	return conflict
 }
 
 // withStatusOf returns a copy of an object with the status of another object of the same type.
@@ -79,7 +99,8 @@ func withStatusOf(obj, other client.Object) client.Object {
 func patchParts(ctx context.Context, c client.Client, before, after client.Object,
 	changes map[string]json.RawMessage,
 ) (isRestWritten bool, err error) {
-	version, status := before.GetResourceVersion(), changes["status"]
+	version := before.GetResourceVersion()
+	status, hasStatus := changes["status"]
 	delete(changes, "status")
 	if len(changes) > 0 {
 		data, err := atVersion(changes, version)
@@ -91,6 +112,9 @@ func patchParts(ctx context.Context, c client.Client, before, after client.Objec
 			return false, err
 		}
 		version, isRestWritten = written.GetResourceVersion(), true
+	}
+	if !hasStatus {
+		return isRestWritten, nil
 	}
 	data, err := atVersion(map[string]json.RawMessage{"status": status}, version)
 	if err != nil {

@@ -279,14 +279,14 @@ func (p *Planner) object(info, original *resource.Info) (*model.Change, error) {
 }
 
 // checkOwner checks the owner of an object that exists. isNew means that the previous revision did not have the object:
-// Helm then requires that it belongs to the release.
+// Helm then requires that it belongs to the release. With RefusesUnowned, each object must belong to the release.
 func (p *Planner) checkOwner(change *model.Change, isNew bool) {
 	live := unstructured.Unstructured{Object: change.Before}
 	annotations := live.GetAnnotations()
 	other := p.Owner.other(annotations)
 	isOwned := p.Owner.owns(annotations) && live.GetLabels()[helmManagedBy] == managedByHelm
 	switch {
-	case isNew && !p.TakeOwnership && !isOwned:
+	case isNew && !p.TakeOwnership && !isOwned, p.RefusesUnowned && !p.Owner.owns(annotations):
 		change.Reason, change.Message = model.ReasonOwnedByOther, "the object exists and does not belong to the release"
 		if other != "" {
 			change.Message = "the object exists and belongs to release " + other

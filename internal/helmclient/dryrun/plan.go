@@ -180,7 +180,7 @@ func (s reader) plan(j session.Job, observation model.Observation, plan *model.P
 }
 
 // planPrevious returns the manifest of the revision that an upgrade starts from. It also finds the objects of failed
-// revisions that are still in the cluster.
+// revisions that are still in the cluster, and determines how the upgrade treats objects of other owners.
 func (s reader) planPrevious(j session.Job, plan *model.Plan) (manifest string, err error) {
 	previous, err := s.Previous(j.Desired.Name)
 	if err != nil {
@@ -191,7 +191,11 @@ func (s reader) planPrevious(j session.Job, plan *model.Plan) (manifest string, 
 	}
 	plan.PreviousValues = previous.Config
 	s.Logs.Hide(previous.Config)
-	return manifest, s.FindLeftovers(j.Decision, j.Desired)
+	if err := s.FindLeftovers(j.Decision, j.Desired); err != nil {
+		return "", err
+	}
+	s.GuardUnowned(&j.Options)
+	return manifest, nil
 }
 
 // plannedHooks returns the hooks of an action in the order in which Helm runs them.

@@ -47,6 +47,20 @@ func (s *Session) ManifestOf(record *release.Release) (string, error) {
 	return whole.Manifest, nil
 }
 
+// GuardUnowned determines how an upgrade treats objects without the annotations of the release. Callers must call
+// FindLeftovers first.
+func (s *Session) GuardUnowned(options *model.Options) {
+	if s.Cluster == nil {
+		return
+	}
+	if options.Upgrade.TakeOwnership {
+		s.Cluster.OnlyOwned = false // TakeOwnership includes objects without the annotations of the release.
+	}
+	// Helm checks only objects that the last revision did not have. But if the first installation failed because an
+	// object of another owner exists, its revision has that object.
+	s.Cluster.RefusesUnowned = s.Cluster.OnlyOwned && !options.Install.TakeOwnership
+}
+
 // FindLeftovers reads the manifests of revisions that Helm does not check. The action then deletes the objects of these
 // revisions, except objects that the new revision has. If the newest revision did not fail and was not interrupted,
 // FindLeftovers reads no additional records.

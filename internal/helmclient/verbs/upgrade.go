@@ -49,14 +49,7 @@ func (s *verb) upgrade() error {
 	if err := s.FindLeftovers(s.Decision, s.Desired); err != nil {
 		return err
 	}
-	if s.Cluster != nil && options.TakeOwnership {
-		s.Cluster.OnlyOwned = false // TakeOwnership includes objects without the annotations of the release.
-	}
-	if s.Cluster != nil {
-		// Helm checks only objects that the last revision did not have. But if the first installation failed because an
-		// object of another owner exists, its revision has that object.
-		s.Cluster.RefusesUnowned = s.Cluster.OnlyOwned && !s.Options.Install.TakeOwnership
-	}
+	s.GuardUnowned(&s.Options)
 	s.admitLoss()
 	upgrade := s.newUpgrade(s.Desired, options)
 	upgrade.PostRenderer = renderer
