@@ -24,6 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
@@ -136,6 +137,8 @@ type actingEngine struct {
 	rendering func()
 }
 
+func (*actingEngine) Saw(string, string, string, map[inventory.Ref]model.ObjectVersion) {}
+
 func (e *actingEngine) Act(_ context.Context, _ model.Target, _ decide.Decision, _ model.Desired, options model.Options,
 	_ *bundle.Chart, _ map[string]any,
 ) (helmclient.Result, error) {
@@ -187,7 +190,7 @@ func TestRenderingOfActionIsCounted(t *testing.T) {
 				}
 			}}
 			r := &Reconciler{client: w, engine: engine, now: time.Now, recorder: events.NewFakeRecorder(5),
-				budgets: report.NewEventBudgets(time.Now)}
+				budgets: report.NewEventBudgets(time.Now), watcher: forgettingWatcher{forgetting: &forgetting{}}}
 			release := read()
 			install := decide.Decision{Action: model.ActionInstall}
 			p := &releasePass{releaseScope: &releaseScope{release: release, before: release.DeepCopy()}, decision: install}

@@ -31,6 +31,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/dryrun"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
@@ -52,6 +53,8 @@ func (e *presentEngine) Act(context.Context, model.Target, decide.Decision, mode
 ) (helmclient.Result, error) {
 	return e.acted, &helmerr.Error{Kind: helmerr.ErrConflict}
 }
+
+func (*presentEngine) Saw(string, string, string, map[inventory.Ref]model.ObjectVersion) {}
 
 func (e *presentEngine) Present(context.Context, model.Target, string, string) (dryrun.Present, error) {
 	e.reads++
@@ -91,6 +94,7 @@ func (b *upgradeBench) build() {
 	b.r = benchReconciler(b.ReleaseBench)
 	b.r.assigned = assignedvalues.Renderer{Client: b.r.client, Live: b.r.live, Renderer: b.r.renderer}
 	b.r.engine, b.r.recorder, b.r.now = b.engine, b.recorder, func() time.Time { return b.now }
+	b.r.watcher = forgettingWatcher{forgetting: &forgetting{}}
 	b.r.budgets = report.NewEventBudgets(b.r.now)
 	b.r.slots = slots.New(slots.Options{Workers: 8, PerCluster: 1, Wake: func(types.NamespacedName) {}})
 }

@@ -199,8 +199,8 @@ func (m *stateMetric) check(schema *apiextensionsv1.JSONSchemaProps) (errs []err
 	return errs
 }
 
-// listed matches the values of a field in its description: the last sentence has them after a colon.
-var listed = regexp.MustCompile(`(?s):\s([A-Z]\w+(?:,\s+[A-Z]\w+)*\s+or\s+[A-Z]\w+)\.`)
+// listed matches one of the values that the description of a field lists.
+var listed = regexp.MustCompile(`(?m)^- ([A-Z]\w+): `)
 
 // checkStates compares the states of a state set with the values of the field.
 func checkStates(field *apiextensionsv1.JSONSchemaProps, value *stateValue) []error {
@@ -208,8 +208,10 @@ func checkStates(field *apiextensionsv1.JSONSchemaProps, value *stateValue) []er
 	for _, state := range field.Enum {
 		want = append(want, strings.Trim(string(state.Raw), `"`))
 	}
-	if match := listed.FindStringSubmatch(field.Description); len(want) == 0 && match != nil {
-		want = strings.Fields(strings.NewReplacer(",", " ", " or ", " ", "\nor ", " ", " or\n", " ").Replace(match[1]))
+	if len(want) == 0 {
+		for _, match := range listed.FindAllStringSubmatch(field.Description, -1) {
+			want = append(want, match[1])
+		}
 	}
 	got := slices.Sorted(slices.Values(value.List))
 	if slices.Sort(want); value.LabelName == "" || !slices.Equal(got, want) {
