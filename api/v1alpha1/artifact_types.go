@@ -101,10 +101,10 @@ type ArtifactSource struct {
 	CertSecretRef *SecretReference `json:"certSecretRef,omitempty"`
 
 	// proxySecretRef names a Secret with the proxy for requests to the registry.
-	// The key address of the Secret is the URL of the proxy, for example
+	// The Secret has the URL of the proxy in the key "address", for example
 	// http://proxy.example.com:3128. The scheme of the URL is http, https or
-	// socks5. The keys username and password are optional. Default: the proxy in
-	// the environment variables of the manager.
+	// socks5. The keys "username" and "password" are optional. Default: the proxy
+	// in the environment variables of the manager.
 	// +optional
 	ProxySecretRef *SecretReference `json:"proxySecretRef,omitempty"`
 

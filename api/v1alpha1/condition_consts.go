@@ -227,7 +227,7 @@ const (
 	// after the installation. Also a reason of Ready.
 	InstalledOnceReason = "InstalledOnce"
 
-	// TemplateFailedReason: a template or values reference cannot be rendered for this Cluster.
+	// TemplateFailedReason: HelmOp cannot render a template, or the values of an object in valuesFrom, for this Cluster.
 	TemplateFailedReason = "TemplateFailed"
 
 	// RecordFailedReason: the HelmOpRelease of a Cluster cannot be written, for example because of a quota.
@@ -240,8 +240,8 @@ const (
 	// ArtifactFetchFailedReason: the chart cannot be pulled from the registry.
 	ArtifactFetchFailedReason = "ArtifactFetchFailed"
 
-	// FetchingArtifactReason: the chart is being fetched from the registry, or parsed, or its kustomization is being
-	// built.
+	// FetchingArtifactReason: HelmOp pulls the artifact from the registry, parses the chart, or builds the kustomization
+	// of the artifact.
 	FetchingArtifactReason = "FetchingArtifact"
 
 	// ChartInvalidReason: the chart cannot be loaded, or the artifact is too large.

@@ -173,10 +173,11 @@ type BeforeClusterUpgrade struct {
 type UpgradePreflight string
 
 const (
-	// UpgradePreflightIgnored does not wait for a check.
+	// UpgradePreflightIgnored: the upgrade of Kubernetes does not wait for the check.
 	UpgradePreflightIgnored UpgradePreflight = "Ignored"
 
-	// UpgradePreflightRequired waits until a check has found nothing that must be done.
+	// UpgradePreflightRequired: the upgrade of Kubernetes waits until the check of the release finds nothing that a user
+	// must do first.
 	UpgradePreflightRequired UpgradePreflight = "Required"
 )
 

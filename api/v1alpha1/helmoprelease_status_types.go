@@ -309,9 +309,9 @@ type ReleaseBookkeeping struct {
 	ClusterUID string `json:"clusterUID,omitempty"`
 
 	// wasReady is the last period during which the release was Ready. HelmOp sets
-	// wasReady when the Cluster becomes unreachable. With wasReady, a rollout
-	// distinguishes Clusters that became unreachable after they were done from
-	// Clusters that became unreachable during their update.
+	// wasReady when the Cluster becomes unreachable. From wasReady, a rollout
+	// knows whether the Cluster became unreachable during its update, or only
+	// after its update was done.
 	// +optional
 	WasReady *ReadyPeriod `json:"wasReady,omitempty"`
 

@@ -40,7 +40,7 @@ const (
 	// KindServiceAccount is a kind that HelmOps refer to.
 	KindServiceAccount = "ServiceAccount"
 
-	// MetadataPage is the page size, in objects, of a list of the metadata of objects of other shards.
+	// MetadataPage is the number of objects per page when the manager lists the metadata of objects of other shards.
 	MetadataPage = 500
 
 	// HelmOpKind is the kind of a HelmOp.

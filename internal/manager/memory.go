@@ -87,7 +87,7 @@ func (*memoryReturner) NeedLeaderElection() bool { return false }
 
 // burst tracks a burst of work.
 type burst struct {
-	// allocated is the number of bytes allocated at the last check.
+	// allocated is the number of bytes that the process had allocated in all, from its start to the last check.
 	allocated uint64
 	// rest is the number of further intervals without a burst after which the burst is over. It is 0 if there was no
 	// burst, or if its memory was returned.

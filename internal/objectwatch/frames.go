@@ -65,7 +65,8 @@ var frameBuffers = sync.Pool{New: func() any { return &bytes.Buffer{} }}
 // next waits for the next event and passes it to take, which must not keep it. The error is io.EOF if the body ended
 // between two events.
 func (f *frames) next(take func([]byte) error) error {
-	// A length prefix never begins like white space: the event would be too large.
+	// White space between JSON events is skipped. A binary event begins with its length, which never begins like white
+	// space: such an event would be larger than the limit.
 	for f.unread = trimSpace(f.unread); len(f.unread) == 0; f.unread = trimSpace(f.unread) {
 		if err := f.read(); err != nil {
 			return err

@@ -22,9 +22,9 @@
 //
 // A Cluster counts in a rollout if it is selected, can be served and is not new. A Cluster is new if it has no child,
 // or if its only child was created for the current revision. For the first revision, all Clusters are new. There is an
-// exception: a Cluster without a child is not new if it existed when the rollout began. Then its release was deleted to
-// be replaced. Without the exception, a new release name would make all Clusters new, and waves and budget would have
-// no effect.
+// exception: a Cluster without a child is not new if it existed when the rollout began. Such a Cluster has no child
+// because its release was deleted to be replaced. Without the exception, a new release name would make all Clusters
+// new, and waves and budget would have no effect.
 //
 // If the revision cannot be rendered for a new Cluster, this does not count as a failure of the revision.
 //
@@ -73,10 +73,11 @@
 // # Maintenance
 //
 // A Cluster whose windows are closed keeps its release. It takes no slot and does not use the failure budget, whatever
-// its health is. If the time is known when it may be changed, it delays its wave until the wave is promoted, and the
-// rollout is not complete before. Otherwise, the Clusters whose windows open later would have no failure budget. If
-// this time is not known, for example because of a veto, the Cluster is treated like a paused Cluster. New Clusters,
-// returns to the last known good revision and pins do not wait, unless the caller requests it, see [Deferral].
+// its health is. If it is known when the Cluster may be changed, the Cluster delays the completion of the rollout. It
+// also delays its wave until the wave is promoted. Without this rule, no failure budget would protect the Clusters
+// whose windows open later. If this time is not known, for example because of a veto, the Cluster counts as paused. New
+// Clusters, returns to the last known good revision and pins do not wait, unless the caller requests it, see
+// [Deferral].
 //
 // # Pins
 //
@@ -128,15 +129,16 @@
 //   - no Cluster is in flight or pending
 //   - at least one Cluster is done; a new Cluster also counts here, but the rollout waits for new Clusters only if
 //     there are no others
-//   - at least as many Clusters are done as could not be updated or became unreachable after their update
+//   - the number of Clusters that are done is at least the number of Clusters that could not be updated or became
+//     unreachable after their update
 //
 // A HelmOp without Clusters never completes, because its revision is untested. New Clusters still get this revision.
 // Clusters that can be updated only after the completion are updated within the limits, without waves and budget.
 //
-// The failure budget is spent when its number of Clusters are failed at the same time. Failures that a user
-// acknowledged with a request to continue do not count until they are repaired. A spent budget pauses the rollout. If
-// rollback is configured and there is a good revision, it rolls back to the good revision instead. A pause lasts until
-// a request to continue, even if the failures are repaired.
+// The failure budget is a number of Clusters. It is spent when this many Clusters are failed at the same time. Failures
+// that a user acknowledged with a request to continue do not count until they are repaired. A spent budget pauses the
+// rollout. If rollback is configured and there is a good revision, it rolls back to the good revision instead. A pause
+// lasts until a request to continue, even if the failures are repaired.
 //
 // A request to abort takes precedence over a request to continue, even if there is no good revision. A user must remove
 // the request to abort first. No request changes a rollout that is complete, rolled back or aborted.

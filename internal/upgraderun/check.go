@@ -256,8 +256,8 @@ func (r *run) ahead(ctx context.Context, present string, steps []upgradecheck.St
 	return all, nil
 }
 
-// notServed returns the rendered objects in an API of Kubernetes that a version does not serve. Hooks that are tests
-// count only if HelmOp runs them.
+// notServed returns the rendered objects whose API belongs to Kubernetes, but is not served by this version of
+// Kubernetes. isRunning is true if the cluster runs this version now. Tests count only if HelmOp runs them.
 func (r *run) notServed(rendered *upgradecheck.Objects, version apilifecycle.Version,
 	isRunning bool,
 ) []*unstructured.Unstructured {

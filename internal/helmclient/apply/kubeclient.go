@@ -258,9 +258,9 @@ func (k *Client) remaining(timeout time.Duration) time.Duration {
 }
 
 // noteApplied stores which objects of the manifest were applied, and their generations in the responses of the API
-// server. If all succeeded, it also stores their versions. After a failure, a result may still contain an object as it
-// is in the manifest. The resource version of such an object may come from the author of the chart. manifests has the
-// objects before the requests.
+// server. It also stores their versions, but only if all succeeded: after a failure, the result may contain objects as
+// they are in the manifest, and the author of the chart may have written a resource version there. manifests has each
+// object as it was before the requests.
 func (k *Client) noteApplied(result *kube.Result, manifests map[*resource.Info]runtime.Object, allSucceeded bool) {
 	if result == nil {
 		return

@@ -74,8 +74,8 @@ func TestDecideReturn(t *testing.T) {
 	})
 }
 
-// TestDecideFailedReturnIsRetried checks that a failed return is tried again within the limits of the policy, and that
-// it is never remediated.
+// TestDecideFailedReturnIsRetried checks a failed return: a rollback to the Helm revision with the desired state. It is
+// tried again, within the limit of retries. It is never rolled back, because this would restore the abandoned state.
 func TestDecideFailedReturnIsRetried(t *testing.T) {
 	t.Parallel()
 	bad, had := helmtest.Record("deployed", 2, otherArtifact), helmtest.Record("superseded", 1)

@@ -52,8 +52,9 @@ func (s *Store) removeBefore() error {
 	return nil
 }
 
-// selectorOf returns a label selector for exactly the records of the keys. It is empty if there are few records, or if
-// the last list has another Secret with these labels, such as a copy.
+// selectorOf returns a label selector that matches exactly the records with these keys. It returns an empty selector if
+// there are fewer than minTogether records, or if the listed history has a Secret that is neither one of them nor
+// s.last: the selector could also match this Secret, for example a copy of a record.
 func (s *Store) selectorOf(keys []string) string {
 	if len(keys) < minTogether {
 		return ""

@@ -43,7 +43,7 @@ type keylessSignature struct {
 	issued, logged time.Time
 	// unlogged omits the certificate log. unproven omits the transparency log.
 	unlogged, unproven bool
-	// stamped adds a timestamp of the authority. version2 uses the log format of Rekor 2.
+	// stamped adds a timestamp of the timestamp authority. version2 uses the log format of Rekor 2.
 	stamped, version2 bool
 	// change is called before the bundle is pushed.
 	change func(t *testing.T, bundle *protobundle.Bundle)

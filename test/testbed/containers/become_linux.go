@@ -107,7 +107,7 @@ func (s Spec) mount(root string) error {
 		if err := os.MkdirAll(at, 0o755); err != nil {
 			return err
 		}
-		// As a kubelet: an emptyDir is writable by all, and new files belong to the group.
+		// As a kubelet does: all users may write to an emptyDir, and new files belong to the fsGroup of the Pod.
 		options := fmt.Sprintf("mode=2777,gid=%d", s.VolumeGroup)
 		if volume.Size > 0 {
 			options += ",size=" + strconv.FormatInt(volume.Size, 10)
