@@ -94,7 +94,7 @@ func (r *Reconciler) endWatches(_ context.Context, p *releasePass) (*ctrl.Result
 // keepVersions passes the object versions of the watches to the engine. The engine can then change and delete these
 // objects without reading them.
 func (r *Reconciler) keepVersions(release *addonsv1.HelmOpRelease) {
-	// Without watches, the snapshot is empty, and the engine follows no object.
+	// Without watches, the snapshot is empty.
 	snapshot, _ := r.watcher.Look(client.ObjectKeyFromObject(release))
 	namespace, name := release.Spec.Release.Namespace, release.Spec.Release.Name
 	versions := map[inventory.Ref]model.ObjectVersion{}

@@ -112,16 +112,16 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	return result, nil
 }
 
-// Saw caches the versions of objects that belong to a release, from watches. The other objects of the release count as
-// not followed. A later action changes or deletes objects in a cached version without a read. cluster is the Key of a
-// [model.Target]. Call Saw right before an action. It sends no request.
+// Saw caches versions of objects that belong to a release, for example from a watch. A later action changes or deletes
+// objects in a cached version without a read. cluster is the Key of a [model.Target]. Saw sends no request.
 func (c *Client) Saw(cluster, namespace, name string, versions map[inventory.Ref]model.ObjectVersion) {
 	seen := apply.Versions{}
 	for ref, version := range versions {
 		seen.Add(ref, version)
 	}
 	release := apply.ReleaseName{Name: name, Namespace: namespace}
-	c.versions.Follow(cluster, release, seen)
+	_, now := c.versions.Get(cluster, release)
+	c.versions.Add(cluster, release, seen, now)
 }
 
 // noteVersions caches the versions of the objects that an action applied. It drops the versions if the release no

@@ -73,7 +73,7 @@ var (
 	valuesBudget = budget{
 		"LIST secrets": 1, "GET record": 1, "POST secrets": 1, "PUT record": 2, "GET poddisruptionbudgets": 1,
 		"PATCH poddisruptionbudgets": 1, "PATCH secrets": 1, "PATCH configmaps": 1, "PATCH daemonsets": 1,
-		"PATCH deployments": 1, "GET serviceaccounts": 1,
+		"PATCH deployments": 1, "GET serviceaccounts": 1, "GET services": 1,
 		"GET clusterroles": 1, "GET clusterrolebindings": 1,
 	}
 	// All objects have the version of the chart in a label, so no object must be read.

@@ -67,8 +67,6 @@ type Client struct {
 	applied map[inventory.Ref]model.Generation
 	// versions holds the versions of these objects.
 	versions Versions
-	// ranHook means that the action has created a hook, which may have changed objects.
-	ranHook bool
 }
 
 // NewClient returns a client of the objects in a namespace. ctx bounds all its requests; log receives Helm's log lines.
@@ -119,7 +117,6 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 func (k *Client) Create(resources kube.ResourceList) (*kube.Result, error) {
 	if hook, ok := hookOf(resources); ok {
 		k.Progress("creating " + hook)
-		k.ranHook = true
 	} else {
 		k.Progress("creating " + plural.Count(len(resources), "object", "objects"))
 	}

@@ -19,13 +19,11 @@ type expectation struct {
 	version string
 	// content is its content, as far as Helm needs it to compute a patch.
 	content *unstructured.Unstructured
-	// isDone means that the object needs no request.
-	isDone bool
 }
 
-// updateKnown updates objects as Helm does, and in the same order. It does not read an object whose content it knows:
-// a followed object that does not change needs no request, and an object that changes needs one patch. The patch
-// requires the known resource version. If the API server refuses the patch, Helm updates the object as usual.
+// updateKnown updates objects as Helm does, and in the same order. It does not read an object that changes if it knows
+// the content of the object: one patch is enough. The patch requires the known resource version. If the API server
+// refuses the patch, Helm updates the object as usual.
 func (k *Client) updateKnown(original, target kube.ResourceList) (*kube.Result, error) {
 	expected := map[*resource.Info]*expectation{}
 	for _, info := range target {
@@ -67,10 +65,6 @@ func (k *Client) updateOne(original kube.ResourceList, info *resource.Info,
 	if expected == nil {
 		return k.Client.Update(original, target, false)
 	}
-	if expected.isDone {
-		info.Object = expected.content
-		return &kube.Result{Updated: target}, nil
-	}
 	content, err := expected.content.MarshalJSON()
 	if err != nil {
 		return k.Client.Update(original, target, false)
@@ -92,7 +86,9 @@ func (k *Client) updateOne(original kube.ResourceList, info *resource.Info,
 }
 
 // expectationOf returns the expected content of an object, or nil if its content is not known or must be read.
-// original is the object in the manifest of the previous revision; nil if there is none.
+// original is the object in the manifest of the previous revision; nil if there is none. An object whose manifest does
+// not change must be read: without a patch, there is no precondition, and only a read shows whether another client has
+// changed the object.
 //
 // The content is known if HelmOp's last write was this manifest, and if the object has had no other generation since
 // then. If the kind has no generations, the object must still have the resource version of the write.
@@ -113,27 +109,18 @@ func (k *Client) expectationOf(original, info *resource.Info) *expectation {
 	if contentDigest(known.UID, content) != known.wrote.content {
 		return nil
 	}
-	version := strconv.FormatInt(known.Number, 10)
-	isChanged := contentDigest(known.UID, after) != known.wrote.content
-	_, hasTexts := after.Object["stringData"]
-	switch {
-	case !isChanged && known.isFollowed && !hasGeneration && !k.ranHook:
-		content.SetUID(known.UID)
-		content.SetResourceVersion(version)
-		return &expectation{content: content, isDone: true}
-	case !isChanged && !hasTexts:
-		// Only a read shows whether another client has changed the object.
+	// Helm always patches texts of a Secret, because the API server stores them as data.
+	if _, hasTexts := after.Object["stringData"]; !hasTexts && contentDigest(known.UID, after) == known.wrote.content {
 		return nil
 	}
-	// The API server does not store these texts, so Helm always patches them.
-	delete(content.Object, "stringData")
+	content.Object = storedContent(content)
 	if hasGeneration {
 		// The generation does not prove that nothing changed in the labels and annotations. So the patch contains all of
 		// them.
 		content.SetLabels(nil)
 		content.SetAnnotations(nil)
 	}
-	return &expectation{version: version, content: content}
+	return &expectation{version: strconv.FormatInt(known.Number, 10), content: content}
 }
 
 // plainMetadata are the fields of metadata that a manifest may have for a patch without a read.

@@ -31,8 +31,6 @@ type Versions map[uint64]knownObject
 type knownObject struct {
 	// ObjectVersion is the version that was observed last; its Number is 0 if none is known.
 	model.ObjectVersion
-	// isFollowed means that a watch had this version right before the action.
-	isFollowed bool
 	// wrote is the last write of HelmOp after which the object had the content of its manifest.
 	wrote written
 }
@@ -50,7 +48,7 @@ func (v Versions) Add(ref inventory.Ref, version model.ObjectVersion) {
 func (v Versions) merge(key uint64, newer knownObject) {
 	known := v[key]
 	if newer.Number > 0 {
-		known.ObjectVersion, known.isFollowed = newer.ObjectVersion, newer.isFollowed
+		known.ObjectVersion = newer.ObjectVersion
 	}
 	if newer.wrote.content != 0 {
 		known.wrote = newer.wrote
@@ -104,35 +102,14 @@ func (c *VersionCache) Add(cluster string, release ReleaseName, seen Versions, s
 	if len(seen) == 0 || since.forgets != c.forgets {
 		return
 	}
-	c.addLocked(versionsKey{cluster: cluster, release: release}, seen, func(object *knownObject) {})
-}
-
-// Follow adds the versions that watches have now. The other objects of the release count as not followed.
-func (c *VersionCache) Follow(cluster string, release ReleaseName, seen Versions) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for key, object := range seen {
-		object.isFollowed = true
-		seen[key] = object
-	}
-	c.addLocked(versionsKey{cluster: cluster, release: release}, seen,
-		func(object *knownObject) { object.isFollowed = false })
-}
-
-// addLocked adds versions. It calls change for each object that was known before.
-func (c *VersionCache) addLocked(key versionsKey, seen Versions, change func(*knownObject)) {
+	key := versionsKey{cluster: cluster, release: release}
 	all := Versions{}
 	known, _ := c.entries.Get(key)
-	for object, before := range known {
-		change(&before)
-		all[object] = before
-	}
+	maps.Copy(all, known)
 	for object, newer := range seen {
 		all.merge(object, newer)
 	}
-	if len(all) > 0 {
-		c.entries.Put(key, all, int64(len(all)*versionBytes))
-	}
+	c.entries.Put(key, all, int64(len(all)*versionBytes))
 }
 
 // Remove drops the versions of a release.

@@ -104,9 +104,8 @@ func TestVersionCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestFollowedVersions checks that only the objects of the last call of Follow count as followed, and that the content
-// of a write stays known when the version changes.
-func TestFollowedVersions(t *testing.T) {
+// TestWriteStaysKnown checks that the content of a write stays known when the version changes.
+func TestWriteStaysKnown(t *testing.T) {
 	t.Parallel()
 	ref := inventory.Ref{Kind: "ConfigMap", Name: "a"}
 	cache, release := NewVersionCache(1<<20), ReleaseName{Name: "r", Namespace: "ns"}
@@ -120,20 +119,16 @@ func TestFollowedVersions(t *testing.T) {
 	if got := known(); got.Number != 0 || got.wrote != wrote {
 		t.Errorf("after a write without a version, %+v is known", got)
 	}
-	cache.Follow("c", release, versionOf("u", 7))
-	if got := known(); !got.isFollowed || got.Number != 7 || got.wrote != wrote {
+	cache.Add("c", release, versionOf("u", 7), now)
+	if got := known(); got.Number != 7 || got.wrote != wrote {
 		t.Errorf("after an event, %+v is known", got)
 	}
-	cache.Follow("c", release, Versions{})
-	if got := known(); got.isFollowed || got.Number != 7 || got.wrote != wrote {
-		t.Errorf("after the end of the watch, %+v is known", got)
-	}
-	cache.Follow("c", release, versionOf("u", 8))
-	cache.Add("c", release, versionOf("u", 9), now)
-	if got := known(); got.isFollowed || got.Number != 9 || got.wrote != wrote {
+	wrote = written{content: 6, generation: 3}
+	cache.Add("c", release, Versions{versionKey(ref): {wrote: wrote}}, now)
+	if got := known(); got.Number != 7 || got.wrote != wrote {
 		t.Errorf("after another write, %+v is known", got)
 	}
-	cache.Follow("c", ReleaseName{Name: "other"}, Versions{})
+	cache.Add("c", ReleaseName{Name: "other"}, Versions{}, now)
 	if versions, _ := cache.Get("c", ReleaseName{Name: "other"}); versions != nil {
 		t.Errorf("a release without objects has %v", versions)
 	}

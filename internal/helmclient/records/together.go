@@ -39,10 +39,11 @@ func (s *Store) removeBefore() error {
 	s.before = nil
 	s.mu.Unlock()
 	if selector := s.selectorOf(keys); selector != "" {
-		if err := s.removeSelected(selector); err == nil || !apierrors.IsForbidden(err) {
+		err := s.removeSelected(selector)
+		if err == nil || apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
 			return err
 		}
-		// The user may delete single Secrets only.
+		// The API server refused the request: the user, or a policy, may permit only single deletions.
 	}
 	for _, key := range keys {
 		if err := s.remove(key); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {

@@ -211,7 +211,7 @@ func (s *Store) putSecret(secret *corev1.Secret) (version string, err error) {
 // of the last record, it returns nil.
 func (s *Store) Delete(key string) (*release.Release, error) {
 	s.mu.Lock()
-	isDeferred := true
+	isDeferred, isLast := true, key == s.last
 	switch {
 	case s.split.keepsOld:
 		s.split.deferred = append(s.split.deferred, key)
@@ -224,13 +224,17 @@ func (s *Store) Delete(key string) (*release.Release, error) {
 	if isDeferred {
 		return nil, nil //nolint:nilnil // See above.
 	}
-	if key == s.last {
+	if isLast {
 		if err := s.removeBefore(); err != nil {
 			return nil, err
 		}
 	}
 	if err := s.remove(key); err != nil {
 		return nil, err
+	}
+	if isLast {
+		// A record that another writer added meanwhile is deleted at once.
+		s.DeleteTogether("")
 	}
 	// A key ends with "v" and the revision. The revision is zero for other keys.
 	revision, _ := strconv.Atoi(key[strings.LastIndexByte(key, 'v')+1:])
