@@ -122,8 +122,9 @@ const (
 	// are installed. The command "kubectl helmop migrate" sets the annotation.
 	MigrationAnnotation = "addons.cluster.x-k8s.io/migration"
 
-	// MigrationKeptAnnotation with the value "true", on a HelmOp of Fleet, means that "kubectl helmop migrate" has set its
-	// spec.keepResources. With --undo, the command removes both.
+	// MigrationKeptAnnotation with the value "true" on a HelmOp of Fleet means that "kubectl helmop migrate", and not a
+	// user, has set spec.keepResources of this HelmOp. With --undo, the command removes spec.keepResources and the
+	// annotation.
 	MigrationKeptAnnotation = "addons.cluster.x-k8s.io/migration-kept"
 
 	// MigrationSourceAnnotation on a HelmOp that replaces a HelmOp of Fleet has the state of the HelmOp of Fleet at the

@@ -173,8 +173,8 @@ const (
 	// ApprovedReason is the reason when it is true.
 	ApprovedReason = "Approved"
 
-	// ApprovalRefusedReason: the annotation rollout-approve has another digest than the present one, so something waits
-	// for an approval. Also a reason of Ready and of RollingOut.
+	// ApprovalRefusedReason: the digest in the annotation rollout-approve is not the current digest of the changes that
+	// wait, so these changes still wait for an approval. Also a reason of Ready and of RollingOut.
 	ApprovalRefusedReason = "ApprovalRefused"
 )
 

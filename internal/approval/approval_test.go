@@ -19,7 +19,8 @@ func release(content string) *rollout.Release {
 	return &rollout.Release{Identity: "ns/a", Content: content}
 }
 
-// member returns a Cluster that has a revision, whose content is its number. Revision 0 is without a child.
+// member returns a Cluster with a release of a HelmOp revision. The content of the release is the number of the
+// revision. With revision 0, the Cluster has no release.
 func member(name string, revision int64, changes ...func(*rollout.Cluster)) rollout.Cluster {
 	c := rollout.Cluster{Name: name, Selected: true, Initialized: true, Target: release("7"), Good: release("6")}
 	if revision > 0 {

@@ -12,7 +12,7 @@ import (
 // Chart is a loaded chart. Other packages use this alias to pass charts without an import of the Helm SDK.
 type Chart = chart.Chart
 
-// Limits limit the cost of an artifact. Zero fields use the default.
+// Limits are the largest sizes and numbers of the contents of an artifact. A field with the value 0 means the default.
 type Limits = unpack.Limits
 
 // The errors of this package. Compare them with errors.Is.

@@ -14,7 +14,7 @@ import (
 
 // Placeholders for strings in the output of valuesTemplate are a number between two private use characters. A template
 // cannot contain these characters, and data enter the output only as placeholders. So data cannot forge a placeholder.
-// YAML parses them as a part of any scalar.
+// A YAML parser accepts a placeholder as a part of any scalar.
 const (
 	placeholderOpen  = "\ue000"
 	placeholderClose = "\ue001"

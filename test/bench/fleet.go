@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// plainShare is the number of the fleet's Clusters for the plain loop. With all Clusters it would take as long as the
-	// manager.
+	// plainShare is the number of Clusters in which the plain loop installs for comparison. With all Clusters of the
+	// fleet, the benchmark would take much longer.
 	plainShare = 50
 
 	// memoryTarget is the largest memory, in MiB, of a manager with memoryClusters Clusters.

@@ -762,8 +762,8 @@ func TestConfirmWithoutList(t *testing.T) {
 	}
 }
 
-// TestConfirmOtherNamespaces has the release of a Cluster whose namespace is no longer selected. It also has releases
-// that the manager does not delete.
+// TestConfirmOtherNamespaces checks that the command confirm names the waiting release of a Cluster whose namespace is
+// no longer selected. There are also releases that the manager does not delete.
 func TestConfirmOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	b := newFleetBed(t, "roaming")

@@ -226,8 +226,9 @@ func TestReadCacheMissingNamespace(t *testing.T) {
 	}
 }
 
-// TestReadCacheAssumesMissingNamespace checks that objects in a namespace count as missing until the action writes a
-// namespace. This never applies to a namespace that is known to exist.
+// TestReadCacheAssumesMissingNamespace checks that, after assumeMissing, reads of objects in this namespace find
+// nothing and need no request, until a namespace is written. assumeMissing does nothing for a namespace that is known
+// to exist.
 func TestReadCacheAssumesMissingNamespace(t *testing.T) {
 	t.Parallel()
 	s := newCachedServer(t)

@@ -40,10 +40,10 @@ func (s *Store) removeBefore() error {
 	s.mu.Unlock()
 	if selector := s.selectorOf(keys); selector != "" {
 		err := s.removeSelected(selector)
-		if err == nil || apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+		if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) {
 			return err
 		}
-		// The API server refused the request: the user, or a policy, may permit only single deletions.
+		// The request was refused: the user, a policy or a proxy may permit only single deletions.
 	}
 	for _, key := range keys {
 		if err := s.remove(key); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
