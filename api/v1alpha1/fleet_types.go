@@ -173,11 +173,11 @@ type BeforeClusterUpgrade struct {
 type UpgradePreflight string
 
 const (
-	// UpgradePreflightIgnored: the upgrade of Kubernetes does not wait for the check.
+	// UpgradePreflightIgnored means that the upgrade of Kubernetes does not wait for the check.
 	UpgradePreflightIgnored UpgradePreflight = "Ignored"
 
-	// UpgradePreflightRequired: the upgrade of Kubernetes waits until the check of the release finds nothing that a user
-	// must do first.
+	// UpgradePreflightRequired means that the upgrade of Kubernetes waits until the check of the release finds nothing
+	// that a user must do first.
 	UpgradePreflightRequired UpgradePreflight = "Required"
 )
 

@@ -228,10 +228,10 @@ func (r *Reconciler) beginPreparation(ctx context.Context, p *releasePass) (resu
 	preparation := &r.memoryOf(p.release).Preparation
 	if at := preparation.NextAt(p.subject()); at.After(r.now()) {
 		p.release.Status.NextTryAt = metav1.NewTime(at)
-		releasestatus.NotReleased(p.release, addonsv1.FetchingArtifactReason, fmt.Sprintf("The manager stopped while it "+
-			"prepared artifact %s, maybe because the artifact needs more memory than the manager has: HelmOp tries again at "+
-			"%s. If this happens again, raise the memory limit of the manager", p.release.Spec.Artifact.Digest,
-			at.UTC().Format(time.RFC3339)))
+		releasestatus.NotReleased(p.release, addonsv1.FetchingArtifactReason, fmt.Sprintf("The former manager stopped "+
+			"before it had prepared artifact %s, for example because it was updated or had too little memory: HelmOp tries "+
+			"again at %s. If this happens again and again, raise the memory limit of the manager",
+			p.release.Spec.Artifact.Digest, at.UTC().Format(time.RFC3339)))
 		return ctrl.Result{RequeueAfter: at.Sub(r.now())}, nil, false
 	}
 	if !preparation.Begin(p.subject(), r.now()) {
@@ -245,6 +245,7 @@ func (r *Reconciler) beginPreparation(ctx context.Context, p *releasePass) (resu
 	settled.settleStatus()
 	begun.Status = settled.release.Status
 	if err := r.patchBefore(ctx, p, begun); err != nil {
+		*preparation = attempts.Preparation{} // The next pass writes it again.
 		return ctrl.Result{}, fmt.Errorf("writing that the artifact is about to be fetched: %w", err), false
 	}
 	return ctrl.Result{}, nil, true
@@ -419,6 +420,7 @@ func (r *Reconciler) countIn(status *addonsv1.HelmOpReleaseStatus, p *releasePas
 	if p.isCounted || !r.rendered.IsFirst(decision.Action, &p.desired) {
 		return false
 	}
+	status.Preparation = p.release.Status.Preparation
 	// The time is one second ago. Times in records have whole seconds, and only a later record replaces the count.
 	p.subject().Write(status, decision.Failures+1, metav1.NewTime(r.now().Add(-time.Second)))
 	status.LastError = fmt.Sprintf("the rendering of the chart has not ended: it still runs, or the manager stopped. If "+

@@ -140,6 +140,7 @@ func (p *Progress) write(ctx context.Context, c client.Client, action model.Acti
 	} else {
 		releasestatus.NotReleased(written, addonsv1.UpdatingReason, message)
 		written.Status.LastError = p.lastError(what)
+		written.Status.Preparation = p.release.Status.Preparation
 	}
 	if !p.isShared {
 		err := c.Status().Patch(ctx, written, client.MergeFromWithOptions(p.running, client.MergeFromWithOptimisticLock{}))

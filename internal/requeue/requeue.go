@@ -12,8 +12,6 @@ package requeue
 import (
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/backoff"
@@ -65,16 +63,10 @@ func (d *Delay) After(cause Cause, message string) (wait time.Duration, isNews b
 func (d *Delay) Forget() { *d = Delay{} }
 
 // OrError returns the result of a reconciliation in the form that controller-runtime expects: if there is an error, the
-// result has no delay. A conflict with another writer of the object is no error: the reconciliation is repeated with
-// the new state of the object, after StaleRetry.
+// result has no delay.
 func OrError(result reconcile.Result, err error) (reconcile.Result, error) {
-	switch {
-	case err == nil:
-		return result, nil
-	case kerrors.FilterOut(err, apierrors.IsConflict) == nil:
-		result.RequeueAfter = StaleRetry
-		return result, nil
+	if err != nil {
+		result.RequeueAfter = 0
 	}
-	result.RequeueAfter = 0
 	return result, err
 }

@@ -9,10 +9,7 @@ import (
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -60,21 +57,9 @@ func TestOrError(t *testing.T) {
 	if got, err := OrError(given, nil); err != nil || got != given {
 		t.Errorf("%v, %v", got, err)
 	}
-	conflict := fmt.Errorf("counting: %w", apierrors.NewConflict(schema.GroupResource{}, "one", errors.New("changed")))
-	for name, tc := range map[string]struct {
-		err     error
-		wait    time.Duration
-		isError bool
-	}{
-		"an error":                 {errors.New("no"), 0, true},
-		"a conflict":               {conflict, StaleRetry, false},
-		"two conflicts":            {kerrors.NewAggregate([]error{conflict, conflict}), StaleRetry, false},
-		"a conflict, and an error": {kerrors.NewAggregate([]error{conflict, errors.New("no")}), 0, true},
-	} {
-		got, err := OrError(given, tc.err)
-		if (err != nil) != tc.isError || got.RequeueAfter != tc.wait || got.Priority != given.Priority {
-			t.Errorf("%s: %v, %v", name, got, err)
-		}
+	got, err := OrError(given, errors.New("no"))
+	if err == nil || got.RequeueAfter != 0 || got.Priority != given.Priority {
+		t.Errorf("%v, %v", got, err)
 	}
 }
 
