@@ -120,7 +120,7 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 	monitoring.ObserveAction(attempts.VerbOf(decision.Action), started, r.now(), err)
 	defer p.traceAction(decision, started, r.now(), err)
 	r.reportRecordsLeft(p.releaseScope, result)
-	r.rendered.Note(decision.Action, &p.desired, result, err)
+	r.rendered.Note(decision.Action, p.release.Spec.Artifact.Digest, result, err)
 	p.subject().Record(decision, &p.policy.Test, result, err, r.now())
 	if err != nil {
 		return r.actionFailed(ctx, p, decision, result, err)
@@ -400,16 +400,16 @@ func (c *attemptCount) in(options model.Options) model.Options {
 	return options
 }
 
-// countAttempt counts an attempt as failed before it renders, if this process has not rendered the same chart, values
-// and options before. The rendering may crash the manager, for example because the node has no memory left. The next
-// manager then finds a failed attempt and waits. The result of the attempt replaces the count.
+// countAttempt counts an attempt as failed before it renders, if this process has not rendered the artifact before and
+// the release was not made from it. The rendering may crash the manager, for example because the node has no memory
+// left. The next manager then finds a failed attempt and waits. The result of the attempt replaces the count.
 func (r *Reconciler) countAttempt(ctx context.Context, p *releasePass, decision decide.Decision) error {
 	counted := p.before.DeepCopy()
 	if !r.countIn(&counted.Status, p, decision) {
 		return nil
 	}
 	if err := r.patchBefore(ctx, p, counted); err != nil {
-		return fmt.Errorf("counting the attempt before the chart is rendered for the first time: %w", err)
+		return fmt.Errorf("counting the attempt before the artifact is rendered for the first time: %w", err)
 	}
 	p.isCounted = true
 	return nil
@@ -417,14 +417,14 @@ func (r *Reconciler) countAttempt(ctx context.Context, p *releasePass, decision 
 
 // countIn counts an attempt in a status that the caller writes. It reports whether the attempt must be counted.
 func (r *Reconciler) countIn(status *addonsv1.HelmOpReleaseStatus, p *releasePass, decision decide.Decision) bool {
-	if p.isCounted || !r.rendered.IsFirst(decision.Action, &p.desired) {
+	if p.isCounted || !r.rendered.IsFirst(decision.Action, p.release.Spec.Artifact.Digest, status) {
 		return false
 	}
 	status.Preparation = p.release.Status.Preparation
 	// The time is one second ago. Times in records have whole seconds, and only a later record replaces the count.
 	p.subject().Write(status, decision.Failures+1, metav1.NewTime(r.now().Add(-time.Second)))
 	status.LastError = fmt.Sprintf("the rendering of the chart has not ended: it still runs, or the manager stopped. If "+
-		"the manager restarts again and again, artifact %s may need more memory with these values: raise the memory limit "+
+		"the manager restarts again and again, artifact %s may need more memory: raise the memory limit "+
 		"of the manager", p.release.Spec.Artifact.Digest)
 	return true
 }

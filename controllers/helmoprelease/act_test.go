@@ -39,17 +39,6 @@ func TestFirstRenderingCountsAsAttempt(t *testing.T) {
 	}
 	install := decide.Decision{Action: model.ActionInstall, Failures: 2}
 	upgrade := decide.Decision{Action: model.ActionUpgrade, Failures: 2}
-	// renderedBut makes an earlier rendering that differs from the attempt.
-	renderedBut := func(change func(*model.Desired)) func(*Reconciler, *releasePass) {
-		return func(r *Reconciler, p *releasePass) {
-			other := p.desired
-			change(&other)
-			r.rendered.Note(upgrade.Action, &other, helmclient.Result{}, nil)
-		}
-	}
-	otherValues := func(d *model.Desired) { d.ValuesDigest = "b" }
-	otherOptions := func(d *model.Desired) { d.OptionsDigest = "b" }
-	otherPostRender := func(d *model.Desired) { d.PostRenderDigest = "b" }
 	for name, tc := range map[string]struct {
 		change   func(*Reconciler, *releasePass)
 		decision decide.Decision
@@ -58,21 +47,21 @@ func TestFirstRenderingCountsAsAttempt(t *testing.T) {
 		"the first time":    {decision: install, want: 3},
 		"an uninstallation": {decision: decide.Decision{Action: model.ActionUninstall}},
 		"rendered before": {decision: install, change: func(r *Reconciler, p *releasePass) {
-			r.rendered.Note(install.Action, &p.desired, helmclient.Result{}, nil)
+			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, helmclient.Result{}, nil)
 		}},
-		"rendered before, with other values":         {decision: upgrade, want: 3, change: renderedBut(otherValues)},
-		"rendered before, with other options":        {decision: upgrade, want: 3, change: renderedBut(otherOptions)},
-		"rendered before, with other post-rendering": {decision: upgrade, want: 3, change: renderedBut(otherPostRender)},
 		"an earlier rendering exceeded its limits": {decision: install, want: 3, change: func(r *Reconciler, p *releasePass) {
-			r.rendered.Note(install.Action, &p.desired, helmclient.Result{}, &helmerr.Error{Kind: helmerr.ErrRenderLimit})
+			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, helmclient.Result{},
+				&helmerr.Error{Kind: helmerr.ErrRenderLimit})
 		}},
 		"the chart rejected an earlier attempt": {decision: install, want: 3, change: func(r *Reconciler, p *releasePass) {
-			r.rendered.Note(install.Action, &p.desired, helmclient.Result{}, &helmerr.Error{Kind: helmerr.ErrChartFailed})
+			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, helmclient.Result{},
+				&helmerr.Error{Kind: helmerr.ErrChartFailed})
 		}},
 		"an adoption that would change the release": {decision: install, change: func(r *Reconciler, p *releasePass) {
-			r.rendered.Note(model.ActionAdopt, &p.desired, helmclient.Result{}, &helmerr.Error{Kind: helmerr.ErrWouldChange})
+			r.rendered.Note(model.ActionAdopt, p.release.Spec.Artifact.Digest, helmclient.Result{},
+				&helmerr.Error{Kind: helmerr.ErrWouldChange})
 		}},
-		"the release is made from the artifact": {decision: upgrade, want: 3, change: func(_ *Reconciler, p *releasePass) {
+		"the release is made from the artifact": {decision: upgrade, change: func(_ *Reconciler, p *releasePass) {
 			p.before.Status.Release = &addonsv1.ReleaseObservation{ArtifactDigest: p.release.Spec.Artifact.Digest}
 		}},
 	} {
@@ -196,7 +185,8 @@ func TestRenderingOfActionIsCounted(t *testing.T) {
 			release := read()
 			install := decide.Decision{Action: model.ActionInstall}
 			p := &releasePass{releaseScope: &releaseScope{release: release, before: release.DeepCopy()}, decision: install}
-			r.rendered.Note(install.Action, &p.desired, helmclient.Result{}, &helmerr.Error{Kind: helmerr.ErrChartFailed})
+			r.rendered.Note(install.Action, p.release.Spec.Artifact.Digest, helmclient.Result{},
+				&helmerr.Error{Kind: helmerr.ErrChartFailed})
 			if tc.isStale {
 				other := read()
 				other.Labels = map[string]string{"a": "b"}

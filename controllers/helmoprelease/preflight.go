@@ -81,7 +81,7 @@ func (r *Reconciler) hasImages(ctx context.Context, p *releasePass, decision dec
 	if count.err != nil {
 		return ctrl.Result{}, count.err, false
 	}
-	r.rendered.Note(decision.Action, &p.desired, helmclient.Result{}, err)
+	r.rendered.Note(decision.Action, p.release.Spec.Artifact.Digest, helmclient.Result{}, err)
 	if err != nil {
 		p.subject().Record(decision, &p.policy.Test, helmclient.Result{}, err, r.now())
 		result, err = r.actionFailed(ctx, p, decision, helmclient.Result{}, err)

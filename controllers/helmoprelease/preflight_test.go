@@ -65,13 +65,13 @@ func (a answering) Head(_ context.Context, url, reference string, _ oci.Access) 
 	return "sha256:1", a[url+":"+reference]
 }
 
-// checkingReconciler returns a Reconciler that has rendered the empty desired state before.
+// checkingReconciler returns a Reconciler that has rendered the artifact "" before.
 func checkingReconciler(t *testing.T, registry preflight.Registry, engine Engine) *Reconciler {
 	t.Helper()
 	c := controllertest.StoreOf(t)
 	r := &Reconciler{images: preflight.New(registry, 8), engine: engine, recorder: events.NewFakeRecorder(5), client: c,
 		references: references.NewReader(c, c), budgets: report.NewEventBudgets(time.Now), now: time.Now}
-	r.rendered.Note(model.ActionUpgrade, &model.Desired{}, helmclient.Result{}, nil)
+	r.rendered.Note(model.ActionUpgrade, "", helmclient.Result{}, nil)
 	return r
 }
 
@@ -269,7 +269,7 @@ func TestRenderingOfCheckIsCounted(t *testing.T) {
 			engine := &renderingEngine{manifest: onePod, err: tc.err}
 			r := checkingReconciler(t, answering{}, engine)
 			p := checkedPass(upgrading, requiresAll)
-			p.desired.ArtifactDigest = "sha256:new"
+			p.release.Spec.Artifact.Digest = "sha256:new"
 			r.client = controllertest.StoreOf(t, p.release)
 			if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(p.release), p.release); err != nil {
 				t.Fatal(err)
@@ -291,7 +291,7 @@ func TestRenderingOfCheckIsCounted(t *testing.T) {
 			if p.release.Status.Failures != tc.want {
 				t.Errorf("%d failures, want %d", p.release.Status.Failures, tc.want)
 			}
-			if isFirst := r.rendered.IsFirst(model.ActionUpgrade, &p.desired); isFirst != (tc.err != nil) {
+			if isFirst := r.rendered.IsFirst(model.ActionUpgrade, "sha256:new", &p.release.Status); isFirst != (tc.err != nil) {
 				t.Errorf("the rendering counts again: %t", isFirst)
 			}
 		})
