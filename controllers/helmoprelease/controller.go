@@ -90,7 +90,7 @@ type Reconciler struct {
 	// writes are the writes of this controller that the cache may not have yet. client records them.
 	writes ownwrites.Writes
 
-	// rendered lists what this process has rendered without a crash.
+	// rendered lists the artifacts that this process has rendered without a crash.
 	rendered attempts.Rendered
 
 	// resyncPeriod is Options.ResyncPeriod.

@@ -269,6 +269,22 @@ func TestRefusedAdoption(t *testing.T) {
 	}
 }
 
+// TestPreparationEndsWithoutAction checks that a release that needs no action has no preparation of an artifact.
+func TestPreparationEndsWithoutAction(t *testing.T) {
+	t.Parallel()
+	for action, ends := range map[model.Action]bool{model.ActionNone: true, model.ActionWait: false} {
+		release := controllertest.ReadyRelease("cni", nil)
+		release.Status.Preparation = &addonsv1.ArtifactPreparation{Key: "other", Count: 1}
+		p := &releasePass{releaseScope: &releaseScope{release: release}, decision: decide.Decision{Action: action}}
+		if _, err := (&Reconciler{}).carryOut(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		if (release.Status.Preparation == nil) != ends {
+			t.Errorf("after %s, the preparation is %+v", action, release.Status.Preparation)
+		}
+	}
+}
+
 // TestPendingAdoptionIsReported checks the report of a release whose adoption waits for the rollout.
 func TestPendingAdoptionIsReported(t *testing.T) {
 	t.Parallel()

@@ -260,7 +260,7 @@ func (r *Reconciler) checkAccess(ctx context.Context, p *releasePass) (*ctrl.Res
 }
 
 // addFinalizer adds a missing finalizer and then ends the pass. The finalizer must be stored before the installation.
-// The status is not written, because the next pass follows at once and knows more.
+// The status is not written: the next pass follows at once, reads the state of the release and writes the status.
 func (r *Reconciler) addFinalizer(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	if controllerutil.AddFinalizer(p.release, addonsv1.HelmOpReleaseFinalizer) {
 		p.leavesStatus = true
@@ -373,6 +373,8 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 	}
 	switch decision.Action {
 	case model.ActionNone:
+		// The release may have returned to its installed artifact. Then another artifact is not prepared any more.
+		r.memoryOf(release).Preparation.End(&release.Status)
 		if decision.Reason == decide.ReasonInstalledOnce {
 			p.installedOnce = true
 			return nil, nil

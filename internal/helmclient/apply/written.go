@@ -95,8 +95,8 @@ func isSecret(object *unstructured.Unstructured) bool {
 	return object.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("Secret")
 }
 
-// hasAmounts are fields with quantities, which the API server stores in another format.
-var hasAmounts = map[string]bool{"limits": true, "requests": true}
+// quantityFields are fields with quantities, which the API server stores in another format.
+var quantityFields = map[string]bool{"limits": true, "requests": true}
 
 // contains reports whether an observed value has all fields of a desired value. Lists must have the same length.
 func contains(desired, observed any) bool {
@@ -107,7 +107,7 @@ func contains(desired, observed any) bool {
 			return observed == nil && len(desired) == 0
 		}
 		for key, value := range desired {
-			if !contains(value, fields[key]) && (!hasAmounts[key] || !sameAmounts(value, fields[key])) {
+			if !contains(value, fields[key]) && (!quantityFields[key] || !sameAmounts(value, fields[key])) {
 				return false
 			}
 		}
