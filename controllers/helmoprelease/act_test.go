@@ -5,6 +5,7 @@ package helmoprelease
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -394,6 +395,34 @@ func TestManagerIsKilledDuringRendering(t *testing.T) {
 		}
 		m.expectNoWait()
 		m.now = m.now.Add(wait)
+	}
+}
+
+// TestEndedRenderingIsForgotten checks that an interrupted rendering does not count any more when the next rendering has
+// ended.
+func TestEndedRenderingIsForgotten(t *testing.T) {
+	t.Parallel()
+	m := newStoppingManagers(t, func(*addonsv1.HelmOpRelease) {})
+	m.registry.isParsed = true
+	var counts []int32
+	engine := &actingEngine{rendering: func() { counts = append(counts, m.read().Status.Preparation.Count) }}
+	render := func(r *Reconciler) *releasePass {
+		t.Helper()
+		r.watcher = forgettingWatcher{forgetting: &forgetting{}}
+		p := m.begin()
+		if _, err := r.perform(t.Context(), p, decide.Decision{Action: model.ActionInstall}, &releaseInputs{}); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	render(m.start(engine)) // It is killed: the result is not written.
+	second := m.start(engine)
+	for range 2 {
+		m.end(render(second), 2)
+	}
+	// Each action runs two tasks.
+	if want := []int32{1, 1, 2, 2, 1, 1}; !slices.Equal(counts, want) {
+		t.Errorf("the preparations have the counts %d, want %d", counts, want)
 	}
 }
 
