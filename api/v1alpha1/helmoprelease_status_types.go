@@ -333,15 +333,17 @@ type ReleaseBookkeeping struct {
 	UpgradeCheck *UpgradeCheck `json:"upgradeCheck,omitempty"`
 
 	// preparation is set while the manager fetches, unpacks and parses the artifact
-	// of the release. If the manager stops during the preparation, the next manager
-	// waits before it tries again.
+	// of the release, and while it renders the chart with new values. It may stay
+	// until the action of the rendering has ended. If the manager stops during the
+	// preparation, the next manager waits before it tries again.
 	// +optional
-	Preparation *ArtifactPreparation `json:"preparation,omitempty"`
+	Preparation *ReleasePreparation `json:"preparation,omitempty"`
 }
 
-// ArtifactPreparation is a preparation of an artifact that has begun.
-type ArtifactPreparation struct {
-	// key is the digest of the artifact and of the last retry request.
+// ReleasePreparation is a preparation of a release that has begun.
+type ReleasePreparation struct {
+	// key is the digest of the artifact, of the values and the options of the
+	// release, of its shard, and of the last retry request.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64

@@ -81,10 +81,6 @@ func (r *Reconciler) actOn(ctx context.Context, p *releasePass, decision decide.
 	if result, err, ok := r.hasImages(ctx, p, decision, check, inputs); !ok {
 		return result, err
 	}
-	// The claim comes last: a release that waits for its images must not block the uninstallation of its dependencies.
-	if ok, err := r.claim(ctx, p, decision); !ok {
-		return ctrl.Result{}, err
-	}
 	return r.perform(ctx, p, decision, inputs)
 }
 
@@ -97,6 +93,11 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 	if ok, err := r.mayBegin(ctx, p.releaseScope); !ok {
 		return ctrl.Result{}, err
 	}
+	// The claim comes last: a release that waits for its images, or that this manager no longer serves, must not block the
+	// uninstallation of its dependencies.
+	if ok, err := r.claim(ctx, p, decision); !ok {
+		return ctrl.Result{}, err
+	}
 	p.options.Stop = stop
 	var err error
 	if p.options.Admit, err = admitLoss(p.releaseScope); err != nil {
@@ -106,21 +107,23 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 	progress := actionprogress.Start(ctx, r.client, p.release, p.before, decision.Action)
 	defer progress.Stop()
 	p.options.Progress = progress.Set
-	count := &attemptCount{write: func() error {
-		return progress.Pause(func() error { return r.countAttempt(ctx, p, decision) })
+	announcement := &announcement{write: func() error {
+		return progress.Pause(func() error { return r.beginRendering(ctx, p, decision) })
 	}}
 	r.keepVersions(p.release)
-	result, err := r.engine.Act(ctx, p.target, decision, p.desired, count.in(p.options), inputs.chart, inputs.values)
+	result, err := r.engine.Act(ctx, p.target, decision, p.desired, announcement.in(p.options), inputs.chart,
+		inputs.values)
 	progress.Stop()
 	p.hasActed = result.StorageChanged
-	if count.err != nil {
-		return ctrl.Result{}, count.err
+	if announcement.err != nil {
+		return ctrl.Result{}, announcement.err
 	}
+	r.memoryOf(p.release).Preparation.End(&p.release.Status)
 	decision = decision.Performed(result.Revision)
 	monitoring.ObserveAction(attempts.VerbOf(decision.Action), started, r.now(), err)
 	defer p.traceAction(decision, started, r.now(), err)
 	r.reportRecordsLeft(p.releaseScope, result)
-	r.rendered.Note(decision.Action, p.release.Spec.Artifact.Digest, result, err)
+	r.rendered.Note(decision.Action, &p.desired, result, err)
 	p.subject().Record(decision, &p.policy.Test, result, err, r.now())
 	if err != nil {
 		return r.actionFailed(ctx, p, decision, result, err)
@@ -202,53 +205,91 @@ func (r *Reconciler) gatherInputs(ctx context.Context,
 	}
 	began = p.trace.Now()
 	inputs.chart, err = r.charts.Get(ctx, release, p.helmOp)
-	if errors.Is(err, artifacts.ErrFetching) || errors.Is(err, artifacts.ErrRefetching) {
+	if isFetching(err) {
 		p.trace.Wait(tracing.SpanPull, began)
 	} else {
 		p.trace.Step(tracing.SpanPull, began)
 	}
 	if err != nil {
-		result, err = r.failed(ctx, p.releaseScope, failures.Fetching, err)
+		result, err = r.fetchFailed(ctx, p, err)
 		return inputs, result, err, false
 	}
-	r.memoryOf(release).Preparation.End(&release.Status)
+	r.memoryOf(release).Preparation.Pause(&release.Status)
 	return inputs, ctrl.Result{}, nil, true
+}
+
+// isFetching reports whether an error means that a background task fetches or parses the chart.
+func isFetching(err error) bool {
+	return errors.Is(err, artifacts.ErrFetching) || errors.Is(err, artifacts.ErrRefetching)
+}
+
+// fetchFailed reports why the chart of a release is not available. If a fetch failed, and not only runs, the artifact is
+// not prepared any more.
+func (r *Reconciler) fetchFailed(ctx context.Context, p *releasePass, err error) (ctrl.Result, error) {
+	if !isFetching(err) {
+		r.memoryOf(p.release).Preparation.FetchFailed(p.subject())
+	}
+	return r.failed(ctx, p.releaseScope, failures.Fetching, err)
 }
 
 // beginPreparation writes that HelmOp is about to fetch, unpack and parse the artifact of a release, unless the parsed
 // artifact is cached. An artifact may need more memory than the manager or its node has. If the manager stops, the next
-// manager finds the preparation in the status and waits. If ok is false, the artifact must not be prepared now.
+// manager finds the preparation in the status and waits. If ok is false, the release must not be prepared now.
 //
 // The write has the report of a pass that ends because the artifact is being fetched. So such a pass writes nothing
-// more. A release that waits for its dependencies or its images keeps its report: claim needs it.
+// more. A release that waits for its dependencies or its images keeps its report until the end of the pass: claim needs
+// the report.
 func (r *Reconciler) beginPreparation(ctx context.Context, p *releasePass) (result ctrl.Result, err error, ok bool) {
-	if r.charts.IsParsed(p.release) {
-		return ctrl.Result{}, nil, true
-	}
 	preparation := &r.memoryOf(p.release).Preparation
-	if at := preparation.NextAt(p.subject()); at.After(r.now()) {
-		p.release.Status.NextTryAt = metav1.NewTime(at)
-		releasestatus.NotReleased(p.release, addonsv1.FetchingArtifactReason, fmt.Sprintf("The former manager stopped "+
-			"before it had prepared artifact %s, for example because it was updated or had too little memory: HelmOp tries "+
-			"again at %s. If this happens again and again, raise the memory limit of the manager",
-			p.release.Spec.Artifact.Digest, at.UTC().Format(time.RFC3339)))
-		return ctrl.Result{RequeueAfter: at.Sub(r.now())}, nil, false
+	if wait := r.waitAfterInterruption(ctx, p, preparation); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil, false
 	}
-	if !preparation.Begin(p.subject(), r.now()) {
+	if r.charts.IsParsed(p.release) || preparation.IsRefetched(p.subject()) {
 		return ctrl.Result{}, nil, true
 	}
-	if !apiutil.IsAwaiting(p.release) && !apiutil.WaitsForImages(p.release) {
-		releasestatus.NotReleased(p.release, addonsv1.FetchingArtifactReason, artifacts.ErrFetching.Error())
+	begun := preparation.Begin(p.subject(), &p.before.Status, r.now())
+	if begun == nil {
+		return ctrl.Result{}, nil, true
 	}
-	settled, begun := *p.releaseScope, p.before.DeepCopy()
+	p.release.Status.Preparation = begun
+	settled := *p.releaseScope
 	settled.release = p.release.DeepCopy()
+	releasestatus.NotReleased(settled.release, addonsv1.FetchingArtifactReason, artifacts.ErrFetching.Error())
 	settled.settleStatus()
-	begun.Status = settled.release.Status
-	if err := r.patchBefore(ctx, p, begun); err != nil {
-		*preparation = attempts.Preparation{} // The next pass writes it again.
+	written := p.before.DeepCopy()
+	written.Status = settled.release.Status
+	if err := r.patchBefore(ctx, p, written); err != nil {
+		p.release.Status.Preparation = p.before.Status.Preparation // The next pass writes it again.
 		return ctrl.Result{}, fmt.Errorf("writing that the artifact is about to be fetched: %w", err), false
 	}
 	return ctrl.Result{}, nil, true
+}
+
+// waitAfterInterruption returns how long a release must wait, because a former manager stopped while it prepared the
+// release; 0 if it need not wait. It reports the cause of the wait. A failed release stays failed.
+func (r *Reconciler) waitAfterInterruption(ctx context.Context, p *releasePass,
+	preparation *attempts.Preparation,
+) time.Duration {
+	newest, _ := p.observation.Newest()
+	at := preparation.NextAt(p.subject(), newest)
+	// If this process has made the same rendering for another Cluster, the former manager stopped for another reason.
+	if !at.After(r.now()) || !r.rendered.IsNew(attempts.RenderingOf(&p.desired)) {
+		return 0
+	}
+	p.release.Status.NextTryAt = metav1.NewTime(at)
+	reason, message := addonsv1.UpdatingReason, fmt.Sprintf("The former manager stopped while it prepared artifact %s or "+
+		"rendered it with the values of this release, for example because the manager was updated or had too little "+
+		"memory: HelmOp tries again at %s. If this happens again and again, raise the memory limit of the manager, or "+
+		"change the artifact or the values", p.release.Spec.Artifact.Digest, at.UTC().Format(time.RFC3339))
+	if p.past().Failures > 0 {
+		reason = releasestatus.StandingReason(p.release, p.decision)
+		message = releasestatus.WithLastError(p.release, message)
+	}
+	if releasestatus.NotReleased(p.release, reason, message) {
+		ctrl.LoggerFrom(ctx).Info("A former manager stopped while it prepared the release; HelmOp waits", "Cluster",
+			apiutil.ClusterTitle(p.release), "until", at)
+	}
+	return at.Sub(r.now())
 }
 
 // renderInto returns the rendered values. It sets the rendered spec.postRender and the secret values in the options of
@@ -381,51 +422,50 @@ func admitLoss(scope *releaseScope) (func(model.Loss) error, error) {
 	}, nil
 }
 
-// attemptCount counts an attempt right before code of its chart runs. If no such code runs, it does not count the
-// attempt: for example, the Cluster is unreachable, or the renderer keeps the failure of the same input.
-type attemptCount struct {
-	// write counts the attempt in the status. It is called at most once.
+// announcement writes that a rendering begins, right before code of the chart runs. If no such code runs, it writes
+// nothing: for example, the Cluster is unreachable, or the renderer keeps the failure of the same input.
+type announcement struct {
+	// write writes the status. It is called at most once.
 	write func() error
 	once  sync.Once
 	// err is the error of write. The action fails with this error, but the error is not a result of the action.
 	err error
 }
 
-// in returns the options of an action that counts the attempt.
-func (c *attemptCount) in(options model.Options) model.Options {
+// in returns the options of an action whose rendering is announced.
+func (a *announcement) in(options model.Options) model.Options {
 	options.BeforeRender = func() error {
-		c.once.Do(func() { c.err = c.write() })
-		return c.err
+		a.once.Do(func() { a.err = a.write() })
+		return a.err
 	}
 	return options
 }
 
-// countAttempt counts an attempt as failed before it renders, if this process has not rendered the artifact before and
-// the release was not made from it. The rendering may crash the manager, for example because the node has no memory
-// left. The next manager then finds a failed attempt and waits. The result of the attempt replaces the count.
-func (r *Reconciler) countAttempt(ctx context.Context, p *releasePass, decision decide.Decision) error {
-	counted := p.before.DeepCopy()
-	if !r.countIn(&counted.Status, p, decision) {
+// beginRendering writes that HelmOp is about to render a release, if this process has not rendered the same chart,
+// values and options before. The rendering may crash the manager, for example because the node has no memory left. The
+// next manager then finds the preparation in the status and waits. The write at the end of the pass removes it.
+func (r *Reconciler) beginRendering(ctx context.Context, p *releasePass, decision decide.Decision) error {
+	written := p.before.DeepCopy()
+	if !r.announceIn(&written.Status, p, decision) {
 		return nil
 	}
-	if err := r.patchBefore(ctx, p, counted); err != nil {
-		return fmt.Errorf("counting the attempt before the artifact is rendered for the first time: %w", err)
+	if err := r.patchBefore(ctx, p, written); err != nil {
+		return fmt.Errorf("writing that the chart is about to be rendered: %w", err)
 	}
-	p.isCounted = true
 	return nil
 }
 
-// countIn counts an attempt in a status that the caller writes. It reports whether the attempt must be counted.
-func (r *Reconciler) countIn(status *addonsv1.HelmOpReleaseStatus, p *releasePass, decision decide.Decision) bool {
-	if p.isCounted || !r.rendered.IsFirst(decision.Action, p.release.Spec.Artifact.Digest, status) {
+// announceIn sets in a status that the caller writes that a rendering begins. The result is false if the status needs
+// no change.
+func (r *Reconciler) announceIn(status *addonsv1.HelmOpReleaseStatus, p *releasePass, decision decide.Decision) bool {
+	if !r.rendered.IsFirst(decision.Action, &p.desired) {
 		return false
 	}
-	status.Preparation = p.release.Status.Preparation
-	// The time is one second ago. Times in records have whole seconds, and only a later record replaces the count.
-	p.subject().Write(status, decision.Failures+1, metav1.NewTime(r.now().Add(-time.Second)))
-	status.LastError = fmt.Sprintf("the rendering of the chart has not ended: it still runs, or the manager stopped. If "+
-		"the manager restarts again and again, artifact %s may need more memory: raise the memory limit "+
-		"of the manager", p.release.Spec.Artifact.Digest)
+	begun := r.memoryOf(p.release).Preparation.Begin(p.subject(), &p.before.Status, r.now())
+	if begun == nil {
+		return false
+	}
+	status.Preparation = begun
 	return true
 }
 

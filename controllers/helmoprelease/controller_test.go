@@ -4,7 +4,9 @@
 package helmoprelease
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
@@ -73,5 +77,52 @@ func TestRecreatedClusterResetsStatus(t *testing.T) {
 	}
 	if len(forgot.releases) != 1 {
 		t.Errorf("forgotten: %+v", forgot)
+	}
+}
+
+// TestPassesBeforeFirstRead checks two passes that end before they read the state of the release. The pass that resets
+// the status writes only the reset, and the pass that adds the finalizer does not write the status.
+func TestPassesBeforeFirstRead(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		formerUID  string
+		want       []string
+		finalizers int
+		reason     string
+	}{
+		"the Cluster was re-created": {"former", []string{"status"}, 0, addonsv1.ProgressingReason},
+		"the release is new":         {"", []string{"object"}, 1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := controllertest.NewReleaseBench(t)
+			b.Cluster.Namespace, b.Cluster.UID = b.Release.Namespace, "new"
+			b.Cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+			b.Release.Spec.ClusterRef.Namespace = ""
+			b.Release.Status.ClusterUID = tc.formerUID
+			r := benchReconciler(b)
+			c, ok := r.client.(client.WithWatch)
+			if !ok {
+				t.Fatal("the client cannot watch")
+			}
+			w := writesTo(c)
+			// The Reconciler has no connections, so a longer pass would fail.
+			r.client, r.now, r.watcher = w, time.Now, forgettingWatcher{forgetting: &forgetting{}}
+			release, key := &addonsv1.HelmOpRelease{}, client.ObjectKeyFromObject(b.Release)
+			if err := w.Get(t.Context(), key, release); err != nil {
+				t.Fatal(err)
+			}
+			result, err := r.reconcile(t.Context(), ctrl.Request{NamespacedName: key}, release)
+			if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > requeueAtOnce {
+				t.Errorf("got %+v, %v, want a pass at once", result, err)
+			}
+			if err := w.Get(t.Context(), key, release); err != nil {
+				t.Fatal(err)
+			}
+			if reason := conditions.GetReason(release, addonsv1.ReadyCondition); !slices.Equal(w.sent, tc.want) ||
+				len(release.Finalizers) != tc.finalizers || reason != tc.reason {
+				t.Errorf("sent %q, finalizers %q, the reason of Ready is %q", w.sent, release.Finalizers, reason)
+			}
+		})
 	}
 }

@@ -100,7 +100,7 @@ func (r *Reconciler) mayAct(ctx context.Context, p *releasePass, decision decide
 
 // claim makes the uninstallation of dependencies wait for the installation of a release. It returns false if a
 // dependency is already being uninstalled: the release must then wait for its dependencies again. Callers must call
-// mayAct first.
+// mayAct and mayBegin first, so that the action follows the claim.
 func (r *Reconciler) claim(ctx context.Context, p *releasePass, decision decide.Decision) (bool, error) {
 	if len(p.release.Spec.DependsOn) == 0 || !actiongate.NeedsPreconditions(decision, p.desired.Return) ||
 		!dependencies.AwaitsInstall(p.release) {
@@ -116,16 +116,15 @@ func (r *Reconciler) claim(ctx context.Context, p *releasePass, decision decide.
 // claimDependencies writes the coming installation into the status of the release, and then checks the dependencies
 // again. Before the write, the dependencies may be uninstalled, because the release is not a dependent yet. After the
 // write, their uninstallation waits for the release. The second check detects an uninstallation that began before the
-// write. The write also counts the attempt, so that the attempt needs no write of its own.
+// write. The write also announces the rendering, so that the rendering needs no write of its own.
 func (r *Reconciler) claimDependencies(ctx context.Context, p *releasePass, decision decide.Decision,
 ) (reason, message string, err error) {
 	written := p.before.DeepCopy()
 	report.SetNotReady(written, addonsv1.UpdatingReason, claimed)
-	isCounted := r.countIn(&written.Status, p, decision)
+	r.announceIn(&written.Status, p, decision)
 	if err := r.patchBefore(ctx, p, written); err != nil {
 		return "", "", fmt.Errorf("writing that the release is about to be installed: %w", err)
 	}
-	p.isCounted = p.isCounted || isCounted
 	return r.gate.Unmet(ctx, p.release, p.cluster)
 }
 

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -18,6 +20,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
@@ -225,11 +228,11 @@ func TestInstallationClaimsDependencies(t *testing.T) {
 			if ready := conditions.Get(stored(), addonsv1.ReadyCondition); ready.Reason != addonsv1.UpdatingReason {
 				t.Errorf("Ready is %v, so the dependencies are not claimed", ready)
 			}
-			// The claim also counts the first rendering, so the rendering writes nothing.
+			// The claim also announces the first rendering, so the rendering writes nothing.
 			claimed := stored()
-			if err := r.countAttempt(t.Context(), p, install); err != nil || claimed.Status.Failures != 1 ||
-				stored().ResourceVersion != claimed.ResourceVersion {
-				t.Errorf("%v; %d failures after the claim, or a second write", err, claimed.Status.Failures)
+			if err := r.beginRendering(t.Context(), p, install); err != nil || claimed.Status.Preparation == nil ||
+				claimed.Status.Failures != 0 || stored().ResourceVersion != claimed.ResourceVersion {
+				t.Errorf("%v; the status is %+v after the claim, or a second write", err, claimed.Status)
 			}
 			if tc.isDeleted {
 				if err := report.WriteObject(t.Context(), cached, p.before, p.release, releaseConditions); err != nil {
@@ -240,6 +243,34 @@ func TestInstallationClaimsDependencies(t *testing.T) {
 				t.Errorf("Ready is %v, want %s", ready, tc.want)
 			}
 		})
+	}
+}
+
+// movedAway is a client whose cache no longer has the release, because the release got the label of another shard.
+type movedAway struct{ *writes }
+
+func (movedAway) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return apierrors.NewNotFound(schema.GroupResource{}, "")
+}
+
+// TestMovedReleaseIsNotClaimed checks a release that moves to another shard before its installation. This manager must
+// write nothing: the installation that it would announce does not follow.
+func TestMovedReleaseIsNotClaimed(t *testing.T) {
+	t.Parallel()
+	p := dependingPass(controllertest.DependingOn("cni")...)
+	p.release.ResourceVersion = ""
+	p.release.Status.Release, p.release.Status.State = nil, string(model.StateAbsent)
+	controllertest.AwaitDependencies(p.release)
+	w := newWrites(t, p.release)
+	if err := w.Get(t.Context(), client.ObjectKeyFromObject(p.release), p.release); err != nil {
+		t.Fatal(err)
+	}
+	p.before = p.release.DeepCopy()
+	r := gateOf(movedAway{w}, w)
+	r.now, r.slots = time.Now, newActionSlots(1, 0, &async.Waker{})
+	_, err := r.actOn(t.Context(), p, decide.Decision{Action: model.ActionInstall}, &releaseInputs{})
+	if err != nil || len(w.sent) != 0 || !p.isOfOtherShard {
+		t.Errorf("%v, sent %q, of another shard: %t", err, w.sent, p.isOfOtherShard)
 	}
 }
 
@@ -274,7 +305,7 @@ func TestPreparationEndsWithoutAction(t *testing.T) {
 	t.Parallel()
 	for action, ends := range map[model.Action]bool{model.ActionNone: true, model.ActionWait: false} {
 		release := controllertest.ReadyRelease("cni", nil)
-		release.Status.Preparation = &addonsv1.ArtifactPreparation{Key: "other", Count: 1}
+		release.Status.Preparation = &addonsv1.ReleasePreparation{Key: "other", Count: 1}
 		p := &releasePass{releaseScope: &releaseScope{release: release}, decision: decide.Decision{Action: action}}
 		if _, err := (&Reconciler{}).carryOut(t.Context(), p); err != nil {
 			t.Fatal(err)

@@ -35,24 +35,28 @@ func newWrites(t *testing.T, release *addonsv1.HelmOpRelease) *writes {
 	if err := addonsv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
+	return writesTo(fake.NewClientBuilder().WithScheme(scheme).WithObjects(release).WithStatusSubresource(release).Build())
+}
+
+// writesTo records the writes to a client.
+func writesTo(c client.WithWatch) *writes {
 	w := &writes{}
-	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(release).WithStatusSubresource(release).
-		WithInterceptorFuncs(interceptor.Funcs{
-			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch,
-				options ...client.PatchOption) error {
-				w.sent = append(w.sent, "object")
-				if err := c.Patch(ctx, obj, patch, options...); err != nil || w.afterObject == nil {
-					return err
-				}
-				return w.afterObject(c)
-			},
-			SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch,
-				options ...client.SubResourcePatchOption,
-			) error {
-				w.sent = append(w.sent, name)
-				return c.SubResource(name).Patch(ctx, obj, patch, options...)
-			},
-		}).Build()
+	w.Client = interceptor.NewClient(c, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch,
+			options ...client.PatchOption) error {
+			w.sent = append(w.sent, "object")
+			if err := c.Patch(ctx, obj, patch, options...); err != nil || w.afterObject == nil {
+				return err
+			}
+			return w.afterObject(c)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, name string, obj client.Object, patch client.Patch,
+			options ...client.SubResourcePatchOption,
+		) error {
+			w.sent = append(w.sent, name)
+			return c.SubResource(name).Patch(ctx, obj, patch, options...)
+		},
+	})
 	return w
 }
 

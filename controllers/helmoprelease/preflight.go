@@ -76,12 +76,13 @@ func (r *Reconciler) hasImages(ctx context.Context, p *releasePass, decision dec
 	if check == nil {
 		return ctrl.Result{}, nil, true
 	}
-	count := &attemptCount{write: func() error { return r.countAttempt(ctx, p, decision) }}
-	names, err := r.renderImages(ctx, p, count.in(p.options), inputs)
-	if count.err != nil {
-		return ctrl.Result{}, count.err, false
+	announcement := &announcement{write: func() error { return r.beginRendering(ctx, p, decision) }}
+	names, err := r.renderImages(ctx, p, announcement.in(p.options), inputs)
+	if announcement.err != nil {
+		return ctrl.Result{}, announcement.err, false
 	}
-	r.rendered.Note(decision.Action, p.release.Spec.Artifact.Digest, helmclient.Result{}, err)
+	r.memoryOf(p.release).Preparation.End(&p.release.Status)
+	r.rendered.Note(decision.Action, &p.desired, helmclient.Result{}, err)
 	if err != nil {
 		p.subject().Record(decision, &p.policy.Test, helmclient.Result{}, err, r.now())
 		result, err = r.actionFailed(ctx, p, decision, helmclient.Result{}, err)

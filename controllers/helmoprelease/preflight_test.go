@@ -65,13 +65,13 @@ func (a answering) Head(_ context.Context, url, reference string, _ oci.Access) 
 	return "sha256:1", a[url+":"+reference]
 }
 
-// checkingReconciler returns a Reconciler that has rendered the artifact "" before.
+// checkingReconciler returns a Reconciler that has rendered the empty desired state before.
 func checkingReconciler(t *testing.T, registry preflight.Registry, engine Engine) *Reconciler {
 	t.Helper()
 	c := controllertest.StoreOf(t)
 	r := &Reconciler{images: preflight.New(registry, 8), engine: engine, recorder: events.NewFakeRecorder(5), client: c,
 		references: references.NewReader(c, c), budgets: report.NewEventBudgets(time.Now), now: time.Now}
-	r.rendered.Note(model.ActionUpgrade, "", helmclient.Result{}, nil)
+	r.rendered.Note(model.ActionUpgrade, &model.Desired{}, helmclient.Result{}, nil)
 	return r
 }
 
@@ -252,9 +252,9 @@ func TestRecheckNeedsNoSlot(t *testing.T) {
 	}
 }
 
-// TestRenderingOfCheckIsCounted checks the first rendering of an artifact. It must count as a failed attempt while it
-// runs, and must have a deadline. It must stay counted if it exceeds its limits.
-func TestRenderingOfCheckIsCounted(t *testing.T) {
+// TestRenderingOfCheckIsAnnounced checks the first rendering of new values. It must be in the status while it runs, and
+// must have a deadline. It must count as a failed attempt if it exceeds its limits.
+func TestRenderingOfCheckIsAnnounced(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		err  error
@@ -269,7 +269,7 @@ func TestRenderingOfCheckIsCounted(t *testing.T) {
 			engine := &renderingEngine{manifest: onePod, err: tc.err}
 			r := checkingReconciler(t, answering{}, engine)
 			p := checkedPass(upgrading, requiresAll)
-			p.release.Spec.Artifact.Digest = "sha256:new"
+			p.desired.ValuesDigest = "new"
 			r.client = controllertest.StoreOf(t, p.release)
 			if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(p.release), p.release); err != nil {
 				t.Fatal(err)
@@ -278,8 +278,8 @@ func TestRenderingOfCheckIsCounted(t *testing.T) {
 			engine.before = func(ctx context.Context) {
 				stored := &addonsv1.HelmOpRelease{}
 				if err := r.client.Get(ctx, client.ObjectKeyFromObject(p.release), stored); err != nil ||
-					stored.Status.Failures != 1 {
-					t.Errorf("%d failures while the rendering runs, %v", stored.Status.Failures, err)
+					stored.Status.Preparation == nil || stored.Status.Failures != 0 {
+					t.Errorf("while the rendering runs, the status is %+v, %v", stored.Status, err)
 				}
 				if at, ok := ctx.Deadline(); !ok || time.Until(at) > renderTimeout {
 					t.Errorf("the deadline of the rendering is %v, %v", at, ok)
@@ -288,11 +288,11 @@ func TestRenderingOfCheckIsCounted(t *testing.T) {
 			if _, err, ok := checkBoth(t, r, p, upgrading); err != nil || ok != (tc.err == nil) {
 				t.Fatal(ok, err)
 			}
-			if p.release.Status.Failures != tc.want {
-				t.Errorf("%d failures, want %d", p.release.Status.Failures, tc.want)
+			if status := p.release.Status; status.Failures != tc.want || status.Preparation != nil {
+				t.Errorf("got %+v, want %d failures", status, tc.want)
 			}
-			if isFirst := r.rendered.IsFirst(model.ActionUpgrade, "sha256:new", &p.release.Status); isFirst != (tc.err != nil) {
-				t.Errorf("the rendering counts again: %t", isFirst)
+			if isFirst := r.rendered.IsFirst(model.ActionUpgrade, &p.desired); isFirst != (tc.err != nil) {
+				t.Errorf("the rendering is announced again: %t", isFirst)
 			}
 		})
 	}

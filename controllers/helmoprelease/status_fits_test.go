@@ -77,7 +77,7 @@ func longReleaseStatus(t *testing.T, long string) *addonsv1.HelmOpReleaseStatus 
 	report.SetCondition(release, addonsv1.ReleasedCondition, report.True, addonsv1.ReleasedReason, long)
 	status.LastRetryRequest = attempts.RetryRequest(p.release, p.helmOp)
 	attempts.NoteError(release, long)
-	(&attempts.Preparation{}).Begin(p.subject(), time.Now())
+	status.Preparation = (&attempts.Preparation{}).Begin(p.subject(), status, time.Now())
 	cluster := &clusterv1.Cluster{}
 	cluster.Annotations = map[string]string{addonsv1.CheckUpgradeAnnotation: long}
 	upgradereadiness.Settle(release, cluster, &unstructured.Unstructured{})

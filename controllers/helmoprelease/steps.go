@@ -84,9 +84,6 @@ type releasePass struct {
 	drifted bool
 	drift   *drifttracking.Pass
 
-	// isCounted is true if the stored status counts the attempt of this pass. Set by claim and countAttempt.
-	isCounted bool
-
 	// hasActed is true if an action of this pass changed Helm's records. Set by perform.
 	hasActed bool
 
@@ -373,7 +370,7 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 	}
 	switch decision.Action {
 	case model.ActionNone:
-		// The release may have returned to its installed artifact. Then another artifact is not prepared any more.
+		// The release may have returned to its installed artifact and values. Then nothing is prepared any more.
 		r.memoryOf(release).Preparation.End(&release.Status)
 		if decision.Reason == decide.ReasonInstalledOnce {
 			p.installedOnce = true

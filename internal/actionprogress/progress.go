@@ -23,9 +23,6 @@ import (
 // writeTimeout is the timeout of one report.
 const writeTimeout = 10 * time.Second
 
-// started is the step before the first step of the engine.
-const started = "started"
-
 // progressInterval is the time between two reports of a running action. Shorter actions do not report progress.
 const progressInterval = 5 * time.Second
 
@@ -56,7 +53,7 @@ func Start(ctx context.Context, writer client.Client, release, before *addonsv1.
 	action model.Action,
 ) *Progress {
 	ctx, cancel := context.WithCancel(ctx)
-	progress := &Progress{cancel: cancel, done: make(chan struct{}), what: started, release: release,
+	progress := &Progress{cancel: cancel, done: make(chan struct{}), what: "started", release: release,
 		before: before, running: before.DeepCopy()}
 	since := time.Now().UTC().Format(time.RFC3339)
 	go func() {
@@ -72,7 +69,7 @@ func Start(ctx context.Context, writer client.Client, release, before *addonsv1.
 			}
 			if what := progress.now(); what != written {
 				message := fmt.Sprintf("%s is running since %s: %s", attempts.VerbOf(action), since, what)
-				if err := progress.write(ctx, writer, action, what, message); err != nil && ctx.Err() == nil {
+				if err := progress.write(ctx, writer, action, message); err != nil && ctx.Err() == nil {
 					ctrl.LoggerFrom(ctx).V(1).Info("Cannot report the progress of an action", "error", err.Error())
 				}
 				written = what
@@ -128,8 +125,7 @@ func (p *Progress) update() {
 
 // write writes the current step of the action. It keeps changes that another program made meanwhile. If there are such
 // changes, the caller must write the result of the action in the same way as without progress reports.
-func (p *Progress) write(ctx context.Context, c client.Client, action model.Action, what, message string,
-) error {
+func (p *Progress) write(ctx context.Context, c client.Client, action model.Action, message string) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
@@ -139,8 +135,7 @@ func (p *Progress) write(ctx context.Context, c client.Client, action model.Acti
 		report.SetNotReady(written, addonsv1.DeletingReason, message)
 	} else {
 		releasestatus.NotReleased(written, addonsv1.UpdatingReason, message)
-		written.Status.LastError = p.lastError(what)
-		written.Status.Preparation = p.release.Status.Preparation
+		written.Status.LastError = p.release.Status.LastError
 	}
 	if !p.isShared {
 		err := c.Status().Patch(ctx, written, client.MergeFromWithOptions(p.running, client.MergeFromWithOptimisticLock{}))
@@ -152,13 +147,4 @@ func (p *Progress) write(ctx context.Context, c client.Client, action model.Acti
 		}
 	}
 	return c.Status().Patch(ctx, written, client.MergeFrom(p.running))
-}
-
-// lastError returns the last error for the report of a step. What the caller wrote in Pause is about the rendering. So
-// it is valid until the rendering has ended. Then the error from before the action is valid again.
-func (p *Progress) lastError(what string) string {
-	if what == started || what == model.ProgressRendering {
-		return p.before.Status.LastError
-	}
-	return p.release.Status.LastError
 }

@@ -125,31 +125,24 @@ func TestPause(t *testing.T) {
 		}
 		report("a schema")
 		err := progress.Pause(func() error {
-			counted := before.DeepCopy()
-			counted.Status.Failures, counted.Status.LastError = 7, "the rendering has not ended"
-			err := c.Status().Patch(t.Context(), counted,
+			begun := before.DeepCopy()
+			begun.Status.Preparation = &addonsv1.ReleasePreparation{Key: "a", Count: 1}
+			err := c.Status().Patch(t.Context(), begun,
 				client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-			before.ResourceVersion, before.Status = counted.ResourceVersion, *counted.Status.DeepCopy()
+			before.ResourceVersion, before.Status = begun.ResourceVersion, *begun.Status.DeepCopy()
 			return err
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantError := func(want string) {
-			t.Helper()
-			if got := read().Status.LastError; got != want {
-				t.Errorf("the last error is %q, want %q", got, want)
+		for _, step := range []string{"a CRD", "rendering", "a Pod"} {
+			report(step)
+			if status := read().Status; status.Preparation == nil || status.LastError != "before the action" {
+				t.Errorf("during %s, the status is %+v", step, status)
 			}
 		}
-		wantError("the rendering has not ended")
-		report("a CRD")
-		wantError("before the action")
-		report(model.ProgressRendering)
-		wantError("the rendering has not ended")
-		report("a Pod")
-		wantError("before the action")
 		progress.Stop()
-		if got := read(); got.Status.Failures != 7 || progress.isShared || before.Status.Failures != 7 ||
+		if got := read(); progress.isShared || before.Status.Preparation == nil ||
 			before.ResourceVersion != got.ResourceVersion || release.ResourceVersion != got.ResourceVersion {
 			t.Errorf("got %+v; shared: %t", got.Status, progress.isShared)
 		}

@@ -76,7 +76,7 @@ func StandingReason(release *addonsv1.HelmOpRelease, decision decide.Decision) s
 	}
 	switch reported := conditions.GetReason(release, addonsv1.ReleasedCondition); reported {
 	case "", addonsv1.ReleasedReason, addonsv1.UpdatingReason, addonsv1.ReleasePendingReason,
-		addonsv1.ImagesMissingReason, addonsv1.ImagesUnknownReason:
+		addonsv1.FetchingArtifactReason, addonsv1.ImagesMissingReason, addonsv1.ImagesUnknownReason:
 		if decision.FromRevision <= 1 {
 			return addonsv1.InstallFailedReason
 		}

@@ -112,10 +112,9 @@ type Check struct {
 	// inputs is the digest of all inputs of the result; empty if it is not known.
 	inputs string
 
-	// isMarked is true if the status reports the start of the check. artifacts are the digests of the charts that the
-	// check reads.
-	isMarked  bool
-	artifacts []string
+	// isMarked is true if the status reports the start of the check. renderings are the digests of what the check renders.
+	isMarked   bool
+	renderings []string
 }
 
 // Due returns the check that must be made now; nil if there is none. It does not connect to the Cluster.
@@ -188,8 +187,8 @@ func (c *Checker) Run(ctx context.Context, s *Subject, check *Check) error {
 		return c.unchecked(ctx, s, check, err)
 	}
 	if !slices.ContainsFunc(result.Findings, isRenderingFailure) {
-		for _, digest := range check.artifacts {
-			c.Rendered.Add(digest)
+		for _, rendering := range check.renderings {
+			c.Rendered.Add(rendering)
 		}
 	}
 	*s.Retry = Retry{}

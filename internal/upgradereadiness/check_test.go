@@ -159,7 +159,7 @@ func TestStopDuringCheck(t *testing.T) {
 			t.Fatalf("%v, %v", check, err)
 		}
 		for _, digest := range []string{"sha256:a", "sha256:b"} {
-			if err := b.checker.mark(t.Context(), s, check, digest); err != nil {
+			if err := b.checker.mark(t.Context(), s, check, &model.Desired{ArtifactDigest: digest}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -184,17 +184,39 @@ func TestStopDuringCheck(t *testing.T) {
 	}
 }
 
-// TestRenderedArtifactNeedsNoMark checks artifacts that this process has rendered before. The check must write nothing.
+// TestRenderedArtifactNeedsNoMark checks which checks write their start. A check must write nothing if this process has
+// rendered the same artifact and values for the same upgrade, also for another release.
 func TestRenderedArtifactNeedsNoMark(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.checker.Rendered.Add("sha256:a")
-	s := b.subject()
-	if err := b.checker.mark(t.Context(), s, &Check{inputs: "x"}, "sha256:a"); err != nil {
-		t.Fatal(err)
-	}
-	if s.Before.Status.UpgradeCheck != nil {
-		t.Errorf("status %+v", s.Before.Status.UpgradeCheck)
+	upgrade := clusterlife.UpgradeToCheck{Version: "v1.37.0"}
+	rendered := model.Desired{ArtifactDigest: "sha256:a", ValuesDigest: "1"}
+	for name, tc := range map[string]struct {
+		desired model.Desired
+		version string
+		isNew   bool
+	}{
+		"the same":                      {rendered, "v1.37.0", false},
+		"the same artifact, new values": {model.Desired{ArtifactDigest: "sha256:a", ValuesDigest: "2"}, "v1.37.0", true},
+		"another version of Kubernetes": {rendered, "v1.38.0", true},
+	} {
+		b := newBench(t)
+		// The installed release has the artifact, but its rendering for the new version is not known.
+		b.Release.Status.Release = &addonsv1.ReleaseObservation{ArtifactDigest: "sha256:a", ValuesDigest: "2"}
+		b.build()
+		first := &Check{UpgradeToCheck: upgrade, inputs: "x", isMarked: true}
+		if err := b.checker.mark(t.Context(), b.subject(), first, &rendered); err != nil {
+			t.Fatal(err)
+		}
+		for _, rendering := range first.renderings {
+			b.checker.Rendered.Add(rendering)
+		}
+		check := &Check{UpgradeToCheck: clusterlife.UpgradeToCheck{Version: tc.version}, inputs: "y"}
+		if err := b.checker.mark(t.Context(), b.subject(), check, &tc.desired); err != nil {
+			t.Fatal(err)
+		}
+		if check.isMarked != tc.isNew {
+			t.Errorf("%s: marked %t, want %t", name, check.isMarked, tc.isNew)
+		}
 	}
 }
 

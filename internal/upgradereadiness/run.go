@@ -12,6 +12,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
@@ -69,14 +70,22 @@ func (c *Checker) runOf(ctx context.Context, s *Subject, check *Check) (*upgrade
 		return artifact, nil
 	}
 	run.Chart = func(ctx context.Context, artifact *addonsv1.ResolvedArtifact) (*bundle.Chart, error) {
-		if err := c.mark(ctx, s, check, artifact.Digest); err != nil {
-			return nil, err
-		}
 		changed := s.Release.DeepCopy()
 		changed.Spec.Artifact = *artifact
-		return c.Charts.Get(ctx, changed, s.HelmOp)
+		return c.chart(ctx, s, check, run, changed)
 	}
 	return run, nil
+}
+
+// chart writes the start of a check if needed, and returns the chart of a changed release.
+func (c *Checker) chart(ctx context.Context, s *Subject, check *Check, run *upgraderun.Check,
+	changed *addonsv1.HelmOpRelease,
+) (*bundle.Chart, error) {
+	desired, _ := run.Desired(changed)
+	if err := c.mark(ctx, s, check, &desired); err != nil {
+		return nil, err
+	}
+	return c.Charts.Get(ctx, changed, s.HelmOp)
 }
 
 // isRenderingFailure reports whether a finding is a chart that could not be rendered, for example because of a limit.
@@ -84,12 +93,17 @@ func isRenderingFailure(finding upgradecheck.Finding) bool {
 	return finding.Reason == upgradecheck.RenderingFails
 }
 
-// mark writes the start of a check, if the check reads an artifact that this process has not rendered before. The
-// artifact may crash the manager, for example because the node has no memory left. The next manager then waits before a
-// retry. There is at most one write for each check. The result of the check replaces it.
-func (c *Checker) mark(ctx context.Context, s *Subject, check *Check, digest string) error {
-	check.artifacts = append(check.artifacts, digest)
-	if check.isMarked || !c.Rendered.IsNew(digest, &s.Before.Status) {
+// mark writes the start of a check, if this process has not rendered a desired state for the same upgrade before. The
+// artifact or the rendering may crash the manager, for example because the node has no memory left. The next manager
+// then waits before a retry. There is at most one write for each check. The result of the check replaces it.
+func (c *Checker) mark(ctx context.Context, s *Subject, check *Check, desired *model.Desired) error {
+	// With another version of Kubernetes, a chart may render more.
+	rendering, err := apiutil.DigestOf(attempts.RenderingOf(desired), check.UpgradeToCheck, check.initial)
+	if err != nil {
+		return err
+	}
+	check.renderings = append(check.renderings, rendering)
+	if check.isMarked || !c.Rendered.IsNew(rendering) {
 		return nil
 	}
 	count := int64(1)

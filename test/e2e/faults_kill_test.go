@@ -11,14 +11,17 @@ import (
 
 	"github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
 const slowNamespace = "slow-system"
@@ -57,6 +60,7 @@ func TestManagerRestartContinuesActions(t *testing.T) {
 		func(s *scenario) { slow(s, "changed", "pre-install").killedThenChanged() })
 	s.step("killed, and the HelmOp is deleted",
 		func(s *scenario) { slow(s, "deleted", "pre-install").killedThenDeleted() })
+	s.step("killed during a rendering", func(s *scenario) { w.in(s).killedDuringRendering() })
 	s.step("stopped during an installation", func(s *scenario) { slow(s, "graceful", "pre-install").stopped() })
 }
 
@@ -134,6 +138,57 @@ func (k *slowRelease) killedThenDeleted() {
 	k.eventuallyRevisions(slowNamespace, k.helmOp.Name)
 	k.scenario.eventuallyGone(k.helmOp)
 	k.expectNoText()
+}
+
+// killedDuringRendering kills managers while they render new values of an installed chart. The next manager must wait,
+// longer after the second kill, and the release must not count as failed. Other values must not wait.
+func (w *workload) killedDuringRendering() {
+	s := w.scenario
+	_, err := s.env.Registry.PushChart(s.Context(), "charts/rounds", "1.0.0", registry.ChartFiles(map[string]string{
+		"Chart.yaml": "apiVersion: v2\nname: rounds\nversion: 1.0.0\n",
+		"templates/a.yaml": "{{ range until (int .Values.rounds) }}{{ range until 100000 }}{{ end }}{{ end }}" +
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: rounds}\n",
+	}))
+	s.must(err)
+	rounds := func(n int) func(*addonsv1.HelmOp) {
+		return func(h *addonsv1.HelmOp) { h.Spec.Values = rawJSON(map[string]any{"rounds": n}) }
+	}
+	helmOp := s.newHelmOp("rounds", forAll, s.from("charts/rounds", addonsv1.ArtifactReference{Tag: "1.0.0"}), rounds(1),
+		func(h *addonsv1.HelmOp) { h.Spec.Release.Namespace = slowNamespace })
+	s.create(helmOp)
+	w.eventuallyReleased(helmOp, slowNamespace, helmOp.Name, 1)
+	update(s, helmOp, rounds(100000))
+	var waiting *addonsv1.HelmOpRelease
+	for kill := range 2 {
+		s.child(helmOp, "one", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+			g.Expect(child.Status.Preparation).To(gomega.HaveField("Count", int32(kill+1)), "kill %d", kill)
+		})
+		s.replaceManager()
+		waiting = s.child(helmOp, "one", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+			g.Expect(conditions.GetMessage(child, addonsv1.ReadyCondition)).To(
+				gomega.ContainSubstring("The former manager stopped"), "kill %d", kill)
+			g.Expect(child.Status.Failures).To(gomega.BeZero())
+			g.Expect(child.Status.Preparation).To(gomega.HaveField("Count", int32(kill+1)), "kill %d", kill)
+		})
+	}
+	update(s, helmOp, rounds(2))
+	w.eventuallyReleased(helmOp, slowNamespace, helmOp.Name, 2)
+	s.child(helmOp, "one", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+		g.Expect(child.Status.Release.LastDeployed.Time).To(gomega.BeTemporally("<", waiting.Status.NextTryAt.Time))
+		g.Expect(child.Status.Preparation).To(gomega.BeNil())
+	})
+	s.remove(helmOp)
+	s.eventuallyGone(helmOp)
+}
+
+// replaceManager kills the running manager and starts another one, which becomes the leader at once.
+func (s *scenario) replaceManager() {
+	s.Helper()
+	managers := s.env.Managers()
+	s.must(managers[len(managers)-1].Kill())
+	s.remove(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: environment.Namespace, Name: leaseName}})
+	_, err := s.env.StartManager(s.Context())
+	s.must(err)
 }
 
 // stopped stops the manager as a kubelet does. The manager finishes the action that it has started.

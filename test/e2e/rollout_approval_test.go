@@ -44,11 +44,11 @@ func (t *rolloutClusters) killedWithApproval(s *scenario) {
 	})
 	q.approve(2, outdated)
 	q.eventually(condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ApprovalRefusedReason))
-	q.killed()
+	s.replaceManager()
 	q.untouched(since, q.in())
 	q.approve(2, digest)
 	q.eventuallyAssigned(2, 3)
-	q.killed()
+	s.replaceManager()
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseComplete), ready(q.count), progress(12, 12, 0),
 		condition(addonsv1.ApprovedCondition, metav1.ConditionTrue, addonsv1.ApprovedReason))
 	s.eventuallyEvent(q.helmOp, addonsv1.RolloutApprovedEvent)

@@ -8,11 +8,9 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 )
 
 // TestRolloutContinuesAfterManagerIsKilled kills the manager at several points of a rollout. Order, limits and budget
@@ -22,17 +20,6 @@ func TestRolloutContinuesAfterManagerIsKilled(t *testing.T) {
 	s.step("in waves", func(s *scenario) { fleet.killedInWaves(s) })
 	s.step("with failures", func(s *scenario) { fleet.killedWithFailures(s) })
 	s.step("with an approval", func(s *scenario) { fleet.killedWithApproval(s) })
-}
-
-// killed kills the running manager and starts another one, which becomes the leader at once.
-func (q *rolloutHelmOp) killed() {
-	s := q.s
-	s.Helper()
-	managers := s.env.Managers()
-	s.must(managers[len(managers)-1].Kill())
-	s.remove(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: environment.Namespace, Name: leaseName}})
-	_, err := s.env.StartManager(s.Context())
-	s.must(err)
 }
 
 // eventuallyAssigned waits until a revision is assigned to at least n Clusters.
@@ -52,7 +39,7 @@ func (t *rolloutClusters) killedInWaves(s *scenario) {
 	q.greet("two")
 	for _, assigned := range []int{1, 2, 3, 5, 8, 11} {
 		q.eventuallyAssigned(2, assigned)
-		q.killed()
+		s.replaceManager()
 	}
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseComplete), ready(q.count), progress(12, 12, 0))
 	course := q.log.of(2, "canary", "early")
@@ -72,9 +59,9 @@ func (t *rolloutClusters) killedWithFailures(s *scenario) {
 	since := time.Now()
 	q.greet("bad")
 	q.eventuallyAssigned(2, 1)
-	q.killed()
+	s.replaceManager()
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseRolledBack))
-	q.killed()
+	s.replaceManager()
 	q.eventuallyText("one", q.in())
 	q.untouched(since, q.in("early", "prod"))
 	q.eventually(inPhase(2, addonsv1.RolloutPhaseRolledBack),

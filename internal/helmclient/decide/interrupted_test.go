@@ -67,8 +67,6 @@ func TestDecideInterrupted(t *testing.T) {
 			want: stall(3, 1)},
 		"more failures than allowed": {records: pending(0, failures(7)), policy: helmtest.NeverRetry,
 			past: model.Past{Failures: 8, FailedAt: helmtest.Now}, want: stall(1, 8)},
-		"the caller counted the attempt at its start": {records: pending(0),
-			past: model.Past{Failures: 1, FailedAt: helmtest.Now.Add(-time.Second)}, want: again(1, 0)},
 		"the caller counted the attempt as failed": {records: pending(0, changed(5*time.Second)),
 			past: model.Past{Failures: 1, FailedAt: helmtest.Now.Add(-3 * time.Second)},
 			want: wait(1, 1, 7*time.Second)},

@@ -52,10 +52,6 @@ type Options struct {
 	Stop context.Context
 }
 
-// ProgressRendering is the step in which an action renders the chart for its release. A later step with another name
-// means that the rendering has ended.
-const ProgressRendering = "rendering"
-
 // CRDPolicy defines what happens to the objects in the chart's folder crds.
 type CRDPolicy string
 

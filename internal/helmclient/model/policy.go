@@ -6,8 +6,6 @@ package model
 import (
 	"time"
 
-	"helm.sh/helm/v3/pkg/release"
-
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/backoff"
 )
 
@@ -169,10 +167,6 @@ func Backoff(failures int, jitter float64) time.Duration {
 func (p Past) Since(newest Record, desired Desired) Past {
 	if (p.RetryRequested || p.Restore) && newest.handles(p.Request, desired) {
 		p.RetryRequested, p.RetryAnnotated, p.Restore, p.Failures, p.FailedAt = false, false, false, 0, time.Time{}
-	}
-	if release.Status(newest.Status).IsPending() && newest.MadeFrom(desired) && newest.ChangedAt.After(p.FailedAt) {
-		// The caller counted this attempt before it began. The record has the number of failed attempts before it.
-		p.Failures, p.FailedAt = 0, time.Time{}
 	}
 	return p
 }

@@ -213,6 +213,12 @@ func (r Record) WasInterrupted() bool {
 	return status.IsPending() || status == release.StatusFailed && r.Interrupted
 }
 
+// IsPendingSince reports whether HelmOp wrote the record for the desired state at or after a time, and the action on it
+// is running or was interrupted. Times in records have whole seconds.
+func (r Record) IsPendingSince(d Desired, since time.Time) bool {
+	return release.Status(r.Status).IsPending() && r.MadeFrom(d) && !r.ChangedAt.Before(since.Truncate(time.Second))
+}
+
 // TestsFailed reports whether the tests of this revision ran and failed.
 func (r Record) TestsFailed() bool { return r.Authentic() && r.Tested == TestedFailed }
 

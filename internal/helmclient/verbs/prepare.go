@@ -37,7 +37,7 @@ func (s *verb) prepare(values map[string]any, upgrade bool) (postrender.PostRend
 		return nil, err
 	}
 	if s.Cluster != nil {
-		s.Cluster.Progress(model.ProgressRendering)
+		s.Cluster.Progress("rendering")
 	}
 	return renderer, nil
 }
