@@ -9,6 +9,7 @@ import (
 	"runtime/metrics"
 	"time"
 
+	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
@@ -51,9 +52,17 @@ type memoryReturner struct {
 
 func setupMemory(mgr ctrl.Manager, gcPercent int) error {
 	return mgr.Add(&memoryReturner{
-		read: readHeap, giveBack: debug.FreeOSMemory, setPercent: debug.SetGCPercent, percent: gcPercent,
+		read: readHeap, giveBack: func() { giveBack(mgr.GetLogger()) }, setPercent: debug.SetGCPercent, percent: gcPercent,
 		interval: heapInterval,
 	})
+}
+
+// giveBack returns the memory that a burst has needed: the free heap, and the pages of the program.
+func giveBack(log logr.Logger) {
+	debug.FreeOSMemory()
+	if err := returnProgram(); err != nil {
+		log.V(1).Info("Cannot return the pages of the program to the system", "reason", err.Error())
+	}
 }
 
 // Start implements manager.Runnable.
