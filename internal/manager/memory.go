@@ -28,8 +28,9 @@ const (
 
 	// burstGarbage is the garbage, in bytes, that may accumulate between two collections during a burst, if it is more
 	// than --gc-percent permits and not more than the memory in use. A manager that starts has a small heap that grows
-	// fast: collections at each quarter of growth would take a third of its CPU time.
-	burstGarbage = 64 << 20
+	// fast: collections at each quarter of growth would take a third of its CPU time. The memory for the garbage is not
+	// returned completely after the burst, because some objects between the garbage stay.
+	burstGarbage = 24 << 20
 
 	// restTicks is the number of intervals without a burst after which the work is over. Connections of actions end 20
 	// seconds after the action.
