@@ -42,6 +42,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/compact"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
@@ -51,7 +52,6 @@ import (
 	payloadregistry "github.com/helmop/cluster-api-addon-provider-helmop/internal/payload/registry"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordstorage"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/runtimeextension"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sharedstrings"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sources"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/version"
@@ -162,13 +162,13 @@ func cacheOptions(options *Options) cache.Options {
 	return result
 }
 
-// slim returns a transform that does the same as another one, and makes equal strings of all objects share memory.
+// slim returns a transform that does the same as another one, and makes objects smaller without changing them.
 func slim(transform toolscache.TransformFunc) toolscache.TransformFunc {
-	pool := sharedstrings.New()
+	pool := compact.New()
 	return func(obj any) (any, error) {
 		obj, err := transform(obj)
 		if err == nil {
-			pool.Share(obj)
+			pool.Compact(obj)
 		}
 		return obj, err
 	}

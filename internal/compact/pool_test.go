@@ -1,7 +1,7 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package sharedstrings
+package compact
 
 import (
 	"encoding/json"
@@ -48,8 +48,8 @@ func release(i int) []byte {
 	return data
 }
 
-// TestShareKeepsContent checks that objects have the same content as before, and that equal strings share memory.
-func TestShareKeepsContent(t *testing.T) {
+// TestCompactKeepsContent checks that objects have the same content as before, and that equal strings share memory.
+func TestCompactKeepsContent(t *testing.T) {
 	t.Parallel()
 	for name, decode := range map[string]func() metav1.Object{
 		"typed":        func() metav1.Object { return &addonsv1.HelmOpRelease{} },
@@ -59,7 +59,7 @@ func TestShareKeepsContent(t *testing.T) {
 		shares := false
 		for range 5 {
 			pool := New()
-			first, second := shared(t, pool, decode), shared(t, pool, decode)
+			first, second := compacted(t, pool, decode), compacted(t, pool, decode)
 			shares = shares || isSame(first.GetNamespace(), second.GetNamespace()) &&
 				isSame(nameKey(first), nameKey(second))
 		}
@@ -69,8 +69,8 @@ func TestShareKeepsContent(t *testing.T) {
 	}
 }
 
-// shared decodes an object and shares its strings.
-func shared(t *testing.T, pool *Pool, decode func() metav1.Object) metav1.Object {
+// compacted decodes an object and compacts it.
+func compacted(t *testing.T, pool *Pool, decode func() metav1.Object) metav1.Object {
 	t.Helper()
 	object, want := decode(), decode()
 	for _, into := range []any{object, want} {
@@ -78,7 +78,7 @@ func shared(t *testing.T, pool *Pool, decode func() metav1.Object) metav1.Object
 			t.Fatal(err)
 		}
 	}
-	pool.Share(object)
+	pool.Compact(object)
 	if !reflect.DeepEqual(object, want) {
 		t.Fatalf("got %+v, want %+v", object, want)
 	}
@@ -98,8 +98,26 @@ func nameKey(object metav1.Object) string {
 // isSame reports whether two strings have the same memory.
 func isSame(a, b string) bool { return unsafe.StringData(a) == unsafe.StringData(b) }
 
-// TestShareIsSafe checks values of all kinds, and concurrent use.
-func TestShareIsSafe(t *testing.T) {
+// TestSlicesHaveNoUnusedCapacity checks typed and unstructured lists.
+func TestSlicesHaveNoUnusedCapacity(t *testing.T) {
+	t.Parallel()
+	object := &struct {
+		Strings, None, Empty []string
+		Bytes                []byte
+		Any                  map[string]any
+	}{
+		Strings: make([]string, 1, 4), Empty: make([]string, 0, 4), Bytes: make([]byte, 1, 4),
+		Any: map[string]any{"list": make([]any, 1, 4)},
+	}
+	New().Compact(object)
+	if cap(object.Strings) != 1 || object.None != nil || object.Empty == nil || cap(object.Empty) != 0 ||
+		cap(object.Bytes) != 1 || cap(object.Any["list"].([]any)) != 1 {
+		t.Errorf("got %#v", object)
+	}
+}
+
+// TestCompactIsSafe checks values of all kinds, and concurrent use.
+func TestCompactIsSafe(t *testing.T) {
 	t.Parallel()
 	type part struct {
 		Text    string
@@ -117,9 +135,9 @@ func TestShareIsSafe(t *testing.T) {
 				long := strings.Repeat("x", maxLength+1)
 				object := &part{Text: fmt.Sprint(i), private: "p", Any: "any", List: []any{"a", 1, nil, []any{long}},
 					Map: map[string][]byte{"k": nil}}
-				pool.Share(object)
-				pool.Share(*object)
-				pool.Share(nil)
+				pool.Compact(object)
+				pool.Compact(*object)
+				pool.Compact(nil)
 				if object.Text != fmt.Sprint(i) || object.private != "p" || object.Any != "any" ||
 					!reflect.DeepEqual(object.List, []any{"a", 1, nil, []any{long}}) {
 					t.Errorf("got %+v", object)
@@ -130,9 +148,9 @@ func TestShareIsSafe(t *testing.T) {
 	running.Wait()
 }
 
-// BenchmarkShare reports the memory of a HelmOpRelease in a cache, and the time of Share.
-func BenchmarkShare(b *testing.B) {
-	for name, share := range map[string]func(any){"as decoded": func(any) {}, "shared": New().Share} {
+// BenchmarkCompact reports the memory of a HelmOpRelease in a cache, and the time of Compact.
+func BenchmarkCompact(b *testing.B) {
+	for name, compact := range map[string]func(any){"as decoded": func(any) {}, "compact": New().Compact} {
 		b.Run(name, func(b *testing.B) {
 			kept := make([]*addonsv1.HelmOpRelease, b.N)
 			before := heap()
@@ -143,7 +161,7 @@ func BenchmarkShare(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.StartTimer()
-				share(kept[i])
+				compact(kept[i])
 			}
 			b.ReportMetric(float64(heap()-before)/float64(b.N), "B/release")
 			runtime.KeepAlive(kept)

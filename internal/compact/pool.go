@@ -1,11 +1,12 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package sharedstrings
+package compact
 
 import (
 	"hash/maphash"
 	"reflect"
+	"slices"
 	"sync"
 )
 
@@ -27,12 +28,13 @@ type Pool struct {
 // New returns an empty pool.
 func New() *Pool { return &Pool{seed: maphash.MakeSeed()} }
 
-// Share makes the strings of an object share the memory of equal strings in the pool. The object is a pointer. Share
-// follows pointers, slices, maps with strings as keys, and interfaces. It skips fields that are not exported.
-func (p *Pool) Share(object any) {
+// Compact makes the strings of an object share the memory of equal strings in the pool, and removes the unused capacity
+// of slices. The object is a pointer. Compact follows pointers, slices, maps with strings as keys, and interfaces. It
+// skips fields that are not exported.
+func (p *Pool) Compact(object any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.share(reflect.ValueOf(object))
+	p.compact(reflect.ValueOf(object))
 }
 
 // of returns the string in the pool that equals a string.
@@ -47,36 +49,47 @@ func (p *Pool) of(s string) string {
 	return *slot
 }
 
-func (p *Pool) share(v reflect.Value) {
+func (p *Pool) compact(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
 		if v.CanSet() {
 			v.SetString(p.of(v.String()))
 		}
 	case reflect.Pointer:
-		p.share(v.Elem())
+		p.compact(v.Elem())
 	case reflect.Interface:
 		if v.CanSet() {
-			if shared, ok := p.shareAny(v.Interface()); ok {
-				v.Set(reflect.ValueOf(shared))
+			if result, ok := p.compactAny(v.Interface()); ok {
+				v.Set(reflect.ValueOf(result))
 			}
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if field := v.Field(i); field.CanSet() {
-				p.share(field)
+				p.compact(field)
 			}
 		}
 	case reflect.Slice:
+		clip(v)
 		if hasStrings(v.Type().Elem().Kind()) {
 			for i := range v.Len() {
-				p.share(v.Index(i))
+				p.compact(v.Index(i))
 			}
 		}
 	case reflect.Map:
-		p.shareMap(v)
+		p.compactMap(v)
 	default:
 	}
+}
+
+// clip removes the unused capacity of a slice.
+func clip(v reflect.Value) {
+	if !v.CanSet() || v.Cap() == v.Len() {
+		return
+	}
+	clipped := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+	reflect.Copy(clipped, v)
+	v.Set(clipped)
 }
 
 // hasStrings reports whether values of a kind can have strings.
@@ -89,8 +102,8 @@ func hasStrings(kind reflect.Kind) bool {
 	}
 }
 
-// shareMap shares the keys and the values of a map. An assignment to a known key replaces the key, too.
-func (p *Pool) shareMap(v reflect.Value) {
+// compactMap shares the keys and compacts the values of a map. An assignment to a known key replaces the key, too.
+func (p *Pool) compactMap(v reflect.Value) {
 	if !v.CanInterface() {
 		return
 	}
@@ -101,21 +114,27 @@ func (p *Pool) shareMap(v reflect.Value) {
 		}
 	case map[string]any:
 		for key, value := range m {
-			if shared, ok := p.shareAny(value); ok {
-				value = shared
+			if result, ok := p.compactAny(value); ok {
+				value = result
 			}
 			m[p.of(key)] = value
 		}
 	}
 }
 
-// shareAny shares the strings of a value in an interface. If ok is true, the result must replace the value.
-func (p *Pool) shareAny(value any) (shared any, ok bool) {
+// compactAny compacts a value in an interface. If ok is true, the result must replace the value.
+func (p *Pool) compactAny(value any) (result any, ok bool) {
 	switch value := value.(type) {
 	case string:
 		return p.of(value), true
-	case map[string]any, []any:
-		p.share(reflect.ValueOf(value))
+	case []any:
+		if cap(value) > len(value) {
+			value = slices.Clone(value)
+		}
+		p.compact(reflect.ValueOf(value))
+		return value, true
+	case map[string]any:
+		p.compactMap(reflect.ValueOf(value))
 	}
 	return nil, false
 }
