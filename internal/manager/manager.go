@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/flags"
@@ -41,6 +42,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/compact"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
@@ -146,7 +148,7 @@ func newManager(options *Options) (ctrl.Manager, error) {
 func cacheOptions(options *Options) cache.Options {
 	result := cache.Options{
 		SyncPeriod:       &options.syncPeriod,
-		DefaultTransform: cache.TransformStripManagedFields(),
+		DefaultTransform: slim(cache.TransformStripManagedFields()),
 		ByObject:         map[client.Object]cache.ByObject{},
 	}
 	for _, obj := range []client.Object{
@@ -158,6 +160,18 @@ func cacheOptions(options *Options) cache.Options {
 		result.DefaultNamespaces = map[string]cache.Config{options.namespace: {}}
 	}
 	return result
+}
+
+// slim returns a transform that does the same as another one, and makes objects smaller without changing them.
+func slim(transform toolscache.TransformFunc) toolscache.TransformFunc {
+	pool := compact.New()
+	return func(obj any) (any, error) {
+		obj, err := transform(obj)
+		if err == nil {
+			pool.Compact(obj)
+		}
+		return obj, err
+	}
 }
 
 func setupHealth(mgr ctrl.Manager) error {
@@ -316,7 +330,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, options *Options) (cli
 	secretOptions := cacheOptions(options)
 	secretOptions.Scheme, secretOptions.Mapper = mgr.GetScheme(), mgr.GetRESTMapper()
 	secretOptions.ByObject = map[client.Object]cache.ByObject{
-		&corev1.Secret{}: {Label: labels.NewSelector().Add(*ofCluster), Transform: clusterlink.SlimSecret},
+		&corev1.Secret{}: {Label: labels.NewSelector().Add(*ofCluster), Transform: slim(clusterlink.SlimSecret)},
 	}
 	secrets, err := cache.New(mgr.GetConfig(), secretOptions)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"runtime/metrics"
 	"time"
 
+	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
@@ -27,8 +28,9 @@ const (
 
 	// burstGarbage is the garbage, in bytes, that may accumulate between two collections during a burst, if it is more
 	// than --gc-percent permits and not more than the memory in use. A manager that starts has a small heap that grows
-	// fast: collections at each quarter of growth would take a third of its CPU time.
-	burstGarbage = 64 << 20
+	// fast: collections at each quarter of growth would take a third of its CPU time. The memory for the garbage is not
+	// returned completely after the burst, because some objects between the garbage stay.
+	burstGarbage = 24 << 20
 
 	// restTicks is the number of intervals without a burst after which the work is over. Connections of actions end 20
 	// seconds after the action.
@@ -51,9 +53,17 @@ type memoryReturner struct {
 
 func setupMemory(mgr ctrl.Manager, gcPercent int) error {
 	return mgr.Add(&memoryReturner{
-		read: readHeap, giveBack: debug.FreeOSMemory, setPercent: debug.SetGCPercent, percent: gcPercent,
+		read: readHeap, giveBack: func() { giveBack(mgr.GetLogger()) }, setPercent: debug.SetGCPercent, percent: gcPercent,
 		interval: heapInterval,
 	})
+}
+
+// giveBack returns the memory that a burst has needed: the free heap, and the pages of the program.
+func giveBack(log logr.Logger) {
+	debug.FreeOSMemory()
+	if err := returnProgram(); err != nil {
+		log.V(1).Info("Cannot return the pages of the program to the system", "reason", err.Error())
+	}
 }
 
 // Start implements manager.Runnable.

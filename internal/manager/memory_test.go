@@ -92,7 +92,7 @@ func TestSmallHeapIsCollectedLessOftenDuringBurst(t *testing.T) {
 		"no burst":            {0, 20 << 20, 25, 25},
 		"nothing is known":    {1, 0, 25, 100},
 		"a small heap":        {1, 20 << 20, 25, 100},
-		"a middle heap":       {1, 128 << 20, 25, 50},
+		"a middle heap":       {1, 64 << 20, 25, 37},
 		"a large heap":        {1, 1 << 30, 25, 25},
 		"a user saves CPU":    {1, 20 << 20, 300, 300},
 		"a user saves memory": {1, 1 << 30, 10, 10},

@@ -25,8 +25,8 @@
 // kind and interval for all releases of the cluster. If lists are not permitted, not even in single namespaces, the
 // objects count as existing. Watcher.List requests the lists at once.
 //
-// A stream without events needs some kilobytes and two goroutines, one of them for the HTTP connection. Events are read
-// one by one, and only their result is kept.
+// A stream without events needs some kilobytes and two goroutines, one of them for the HTTP connection. The other one
+// only waits, with the smallest stack. Events are read one by one, and only their result is kept.
 //
 // A large event takes its share of Options.Bytes before it is read, and must be complete within a minute. A cluster has
 // at most 500 streams under one identity. Further objects have an error (State.WatchError) until other streams end.

@@ -47,36 +47,44 @@ const (
 
 var errTimeout = errors.New("the cluster did not respond in time")
 
-// feed is one run of a stream. It lists the objects and then follows their changes. Only its goroutine uses it.
+// feed is one run of a stream. It lists the objects and then follows their changes. One goroutine at a time uses it.
 // Client-go's Reflector would need a second goroutine. A feed keeps no objects, and almost no buffers while nothing
 // changes.
 type feed struct {
 	stream *stream
 	run    int
+	ctx    context.Context
+	// began is when the last request began. failures is the number of requests that failed one after the other.
+	began    time.Time
+	failures int
 	// version is the resource version up to which all changes are known; empty before the first list.
 	version string
 	// listing is true while a streaming list is received. found holds the objects received so far.
 	listing bool
 	found   map[objectKey][]observed
+	// open is the watch that has begun, after its list; nil if there is none.
+	open *openWatch
 	// relist is true if the history of the cluster no longer reaches back to the last known version.
 	relist bool
 	// justListed is true if a plain list has just been received.
 	justListed bool
 }
 
-// advance sends one request, or the requests of a plain list. It processes the response until it ends. It returns nil
-// after a regular end.
-func (f *feed) advance(ctx context.Context) error {
+// openWatch is a watch that receives events.
+type openWatch struct {
+	ctx    context.Context
+	events frames
+	// end releases the connection and the deadline.
+	end func()
+}
+
+// advance sends one request and opens a watch, or sends the requests of a plain list.
+func (f *feed) advance() error {
 	if f.version != "" {
-		err := f.watch(ctx, false)
-		if isExpired(err) {
-			f.version, f.relist = "", true
-			return nil
-		}
-		return err
+		return f.restartIfExpired(f.watch(false))
 	}
 	if !f.stream.link.isPlain() {
-		err := f.watch(ctx, true)
+		err := f.watch(true)
 		if f.version != "" || !isUnsupported(err) {
 			return err
 		}
@@ -84,7 +92,16 @@ func (f *feed) advance(ctx context.Context) error {
 			f.stream.link.setPlain()
 		}
 	}
-	return f.list(ctx)
+	return f.list(f.ctx)
+}
+
+// restartIfExpired makes the next request a list if the error is that the last known version is too old.
+func (f *feed) restartIfExpired(err error) error {
+	if isExpired(err) {
+		f.version, f.relist = "", true
+		return nil
+	}
+	return err
 }
 
 // isUnsupported reports whether a streaming list failed for a reason that does not apply to a plain list.
@@ -95,14 +112,21 @@ func isUnsupported(err error) bool {
 // isExpired reports whether the cluster no longer has the resource version from which a watch must continue.
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// watch sends a watch and processes its events until it ends. If listing is true, the watch begins with a list.
-func (f *feed) watch(ctx context.Context, listing bool) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+// watch opens a watch. If listing is true, the watch begins with a list, which watch receives.
+func (f *feed) watch(listing bool) (err error) {
+	ctx, cancel := context.WithCancelCause(f.ctx)
 	deadline := time.AfterFunc(beginTime, func() { cancel(errTimeout) })
-	defer deadline.Stop()
+	end := func() {
+		deadline.Stop()
+		cancel(nil)
+	}
+	defer func() {
+		if err != nil {
+			err = cause(ctx, err)
+			end()
+		}
+	}()
 	duration := minWatch + rand.N(minWatch)
-
 	f.listing, f.found = listing, nil
 	request := f.request().Param("watch", "true").Param("allowWatchBookmarks", "true").
 		Param("timeoutSeconds", strconv.Itoa(int(duration.Seconds())))
@@ -115,26 +139,59 @@ func (f *feed) watch(ctx context.Context, listing bool) error {
 	}
 	body, err := request.Stream(ctx)
 	if err != nil {
-		return cause(ctx, err)
+		return err
 	}
-	defer func() { _ = body.Close() }() // Everything was read.
+	end = func() {
+		deadline.Stop()
+		cancel(nil)
+		_ = body.Close() // Everything was read.
+	}
 	if !listing {
-		deadline.Reset(duration + watchGrace)
 		f.succeeded()
 	}
-	events := frames{body: body, memory: f.stream.link.memory(ctx, func() { cancel(errTimeout) })}
-	for {
-		if err := events.next(f.handleEvent); err != nil {
-			if !f.listing && !isResponseError(err) {
-				// The watch ended or broke. The next watch shows whether there is an error.
-				return nil
-			}
-			return cause(ctx, err)
+	opened := &openWatch{ctx: ctx, end: end,
+		events: frames{body: body, memory: f.stream.link.memory(ctx, func() { cancel(errTimeout) })}}
+	for f.listing {
+		if err := opened.events.next(f.handleEvent); err != nil {
+			return err
 		}
-		if listing && !f.listing {
-			listing = false
-			deadline.Reset(duration + watchGrace)
-		}
+	}
+	deadline.Reset(duration + watchGrace)
+	f.open = opened
+	return nil
+}
+
+// await waits for the next events of the open watch in a new goroutine, and decodes them in another one. A goroutine
+// that has sent a request or has decoded an event has a stack of many kilobytes, which it would keep while it waits.
+// The new goroutine needs the smallest stack.
+func (f *feed) await() {
+	running := &f.stream.link.watcher.running
+	running.Go(func() {
+		err := f.open.events.read()
+		running.Go(func() { f.resume(err) })
+	})
+}
+
+// resume handles the events that have arrived, and the end of the watch. err is the error of the read.
+func (f *feed) resume(err error) {
+	opened := f.open
+	for err == nil && opened.events.arrived() {
+		err = opened.events.next(f.handleEvent)
+	}
+	if err == nil {
+		f.await()
+		return
+	}
+	f.open = nil
+	if isResponseError(err) {
+		err = f.restartIfExpired(cause(opened.ctx, err))
+	} else {
+		// The watch ended or broke. The next watch shows whether there is an error.
+		err = nil
+	}
+	opened.end()
+	if f.rest(err) {
+		f.follow()
 	}
 }
 

@@ -67,7 +67,7 @@ var frameBuffers = sync.Pool{New: func() any { return &bytes.Buffer{} }}
 func (f *frames) next(take func([]byte) error) error {
 	// White space between JSON events is skipped. A binary event begins with its length, which never begins like white
 	// space: such an event would be larger than the limit.
-	for f.unread = trimSpace(f.unread); len(f.unread) == 0; f.unread = trimSpace(f.unread) {
+	for !f.arrived() {
 		if err := f.read(); err != nil {
 			return err
 		}
@@ -84,6 +84,12 @@ func (f *frames) next(take func([]byte) error) error {
 		return f.text(buffer, take)
 	}
 	return f.binary(buffer, take)
+}
+
+// arrived reports whether a part of the next event has been read already.
+func (f *frames) arrived() bool {
+	f.unread = trimSpace(f.unread)
+	return len(f.unread) > 0
 }
 
 // end releases the memory of an event.

@@ -107,40 +107,50 @@ func (s *stream) beginLocked() {
 	run := s.run
 	s.link.watcher.goLocked(func() {
 		if pause(ctx, settle) && s.settled(run) {
-			s.follow(ctx, run)
+			f := feed{stream: s, run: run, ctx: ctx}
+			f.follow()
 		}
 	})
 }
 
-// follow runs the stream until the context ends.
-func (s *stream) follow(ctx context.Context, run int) {
-	f := feed{stream: s, run: run}
-	for failures := 0; ctx.Err() == nil; {
-		began := time.Now()
-		err := f.advance(ctx)
-		lasted := time.Since(began)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case lasted >= steadyTime:
-			failures = 0
-		}
-		if !s.broke(run, err) {
+// follow sends the requests of a run, until its context ends or a watch is open. An open watch continues in other
+// goroutines: see feed.await.
+func (f *feed) follow() {
+	for f.ctx.Err() == nil {
+		f.began = time.Now()
+		err := f.advance()
+		if f.open != nil {
+			f.await()
 			return
 		}
-		if err == nil && (lasted >= minPause || f.wasJustListed()) {
-			continue
-		}
-		wait := backoff.Exponential(minPause, maxPause, failures)
-		if apierrors.IsForbidden(err) {
-			wait = quietPause
-		}
-		failures++
-		// The streams of a whole fleet must not restart at the same time.
-		if !pause(ctx, backoff.Spread(wait)) {
+		if !f.rest(err) {
 			return
 		}
 	}
+}
+
+// rest handles the end of a request, and waits before the next one. It returns false if the run has ended.
+func (f *feed) rest(err error) bool {
+	lasted := time.Since(f.began)
+	switch {
+	case f.ctx.Err() != nil:
+		return false
+	case lasted >= steadyTime:
+		f.failures = 0
+	}
+	if !f.stream.broke(f.run, err) {
+		return false
+	}
+	if err == nil && (lasted >= minPause || f.wasJustListed()) {
+		return true
+	}
+	wait := backoff.Exponential(minPause, maxPause, f.failures)
+	if apierrors.IsForbidden(err) {
+		wait = quietPause
+	}
+	f.failures++
+	// The streams of a whole fleet must not restart at the same time.
+	return pause(f.ctx, backoff.Spread(wait))
 }
 
 // pause waits, and returns false if the context has ended.

@@ -70,6 +70,9 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		defer release()
 		return nil, causeOf(ctx, req.Context(), err)
 	}
+	if watch {
+		resp = detached(resp)
+	}
 	caller := req.Context() // The body of a long watch must not keep the whole request in memory.
 	body := &boundedBody{body: resp.Body, from: resp.Body, remaining: -1, release: release,
 		cause: func(err error) error { return causeOf(ctx, caller, err) }}
@@ -84,6 +87,14 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		t.kindsChanged()
 	}
 	return resp, nil
+}
+
+// detached returns a copy of a response, and empties the original. The HTTP/2 connection keeps the original until the
+// body ends. For a watch, the original must not keep the request and the headers of both for so long.
+func detached(resp *http.Response) *http.Response {
+	copied := *resp
+	resp.Request, resp.Header, resp.TLS = nil, nil, nil
+	return &copied
 }
 
 // causeOf returns the cause if this transport cancelled the request. It returns other errors unchanged, including a

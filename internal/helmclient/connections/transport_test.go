@@ -9,10 +9,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
@@ -84,6 +87,66 @@ func TestTransportDeadlines(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOpenWatchKeepsNoRequest checks that an open watch keeps neither its request nor the headers of its response.
+func TestOpenWatchKeepsNoRequest(t *testing.T) {
+	t.Parallel()
+	ended := make(chan struct{})
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "an event")
+		w.(http.Flusher).Flush()
+		<-ended
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(ended) })
+	var original *http.Response
+	transport := &boundedTransport{parent: t.Context(), base: roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := server.Client().Transport.RoundTrip(r)
+		original = resp
+		return resp, err
+	})}
+	body, address := openWatch(t, transport, server.URL+"?watch=true")
+	if original.Proto != "HTTP/2.0" || original.Header != nil {
+		t.Errorf("got %s with the headers %v", original.Proto, original.Header)
+	}
+	for range 2 { // The first collection may begin while the request is still sent.
+		runtime.GC()
+	}
+	if kept := address.Value(); kept != nil {
+		t.Errorf("the request for %s is kept", kept)
+	}
+	event := make([]byte, len("an event"))
+	if _, err := io.ReadFull(body, event); err != nil || string(event) != "an event" {
+		t.Errorf("got %q, %v", event, err)
+	}
+}
+
+// roundTripper is a function as a transport.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// openWatch opens a watch. It returns its body, and a weak pointer to the address in the request.
+func openWatch(t *testing.T, transport http.RoundTripper, address string) (io.Reader, weak.Pointer[url.URL]) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(resp.Header) == 0 {
+		t.Error("the response has no headers")
+	}
+	body := resp.Body
+	t.Cleanup(func() { _ = body.Close() })
+	return body, weak.Make(req.URL)
 }
 
 func TestTransportLimitsResponses(t *testing.T) {
