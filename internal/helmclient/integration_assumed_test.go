@@ -47,7 +47,9 @@ const (
 )
 
 // createOther creates the object of roleChart as another client. With annotations, the object belongs to the release.
-func createOther(ctx context.Context, kube kubernetes.Interface, kind, name string, annotations map[string]string) error {
+func createOther(ctx context.Context, kube kubernetes.Interface, kind, name string,
+	annotations map[string]string,
+) error {
 	meta := metav1.ObjectMeta{Name: name, Labels: map[string]string{"by": "other"}, Annotations: annotations}
 	if annotations != nil {
 		meta.Labels["app.kubernetes.io/managed-by"] = "Helm"

@@ -22,8 +22,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
-// ErrObjectsExist means that objects which were assumed to be missing may exist. The action has deleted the objects that
-// it created. The caller repeats the action.
+// ErrObjectsExist means that objects which were assumed to be missing may exist. The action has deleted the objects
+// that it created. The caller repeats the action.
 var ErrObjectsExist = errors.New("objects of the chart may exist already")
 
 // assumable are the kinds of objects that an installation may create before all other objects. Such an object runs
@@ -61,8 +61,8 @@ func (k *Client) AssumeNothing() {
 	k.Clients.ExpectMissing(nil)
 }
 
-// noteAssumed stores which objects of a manifest are assumed to be missing. Reads of these objects send no request until
-// the next write.
+// noteAssumed stores which objects of a manifest are assumed to be missing. Reads of these objects send no request
+// until the next write.
 func (k *Client) noteAssumed(resources kube.ResourceList) {
 	if k.assumed == nil || k.assumed.manifests != nil {
 		return
