@@ -158,6 +158,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		r.dropRelease(req)
 		return ctrl.Result{}, nil
 	}
+	if r.isRemoved(release) {
+		return ctrl.Result{}, nil
+	}
 	if report.IsBeingMoved(release) {
 		r.dropRelease(req)
 		return ctrl.Result{}, report.BeingMoved(ctx, r.client, release, addonsv1.HelmOpReleaseResource, releaseConditions)
@@ -200,8 +203,11 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request,
 		// The result of an action is written even if the manager stops.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patchTimeout)
 		defer cancel()
-		err := report.WriteObject(ctx, r.client, scope.before, release, releaseConditions)
-		reterr = kerrors.NewAggregate([]error{reterr, client.IgnoreNotFound(err)})
+		err := client.IgnoreNotFound(report.WriteObject(ctx, r.client, scope.before, release, releaseConditions))
+		if err == nil {
+			r.noteRemoved(scope)
+		}
+		reterr = kerrors.NewAggregate([]error{reterr, err})
 	}()
 	if r.resetIfRecreated(ctx, scope) {
 		// The reset is stored first. A write during the pass would store it in part.

@@ -205,6 +205,23 @@ func removeFinalizer(release *addonsv1.HelmOpRelease) ctrl.Result {
 	return ctrl.Result{}
 }
 
+// noteRemoved stores that the finalizer of a HelmOpRelease was removed, if the pass has removed it.
+func (r *Reconciler) noteRemoved(scope *releaseScope) {
+	if controllerutil.ContainsFinalizer(scope.before, addonsv1.HelmOpReleaseFinalizer) &&
+		!controllerutil.ContainsFinalizer(scope.release, addonsv1.HelmOpReleaseFinalizer) {
+		r.memoryOf(scope.release).Removed = scope.release.UID
+	}
+}
+
+// isRemoved reports whether the cache still has a HelmOpRelease whose finalizer was removed. The response to the last
+// write of a deleted object has no newer resourceVersion, so [ownwrites.Writes] cannot wait for this write. A pass would
+// read the records of a release that does not exist any more.
+func (r *Reconciler) isRemoved(release *addonsv1.HelmOpRelease) bool {
+	known := r.memories.Known(client.ObjectKeyFromObject(release))
+	return known != nil && known.Removed == release.UID && release.UID != "" &&
+		controllerutil.ContainsFinalizer(release, addonsv1.HelmOpReleaseFinalizer)
+}
+
 // isUninstalledBefore reports whether a release must be uninstalled before its Cluster is deleted.
 func (r *Reconciler) isUninstalledBefore(scope *releaseScope) bool {
 	return scope.cluster != nil &&

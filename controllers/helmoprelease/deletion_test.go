@@ -54,6 +54,38 @@ func TestUninstallBeforeDeletionTimesOut(t *testing.T) {
 	}
 }
 
+// TestRemovedReleaseIsLeftAlone checks that no pass follows over a HelmOpRelease whose finalizer was removed, while the
+// cache still has the finalizer. A new HelmOpRelease of the same name is reconciled.
+func TestRemovedReleaseIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	stale := controllertest.HoldingRelease(time.Minute)
+	stale.UID, stale.Finalizers = "uid-1", []string{addonsv1.HelmOpReleaseFinalizer}
+	removed, kept, created := stale.DeepCopy(), stale.DeepCopy(), stale.DeepCopy()
+	removeFinalizer(removed)
+	created.UID = "uid-2"
+	for name, tc := range map[string]struct {
+		written, cached *addonsv1.HelmOpRelease
+		want            bool
+	}{
+		"the finalizer was removed":      {written: removed, cached: stale, want: true},
+		"the cache shows this":           {written: removed, cached: removed},
+		"another release was created":    {written: removed, cached: created},
+		"the finalizer was not removed":  {written: kept, cached: stale},
+		"another manager had removed it": {cached: stale},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &Reconciler{}
+			if tc.written != nil {
+				r.noteRemoved(&releaseScope{before: stale, release: tc.written})
+			}
+			if got := r.isRemoved(tc.cached); got != tc.want {
+				t.Errorf("the release counts as removed: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
 // TestWaitingUninstallationsAreLimited checks that uninstallations that wait for their objects take a third of the
 // slots at most.
 func TestWaitingUninstallationsAreLimited(t *testing.T) {

@@ -57,15 +57,14 @@ func (b budget) total() int {
 // The budgets of requests. A budget has all requests of the engine to a cluster for one action on a release with nine
 // objects. It includes the observation before the decision. The figures are in docs/measurements.md.
 var (
-	// The requests are: the observation, the search for cluster-scoped objects of other owners, the namespace, the
-	// objects, and the record twice.
+	// The requests are: the observation, the namespace, the objects, and the record twice.
 	installBudget = nine("POST").and(budget{
-		"LIST secrets": 1, "GET clusterroles": 1, "GET clusterrolebindings": 1, "POST namespaces": 1, "POST secrets": 1,
-		"PUT record": 1,
+		"LIST secrets": 1, "POST namespaces": 1, "POST secrets": 1, "PUT record": 1,
 	})
-	// The requests are the same without the namespace. In addition, each object is searched.
-	secondInstallBudget = nine("POST").and(nine("GET")).and(budget{
-		"LIST secrets": 1, "POST secrets": 1, "PUT record": 1,
+	// The requests are the same without the namespace. In addition, each object in the namespace is searched.
+	secondInstallBudget = nine("POST").and(budget{
+		"LIST secrets": 1, "POST secrets": 1, "PUT record": 1, "GET configmaps": 1, "GET daemonsets": 1,
+		"GET deployments": 1, "GET poddisruptionbudgets": 1, "GET secrets": 1, "GET serviceaccounts": 1, "GET services": 1,
 	})
 	// The requests are: the observation, the previous record with its manifest, the unchanged objects without a watch,
 	// the changed objects, the new record twice, and the previous record once more. Helm always writes a Secret with

@@ -4,6 +4,8 @@
 package releasememory
 
 import (
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
@@ -43,10 +45,13 @@ type Memory struct {
 
 	// First is the result of the first read of Helm's records. Watches call its method Outdate in another goroutine.
 	First recordreads.First
+
+	// Removed is the UID of the HelmOpRelease whose finalizer this process has removed; empty if there is none.
+	Removed types.UID
 }
 
 // DropObjects drops the memory of the release's objects. The other fields stay: the delay after a failure, the failed
-// upgrade checks, the images and the first read of the records.
+// upgrade checks, the images, the first read of the records and the removed HelmOpRelease.
 func (m *Memory) DropObjects() {
 	m.Health, m.ListedFor = releasehealth.Memory{}, ""
 	m.Drift, m.Trace = driftmemory.Memory{}, tracing.Memory{}

@@ -61,6 +61,9 @@ type Client struct {
 	// Recorded returns an error if the record of the action no longer exists; nil if there is no such check.
 	Recorded func() error
 
+	// assumed holds the objects that an installation assumes to be missing; nil if there is no such assumption.
+	assumed *assumedObjects
+
 	mu        sync.Mutex
 	deletions []error
 	// applied holds the objects of the manifest that were applied, with their generations after that.
@@ -106,6 +109,9 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 		// If this list is empty, Helm deletes no objects and does not call DeleteWithPropagationPolicy.
 		resources, err = k.leftBehind(nil)
 	}
+	if err == nil {
+		k.noteAssumed(resources)
+	}
 	if err != nil && k.Lenient {
 		// Helm's uninstallation reports a failure without its cause.
 		k.noteDeletions(err)
@@ -120,10 +126,24 @@ func (k *Client) Create(resources kube.ResourceList) (*kube.Result, error) {
 	} else {
 		k.Progress("creating " + plural.Count(len(resources), "object", "objects"))
 	}
-	manifests := manifestsOf(resources)
-	result, err := k.Client.Create(resources)
+	manifests := k.manifestsOf(resources)
+	result, err := k.create(resources)
 	k.noteApplied(result, manifests, err == nil)
 	return result, helmerr.Explain(err)
+}
+
+// create creates the objects that were not created before the others.
+func (k *Client) create(resources kube.ResourceList) (*kube.Result, error) {
+	rest, err := k.withoutAssumed(resources)
+	if err != nil {
+		return nil, err
+	}
+	if len(rest) > 0 || len(resources) == 0 {
+		if _, err := k.Client.Create(rest); err != nil {
+			return nil, err
+		}
+	}
+	return &kube.Result{Created: resources}, nil
 }
 
 // Update implements kube.Interface.
@@ -153,8 +173,15 @@ func (k *Client) apply(original, target kube.ResourceList,
 			return &kube.Result{}, err
 		}
 	}
-	manifests := manifestsOf(target)
-	result, err := update(original.Intersect(target), target)
+	rest, err := k.withoutAssumed(target)
+	if err != nil {
+		return &kube.Result{}, err
+	}
+	manifests := k.manifestsOf(target)
+	result, err := update(original.Intersect(rest), rest)
+	if err == nil {
+		result.Created = append(result.Created, target.Difference(rest)...)
+	}
 	k.noteApplied(result, manifests, err == nil)
 	if err != nil {
 		return result, helmerr.Explain(err)

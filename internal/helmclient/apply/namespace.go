@@ -23,8 +23,8 @@ import (
 )
 
 // Namespacer creates the namespace of a release right before its record is created. At that time, the chart is rendered
-// and Helm has found no conflicting object. So a chart that cannot be installed leaves no namespace behind. An existing
-// namespace needs no additional request. The search for conflicts, the creation in a first installation (see
+// and Helm has found no conflicting object. So most charts that cannot be installed leave no namespace behind. An
+// existing namespace needs no additional request. The search for conflicts, the creation in a first installation (see
 // AssumeMissing) or the rejected record shows whether the namespace is missing.
 type Namespacer struct {
 	Ctx     context.Context

@@ -62,6 +62,8 @@ type cluster struct {
 	Observations *records.Observations
 	// Namespaces holds the namespaces that are known to exist.
 	Namespaces *records.NameSet
+	// Existing holds the releases whose installations must read all objects first, because some exist already.
+	Existing *records.NameSet
 	// Own is the connection with the user of the config.
 	Own   *Connection
 	Kinds *Kinds
@@ -107,6 +109,7 @@ func NewCluster(key string, config *rest.Config, shared sharedState) (*cluster, 
 		Payloads:     shared.Payloads,
 		Observations: shared.observations,
 		Namespaces:   records.NewNameSet(),
+		Existing:     records.NewNameSet(),
 		impersonated: map[string]*Connection{},
 	}
 	if address, err := url.Parse(config.Host); err == nil {

@@ -31,6 +31,22 @@ func (g *Getter) Expect(path string, content []byte) (end func() (refused bool),
 	}, true
 }
 
+// ExpectMissing makes reads of the objects at paths return that the objects do not exist, without a request, until the
+// next write. It returns false, and does nothing, if the reads of this Getter are not cached.
+func (g *Getter) ExpectMissing(paths []string) bool {
+	reads, ok := g.Config.Transport.(*readCache)
+	if !ok {
+		return false
+	}
+	reads.mu.Lock()
+	defer reads.mu.Unlock()
+	clear(reads.expectedMissing)
+	for _, path := range paths {
+		reads.expectedMissing[path] = true
+	}
+	return true
+}
+
 func (c *readCache) expect(expected *expectedObject) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

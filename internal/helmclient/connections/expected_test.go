@@ -53,10 +53,42 @@ func TestExpectedObject(t *testing.T) {
 	}
 }
 
+// TestExpectedMissing checks that reads of an object that is expected to be missing send no request until the next
+// write, or until the expectation ends.
+func TestExpectedMissing(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(s *cachedServer, getter *Getter){
+		"another write":          func(s *cachedServer, _ *Getter) { s.do(http.MethodPost, otherObject) },
+		"the end of expectation": func(_ *cachedServer, getter *Getter) { getter.ExpectMissing(nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newCachedServer(t)
+			getter := &Getter{Config: &rest.Config{Transport: s.cache}}
+			if !getter.ExpectMissing([]string{"/k8s/one" + cachedObject}) {
+				t.Fatal("the object cannot be expected to be missing")
+			}
+			for range 2 {
+				if status, body := s.do(http.MethodGet, cachedObject); status != http.StatusNotFound {
+					t.Errorf("the read returns %d and %q", status, body)
+				}
+			}
+			if status, _ := s.do(http.MethodGet, otherObject); status != http.StatusOK || s.served.Load() != 1 {
+				t.Errorf("the read of another object returns %d after %d requests", status, s.served.Load())
+			}
+			end(s, getter)
+			if status, _ := s.do(http.MethodGet, cachedObject); status != http.StatusOK {
+				t.Errorf("the read afterwards returns %d", status)
+			}
+		})
+	}
+}
+
 // TestExpectedNeedsCache checks that a plan expects no objects.
 func TestExpectedNeedsCache(t *testing.T) {
 	t.Parallel()
-	if _, ok := (&Getter{Config: &rest.Config{Transport: http.DefaultTransport}}).Expect("/", nil); ok {
+	getter := &Getter{Config: &rest.Config{Transport: http.DefaultTransport}}
+	if _, ok := getter.Expect("/", nil); ok || getter.ExpectMissing([]string{"/"}) {
 		t.Error("an object is expected without a cache")
 	}
 }

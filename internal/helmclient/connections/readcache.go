@@ -58,6 +58,8 @@ type readCache struct {
 	assumed string
 	// expected is an object whose reads need no request; nil if there is none.
 	expected *expectedObject
+	// expectedMissing holds the paths of objects that are expected not to exist, until the next write.
+	expectedMissing map[string]bool
 }
 
 // cachedRead is a response of the cluster to a read.
@@ -72,7 +74,7 @@ type cachedRead struct {
 func newReadCache(base http.RoundTripper, root string, existing *records.NameSet) *readCache {
 	return &readCache{
 		base: base, root: root, now: time.Now, existing: existing,
-		reads: map[string]*cachedRead{}, missing: map[string]time.Time{},
+		reads: map[string]*cachedRead{}, missing: map[string]time.Time{}, expectedMissing: map[string]bool{},
 	}
 }
 
@@ -107,7 +109,7 @@ func (c *readCache) send(req *http.Request) (*http.Response, error) {
 	if ok && c.now().Sub(cached.at) < readTTL {
 		return cached.response(req), nil
 	}
-	if c.isMissing(object.namespace) {
+	if c.isMissing(object.namespace) || c.isExpectedMissing(req.URL.Path) {
 		return notFound(req, object), nil
 	}
 	cached, resp, err := c.read(req)
@@ -164,6 +166,7 @@ func (c *readCache) drop(path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.writes++
+	clear(c.expectedMissing)
 	written := strings.TrimSuffix(path, "/") + "/"
 	for key, cached := range c.reads {
 		read := cached.path + "/"
@@ -201,6 +204,13 @@ func (c *readCache) isMissing(namespace string) bool {
 		return true
 	}
 	return c.now().Sub(c.missing[namespace]) < readTTL
+}
+
+// isExpectedMissing reports whether the object at a path is expected not to exist.
+func (c *readCache) isExpectedMissing(path string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.expectedMissing[path]
 }
 
 // checkNamespace checks whether the namespace of a missing object exists; object is the request for the object.

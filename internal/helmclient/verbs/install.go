@@ -5,9 +5,11 @@ package verbs
 
 import (
 	"errors"
+	"slices"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/release"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
@@ -38,13 +40,39 @@ func (s *verb) install() error {
 	}
 	if s.Decision.State == model.StateAbsent && s.Decision.Recovery == decide.RecoverNothing {
 		s.Namespace.AssumeMissing()
+		s.assumeMissing()
 	}
-	// Helm changes the values that it gets.
-	_, err = install.Run(rendered, rendering.CopyValues(s.Values))
-	if errors.Is(err, apply.ErrNamespaceExists) {
+	for {
+		// Helm changes the values that it gets.
 		_, err = install.Run(rendered, rendering.CopyValues(s.Values))
+		// Each of these errors ends an assumption for good, so the loop ends.
+		if !errors.Is(err, apply.ErrNamespaceExists) && !errors.Is(err, apply.ErrObjectsExist) {
+			return err
+		}
 	}
-	return err
+}
+
+// assumeMissing makes the installation assume that some objects of the chart do not exist, see
+// [apply.Client.AssumeMissing]. The installation creates these objects before all hooks. So if the chart has hooks for
+// this time, Helm reads the objects. With the option takeOwnership, objects probably exist.
+func (s *verb) assumeMissing() {
+	if s.Cluster == nil || s.Namespace.Impersonated || s.Options.Install.TakeOwnership {
+		return
+	}
+	s.Cluster.AssumeMissing()
+	s.Storage.Created = s.Cluster.CreateAssumed
+	s.Storage.Admit = func(rls *release.Release) error {
+		if !s.Cluster.AssumesMissing() || s.Options.Install.DisableHooks || !hasHook(rls, release.HookPreInstall) {
+			return nil
+		}
+		s.Cluster.AssumeNothing()
+		return apply.ErrObjectsExist
+	}
+}
+
+// hasHook reports whether a release has hooks for an event.
+func hasHook(rls *release.Release, event release.HookEvent) bool {
+	return slices.ContainsFunc(rls.Hooks, func(hook *release.Hook) bool { return slices.Contains(hook.Events, event) })
 }
 
 // newInstall returns Helm's install action with the options.
