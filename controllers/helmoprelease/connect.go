@@ -50,6 +50,8 @@ const (
 type Engine interface {
 	upgraderun.Engine
 	Observe(ctx context.Context, target model.Target, namespace, name string) (model.Observation, error)
+	ObserveNamespace(ctx context.Context, target model.Target, namespace, name string) (map[string]model.Observation,
+		error)
 	Act(ctx context.Context, target model.Target, decision decide.Decision, desired model.Desired,
 		options model.Options, chart *bundle.Chart, values map[string]any) (helmclient.Result, error)
 	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int) ([]*unstructured.Unstructured,
@@ -159,10 +161,14 @@ func (r *Reconciler) denied(ctx context.Context, scope *releaseScope) (string, e
 	return selection.DeniedError(scope.helmOp, key).Error(), nil
 }
 
-// remembered returns the result of the first read of a release's records, for the second pass. ok is false if there is
-// no result.
+// remembered returns the result of the first read of a release's records, for a later pass. ok is false if there is no
+// result, or if a newer read is under way.
 func (r *Reconciler) remembered(p *releasePass) (model.Observation, bool) {
-	return r.memoryOf(p.release).First.Take(recordreads.KeyOf(p.release, p.target, p.desired))
+	key := recordreads.KeyOf(p.release, p.target, p.desired)
+	if r.reads.IsUnderWay(key) {
+		return model.Observation{}, false
+	}
+	return r.memoryOf(p.release).First.Take(key)
 }
 
 // observe reads Helm's records of a release. If ok is false, the read has not ended. The release is then enqueued at
@@ -184,4 +190,66 @@ func (r *Reconciler) observe(ctx context.Context, release *addonsv1.HelmOpReleas
 		r.memoryOf(release).First.Keep(key, observation)
 	}
 	return observation, err, ok
+}
+
+// observeFirst does the same as observe. For the first read of an installed release, one request also reads the records
+// of the other installed releases in the namespace: a manager that starts reads the records of all releases.
+func (r *Reconciler) observeFirst(ctx context.Context, p *releasePass) (observation model.Observation, err error,
+	ok bool,
+) {
+	first := &r.memoryOf(p.release).First
+	// A correction of drift does not use the results of shared reads, see recordreads.MayUseCached.
+	if !first.IsUnread() || p.release.Status.Release == nil || p.policy.CorrectDrift {
+		return r.observe(ctx, p.release, p.target, p.desired)
+	}
+	siblings := r.siblings(ctx, p)
+	if len(siblings) == 0 {
+		return r.observe(ctx, p.release, p.target, p.desired)
+	}
+	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}
+	own := recordreads.Sibling{Name: p.desired.Name, Key: recordreads.KeyOf(p.release, p.target, p.desired)}
+	observation, err, ok = r.reads.ObserveShared(ctx, request, apiutil.ClusterKey(p.release), own, siblings,
+		func(ctx context.Context) (map[string]model.Observation, error) {
+			return r.engine.ObserveNamespace(ctx, p.target, p.desired.Namespace, p.desired.Name)
+		})
+	switch {
+	case !ok:
+		r.slots.Keep(request.NamespacedName)
+	case err == nil:
+		first.Keep(own.Key, observation)
+	}
+	return observation, err, ok
+}
+
+// siblings returns the other installed releases in the Cluster and the namespace of a release.
+func (r *Reconciler) siblings(ctx context.Context, p *releasePass) []recordreads.Sibling {
+	var siblings []recordreads.Sibling
+	children := apiutil.ChildrenOfCluster(ctx, r.client, apiutil.ClusterKey(p.release))
+	for i := range children {
+		child := &children[i]
+		if child.UID == p.release.UID || child.Spec.Release.Namespace != p.desired.Namespace ||
+			child.Status.Release == nil || !child.DeletionTimestamp.IsZero() {
+			continue
+		}
+		target := model.Target{Key: p.target.Key, Impersonate: releasespec.Impersonated(child)}
+		name := model.Desired{Namespace: child.Spec.Release.Namespace, Name: child.Spec.Release.Name}
+		key := client.ObjectKeyFromObject(child)
+		siblings = append(siblings, recordreads.Sibling{
+			Name: name.Name, Key: recordreads.KeyOf(child, target, name),
+			First: func() *recordreads.First { return r.firstOf(ctx, key) },
+		})
+	}
+	return siblings
+}
+
+// firstOf returns the First of a release; nil if the release does not exist any more. No pass may have reconciled the
+// release yet.
+func (r *Reconciler) firstOf(ctx context.Context, release client.ObjectKey) *recordreads.First {
+	first := &r.memories.Of(release).First
+	// The pass that drops the memory of a deleted release may have run before.
+	if err := r.client.Get(ctx, release, &addonsv1.HelmOpRelease{}, client.UnsafeDisableDeepCopy); err != nil {
+		r.memories.Drop(release)
+		return nil
+	}
+	return first
 }

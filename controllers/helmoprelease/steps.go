@@ -290,7 +290,7 @@ func (r *Reconciler) observeRecords(ctx context.Context, p *releasePass) (*ctrl.
 		var ok bool
 		var err error
 		began := p.trace.Now()
-		if p.observation, err, ok = r.observe(ctx, p.release, p.target, p.desired); !ok {
+		if p.observation, err, ok = r.observeFirst(ctx, p); !ok {
 			p.trace.Wait(tracing.SpanObserve, began)
 			return after(0), nil
 		}

@@ -60,19 +60,17 @@ func (c *pendingReads) resolve(gvk schema.GroupVersionKind) {
 	}
 }
 
-// resolveKind discovers the resource of a kind in the requested version. If this version is not served, it uses any
-// version.
+// resolveKind determines the resource of a kind.
 func (l *link) resolveKind(gvk schema.GroupVersionKind) {
 	w := l.watcher
 	w.mu.Lock()
 	outdated := l.pendingReads.kinds[gvk].outdated
+	served, isBuiltIn := builtIn[gvk]
+	_, wasUnserved := l.unserved[served.GroupVersionResource]
 	w.mu.Unlock()
-	if outdated {
-		meta.MaybeResetRESTMapper(l.conn.Mapper)
-	}
-	mapping, err := l.conn.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if meta.IsNoMatchError(err) {
-		mapping, err = l.conn.Mapper.RESTMapping(gvk.GroupKind())
+	var err error
+	if !isBuiltIn || wasUnserved {
+		served, err = l.discover(gvk, outdated)
 	}
 
 	w.mu.Lock()
@@ -86,14 +84,29 @@ func (l *link) resolveKind(gvk schema.GroupVersionKind) {
 	switch {
 	case err == nil:
 		delete(l.pendingReads.kinds, gvk)
-		l.resolvedLocked(gvk, resource{
-			GroupVersionResource: mapping.Resource, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
-		})
+		l.resolvedLocked(gvk, served)
 	case meta.IsNoMatchError(err):
 		l.notServedLocked(gvk)
 	default:
 		l.unresolvedLocked(gvk, err)
 	}
+}
+
+// discover returns the resource of a kind in the requested version. If this version is not served, it uses any version.
+func (l *link) discover(gvk schema.GroupVersionKind, outdated bool) (resource, error) {
+	if outdated {
+		meta.MaybeResetRESTMapper(l.conn.Mapper)
+	}
+	mapping, err := l.conn.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		mapping, err = l.conn.Mapper.RESTMapping(gvk.GroupKind())
+	}
+	if err != nil {
+		return resource{}, err
+	}
+	return resource{
+		GroupVersionResource: mapping.Resource, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
+	}, nil
 }
 
 // notServedLocked handles a kind that the cluster does not serve in any version. Existing objects count as deleted only

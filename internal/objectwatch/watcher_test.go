@@ -225,7 +225,9 @@ func TestFollowUnreachableCluster(t *testing.T) {
 		go func() { ended <- w.Start(ctx) }()
 		m := &mapper{}
 		conn := Connection{Cluster: "c", Config: &rest.Config{Host: "https://127.0.0.1:1"}, Mapper: m}
-		plan := Plan{Objects: []inventory.Ref{ref("Deployment", "a")}, Checker: checker(t)}
+		// A kind that is not built in needs discovery.
+		plan := Plan{Objects: []inventory.Ref{{Group: "example.com", Version: "v1", Kind: "Widget", Name: "a"}},
+			Checker: checker(t)}
 		w.Follow(key("r"), conn, plan)
 		<-time.After(10 * time.Minute)
 		if snapshot, ok := w.Look(key("r")); !ok || snapshot.Synced || snapshot.Err == nil {

@@ -9,6 +9,9 @@
 // unresponsive cluster, and only a few of its reads run at the same time. Its releases are requeued at the end of a
 // read.
 //
+// After a start of the manager, [Reads.ObserveShared] reads the records of all releases of a namespace in one request,
+// and holds no worker. The result is for the pass that began the read, and for the [First] of the other releases.
+//
 // The package does not read records itself: callers of [Reads.Observe] pass the function that reads. Callers must call
 // [Reads.Forget] when a cluster is deleted, and must keep a [First] for each release.
 package recordreads

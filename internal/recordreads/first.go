@@ -15,9 +15,9 @@ import (
 // second pass is late.
 const firstReadKept = time.Minute
 
-// First is the result of a release's first read, for one more pass. A manager that starts reconciles each release
-// twice: once before its watches have the objects, and once after. The zero value is for a release without a read. A
-// First is safe for concurrent use.
+// First is the result of a release's first read, for the passes after a start of the manager. A manager that starts
+// reconciles each release twice: once before its watches have the objects, and once after. The zero value is for a
+// release without a read. A First is safe for concurrent use.
 type First struct {
 	// read is nil before the first read. It is &used after the result was used or dropped.
 	read atomic.Pointer[firstRead]
@@ -28,22 +28,40 @@ type firstRead struct {
 	model.Observation
 	key string
 	at  time.Time
+	// again is true if a pass may use the result and keep it for another pass.
+	again bool
 }
 
 var used firstRead
 
-// Keep stores the result of the first read. It ignores the results of later reads.
+// IsUnread reports whether the records were not read yet.
+func (f *First) IsUnread() bool { return f.read.Load() == nil }
+
+// Keep stores the result of the first read, which the current pass uses, for one more pass. It ignores the results of
+// later reads.
 func (f *First) Keep(key string, observation model.Observation) {
 	f.read.CompareAndSwap(nil, &firstRead{Observation: observation, key: key, at: time.Now()})
 }
 
-// Take returns the result of the first read, and drops it. The result must be younger than firstReadKept.
-// [MayUseCached] reports whether a decision may use it.
+// keepForTwo stores the result of the first read for two passes. It ignores the results of later reads.
+func (f *First) keepForTwo(key string, observation model.Observation, at time.Time) {
+	f.read.CompareAndSwap(nil, &firstRead{Observation: observation, key: key, at: at, again: true})
+}
+
+// Take returns the result of the first read. It drops the result with its last use. The result must be younger than
+// firstReadKept. [MayUseCached] reports whether a decision may use it.
 func (f *First) Take(key string) (model.Observation, bool) {
-	if f.read.Load() == nil {
+	read, next := f.read.Load(), &used
+	if read == nil {
 		return model.Observation{}, false
 	}
-	read := f.read.Swap(&used)
+	if read.again {
+		last := *read
+		last.again, next = false, &last
+	}
+	if !f.read.CompareAndSwap(read, next) {
+		return model.Observation{}, false // Outdated in the meantime.
+	}
 	return read.Observation, read.key == key && time.Since(read.at) < firstReadKept
 }
 

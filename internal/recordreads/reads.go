@@ -52,6 +52,8 @@ type Reads struct {
 	// a read, with the keys of their own reads.
 	inFlight map[client.ObjectKey]int
 	waiting  map[client.ObjectKey]map[ctrl.Request]string
+	// shared has the running reads of whole namespaces.
+	shared map[string]struct{}
 }
 
 // New returns Reads for a number of workers. Each worker may wait for a cluster.
@@ -63,6 +65,7 @@ func New(workers int, links Links) *Reads {
 	return &Reads{
 		tasks: tasks, links: links,
 		inFlight: map[client.ObjectKey]int{}, waiting: map[client.ObjectKey]map[ctrl.Request]string{},
+		shared: map[string]struct{}{},
 	}
 }
 
@@ -71,6 +74,9 @@ func (s *Reads) Source() source.Source { return s.tasks.Waker.Source() }
 
 // Count returns the number of running reads plus the number of unused results.
 func (s *Reads) Count() float64 { return float64(s.tasks.Len()) }
+
+// IsUnderWay reports whether a read runs, or has ended and its release has not used the result yet.
+func (s *Reads) IsUnderWay(key string) bool { return s.tasks.IsUnderWay(key) }
 
 // Observe reads the records of a release in a cluster. If done is false, the read has not ended. The release is then
 // requeued when the read ends. The error wraps helmerr.ErrUnreachable if the cluster did not respond.
@@ -85,20 +91,25 @@ func (s *Reads) Observe(ctx context.Context, release ctrl.Request, cluster clien
 	if !s.tasks.IsUnderWay(key) && !s.begin(cluster, release, key, isUnresponsive) {
 		return observation, nil, false
 	}
-	observation, err, done = s.tasks.RunWithin(ctx, grace, key, release,
-		func(ctx context.Context) (model.Observation, error) {
-			ctx, cancel := context.WithTimeout(ctx, ObserveTimeout)
-			defer cancel()
-			hasAnswer := true
-			defer func() { s.end(cluster, hasAnswer) }()
-			observation, err := read(ctx)
-			hasAnswer = !errors.Is(err, helmerr.ErrUnreachable) && !errors.Is(err, helmerr.ErrUnauthorized)
-			return observation, err
-		})
+	observation, err, done = s.tasks.RunWithin(ctx, grace, key, release, s.bounded(cluster, read))
 	if !done && grace > 0 {
 		s.timedOut(cluster, began)
 	}
 	return observation, err, done
+}
+
+// bounded returns a read of a cluster with a timeout. The read reports its end.
+func (s *Reads) bounded(cluster client.ObjectKey, read func(context.Context) (model.Observation, error),
+) func(context.Context) (model.Observation, error) {
+	return func(ctx context.Context) (model.Observation, error) {
+		ctx, cancel := context.WithTimeout(ctx, ObserveTimeout)
+		defer cancel()
+		hasAnswer := true
+		defer func() { s.end(cluster, hasAnswer) }()
+		observation, err := read(ctx)
+		hasAnswer = !errors.Is(err, helmerr.ErrUnreachable) && !errors.Is(err, helmerr.ErrUnauthorized)
+		return observation, err
+	}
 }
 
 // begin reports whether a read for a release may begin. If not, the release is enqueued again when another read of the
@@ -110,11 +121,16 @@ func (s *Reads) begin(cluster client.ObjectKey, release ctrl.Request, key string
 		s.inFlight[cluster]++
 		return true
 	}
+	s.waitLocked(cluster, release, key)
+	return false
+}
+
+// waitLocked makes a release wait for the end of a read of the cluster.
+func (s *Reads) waitLocked(cluster client.ObjectKey, release ctrl.Request, key string) {
 	if s.waiting[cluster] == nil {
 		s.waiting[cluster] = map[ctrl.Request]string{}
 	}
 	s.waiting[cluster][release] = key
-	return false
 }
 
 // errNoAnswer is the result of a release that waited for the read of another release. The error of that read cannot be

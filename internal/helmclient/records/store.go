@@ -441,6 +441,9 @@ func NameOf(name string, revision int) string {
 	return storage.HelmStorageType + "." + name + ".v" + strconv.Itoa(revision)
 }
 
+// SelectorOfAll is the label selector for the records of all releases.
+const SelectorOfAll = model.HelmLabelOwner + "=helm"
+
 // Selector returns the label selector for all records of a release.
 func Selector(name string) string {
 	return kblabels.Set{model.HelmLabelOwner: "helm", model.HelmLabelName: name}.AsSelector().String()

@@ -1,0 +1,84 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package recordreads
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// Sibling is a release whose records one request reads together with the records of others.
+type Sibling struct {
+	// Name is the name of the Helm release, and Key is the key of the read, see [KeyOf].
+	Name, Key string
+	// First returns what gets the result; nil for a release that does not exist any more. It is called at the end of the
+	// read.
+	First func() *First
+}
+
+// ObserveShared does the same as Observe for the first read of a release, and holds no worker. One request reads the
+// records of several releases of a cluster: all of them must be in the same namespace, and the same user must read
+// them. While such a request runs, it begins no other request. The siblings are the other releases.
+func (s *Reads) ObserveShared(ctx context.Context, release ctrl.Request, cluster client.ObjectKey, own Sibling,
+	siblings []Sibling, read func(context.Context) (map[string]model.Observation, error),
+) (observation model.Observation, err error, done bool) {
+	group := groupOf(own.Key)
+	if !s.tasks.IsUnderWay(own.Key) && !s.beginShared(cluster, release, own.Key, group) {
+		return observation, nil, false
+	}
+	return s.tasks.RunWithin(ctx, 0, own.Key, release, s.bounded(cluster,
+		func(ctx context.Context) (model.Observation, error) {
+			defer s.endShared(group)
+			at := time.Now()
+			found, err := read(ctx)
+			if err != nil {
+				return model.Observation{}, err
+			}
+			for _, sibling := range siblings {
+				// The result may lack a sibling, see helmclient.Client.ObserveNamespace.
+				of, ok := found[sibling.Name]
+				if !ok || groupOf(sibling.Key) != group {
+					continue
+				}
+				if first := sibling.First(); first != nil {
+					first.keepForTwo(sibling.Key, of, at)
+				}
+			}
+			return found[own.Name], nil
+		}))
+}
+
+// groupOf returns the part of a key that is the same for all releases that one request can read. See KeyOf.
+func groupOf(key string) string {
+	const parts = 4 // The cluster with its UID, the user and the namespace.
+	all := strings.SplitN(key, "\n", parts+1)
+	return strings.Join(all[:min(parts, len(all))], "\n")
+}
+
+// beginShared reports whether a shared read may begin. If not, the release is enqueued again when a read of the cluster
+// ends.
+func (s *Reads) beginShared(cluster client.ObjectKey, release ctrl.Request, key, group string) bool {
+	isUnresponsive := s.links.State(cluster).Unresponsive
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.shared[group]; ok || isUnresponsive && s.inFlight[cluster] >= maxReadsWhenUnresponsive {
+		s.waitLocked(cluster, release, key)
+		return false
+	}
+	s.shared[group] = struct{}{}
+	s.inFlight[cluster]++
+	return true
+}
+
+func (s *Reads) endShared(group string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.shared, group)
+}

@@ -1,0 +1,214 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package recordreads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// sharedFixture has some releases in one namespace of a cluster. Their records are read together.
+type sharedFixture struct {
+	*fixture
+	firsts map[string]*First
+	// requests is the number of requests, of one release or of all. hangs makes them fail after ObserveTimeout.
+	requests int
+	hangs    bool
+	// missing is a release that the response lacks.
+	missing string
+}
+
+func newSharedFixture(t *testing.T, releases int) *sharedFixture {
+	t.Helper()
+	f := &sharedFixture{fixture: newFixture(t), firsts: map[string]*First{}}
+	for i := range releases {
+		f.firsts[fmt.Sprint(i)] = &First{}
+	}
+	return f
+}
+
+func sharedKey(name string) string { return "c\nuid\nuser\napps\n" + name + "\nuid of " + name }
+
+// pass makes one pass over a release. It reports whether the pass has the records, and whether an earlier read had
+// them.
+func (f *sharedFixture) pass(name string) (done, isRemembered bool, err error) {
+	key, first := sharedKey(name), f.firsts[name]
+	if observation, ok := first.Take(key); ok {
+		return true, true, wantRevisionOf(name, observation)
+	}
+	var siblings []Sibling
+	for other, known := range f.firsts {
+		if other != name {
+			siblings = append(siblings, Sibling{Name: other, Key: sharedKey(other), First: func() *First { return known }})
+		}
+	}
+	observation, err, done := f.ObserveShared(f.Context(), controllertest.RequestFor(name), named("c"),
+		Sibling{Name: name, Key: key}, siblings, f.readAll)
+	if !done || err != nil {
+		return done, false, err
+	}
+	first.Keep(key, observation)
+	return true, false, wantRevisionOf(name, observation)
+}
+
+// readAll reads the records of all releases. The record of release n has the Helm revision n + 1.
+func (f *sharedFixture) readAll(ctx context.Context) (map[string]model.Observation, error) {
+	f.requests++
+	if f.hangs {
+		<-ctx.Done()
+		return nil, fmt.Errorf("%w: %w", helmerr.ErrUnreachable, ctx.Err())
+	}
+	<-time.After(50 * time.Millisecond)
+	all := map[string]model.Observation{}
+	for name := range f.firsts {
+		if name != f.missing {
+			all[name] = model.Observation{Records: []model.Record{{Revision: revisionOf(name)}}}
+		}
+	}
+	return all, nil
+}
+
+func revisionOf(name string) int {
+	var n int
+	_, _ = fmt.Sscan(name, &n)
+	return n + 1
+}
+
+func wantRevisionOf(name string, observation model.Observation) error {
+	if newest, ok := observation.Newest(); !ok || newest.Revision != revisionOf(name) {
+		return fmt.Errorf("release %s got the records %+v", name, observation.Records)
+	}
+	return nil
+}
+
+// passes makes passes over the releases in the queue until there are none, and returns the releases with records.
+func (f *sharedFixture) passes() map[string]bool {
+	f.Helper()
+	found := map[string]bool{}
+	for synctest.Wait(); f.queue.Len() > 0; synctest.Wait() {
+		request, _ := f.queue.Get()
+		f.queue.Done(request)
+		done, _, err := f.pass(request.Name)
+		if err != nil {
+			f.Errorf("release %s: %v", request.Name, err)
+		}
+		found[request.Name] = found[request.Name] || done
+	}
+	return found
+}
+
+func TestOneRequestReadsAllReleasesOfNamespace(t *testing.T) {
+	for name, tc := range map[string]struct {
+		missing  string
+		requests int
+	}{
+		"all":           {requests: 1},
+		"one is absent": {missing: "3", requests: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const releases = 5
+				f := newSharedFixture(t, releases)
+				f.missing = tc.missing
+				began := time.Now()
+				for i := range releases {
+					if done, _, err := f.pass(fmt.Sprint(i)); done || err != nil {
+						t.Fatalf("release %d: %t, %v", i, done, err)
+					}
+				}
+				if held := time.Since(began); held != 0 {
+					t.Errorf("the passes hold their workers for %s", held)
+				}
+				<-time.After(50 * time.Millisecond)
+				synctest.Wait()
+				f.missing = ""
+				found := f.passes()
+				<-time.After(50 * time.Millisecond)
+				for name := range f.passes() {
+					found[name] = true
+				}
+				if f.requests != tc.requests || len(found) != releases {
+					t.Errorf("%d requests for %d releases, want %d for %d", f.requests, len(found), tc.requests, releases)
+				}
+				for name, done := range found {
+					if !done {
+						t.Errorf("release %s has no records", name)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestSharedResultServesTwoPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newSharedFixture(t, 3)
+		for _, name := range []string{"0", "1"} {
+			_, _, _ = f.pass(name)
+		}
+		f.firsts["2"].Outdate()
+		<-time.After(50 * time.Millisecond)
+		if found := f.passes(); !found["0"] || !found["1"] {
+			t.Fatalf("releases with records: %v", found)
+		}
+		// The second pass follows when the objects are known.
+		for _, name := range []string{"0", "1"} {
+			if _, isRemembered, err := f.pass(name); err != nil || !isRemembered {
+				t.Errorf("second pass over release %s: %t, %v", name, isRemembered, err)
+			}
+			if _, ok := f.firsts[name].Take(sharedKey(name)); ok {
+				t.Errorf("release %s uses the result in a third pass", name)
+			}
+		}
+		if _, ok := f.firsts["2"].Take(sharedKey("2")); ok {
+			t.Error("a release uses a read that began before a change of its records")
+		}
+		if f.requests != 1 {
+			t.Errorf("%d requests", f.requests)
+		}
+	})
+}
+
+func TestFailedSharedReadIsNotRepeatedBySiblings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newSharedFixture(t, 4)
+		f.hangs = true
+		for name := range f.firsts {
+			_, _, _ = f.pass(name)
+		}
+		<-time.After(ObserveTimeout)
+		for range f.firsts {
+			request, _ := f.queue.Get()
+			f.queue.Done(request)
+			if done, _, err := f.pass(request.Name); !done || !errors.Is(err, helmerr.ErrUnreachable) {
+				t.Errorf("release %s: %t, %v", request.Name, done, err)
+			}
+		}
+		if f.requests != 1 || f.tasks.Len() != 0 || len(f.shared) != 0 {
+			t.Errorf("%d requests, %d results and %d reads are left", f.requests, f.tasks.Len(), len(f.shared))
+		}
+	})
+}
+
+func TestGroupHasOneClusterUserAndNamespace(t *testing.T) {
+	t.Parallel()
+	own := groupOf(sharedKey("a"))
+	if other := groupOf(sharedKey("b")); other != own {
+		t.Errorf("two releases of a namespace have the groups %q and %q", own, other)
+	}
+	for _, other := range []string{"d\nuid\nuser\napps\nb\nu", "c\nuid2\nuser\napps\nb\nu", "c\nuid\n\napps\nb\nu",
+		"c\nuid\nuser\nother\nb\nu"} {
+		if groupOf(other) == own {
+			t.Errorf("%q has the same group", other)
+		}
+	}
+}
