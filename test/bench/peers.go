@@ -22,7 +22,7 @@ import (
 
 const (
 	// stallTimeout is how long a tool may take for the next release.
-	stallTimeout = 5 * time.Minute
+	stallTimeout = 2 * time.Minute
 	// recordPoll is the precision of the times of tools.
 	recordPoll = 20 * time.Millisecond
 
@@ -241,7 +241,8 @@ func (r *peerRun) wait(ctx context.Context, missing func() int) error {
 	least, progress := missing(), time.Now()
 	for least > 0 {
 		if time.Since(progress) > stallTimeout {
-			return fmt.Errorf("%d of %d are missing, and nothing has changed for %s", least, r.releases(), stallTimeout)
+			return fmt.Errorf("%d of %d are missing, and nothing has changed for %s: %s", least, r.releases(), stallTimeout,
+				r.peer.Explain(ctx))
 		}
 		select {
 		case <-ctx.Done():

@@ -62,6 +62,9 @@ func (h *helmOp) Uninstall(ctx context.Context) error {
 	return h.each(func(o world.HelmOp) error { return o.Delete(ctx, h.World) })
 }
 
+// Explain returns nothing: the status of the HelmOps is in the logs of the manager.
+func (h *helmOp) Explain(context.Context) string { return "" }
+
 func (h *helmOp) Stop(ctx context.Context) error {
 	if h.manager == nil {
 		return nil

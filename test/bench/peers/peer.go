@@ -62,6 +62,8 @@ type Peer interface {
 	Upgrade(ctx context.Context) error
 	// Uninstall lets the tool uninstall all releases.
 	Uninstall(ctx context.Context) error
+	// Explain returns the status of the last object of the tool, to find out why it does not finish.
+	Explain(ctx context.Context) string
 	// Stop stops the programs.
 	Stop(ctx context.Context) error
 }

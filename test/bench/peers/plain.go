@@ -54,6 +54,9 @@ func (p *plain) do(order contestant.Order) error {
 	return err
 }
 
+// Explain returns nothing: an action that fails returns an error.
+func (p *plain) Explain(context.Context) string { return "" }
+
 func (p *plain) Stop(context.Context) error {
 	if p.process == nil {
 		return nil

@@ -108,6 +108,20 @@ func (t *tool) Uninstall(ctx context.Context) error {
 	return t.each(UpgradedLevel, func(o *unstructured.Unstructured) error { return t.World.Env.Client.Delete(ctx, o) })
 }
 
+// Explain returns the status of the last object.
+func (t *tool) Explain(ctx context.Context) string {
+	all := t.objects(InstalledLevel)
+	last := all[len(all)-1]
+	if err := t.World.Env.Client.Get(ctx, client.ObjectKeyFromObject(last), last); err != nil {
+		return err.Error()
+	}
+	status, err := json.Marshal(last.Object["status"])
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%s %s: %.1000s", last.GetKind(), last.GetName(), status)
+}
+
 // Stop kills the programs: some of them would wait for minutes for their own work.
 func (t *tool) Stop(context.Context) error {
 	var errs []error
