@@ -41,6 +41,9 @@ BENCH_ARGS ?=## Flags of `bench`, such as -scenario fleet -json figures.json -pr
 FLEET_CLUSTERS ?= 10000## Clusters of `bench-fleet`, or several sizes that it compares: 100,1000,10000
 FLEET_CHARTS ?= 1## Charts in each Cluster of `bench-fleet`
 FLEET_SHARDS ?= 4## Shards of `bench-fleet`, each with a manager
+PEERS ?= helmop,plain,caaph,flux,sveltos## Tools that `bench-peers` compares
+PEERS_CLUSTERS ?= 20## Clusters of each tool in `bench-peers`
+PEERS_CHARTS ?= 5## Charts in each Cluster of `bench-peers`
 SOAK ?= 30m## Duration of the changes in `soak`
 E2E_TIMEOUT ?= 40m## Time limit of `test-e2e`
 RELEASE_TIMEOUT ?= 90m## Time limit of `test-release`
@@ -200,6 +203,10 @@ bench: testbed-binaries ## Compare HelmOp with a plain loop over the Helm SDK, o
 bench-fleet: testbed-binaries ## Measure a fleet in shards, on this machine (FLEET_CLUSTERS, FLEET_CHARTS, FLEET_SHARDS, BENCH_ARGS)
 	go run ./test/bench -scenario shards -fleet-sizes $(FLEET_CLUSTERS) -shard-charts $(FLEET_CHARTS) \
 		-shards $(FLEET_SHARDS) $(BENCH_ARGS)
+
+.PHONY: bench-peers
+bench-peers: testbed-binaries ## Compare HelmOp with a loop, CAAPH, Flux and Sveltos; builds them first (PEERS, BENCH_ARGS)
+	go run ./test/bench -scenario peers -peers $(PEERS) -servers $(PEERS_CLUSTERS) -charts $(PEERS_CHARTS) $(BENCH_ARGS)
 
 .PHONY: soak
 soak: testbed-binaries ## Check that the manager does not grow while Clusters and values change and servers restart (SOAK)

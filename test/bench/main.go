@@ -12,6 +12,8 @@
 //     manager, one more Cluster, upgrades, and a tag that moves.
 //   - shards: thousands of Clusters that several managers share, for one size of the fleet after the other. It measures
 //     how all figures grow, and a manager that is killed. It does not run by default.
+//   - peers: HelmOp, the plain loop, CAAPH, Flux and Sveltos, one after the other, with the same charts and as many
+//     Clusters of their own. It builds the other tools, and does not run by default: see "make bench-peers".
 //   - arithmetic: the planner of rollouts and the status of a HelmOp with ten thousand Clusters, as Go benchmarks.
 //   - engine: HelmOp's release engine alone compared with the plain loop. It does not run by default.
 //
@@ -56,6 +58,8 @@ type settings struct {
 	shards, shardCharts, shardServers      int
 	shardMemory                            int64
 	shardLease                             time.Duration
+	peers                                  string
+	peerConcurrency                        int
 	idle                                   time.Duration
 	json, profiles, manager, hostile       string
 	check, keep                            bool
@@ -104,6 +108,11 @@ func (s *settings) addFlags(quick bool) {
 		"memory limit of each manager in the scenario shards, in bytes, as of the container in a Deployment")
 	flag.DurationVar(&s.shardLease, "shard-lease", 30*time.Second,
 		"lease of the managers in the scenario shards: the manager after a killed one waits until the lease expires")
+	flag.StringVar(&s.peers, "peers", "helmop,plain,caaph,flux,sveltos",
+		"tools of the scenario peers, in this order; ratios are to helmop, if it is the first")
+	flag.IntVar(&s.peerConcurrency, "peer-concurrency", 0,
+		"releases that each tool of the scenario peers reconciles at once; default: each tool's own default, and "+
+			"-workers for the plain loop")
 	flag.StringVar(&s.json, "json", "", "file for the figures as JSON")
 	flag.StringVar(&s.profiles, "profiles", "",
 		"folder for CPU, heap, mutex and goroutine profiles of the manager, phase by phase")
@@ -123,6 +132,8 @@ var scenarios = map[string]struct {
 	"neighbours": {run: neighbour, world: true},
 	"fleet":      {run: fleet, world: true},
 	"engine":     {run: engine, world: true},
+	// The scenario peers starts a world whose manager has the default concurrency.
+	"peers": {run: comparePeers},
 	// The scenario shards starts a world for each size.
 	"shards":     {run: shards},
 	"arithmetic": {run: arithmetic},

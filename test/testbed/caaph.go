@@ -24,19 +24,20 @@ import (
 )
 
 const (
-	// caaphTool is the folder of hack/tools that pins CAAPH.
-	caaphTool   = "caaph"
-	caaphModule = "sigs.k8s.io/cluster-api-addon-provider-helm"
+	// CAAPHTool is the folder of hack/tools that pins CAAPH.
+	CAAPHTool = "caaph"
+	// CAAPHModule is the module of CAAPH.
+	CAAPHModule = "sigs.k8s.io/cluster-api-addon-provider-helm"
 )
 
 // StartCAAPH builds the manager of the Cluster API add-on provider for Helm and installs its CustomResourceDefinitions
 // and webhooks. It starts the manager with the permissions of the administrator. It returns when the manager is ready.
 func (m *Management) StartCAAPH(ctx context.Context, opts ToolOptions) (*process.Process, error) {
-	binary, err := opts.Build(ctx, caaphTool, caaphModule)
+	binary, err := opts.Build(ctx, CAAPHTool, CAAPHModule)
 	if err != nil {
 		return nil, err
 	}
-	module, err := opts.module(ctx, caaphTool, caaphModule)
+	module, err := opts.module(ctx, CAAPHTool, CAAPHModule)
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +52,10 @@ func (m *Management) startCAAPH(ctx context.Context, opts ToolOptions, binary, w
 	*process.Process, error,
 ) {
 	certs := filepath.Join(opts.Dir, "webhook-certs")
+	kubeconfig, err := m.toolKubeconfig(opts)
+	if err != nil {
+		return nil, err
+	}
 	ca, err := writeServingCert(certs)
 	if err != nil {
 		return nil, err
@@ -63,7 +68,7 @@ func (m *Management) startCAAPH(ctx context.Context, opts ToolOptions, binary, w
 	p, err := startTool(ctx, opts, process.Spec{
 		Name: "caaph-manager", Path: binary,
 		Args: []string{
-			"--kubeconfig=" + m.kubeconfig,
+			"--kubeconfig=" + kubeconfig,
 			"--health-addr=" + health,
 			"--diagnostics-address=" + process.Loopback(ports[1]),
 			"--insecure-diagnostics",

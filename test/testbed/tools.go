@@ -17,8 +17,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/process"
 )
 
-// ToolOptions configure programs of other projects that run together with HelmOp: StartCAAPH, StartFlux, StartFleet and
-// StartOperator.
+// ToolOptions configure programs of other projects that run together with HelmOp: StartCAAPH, StartFlux,
+// StartFluxSource, StartSveltos, StartFleet and StartOperator.
 type ToolOptions struct {
 	// Root is the repository's root folder. Required.
 	Root string
@@ -26,7 +26,13 @@ type ToolOptions struct {
 	Dir string
 	// Args are further flags of the program, and Env further variables. Default: none. StartFleet ignores them.
 	Args, Env []string
+	// User is the user of the program at the management cluster, with the permissions of the administrator. Default: the
+	// administrator. StartFleet and StartOperator ignore it.
+	User string
 }
+
+// administrators is the group of users with all permissions.
+const administrators = "system:masters"
 
 // toolEnv is the environment of the go command for the modules of tools.
 var toolEnv = []string{"CGO_ENABLED=0", "GOWORK=off"}
@@ -75,6 +81,25 @@ func runModule(ctx context.Context, dir, path string, args ...string) (module go
 		return module, fmt.Errorf("read the folder of the module %s: %w", path, err)
 	}
 	return module, nil
+}
+
+// Version returns the version of a module from which a tool is built.
+func (o ToolOptions) Version(ctx context.Context, name, path string) (string, error) {
+	module, err := o.module(ctx, name, path)
+	return module.Version, err
+}
+
+// toolKubeconfig returns the file by which a tool accesses the management cluster.
+func (m *Management) toolKubeconfig(opts ToolOptions) (string, error) {
+	if opts.User == "" {
+		return m.kubeconfig, nil
+	}
+	data, err := m.Server.UserKubeconfig(opts.User, administrators)
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(opts.Dir, "management.kubeconfig")
+	return file, os.WriteFile(file, data, 0o600)
 }
 
 // installToolCRDs installs the CustomResourceDefinitions of modules, which controller-gen has written.

@@ -154,14 +154,15 @@ rules:
   verbs: [get, list, watch]
 `
 
-// helpers name and label objects.
+// helpers name and label objects. As in the charts of "helm create", a label has no "+": Flux adds the digest of an OCI
+// artifact to the version of the chart, after a "+".
 const helpers = `{{- define "name" -}}{{ .Release.Name }}-{{ .Chart.Name }}{{- end }}
 {{- define "labels" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- end }}
 `
 

@@ -76,6 +76,9 @@ func TestTrees(t *testing.T) {
 	if err != nil || got.CPU < alone+20*time.Millisecond || got.Memory <= memory {
 		t.Errorf("the shell used %v and %d bytes, with its children %+v, %v", alone, memory, got, err)
 	}
+	if peak := FollowTreesPeak(pid).Stop(); peak <= memory {
+		t.Errorf("the shell used %d bytes, with its children %d", memory, peak)
+	}
 }
 
 func TestMetrics(t *testing.T) {

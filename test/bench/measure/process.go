@@ -72,7 +72,7 @@ func status(pid int, name string) (int64, error) {
 	return 0, fmt.Errorf("/proc/%d/status has no %s", pid, name)
 }
 
-// Peak samples the memory of a process.
+// Peak samples the memory of processes.
 type Peak struct {
 	stop func()
 	done sync.WaitGroup
@@ -81,13 +81,26 @@ type Peak struct {
 
 // FollowPeak samples the memory of a process until Stop, or until the process ends.
 func FollowPeak(pid int) *Peak {
+	return followPeak(func() (int64, error) { return Memory(pid) })
+}
+
+// FollowTreesPeak samples the memory of processes and of all their descendants until Stop, or until one of the
+// processes ends.
+func FollowTreesPeak(pids ...int) *Peak {
+	return followPeak(func() (int64, error) {
+		used, err := Trees(pids...)
+		return used.Memory, err
+	})
+}
+
+func followPeak(memory func() (int64, error)) *Peak {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Peak{stop: cancel}
 	p.done.Go(func() {
 		ticker := time.NewTicker(memoryInterval)
 		defer ticker.Stop()
 		for {
-			bytes, err := Memory(pid)
+			bytes, err := memory()
 			if err != nil {
 				return
 			}

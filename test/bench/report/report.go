@@ -6,23 +6,28 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"text/tabwriter"
 )
 
 // Figure is one measured value.
 type Figure struct {
-	Scenario string  `json:"scenario"`
-	Phase    string  `json:"phase"`
-	Name     string  `json:"name"`
-	Unit     string  `json:"unit,omitempty"`
-	Value    float64 `json:"value"`
+	Scenario string `json:"scenario"`
+	// Of is the measured tool. It is set in scenarios that measure several tools. Print writes their figures side by side.
+	Of    string  `json:"of,omitempty"`
+	Phase string  `json:"phase"`
+	Name  string  `json:"name"`
+	Unit  string  `json:"unit,omitempty"`
+	Value float64 `json:"value"`
 	// Baseline is the value to compare with, of the same run.
 	Baseline *Baseline `json:"baseline,omitempty"`
 	// Ratio is Value divided by the baseline's value.
@@ -58,6 +63,11 @@ func Against(whose string, value float64) Option {
 			f.Ratio = &ratio
 		}
 	}
+}
+
+// Of sets the measured tool.
+func Of(tool string) Option {
+	return func(f *Figure) { f.Of = tool }
 }
 
 // MaxRatio sets the target of the ratio. It must follow Against.
@@ -155,12 +165,18 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'f', digits, 64)
 }
 
-// Print writes a table for each scenario.
+// Print writes a table for each scenario. The tables of scenarios with several tools are in Markdown.
 func (r *Report) Print(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	scenario := ""
+	scenario, compared := "", []string{}
 	for i := range r.Figures {
 		f := &r.Figures[i]
+		if f.Of != "" {
+			if !slices.Contains(compared, f.Scenario) {
+				compared = append(compared, f.Scenario)
+			}
+			continue
+		}
 		if f.Scenario != scenario {
 			scenario = f.Scenario
 			fmt.Fprintf(table, "\n%s\tfigure\tHelmOp\tbaseline\tratio\ttarget\t\n", scenario)
@@ -175,7 +191,51 @@ func (r *Report) Print(out io.Writer) error {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.Phase, f.Name, f.value(), baseline, f.ratio(), f.target(),
 			missed)
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, scenario := range compared {
+		if _, err := fmt.Fprintf(out, "\n%s", r.Compare(scenario)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Compare returns a Markdown table of a scenario: a column for each tool, with the ratios in brackets, and a row for
+// each figure.
+func (r *Report) Compare(scenario string) string {
+	type row struct{ phase, name string }
+	var rows []row
+	var tools []string
+	cells := map[row]map[string]string{}
+	for i := range r.Figures {
+		f := &r.Figures[i]
+		if f.Scenario != scenario || f.Of == "" {
+			continue
+		}
+		key := row{f.Phase, f.Name}
+		if cells[key] == nil {
+			rows, cells[key] = append(rows, key), map[string]string{}
+		}
+		if !slices.Contains(tools, f.Of) {
+			tools = append(tools, f.Of)
+		}
+		cells[key][f.Of] = f.value()
+		if f.Ratio != nil {
+			cells[key][f.Of] += " (" + f.ratio() + ")"
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| %s | %s |\n|%s\n", scenario, strings.Join(tools, " | "), strings.Repeat("---|", len(tools)+1))
+	for _, key := range rows {
+		fmt.Fprintf(&b, "| %s: %s |", key.phase, key.name)
+		for _, tool := range tools {
+			fmt.Fprintf(&b, " %s |", cmp.Or(cells[key][tool], "–"))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
 }
 
 // Write writes the report as JSON.

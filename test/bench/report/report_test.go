@@ -45,6 +45,26 @@ func TestReport(t *testing.T) {
 	}
 }
 
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	r := &Report{}
+	r.Add("tools", "install", "time", "s", 12.8, Of("HelmOp"))
+	r.Add("tools", "install", "pulls", "", 5, Of("HelmOp"))
+	r.Add("other", "install", "time", "s", 1)
+	r.Add("tools", "install", "time", "s", 48, Of("loop"), Against("HelmOp", 12.8))
+	want := `
+| tools | HelmOp | loop |
+|---|---|---|
+| install: time | 12.8 s | 48 s (3.75) |
+| install: pulls | 5 | – |
+`
+	var printed bytes.Buffer
+	if err := r.Print(&printed); err != nil || !strings.HasSuffix(printed.String(), want) ||
+		strings.Count(printed.String(), "12.8") != 1 {
+		t.Errorf("%v\n%s", err, printed.String())
+	}
+}
+
 func TestNumber(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[float64]string{0: "0", 12: "12", 1.234: "1.23", 12.34: "12.3", 1234.5: "1234",

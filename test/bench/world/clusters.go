@@ -121,6 +121,11 @@ func (w *World) CreateClusters(ctx context.Context, clusters []Cluster) error {
 	})
 }
 
+// DeleteClusters deletes all Clusters of a namespace. Their workload clusters stay.
+func (w *World) DeleteClusters(ctx context.Context, namespace string) error {
+	return w.Env.Client.DeleteAllOf(ctx, &clusterv1.Cluster{}, client.InNamespace(namespace))
+}
+
 // AllowConfined prepares all API servers for confined Clusters.
 func (w *World) AllowConfined(ctx context.Context) error {
 	admins := make([]client.Client, len(w.Servers))

@@ -110,9 +110,36 @@ func (w *World) Traffic(m Mark) (Traffic, error) {
 	return t, nil
 }
 
+// Requests returns how many requests were sent since the mark: by a user to the management cluster, without requests for
+// leases and for authorizing readers of metrics, and by the users of Clusters to workload clusters. A watch counts once.
+// Without a user, the first number is 0.
+func (w *World) Requests(m Mark, user string, clusters []Cluster) (management, workload int, err error) {
+	server := w.Env.Management.Server
+	if user != "" {
+		requests, err := server.RequestsFrom(m.ends[server], apiserver.Since(m.since), apiserver.ByUser(user))
+		if err != nil {
+			return 0, 0, err
+		}
+		management = len(slices.DeleteFunc(requests, func(r apiserver.Request) bool { return isOverhead(r.Resource) }))
+	}
+	for i := range clusters {
+		server := clusters[i].Server
+		requests, err := server.RequestsFrom(m.ends[server], apiserver.Since(m.since), apiserver.ByUser(clusters[i].Name))
+		if err != nil {
+			return 0, 0, err
+		}
+		workload += len(requests)
+	}
+	return management, workload, nil
+}
+
+// isOverhead reports whether requests for a resource of the management cluster are not for the work of a manager.
+func isOverhead(resource string) bool {
+	return slices.Contains([]string{"leases", "tokenreviews", "subjectaccessreviews"}, resource)
+}
+
 func (t *Traffic) management(r *apiserver.Request) {
-	switch r.Resource {
-	case "leases", "tokenreviews", "subjectaccessreviews":
+	if isOverhead(r.Resource) {
 		return
 	}
 	t.Management++

@@ -38,7 +38,7 @@ type Options struct {
 	Servers int
 	// GCPercent is GOGC of all API servers and of their etcds. Default: the default of apiserver.Options.
 	GCPercent int
-	// Workers is the number of releases that the manager reconciles at once.
+	// Workers is the number of releases that the manager reconciles at once. Default: the default of the manager.
 	Workers int
 	// Manager is the path of the manager to run. Default: Start builds the manager.
 	Manager string
@@ -165,11 +165,15 @@ type Manager struct {
 
 // StartManager starts a manager, which serves one namespace, and returns when it is ready.
 func (w *World) StartManager(ctx context.Context, namespace string, args ...string) (*Manager, error) {
-	args = append([]string{
-		"--namespace=" + namespace, fmt.Sprintf("--helmoprelease-concurrency=%d", w.opts.Workers),
+	own := []string{
+		"--namespace=" + namespace,
 		// API servers on a small busy machine may take long to answer, and a manager that loses its lease exits.
 		"--leader-elect-lease-duration=2m", "--leader-elect-renew-deadline=90s",
-	}, args...)
+	}
+	if w.opts.Workers > 0 {
+		own = append(own, fmt.Sprintf("--helmoprelease-concurrency=%d", w.opts.Workers))
+	}
+	args = append(own, args...)
 	if w.opts.Profiles != "" {
 		args = append(args, "--mutex-profile-fraction=10")
 	}
