@@ -93,8 +93,8 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 	if ok, err := r.mayBegin(ctx, p.releaseScope); !ok {
 		return ctrl.Result{}, err
 	}
-	// The claim comes last: a release that waits for its images, or that this manager no longer serves, must not block the
-	// uninstallation of its dependencies.
+	// The claim comes last: a release that waits for its images, or that this manager no longer serves, must not block
+	// the uninstallation of its dependencies.
 	if ok, err := r.claim(ctx, p, decision); !ok {
 		return ctrl.Result{}, err
 	}
@@ -223,8 +223,8 @@ func isFetching(err error) bool {
 	return errors.Is(err, artifacts.ErrFetching) || errors.Is(err, artifacts.ErrRefetching)
 }
 
-// fetchFailed reports why the chart of a release is not available. If a fetch failed, and not only runs, the artifact is
-// not prepared any more.
+// fetchFailed reports why the chart of a release is not available. If a fetch failed, and not only runs, the artifact
+// is not prepared any more.
 func (r *Reconciler) fetchFailed(ctx context.Context, p *releasePass, err error) (ctrl.Result, error) {
 	if !isFetching(err) {
 		r.memoryOf(p.release).Preparation.FetchFailed(p.subject())

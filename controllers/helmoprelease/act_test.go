@@ -151,8 +151,8 @@ func (e *actingEngine) Act(_ context.Context, _ model.Target, _ decide.Decision,
 	return helmclient.Result{}, &helmerr.Error{Kind: helmerr.ErrChartFailed, Message: "because"}
 }
 
-// TestRenderingOfActionIsAnnounced checks that the status has a rendering once before code of its chart runs, also after
-// the chart rejected the same attempt. An attempt that runs no such code writes nothing.
+// TestRenderingOfActionIsAnnounced checks that the status has a rendering once before code of its chart runs, also
+// after the chart rejected the same attempt. An attempt that runs no such code writes nothing.
 func TestRenderingOfActionIsAnnounced(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -228,7 +228,8 @@ func (*unparsed) Stored(url, digest string) (*oci.Content, bool) {
 
 func (u *unparsed) Cached(bundle.Source) (*bundle.Chart, bool) { return nil, u.isParsed }
 
-// stoppingManagers are managers that stop during passes over one release. Only the state in the API server is left then.
+// stoppingManagers are managers that stop during passes over one release. Only the state in the API server is left
+// then.
 type stoppingManagers struct {
 	*testing.T
 	store    *writes
@@ -398,8 +399,8 @@ func TestManagerIsKilledDuringRendering(t *testing.T) {
 	}
 }
 
-// TestEndedRenderingIsForgotten checks that an interrupted rendering does not count any more when the next rendering has
-// ended.
+// TestEndedRenderingIsForgotten checks that an interrupted rendering does not count any more when the next rendering
+// has ended.
 func TestEndedRenderingIsForgotten(t *testing.T) {
 	t.Parallel()
 	m := newStoppingManagers(t, func(*addonsv1.HelmOpRelease) {})

@@ -214,8 +214,8 @@ func (r *Reconciler) noteRemoved(scope *releaseScope) {
 }
 
 // isRemoved reports whether the cache still has a HelmOpRelease whose finalizer was removed. The response to the last
-// write of a deleted object has no newer resourceVersion, so [ownwrites.Writes] cannot wait for this write. A pass would
-// read the records of a release that does not exist any more.
+// write of a deleted object has no newer resourceVersion, so [ownwrites.Writes] cannot wait for this write. A pass
+// would read the records of a release that does not exist any more.
 func (r *Reconciler) isRemoved(release *addonsv1.HelmOpRelease) bool {
 	known := r.memories.Known(client.ObjectKeyFromObject(release))
 	return known != nil && known.Removed == release.UID && release.UID != "" &&

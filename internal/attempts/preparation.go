@@ -81,8 +81,8 @@ func (p *Preparation) IsRefetched(s *Subject) bool {
 	return p.isRefetched && p.key == s.preparationKey()
 }
 
-// FetchFailed removes the preparation from the status after a failed fetch. Then a restart of the manager does not delay
-// the release.
+// FetchFailed removes the preparation from the status after a failed fetch. Then a restart of the manager does not
+// delay the release.
 func (p *Preparation) FetchFailed(s *Subject) {
 	p.Pause(&s.Release.Status)
 	p.isRefetched = p.key == s.preparationKey()

@@ -75,8 +75,8 @@ func TestInterruptedPreparation(t *testing.T) {
 	}
 }
 
-// TestPreparationEndsWithRecord checks the stop of a manager after the rendering: Helm's record of the action shows that
-// the preparation had ended.
+// TestPreparationEndsWithRecord checks the stop of a manager after the rendering: Helm's record of the action shows
+// that the preparation had ended.
 func TestPreparationEndsWithRecord(t *testing.T) {
 	t.Parallel()
 	now := controllertest.Noon
@@ -138,8 +138,8 @@ func TestLostPreparation(t *testing.T) {
 	}
 }
 
-// TestFailedFetch checks that a restart after a failed fetch does not wait, and that retries of the same manager need no
-// write until the chart is rendered.
+// TestFailedFetch checks that a restart after a failed fetch does not wait, and that retries of the same manager need
+// no write until the chart is rendered.
 func TestFailedFetch(t *testing.T) {
 	t.Parallel()
 	s := preparedSubject()

@@ -57,8 +57,8 @@ func (m *Management) StartFlux(ctx context.Context, opts ToolOptions) (*process.
 	}, "http://"+health+"/readyz")
 }
 
-// StartFluxSource builds the source-controller of Flux, and starts it with the permissions of the administrator. Call it
-// after StartFlux, which installs its CustomResourceDefinitions. It returns when the source-controller is ready.
+// StartFluxSource builds the source-controller of Flux, and starts it with the permissions of the administrator. Call
+// it after StartFlux, which installs its CustomResourceDefinitions. It returns when the source-controller is ready.
 func (m *Management) StartFluxSource(ctx context.Context, opts ToolOptions) (*process.Process, error) {
 	binary, err := opts.Build(ctx, FluxSourceTool, FluxSourceModule)
 	if err != nil {

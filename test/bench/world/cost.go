@@ -39,8 +39,8 @@ const (
 
 // Traffic are the numbers of requests in the audit logs of the API servers.
 type Traffic struct {
-	// Management are the manager's requests to the management cluster, without requests for its lease and for authorizing
-	// readers of its metrics. Writes are the writes among them, by resource.
+	// Management are the manager's requests to the management cluster, without requests for its lease and for
+	// authorizing readers of its metrics. Writes are the writes among them, by resource.
 	Management int
 	Writes     map[string]int
 	// Workload are the manager's requests to workload clusters, without the connections' health probes. A watch counts
@@ -110,9 +110,9 @@ func (w *World) Traffic(m Mark) (Traffic, error) {
 	return t, nil
 }
 
-// Requests returns how many requests were sent since the mark: by a user to the management cluster, without requests for
-// leases and for authorizing readers of metrics, and by the users of Clusters to workload clusters. A watch counts once.
-// Without a user, the first number is 0.
+// Requests returns how many requests were sent since the mark: by a user to the management cluster, without requests
+// for leases and for authorizing readers of metrics, and by the users of Clusters to workload clusters. A watch counts
+// once. Without a user, the first number is 0.
 func (w *World) Requests(m Mark, user string, clusters []Cluster) (management, workload int, err error) {
 	server := w.Env.Management.Server
 	if user != "" {
@@ -283,8 +283,8 @@ func (m *Manager) profile(ctx context.Context, phase string) (wait func() error)
 
 // Size is the size of a manager.
 type Size struct {
-	// Memory is the resident memory. Files is its part that consists of pages of files, mostly of the program. Heap is the
-	// part of the heap in use. All are in bytes.
+	// Memory is the resident memory. Files is its part that consists of pages of files, mostly of the program. Heap is
+	// the part of the heap in use. All are in bytes.
 	Memory, Files, Heap int64
 	Goroutines          int
 	// Connections is the number of workload clusters to which the manager is connected.
