@@ -137,7 +137,7 @@ func openWatch(t *testing.T, transport http.RoundTripper, address string) (io.Re
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := transport.RoundTrip(req)
+	resp, err := transport.RoundTrip(req) //nolint:bodyclose // The cleanup closes it, without the response.
 	if err != nil {
 		t.Fatal(err)
 	}
