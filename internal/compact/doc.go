@@ -3,7 +3,7 @@
 
 // Package compact makes cached objects smaller, without a change of their content:
 //
-//   - Equal strings share their memory. A decoder allocates each string anew: the keys of labels, the types and
+//   - Equal strings share their memory. A decoder allocates each string again: the keys of labels, the types and
 //     messages of conditions, digests. With five thousand releases, most strings have equals in thousands of other
 //     objects.
 //   - Slices have no unused capacity. A decoder allocates four elements for a slice with one.
