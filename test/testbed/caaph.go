@@ -33,18 +33,11 @@ const (
 // StartCAAPH builds the manager of the Cluster API add-on provider for Helm and installs its CustomResourceDefinitions
 // and webhooks. It starts the manager with the permissions of the administrator. It returns when the manager is ready.
 func (m *Management) StartCAAPH(ctx context.Context, opts ToolOptions) (*process.Process, error) {
-	binary, err := opts.Build(ctx, CAAPHTool, CAAPHModule)
+	binary, modules, err := m.installTool(ctx, opts, CAAPHTool, CAAPHModule, CAAPHModule)
 	if err != nil {
 		return nil, err
 	}
-	module, err := opts.module(ctx, CAAPHTool, CAAPHModule)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.installToolCRDs(module); err != nil {
-		return nil, err
-	}
-	return m.startCAAPH(ctx, opts, binary, filepath.Join(module.Dir, "config", "webhook", "manifests.yaml"))
+	return m.startCAAPH(ctx, opts, binary, filepath.Join(modules[0].Dir, "config", "webhook", "manifests.yaml"))
 }
 
 // startCAAPH starts the manager, and registers its webhooks when they are served.

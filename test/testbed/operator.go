@@ -21,15 +21,8 @@ const (
 // of the administrator. It returns when the operator is ready. No webhook is registered: the webhooks of the operator
 // only check and complete its objects.
 func (m *Management) StartOperator(ctx context.Context, opts ToolOptions) (*process.Process, error) {
-	binary, err := opts.Build(ctx, operatorTool, operatorModule+"/cmd")
+	binary, _, err := m.installTool(ctx, opts, operatorTool, operatorModule+"/cmd", operatorModule)
 	if err != nil {
-		return nil, err
-	}
-	module, err := opts.module(ctx, operatorTool, operatorModule)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.installToolCRDs(module); err != nil {
 		return nil, err
 	}
 	certs := filepath.Join(opts.Dir, "webhook-certs")

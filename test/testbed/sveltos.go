@@ -30,19 +30,8 @@ const (
 // no telemetry. No other controller or agent of Sveltos runs: to install charts in Clusters of Cluster API, the
 // addon-controller needs none.
 func (m *Management) StartSveltos(ctx context.Context, opts ToolOptions) (*process.Process, error) {
-	binary, err := opts.Build(ctx, SveltosTool, SveltosModule+"/cmd")
+	binary, _, err := m.installTool(ctx, opts, SveltosTool, SveltosModule+"/cmd", SveltosModule, sveltosLibrary)
 	if err != nil {
-		return nil, err
-	}
-	var modules []goModule
-	for _, path := range []string{SveltosModule, sveltosLibrary} {
-		module, err := opts.module(ctx, SveltosTool, path)
-		if err != nil {
-			return nil, err
-		}
-		modules = append(modules, module)
-	}
-	if err := m.installToolCRDs(modules...); err != nil {
 		return nil, err
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: sveltosNamespace}}

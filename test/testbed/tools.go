@@ -102,6 +102,24 @@ func (m *Management) toolKubeconfig(opts ToolOptions) (string, error) {
 	return file, os.WriteFile(file, data, 0o600)
 }
 
+// installTool builds a package of a tool, and installs the CustomResourceDefinitions of modules from which the tool is
+// built. It returns the path of the program, and the modules.
+func (m *Management) installTool(ctx context.Context, opts ToolOptions, name, pkg string, paths ...string) (
+	binary string, modules []goModule, err error,
+) {
+	if binary, err = opts.Build(ctx, name, pkg); err != nil {
+		return "", nil, err
+	}
+	for _, path := range paths {
+		module, err := opts.module(ctx, name, path)
+		if err != nil {
+			return "", nil, err
+		}
+		modules = append(modules, module)
+	}
+	return binary, modules, m.installToolCRDs(modules...)
+}
+
 // installToolCRDs installs the CustomResourceDefinitions of modules, which controller-gen has written.
 func (m *Management) installToolCRDs(modules ...goModule) error {
 	folders := make([]string, 0, len(modules))
