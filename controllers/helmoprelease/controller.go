@@ -228,6 +228,7 @@ func (s *releaseScope) settleStatus() {
 	upgradereadiness.Settle(s.release, s.cluster, s.object)
 	report.Outdated(s.release)
 	report.Deleting(s.release)
+	report.KeepTimes(s.before.Status.Conditions, s.release.Status.Conditions)
 	s.release.Status.ObservedGeneration = s.release.Generation
 }
 

@@ -48,6 +48,21 @@ func styled(message string) string {
 	return message
 }
 
+// KeepTimes sets the times of transitions in current conditions to the stored times, if the conditions are otherwise
+// equal. A pass may change a condition twice, or may have written the same conditions before. Otherwise each such
+// condition would cause another write in the next second.
+func KeepTimes(stored, current []metav1.Condition) {
+	for i := range current {
+		for j := range stored {
+			equal := stored[j]
+			equal.LastTransitionTime = current[i].LastTransitionTime
+			if equal == current[i] {
+				current[i].LastTransitionTime = stored[j].LastTransitionTime
+			}
+		}
+	}
+}
+
 // SetCondition sets a condition and reports whether its status or its reason changed. It writes the message in the
 // style of all conditions and truncates it to MaxConditionMessage.
 func SetCondition(obj conditions.Setter, conditionType string, status metav1.ConditionStatus,

@@ -5,6 +5,7 @@ package report
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -137,5 +138,26 @@ func TestOutdatedConditions(t *testing.T) {
 				t.Errorf("Stalled is %t, want %t", got, tc.stalled)
 			}
 		})
+	}
+}
+
+// TestKeepTimes checks that only a condition that equals the stored one gets the stored time.
+func TestKeepTimes(t *testing.T) {
+	t.Parallel()
+	before, now := metav1.NewTime(time.Unix(1_800_000_000, 0)), metav1.NewTime(time.Unix(1_800_000_001, 0))
+	stored := []metav1.Condition{
+		{Type: "A", Status: metav1.ConditionTrue, Reason: "R", LastTransitionTime: before},
+		{Type: "B", Status: metav1.ConditionTrue, Reason: "R", LastTransitionTime: before},
+	}
+	current := []metav1.Condition{
+		{Type: "C", Status: metav1.ConditionTrue, Reason: "R", LastTransitionTime: now},
+		{Type: "B", Status: metav1.ConditionTrue, Reason: "R", Message: "changed", LastTransitionTime: now},
+		{Type: "A", Status: metav1.ConditionTrue, Reason: "R", LastTransitionTime: now},
+	}
+	KeepTimes(stored, current)
+	for i, want := range []metav1.Time{now, now, before} {
+		if got := current[i].LastTransitionTime; got != want {
+			t.Errorf("condition %s: %s, want %s", current[i].Type, got, want)
+		}
 	}
 }
