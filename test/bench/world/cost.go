@@ -206,10 +206,10 @@ func (w *World) RecordBytes(ctx context.Context) (float64, error) {
 	return total, err
 }
 
-// Cost is the cost of a phase for the manager.
+// Cost is the cost of a phase for the manager and its child processes, which render charts.
 type Cost struct {
 	Wall, CPU time.Duration
-	// Peak is the largest memory during the phase, in bytes.
+	// Peak is the largest memory during the phase, in bytes. Memory that processes share counts for each of them.
 	Peak     int64
 	Traffic  Traffic
 	Registry registry.Counts
@@ -217,7 +217,7 @@ type Cost struct {
 
 // Measure measures the manager while do runs.
 func (m *Manager) Measure(ctx context.Context, phase string, do func() error) (Cost, error) {
-	cpu, err := measure.CPU(m.PID())
+	used, err := measure.Trees(m.PID())
 	if err != nil {
 		return Cost{}, err
 	}
@@ -226,7 +226,7 @@ func (m *Manager) Measure(ctx context.Context, phase string, do func() error) (C
 	if err != nil {
 		return Cost{}, err
 	}
-	return m.measure(ctx, phase, mark, cpu, time.Now(), do)
+	return m.measure(ctx, phase, mark, used.CPU, time.Now(), do)
 }
 
 // MeasureLife measures the manager from its start until do has run. The mark is from before the start.
@@ -238,7 +238,7 @@ func (m *Manager) MeasureLife(ctx context.Context, phase string, mark Mark, do f
 func (m *Manager) measure(ctx context.Context, phase string, mark Mark, cpu time.Duration, begun time.Time,
 	do func() error,
 ) (Cost, error) {
-	peak := measure.FollowPeak(m.PID())
+	peak := measure.FollowTreesPeak(m.PID())
 	defer peak.Stop()
 	profiled := m.profile(ctx, phase)
 	err := do()
@@ -246,11 +246,11 @@ func (m *Manager) measure(ctx context.Context, phase string, mark Mark, cpu time
 	if err != nil {
 		return cost, fmt.Errorf("%s: %w", phase, err)
 	}
-	used, err := measure.CPU(m.PID())
+	used, err := measure.Trees(m.PID())
 	if err != nil {
 		return cost, err
 	}
-	cost.CPU, cost.Peak, cost.Registry = used-cpu, peak.Stop(), m.world.Env.Registry.Counts()
+	cost.CPU, cost.Peak, cost.Registry = used.CPU-cpu, peak.Stop(), m.world.Env.Registry.Counts()
 	if cost.Traffic, err = m.world.Traffic(mark); err != nil {
 		return cost, err
 	}

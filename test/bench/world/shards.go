@@ -54,7 +54,7 @@ func (w *World) MeasureAll(ctx context.Context, phase string, managers []*Manage
 	peaks := make([]*measure.Peak, len(managers))
 	profiles := make([]func() error, len(managers))
 	for i, manager := range managers {
-		peaks[i] = measure.FollowPeak(manager.PID())
+		peaks[i] = measure.FollowTreesPeak(manager.PID())
 		defer peaks[i].Stop()
 		profiles[i] = manager.profile(ctx, fmt.Sprintf("%s manager %d", phase, i))
 	}
