@@ -48,7 +48,8 @@ const (
 
 	// ConfirmDeletionsAnnotation on a HelmOp confirms waiting deletions, see spec.maxDeletions. The value is
 	// status.deletions.confirmation or, for the objects of a release in the management cluster, the value in the condition
-	// Ready of its HelmOpRelease. Another value confirms nothing.
+	// Ready of its HelmOpRelease. Another value confirms nothing. If the HelmOp of such a release does not exist, the
+	// annotation is on the HelmOpRelease.
 	ConfirmDeletionsAnnotation = "addons.cluster.x-k8s.io/confirm-deletions"
 
 	// OrphanAnnotation with the value "true", on a HelmOpRelease, leaves the release installed when the HelmOpRelease is

@@ -180,9 +180,12 @@ type HelmOpSpec struct {
 	// maxDeletions does not limit the deletion of releases whose Clusters are
 	// deleted or under deletion, or whose HelmOp is deleted.
 	//
-	// With managementCluster, maxDeletions limits how many objects an upgrade
-	// deletes. If an upgrade would delete a Cluster of Cluster API, the upgrade
-	// always waits for a confirmation, unless maxDeletions is "100%".
+	// With managementCluster, maxDeletions limits how many objects an upgrade, a
+	// rollback or an uninstallation deletes, unless the HelmOp is deleted. If
+	// this action would delete a Namespace, a CustomResourceDefinition or an
+	// object of Cluster API or its providers, the action always waits for a
+	// confirmation, unless maxDeletions is "100%". Templates of Cluster API are
+	// an exception.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=4

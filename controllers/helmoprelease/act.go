@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -257,6 +258,10 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	release := scope.release
 	desired, options := releasespec.DesiredOf(release)
 	options.Uninstall = currentUninstallOptions(scope, options.Uninstall)
+	var err error
+	if options.Admit, err = admitLoss(scope); err != nil {
+		return ctrl.Result{}, err
+	}
 	if err := r.nameManagementCluster(ctx, release, &desired); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -318,30 +323,42 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	return removeFinalizer(release), nil
 }
 
-// admitLoss returns the function that permits or refuses an upgrade that would delete objects. It is for the management
-// cluster, where a release may contain Clusters: an artifact without one of its folders would delete them. For workload
-// clusters, and without a HelmOp, admitLoss returns nil.
+// admitLoss returns the function that permits or refuses an action that would delete objects. It is for the management
+// cluster, where a release may contain Clusters: an artifact without one of its folders, another release name or another
+// selector would delete them. For workload clusters, and after a user deleted the HelmOp, admitLoss returns nil.
 func admitLoss(scope *releaseScope) (func(model.Loss) error, error) {
-	if apiutil.ClusterKey(scope.release) != clusterlink.Management || scope.helmOp == nil {
+	release, helmOp := scope.release, scope.helmOp
+	if apiutil.ClusterKey(release) != clusterlink.Management || helmOp != nil && !helmOp.DeletionTimestamp.IsZero() {
 		return nil, nil
 	}
-	content, err := apiutil.ContentDigest(&scope.release.Spec)
+	content, err := apiutil.ContentDigest(&release.Spec)
 	if err != nil {
 		return nil, err
 	}
-	helmOp := scope.helmOp
+	// Without its HelmOp, the HelmOpRelease has the confirmation.
+	resource, name, annotations, limit := addonsv1.HelmOpReleaseResource, release.Name, release.Annotations,
+		(*intstr.IntOrString)(nil)
+	if helmOp != nil {
+		resource, name, annotations, limit = addonsv1.HelmOpResource, helmOp.Name, helmOp.Annotations,
+			helmOp.Spec.MaxDeletions
+	}
 	return func(loss model.Loss) error {
 		lost := brake.ObjectLoss{
-			Objects: loss.Objects, Total: loss.Total, Max: helmOp.Spec.MaxDeletions,
+			Objects: loss.Objects, Total: loss.Total, Max: limit, Undoes: loss.NeverWorked,
 			Occasion: fmt.Sprintf("%d/%s", loss.Revision, content),
 		}
+		action, remedy := "upgrade", "Correct the artifact"
+		if loss.Uninstalls {
+			action, remedy = "uninstallation", "Undo the change of the HelmOp"
+			lost.Occasion += "/" + string(release.UID)
+		}
 		why, confirmation := lost.Why(), lost.Confirmation()
-		if why == "" || helmOp.Annotations[addonsv1.ConfirmDeletionsAnnotation] == confirmation {
+		if why == "" || annotations[addonsv1.ConfirmDeletionsAnnotation] == confirmation {
 			return nil
 		}
-		return fmt.Errorf("the upgrade of release %s %s. Correct the artifact, or confirm: kubectl -n %s annotate "+
-			addonsv1.HelmOpResource+" %s --overwrite %s=%s",
-			describe(scope.release), why, helmOp.Namespace, helmOp.Name, addonsv1.ConfirmDeletionsAnnotation, confirmation)
+		return fmt.Errorf("the %s of release %s %s. %s, or confirm: kubectl -n %s annotate %s %s --overwrite %s=%s", action,
+			describe(release), why, remedy, release.Namespace, resource, name, addonsv1.ConfirmDeletionsAnnotation,
+			confirmation)
 	}, nil
 }
 

@@ -5,30 +5,33 @@ package brake
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
 // maxNamed is the maximum number of objects that a message names.
 const maxNamed = 3
 
-// ObjectLoss lists the objects that an upgrade of a release in the management cluster would delete.
+// ObjectLoss lists the objects that an action on a release in the management cluster would delete. Such an action is an
+// upgrade, a rollback or an uninstallation.
 type ObjectLoss struct {
-	// Objects are the objects that the upgrade would delete. Total is the number of objects of the release, which includes
+	// Objects are the objects that the action would delete. Total is the number of objects of the release, which includes
 	// them.
 	Objects []inventory.Ref
 	Total   int
 
+	// Undoes is true if the action removes a release that never worked. The limit does not apply to such a release.
+	Undoes bool
+
 	// Max is the limit, see Limit.
 	Max *intstr.IntOrString
 
-	// Occasion identifies the upgrade among upgrades that would delete the same objects.
+	// Occasion identifies the action among actions that would delete the same objects.
 	Occasion string
 }
 
@@ -43,24 +46,23 @@ func (l ObjectLoss) Confirmation() string {
 
 // Why returns the reason why the loss requires a confirmation, as a text for users. The text is empty if no
 // confirmation is required. No confirmation is required if the limit is 100 %, or if the loss is within the limit and
-// deletes no Cluster of Cluster API.
+// deletes no Cluster of Cluster API with its objects.
 func (l ObjectLoss) Why() string {
 	limit := Limit(l.Max, l.Total)
 	isOff := l.Max != nil && l.Max.Type == intstr.String && l.Max.StrVal == "100%"
-	clusters := slices.Collect(func(yield func(inventory.Ref) bool) {
-		for _, object := range l.Objects {
-			if isCluster(object) && !yield(object) {
-				return
-			}
+	var vital []inventory.Ref
+	for _, object := range l.Objects {
+		if isVital(object) {
+			vital = append(vital, object)
 		}
-	})
+	}
 	switch {
 	case len(l.Objects) == 0 || isOff:
 		return ""
-	case len(clusters) > 0:
-		return fmt.Sprintf("would delete %d of %d objects, among them %s: %s", len(l.Objects), l.Total,
-			plural.Count(len(clusters), "Cluster", "Clusters"), named(clusters))
-	case len(l.Objects) > limit:
+	case len(vital) > 0:
+		return fmt.Sprintf("would delete %d of %d objects, and may delete Clusters or machines with them: %s",
+			len(l.Objects), l.Total, named(vital))
+	case len(l.Objects) > limit && !l.Undoes:
 		return fmt.Sprintf("would delete %d of %d objects, and spec.maxDeletions allows %d: %s", len(l.Objects), l.Total,
 			limit, named(l.Objects))
 	default:
@@ -68,9 +70,18 @@ func (l ObjectLoss) Why() string {
 	}
 }
 
-// isCluster reports whether the deletion of an object deletes a whole cluster.
-func isCluster(object inventory.Ref) bool {
-	return object.Group == clusterv1.GroupVersion.Group && object.Kind == clusterv1.ClusterKind
+// isVital reports whether the deletion of an object may delete Clusters or machines. A Namespace or a
+// CustomResourceDefinition deletes all its objects. An object of Cluster API or its providers may own machines. A HelmOp
+// owns the releases in a whole fleet. Templates own nothing: upgrades regularly replace them.
+func isVital(object inventory.Ref) bool {
+	switch object.Group {
+	case corev1.GroupName:
+		return object.Kind == "Namespace"
+	case apiextensionsv1.GroupName:
+		return object.Kind == "CustomResourceDefinition"
+	default:
+		return inventory.IsClusterAPI(object.Group) && !strings.HasSuffix(object.Kind, "Template")
+	}
 }
 
 func named(objects []inventory.Ref) string {

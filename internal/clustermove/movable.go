@@ -6,15 +6,14 @@ package clustermove
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
@@ -39,7 +38,7 @@ func WhyNotMovable(ctx context.Context, metadata client.Reader, namespace string
 			// Another condition reports a missing object.
 		case err != nil:
 			return "", fmt.Errorf("reading %s %s/%s: %w", kind, namespace, name, err)
-		case !isMoved(partial):
+		case !inventory.MovesWithClusters(partial):
 			unlabelled = append(unlabelled, strings.ToLower(kind)+"/"+name)
 		}
 	}
@@ -65,18 +64,4 @@ func whyNotMovable(namespace string, unlabelled, accounts []string) string {
 			"cluster", strings.Join(accounts, ", ")))
 	}
 	return strings.Join(why, "; ")
-}
-
-// isMoved reports whether clusterctl move moves an object. It does if the object has a label of clusterctl move, or an
-// owner of Cluster API or of HelmOp.
-func isMoved(obj client.Object) bool {
-	for _, label := range []string{clusterctlv1.ClusterctlMoveLabel, clusterctlv1.ClusterctlMoveHierarchyLabel} {
-		if _, ok := obj.GetLabels()[label]; ok {
-			return true
-		}
-	}
-	return slices.ContainsFunc(obj.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
-		group, _, _ := strings.Cut(owner.APIVersion, "/")
-		return group == "cluster.x-k8s.io" || strings.HasSuffix(group, ".cluster.x-k8s.io")
-	})
 }

@@ -829,6 +829,18 @@ func TestConfirmInManagementCluster(t *testing.T) {
 	if got := b.helmOp("state").Annotations[addonsv1.ConfirmDeletionsAnnotation]; got != "1-abc" {
 		t.Errorf("confirmed with %q", got)
 	}
+
+	// The HelmOp now selects Clusters, so its release in the management cluster is being uninstalled.
+	helmOp = b.helmOp("state")
+	helmOp.Annotations = nil
+	helmOp.Spec.ManagementCluster, helmOp.Spec.ClusterSelector = nil, &metav1.LabelSelector{}
+	if err := b.Update(t.Context(), helmOp); err != nil {
+		t.Fatal(err)
+	}
+	b.ok("confirm", "state", "--yes")
+	if got := b.helmOp("state").Annotations[addonsv1.ConfirmDeletionsAnnotation]; got != "1-abc" {
+		t.Errorf("the uninstallation is confirmed with %q", got)
+	}
 }
 
 // observe replaces the manager: it sets the current generation as observed.

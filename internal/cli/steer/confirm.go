@@ -24,7 +24,6 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
@@ -66,21 +65,22 @@ func (s *steer) confirm(ctx context.Context, c *kube.Client, name string, yes bo
 		return s.changeTo(ctx, c, name, confirmDeletions(waiting.Confirmation),
 			func(*addonsv1.HelmOp) goal { return isConfirmed(waiting.Confirmation) })
 	}
-	if helmOp.Spec.ManagementCluster != nil {
-		return s.confirmObjects(ctx, c, helmOp, yes)
-	}
-	return nil, nothingWaits(helmOp)
+	return s.confirmObjects(ctx, c, helmOp, yes)
 }
 
 func nothingWaits(helmOp *addonsv1.HelmOp) error {
 	return refuse(helmOp, "no deletions wait for a confirmation")
 }
 
-// confirmObjects confirms the deletion of objects in the management cluster.
+// confirmObjects confirms the deletion of objects in the management cluster. The release may be there though the HelmOp
+// now selects Clusters: then it is being uninstalled.
 func (s *steer) confirmObjects(ctx context.Context, c *kube.Client, helmOp *addonsv1.HelmOp, yes bool) (
 	waiter, error,
 ) {
-	release, err := c.Release(ctx, helmOp, clusterlink.Management.Name)
+	release, err := c.Release(ctx, helmOp, apiutil.ManagementTitle)
+	if apierrors.IsNotFound(err) && helmOp.Spec.ManagementCluster == nil {
+		return nil, nothingWaits(helmOp)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -190,7 +190,8 @@ func (k *Client) apply(original, target kube.ResourceList,
 	if err != nil {
 		return result, helmerr.Explain(err)
 	}
-	undesired := append(original.Difference(target), behind...)
+	unkept := original.Difference(target).Filter(func(info *resource.Info) bool { return !isKeptByManifest(info) })
+	undesired := append(unkept, behind...)
 	deleted, errs := k.DeleteAll(undesired, Deletion{Policy: metav1.DeletePropagationBackground, obeysKeepPolicy: true})
 	result.Deleted = append(result.Deleted, deleted.Deleted...)
 	if err := errors.Join(errs...); err != nil {

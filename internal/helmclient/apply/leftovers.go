@@ -121,13 +121,19 @@ func (k *Client) leftBehind(known kube.ResourceList) (kube.ResourceList, error) 
 // mayDelete reports whether an object exists, belongs to the release and does not have the keep policy. The revision
 // may have failed before it created the object, and another user may have created an object of the same name.
 func (k *Client) mayDelete(info *resource.Info) (bool, error) {
-	recorded, err := meta.Accessor(info.Object)
-	if err != nil || recorded.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy {
-		return false, err
+	if isKeptByManifest(info) {
+		return false, nil
 	}
 	observed, err := k.read(info)
 	if err != nil {
 		return false, helmerr.IgnoreNotFound(err)
 	}
 	return k.Owner.owns(observed.annotations) && observed.annotations[kube.ResourcePolicyAnno] != kube.KeepPolicy, nil
+}
+
+// isKeptByManifest reports whether an object has the keep policy in the manifest of its revision. For an upgrade, Helm
+// itself reads only the annotation in the cluster, which another user may have removed.
+func isKeptByManifest(info *resource.Info) bool {
+	recorded, err := meta.Accessor(info.Object)
+	return err == nil && recorded.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy
 }

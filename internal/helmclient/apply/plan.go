@@ -350,6 +350,9 @@ func (p *Planner) recreation(change *model.Change, info *resource.Info) error {
 
 // deletion plans the deletion of an object that is no longer desired; nil if the object stays or does not exist.
 func (p *Planner) deletion(info *resource.Info) (*model.Change, error) {
+	if isKeptByManifest(info) {
+		return nil, nil
+	}
 	change := &model.Change{Ref: refOf(info), Kind: model.ChangeDelete}
 	helper := resource.NewHelper(info.Client, info.Mapping)
 	live, err := helper.Get(info.Namespace, info.Name)

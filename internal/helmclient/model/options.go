@@ -35,9 +35,9 @@ type Options struct {
 	// SecretValues are the values from Secrets, in maps and lists of any depth. Their texts never appear in an error. They
 	// do not shape the release.
 	SecretValues []any
-	// Admit, if set, is called before an upgrade or a rollback that would delete objects. If it returns an error, the
-	// action fails with an error of the kind ErrRefused before the action changes anything. Admit does not shape the
-	// release.
+	// Admit, if set, is called before an upgrade, a rollback or an uninstallation that would delete objects. If it returns
+	// an error, the action fails with an error of the kind ErrRefused before the action changes anything. Admit does not
+	// shape the release.
 	Admit func(Loss) error
 	// BeforeRender, if set, is called each time before code of the chart runs: its templates, schemas or patches. If it
 	// returns an error, the action fails. It is not called if the result is known to be a failure. It does not shape the

@@ -4,10 +4,12 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
@@ -28,9 +30,44 @@ func (s *verb) admitLoss() {
 
 // checkLoss calls Options.Admit if the next revision would delete objects.
 func (s *verb) checkLoss(next *release.Release) error {
-	loss, err := s.lossOf(next)
-	if err != nil || len(loss.Objects) == 0 {
+	current, err := s.Config.Releases.Deployed(s.Desired.Name)
+	if err != nil {
+		// Without a deployed revision, Helm compares with the newest revision.
+		if current, err = s.Config.Releases.Last(s.Desired.Name); err != nil {
+			return fmt.Errorf("reading the objects of the release: %w", err)
+		}
+	}
+	loss, err := s.lossOf(current, next.Manifest)
+	if err != nil {
 		return err
+	}
+	return s.askFor(loss)
+}
+
+// admitUninstall calls Options.Admit if an uninstallation would delete objects. Callers must call FindLeftovers first.
+func (s *verb) admitUninstall() error {
+	if s.Options.Admit == nil || s.Cluster == nil {
+		return nil
+	}
+	last, err := s.Config.Releases.Last(s.Desired.Name)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the objects of the release: %w", err)
+	}
+	loss, err := s.lossOf(last, "")
+	if err != nil {
+		return err
+	}
+	loss.Uninstalls, loss.NeverWorked = true, s.Cluster.OnlyOwned
+	return s.askFor(loss)
+}
+
+// askFor calls Options.Admit for a loss.
+func (s *verb) askFor(loss model.Loss) error {
+	if len(loss.Objects) == 0 {
+		return nil
 	}
 	if err := s.Options.Admit(loss); err != nil {
 		return helmerr.New(helmerr.ErrRefused, "%s", err)
@@ -38,17 +75,9 @@ func (s *verb) checkLoss(next *release.Release) error {
 	return nil
 }
 
-// lossOf returns the objects that the next revision would delete. It compares the new manifest with the manifest of the
-// revision that Helm compares with. It also compares it with the manifests of failed revisions whose objects may still
-// be in the cluster.
-func (s *verb) lossOf(next *release.Release) (model.Loss, error) {
-	current, err := s.Config.Releases.Deployed(s.Desired.Name)
-	if err != nil {
-		// Without a deployed revision, Helm compares with the newest revision.
-		if current, err = s.Config.Releases.Last(s.Desired.Name); err != nil {
-			return model.Loss{}, fmt.Errorf("reading the objects of the release: %w", err)
-		}
-	}
+// lossOf returns the objects of the current revision that are not in the next manifest. It adds the objects of failed
+// revisions that may still be in the cluster.
+func (s *verb) lossOf(current *release.Release, next string) (model.Loss, error) {
 	manifest, err := s.ManifestOf(current)
 	if err != nil {
 		return model.Loss{}, err
@@ -58,7 +87,7 @@ func (s *verb) lossOf(next *release.Release) (model.Loss, error) {
 		manifests = append(manifests, behind.Manifests...)
 	}
 	stays, namespaces := map[inventory.Ref]bool{}, s.Namespaces(s.Desired.Namespace)
-	after, err := apply.DecodeManifest([]byte(next.Manifest))
+	after, err := apply.DecodeManifest([]byte(next))
 	if err != nil {
 		return model.Loss{}, err
 	}

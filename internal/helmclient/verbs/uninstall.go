@@ -32,6 +32,9 @@ func (s *verb) uninstall() error {
 	if err := s.FindLeftovers(s.Decision, s.Desired); err != nil {
 		return err
 	}
+	if err := s.admitUninstall(); err != nil {
+		return err
+	}
 	unmark, err := s.markUninstalling()
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil
