@@ -111,20 +111,24 @@ func TestFingerprintChangesWithDrift(t *testing.T) {
 	}
 }
 
-// TestMoved checks that objects which clusterctl moved differ from objects that were only deleted.
+// TestMoved checks that objects which clusterctl moved differ from objects that were only deleted, and from objects
+// with the annotation of clusterctl that clusterctl does not move.
 func TestMoved(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	deployment, config, other := b.createDeployment("d", helmLabels()), b.createConfigMap("c"), b.createConfigMap("other")
+	annotated := b.createConfigMap("annotated")
 	release := key("r")
 	b.watcher.Follow(release, b.conn,
-		Plan{Objects: []inventory.Ref{deployment, config, other}, Checker: checker(t), Drift: true})
+		Plan{Objects: []inventory.Ref{deployment, config, other, annotated}, Checker: checker(t), Drift: true})
 	b.synced(release)
-	annotate := `{"metadata":{"annotations":{"clusterctl.cluster.x-k8s.io/delete-for-move":""}}}`
-	b.patchDeployment("d", annotate)
-	b.patchConfigMap("c", annotate)
+	const annotate = `"annotations":{"clusterctl.cluster.x-k8s.io/delete-for-move":""}`
+	b.patchDeployment("d", `{"metadata":{"labels":{"clusterctl.cluster.x-k8s.io/move":""},`+annotate+`}}`)
+	b.patchConfigMap("c", `{"metadata":{"ownerReferences":[{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1",`+
+		`"kind":"DockerCluster","name":"one","uid":"1"}],`+annotate+`}}`)
+	b.patchConfigMap("annotated", `{"metadata":{`+annotate+`}}`)
 	b.deleteDeployment("d")
-	for _, name := range []string{"c", "other"} {
+	for _, name := range []string{"c", "other", "annotated"} {
 		if err := b.kube.CoreV1().ConfigMaps(b.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -135,6 +139,7 @@ func TestMoved(t *testing.T) {
 	b.becomes(release, deployment, "moved", isGone(true))
 	b.becomes(release, config, "moved", isGone(true))
 	b.becomes(release, other, "gone", isGone(false))
+	b.becomes(release, annotated, "gone", isGone(false))
 	b.createConfigMap("c")
 	b.becomes(release, config, "back", func(s State) bool { return s.Exists && !s.Moved })
 }
