@@ -46,11 +46,11 @@ type Watcher interface {
 	Source() source.Source
 }
 
-// follow watches the objects of a deployed release if health or drift detection is enabled. It sets the snapshot of the
-// pass.
+// follow watches the objects of a deployed release if health or drift detection is enabled, or if a retry request needs
+// their list. It sets the snapshot of the pass.
 func (r *Reconciler) follow(ctx context.Context, p *releasePass) {
 	release := p.release
-	if !isFollowed(&release.Spec) {
+	if !isFollowed(&release.Spec) && !isListNeeded(p) {
 		r.unfollow(release)
 		return
 	}
@@ -84,10 +84,17 @@ func isFollowed(spec *addonsv1.HelmOpReleaseSpec) bool {
 	return releasespec.FollowsHealth(spec) || releasespec.DriftModeOf(spec) != addonsv1.DriftModeDisabled
 }
 
+// isListNeeded reports whether a retry request needs to know which objects of the release exist. Only a release that is
+// up to date needs this list: any other release is upgraded anyway.
+func isListNeeded(p *releasePass) bool {
+	return p.subject().NewRetryRequest() != "" && p.observation.State(p.desired) == model.StateInSync
+}
+
 // followNew sets the inventory of the revision that an action installed, and watches its objects.
 func (r *Reconciler) followNew(ctx context.Context, p *releasePass, result helmclient.Result) {
 	release := p.release
 	if !isFollowed(&release.Spec) {
+		r.unfollow(release)
 		return
 	}
 	release.Status.Inventory = releaseinventory.Of(&release.Spec, result.Objects, result.Revision)
@@ -120,6 +127,10 @@ func (r *Reconciler) watch(ctx context.Context, p *releasePass) {
 		return
 	}
 	plan := objectwatch.Plan{Objects: releaseinventory.Refs(release.Status.Inventory)}
+	if !isFollowed(&release.Spec) {
+		// A retry request needs one list, see listForRetry.
+		plan.ListEvery = r.resyncPeriod
+	}
 	if releasespec.FollowsHealth(&release.Spec) {
 		plan.ListEvery, plan.ListSoon = r.resyncPeriod, releasehealth.LacksObjects(release)
 		// assessHealth reports an expression that does not compile.

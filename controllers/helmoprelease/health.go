@@ -49,22 +49,28 @@ func isRestoreRequested(p *releasePass) bool {
 }
 
 // listForRetry lists the unwatched objects of a release before a retry request counts as met. The reason for the
-// request may be that a user just deleted objects.
+// request may be that a user just deleted objects. The mode of the health does not matter.
 func (r *Reconciler) listForRetry(p *releasePass) {
 	memory, request := r.memoryOf(p.release), p.subject().NewRetryRequest()
-	isWatched := releasespec.DriftModeOf(&p.release.Spec) != addonsv1.DriftModeDisabled ||
-		!releasespec.FollowsHealth(&p.release.Spec)
-	if p.snapshot == nil || isWatched || p.missing > 0 || request == "" {
+	isWatched := releasespec.DriftModeOf(&p.release.Spec) != addonsv1.DriftModeDisabled
+	if p.missing > 0 || request == "" || isWatched && releasespec.FollowsHealth(&p.release.Spec) {
 		memory.ListedFor = ""
 		return
 	}
-	p.isListing = p.unlisted
-	if memory.ListedFor != request {
+	p.isListing = p.unlisted || p.snapshot == nil
+	if p.snapshot != nil && !isWatched && memory.ListedFor != request {
 		memory.ListedFor = request
 		r.watcher.List(client.ObjectKeyFromObject(p.release))
 		p.isListing = true
 	}
 	if p.isListing {
 		p.due(listRetry)
+	}
+}
+
+// endListing stops the watches that only a retry request needed, when the request is met.
+func (r *Reconciler) endListing(p *releasePass) {
+	if !p.isListing && !isFollowed(&p.release.Spec) {
+		r.unfollow(p.release)
 	}
 }

@@ -673,6 +673,71 @@ func TestRetryWaitsForList(t *testing.T) {
 	}
 }
 
+// TestRetryRestoresObjectsWithoutHealth checks that a retry request re-creates missing objects also if the health of the
+// release is not followed.
+func TestRetryRestoresObjectsWithoutHealth(t *testing.T) {
+	t.Parallel()
+	for mode, lists := range map[addonsv1.DriftMode]int{addonsv1.DriftModeDisabled: 1, addonsv1.DriftModeWarn: 0} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			b := newHealthBench(t)
+			watcher := &listingWatcher{healthWatcher: healthWatcher{bench: b}}
+			b.r.watcher = watcher
+			b.release.Spec.Health = &addonsv1.HealthOptions{Mode: addonsv1.HealthModeDisabled}
+			b.release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: mode}
+			b.is(controllertest.Deployment, health.Current)
+			b.is(controllertest.ConfigMap, health.NotFound)
+			pass := func(want model.Action) {
+				t.Helper()
+				p := b.begin()
+				b.r.follow(t.Context(), p)
+				b.r.assessHealth(p)
+				b.r.listForRetry(p)
+				b.r.decide(p)
+				b.want(p.decision.Action, want)
+				if want == model.ActionNone {
+					if _, err := b.r.carryOut(t.Context(), p); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			isMet := func(want string) {
+				t.Helper()
+				if got := b.release.Status.LastRetryRequest; got != want || watcher.listed != lists {
+					t.Fatalf("the request %q is met, want %q; listed %d times", got, want, watcher.listed)
+				}
+			}
+			pass(model.ActionNone)
+			b.request("now")
+			// It is not known yet which objects exist. The request waits, also if the manifest cannot be read.
+			b.watched.Synced = false
+			pass(model.ActionNone)
+			isMet("")
+			b.watched.Synced = true
+			pass(model.ActionUpgrade)
+			b.release.Status.LastRetryRequest = "now"
+			b.is(controllertest.ConfigMap, health.Current)
+			b.request("later")
+			lists *= 2
+			b.release.Status.Inventory, b.unreadable = nil, errors.New("no connection")
+			pass(model.ActionNone)
+			if b.release.Status.LastRetryRequest != "now" {
+				t.Fatal("the request is met although the manifest was not read")
+			}
+			b.unreadable = nil
+			pass(model.ActionNone)
+			pass(model.ActionNone)
+			isMet("later")
+			if isFollowed := b.release.Status.Inventory != nil; isFollowed != (mode == addonsv1.DriftModeWarn) {
+				t.Errorf("the objects are followed after the request: %t", isFollowed)
+			}
+			if conditions.Has(b.release, addonsv1.HealthyCondition) {
+				t.Error("the health is reported although it is not followed")
+			}
+		})
+	}
+}
+
 // TestRestartedManagerKeepsMissingObjects checks a manager that has not listed the objects yet. If the status of a
 // release has missing objects, the manager must not report the release as healthy.
 func TestRestartedManagerKeepsMissingObjects(t *testing.T) {

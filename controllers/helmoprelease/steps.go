@@ -377,6 +377,7 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 			return nil, nil
 		}
 		reportInSync(p)
+		r.endListing(p)
 	case model.ActionWait:
 		reportWaiting(p, decision)
 		p.due(decision.RequeueAfter)

@@ -88,8 +88,8 @@ const (
 
 // Outcome is the result of an assessment.
 type Outcome struct {
-	// Missing is the number of deleted objects of the release. IsUnlisted is true if it is not known whether the other
-	// objects exist.
+	// Missing is the number of deleted objects of the release, whatever the mode of the health. IsUnlisted is true if it
+	// is not known whether the other objects exist.
 	Missing    int
 	IsUnlisted bool
 
@@ -121,6 +121,7 @@ func Assess(release *addonsv1.HelmOpRelease, memory *Memory, seen Seen) Outcome 
 	case !releasespec.FollowsHealth(&release.Spec):
 		conditions.Delete(release, addonsv1.HealthyCondition)
 		release.Status.Health = nil
+		a.outcome.Missing, a.outcome.IsUnlisted = a.existence()
 	case seen.Unread != nil:
 		reason := addonsv1.HealthUnknownReason
 		if seen.IsReadPending {

@@ -161,6 +161,25 @@ func (a *assessment) addExistence(view *objectView) {
 	}
 }
 
+// existence counts the missing objects of a release whose health is not followed. unlisted is true if it is not known
+// whether other objects exist. An object that HelmOp may not watch counts as existing.
+func (a *assessment) existence() (missing int, unlisted bool) {
+	if a.seen.Snapshot == nil {
+		return 0, false
+	}
+	for _, ref := range releaseinventory.Refs(a.release.Status.Inventory) {
+		state, isFollowed := a.seen.Snapshot.Objects[ref]
+		switch isDenied := state.WatchError != nil && errors.Is(state.WatchError.Err, objectwatch.ErrForbidden); {
+		case !isFollowed || isDenied || isJob(ref):
+		case !state.Known:
+			unlisted = true
+		case !state.Exists && state.Health == health.NotFound:
+			missing++
+		}
+	}
+	return missing, unlisted
+}
+
 func isJob(ref inventory.Ref) bool { return ref.Group == "batch" && ref.Kind == "Job" }
 
 // LacksObjects reports whether objects of a release are known to be missing.
