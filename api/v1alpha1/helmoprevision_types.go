@@ -34,7 +34,9 @@ type HelmOpRevisionSpec struct {
 	Artifacts []ReferencedArtifact `json:"artifacts,omitempty"`
 
 	// helmOp is the spec that the HelmOp had when HelmOp created this HelmOp
-	// revision. helmOp does not have the fields that contentFrom lists.
+	// revision. helmOp does not have the fields that contentFrom lists, and the
+	// fields that always come from the present HelmOp, for example
+	// clusterSelector and rollout.
 	// +required
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless

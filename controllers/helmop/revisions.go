@@ -144,6 +144,7 @@ func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope,
 		},
 		Status: addonsv1.HelmOpRevisionStatus{Phase: addonsv1.RolloutPhaseProgressing, StartedAt: metav1.NewTime(r.now())},
 	}
+	revisions.CopyPresent(&revision.Spec.HelmOp, &addonsv1.HelmOpSpec{})
 	revisions.Share(&revision.Spec, scope.revisions)
 	apiutil.InheritLabels(revision.Labels, helmOp)
 	if err := controllerutil.SetControllerReference(helmOp, revision, r.client.Scheme()); err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -74,6 +75,8 @@ func TestRevisionsStoreLargeFieldsOnce(t *testing.T) {
 	r.helmOp.Spec.ValuesTemplate = strings.Repeat("x", 1<<18)
 	for i := range 5 {
 		r.helmOp.Spec.Source.Ref.Tag = fmt.Sprint("1.0.", i)
+		selector := controllertest.Labelled("stage", fmt.Sprint(i))
+		r.helmOp.Spec.ClusterSelector = &selector
 		if made := r.revise(); made.Spec.HelmOp.ValuesTemplate != r.helmOp.Spec.ValuesTemplate {
 			t.Fatalf("HelmOp revision %d was made without its values", made.Spec.Number)
 		}
@@ -85,6 +88,9 @@ func TestRevisionsStoreLargeFieldsOnce(t *testing.T) {
 	size := 0
 	for i := range stored.Items {
 		size += len(stored.Items[i].Spec.HelmOp.ValuesTemplate)
+		if stored.Items[i].Spec.HelmOp.ClusterSelector != nil {
+			t.Error("a HelmOp revision stores the selector, which is always that of the present HelmOp")
+		}
 	}
 	if len(stored.Items) != 5 || size != 1<<18 {
 		t.Errorf("%d revisions have %d bytes of values", len(stored.Items), size)
@@ -98,6 +104,9 @@ func TestRevisionsStoreLargeFieldsOnce(t *testing.T) {
 			if spec.ValuesTemplate != r.helmOp.Spec.ValuesTemplate || spec.Source.Ref.Tag != fmt.Sprint("1.0.", i) {
 				t.Errorf("HelmOp revision %d is not what it was", i+1)
 			}
+		}
+		if !equality.Semantic.DeepEqual(at.Spec.ClusterSelector, r.helmOp.Spec.ClusterSelector) {
+			t.Errorf("HelmOp revision %d does not have the present selector", i+1)
 		}
 	}
 	last := r.scope().revisions[4]
@@ -128,7 +137,7 @@ func TestRevisionsAreBoundedInBytes(t *testing.T) {
 	}
 	size, kept := 0, r.scope().revisions
 	for _, revision := range kept {
-		size += revisions.Bytes(&revision.Spec)
+		size += revisions.Bytes(revision)
 	}
 	if size > revisions.MaxBytes || len(kept) < 10 || kept[len(kept)-1].Spec.Number != 40 {
 		t.Errorf("%d revisions are kept, of %d bytes", len(kept), size)

@@ -5,6 +5,7 @@ package revisions
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -22,8 +23,8 @@ type part struct {
 	// revision itself.
 	from func(*addonsv1.RevisionContent) *int64
 
-	// size returns the size of the field, in bytes.
-	size func(*addonsv1.HelmOpSpec) int
+	// of returns the field.
+	of func(*addonsv1.HelmOpSpec) any
 
 	isSame func(a, b *addonsv1.HelmOpSpec) bool
 
@@ -35,25 +36,25 @@ type part struct {
 var parts = []part{
 	{
 		from:   func(c *addonsv1.RevisionContent) *int64 { return &c.Values },
-		size:   func(s *addonsv1.HelmOpSpec) int { return len(raw(s.Values)) },
+		of:     func(s *addonsv1.HelmOpSpec) any { return s.Values },
 		isSame: func(a, b *addonsv1.HelmOpSpec) bool { return bytes.Equal(raw(a.Values), raw(b.Values)) },
 		copy:   func(to, from *addonsv1.HelmOpSpec) { to.Values = from.Values },
 	},
 	{
 		from:   func(c *addonsv1.RevisionContent) *int64 { return &c.ValuesTemplate },
-		size:   func(s *addonsv1.HelmOpSpec) int { return len(s.ValuesTemplate) },
+		of:     func(s *addonsv1.HelmOpSpec) any { return s.ValuesTemplate },
 		isSame: func(a, b *addonsv1.HelmOpSpec) bool { return a.ValuesTemplate == b.ValuesTemplate },
 		copy:   func(to, from *addonsv1.HelmOpSpec) { to.ValuesTemplate = from.ValuesTemplate },
 	},
 	{
 		from:   func(c *addonsv1.RevisionContent) *int64 { return &c.PostRender },
-		size:   func(s *addonsv1.HelmOpSpec) int { return sizeOfPostRender(s.PostRender) },
+		of:     func(s *addonsv1.HelmOpSpec) any { return s.PostRender },
 		isSame: func(a, b *addonsv1.HelmOpSpec) bool { return equality.Semantic.DeepEqual(a.PostRender, b.PostRender) },
 		copy:   func(to, from *addonsv1.HelmOpSpec) { to.PostRender = from.PostRender },
 	},
 	{
 		from:   func(c *addonsv1.RevisionContent) *int64 { return &c.Overrides },
-		size:   func(s *addonsv1.HelmOpSpec) int { return sizeOfOverrides(s.Overrides) },
+		of:     func(s *addonsv1.HelmOpSpec) any { return s.Overrides },
 		isSame: func(a, b *addonsv1.HelmOpSpec) bool { return equality.Semantic.DeepEqual(a.Overrides, b.Overrides) },
 		copy:   func(to, from *addonsv1.HelmOpSpec) { to.Overrides = from.Overrides },
 	},
@@ -66,30 +67,30 @@ func raw(json *apiextensionsv1.JSON) []byte {
 	return json.Raw
 }
 
-func sizeOfPostRender(postRender *addonsv1.PostRender) int {
-	if postRender == nil {
+// sizeOf returns the size of a field or of an object in JSON, as the API server stores it.
+func sizeOf(field any) int {
+	text, err := json.Marshal(field)
+	if err != nil {
+		// Only a raw value that is not JSON has no text. The API server does not store it.
 		return 0
 	}
-	size := 0
-	for i := range postRender.Patches {
-		size += len(postRender.Patches[i].Patch)
-	}
-	return size
+	return len(text)
 }
 
-func sizeOfOverrides(overrides []addonsv1.Override) int {
-	size := 0
-	for i := range overrides {
-		size += len(raw(overrides[i].Values)) + len(overrides[i].ValuesTemplate) + sizeOfPostRender(overrides[i].PostRender)
-	}
-	return size
+// CopyPresent copies the fields that every revision of a HelmOp takes from the present HelmOp: they select Clusters and
+// control the rollout, the deletion and the storage. A revision does not store them.
+func CopyPresent(to, from *addonsv1.HelmOpSpec) {
+	to.ClusterSelector, to.ClusterNamespaces = from.ClusterSelector, from.ClusterNamespaces
+	to.ClusterOptions, to.ManagementCluster = from.ClusterOptions, from.ManagementCluster
+	to.Paused, to.DeletionPolicy, to.Rollout = from.Paused, from.DeletionPolicy, from.Rollout
+	to.Storage, to.Maintenance, to.Preflight = from.Storage, from.Maintenance, from.Preflight
 }
 
 // Share removes large fields from the spec of a new revision if an earlier revision stores the same field. It records
 // the number of the earlier revision.
 func Share(spec *addonsv1.HelmOpRevisionSpec, earlier []*addonsv1.HelmOpRevision) {
 	for _, p := range parts {
-		if p.size(&spec.HelmOp) < minShared {
+		if sizeOf(p.of(&spec.HelmOp)) < minShared {
 			continue
 		}
 		for _, holder := range slices.Backward(earlier) {

@@ -11,6 +11,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
@@ -30,7 +31,7 @@ func (h *history) add(spec addonsv1.HelmOpSpec) {
 func (h *history) bytes() int {
 	size := 0
 	for _, revision := range h.stored {
-		size += Bytes(&revision.Spec)
+		size += Bytes(revision)
 	}
 	return size
 }
@@ -82,6 +83,31 @@ func TestLargeFieldsAreStoredOnce(t *testing.T) {
 	// A completed revision still names the revision that stores its fields.
 	if size := h.bytes(); size > 2<<20 {
 		t.Errorf("the revisions count for %d bytes once they are complete", size)
+	}
+}
+
+// TestAllFieldsCount checks that fields without a limit of their own count for the limit, in the bytes of their JSON, and
+// that the selectors of overrides are shared.
+func TestAllFieldsCount(t *testing.T) {
+	t.Parallel()
+	selector := func(text string) metav1.LabelSelector {
+		return metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a",
+			Operator: metav1.LabelSelectorOpIn, Values: []string{text}}}}
+	}
+	spec := addonsv1.HelmOpSpec{Overrides: []addonsv1.Override{{Name: "a", ClusterSelector: selector(large("a", 100))}}}
+	h := &history{}
+	h.add(spec)
+	h.add(spec)
+	if first, second := Bytes(h.stored[0]), Bytes(h.stored[1]); first < 100<<10 || second > 10<<10 {
+		t.Errorf("the revisions take %d and %d bytes", first, second)
+	}
+	for name, spec := range map[string]addonsv1.HelmOpSpec{
+		"names of Secrets":   {ValuesFrom: []addonsv1.ValuesReference{{Name: large("b", 100)}}},
+		"escaped characters": {ValuesTemplate: strings.Repeat("<", 20<<10)},
+	} {
+		if size := Bytes(&addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{HelmOp: spec}}); size < 100<<10 {
+			t.Errorf("%s: %d bytes", name, size)
+		}
 	}
 }
 

@@ -13,18 +13,19 @@ import (
 // it.
 const MaxBytes = 4 << 20
 
-// smallFields is the estimated size, in bytes, of all other fields of a revision, including its metadata and status.
-const smallFields = 4 << 10
+// metadataBytes is the estimated size of the metadata of a revision, in bytes.
+const metadataBytes = 2 << 10
 
-// Bytes estimates the size of a revision in the API server. It does not count fields that another revision stores.
-func Bytes(spec *addonsv1.HelmOpRevisionSpec) int {
-	size := smallFields
+// Bytes returns the size of a revision in the API server. It does not count fields that another revision stores. It
+// counts all other fields, because most of them have no limit of their own, for example the selectors of overrides.
+func Bytes(revision *addonsv1.HelmOpRevision) int {
+	stored := revision.Spec
 	for _, p := range parts {
-		if *p.from(&spec.ContentFrom) == 0 {
-			size += p.size(&spec.HelmOp)
+		if *p.from(&stored.ContentFrom) != 0 {
+			p.copy(&stored.HelmOp, &addonsv1.HelmOpSpec{})
 		}
 	}
-	return size
+	return metadataBytes + sizeOf(&stored) + sizeOf(&revision.Status)
 }
 
 // Surplus returns the revisions that must be deleted, the oldest first. It returns the oldest revisions, until at most
@@ -34,8 +35,10 @@ func Surplus(revisions []*addonsv1.HelmOpRevision, inUse map[int64]bool,
 	keep, maxBytes int,
 ) []*addonsv1.HelmOpRevision {
 	kept, size := slices.Clone(revisions), 0
+	sizes := make(map[*addonsv1.HelmOpRevision]int, len(kept))
 	for _, revision := range kept {
-		size += Bytes(&revision.Spec)
+		sizes[revision] = Bytes(revision)
+		size += sizes[revision]
 	}
 	var surplus []*addonsv1.HelmOpRevision
 	for {
@@ -50,7 +53,7 @@ func Surplus(revisions []*addonsv1.HelmOpRevision, inUse map[int64]bool,
 			return surplus
 		}
 		oldest := slices.IndexFunc(kept, func(r *addonsv1.HelmOpRevision) bool { return !needed[r.Spec.Number] })
-		size -= Bytes(&kept[oldest].Spec)
+		size -= sizes[kept[oldest]]
 		surplus = append(surplus, kept[oldest])
 		kept = slices.Delete(kept, oldest, oldest+1)
 	}

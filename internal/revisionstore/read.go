@@ -59,19 +59,14 @@ func ReadRevision(ctx context.Context, reader client.Reader, helmOp *addonsv1.He
 	return revision, nil
 }
 
-// WithRevision returns a HelmOp with the spec of a revision. These fields keep their current values: the selectors of
-// Clusters, managementCluster, the options for Clusters, paused, rollout, maintenance, preflight, deletionPolicy,
-// storage, and all fields of source except the reference.
+// WithRevision returns a HelmOp with the spec of a revision. The fields of [revisions.CopyPresent], and all fields of
+// source except the reference, keep their current values.
 func WithRevision(helmOp *addonsv1.HelmOp, revision *addonsv1.HelmOpRevision) *addonsv1.HelmOp {
 	then := helmOp.DeepCopy()
 	now := then.Spec
 	then.Spec = *revision.Spec.HelmOp.DeepCopy()
-	then.Spec.ClusterSelector, then.Spec.ClusterNamespaces, then.Spec.ClusterOptions = now.ClusterSelector,
-		now.ClusterNamespaces, now.ClusterOptions
-	then.Spec.ManagementCluster = now.ManagementCluster
-	then.Spec.Paused, then.Spec.Source, then.Spec.DeletionPolicy, then.Spec.Rollout = now.Paused, now.Source,
-		now.DeletionPolicy, now.Rollout
-	then.Spec.Storage, then.Spec.Maintenance, then.Spec.Preflight = now.Storage, now.Maintenance, now.Preflight
+	revisions.CopyPresent(&then.Spec, &now)
+	then.Spec.Source = now.Source
 	then.Spec.Source.Ref = revision.Spec.HelmOp.Source.Ref
 	return then
 }
