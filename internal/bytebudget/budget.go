@@ -86,14 +86,27 @@ func (b *Budget) InUse() int64 { return b.inUse.Load() }
 // Waiting returns the number of callers that wait in Acquire.
 func (b *Budget) Waiting() int64 { return b.waiting.Load() }
 
-// Acquire waits until n bytes are free for an owner, and returns a Lease for them. It reduces n to the share of a host.
-// If the context ends first, the error is an [ErrExhausted] with the cause of the end.
+// Most returns how many bytes a lease of an owner may hold: the share of the host, without a host the share of the
+// tenant, and without both the whole Budget.
+func (b *Budget) Most(owner Owner) int64 {
+	switch {
+	case owner.Host != "":
+		return b.total / hostShare
+	case owner.Tenant != "":
+		return b.total / tenantShare
+	default:
+		return b.total
+	}
+}
+
+// Acquire waits until n bytes are free for an owner, and returns a Lease for them. It reduces n to [Budget.Most] of the
+// owner. If the context ends first, the error is an [ErrExhausted] with the cause of the end.
 func (b *Budget) Acquire(ctx context.Context, owner Owner, n int64) (*Lease, error) {
-	l := &Lease{budget: b}
+	l := &Lease{budget: b, owner: owner}
 	if b == nil || n <= 0 {
 		return l, nil
 	}
-	n = min(n, b.Share())
+	n = min(n, b.Most(owner))
 	l.sources = b.sources(owner)
 	b.waiting.Add(1)
 	defer b.waiting.Add(-1)
@@ -158,7 +171,9 @@ func (b *Budget) dropUnused(sources []source) {
 
 // Lease is a held part of a Budget. Its zero value holds nothing.
 type Lease struct {
-	budget  *Budget
+	budget *Budget
+	owner  Owner
+	// sources is empty until the lease holds bytes.
 	sources []source
 	held    int64
 	// isReleased is set by the timer of ReleaseAfter or by Release, whichever is first.
@@ -172,8 +187,10 @@ func (l *Lease) Grow(n int64) error {
 	switch {
 	case l.budget == nil || more <= 0:
 		return nil
-	case n > l.budget.Share():
+	case n > l.budget.Most(l.owner):
 		return ErrTooLarge
+	case len(l.sources) == 0:
+		l.sources = l.budget.sources(l.owner)
 	}
 	for i, source := range l.sources {
 		if !source.TryAcquire(more) {
@@ -188,8 +205,26 @@ func (l *Lease) Grow(n int64) error {
 	return nil
 }
 
-// Held returns the bytes that the lease holds.
-func (l *Lease) Held() int64 { return l.held }
+// Shrink reduces the lease to at most n bytes in total.
+func (l *Lease) Shrink(n int64) {
+	less := l.held - max(n, 0)
+	if l.budget == nil || less <= 0 {
+		return
+	}
+	for _, source := range l.sources {
+		source.Release(less)
+	}
+	l.held -= less
+	l.budget.inUse.Add(-less)
+}
+
+// Held returns the bytes that the lease holds; 0 for a nil Lease.
+func (l *Lease) Held() int64 {
+	if l == nil {
+		return 0
+	}
+	return l.held
+}
 
 // Release returns the bytes to the Budget. A second call does nothing, even a concurrent one.
 func (l *Lease) Release() {

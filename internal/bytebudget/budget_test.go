@@ -75,6 +75,28 @@ func TestGrowNeverWaits(t *testing.T) {
 	g.Expect(b.InUse()).To(Equal(int64(400)))
 }
 
+// TestLeaseWithoutHost checks that a lease of a tenant without a host may have the share of the tenant, and that an
+// empty lease counts after it grew.
+func TestLeaseWithoutHost(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	b := bytebudget.New(400)
+	tenant := bytebudget.Owner{Tenant: "a"}
+	lease := acquire(t, b, tenant, 0)
+	g.Expect(lease.Grow(201)).To(MatchError(bytebudget.ErrTooLarge))
+	g.Expect(lease.Grow(200)).To(Succeed())
+	g.Expect(isFull(t, b, tenant, 1)).To(BeTrue(), "of the tenant")
+	lease.Shrink(300)
+	g.Expect(lease.Held()).To(Equal(int64(200)))
+	lease.Shrink(50)
+	g.Expect(isFull(t, b, tenant, 151)).To(BeTrue(), "of the tenant")
+	g.Expect(isFull(t, b, tenant, 150)).To(BeFalse())
+	lease.Release()
+	g.Expect(acquire(t, b, tenant, 1000).Held()).To(Equal(int64(200)))
+	g.Expect(acquire(t, b, bytebudget.Owner{}, 200).Held()).To(Equal(int64(200)))
+	g.Expect(b.InUse()).To(Equal(int64(400)))
+}
+
 func TestWaitingForOwnShareDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -13,7 +13,7 @@
 // # Contract
 //
 //   - The leases of a Budget together never exceed its total. One host holds at most a quarter of the total, one tenant
-//     at most a half. A request for more than a host's share gets exactly this share.
+//     at most a half. A request for more than the share of its owner gets exactly this share.
 //   - Acquire waits in the order of the requests until the context ends. It takes from the owner's shares first: a
 //     waiting caller does not hold bytes that another owner needs.
 //   - Grow never waits. So no lease waits while it holds bytes, and there is no deadlock.

@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
@@ -464,23 +464,24 @@ func TestIntegrationPayloadMemory(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(bigChart("1.0.0", 2<<20, 0), map[string]any{"cidr": "1"})
 	memory := b.client.connections.Shared.Payloads.Room
-	if !memory.TryAcquire(records.MaxPayloadMemory) {
-		t.Fatal("memory for payloads is held before the test")
+	full, err := memory.Acquire(t.Context(), bytebudget.Owner{}, records.MaxPayloadMemory)
+	if err != nil || memory.InUse() != records.MaxPayloadMemory {
+		t.Fatal("memory for payloads is held before the test", err)
 	}
 	run.options.Install.Timeout = 2 * time.Second
-	_, err := run.actNow(t, model.ActionInstall)
+	_, err = run.actNow(t, model.ActionInstall)
 	helmtest.WantError(t, err, helmerr.ErrTimeout, false, "large records")
 	b.wantRecords(run.desired)
-	memory.Release(records.MaxPayloadMemory)
+	full.Release()
 	run.options.Install.Timeout = 0
 	run.mustSettle(t)
 	b.newProcess(run)
 	if _, err := b.client.Manifest(t.Context(), b.target, b.namespace, "demo", 1); err != nil {
 		t.Fatal(err)
 	}
-	for name, memory := range map[string]*semaphore.Weighted{"acting": memory,
+	for name, memory := range map[string]*bytebudget.Budget{"acting": memory,
 		"reading": b.client.connections.Shared.Payloads.Room} {
-		if !memory.TryAcquire(records.MaxPayloadMemory) {
+		if memory.InUse() != 0 {
 			t.Errorf("not all was given back after %s", name)
 		}
 	}

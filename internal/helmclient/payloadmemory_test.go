@@ -21,7 +21,7 @@ import (
 func TestPanicReleasesPayloadMemory(t *testing.T) {
 	t.Parallel()
 	c := newFakeCluster()
-	open, memory := c.open, records.NewPayloadMemory()
+	open, memory := c.open, records.NewPayloadMemory(records.MaxPayloadMemory)
 	c.open = func(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer,
 	) (*session.Session, error) {
 		s, err := open(ctx, target, desired, logs)
@@ -38,7 +38,7 @@ func TestPanicReleasesPayloadMemory(t *testing.T) {
 		_, _ = c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionUninstall},
 			helmtest.DesiredFor("apps", "demo", "a1", "v1"), model.Options{}, nil, nil)
 	}()
-	if !memory.Room.TryAcquire(records.MaxPayloadMemory) {
+	if memory.Room.InUse() != 0 {
 		t.Error("the memory is lost")
 	}
 }

@@ -214,6 +214,7 @@ func (c *Connection) Records(ctx context.Context, namespace string, storage mode
 		Storage:   storage,
 		Codec:     c.Codec,
 		Memory:    c.Payloads,
+		Tenant:    c.Owner.Tenant,
 		Names:     c.Namespaces,
 		Observed: func(release string) ([]metav1.PartialObjectMetadata, bool) {
 			return c.Observations.Take(c.ObservationKey(namespace, release))

@@ -41,7 +41,7 @@ type sharedState struct {
 func NewSharedState() sharedState {
 	return sharedState{
 		codec: records.NewCodec(), observations: records.NewObservations(), library: newKindsLibrary(),
-		Payloads: records.NewPayloadMemory(),
+		Payloads: records.NewPayloadMemory(records.MaxPayloadMemory),
 	}
 }
 

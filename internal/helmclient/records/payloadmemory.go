@@ -7,17 +7,19 @@ import (
 	"golang.org/x/sync/semaphore"
 	"helm.sh/helm/v3/pkg/release"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
 const (
-	// MaxPayloadMemory bounds the estimated memory for payloads of all actions together, in bytes. With the largest
-	// payloads, few actions run at the same time. In addition, one action at a time may exceed the bound for its largest
-	// payload.
+	// MaxPayloadMemory bounds the estimated memory for payloads of all actions together, in bytes. In addition, one
+	// action at a time may exceed the bound for its largest payload.
 	MaxPayloadMemory = 384 << 20
-	// payloadCopies is the approximate number of copies of a payload in the memory of an action: packed, unpacked and
-	// encrypted, of the old and the new record.
+	// payloadCopies is the approximate number of copies of a payload in memory while an action reads or writes it: packed,
+	// unpacked and encrypted, of the old and the new record.
 	payloadCopies = 6
+	// keptShare is the part of these copies that an action keeps until its end: the unpacked records.
+	keptShare = 3
 	// textCopies is the number of copies of a release's texts in memory while an action packs them.
 	textCopies = 2
 	// readCopies is the number of copies of a release's text in memory after an action has read it.
@@ -26,43 +28,79 @@ const (
 	smallPayload = 256 << 10
 )
 
-// PayloadMemory bounds the memory for payloads of all actions.
+// PayloadMemory bounds the memory for payloads of all actions. One tenant gets at most a half.
 //
 // The size of a payload is known only when an action is about to read or write the payload. The action may already hold
 // memory for another payload. If two actions held memory and waited for more, there would be a deadlock. So an action
-// that holds memory and finds no more room takes the growth. Only one action has the growth at a time. An action with
-// the growth never waits again. So it ends, and the next action gets the growth.
-type PayloadMemory struct{ Room, growth *semaphore.Weighted }
+// that holds memory and finds no more room takes the growth. So does an action whose payload is larger than the share of
+// its tenant. Only one action has the growth at a time. An action with the growth never waits for memory again. It gives
+// the growth back when the payload is read or written, so other actions do not wait for its hooks.
+type PayloadMemory struct {
+	Room   *bytebudget.Budget
+	growth *semaphore.Weighted
+}
 
-// NewPayloadMemory returns a PayloadMemory with all memory free.
-func NewPayloadMemory() *PayloadMemory {
-	return &PayloadMemory{Room: semaphore.NewWeighted(MaxPayloadMemory), growth: semaphore.NewWeighted(1)}
+// NewPayloadMemory returns a PayloadMemory of a size in bytes, with all memory free.
+func NewPayloadMemory(size int64) *PayloadMemory {
+	return &PayloadMemory{Room: bytebudget.New(size), growth: semaphore.NewWeighted(1)}
+}
+
+// heldMemory is the part of the memory that an action holds.
+type heldMemory struct {
+	// lease is nil if the action holds nothing.
+	lease *bytebudget.Lease
+	// most is the estimated memory for the largest payload of the action, in bytes.
+	most int64
+	// grown means that the action holds the growth.
+	grown bool
 }
 
 // Hold waits until there is memory for payloads of a size, in bytes. The error is [helmerr.ErrTimeout] if the action
 // times out first.
 func (s *Store) Hold(size int) error {
-	weight := min(int64(size)*payloadCopies, MaxPayloadMemory)
+	weight := int64(size) * payloadCopies
+	owner, memory := bytebudget.Owner{Tenant: s.tenant}, s.split.memory
 	s.mu.Lock()
-	held, grown := s.split.held, s.split.grown
+	held := s.split.held
 	s.mu.Unlock()
-	memory := s.split.memory
-	var err error
-	switch {
-	case size <= smallPayload, weight <= held, grown:
+	if size <= smallPayload || weight <= held.lease.Held() || held.grown {
 		return nil
-	case held == 0:
-		err = memory.Room.Acquire(s.ctx, weight)
-	case !memory.Room.TryAcquire(weight - held):
-		err, weight, grown = memory.growth.Acquire(s.ctx, 1), held, true
 	}
+	var err error
+	within := min(weight, memory.Room.Most(owner))
+	isRoom := true
+	if held.lease == nil {
+		held.lease, err = memory.Room.Acquire(s.ctx, owner, within)
+	} else {
+		isRoom = held.lease.Grow(within) == nil
+	}
+	if err == nil && (!isRoom || within < weight) {
+		err = memory.growth.Acquire(s.ctx, 1)
+		held.grown = err == nil
+	}
+	held.most = max(held.most, weight)
+	s.mu.Lock()
+	s.split.held = held
+	s.mu.Unlock()
 	if err != nil {
 		return helmerr.New(helmerr.ErrTimeout, "other releases with large records used all memory for records")
 	}
+	return nil
+}
+
+// rest returns the memory that the action does not need until it reads or writes the next payload.
+func (s *Store) rest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.split.held, s.split.grown = weight, grown
-	return nil
+	held := &s.split.held
+	if held.lease == nil {
+		return
+	}
+	held.lease.Shrink(held.most / keptShare)
+	if held.grown {
+		held.grown = false
+		s.split.memory.growth.Release(1)
+	}
 }
 
 // holdText waits until there is memory for the text of a record that is read. size is the size of the text in bytes.
@@ -93,14 +131,12 @@ func (s *Store) Pack(rls *release.Release) ([]byte, error) {
 // Release releases the memory that Hold reserved.
 func (s *Store) Release() {
 	s.mu.Lock()
-	held, grown := s.split.held, s.split.grown
-	s.split.held, s.split.grown = 0, false
+	defer s.mu.Unlock()
+	held := s.split.held
+	s.split.held = heldMemory{}
 	clear(s.split.contents)
-	s.mu.Unlock()
-	if held > 0 {
-		s.split.memory.Room.Release(held)
-	}
-	if grown {
+	held.lease.Release()
+	if held.grown {
 		s.split.memory.growth.Release(1)
 	}
 }

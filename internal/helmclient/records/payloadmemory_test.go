@@ -10,10 +10,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"helm.sh/helm/v3/pkg/release"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
@@ -32,31 +34,104 @@ func TestHoldCountsTheLargestPayload(t *testing.T) {
 		"a larger one":            {0, []int{1 << 20, 10, 3 << 20, 2 << 20}, 3 * payloadCopies << 20, false},
 		"a larger one, for which no room": {MaxPayloadMemory - payloadCopies<<20, []int{1 << 20, 3 << 20, 4 << 20},
 			payloadCopies << 20, true},
-		"larger than all": {0, []int{2 * most}, MaxPayloadMemory, false},
+		"larger than all": {0, []int{2 * most}, MaxPayloadMemory, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			memory := NewPayloadMemory()
-			if !memory.Room.TryAcquire(tc.taken) {
-				t.Fatal("there is not as much")
-			}
+			memory := NewPayloadMemory(MaxPayloadMemory)
+			take(t, memory, "", tc.taken)
 			s := &Store{ctx: t.Context(), split: newSplitRecords(memory)}
 			for _, size := range tc.sizes {
 				if err := s.Hold(size); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if s.split.held != tc.want || s.split.grown != tc.grown || memory.growth.TryAcquire(1) == tc.grown {
-				t.Errorf("%d bytes are held, want %d, and it has grown: %t", s.split.held, tc.want, s.split.grown)
+			held := s.split.held
+			if held.lease.Held() != tc.want || held.grown != tc.grown || memory.growth.TryAcquire(1) == tc.grown {
+				t.Errorf("%d bytes are held, want %d, and it has grown: %t", held.lease.Held(), tc.want, held.grown)
 			}
 			if !tc.grown {
 				memory.growth.Release(1)
 			}
 			s.Release()
-			if !memory.Room.TryAcquire(MaxPayloadMemory-tc.taken) || !memory.growth.TryAcquire(1) {
+			if memory.Room.InUse() != tc.taken || !memory.growth.TryAcquire(1) {
 				t.Error("not all was given back")
 			}
 		})
+	}
+}
+
+// take takes memory of a tenant until the end of the test.
+func take(t *testing.T, memory *PayloadMemory, tenant string, size int64) *bytebudget.Lease {
+	t.Helper()
+	lease, err := memory.Room.Acquire(t.Context(), bytebudget.Owner{Tenant: tenant}, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease
+}
+
+// TestHoldLeavesMemoryToOtherTenants has a tenant with many large records in long actions. Another tenant still gets
+// memory, also for a record that is larger than its share.
+func TestHoldLeavesMemoryToOtherTenants(t *testing.T) {
+	t.Parallel()
+	const share = MaxPayloadMemory / 2 / payloadCopies
+	memory := NewPayloadMemory(MaxPayloadMemory)
+	of := func(tenant string) *Store {
+		// No test waits for this long: an action that must wait fails.
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		t.Cleanup(cancel)
+		return &Store{ctx: ctx, tenant: tenant, split: newSplitRecords(memory)}
+	}
+	var err error
+	greedy := 0
+	for ; err == nil; greedy++ {
+		s := of("greedy")
+		// The action reads or writes its record, and then waits for a hook.
+		err = s.Hold(2 * share)
+		s.rest()
+	}
+	if !errors.Is(err, helmerr.ErrTimeout) || greedy < 2 {
+		t.Errorf("action %d of the greedy tenant: %v", greedy, err)
+	}
+	for _, size := range []int{share, 2 * share} {
+		other := of("other")
+		if err := other.Hold(size); err != nil {
+			t.Errorf("%d bytes of another tenant: %v", size, err)
+		}
+		other.Release()
+	}
+}
+
+// TestRestKeepsOnePart checks that an action that waits holds only memory for the records that it keeps, and gets the
+// rest again for its next record.
+func TestRestKeepsOnePart(t *testing.T) {
+	t.Parallel()
+	memory := NewPayloadMemory(MaxPayloadMemory)
+	s := &Store{ctx: t.Context(), tenant: "a", split: newSplitRecords(memory)}
+	s.rest()
+	const all = 6 * payloadCopies << 20
+	for range 2 {
+		if err := s.Hold(6 << 20); err != nil || memory.Room.InUse() != all {
+			t.Errorf("%d bytes are held: %v", memory.Room.InUse(), err)
+		}
+		for range 2 {
+			if s.rest(); memory.Room.InUse() != all/keptShare {
+				t.Errorf("%d bytes are held at rest", memory.Room.InUse())
+			}
+		}
+	}
+	full := take(t, memory, "", MaxPayloadMemory-all/keptShare)
+	if err := s.Hold(6 << 20); err != nil || !s.split.held.grown {
+		t.Errorf("in full memory, the action does not grow: %v", err)
+	}
+	s.rest()
+	if !memory.growth.TryAcquire(1) {
+		t.Error("an action at rest keeps the growth")
+	}
+	full.Release()
+	if s.Release(); memory.Room.InUse() != 0 {
+		t.Errorf("%d bytes are lost", memory.Room.InUse())
 	}
 }
 
@@ -65,7 +140,7 @@ func TestHoldCountsTheLargestPayload(t *testing.T) {
 func TestHoldGrowsOneAtATime(t *testing.T) {
 	t.Parallel()
 	const actions = 8
-	memory := NewPayloadMemory()
+	memory := NewPayloadMemory(MaxPayloadMemory)
 	var all []*Store
 	for range actions {
 		s := &Store{ctx: t.Context(), split: newSplitRecords(memory)}
@@ -81,13 +156,13 @@ func TestHoldGrowsOneAtATime(t *testing.T) {
 			if err := s.Hold(2 * MaxPayloadMemory / payloadCopies / actions); err != nil {
 				return err
 			}
-			if s.split.grown && growing.Add(1) > 1 {
+			if s.split.held.grown && growing.Add(1) > 1 {
 				t.Error("two grow at a time")
 			}
 			for range 100 {
 				runtime.Gosched()
 			}
-			if s.split.grown {
+			if s.split.held.grown {
 				growing.Add(-1)
 			}
 			s.Release()
@@ -100,10 +175,11 @@ func TestHoldGrowsOneAtATime(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	first, second := all[0], &Store{ctx: ended, split: newSplitRecords(memory)}
-	second.split.held = 1
-	if !memory.Room.TryAcquire(MaxPayloadMemory) || first.Hold(0) != nil || !memory.growth.TryAcquire(1) {
+	if memory.Room.InUse() != 0 || first.Hold(0) != nil || !memory.growth.TryAcquire(1) {
 		t.Fatal("not all was given back")
 	}
+	second.split.held.lease = take(t, memory, "", 1)
+	take(t, memory, "", MaxPayloadMemory-1)
 	if err := second.Hold(1 << 20); !errors.Is(err, helmerr.ErrTimeout) {
 		t.Errorf("an action whose time is over: %v", err)
 	}
@@ -118,18 +194,16 @@ func TestPackWaitsForMemory(t *testing.T) {
 		"manifest": {Manifest: strings.Repeat("x", 1<<20)},
 		"hook":     {Hooks: []*release.Hook{nil, {Manifest: strings.Repeat("x", 1<<20)}}},
 	} {
-		memory := NewPayloadMemory()
+		memory := NewPayloadMemory(MaxPayloadMemory)
 		s := &Store{ctx: ended, codec: NewCodec(), split: newSplitRecords(memory)}
-		if !memory.Room.TryAcquire(MaxPayloadMemory) {
-			t.Fatal("there is not as much")
-		}
+		full := take(t, memory, "", MaxPayloadMemory)
 		if _, err := s.Pack(rls); !errors.Is(err, helmerr.ErrTimeout) {
 			t.Errorf("%s: %v", name, err)
 		}
-		memory.Room.Release(MaxPayloadMemory)
+		full.Release()
 		s.ctx = t.Context()
-		if _, err := s.Pack(rls); err != nil || s.split.held == 0 {
-			t.Errorf("%s: %d bytes are held: %v", name, s.split.held, err)
+		if _, err := s.Pack(rls); err != nil || memory.Room.InUse() == 0 {
+			t.Errorf("%s: no bytes are held: %v", name, err)
 		}
 	}
 }

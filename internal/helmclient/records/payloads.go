@@ -56,10 +56,8 @@ type splitRecords struct {
 	deferred []string
 	// memory bounds the memory of all actions for payloads.
 	memory *PayloadMemory
-	// held is the part of memory that this action holds, in bytes.
-	held int64
-	// grown means that this action holds the growth of memory.
-	grown bool
+	// held is the part of memory that this action holds.
+	held heldMemory
 	// hasNoParts means that the last list of records would have shown parts of payloads, but there were none.
 	hasNoParts bool
 	// left is the number of payloads that could not be deleted. leftErr is the cause.

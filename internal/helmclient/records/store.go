@@ -67,7 +67,9 @@ type Store struct {
 	client    rest.Interface
 	Metadata  metadata.ResourceInterface
 	namespace string
-	codec     *Codec
+	// tenant is the tenant whose share of the memory for payloads this Store uses.
+	tenant string
+	codec  *Codec
 	// namespaces holds the namespaces that are known to exist. The Store adds its own after it created a record.
 	namespaces *NameSet
 	// beforeCreate is called before a record or its payload is created, after the size of the record was checked.
@@ -110,6 +112,8 @@ type StoreOptions struct {
 	// Codec and Memory are shared by all users of the cluster.
 	Codec  *Codec
 	Memory *PayloadMemory
+	// Tenant is the tenant whose share of Memory the Store uses; empty for no limit of a tenant.
+	Tenant string
 	// Names holds the namespaces of the cluster that are known to exist.
 	Names *NameSet
 	// Observed returns the metadata of the records of a release if they were read a moment ago.
@@ -126,6 +130,7 @@ func NewStore(ctx context.Context, options StoreOptions) *Store {
 		client:       options.Client,
 		Metadata:     options.Metadata,
 		namespace:    options.Namespace,
+		tenant:       options.Tenant,
 		codec:        options.Codec,
 		namespaces:   options.Names,
 		beforeCreate: options.BeforeCreate,
@@ -185,6 +190,7 @@ func keepFew(kept map[string]*release.Release, key string, rls *release.Release)
 
 // decode returns the whole release in the Secret of a record, and stores the state of the record.
 func (s *Store) decode(secret *corev1.Secret) (*release.Release, error) {
+	defer s.rest()
 	small, err := s.codec.decode(secret.Data[Key], s.holdText)
 	if err != nil {
 		return nil, err

@@ -77,7 +77,8 @@ func (b *bench) newRecords() *Store {
 	return NewStore(b.t.Context(), StoreOptions{
 		Client:    core.CoreV1().RESTClient(),
 		Metadata:  client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(b.namespace),
-		Namespace: b.namespace, Storage: b.storage, Codec: NewCodec(), Memory: NewPayloadMemory(), Names: NewNameSet(),
+		Namespace: b.namespace, Storage: b.storage, Codec: NewCodec(),
+		Memory: NewPayloadMemory(MaxPayloadMemory), Names: NewNameSet(),
 	})
 }
 

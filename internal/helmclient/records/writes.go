@@ -5,6 +5,7 @@ package records
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
@@ -73,8 +75,11 @@ func (s *Store) Update(key string, rls *release.Release) error {
 	case record.content == contentOf(rls):
 		return s.updatePointer(key, rls, record)
 	}
-	// pack does not wait for memory: the action reserved the memory for this record when it read or created the record.
-	packed, err := s.codec.pack(rls)
+	packed, err := s.Pack(rls)
+	if errors.Is(err, helmerr.ErrTimeout) {
+		// The result of an action must be saved also after the time of the action.
+		packed, err = s.codec.pack(rls)
+	}
 	if err != nil {
 		return errEncode(key, err)
 	}
@@ -267,8 +272,9 @@ func (s *Store) remove(key string) error {
 	return nil
 }
 
-// forget drops the cached records after a write.
+// forget drops the cached records after a write, and returns memory that the action does not need while it waits.
 func (s *Store) forget() {
+	s.rest()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wrote = true
