@@ -7,7 +7,9 @@
 package yamlweight
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"regexp"
 
 	"go.yaml.in/yaml/v3"
@@ -16,13 +18,20 @@ import (
 // Most is the largest weight. All larger weights are stored as Most.
 const Most = 1 << 40
 
-// ErrCycle means that an anchor contains itself.
-var ErrCycle = errors.New("it has an anchor that contains itself")
+// The errors of this package.
+var (
+	// ErrCycle means that an anchor contains itself.
+	ErrCycle = errors.New("it has an anchor that contains itself")
+	// ErrTag means that a text has a %TAG directive.
+	ErrTag = errors.New("it has a %TAG directive; use full tags")
+)
 
 var (
 	// anchor and alias match all anchors and aliases, and also some other text.
 	anchor = regexp.MustCompile(`&[0-9A-Za-z_-]`)
 	alias  = regexp.MustCompile(`(?:^|[^0-9A-Za-z_*&])\*[0-9A-Za-z_-]`)
+	// tagDirective matches %TAG directives after all line breaks of YAML.
+	tagDirective = regexp.MustCompile(`(?:^|[\n\r\x{85}\x{2028}\x{2029}\x{FEFF}])%TAG[ \t]`)
 )
 
 // Weight is an upper bound for the result of parsing a text.
@@ -48,17 +57,29 @@ func Of(text []byte) Weight { return Weight{Bytes: int64(len(text)), Values: cou
 // HasAliases reports whether a text may have aliases.
 func HasAliases(text []byte) bool { return anchor.Match(text) && alias.Match(text) }
 
-// Expanded returns the weight of a document with expanded aliases. The error is ErrCycle, or the error of the parser.
-func Expanded(text []byte) (Weight, error) {
-	var root yaml.Node
-	if err := yaml.Unmarshal(text, &root); err != nil {
-		return Weight{}, err
+// HasTag reports whether a text has a %TAG directive. Parsers repeat the prefix in the directive for each node that uses
+// it, so a short text can take gigabytes. Callers refuse such texts with [ErrTag].
+func HasTag(text []byte) bool {
+	return bytes.Contains(text, []byte("%TAG")) && tagDirective.Match(text)
+}
+
+// Expanded returns the weight of a text with expanded aliases. If the text has several documents, it returns their sum,
+// because a parser may skip the first of them. The error is ErrCycle, or the error of the parser.
+func Expanded(text []byte) (total Weight, err error) {
+	for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
+		var root yaml.Node
+		switch err := decoder.Decode(&root); {
+		case errors.Is(err, io.EOF):
+			return total, nil
+		case err != nil:
+			return Weight{}, err
+		}
+		expanded, ok := expansion{}.of(&root)
+		if !ok {
+			return Weight{}, ErrCycle
+		}
+		total = total.Plus(expanded)
 	}
-	expanded, ok := expansion{}.of(&root)
-	if !ok {
-		return Weight{}, ErrCycle
-	}
-	return expanded, nil
 }
 
 // countTokens returns an upper bound for half of the values in a YAML or JSON text. It counts the characters that

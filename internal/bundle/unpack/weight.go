@@ -6,14 +6,10 @@ package unpack
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"unicode/utf8"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
-
-// tagDirective matches %TAG directives. Parsers repeat the prefix of the directive for each node that uses it.
-var tagDirective = regexp.MustCompile(`(?:^|[\n\r\x{85}\x{2028}\x{2029}\x{FEFF}])%TAG[ \t]`)
 
 // Weight is the maximum size of a text after it is parsed.
 type Weight struct {
@@ -31,7 +27,7 @@ func Weigh(name string, text []byte, limits Limits, invalid error) (Weight, erro
 	if !utf8.Valid(text) {
 		return Weight{}, fmt.Errorf("%w: %q is not UTF-8 text", invalid, Clip(name))
 	}
-	if tagDirective.Match(text) {
+	if yamlweight.HasTag(text) {
 		return Weight{}, fmt.Errorf("%w: %q has a %%TAG directive; use full tags", invalid, Clip(name))
 	}
 	w := yamlweight.Of(text)

@@ -68,3 +68,25 @@ func TestPackValuesLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestHostileManifestIsRefused checks that a record is not read if its manifest or a hook takes gigabytes with expanded
+// YAML aliases. For the limits of the record, a manifest is one value.
+func TestHostileManifestIsRefused(t *testing.T) {
+	t.Parallel()
+	bomb := "a: &a " + strings.Repeat("x", 1<<17) + "\nl: [" + strings.Repeat("*a,", 20_000) + "*a]\n"
+	inManifest, inHook, inLater := helmtest.FullRelease(), helmtest.FullRelease(), helmtest.FullRelease()
+	inManifest.Manifest = bomb
+	inHook.Hooks = append(inHook.Hooks, nil, &release.Hook{Manifest: bomb})
+	inLater.Manifest = "kind: ConfigMap\n---\n" + bomb
+	for name, rls := range map[string]*release.Release{
+		"manifest": inManifest, "a later document": inLater, "hook": inHook,
+	} {
+		data, err := NewCodec().Encode(rls)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := NewCodec().decode(data, nil); !errors.Is(err, errUnreadableRecord) {
+			t.Errorf("aliases in the %s: %v", name, err)
+		}
+	}
+}

@@ -4,8 +4,8 @@
 package rendering
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -14,11 +14,16 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifestweight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// notesFile is the suffix of a template that renders notes for people.
-const notesFile = "NOTES.txt"
+const (
+	// notesFile is the suffix of a template that renders notes for people.
+	notesFile = "NOTES.txt"
+	// maxNotes bounds the size of all rendered notes, in bytes. The notes are a part of the record.
+	maxNotes = 1 << 20
+)
 
 // renderRequest is the input of taskRender.
 type renderRequest struct {
@@ -69,21 +74,33 @@ func runRender(work *sandbox.Work, request renderRequest) (*renderResult, error)
 		return nil, err
 	}
 	work.Note(noteManifests)
-	budget := &manifestBudget{}
-	for name, text := range files {
+	result.Files, err = resultFiles(files)
+	return result, err
+}
+
+// resultFiles returns the rendered files that Helm reads, by their names. It returns an error if they are too large.
+func resultFiles(rendered map[string]string) ([]*chart.File, error) {
+	var files []*chart.File
+	var budget manifestweight.Budget
+	notes := 0
+	for _, name := range slices.Sorted(maps.Keys(rendered)) {
+		text := rendered[name]
 		isNotes := strings.HasSuffix(name, notesFile)
-		if strings.HasSuffix(name, markSuffix) || !isNotes && strings.TrimSpace(text) == "" {
+		switch {
+		case strings.HasSuffix(name, markSuffix), !isNotes && strings.TrimSpace(text) == "":
 			continue
-		}
-		if !isNotes {
-			if err := budget.take(name, text); err != nil {
+		case isNotes:
+			if notes += len(text); notes > maxNotes {
+				return nil, Errorf(ErrInvalidChart, "%s: the notes have more than %d MiB: shorten them", name, maxNotes>>20)
+			}
+		default:
+			if err := takeManifests(&budget, name, text); err != nil {
 				return nil, err
 			}
 		}
-		result.Files = append(result.Files, &chart.File{Name: name, Data: []byte(text)})
+		files = append(files, &chart.File{Name: name, Data: []byte(text)})
 	}
-	slices.SortFunc(result.Files, func(a, b *chart.File) int { return cmp.Compare(a.Name, b.Name) })
-	return result, nil
+	return files, nil
 }
 
 const (

@@ -159,6 +159,24 @@ func TestRenderEqualsHelm(t *testing.T) {
 	}
 }
 
+// TestRenderedTextIsNotParsed checks that Helm does not parse rendered texts as templates again in the manager. An action
+// of a template takes hundreds of bytes.
+func TestRenderedTextIsNotParsed(t *testing.T) { //nolint:paralleltest // It measures memory.
+	text := strings.Repeat("{{", 200_000)
+	literal := literalChart(&chart.Metadata{Name: "demo"}, []*chart.File{file("demo/templates/NOTES.txt", text)})
+	literal.Metadata.APIVersion, literal.Metadata.Version = "v2", "1.0.0"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	rls, err := installed(t, literal, nil)
+	runtime.ReadMemStats(&after)
+	if err != nil || rls.Info.Notes != text {
+		t.Fatalf("the text of %d bytes has changed: %v", len(text), err)
+	}
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 16<<20 {
+		t.Errorf("a text of %d KiB takes %d MiB", len(text)>>10, taken>>20)
+	}
+}
+
 func FuzzLiteralText(f *testing.F) {
 	for _, text := range []string{"", "{{", "{{{", "{{{{", "a{{- b -}}", `{{"{{"}}`, "{{/* */}}", "\xff{{\x00", "}}{{"} {
 		f.Add(text)
@@ -200,7 +218,7 @@ func TestLookup(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		return string(rendered.Literal.Templates[0].Data), nil
+		return string(rendered.Literal.Files[0].Data), nil
 	}
 	g.Expect(text(`{{ with lookup "v1" "Secret" "a" "b" }}{{ .data.count }} {{ typeOf .data.count }} {{ .data.half }}{{ end }}`)).To(Equal("7 int64 0.5"))
 	g.Expect(text(`{{ range (lookup "apps/v1" "Deployment" "" "").items }}{{ .metadata.name }}{{ end }}`)).To(Equal("one"))
@@ -266,12 +284,15 @@ func TestHostileCharts(t *testing.T) {
 		"aliased bytes": {template("x: &x \"{{ repeat 1000000 \"y\" }}\"\nl: [{{ range until 1000 }}*x,{{ end }}]\n"),
 			"split the chart, "},
 		"many texts":       {template(`{{ repeat 40000000 "x" }}`), "32 MiB"},
+		"many values":      {template(`l: [{{ range until 200000 }}{a: 0},{{ end }}]`), "500000 values"},
+		"a directive":      {template("%TAG ! tag:x,\r---\r- !a b"), "%TAG"},
+		"notes":            {newChart("1.0.0", map[string]string{"NOTES.txt": `{{ repeat 1000000 "{{" }}`}), "1 MiB"},
 		"aliased subchart": {aliases, "the dependencies and values of the chart"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g, r := NewWithT(t), tight
-			if name == "many texts" {
+			if name == "many texts" || name == "many values" {
 				r = roomy
 			}
 			source := Source{Chart: tc.chart}
@@ -280,9 +301,14 @@ func TestHostileCharts(t *testing.T) {
 				_, err = r.Render(t.Context(), source,
 					Options{Release: demoRelease, Capabilities: chartutil.DefaultCapabilities.Copy()})
 			}
-			if name == "aliased bytes" || name == "many texts" {
+			switch name {
+			case "aliased bytes", "many texts", "many values":
 				g.Expect(err).To(MatchError(ErrInvalidChart))
 				g.Expect(err).To(MatchError(ContainSubstring("from demo/templates/bad.yaml on")))
+				return
+			case "a directive", "notes":
+				g.Expect(err).To(MatchError(ErrInvalidChart))
+				g.Expect(err).To(MatchError(ContainSubstring(tc.text)))
 				return
 			}
 			if name == "repeat" && !errors.Is(err, ErrLimit) {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -116,8 +117,8 @@ type Options struct {
 
 // Rendered is the result of rendering a chart.
 type Rendered struct {
-	// Literal contains the rendered files as templates. Helm renders these templates to the same files, whatever the
-	// values are. Literal has no dependencies. The caller may change it.
+	// Literal has templates that print the rendered files, whatever the values are. Literal has no dependencies. The
+	// caller may change it.
 	Literal *chart.Chart
 	// Recorded is the chart for Helm's record: the source with processed dependencies.
 	Recorded *chart.Chart
@@ -154,20 +155,18 @@ type lookupError struct {
 func (e *lookupError) Error() string { return e.text }
 func (e *lookupError) Unwrap() error { return e.cause }
 
-// literalChart returns a chart that Helm renders to the given files.
+// literalChart returns a chart that Helm renders to the given files. Each template prints a file of the chart. Helm
+// parses only the templates, so the content of the files costs no more than its size.
 func literalChart(metadata *chart.Metadata, files []*chart.File) *chart.Chart {
 	literal := &chart.Chart{Metadata: copyMetadata(metadata)}
 	literal.Metadata.Dependencies = nil
-	for _, file := range files {
-		name := strings.TrimPrefix(file.Name, metadata.Name+"/")
-		literal.Templates = append(literal.Templates, &chart.File{Name: name, Data: literalText(file.Data)})
+	for i, file := range files {
+		name, content := strings.TrimPrefix(file.Name, metadata.Name+"/"), strconv.Itoa(i)
+		literal.Templates = append(literal.Templates,
+			&chart.File{Name: name, Data: []byte(`{{ .Files.Get "` + content + `" }}`)})
+		literal.Files = append(literal.Files, &chart.File{Name: content, Data: file.Data})
 	}
 	return literal
-}
-
-// literalText returns a template that Helm renders to the text.
-func literalText(text []byte) []byte {
-	return bytes.ReplaceAll(text, []byte("{{"), []byte(`{{"{{"}}`))
 }
 
 // PostRenderer returns a post-renderer for a release in a namespace; nil if there are no changes. The post-renderer

@@ -10,6 +10,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifestweight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
@@ -120,7 +121,7 @@ func runPostRender(work *sandbox.Work, request postRenderRequest) ([]byte, error
 		return nil, err
 	}
 	work.Note(noteManifests)
-	if err := (&manifestBudget{}).take("the patched manifest", string(manifest)); err != nil {
+	if err := takeManifests(&manifestweight.Budget{}, "the patched manifest", string(manifest)); err != nil {
 		return nil, fmt.Errorf("post-rendering: %w", err)
 	}
 	return manifest, nil

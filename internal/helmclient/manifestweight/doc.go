@@ -1,0 +1,18 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package manifestweight bounds the memory that the manifests of a release take when they are parsed. Manifests come
+// from three places: a rendered chart, the folders crds of a chart, and a record in a workload cluster. All of them are
+// untrusted.
+//
+//	var budget manifestweight.Budget
+//	err := budget.Take(text) // before anything parses the text
+//
+// # Contract
+//
+//   - Before the manager parses a manifest, a [Budget] has weighed it: rendered manifests in the process that renders
+//     them, files of the folder crds in package crds, manifests and hooks of records in package records.
+//   - The limits are the same for all of them. So HelmOp never writes a record that it refuses to read.
+//   - To weigh a text takes memory for its length only. A text with aliases is parsed to nodes, but aliases are not
+//     expanded, and the number of nodes has the limit of the values.
+package manifestweight
