@@ -15,7 +15,7 @@ import (
 )
 
 // TestHostileChart has a tenant with charts and a kustomization that need more memory and time than the limits. The
-// manager survives, each release names the template and the limit that it exceeded, and another tenant's release is
+// manager survives, each release names the place and the limit that it exceeded, and another tenant's release is
 // installed and upgraded meanwhile.
 func TestHostileChart(t *testing.T) {
 	s := newScenario(t)
@@ -50,7 +50,7 @@ func TestHostileChart(t *testing.T) {
 			g.Expect(child.Status.Failures).To(gomega.BeNumerically(">", 0), "%s: a stopped try counts as a failure", chart.Name)
 		})
 		// While the next try runs, the status has another last error.
-		s.eventuallyEvent(helmOps[chart.Name], addonsv1.RenderLimitExceededReason, chart.Limit)
+		s.eventuallyEvent(helmOps[chart.Name], chart.Reason, chart.Limit)
 	}
 	s.child(helmOps["memory"], "one",
 		childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RenderLimitExceededReason))

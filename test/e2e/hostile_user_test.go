@@ -7,8 +7,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/hostile"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
@@ -41,7 +45,7 @@ func TestHostileUser(t *testing.T) {
 	})
 	s.create(helmOp)
 	one.eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
-	neighbour := newNeighbour(two)
+	neighbour, leader := newNeighbour(two), s.leader()
 
 	s.step("marks objects as if clusterctl had moved them", func(s *scenario) {
 		one := one.in(s)
@@ -71,6 +75,20 @@ func TestHostileUser(t *testing.T) {
 			expectStatus(g, child, addonsv1.ReadyCondition, metav1.ConditionFalse)
 		})
 		neighbour.expectServed(s.T)
+		s.must(one.DeleteAllOf(s.Context(), &corev1.Secret{}, client.InNamespace(releaseNamespace),
+			client.MatchingLabels{forgedLabel: "yes"}))
+		s.nudge(helmOp, "one")
+		s.eventually(helmOp, ready(1))
+	})
+	s.step("creates a record whose manifest has gigabytes with expanded aliases", func(s *scenario) {
+		one := one.in(s)
+		one.forgeRecord(3, aliasRecord(s))
+		s.nudge(helmOp, "one")
+		s.child(helmOp, "one", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+			expectStatus(g, child, addonsv1.ReadyCondition, metav1.ConditionFalse)
+		})
+		neighbour.expectServed(s.T)
+		s.Expect(s.leader()).To(gomega.Equal(leader), "the first manager still runs")
 		s.must(one.DeleteAllOf(s.Context(), &corev1.Secret{}, client.InNamespace(releaseNamespace),
 			client.MatchingLabels{forgedLabel: "yes"}))
 		s.nudge(helmOp, "one")
@@ -138,6 +156,21 @@ func recordBomb(s *scenario) []byte {
 	_, err = writer.Write([]byte(`"}`))
 	s.must(err)
 	s.must(writer.Close())
+	return packed.Bytes()
+}
+
+// aliasRecord returns a valid record, before base64, whose manifest has gigabytes with expanded YAML aliases.
+func aliasRecord(s *scenario) []byte {
+	s.Helper()
+	text, err := json.Marshal(map[string]any{
+		"name": "hello", "namespace": releaseNamespace, "version": 3, "manifest": hostile.Aliases(),
+		"info": map[string]any{"status": "deployed", "first_deployed": time.Now(), "last_deployed": time.Now()},
+	})
+	s.must(err)
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	_, err = writer.Write(text)
+	s.must(errors.Join(err, writer.Close()))
 	return packed.Bytes()
 }
 

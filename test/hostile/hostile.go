@@ -1,14 +1,15 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hostile has artifacts that need more memory or CPU time than the limits of the renderer. The end-to-end tests
-// and the benchmark share them.
+// Package hostile has artifacts that need more memory or CPU time than the limits permit: in the renderer, or in the
+// manager, which parses what was rendered. The end-to-end tests and the benchmark share them.
 package hostile
 
 import (
 	"fmt"
 	"strings"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
 )
 
@@ -18,17 +19,23 @@ const Version = "1.0.0"
 // Chart is a hostile chart.
 type Chart struct {
 	Name string
+	// Reason is the reason of the failure.
+	Reason string
 	// Limit is a regular expression for the part of the error that names the limit and the place.
 	Limit string
 
 	file, text string
 }
 
-// Charts returns charts whose templates or schema exceed the limits.
+// Charts returns charts that exceed the limits by templates, a schema, rendered texts or the folder crds.
 func Charts() []Chart {
 	template := func(name, limit, text string) Chart {
-		return Chart{Name: name, Limit: fmt.Sprintf("%s at template %q", limit, name+"/templates/bad.yaml"),
-			file: "templates/bad.yaml", text: text}
+		return Chart{Name: name, Reason: addonsv1.RenderLimitExceededReason,
+			Limit: fmt.Sprintf("%s at template %q", limit, name+"/templates/bad.yaml"), file: "templates/bad.yaml", text: text}
+	}
+	// The renderer can handle these charts. The manager would take gigabytes to parse the result.
+	result := func(name, limit, file, text string) Chart {
+		return Chart{Name: name, Reason: addonsv1.ChartInvalidReason, Limit: limit, file: file, text: text}
 	}
 	// A renderer has the lowest CPU priority, so that on a full machine the time is over first.
 	const cpu = "(more than .* of CPU time|it was not done in time)"
@@ -36,7 +43,12 @@ func Charts() []Chart {
 		template("memory", "of memory", `{{ repeat 68719476736 "x" | len }}`),
 		template("list", "(of memory|it was not done in time)", `{{ range until 2000000000 }}{{ end }}`),
 		template("loops", cpu, `{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}`),
-		{Name: "schema", Limit: cpu + " at values.schema.json", file: "values.schema.json", text: schema()},
+		{Name: "schema", Reason: addonsv1.RenderLimitExceededReason, Limit: cpu + " at values.schema.json",
+			file: "values.schema.json", text: schema()},
+		result("values", "the manifests have more than .* values", "templates/bad.yaml",
+			"kind: ConfigMap\nl: [{{ range until 300000 }}{a: 0},{{ end }}]"),
+		result("notes", "the notes have more than", "templates/NOTES.txt", `{{ repeat 5000000 "{{" }}`),
+		result("crds", "crds/bad.yaml: the manifests have more than", "crds/bad.yaml", Aliases()),
 	}
 }
 
@@ -45,6 +57,12 @@ func (c Chart) Files() registry.Chart {
 	return registry.ChartFiles(map[string]string{
 		"Chart.yaml": "apiVersion: v2\nname: " + c.Name + "\nversion: " + Version + "\n", c.file: c.text,
 	})
+}
+
+// Aliases returns a manifest of about a megabyte that has twenty gigabytes with expanded YAML aliases.
+func Aliases() string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: aliases}\na: &a " + strings.Repeat("x", 1<<20) +
+		"\nl: [" + strings.Repeat("*a, ", 20_000) + "]\n"
 }
 
 // schema returns a schema that takes 2^40 validations.

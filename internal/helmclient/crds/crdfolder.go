@@ -18,7 +18,9 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifestweight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
 const (
@@ -45,11 +47,12 @@ func (o *Object) IsCRD() bool {
 }
 
 // Read returns the objects in the files of crds folders, in their order. An error has the kind
-// [helmerr.ErrInvalidChart].
+// [helmerr.ErrInvalidChart]. Read refuses files that take too much memory together, before it parses them.
 func Read(files []chart.CRD) ([]*Object, error) {
 	var objects []*Object
+	var budget manifestweight.Budget
 	for _, crd := range files {
-		parsed, err := parsedCRDs.of(crd.File)
+		parsed, err := parsedCRDs.of(crd.File, &budget)
 		if err != nil {
 			return nil, helmerr.New(helmerr.ErrInvalidChart, "%s: %s", crd.Filename, err)
 		}
@@ -70,21 +73,35 @@ var parsedCRDs = newCRDCache(maxParsedCRDBytes)
 
 // crdCache keeps the most recently used parsed files by digest. It is safe for concurrent use.
 type crdCache struct {
-	files *bytelru.Cache[[sha256.Size]byte, []*Object]
+	files *bytelru.Cache[[sha256.Size]byte, parsedFile]
+}
+
+// parsedFile has the objects of a file, and the weight of its text.
+type parsedFile struct {
+	objects []*Object
+	weight  yamlweight.Weight
 }
 
 func newCRDCache(limit int64) *crdCache {
-	return &crdCache{files: bytelru.New[[sha256.Size]byte, []*Object](limit)}
+	return &crdCache{files: bytelru.New[[sha256.Size]byte, parsedFile](limit)}
 }
 
-// of returns the objects of a file. It parses the file if the cache does not have it.
-func (c *crdCache) of(file *chart.File) ([]*Object, error) {
+// of takes the weight of a file from a budget and returns the objects of the file. It parses the file if the cache does
+// not have it.
+func (c *crdCache) of(file *chart.File, budget *manifestweight.Budget) ([]*Object, error) {
 	digest := sha256.New()
 	records.WriteBytes(digest, []byte(file.Name))
 	records.WriteBytes(digest, file.Data)
 	key := [sha256.Size]byte(digest.Sum(nil))
-	if objects, ok := c.files.Get(key); ok {
-		return objects, nil
+	if known, ok := c.files.Get(key); ok {
+		return known.objects, budget.Add(known.weight)
+	}
+	weight, err := manifestweight.Of(string(file.Data))
+	if err != nil {
+		return nil, err
+	}
+	if err := budget.Add(weight); err != nil {
+		return nil, err
 	}
 	objects, err := parseCRDFile(file)
 	if err != nil {
@@ -94,7 +111,7 @@ func (c *crdCache) of(file *chart.File) ([]*Object, error) {
 	for _, object := range objects {
 		size += objectOverhead + int64(len(object.data))
 	}
-	c.files.Put(key, objects, size)
+	c.files.Put(key, parsedFile{objects, weight}, size)
 	return objects, nil
 }
 

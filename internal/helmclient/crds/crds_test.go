@@ -23,6 +23,8 @@ import (
 	"k8s.io/client-go/rest/fake"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifestweight"
 )
 
 func TestMergeCRD(t *testing.T) {
@@ -91,7 +93,7 @@ func TestCRDCacheIsBounded(t *testing.T) {
 	large := strings.Repeat("x", 5<<20)
 	for i := range 10 {
 		object := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\ndata: {key: %s}\n", i, large)
-		if _, err := cache.of(&chart.File{Name: "crds/large.yaml", Data: []byte(object)}); err != nil {
+		if _, err := cache.of(&chart.File{Name: "crds/large.yaml", Data: []byte(object)}, &manifestweight.Budget{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,7 +107,8 @@ func TestCRDCacheCountsFilesWithoutObjects(t *testing.T) {
 	t.Parallel()
 	cache := newCRDCache(64 << 10)
 	for i := range 1000 {
-		if _, err := cache.of(&chart.File{Name: fmt.Sprintf("crds/%d.yaml", i), Data: []byte("# nothing\n")}); err != nil {
+		file := &chart.File{Name: fmt.Sprintf("crds/%d.yaml", i), Data: []byte("# nothing\n")}
+		if _, err := cache.of(file, &manifestweight.Budget{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -155,4 +158,38 @@ func TestReplaceCRDEndsAfterContradictoryResponses(t *testing.T) {
 			t.Errorf("with a deadline: %v", err)
 		}
 	})
+}
+
+// TestHostileCRDs checks that files are refused before they are parsed if they take too much memory, alone or together,
+// also if each file was parsed before.
+func TestHostileCRDs(t *testing.T) {
+	t.Parallel()
+	files := func(texts ...string) (files []chart.CRD) {
+		for i, text := range texts {
+			name := fmt.Sprintf("crds/%d.yaml", i)
+			files = append(files, chart.CRD{Filename: "demo/" + name, File: &chart.File{Name: name, Data: []byte(text)}})
+		}
+		return files
+	}
+	object := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n"
+	aliases := object + "a: &a " + strings.Repeat("x", 1<<17) + "\nl: [" + strings.Repeat("*a,", 20_000) + "*a]\n"
+	many := object + "data:\n" + strings.Repeat("- {a: 0}\n", manifestweight.MaxValues/7)
+	for name, tc := range map[string]struct {
+		files []chart.CRD
+		fails string
+	}{
+		"a few values":           {files(many), ""},
+		"aliases":                {files(object, aliases), "demo/crds/1.yaml: the manifests have more than"},
+		"many values together":   {files(many, many, many), "demo/crds/2.yaml: the manifests have more than"},
+		"the same values again":  {files(many, many, many), "demo/crds/2.yaml: the manifests have more than"},
+		"a directive for a type": {files("%TAG ! tag:x,\r---\r" + object), "demo/crds/0.yaml: it has a %TAG directive"},
+	} {
+		_, err := Read(tc.files)
+		if tc.fails == "" && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if tc.fails != "" && (!errors.Is(err, helmerr.ErrInvalidChart) || !strings.HasPrefix(err.Error(), tc.fails)) {
+			t.Errorf("%s: %v, want %s", name, err, tc.fails)
+		}
+	}
 }
