@@ -142,6 +142,7 @@ func (c *Client) performAndFinish(ctx context.Context, s *session.Session, j ses
 	late bool, err error,
 ) {
 	isGone := false
+	defer s.ReleaseParsing()
 	if s.Records != nil {
 		defer func() { s.Records.Finish(j.Desired.Name, c.now(), isGone) }()
 	}

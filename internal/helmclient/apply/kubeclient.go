@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -66,6 +67,8 @@ type Client struct {
 
 	mu        sync.Mutex
 	deletions []error
+	// parsing is the share of the memory for parsing that the action holds; nil if it holds none.
+	parsing *bytebudget.Lease
 	// applied holds the objects of the manifest that were applied, with their generations after that.
 	applied map[inventory.Ref]model.Generation
 	// versions holds the versions of these objects.
@@ -97,6 +100,10 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 	if err != nil {
 		return nil, err
 	}
+	if err := k.HoldManifests(string(manifest)); err != nil {
+		return nil, err
+	}
+	defer k.ReleaseParsing()
 	resources, err := k.Client.Build(bytes.NewReader(manifest), validate)
 	if unknown := unknownKinds(err); len(unknown) > 0 {
 		if validate || !k.Lenient && !k.Seen.has(string(manifest)) {

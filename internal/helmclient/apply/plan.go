@@ -113,7 +113,7 @@ func (p *Planner) add(change *model.Change) {
 
 // buildTarget builds the objects that the cluster serves. Objects of other kinds become changes.
 func (p *Planner) buildTarget(manifest []byte) (kube.ResourceList, error) {
-	objects, err := DecodeManifest(manifest)
+	objects, err := p.Decode(string(manifest))
 	if err != nil {
 		return nil, err
 	}

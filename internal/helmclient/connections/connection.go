@@ -53,7 +53,9 @@ type cluster struct {
 	limiter flowcontrol.RateLimiter
 	// bytes is the memory budget that responses share; nil if there is no bound.
 	bytes *bytebudget.Budget
-	// Owner is the owner to whom the memory for responses is charged.
+	// Parsing is the memory budget that the parses of manifests share; nil if there is no bound.
+	Parsing *bytebudget.Budget
+	// Owner is the owner to whom the memory for responses and for parsing is charged.
 	Owner bytebudget.Owner
 	Codec *records.Codec
 	// Payloads bounds the memory for payloads, see sharedState.
@@ -104,6 +106,7 @@ func NewCluster(key string, config *rest.Config, shared sharedState) (*cluster, 
 		Identity:     configIdentity(config),
 		limiter:      flowcontrol.NewTokenBucketRateLimiter(connectionQPS, connectionBurst),
 		bytes:        shared.bytes,
+		Parsing:      shared.parsing,
 		Owner:        ownerOf(key),
 		Codec:        shared.codec,
 		Payloads:     shared.Payloads,

@@ -18,6 +18,9 @@ import (
 // the bound, the pool drops the state of the least recently used cluster. The state is created again when it is needed.
 const MaxConnections = 5000
 
+// parsingShare is the divisor of the budget for responses that gives the budget for parsing.
+const parsingShare = 2
+
 // Pool holds the state of each cluster. It is safe for concurrent use.
 type Pool struct {
 	Shared sharedState
@@ -33,8 +36,9 @@ type sharedState struct {
 	library      *kindsLibrary
 	// Payloads bounds the memory for payloads of all running actions.
 	Payloads *records.PayloadMemory
-	// bytes bounds the memory for responses that are being read; nil if there is no bound.
-	bytes *bytebudget.Budget
+	// bytes bounds the memory for responses that are being read; nil if there is no bound. parsing bounds the memory for
+	// manifests that are being parsed.
+	bytes, parsing *bytebudget.Budget
 }
 
 // NewSharedState returns a sharedState with empty caches and without a bound for responses.
@@ -50,6 +54,10 @@ func NewSharedState() sharedState {
 func NewPool(maxKept int, bytes *bytebudget.Budget) *Pool {
 	shared := NewSharedState()
 	shared.bytes = bytes
+	if bytes != nil {
+		// It is another budget: an action that parses may wait for a response of its cluster.
+		shared.parsing = bytebudget.New(bytes.Total() / parsingShare)
+	}
 	// NewLRU fails only if the size is not positive.
 	clusters, _ := lru.NewLRU(maxKept, func(_ string, dropped *cluster) { dropped.close() })
 	return &Pool{Shared: shared, clusters: clusters}

@@ -39,6 +39,10 @@ func (s reader) adoptionDifferences(j session.Job) (*release.Release, []adoption
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := s.Cluster.HoldManifests(recorded.Manifest, rendered.Manifest); err != nil {
+		return nil, nil, err
+	}
+	defer s.ReleaseParsing()
 	namespaces := s.Namespaces(j.Desired.Namespace)
 	differences, err := adoption.Compare(
 		adoption.Content{Chart: metadataOf(recorded), Manifest: recorded.Manifest, Hooks: recorded.Hooks},

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
@@ -73,7 +72,7 @@ func (s reader) present(name string) (Present, error) {
 	if record.Chart != nil && record.Chart.Metadata != nil {
 		present.Chart = record.Chart.Metadata.Version
 	}
-	if present.Objects, err = apply.DecodeManifest([]byte(record.Manifest)); err != nil {
+	if present.Objects, err = s.Cluster.Decode(record.Manifest); err != nil {
 		return present, err
 	}
 	present.Hooks, err = objectsOfHooks(record.Hooks)

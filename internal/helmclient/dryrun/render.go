@@ -147,6 +147,7 @@ func (s reader) renderManifest(j session.Job, source rendering.Source, next char
 	if err != nil {
 		return err
 	}
+	defer s.ReleaseParsing()
 	rls, err := install.Run(literal, rendering.CopyValues(source.Values))
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ const (
 	MaxBytes = 32 << 20
 	// MaxValues bounds the number of values in the manifests. In a text without aliases, the characters that separate or
 	// open values are counted instead, also in strings: a megabyte of YAML or of dashboards in JSON has about 100,000.
-	MaxValues = 500_000
+	MaxValues = 300_000
 )
 
 // ErrTooLarge means that the manifests of a release exceed a limit.
@@ -47,11 +47,18 @@ func (b *Budget) Add(weight yamlweight.Weight) error {
 	return check(b.total)
 }
 
+// Weight returns the weight of the manifests so far.
+func (b *Budget) Weight() yamlweight.Weight { return b.total }
+
 // weigh returns the sum of a total and the weight of a text. It splits the text into documents as Helm does. All other
 // parsers of manifests make the same documents, or refuse the text.
 func weigh(text string, total yamlweight.Weight) (yamlweight.Weight, error) {
 	if err := check(total.Plus(yamlweight.Weight{Bytes: int64(len(text))})); err != nil {
 		return total, err
+	}
+	if data := []byte(text); !yamlweight.HasTag(data) && !yamlweight.HasAliases(data) {
+		total = total.Plus(yamlweight.Of(data))
+		return total, check(total)
 	}
 	for _, document := range releaseutil.SplitManifests(text) {
 		data := []byte(document)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifestweight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
 const (
@@ -36,8 +37,9 @@ type renderRequest struct {
 
 // renderResult is the output of taskRender.
 type renderResult struct {
-	// Files are the rendered templates.
-	Files []*chart.File
+	// Files are the rendered templates. Weight is the weight of the manifests in them.
+	Files  []*chart.File
+	Weight yamlweight.Weight
 	// IsProcessed means that Helm processed the dependencies of the chart. The record then has these Dependencies and
 	// Values.
 	IsProcessed  bool
@@ -74,13 +76,11 @@ func runRender(work *sandbox.Work, request renderRequest) (*renderResult, error)
 		return nil, err
 	}
 	work.Note(noteManifests)
-	result.Files, err = resultFiles(files)
-	return result, err
+	return result, result.add(files)
 }
 
-// resultFiles returns the rendered files that Helm reads, by their names. It returns an error if they are too large.
-func resultFiles(rendered map[string]string) ([]*chart.File, error) {
-	var files []*chart.File
+// add adds the rendered files that Helm reads, in the order of their names. It returns an error if they are too large.
+func (r *renderResult) add(rendered map[string]string) error {
 	var budget manifestweight.Budget
 	notes := 0
 	for _, name := range slices.Sorted(maps.Keys(rendered)) {
@@ -91,16 +91,17 @@ func resultFiles(rendered map[string]string) ([]*chart.File, error) {
 			continue
 		case isNotes:
 			if notes += len(text); notes > maxNotes {
-				return nil, Errorf(ErrInvalidChart, "%s: the notes have more than %d MiB: shorten them", name, maxNotes>>20)
+				return Errorf(ErrInvalidChart, "%s: the notes have more than %d MiB: shorten them", name, maxNotes>>20)
 			}
 		default:
 			if err := takeManifests(&budget, name, text); err != nil {
-				return nil, err
+				return err
 			}
 		}
-		files = append(files, &chart.File{Name: name, Data: []byte(text)})
+		r.Files = append(r.Files, &chart.File{Name: name, Data: []byte(text)})
 	}
-	return files, nil
+	r.Weight = budget.Weight()
+	return nil
 }
 
 const (

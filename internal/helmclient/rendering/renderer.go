@@ -17,6 +17,7 @@ import (
 	"helm.sh/helm/v3/pkg/postrender"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
 // Renderer renders charts in tasks. It is safe for concurrent use.
@@ -120,6 +121,8 @@ type Rendered struct {
 	// Literal has templates that print the rendered files, whatever the values are. Literal has no dependencies. The
 	// caller may change it.
 	Literal *chart.Chart
+	// Weight is the weight of the manifests in Literal.
+	Weight yamlweight.Weight
 	// Recorded is the chart for Helm's record: the source with processed dependencies.
 	Recorded *chart.Chart
 }
@@ -142,7 +145,8 @@ func (r *Renderer) Render(ctx context.Context, source Source, options Options) (
 	if result.IsProcessed {
 		recorded.Metadata.Dependencies, recorded.Values = result.Dependencies, result.Values
 	}
-	return &Rendered{Literal: literalChart(source.Chart.Metadata, result.Files), Recorded: recorded}, nil
+	literal := literalChart(source.Chart.Metadata, result.Files)
+	return &Rendered{Literal: literal, Weight: result.Weight, Recorded: recorded}, nil
 }
 
 // lookupError is the error of a template whose lookup failed. It restores the cause, because tasks return errors as

@@ -29,7 +29,7 @@ func (s *Session) Render(source rendering.Source, release chartutil.ReleaseOptio
 		}
 		options.Lookup = engine.NewLookupFunction(config)
 	}
-	rendered, err := s.Renderer.Render(s.Ctx, source, options)
+	rendered, err := s.RenderHeld(source, options)
 	if err != nil {
 		return nil, err
 	}
@@ -38,6 +38,16 @@ func (s *Session) Render(source rendering.Source, release chartutil.ReleaseOptio
 		s.Storage.Rendered.Revision = release.Revision
 	}
 	return rendered.Literal, nil
+}
+
+// RenderHeld renders a chart, and waits until there is memory for Helm to parse the result. The session holds this memory
+// until Helm builds the objects of the manifest.
+func (s *Session) RenderHeld(source rendering.Source, options rendering.Options) (*rendering.Rendered, error) {
+	rendered, err := s.Renderer.Render(s.Ctx, source, options)
+	if err != nil || s.Cluster == nil {
+		return rendered, err
+	}
+	return rendered, s.Cluster.HoldParsing(rendered.Weight)
 }
 
 // DryRun returns Helm's install action for a chart of literal templates. The action renders the chart and sends no

@@ -138,10 +138,14 @@ func Read[Result any](ctx context.Context, open Opener, target model.Target, nam
 
 // Close releases the memory of a session that wrote nothing.
 func (s *Session) Close() {
+	s.ReleaseParsing()
 	if s.Records != nil {
 		s.Records.Release()
 	}
 }
+
+// ReleaseParsing releases the memory that the session holds to parse manifests.
+func (s *Session) ReleaseParsing() { s.Cluster.ReleaseParsing() }
 
 // Error returns the error of an action of the session.
 func (s *Session) Error(action model.Action, err error) *helmerr.Error {

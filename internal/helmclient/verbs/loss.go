@@ -12,7 +12,6 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
@@ -87,7 +86,7 @@ func (s *verb) lossOf(current *release.Release, next string) (model.Loss, error)
 		manifests = append(manifests, behind.Manifests...)
 	}
 	stays, namespaces := map[inventory.Ref]bool{}, s.Namespaces(s.Desired.Namespace)
-	after, err := apply.DecodeManifest([]byte(next))
+	after, err := s.Cluster.Decode(next)
 	if err != nil {
 		return model.Loss{}, err
 	}
@@ -96,7 +95,7 @@ func (s *verb) lossOf(current *release.Release, next string) (model.Loss, error)
 	}
 	loss, seen := model.Loss{Revision: current.Version}, map[inventory.Ref]bool{}
 	for _, manifest := range manifests {
-		before, err := apply.DecodeManifest([]byte(manifest))
+		before, err := s.Cluster.Decode(manifest)
 		if err != nil {
 			return model.Loss{}, err
 		}

@@ -50,7 +50,7 @@ func (s *verb) checkSize(source rendering.Source, renderer postrender.PostRender
 	}
 	install.APIVersions = crds.WithKinds(s.Config.Capabilities.APIVersions, served)
 	rls, err := s.renderForSize(install, source)
-	if errors.Is(err, helmerr.ErrRenderLimit) || rendering.IsNotBegun(err) {
+	if errors.Is(err, helmerr.ErrRenderLimit) || errors.Is(err, helmerr.ErrTimeout) || rendering.IsNotBegun(err) {
 		return err
 	}
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *verb) renderForSize(install *action.Install, source rendering.Source) (
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = *install.KubeVersion
 	capabilities.APIVersions = slices.Concat(capabilities.APIVersions, install.APIVersions)
-	rendered, err := s.Renderer.Render(s.Ctx, source, rendering.Options{
+	rendered, err := s.RenderHeld(source, rendering.Options{
 		Release: chartutil.ReleaseOptions{
 			Name: install.ReleaseName, Namespace: install.Namespace, Revision: 1, IsInstall: !install.IsUpgrade,
 			IsUpgrade: install.IsUpgrade,
@@ -82,6 +82,7 @@ func (s *verb) renderForSize(install *action.Install, source rendering.Source) (
 	if err != nil {
 		return nil, err
 	}
+	defer s.Cluster.ReleaseParsing()
 	rls, err := install.Run(rendered.Literal, rendering.CopyValues(source.Values))
 	if err != nil {
 		return nil, err
