@@ -76,22 +76,22 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	if err := verbs.Check(ctx, c.renderer, j); err != nil {
 		return fail(err)
 	}
-	s, err := c.open(ctx, target, desired, logs)
-	if err != nil {
-		return fail(err)
-	}
-	end, err := c.running.begin(s, desired)
+	end, err := c.running.begin(target, desired)
 	if err != nil {
 		return fail(err)
 	}
 	defer end()
+	s, err := c.open(ctx, target, desired, logs)
+	if err != nil {
+		return fail(err)
+	}
 	s.Storage.Deadline = c.now().Add(timeout + decide.ActionMargin)
 	var since apply.Since
 	if s.Cluster != nil {
 		s.Cluster.Known, since = c.versions.Get(target.Key, s.Cluster.Owner)
 	}
 	tests, late, err := c.performAndFinish(ctx, s, j)
-	c.manifests.Note(manifestKey(target, desired.Namespace, desired.Name), s.Storage)
+	c.manifests.Note(releaseKey(target, desired.Namespace, desired.Name), s.Storage)
 	c.noteVersions(target, s, since, decision.Action == model.ActionUninstall && err == nil)
 	result := resultOf(s, decision.Action)
 	result.Tests = tests

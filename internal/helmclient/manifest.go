@@ -28,7 +28,7 @@ import (
 func (c *Client) Manifest(ctx context.Context, target model.Target, namespace, name string,
 	revision int,
 ) ([]*unstructured.Unstructured, error) {
-	key := manifestKey(target, namespace, name)
+	key := releaseKey(target, namespace, name)
 	return session.Read(ctx, c.open, target, namespace, name,
 		func(s *session.Session) ([]*unstructured.Unstructured, error) { return c.manifest(s, key, revision) })
 }
@@ -64,7 +64,7 @@ func (c *Client) manifest(s *session.Session, key manifests.Key, revision int) (
 	return objects, nil
 }
 
-// manifestKey returns the key of a release in the cache of manifests.
-func manifestKey(target model.Target, namespace, name string) manifests.Key {
+// releaseKey returns the key of a release in the cache of manifests, and of its lock.
+func releaseKey(target model.Target, namespace, name string) manifests.Key {
 	return manifests.Key{Cluster: target.Key, Namespace: namespace, Name: name}
 }

@@ -83,7 +83,7 @@ func (s *discoveryServer) client(t *testing.T) (*Client, model.Target) {
 	for i := range 6 {
 		manifest += fmt.Sprintf("---\napiVersion: example.com/v1\nkind: Kind%d\nmetadata:\n  name: b\n", i)
 	}
-	c.manifests.Put(manifestKey(target, "apps", "web"), 1, manifest)
+	c.manifests.Put(releaseKey(target, "apps", "web"), 1, manifest)
 	return c, target
 }
 
