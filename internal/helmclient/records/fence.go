@@ -4,6 +4,7 @@
 package records
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -55,6 +56,25 @@ func (s *Store) noteState(key string, state recordState) {
 	s.states[key] = state
 }
 
+// knownUID returns the UID of a record that this action read or listed; empty if it is not known. If the action read the
+// content of the record, it is the UID of the first read.
+func (s *Store) knownUID(key string) types.UID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return cmp.Or(s.states[key].id, s.uids[key])
+}
+
+// forgetUID forgets the UID of a record that this action creates again under the same key.
+func (s *Store) forgetUID(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.uids, key)
+	if state, ok := s.states[key]; ok {
+		state.id = ""
+		s.states[key] = state
+	}
+}
+
 // SeenUID returns the UID of a record that this action read; empty if the action did not read the record, or wrote it.
 func (s *Store) SeenUID(key string) types.UID { return s.state(key).id }
 
@@ -79,14 +99,14 @@ func (s *Store) save(secret *corev1.Secret) error {
 		current, readErr := s.readSecret(secret.Name)
 		switch {
 		case apierrors.IsNotFound(readErr):
-			return s.overtake(secret)
+			return s.overtake(secret.Labels[model.HelmLabelVersion])
 		case readErr != nil:
 			return readErr
 		case textOf(current) == textOf(secret):
 			s.noteState(secret.Name, stateOf(current, current.ResourceVersion))
 			return nil
 		case !slices.Contains(state.texts, textOf(current)), wasAdopted(current, state.labels):
-			return s.overtake(secret)
+			return s.overtake(secret.Labels[model.HelmLabelVersion])
 		case try == WriteTries:
 			return err
 		}
@@ -94,20 +114,23 @@ func (s *Store) save(secret *corev1.Secret) error {
 	}
 }
 
-// wasAdopted reports whether another manager has adopted a record. before are the labels that the record had. An
-// adoption changes the UID of the object that requested the revision, and changes only labels.
+// ownerLabels are the labels that an adoption or a takeover of a record changes, see [model.OwnerLabels].
+var ownerLabels = []string{model.LabelOwner, model.LabelReleaseUID, model.LabelManagementCluster}
+
+// wasAdopted reports whether another manager has adopted a record, or taken it over after a move. before are the labels
+// that the record had. An adoption changes only labels: the UID of the object that requested the revision, and its
+// owner. A takeover changes only the management cluster.
 func wasAdopted(current *corev1.Secret, before map[string]string) bool {
-	return current.Labels[model.LabelReleaseUID] != before[model.LabelReleaseUID]
+	return slices.ContainsFunc(ownerLabels, func(label string) bool { return current.Labels[label] != before[label] })
 }
 
-// overtake stores that another writer changed a record. This action then writes no further record.
-func (s *Store) overtake(secret *corev1.Secret) error {
+// overtake stores that another writer changed or replaced a record. This action then writes no further record.
+func (s *Store) overtake(revision string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.overtaken = helmerr.New(helmerr.ErrStale,
 		"another manager, or Helm, wrote the record of Helm revision %s during this action: "+
-			"the outcome of the action is not recorded, and the release is checked again",
-		secret.Labels[model.HelmLabelVersion])
+			"the outcome of the action is not recorded, and the release is checked again", revision)
 	return s.overtaken
 }
 
@@ -159,7 +182,7 @@ func (s *Store) Relabel(key string, labels map[string]string) error {
 		current, readErr := s.readSecret(key)
 		switch {
 		case apierrors.IsNotFound(readErr):
-			return s.overtake(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Labels: state.labels}})
+			return s.overtake(state.labels[model.HelmLabelVersion])
 		case readErr != nil:
 			return readErr
 		case hasLabels(current, labels):
@@ -167,7 +190,7 @@ func (s *Store) Relabel(key string, labels map[string]string) error {
 			s.noteState(key, stateOf(current, current.ResourceVersion))
 			return nil
 		case !slices.Contains(state.texts, textOf(current)), wasAdopted(current, state.labels):
-			return s.overtake(current)
+			return s.overtake(current.Labels[model.HelmLabelVersion])
 		case try == WriteTries:
 			return fmt.Errorf("labelling the release record %q: %w", key, err)
 		}

@@ -83,11 +83,12 @@ func (s *splitRecords) payloadID(digest string) string {
 	return hex.EncodeToString(mac.Sum(nil)[:payloadIDSize])
 }
 
-// noteMetadata stores which records have payloads.
+// noteMetadata stores the UIDs of listed records, and which of them have payloads.
 func (s *Store) noteMetadata(objects []metav1.PartialObjectMetadata) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range objects {
+		s.uids[objects[i].Name] = objects[i].UID
 		if id := objects[i].Labels[model.LabelPayload]; id != "" {
 			s.split.named[objects[i].Name] = id
 		}

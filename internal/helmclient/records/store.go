@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kblabels "k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -88,6 +89,8 @@ type Store struct {
 	stubs map[*release.Release]bool
 	// states holds the state of each record when this action first read it, or last wrote it.
 	states map[string]recordState
+	// uids holds the UIDs of the records in the last lists.
+	uids map[string]types.UID
 	// overtaken is the error that is set after another writer changed a record.
 	overtaken error
 	// last is the key of the record that an uninstallation deletes last; empty if records are deleted one by one. before
@@ -141,6 +144,7 @@ func NewStore(ctx context.Context, options StoreOptions) *Store {
 		stubs:  map[*release.Release]bool{},
 
 		states: map[string]recordState{},
+		uids:   map[string]types.UID{},
 		split:  newSplitRecords(options.Memory),
 	}
 	if s.beforeCreate == nil {

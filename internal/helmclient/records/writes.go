@@ -32,6 +32,7 @@ func (s *Store) Create(key string, rls *release.Release) error {
 		return err
 	}
 	defer s.forget()
+	s.forgetUID(key)
 	version, err := write(s.client.Post().Namespace(s.namespace).Resource("secrets").Body(secret))
 	if err == nil {
 		s.noteState(key, stateOf(secret, version))
@@ -241,12 +242,16 @@ func (s *Store) Delete(key string) (*release.Release, error) {
 		// A record that another writer added meanwhile is deleted at once.
 		s.DeleteTogether("")
 	}
-	// A key ends with "v" and the revision. The revision is zero for other keys.
-	revision, _ := strconv.Atoi(key[strings.LastIndexByte(key, 'v')+1:])
+	// The revision is zero for keys that are not in Helm's format.
+	revision, _ := strconv.Atoi(revisionOf(key))
 	return &release.Release{Namespace: s.namespace, Version: revision, Info: &release.Info{}}, nil
 }
 
-// remove deletes a record. It then deletes the payload of the record if no other record names it.
+// revisionOf returns the revision in the key of a record: a key ends with "v" and the revision.
+func revisionOf(key string) string { return key[strings.LastIndexByte(key, 'v')+1:] }
+
+// remove deletes a record. It then deletes the payload of the record if no other record names it. A record that another
+// manager has re-created under the same key stays.
 func (s *Store) remove(key string) error {
 	if err := s.Overtaken(); err != nil {
 		return err
@@ -256,10 +261,17 @@ func (s *Store) remove(key string) error {
 		return err
 	}
 	defer s.forget()
+	options := metav1.DeleteOptions{}
+	if id := s.knownUID(key); id != "" {
+		options.Preconditions = metav1.NewUIDPreconditions(string(id))
+	}
 	err = persist(func() error {
 		return s.client.Delete().Namespace(s.namespace).Resource("secrets").Name(key).SetHeader("Accept", AcceptMetadata).
-			Do(context.Background()).Error()
+			Body(&options).Do(context.Background()).Error()
 	})
+	if apierrors.IsConflict(err) {
+		return s.overtake(revisionOf(key))
+	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting the release record %q: %w", key, err)
 	}

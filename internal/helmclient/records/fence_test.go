@@ -1,0 +1,141 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package records
+
+import (
+	"errors"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/release"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// change changes the Secret of Helm revision 1 as another program would.
+func (b *bench) change(edit func(*corev1.Secret)) {
+	b.t.Helper()
+	secrets := b.kube.CoreV1().Secrets(b.namespace)
+	secret, err := secrets.Get(b.t.Context(), NameOf("demo", 1), metav1.GetOptions{})
+	if err == nil {
+		edit(secret)
+		_, err = secrets.Update(b.t.Context(), secret, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// recreate deletes the Secret of a Helm revision and creates it again, as an uninstallation and another installation
+// would.
+func (b *bench) recreate(revision int) {
+	b.t.Helper()
+	secrets, key := b.kube.CoreV1().Secrets(b.namespace), NameOf("demo", revision)
+	secret, err := secrets.Get(b.t.Context(), key, metav1.GetOptions{})
+	if err == nil {
+		err = secrets.Delete(b.t.Context(), key, metav1.DeleteOptions{})
+	}
+	if err == nil {
+		secret.UID, secret.ResourceVersion = "", ""
+		_, err = secrets.Create(b.t.Context(), secret, metav1.CreateOptions{})
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TestIntegrationRecordsOtherOwner checks that an action does not write a record after another manager adopted the
+// record, or took it over after a move. Both change only labels. Labels of other programs do not matter.
+func TestIntegrationRecordsOtherOwner(t *testing.T) {
+	for label, stale := range map[string]bool{
+		model.LabelOwner: true, model.LabelReleaseUID: true, model.LabelManagementCluster: true, "backup": false,
+	} {
+		t.Run(label, func(t *testing.T) {
+			b := newBench(t)
+			b.createRecords(release.StatusDeployed)
+			store := b.newRecords()
+			rls, err := store.Get(NameOf("demo", 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.change(func(secret *corev1.Secret) { secret.Labels[label] = "other" })
+			rls.Info.Status = release.StatusUninstalling
+			if err := store.Update(NameOf("demo", 1), rls); errors.Is(err, helmerr.ErrStale) != stale ||
+				!stale && err != nil {
+				t.Errorf("write: %v", err)
+			}
+			if _, err := store.Delete(NameOf("demo", 1)); errors.Is(err, helmerr.ErrStale) != stale || !stale && err != nil {
+				t.Errorf("deletion: %v", err)
+			}
+		})
+	}
+}
+
+// TestIntegrationRecordsDeletesOnlyItsOwn checks that an action does not delete a record that another manager re-created
+// under the same key. It does not matter how the action knows the record.
+func TestIntegrationRecordsDeletesOnlyItsOwn(t *testing.T) {
+	for name, know := range map[string]func(*Store) error{
+		"read": func(s *Store) error {
+			_, err := s.Get(NameOf("demo", 1))
+			return err
+		},
+		"listed": func(s *Store) error {
+			_, err := s.History("demo")
+			return err
+		},
+		"written": func(s *Store) error {
+			list, err := s.Query(history())
+			if err != nil {
+				return err
+			}
+			list[0].Info.Status = release.StatusUninstalling
+			return s.Update(NameOf("demo", 1), list[0])
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.createRecords(release.StatusDeployed, release.StatusFailed)
+			store := b.newRecords()
+			if err := know(store); err != nil {
+				t.Fatal(err)
+			}
+			b.recreate(1)
+			if _, err := store.Delete(NameOf("demo", 1)); !errors.Is(err, helmerr.ErrStale) {
+				t.Errorf("deletion of another record: %v", err)
+			}
+			again := b.newRecords()
+			if err := know(again); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := again.Delete(NameOf("demo", 1)); err != nil {
+				t.Errorf("deletion of the known record: %v", err)
+			}
+		})
+	}
+}
+
+// TestDeleteOwnRecord deletes a record that the same action created after it had deleted the former record.
+func TestDeleteOwnRecord(t *testing.T) {
+	b := newBench(t)
+	b.createRecords(release.StatusDeployed)
+	store := b.newRecords()
+	list, err := store.Query(history())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		name string
+		run  func() error
+	}{
+		{"deletion", func() error { _, err := store.Delete(NameOf("demo", 1)); return err }},
+		{"creation", func() error { return store.Create(NameOf("demo", 1), list[0]) }},
+		{"deletion of the new record", func() error { _, err := store.Delete(NameOf("demo", 1)); return err }},
+	} {
+		if err := step.run(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+	}
+}
