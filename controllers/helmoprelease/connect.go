@@ -57,6 +57,8 @@ type Engine interface {
 	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int) ([]*unstructured.Unstructured,
 		error)
 	Access(target model.Target) (*helmclient.Access, error)
+	Lock(target model.Target, desired model.Desired) (unlock func(), err error)
+	Confirm(ctx context.Context, target model.Target, desired model.Desired, observed model.Record) error
 	TakeOver(ctx context.Context, target model.Target, desired model.Desired, observation model.Observation) error
 	Saw(cluster, namespace, name string, versions map[inventory.Ref]model.ObjectVersion)
 	Forget(key string)

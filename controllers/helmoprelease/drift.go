@@ -46,13 +46,13 @@ func (r *Reconciler) assessDrift(ctx context.Context, p *releasePass) {
 		(len(p.drift.Differences) > 0 || release.Status.State == string(model.StateInSync))
 }
 
-// newestDeployed returns the number of the newest Helm revision if that revision is deployed; otherwise 0.
-func newestDeployed(p *releasePass) int {
+// newestDeployed returns the newest record if its revision is deployed; otherwise the zero value.
+func newestDeployed(p *releasePass) model.Record {
 	newest, ok := p.observation.Newest()
 	if !ok || newest.Status != model.StatusDeployed {
-		return 0
+		return model.Record{}
 	}
-	return newest.Revision
+	return newest
 }
 
 // correctDrift corrects the differences that this pass found.

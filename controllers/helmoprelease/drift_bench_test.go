@@ -43,6 +43,12 @@ type manifestEngine struct {
 	access  *helmclient.Access
 	// asked counts the calls of Manifest.
 	asked int
+	// locked and changed are the errors of Lock and Confirm; confirmed counts the calls of Confirm. locks is the number
+	// of held locks.
+	locked, changed  error
+	confirmed, locks int
+	// during is called by Confirm; nil if nothing happens meanwhile.
+	during func()
 }
 
 func (e *manifestEngine) Manifest(context.Context, model.Target, string, string, int) ([]*unstructured.Unstructured,
@@ -52,6 +58,25 @@ func (e *manifestEngine) Manifest(context.Context, model.Target, string, string,
 }
 
 func (e *manifestEngine) Access(model.Target) (*helmclient.Access, error) { return e.access, nil }
+
+func (e *manifestEngine) Lock(model.Target, model.Desired) (func(), error) {
+	if e.locked != nil {
+		return nil, e.locked
+	}
+	e.locks++
+	return func() { e.locks-- }, nil
+}
+
+func (e *manifestEngine) Confirm(_ context.Context, _ model.Target, _ model.Desired, observed model.Record) error {
+	e.confirmed++
+	if observed.Revision != 2 || e.locks != 1 {
+		return fmt.Errorf("confirmed Helm revision %d with %d locks", observed.Revision, e.locks)
+	}
+	if e.during != nil {
+		e.during()
+	}
+	return e.changed
+}
 
 // driftBench has a release whose revision 2 is deployed, and a cluster that serves its ConfigMaps.
 type driftBench struct {

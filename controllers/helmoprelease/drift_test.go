@@ -18,6 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
@@ -237,7 +238,8 @@ func TestConflictIsNotContested(t *testing.T) {
 	b.refuse = apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "c0", errors.New("it changed"))
 	b.edit("c0")
 	for range 5 {
-		if reads := b.pass(); reads != 1 {
+		// The second read finds out whether only the status of the object changed.
+		if reads := b.pass(); reads != 2 {
 			t.Errorf("%d objects read", reads)
 		}
 		b.want(report.True, addonsv1.DriftDetectedReason, "")
@@ -347,5 +349,61 @@ func TestDriftOfUnwatchedObjects(t *testing.T) {
 			}
 			b.wantState(model.StateDrifted)
 		})
+	}
+}
+
+// TestCorrectionIsGuarded checks that a correction corrects nothing while another action has the lock of the release, or
+// after its records changed. The next pass is due soon, and the correction does not count as failed.
+func TestCorrectionIsGuarded(t *testing.T) {
+	t.Parallel()
+	stale := helmerr.New(helmerr.ErrStale, "the records changed")
+	for name, test := range map[string]struct {
+		locked, changed error
+		due             time.Duration
+	}{
+		"locked":               {locked: stale, due: 2 * time.Second},
+		"records changed":      {changed: stale, due: 2 * time.Second},
+		"records not readable": {changed: errors.New("no route to host"), due: driftmemory.Retry},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newDriftBench(t, 3, 0)
+			b.engine.locked, b.engine.changed = test.locked, test.changed
+			b.edit("c0")
+			b.pass()
+			if b.patches != 0 || b.p.requeueAfter != test.due || b.engine.locks != 0 {
+				t.Errorf("%d corrected, due in %s, %d locks", b.patches, b.p.requeueAfter, b.engine.locks)
+			}
+			b.want(report.True, addonsv1.DriftDetectedReason, "c0 differs")
+			b.engine.locked, b.engine.changed = nil, nil
+			b.now = b.now.Add(test.due)
+			b.edit("c0")
+			if b.pass(); b.patches != 1 || b.engine.locks != 0 {
+				t.Errorf("%d corrected afterwards, %d locks", b.patches, b.engine.locks)
+			}
+		})
+	}
+}
+
+// TestCorrectionReadsRecordsOncePerBatch checks that corrections in quick succession share one read of the records, and
+// that a slow correction reads them again.
+func TestCorrectionReadsRecordsOncePerBatch(t *testing.T) {
+	t.Parallel()
+	b := newDriftBench(t, 5, 0)
+	edit := func() {
+		for i := range 5 {
+			b.edit(fmt.Sprintf("c%d", i))
+		}
+	}
+	edit()
+	if b.pass(); b.patches != 5 || b.engine.confirmed != 1 {
+		t.Errorf("%d corrected with %d reads of the records", b.patches, b.engine.confirmed)
+	}
+	b.now = b.now.Add(time.Hour)
+	b.engine.confirmed, b.patches = 0, 0
+	b.engine.during = func() { b.now = b.now.Add(2 * time.Second) }
+	edit()
+	if b.pass(); b.patches != 5 || b.engine.confirmed != 5 {
+		t.Errorf("%d corrected with %d reads of the records", b.patches, b.engine.confirmed)
 	}
 }

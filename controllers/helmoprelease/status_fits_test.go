@@ -61,8 +61,8 @@ func longReleaseStatus(t *testing.T, long string) *addonsv1.HelmOpReleaseStatus 
 		Manager: long, Paths: slices.Repeat([]string{long}, 20),
 	}
 	release.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
-	tracked := &drifttracking.Pass{Release: release, Memory: &driftmemory.Memory{}, Newest: 1, Now: time.Now,
-		Snapshot: &objectwatch.Snapshot{Synced: true}}
+	tracked := &drifttracking.Pass{Release: release, Memory: &driftmemory.Memory{}, Now: time.Now,
+		Newest: model.Record{Revision: 1}, Snapshot: &objectwatch.Snapshot{Synced: true}}
 	tracked.Compare(t.Context())
 	for i := range 20 {
 		tracked.Memory.Differing[inventory.Ref{Name: fmt.Sprint(i)}] = difference

@@ -203,7 +203,8 @@ func compareLive(ctx context.Context, resource dynamic.ResourceInterface, ref in
 	if err := p.guard(live); err != nil {
 		return nil, err
 	}
-	difference := &Difference{Ref: ref, patch: p.data, patchType: p.kind}
+	difference := &Difference{Ref: ref, patch: p.data, patchType: p.kind, version: live.GetResourceVersion(),
+		content: contentOf(live)}
 	corrected, err := resource.Patch(ctx, ref.Name, p.kind, p.data, metav1.PatchOptions{
 		DryRun: []string{metav1.DryRunAll}, FieldManager: fieldManager,
 	})

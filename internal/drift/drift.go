@@ -15,6 +15,7 @@
 package drift
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 
@@ -75,6 +76,9 @@ type Difference struct {
 	// patch is the patch that corrects an existing object.
 	patch     []byte
 	patchType types.PatchType
+	// version is the resource version of the compared object, and content the digest of its content.
+	version string
+	content [sha256.Size]byte
 }
 
 // String describes the difference without values.

@@ -406,3 +406,55 @@ func TestErrorsOfSingleObjects(t *testing.T) {
 		}
 	}
 }
+
+// TestCorrectRefusesChangedObject checks that a correction leaves an object that changed after the comparison. A change
+// of only the status does not matter, because controllers write it all the time.
+func TestCorrectRefusesChangedObject(t *testing.T) {
+	b := newBench(t)
+	manifest := b.parse(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: a}
+spec:
+  replicas: 1
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec: {containers: [{name: main, image: example.invalid/a}]}
+`)
+	b.install(manifest...)
+	replicas := func() int64 {
+		n, _, _ := unstructured.NestedInt64(b.get(manifest[0]).Object, "spec", "replicas")
+		return n
+	}
+	for name, test := range map[string]struct {
+		change func()
+		want   int64
+	}{
+		"the same field": {func() { b.edit(manifest[0], `[{"op":"replace","path":"/spec/replicas","value":7}]`) }, 7},
+		"another field":  {func() { b.edit(manifest[0], `[{"op":"add","path":"/spec/paused","value":true}]`) }, 5},
+		"an annotation":  {func() { b.edit(manifest[0], `[{"op":"add","path":"/metadata/annotations/a","value":"b"}]`) }, 5},
+		"only the status": {func() {
+			if _, err := b.resource(manifest[0]).Patch(t.Context(), "a", "application/merge-patch+json",
+				[]byte(`{"status":{"observedGeneration":99}}`), metav1.PatchOptions{}, "status"); err != nil {
+				t.Fatal(err)
+			}
+		}, 1},
+	} {
+		b.edit(manifest[0], `[{"op":"replace","path":"/spec/replicas","value":5}]`)
+		found := b.compare(nil, manifest...)
+		if len(found) != 1 {
+			t.Fatalf("%s: differences %v", name, found)
+		}
+		test.change()
+		err := Correct(t.Context(), b.cluster, found[0])
+		if apierrors.IsConflict(err) != (test.want != 1) || test.want == 1 && err != nil {
+			t.Errorf("%s changed: %v", name, err)
+		}
+		if got := replicas(); got != test.want {
+			t.Errorf("%s changed: %d replicas, want %d", name, got, test.want)
+		}
+		b.edit(manifest[0], `[{"op":"replace","path":"/spec/replicas","value":1},{"op":"add","path":"/spec/paused","value":false},`+
+			`{"op":"add","path":"/metadata/annotations/a","value":""}]`)
+	}
+}

@@ -5,11 +5,13 @@ package drifttracking
 
 import (
 	"context"
+	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 )
 
@@ -40,10 +42,16 @@ func (p *Pass) Correct(ctx context.Context) (corrected []drift.Difference, hasFa
 	return corrected, hasFailed
 }
 
-// correct corrects differences and returns the corrected ones. It stops if this manager no longer serves the release,
-// or if the release is under deletion. failed is true if a correction failed. A conflict or the timeout is not a
-// failure: the correction continues in another pass.
+// correct corrects differences and returns the corrected ones. It holds the lock of the release. It stops if this
+// manager no longer serves the release, if the release is under deletion, or if its records changed. failed is true if a
+// correction failed. A conflict or the timeout is not a failure: the correction continues in another pass.
 func (p *Pass) correct(ctx context.Context, due []drift.Difference) (corrected []drift.Difference, failed bool) {
+	unlock, err := p.Engine.Lock(p.Target, p.Desired)
+	if err != nil {
+		p.due(driftContinues)
+		return nil, false
+	}
+	defer unlock()
 	access, err := p.Engine.Access(p.Target)
 	if err != nil {
 		for _, d := range due {
@@ -59,10 +67,7 @@ func (p *Pass) correct(ctx context.Context, due []drift.Difference) (corrected [
 			p.due(driftContinues)
 			break
 		}
-		if ok, err := p.MayBegin(ctx); !ok {
-			if err != nil {
-				p.due(driftmemory.Retry)
-			}
+		if !p.mayCorrect(bounded) {
 			break
 		}
 		err := drift.Correct(bounded, cluster, d)
@@ -82,4 +87,29 @@ func (p *Pass) correct(ctx context.Context, due []drift.Difference) (corrected [
 		}
 	}
 	return corrected, failed
+}
+
+// mayCorrect reports whether the next object may be corrected. If not, it schedules the next pass. It reads the records
+// once per recordsTTL: another manager may have adopted, upgraded or uninstalled the release after the comparison.
+func (p *Pass) mayCorrect(ctx context.Context) bool {
+	if ok, err := p.MayBegin(ctx); !ok {
+		if err != nil {
+			p.due(driftmemory.Retry)
+		}
+		return false
+	}
+	if !p.confirmedAt.IsZero() && p.Now().Sub(p.confirmedAt) < recordsTTL {
+		return true
+	}
+	now := p.Now()
+	switch err := p.Engine.Confirm(ctx, p.Target, p.Desired, p.Newest); {
+	case err == nil:
+		p.confirmedAt = now
+		return true
+	case errors.Is(err, helmerr.ErrStale):
+		p.due(driftContinues)
+	default:
+		p.due(driftmemory.Retry)
+	}
+	return false
 }

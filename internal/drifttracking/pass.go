@@ -32,13 +32,18 @@ const (
 	// driftContinues, handles the remaining objects.
 	driftTimeout   = 30 * time.Second
 	driftContinues = 2 * time.Second
+	// recordsTTL is how long corrections rely on a read of the records of the release.
+	recordsTTL = time.Second
 )
 
-// Engine reads what a release installed.
+// Engine reads what a release installed, and guards a release during a correction, see [helmclient.Client.Lock] and
+// [helmclient.Client.Confirm].
 type Engine interface {
 	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int) ([]*unstructured.Unstructured,
 		error)
 	Access(target model.Target) (*helmclient.Access, error)
+	Lock(target model.Target, desired model.Desired) (unlock func(), err error)
+	Confirm(ctx context.Context, target model.Target, desired model.Desired, observed model.Record) error
 }
 
 // Pass is the drift detection in one pass over a release. The fields up to Now are required.
@@ -55,8 +60,8 @@ type Pass struct {
 	Target  model.Target
 	Desired model.Desired
 
-	// Newest is the number of the newest Helm revision if its status is deployed; 0 otherwise.
-	Newest int
+	// Newest is the newest record if its status is deployed; otherwise the zero value.
+	Newest model.Record
 
 	// IsCorrecting is true if differences are corrected. WhyDeferred is the reason why they are corrected later; empty
 	// otherwise.
@@ -76,6 +81,9 @@ type Pass struct {
 
 	// RequeueAfter is the delay after which the next comparison or correction is due; 0 means never.
 	RequeueAfter time.Duration
+
+	// confirmedAt is when Correct last read the records; zero if it did not read them.
+	confirmedAt time.Time
 }
 
 // Compare compares objects that changed since their last comparison, and updates status.drift and the condition
@@ -91,7 +99,7 @@ func (p *Pass) Compare(ctx context.Context) (hasMore bool) {
 	case isDenied(p.Snapshot) || isStuck(p.Snapshot, p.Now()):
 		reportUnwatched(release, p.Snapshot.Err)
 		return false
-	case p.Snapshot == nil || !p.Snapshot.Synced || !releaseinventory.IsOf(release, p.Newest):
+	case p.Snapshot == nil || !p.Snapshot.Synced || !releaseinventory.IsOf(release, p.Newest.Revision):
 		return false
 	}
 	ignored, err := apiutil.DigestOf(release.Spec.DriftDetection.Ignore)
@@ -100,7 +108,7 @@ func (p *Pass) Compare(ctx context.Context) (hasMore bool) {
 			addonsv1.DriftCheckFailedReason, err.Error())
 		return false
 	}
-	p.Memory.Begin(p.Newest, ignored, release.Status.Drift, p.Snapshot)
+	p.Memory.Begin(p.Newest.Revision, ignored, release.Status.Drift, p.Snapshot)
 	if driftmemory.IsFullCheckDue(release, p.Now()) {
 		p.Memory.BeginCheck()
 		if release.Status.Drift == nil {

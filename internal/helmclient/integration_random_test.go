@@ -58,9 +58,11 @@ const (
 	upgrade    randomKind = "helm upgrade"
 	uninstall  randomKind = "helm uninstall"
 	rollback   randomKind = "helm rollback"
+	correct    randomKind = "edit an object and correct it"
 	waitLong   randomKind = "wait for 20 minutes"
 	otherActs  randomKind = "the other manager acts"
 	otherStale randomKind = "the other manager acts on a remembered decision"
+	otherTakes randomKind = "the other HelmOp takes the release over"
 )
 
 func (s randomStep) String() string {
@@ -77,7 +79,7 @@ func (s randomStep) String() string {
 func randomPlan(r *rand.Rand) []randomStep {
 	kinds := []randomKind{
 		change, change, change, handOn, handOn, handOn, act, act, act, act, act, act, remember, remember, actStale, actStale,
-		upgrade, uninstall, rollback, waitLong,
+		upgrade, uninstall, rollback, waitLong, correct, correct, correct,
 	}
 	within := []randomKind{nothing, nothing, otherActs, otherActs, otherActs, otherStale, upgrade, uninstall}
 	// A round begins with a release.
@@ -88,6 +90,9 @@ func randomPlan(r *rand.Rand) []randomStep {
 		if s.acts() || s.kind.isHelm() {
 			s.kill = r.IntN(3) == 0
 			s.meanwhile = within[r.IntN(len(within))]
+		}
+		if s.kind == correct {
+			s.kill, s.meanwhile = r.IntN(3) == 0, append(within, otherTakes, otherTakes, otherTakes)[r.IntN(len(within)+3)]
 		}
 		steps[i] = s
 	}
@@ -216,11 +221,7 @@ func (r *randomRound) run(s randomStep) {
 		r.version++
 		r.parties[r.wanted].setVersion(r.version)
 	case handOn:
-		r.version++
-		r.wanted = 1 - r.wanted
-		next := r.parties[r.wanted]
-		next.setVersion(r.version)
-		next.newRelease()
+		r.handOver()
 	case waitLong:
 		r.later += 20 * time.Minute
 	case remember:
@@ -230,6 +231,15 @@ func (r *randomRound) run(s randomStep) {
 	default:
 		r.interrupted(s)
 	}
+}
+
+// handOver makes the other HelmOp desire the release.
+func (r *randomRound) handOver() {
+	r.version++
+	r.wanted = 1 - r.wanted
+	next := r.parties[r.wanted]
+	next.setVersion(r.version)
+	next.newRelease()
 }
 
 // interrupted carries out the action of a step, during which another step may happen.
@@ -257,9 +267,14 @@ func (r *randomRound) interrupted(s randomStep) {
 		return
 	}
 	p.client, p.target.Config = New(testRunner), config
-	if s.kind == act {
+	switch s.kind {
+	case act:
 		r.actNow(p)
-	} else {
+	case correct:
+		// The object may not exist.
+		edited := p.editObject()
+		r.note("  edited: %v, corrected: %v", edited, p.correctDrift(p.desired))
+	default:
 		r.actRemembered(p)
 	}
 	p.reconnect(-1)
@@ -276,6 +291,11 @@ func (r *randomRound) meanwhile(s randomStep) {
 		r.actNow(other)
 	case otherStale:
 		r.actRemembered(other)
+	case otherTakes:
+		if other != r.parties[r.wanted] {
+			r.handOver()
+		}
+		r.actNow(other)
 	case upgrade, uninstall:
 		r.note("  %s: %v", s.meanwhile, other.helm(s.meanwhile, nil))
 	}
@@ -326,7 +346,7 @@ var errLost = errors.New("objects of a release in sync were deleted")
 // helm command may delete such objects.
 func (r *randomRound) steps(plan []randomStep) error {
 	for _, s := range plan {
-		kept := r.isInSync() && s.kind != handOn && s.kind != uninstall && s.meanwhile != uninstall
+		kept := r.isInSync() && s.kind != handOn && s.meanwhile != otherTakes && s.kind != uninstall && s.meanwhile != uninstall
 		before := r.objects()
 		r.run(s)
 		if !kept {
@@ -359,7 +379,7 @@ func (r *randomRound) converge() error {
 		switch decision.Action {
 		case model.ActionNone:
 			if other.gone {
-				return r.check()
+				return errors.Join(p.correctDrift(p.desired), r.check())
 			}
 		case model.ActionWait:
 			r.later += max(decision.RequeueAfter, 20*time.Minute)
@@ -402,7 +422,7 @@ func isRepeated(newer, older model.Record) bool {
 }
 
 // TestIntegrationRandom makes two HelmOps, each with its own manager, hand over a release repeatedly and change the
-// release. They also act on observations of earlier steps. Managers are killed between requests, and a person uses the
+// release. They also act on observations of earlier steps, and correct edited objects. Managers are killed between requests, and a person uses the
 // helm command. In the end, the HelmOp that desires the release has exactly one release with all its objects. No object
 // that its owner desired was deleted.
 //
