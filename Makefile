@@ -36,6 +36,7 @@ PKG ?= ./test/e2e/...## Packages of `deflake`
 RUN ?= .## Tests of `deflake`, a regular expression
 COUNT ?= 20## How often `deflake` repeats
 ROUNDS ?= 300## Rounds of `test-random`
+HANDOVERS ?= 500## Changes of the owner in `test-handovers`
 BENCH ?= full## quick: `bench` takes few clusters and rounds, and `bench-go` few repetitions
 BENCH_ARGS ?=## Flags of `bench`, such as -scenario fleet -json figures.json -profiles DIR -check
 FLEET_CLUSTERS ?= 10000## Clusters of `bench-fleet`, or several sizes that it compares: 100,1000,10000
@@ -176,6 +177,11 @@ test-cuts: testbed-binaries ## Actions interrupted at each of their requests, in
 test-random: testbed-binaries ## Two HelmOps, two managers and a person at one release, in random order (ROUNDS)
 	@HELMOP_ROUNDS=$(ROUNDS) go run ./hack/cmd/testrun -- -vet=off -count=1 -timeout=60m \
 		'-run=^TestIntegrationRandom$$' ./internal/helmclient
+
+.PHONY: test-handovers
+test-handovers: testbed-binaries ## Three releases change their HelmOp again and again, on real API servers (HANDOVERS)
+	@HELMOP_HANDOVERS=$(HANDOVERS) go run ./hack/cmd/testrun -- -vet=off -count=1 -timeout=90m \
+		'-run=^TestReleaseMovesBetweenHelmOps$$' ./test/e2e
 
 .PHONY: test-race
 test-race: testbed-binaries ## All packages except the end-to-end suite, with the race detector

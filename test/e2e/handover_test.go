@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -15,43 +16,71 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	objectdrift "github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
 const (
-	// handOvers is how often the release changes its owner. The environment variable HELMOP_HANDOVERS overrides the
+	// handOvers is how often the releases change their owner. The environment variable HELMOP_HANDOVERS overrides the
 	// number.
 	handOvers = 8
+	// handOverReleases is the number of releases that change their owner at the same time.
+	handOverReleases = 3
 	// handOverTime is the timeout for one change.
 	handOverTime = 30 * time.Second
 )
 
-// TestReleaseMovesBetweenHelmOps moves a release from one HelmOp to another one and back with the labels of its
-// Cluster: both labels at the same time, or one after the other. After each change, the release exists with its objects
-// and is owned by the right HelmOp.
+// handOverPair are two HelmOps with the same release.
+type handOverPair map[string]*addonsv1.HelmOp
+
+// newHandOverPairs creates pairs of HelmOps that select the Clusters with the label "former" or "next". Only the first
+// pair has drift detection. It also watches the records of the release, so that the previous owner finds a change at
+// once.
+func (s *scenario) newHandOverPairs() []handOverPair {
+	s.Helper()
+	pairs := make([]handOverPair, handOverReleases)
+	for i := range pairs {
+		pairs[i] = handOverPair{}
+		for _, label := range []string{"former", "next"} {
+			pairs[i][label] = s.newHelmOp(fmt.Sprintf("%s-%d", label, i), func(h *addonsv1.HelmOp) {
+				h.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{label: "yes"}}
+				h.Spec.Release.Name = fmt.Sprintf("hello-%d", i)
+				h.Spec.Values = helloValues(map[string]any{"greeting": h.Name})
+				h.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: new(true)}
+				if i == 0 {
+					h.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
+				}
+			})
+			s.create(pairs[i][label])
+		}
+	}
+	return pairs
+}
+
+// TestReleaseMovesBetweenHelmOps moves several releases at once from one HelmOp to another one and back with the labels
+// of their Cluster: both labels at the same time, or one after the other. After each change, each release exists with
+// all its objects, these have the content of its Helm revision, and the right HelmOp owns the release.
 func TestReleaseMovesBetweenHelmOps(t *testing.T) {
 	s := newScenario(t)
 	w := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
-	take := true
-	helmOps := map[string]*addonsv1.HelmOp{}
-	for _, name := range []string{"former", "next"} {
-		helmOps[name] = s.newHelmOp(name, func(h *addonsv1.HelmOp) {
-			h.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{name: "yes"}}
-			h.Spec.Release.Name = "hello"
-			h.Spec.Values = helloValues(map[string]any{"greeting": name})
-			h.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: &take}
-			// Drift detection also watches the records of the release, so that the previous owner finds the change at once.
-			h.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
-		})
-		s.create(helmOps[name])
-	}
+	user, pairs := w.helmUser(), s.newHandOverPairs()
 	rounds := handOvers
 	if given, err := strconv.Atoi(os.Getenv("HELMOP_HANDOVERS")); err == nil {
 		rounds = given
 	}
 	from, to := "next", "former"
+	handedOver := func() {
+		s.Helper()
+		for _, pair := range pairs {
+			w.eventuallyHandedOver(pair[to], pair[from])
+		}
+		for _, pair := range pairs {
+			w.expectInstalled(user, pair[to])
+		}
+	}
 	s.label("one", to, "yes")
-	w.eventuallyHandedOver(helmOps[to], helmOps[from])
+	handedOver()
 	longest := time.Duration(0)
 	for round := range rounds {
 		from, to = to, from
@@ -69,27 +98,31 @@ func TestReleaseMovesBetweenHelmOps(t *testing.T) {
 		default:
 			s.labels("one", map[string]string{from: "", to: "yes"})
 		}
-		w.eventuallyHandedOver(helmOps[to], helmOps[from])
+		handedOver()
 		longest = max(longest, time.Since(began))
 		if longest > handOverTime {
 			t.Fatalf("round %d, labels %d requests apart, took %s", round, between, longest)
 		}
 	}
-	t.Logf("%d times, at most %s", rounds, longest)
+	t.Logf("%d changes of %d releases, at most %s", rounds, len(pairs), longest)
 	w.expectUntouched()
-	w.eventuallyHandedOver(helmOps[to], helmOps[from])
+	handedOver()
 
 	// If both HelmOps select the Cluster, the later HelmOp takes over the release. The first HelmOp does not take over the
 	// release again.
 	s.label("one", from, "yes")
-	s.child(helmOps[to], "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse,
+	s.child(pairs[0][to], "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse,
 		addonsv1.ReleaseConflictReason),
 		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
-			g.Expect(toJSON(child.Status.Conditions)).To(gomega.ContainSubstring(s.namespace + "." + from))
+			g.Expect(toJSON(child.Status.Conditions)).To(gomega.ContainSubstring(s.namespace + "." + pairs[0][from].Name))
 		})
-	s.child(helmOps[from], "one", childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
+	for _, pair := range pairs {
+		s.child(pair[from], "one", childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
+	}
 	w.expectUntouched()
-	w.eventuallyHello(releaseNamespace, "hello", map[string]string{"greeting": from})
+	for _, pair := range pairs {
+		w.expectInstalled(user, pair[from])
+	}
 }
 
 // requests sends n requests, to vary the time between two label changes.
@@ -100,7 +133,7 @@ func (s *scenario) requests(n int) {
 	}
 }
 
-// eventuallyHandedOver waits until one HelmOp owns the release in its desired state, and the other HelmOp has no
+// eventuallyHandedOver waits until one HelmOp owns its release in its desired state, and the other HelmOp has no
 // HelmOpRelease.
 func (w *workload) eventuallyHandedOver(to, from *addonsv1.HelmOp) {
 	s := w.scenario
@@ -110,7 +143,7 @@ func (w *workload) eventuallyHandedOver(to, from *addonsv1.HelmOp) {
 		g.Expect(child).NotTo(gomega.BeNil(), "the HelmOpRelease of %s", to.Name)
 		expectCondition(g, child, addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason)
 		g.Expect(s.children(ctx, g, from)).To(gomega.BeEmpty(), "HelmOpReleases of %s", from.Name)
-		revisions, err := w.revisions(ctx, releaseNamespace, "hello")
+		revisions, err := w.revisions(ctx, releaseNamespace, to.Spec.Release.Name)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		deployed := 0
 		for _, r := range revisions {
@@ -120,8 +153,24 @@ func (w *workload) eventuallyHandedOver(to, from *addonsv1.HelmOp) {
 			}
 		}
 		g.Expect(deployed).To(gomega.Equal(1), "%v", summaries(revisions))
-		data, err := w.hello(ctx, releaseNamespace, "hello")
-		g.Expect(err).NotTo(gomega.HaveOccurred())
-		g.Expect(data).To(gomega.HaveKeyWithValue("greeting", to.Name))
 	}).WithContext(s.Context()).Should(gomega.Succeed())
+}
+
+// expectInstalled fails unless all objects of the deployed revision of a release exist with its content, and the values
+// are those of the HelmOp.
+func (w *workload) expectInstalled(user *helmUser, helmOp *addonsv1.HelmOp) {
+	s := w.scenario
+	s.Helper()
+	name := helmOp.Spec.Release.Name
+	deployed, err := user.config.Releases.Deployed(name)
+	s.must(err)
+	s.Expect(deployed.Config).To(gomega.HaveKeyWithValue("greeting", helmOp.Name))
+	objects, err := apply.DecodeManifest([]byte(deployed.Manifest))
+	s.must(err)
+	cluster := objectdrift.Cluster{Config: w.server.RESTConfig(), Mapper: w.RESTMapper()}
+	found, err := objectdrift.Compare(s.Context(), cluster,
+		objectdrift.Release{Namespace: releaseNamespace, Name: name}, nil, objects)
+	s.must(err)
+	s.Expect(found.Compared).To(gomega.HaveLen(len(objects)), "objects of %s: %v", name, found.Failed)
+	s.Expect(found.Differences).To(gomega.BeEmpty(), "objects of %s", name)
 }
