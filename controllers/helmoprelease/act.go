@@ -324,8 +324,9 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 }
 
 // admitLoss returns the function that permits or refuses an action that would delete objects. It is for the management
-// cluster, where a release may contain Clusters: an artifact without one of its folders, another release name or another
-// selector would delete them. For workload clusters, and after a user deleted the HelmOp, admitLoss returns nil.
+// cluster, where a release may contain Clusters: an artifact without one of its folders, another release name or
+// another selector would delete them. For workload clusters, and after a user deleted the HelmOp, admitLoss returns
+// nil.
 func admitLoss(scope *releaseScope) (func(model.Loss) error, error) {
 	release, helmOp := scope.release, scope.helmOp
 	if apiutil.ClusterKey(release) != clusterlink.Management || helmOp != nil && !helmOp.DeletionTimestamp.IsZero() {

@@ -352,8 +352,8 @@ func TestDriftOfUnwatchedObjects(t *testing.T) {
 	}
 }
 
-// TestCorrectionIsGuarded checks that a correction corrects nothing while another action has the lock of the release, or
-// after its records changed. The next pass is due soon, and the correction does not count as failed.
+// TestCorrectionIsGuarded checks that a correction corrects nothing while another action has the lock of the release,
+// or after its records changed. The next pass is due soon, and the correction does not count as failed.
 func TestCorrectionIsGuarded(t *testing.T) {
 	t.Parallel()
 	stale := helmerr.New(helmerr.ErrStale, "the records changed")

@@ -673,8 +673,8 @@ func TestRetryWaitsForList(t *testing.T) {
 	}
 }
 
-// TestRetryRestoresObjectsWithoutHealth checks that a retry request re-creates missing objects also if the health of the
-// release is not followed.
+// TestRetryRestoresObjectsWithoutHealth checks that a retry request re-creates missing objects also if the health of
+// the release is not followed.
 func TestRetryRestoresObjectsWithoutHealth(t *testing.T) {
 	t.Parallel()
 	for mode, lists := range map[addonsv1.DriftMode]int{addonsv1.DriftModeDisabled: 1, addonsv1.DriftModeWarn: 0} {

@@ -94,8 +94,8 @@ func TestUnreadableManagementClusterIsNotMissing(t *testing.T) {
 	}
 }
 
-// TestAdmitLossInManagementCluster checks which actions may delete a Cluster without a confirmation. Only an action in a
-// workload cluster may, or the deletion of the HelmOp.
+// TestAdmitLossInManagementCluster checks which actions may delete a Cluster without a confirmation. Only an action in
+// a workload cluster may, or the deletion of the HelmOp.
 func TestAdmitLossInManagementCluster(t *testing.T) {
 	t.Parallel()
 	cluster := inventory.Ref{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Cluster", Namespace: "a", Name: "one"}

@@ -20,8 +20,8 @@ const maxNamed = 3
 // ObjectLoss lists the objects that an action on a release in the management cluster would delete. Such an action is an
 // upgrade, a rollback or an uninstallation.
 type ObjectLoss struct {
-	// Objects are the objects that the action would delete. Total is the number of objects of the release, which includes
-	// them.
+	// Objects are the objects that the action would delete. Total is the number of objects of the release, which
+	// includes them.
 	Objects []inventory.Ref
 	Total   int
 
@@ -71,8 +71,8 @@ func (l ObjectLoss) Why() string {
 }
 
 // isVital reports whether the deletion of an object may delete Clusters or machines. A Namespace or a
-// CustomResourceDefinition deletes all its objects. An object of Cluster API or its providers may own machines. A HelmOp
-// owns the releases in a whole fleet. Templates own nothing: upgrades regularly replace them.
+// CustomResourceDefinition deletes all its objects. An object of Cluster API or its providers may own machines. A
+// HelmOp owns the releases in a whole fleet. Templates own nothing: upgrades regularly replace them.
 func isVital(object inventory.Ref) bool {
 	switch object.Group {
 	case corev1.GroupName:

@@ -22,8 +22,8 @@ const maxPatches = 3
 
 // Correct corrects one difference that [Compare] found, usually with one request. It creates a missing object, or
 // patches only the differing fields. It does not delete. If the object was changed, deleted or re-created after the
-// comparison, the error is a conflict (apierrors.IsConflict): the caller must compare again. A change of only the status
-// does not matter. The error is an [*ObjectError].
+// comparison, the error is a conflict (apierrors.IsConflict): the caller must compare again. A change of only the
+// status does not matter. The error is an [*ObjectError].
 func Correct(ctx context.Context, c Cluster, d Difference) error {
 	if d.Owner != "" {
 		return &ObjectError{Ref: d.Ref, Err: fmt.Errorf("not corrected: the object now belongs to release %s", d.Owner)}
@@ -65,8 +65,8 @@ func correct(ctx context.Context, c Cluster, d Difference) error {
 	return err
 }
 
-// send sends the patch of a difference. The API server refuses the patch if the object has another resource version than
-// the compared object. If nothing but the status changed, send tries again with the current resource version.
+// send sends the patch of a difference. The API server refuses the patch if the object has another resource version
+// than the compared object. If nothing but the status changed, send tries again with the current resource version.
 func (d Difference) send(ctx context.Context, resource dynamic.ResourceInterface) error {
 	version := d.version
 	for try := 1; ; try++ {

@@ -20,8 +20,8 @@ import (
 func (p *Pass) Correct(ctx context.Context) (corrected []drift.Difference, hasFailed bool) {
 	var due []drift.Difference
 	for _, d := range p.Differences {
-		// The missing object may have been moved. The watch will show the deletion, and then also whether the object was
-		// moved. This event starts the next pass.
+		// The missing object may have been moved. The watch will show the deletion, and then also whether the object
+		// was moved. This event starts the next pass.
 		isDeletionUnseen := d.Missing && p.Snapshot.Objects[d.Ref].Exists
 		if !isDeletionUnseen && p.Memory.Hold(d.Ref, p.Snapshot, p.Now()) == 0 {
 			due = append(due, d)
@@ -43,8 +43,8 @@ func (p *Pass) Correct(ctx context.Context) (corrected []drift.Difference, hasFa
 }
 
 // correct corrects differences and returns the corrected ones. It holds the lock of the release. It stops if this
-// manager no longer serves the release, if the release is under deletion, or if its records changed. failed is true if a
-// correction failed. A conflict or the timeout is not a failure: the correction continues in another pass.
+// manager no longer serves the release, if the release is under deletion, or if its records changed. failed is true if
+// a correction failed. A conflict or the timeout is not a failure: the correction continues in another pass.
 func (p *Pass) correct(ctx context.Context, due []drift.Difference) (corrected []drift.Difference, failed bool) {
 	unlock, err := p.Engine.Lock(p.Target, p.Desired)
 	if err != nil {

@@ -9,9 +9,8 @@
 //	decision := decide.Next(obs, desired, policy, past, now)       // pure
 //	result, err := client.Act(ctx, target, decision, desired, options, chart, values)
 //
-// The caller must not decide on a release while its own action on this release runs.
-// A caller that changes objects of a release without Act must hold [Client.Lock], and call [Client.Confirm] right before
-// the change.
+// The caller must not decide on a release while its own action on this release runs. A caller that changes objects of a
+// release without Act must hold [Client.Lock], and call [Client.Confirm] right before the change.
 //
 // Outside of this folder, only package bundle imports the Helm SDK, to load charts. Another major version of Helm
 // therefore changes mostly this folder.

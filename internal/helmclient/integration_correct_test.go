@@ -46,7 +46,8 @@ func (b *bench) correctDrift(desired model.Desired) error {
 		return err
 	}
 	cluster := drift.Cluster{Config: access.Config, Mapper: access.Mapper}
-	found, err := drift.Compare(ctx, cluster, drift.Release{Namespace: desired.Namespace, Name: desired.Name}, nil, manifest)
+	release := drift.Release{Namespace: desired.Namespace, Name: desired.Name}
+	found, err := drift.Compare(ctx, cluster, release, nil, manifest)
 	if err != nil {
 		return err
 	}
@@ -66,8 +67,8 @@ func (b *bench) correctDrift(desired model.Desired) error {
 	return nil
 }
 
-// TestIntegrationCorrectionDuringHandOver makes another HelmOp, with its own manager, adopt and upgrade a release before
-// any request of a correction of drift. In the end, the objects have the content of the other HelmOp.
+// TestIntegrationCorrectionDuringHandOver makes another HelmOp, with its own manager, adopt and upgrade a release
+// before any request of a correction of drift. In the end, the objects have the content of the other HelmOp.
 func TestIntegrationCorrectionDuringHandOver(t *testing.T) {
 	t.Parallel()
 	for at, requests := -1, 1; at < requests; at++ {

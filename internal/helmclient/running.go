@@ -25,8 +25,8 @@ func newRunningActions() *runningActions {
 }
 
 // begin records the start of an action on a release. The caller must call end after the action. If another action runs,
-// the error has the kind [helmerr.ErrStale], because the decision will be outdated after the other action. The lock does
-// not depend on the credentials: a kubeconfig may be renewed during an action.
+// the error has the kind [helmerr.ErrStale], because the decision will be outdated after the other action. The lock
+// does not depend on the credentials: a kubeconfig may be renewed during an action.
 func (r *runningActions) begin(target model.Target, desired model.Desired) (end func(), err error) {
 	key := releaseKey(target, desired.Namespace, desired.Name)
 	r.mu.Lock()
@@ -44,8 +44,8 @@ func (r *runningActions) begin(target model.Target, desired model.Desired) (end 
 }
 
 // Lock takes the lock of a release, for changes of its objects outside of Helm. Until unlock is called, actions on the
-// release fail with [helmerr.ErrStale]. If an action runs, Lock returns such an error. Lock sends no request. It does not
-// stop other managers, see [Client.Confirm].
+// release fail with [helmerr.ErrStale]. If an action runs, Lock returns such an error. Lock sends no request. It does
+// not stop other managers, see [Client.Confirm].
 func (c *Client) Lock(target model.Target, desired model.Desired) (unlock func(), err error) {
 	if unlock, err = c.running.begin(target, desired); err != nil {
 		return nil, helmerr.Observing(err)

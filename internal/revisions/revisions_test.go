@@ -86,8 +86,8 @@ func TestLargeFieldsAreStoredOnce(t *testing.T) {
 	}
 }
 
-// TestAllFieldsCount checks that fields without a limit of their own count for the limit, in the bytes of their JSON, and
-// that the selectors of overrides are shared.
+// TestAllFieldsCount checks that fields without a limit of their own count for the limit, in the bytes of their JSON,
+// and that the selectors of overrides are shared.
 func TestAllFieldsCount(t *testing.T) {
 	t.Parallel()
 	selector := func(text string) metav1.LabelSelector {
@@ -130,7 +130,8 @@ func TestSurplus(t *testing.T) {
 	t.Parallel()
 	const small, medium = 0, 1020
 	for name, tc := range map[string]struct {
-		// sizes are the sizes of the values of the revisions in KiB, and same has the revisions that share their values.
+		// sizes are the sizes of the values of the revisions in KiB, and same has the revisions that share their
+		// values.
 		sizes []int
 		same  map[int64]int64
 		inUse []int64

@@ -57,8 +57,8 @@ func Of(text []byte) Weight { return Weight{Bytes: int64(len(text)), Values: cou
 // HasAliases reports whether a text may have aliases.
 func HasAliases(text []byte) bool { return anchor.Match(text) && alias.Match(text) }
 
-// HasTag reports whether a text has a %TAG directive. Parsers repeat the prefix in the directive for each node that uses
-// it, so a short text can take gigabytes. Callers refuse such texts with [ErrTag].
+// HasTag reports whether a text has a %TAG directive. Parsers repeat the prefix in the directive for each node that
+// uses it, so a short text can take gigabytes. Callers refuse such texts with [ErrTag].
 func HasTag(text []byte) bool {
 	return bytes.Contains(text, []byte("%TAG")) && tagDirective.Match(text)
 }

@@ -24,9 +24,9 @@ const (
 	parsingTimeout = time.Minute
 )
 
-// HoldParsing waits until there is memory to parse manifests of a weight. It first releases the memory of a former call,
-// so that no action waits while it holds memory for parsing. The memory is held until ReleaseParsing, or until the next
-// manifest is built.
+// HoldParsing waits until there is memory to parse manifests of a weight. It first releases the memory of a former
+// call, so that no action waits while it holds memory for parsing. The memory is held until ReleaseParsing, or until
+// the next manifest is built.
 func (k *Client) HoldParsing(weight yamlweight.Weight) error {
 	k.ReleaseParsing()
 	conn, cost := k.Clients.Conn, weight.Bytes*parsedByte+int64(weight.Values)*parsedValue

@@ -93,7 +93,8 @@ func TestCRDCacheIsBounded(t *testing.T) {
 	large := strings.Repeat("x", 5<<20)
 	for i := range 10 {
 		object := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\ndata: {key: %s}\n", i, large)
-		if _, err := cache.of(&chart.File{Name: "crds/large.yaml", Data: []byte(object)}, &manifestweight.Budget{}); err != nil {
+		file := &chart.File{Name: "crds/large.yaml", Data: []byte(object)}
+		if _, err := cache.of(file, &manifestweight.Budget{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,8 +13,8 @@
 //   - Before the manager parses a manifest, a [Budget] has weighed it: rendered manifests in the process that renders
 //     them, files of the folder crds in package crds, manifests and hooks of records in package records.
 //   - The limits are the same for all of them. So HelmOp never writes a record that it refuses to read.
-//   - The parses of different releases take much memory together. So callers that parse large manifests also take a share
-//     of the memory for parsing, see package apply.
+//   - The parses of different releases take much memory together. So callers that parse large manifests also take a
+//     share of the memory for parsing, see package apply.
 //   - To weigh a text takes memory for its length only. A text with aliases is parsed to nodes, but aliases are not
 //     expanded, and the number of nodes has the limit of the values.
 package manifestweight

@@ -56,8 +56,8 @@ func (s *Store) noteState(key string, state recordState) {
 	s.states[key] = state
 }
 
-// knownUID returns the UID of a record that this action read or listed; empty if it is not known. If the action read the
-// content of the record, it is the UID of the first read.
+// knownUID returns the UID of a record that this action read or listed; empty if it is not known. If the action read
+// the content of the record, it is the UID of the first read.
 func (s *Store) knownUID(key string) types.UID {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -74,8 +74,8 @@ func TestIntegrationRecordsOtherOwner(t *testing.T) {
 	}
 }
 
-// TestIntegrationRecordsDeletesOnlyItsOwn checks that an action does not delete a record that another manager re-created
-// under the same key. It does not matter how the action knows the record.
+// TestIntegrationRecordsDeletesOnlyItsOwn checks that an action does not delete a record that another manager
+// re-created under the same key. It does not matter how the action knows the record.
 func TestIntegrationRecordsDeletesOnlyItsOwn(t *testing.T) {
 	for name, know := range map[string]func(*Store) error{
 		"read": func(s *Store) error {

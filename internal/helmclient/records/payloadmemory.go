@@ -15,8 +15,8 @@ const (
 	// MaxPayloadMemory bounds the estimated memory for payloads of all actions together, in bytes. In addition, one
 	// action at a time may exceed the bound for its largest payload.
 	MaxPayloadMemory = 384 << 20
-	// payloadCopies is the approximate number of copies of a payload in memory while an action reads or writes it: packed,
-	// unpacked and encrypted, of the old and the new record.
+	// payloadCopies is the approximate number of copies of a payload in memory while an action reads or writes it:
+	// packed, unpacked and encrypted, of the old and the new record.
 	payloadCopies = 6
 	// keptShare is the part of these copies that an action keeps until its end: the unpacked records.
 	keptShare = 3
@@ -32,9 +32,9 @@ const (
 //
 // The size of a payload is known only when an action is about to read or write the payload. The action may already hold
 // memory for another payload. If two actions held memory and waited for more, there would be a deadlock. So an action
-// that holds memory and finds no more room takes the growth. So does an action whose payload is larger than the share of
-// its tenant. Only one action has the growth at a time. An action with the growth never waits for memory again. It gives
-// the growth back when the payload is read or written, so other actions do not wait for its hooks.
+// that holds memory and finds no more room takes the growth. So does an action whose payload is larger than the share
+// of its tenant. Only one action has the growth at a time. An action with the growth never waits for memory again. It
+// gives the growth back when the payload is read or written, so other actions do not wait for its hooks.
 type PayloadMemory struct {
 	Room   *bytebudget.Budget
 	growth *semaphore.Weighted

@@ -159,8 +159,8 @@ func TestRenderEqualsHelm(t *testing.T) {
 	}
 }
 
-// TestRenderedTextIsNotParsed checks that Helm does not parse rendered texts as templates again in the manager. An action
-// of a template takes hundreds of bytes.
+// TestRenderedTextIsNotParsed checks that Helm does not parse rendered texts as templates again in the manager. An
+// action of a template takes hundreds of bytes.
 func TestRenderedTextIsNotParsed(t *testing.T) { //nolint:paralleltest // It measures memory.
 	text := strings.Repeat("{{", 200_000)
 	literal := literalChart(&chart.Metadata{Name: "demo"}, []*chart.File{file("demo/templates/NOTES.txt", text)})
@@ -247,8 +247,8 @@ func TestHostileCharts(t *testing.T) {
 		t.Skip("only Linux has all limits")
 	}
 	tight := newTestRenderer(t, sandbox.Limits{Memory: 256 << 20, CPU: 2 * time.Second})
-	// A text of more than 32 MiB is copied several times before its length is checked. How much memory that takes depends
-	// on when garbage is collected.
+	// A text of more than 32 MiB is copied several times before its length is checked. How much memory that takes
+	// depends on when garbage is collected.
 	roomy := newTestRenderer(t, sandbox.Limits{Memory: 1 << 30, CPU: 20 * time.Second})
 	template := func(text string) *chart.Chart {
 		return newChart("1.0.0", map[string]string{"good.yaml": configMap("good", "1"), "bad.yaml": text,

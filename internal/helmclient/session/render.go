@@ -40,8 +40,8 @@ func (s *Session) Render(source rendering.Source, release chartutil.ReleaseOptio
 	return rendered.Literal, nil
 }
 
-// RenderHeld renders a chart, and waits until there is memory for Helm to parse the result. The session holds this memory
-// until Helm builds the objects of the manifest.
+// RenderHeld renders a chart, and waits until there is memory for Helm to parse the result. The session holds this
+// memory until Helm builds the objects of the manifest.
 func (s *Session) RenderHeld(source rendering.Source, options rendering.Options) (*rendering.Rendered, error) {
 	rendered, err := s.Renderer.Render(s.Ctx, source, options)
 	if err != nil || s.Cluster == nil {
