@@ -42,7 +42,7 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusterclasses,verbs=list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io;controlplane.cluster.x-k8s.io,resources=*,verbs=list;watch
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list;watch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets;configmaps;serviceaccounts;namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
@@ -144,7 +144,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	var (
 		references = references.NewReader(mgr.GetCache(), mgr.GetAPIReader())
-		objects    = clusterview.NewReader(kinds)
+		objects    = clusterview.NewReader(kinds, mgr.GetAPIReader())
 		renderer   = render.New(references, objects)
 		guard      = selection.NewGuard(mgr.GetClient(), options.ManagementClusterNamespaces...)
 		reads      = recordreads.New(options.ReleaseConcurrency, options.Clusters)

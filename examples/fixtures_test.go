@@ -138,7 +138,7 @@ func (e *example) render(t *testing.T, helmOp *addonsv1.HelmOp, name string) map
 	object := e.cluster(t, name)
 	cluster, err := apiutil.TypedCluster(object)
 	must(err)
-	objects := clusterview.NewReader(e.reader)
+	objects := clusterview.NewReader(e.reader, e.reader)
 	result, _, err := render.New(references.NewReader(e.reader, e.reader), objects).Values(t.Context(), helmOp, object,
 		cluster)
 	must(err)

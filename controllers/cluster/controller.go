@@ -81,6 +81,9 @@ type lifeScope struct {
 
 	// foreign is true if conditions and holds of the Cluster may belong to HelmOps of other shards. readForeign sets it.
 	foreign bool
+
+	// publishesPlans is the result of render.PublishesPlans. controlPlane sets it.
+	publishesPlans bool
 }
 
 // Reconcile makes one pass over a Cluster.
@@ -300,7 +303,7 @@ func (r *Reconciler) upgradeState(scope *lifeScope, controlPlane map[string]any,
 ) (clusterlife.UpgradeState, bool) {
 	state := clusterlife.UpgradeState{Running: render.RunningVersion(controlPlane),
 		Specified: render.SpecifiedVersion(controlPlane), Now: r.now(), HoldsSteps: r.extension,
-		Resumed: clusterlife.ResumedAt(scope.cluster, r.now())}
+		PublishesPlans: scope.publishesPlans, Resumed: clusterlife.ResumedAt(scope.cluster, r.now())}
 	state.Value, state.Held = annotations[name]
 	state.Released = annotations[clusterlife.UpgradeReleasedName(name)]
 	switch {
@@ -321,7 +324,8 @@ func eventType(isWarning bool) string {
 	return corev1.EventTypeNormal
 }
 
-// controlPlane returns the control-plane object of a Cluster; nil if it does not exist or is not needed.
+// controlPlane returns the control-plane object of a Cluster; nil if it does not exist or is not needed. It also sets
+// publishesPlans of the scope.
 func (r *Reconciler) controlPlane(ctx context.Context, scope *lifeScope, needed bool) (map[string]any, error) {
 	if !needed || !scope.cluster.Spec.Topology.IsDefined() {
 		return nil, nil
@@ -336,6 +340,10 @@ func (r *Reconciler) controlPlane(ctx context.Context, scope *lifeScope, needed 
 		if err := r.kinds.Watch(obj.GroupVersionKind()); err != nil {
 			return nil, fmt.Errorf("watching control planes: %w", err)
 		}
+	}
+	scope.publishesPlans, err = render.PublishesPlans(ctx, r.objects, scope.cluster, controlPlane)
+	if err != nil {
+		return nil, err
 	}
 	return controlPlane, nil
 }

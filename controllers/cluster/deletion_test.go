@@ -61,7 +61,7 @@ func lifeReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 	})
 	c := builder.Build()
 	return &Reconciler{
-		client: c, live: c, objects: clusterview.NewReader(c), recorder: events.NewFakeRecorder(100),
+		client: c, live: c, objects: clusterview.NewReader(c, c), recorder: events.NewFakeRecorder(100),
 		forgetReads: func(client.ObjectKey) {}, now: func() time.Time { return controllertest.LifeNow },
 	}
 }

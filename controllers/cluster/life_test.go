@@ -121,6 +121,7 @@ func TestUpgradeIsHeldUntilReleaseIsReady(t *testing.T) {
 	f.report(release, metav1.ConditionTrue, addonsv1.ReadyReason)
 	f.eventually(c, func(g gomega.Gomega) { g.Expect(c).To(haveCondition("HelmOpReady", metav1.ConditionTrue, "")) })
 
+	f.planned(c, newVersion)
 	update(f, c, func(c *clusterv1.Cluster) { c.Spec.Topology.Version = newVersion })
 	annotated(hold, gomega.HavePrefix(newVersion+" since "))
 	f.eventuallyEvent(addonsv1.ClusterUpgradeHeldEvent, "Normal", "not rendered for that version yet")
@@ -135,6 +136,56 @@ func TestUpgradeIsHeldUntilReleaseIsReady(t *testing.T) {
 	update(f, controlPlane, func(p *controlplanev1.LocalControlPlane) { p.Spec.Version = newVersion })
 	updateStatus(f, controlPlane, func(p *controlplanev1.LocalControlPlane) { p.Status.Version = newVersion })
 	annotated(hold, newVersion)
+}
+
+// TestUpgradeWaitsForPlan writes the condition of the topology before the plan of an upgrade, like Cluster API does. The
+// upgrade is held until the plan is published, although the release is ready for the requested version.
+func TestUpgradeWaitsForPlan(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const target = "v1.37.0"
+	helmOp := f.helmOp("cni", func(s *addonsv1.HelmOpSpec) {
+		s.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
+	})
+	hold := clusterlife.UpgradeHoldName(client.ObjectKeyFromObject(helmOp))
+	c := f.cluster()
+	f.controlPlane(c)
+	release := f.release(helmOp)
+	update(f, release, func(r *addonsv1.HelmOpRelease) { r.Spec.KubernetesVersion = target })
+	f.report(release, metav1.ConditionTrue, addonsv1.ReadyReason)
+	is := func(name string, value any) {
+		t.Helper()
+		f.eventually(c, func(g gomega.Gomega) { g.Expect(c.Annotations).To(gomega.HaveKeyWithValue(name, value)) })
+	}
+	is(hold, oldVersion)
+	update(f, c, func(c *clusterv1.Cluster) { c.Spec.Topology.Version = target })
+	f.eventuallyEvent(addonsv1.ClusterUpgradeHeldEvent, "Normal", clusterlife.PlanPending)
+	updateStatus(f, c, func(c *clusterv1.Cluster) {
+		conditions.Set(c, metav1.Condition{Type: clusterv1.ClusterTopologyReconciledCondition,
+			Status: metav1.ConditionFalse, Reason: clusterv1.ClusterTopologyReconciledClusterUpgradingReason})
+	})
+	f.awaitPass(release)
+	is(hold, gomega.HavePrefix(target+" since "))
+
+	f.planned(c, newVersion, target)
+	f.awaitPass(release)
+	is(hold, gomega.HavePrefix(target+" since "))
+	update(f, release, func(r *addonsv1.HelmOpRelease) { r.Spec.KubernetesVersion = newVersion })
+	f.report(release, metav1.ConditionTrue, addonsv1.ReadyReason)
+	is(clusterlife.UpgradeReleasedName(hold), target)
+	f.eventuallyEvent(addonsv1.ClusterUpgradeReleasedEvent, "Normal", "with the next step "+newVersion)
+}
+
+// planned publishes the plan of an upgrade, like Cluster API does.
+func (f *fixture) planned(c *clusterv1.Cluster, steps ...string) {
+	f.Helper()
+	updateStatus(f, c, func(c *clusterv1.Cluster) {
+		plan := make([]clusterv1.StatusUpgradePlanVersion, len(steps))
+		for i, step := range steps {
+			plan[i].Version = step
+		}
+		c.Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{UpgradePlan: plan}
+	})
 }
 
 // controlPlane creates the control plane of a Cluster, and reports it as initialized, like Cluster API does.

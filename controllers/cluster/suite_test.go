@@ -87,7 +87,7 @@ func startController(t *testing.T) {
 					return err
 				}
 				return cluster.SetupWithManager(mgr, cluster.Options{
-					Objects: clusterview.NewReader(kinds), Budgets: report.NewEventBudgets(time.Now), Kinds: kinds,
+					Objects: clusterview.NewReader(kinds, mgr.GetAPIReader()), Budgets: report.NewEventBudgets(time.Now), Kinds: kinds,
 					Forget: func(client.ObjectKey) {}, ForgetReads: countPass, Concurrency: 5,
 				})
 			}, sharedServer.Binaries().CoreCRDs,

@@ -551,3 +551,44 @@ func TestBlockedUpgradeNamesTheCheckFirst(t *testing.T) {
 		}
 	}
 }
+
+// TestUpgradeWithoutPlan checks what a hold waits for while a Cluster that Cluster API has processed has no plan. The
+// wait has a limit, and its message names what is missing.
+func TestUpgradeWithoutPlan(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		target, specified, value string
+		publishesPlans           bool
+		held                     bool
+		step, message            string
+	}{
+		"a plan follows": {target: "v1.37.0", specified: "v1.35.0", value: "v1.35.0", publishesPlans: true, held: true,
+			message: clusterlife.PlanPending},
+		"a plan follows, one minor version": {target: "v1.36.0", specified: "v1.35.0", value: "v1.35.0",
+			publishesPlans: true, held: true, message: clusterlife.PlanPending},
+		"no plan in time": {target: "v1.37.0", specified: "v1.35.0", value: "v1.37.0 since 2026-11-21T21:00:00Z",
+			publishesPlans: true, message: clusterlife.PlanPending},
+		"the last step began": {target: "v1.36.0", specified: "v1.36.0", value: "v1.35.0", publishesPlans: true,
+			step: "v1.36.0"},
+		"Cluster API publishes no plans": {target: "v1.37.0", specified: "v1.35.0", value: "v1.35.0", step: "v1.37.0"},
+	} {
+		cluster := upgradingCluster(nil)
+		topologyObserved(cluster)
+		cluster.Spec.Topology.Version = tc.target
+		asked := ""
+		state := clusterlife.UpgradeState{Active: true, Running: "v1.35.0", Specified: tc.specified, Held: true,
+			Value: tc.value, Timeout: time.Hour, Now: now, PublishesPlans: tc.publishesPlans,
+			Unready: func(version string) string { asked = version; return "" }}
+		got := clusterlife.DecideUpgrade(cluster, state)
+		if got.Held != tc.held || asked != tc.step || !strings.Contains(got.Message, tc.message) ||
+			(got.Released == tc.target) == tc.held {
+			t.Errorf("%s: asked for %q: %+v", name, asked, got)
+		}
+		state.Held, state.Unready = false, func(string) string { return "Progressing" }
+		steps := clusterlife.DecideSteps(cluster, state, clusterlife.UpgradeDecision{}, "", "")
+		if version, _, _ := strings.Cut(steps.Step, " "); version != tc.step {
+			t.Errorf("%s: %+v", name, steps)
+		}
+	}
+}

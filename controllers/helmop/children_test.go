@@ -106,7 +106,7 @@ func TestKeptChildLosesReplacedAnnotation(t *testing.T) {
 				b.Release.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
 				b.Release.Annotations = map[string]string{addonsv1.ReplacedByRevisionAnnotation: "2", "other": "stays"}
 				c := b.Client()
-				r := &Reconciler{client: c, live: c, now: time.Now, renderer: render.New(nil, clusterview.NewReader(c))}
+				r := &Reconciler{client: c, live: c, now: time.Now, renderer: render.New(nil, clusterview.NewReader(c, c))}
 				read := func() *addonsv1.HelmOpRelease {
 					child := &addonsv1.HelmOpRelease{}
 					if err := c.Get(t.Context(), client.ObjectKeyFromObject(b.Release), child); err != nil {

@@ -31,7 +31,7 @@ func managingHelmOps(t *testing.T, objects ...client.Object) *Reconciler {
 	c := controllertest.ManagementClient(t, objects...)
 	return &Reconciler{
 		client: c, live: c, guard: selection.NewGuard(c, "a"),
-		renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c)),
+		renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c, c)),
 		now:      time.Now,
 	}
 }

@@ -85,7 +85,7 @@ func newCrossNamespace(t *testing.T, namespaces ...string) *crossNamespace {
 	guard := selection.NewGuard(c)
 	guard.Now = func() time.Time { return r.clock }
 	r.Reconciler = &Reconciler{
-		client: c, live: c, guard: guard, now: guard.Now, renderer: render.New(nil, clusterview.NewReader(c)),
+		client: c, live: c, guard: guard, now: guard.Now, renderer: render.New(nil, clusterview.NewReader(c, c)),
 	}
 	return r
 }

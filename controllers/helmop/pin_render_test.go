@@ -86,7 +86,7 @@ func TestPinIsNotRefusedByPassingErrors(t *testing.T) {
 			values, objects := &brokenReader{Reader: c}, &brokenReader{Reader: c, err: tc.ofCluster}
 			newReconciler := func() *Reconciler {
 				return &Reconciler{client: c, now: time.Now,
-					renderer: render.New(references.NewReader(values, values), clusterview.NewReader(objects))}
+					renderer: render.New(references.NewReader(values, values), clusterview.NewReader(objects, objects))}
 			}
 			compiled, err := newReconciler().compileRevision(t.Context(), revisionstore.WithRevision(b.HelmOp, revision),
 				revisionstore.ArtifactsOf(revision))

@@ -100,7 +100,7 @@ func startController(config *rest.Config) (err error) {
 			reader := references.NewReader(mgr.GetCache(), mgr.GetAPIReader())
 			return helmop.SetupWithManager(ctx, mgr, helmop.Options{
 				Registry: shared.registry, References: reader,
-				Renderer: render.New(reader, clusterview.NewReader(kinds)),
+				Renderer: render.New(reader, clusterview.NewReader(kinds, mgr.GetAPIReader())),
 				Guard:    selection.NewGuard(mgr.GetClient()), Kinds: kinds, Clusters: links{}, Concurrency: 5,
 			})
 		}, sharedServer.Binaries().CoreCRDs)

@@ -30,7 +30,7 @@ func managingReleases(t *testing.T, objects ...client.Object) *Reconciler {
 	t.Helper()
 	c := controllertest.ManagementClient(t, objects...)
 	return &Reconciler{client: c, live: c, guard: selection.NewGuard(c, "a"),
-		renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c))}
+		renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c, c))}
 }
 
 func TestManagementReleaseNeedsPermittedHelmOp(t *testing.T) {

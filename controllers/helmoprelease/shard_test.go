@@ -79,7 +79,7 @@ func TestGatherDetectsOtherShards(t *testing.T) {
 			r := &Reconciler{
 				client: cached, live: live, shard: "a", engine: &forgetfulEngine{}, watcher: &forgetfulWatcher{},
 				reads:    recordreads.New(1, clusterlink.New(clusterlink.Options{})),
-				renderer: render.New(nil, clusterview.NewReader(cached)),
+				renderer: render.New(nil, clusterview.NewReader(cached, cached)),
 			}
 			scope, err := r.gather(t.Context(), cached, release)
 			if err != nil {

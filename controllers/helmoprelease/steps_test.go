@@ -27,7 +27,7 @@ import (
 
 func benchReconciler(b *controllertest.ReleaseBench) *Reconciler {
 	c := b.Client()
-	renderer := render.New(references.NewReader(c, c), clusterview.NewReader(c))
+	renderer := render.New(references.NewReader(c, c), clusterview.NewReader(c, c))
 	return &Reconciler{client: c, live: c, renderer: renderer, guard: selection.NewGuard(c),
 		intents: deletionintent.Reader{Live: c, Renderer: renderer},
 		gate:    dependencies.Gate{Client: c, Live: c, Now: time.Now}}

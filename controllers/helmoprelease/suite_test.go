@@ -113,7 +113,7 @@ func startController(config *rest.Config) (err error) {
 			watcher := objectwatch.New(objectwatch.Options{})
 			reader := references.NewReader(mgr.GetCache(), mgr.GetAPIReader())
 			shared.cached = mgr.GetClient()
-			shared.renderer = render.New(reader, clusterview.NewReader(mgr.GetAPIReader()))
+			shared.renderer = render.New(reader, clusterview.NewReader(mgr.GetAPIReader(), mgr.GetAPIReader()))
 			return errors.Join(mgr.Add(watcher), helmoprelease.SetupWithManager(ctx, mgr, helmoprelease.Options{
 				Registry: shared.charts, Charts: shared.charts, Engine: helmclient.New(sandbox.NewPool(sandbox.Options{})),
 				Watcher: watcher, Clusters: clusters, Kubeconfigs: mgr.GetAPIReader(), References: reader,

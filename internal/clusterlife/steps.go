@@ -72,7 +72,7 @@ func (d *StepsDecision) decideStep(cluster *clusterv1.Cluster, s *UpgradeState, 
 	if wentOn && !s.Held && s.Released != "" && s.isLost(step, s.Unready) {
 		d.add("", lostWait("The upgrade of the control plane", step))
 	}
-	next := render.NextStep(cluster, s.Specified, s.Running, s.Assigned)
+	next := render.NextStep(cluster, s.Specified, s.Running, s.Assigned, s.PublishesPlans)
 	switch {
 	case next == "":
 	case hold.Held:

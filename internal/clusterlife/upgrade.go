@@ -128,6 +128,9 @@ type UpgradeState struct {
 	// upgraded if it runs an older version.
 	Specified string
 
+	// PublishesPlans is the result of render.PublishesPlans.
+	PublishesPlans bool
+
 	// Assigned is the version for which the release is rendered; empty if there is no release.
 	Assigned string
 
@@ -208,7 +211,7 @@ func DecideUpgrade(cluster *clusterv1.Cluster, s UpgradeState) UpgradeDecision {
 		p.to = render.RebuiltVersion(cluster, s.Specified)
 		p.step = p.to
 	default:
-		p.step = render.NextStep(cluster, s.Specified, s.Running, s.Assigned)
+		p.step = render.NextStep(cluster, s.Specified, s.Running, s.Assigned, s.PublishesPlans)
 	}
 	switch {
 	case p.to == "" && running == "":
@@ -220,6 +223,11 @@ func DecideUpgrade(cluster *clusterv1.Cluster, s UpgradeState) UpgradeDecision {
 	}
 	return decidePending(s, known, p)
 }
+
+// PlanPending says what HelmOp waits for while the next step of an upgrade is not known. If Cluster API cannot make a
+// plan, for example because it is paused or the ClusterClass has an error, the condition has the cause.
+const PlanPending = "Cluster API has not planned the steps of the upgrade yet: HelmOp waits for " +
+	"status.controlPlane.upgradePlan of the Cluster; see its condition TopologyReconciled"
 
 // pendingUpgrade is an upgrade of a Cluster that the control plane has not finished.
 type pendingUpgrade struct {
@@ -238,7 +246,7 @@ func (p pendingUpgrade) unready(s UpgradeState) string {
 	case s.Blocked != "":
 		return s.Blocked // The text says how to resolve the problem, whatever the next step is.
 	default:
-		return "Cluster API has not planned the steps of the upgrade yet: see the condition TopologyReconciled of the Cluster"
+		return PlanPending
 	}
 }
 

@@ -40,6 +40,10 @@ const maxTypedClusters = 1 << 14
 type Reader struct {
 	client client.Reader
 
+	// live reads from the API server what the cache does not have, and plans caches what live has read.
+	live  client.Reader
+	plans schemaFact
+
 	// clusters caches the Clusters in the types of Cluster API, by UID.
 	clusters *lru.Cache[types.UID, *clusterv1.Cluster]
 
@@ -58,10 +62,12 @@ type knownVersion struct {
 	since   time.Time
 }
 
-// NewReader returns a Reader that uses a client which does not wait for the informers of kinds: see kindcache.
-func NewReader(reader client.Reader) *Reader {
+// NewReader returns a Reader that uses a client which does not wait for the informers of kinds: see kindcache. live
+// reads from the API server.
+func NewReader(reader, live client.Reader) *Reader {
 	clusters, _ := lru.New[types.UID, *clusterv1.Cluster](maxTypedClusters) // fails only for a size below one
-	return &Reader{client: sharingReader{reader}, clusters: clusters, versions: map[schema.GroupKind]knownVersion{}}
+	return &Reader{client: sharingReader{reader}, live: live, clusters: clusters,
+		versions: map[schema.GroupKind]knownVersion{}}
 }
 
 // get reads an object that a Cluster refers to.

@@ -50,7 +50,7 @@ func TestReadUnreadableKind(t *testing.T) {
 		"too many": {err: kindcache.ErrTooMany, want: "delete Clusters or correct their references"},
 		"pending":  {err: kindcache.ErrPending, want: "its kind is being read for the first time", isPending: true},
 	} {
-		objects := NewReader(failingReader{err: fmt.Errorf("reading: %w", tc.err)})
+		objects := NewReader(failingReader{err: fmt.Errorf("reading: %w", tc.err)}, nil)
 		objects.versions[kind] = knownVersion{version: schema.GroupVersion{Group: kind.Group, Version: "v1"},
 			since: time.Now()}
 		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet"}}
@@ -68,7 +68,7 @@ func TestReadUnreadableKind(t *testing.T) {
 // TestClustersAreConvertedOncePerVersion also checks that the cache never returns another Cluster.
 func TestClustersAreConvertedOncePerVersion(t *testing.T) {
 	t.Parallel()
-	objects := NewReader(nil)
+	objects := NewReader(nil, nil)
 	read := func(name, uid, version string, labels map[string]string) string {
 		u := apiutil.NewCluster()
 		u.SetName(name)

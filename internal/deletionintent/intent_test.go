@@ -21,7 +21,7 @@ import (
 )
 
 func readerOf(c client.Client) *Reader {
-	return &Reader{Live: c, Renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c))}
+	return &Reader{Live: c, Renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c, c))}
 }
 
 // TestIntentByRevision checks that the assigned HelmOp revision decides whether a release is kept, unless an

@@ -111,7 +111,7 @@ func New(options Options) *Previewer {
 	options.Client = reads
 	refs := references.NewReader(reads, reads)
 	return &Previewer{Options: options, reads: reads, silent: &sync.Map{}, references: refs,
-		renderer: render.New(refs, clusterview.NewReader(options.Client))}
+		renderer: render.New(refs, clusterview.NewReader(reads, reads))}
 }
 
 // Release is the desired release of a HelmOp in a Cluster.

@@ -164,12 +164,19 @@ func valuesOf(values *apiextensionsv1.JSON, valuesTemplate string,
 	return override, err
 }
 
-// choose returns the variant for a Cluster. Ahead applies only to Clusters in the HelmOp's namespace. HelmOp does not
-// hold upgrades of Clusters in other namespaces, so it has no time to prepare a release before such an upgrade.
-// assigned is the Kubernetes version of the current release; empty if there is none.
-func (p *Program) choose(objects *clusterview.Objects, cluster *clusterv1.Cluster, assigned string) (choice, error) {
-	version := kubernetesVersion(cluster, objects.Data.ControlPlane, p.Ahead && cluster.Namespace == p.namespace,
-		assigned)
+// isAhead reports whether a release in a Cluster is rendered for the next step of an upgrade. Ahead applies only to
+// Clusters in the HelmOp's namespace. HelmOp does not hold upgrades of Clusters in other namespaces, so it has no time
+// to prepare a release before such an upgrade.
+func (p *Program) isAhead(cluster *clusterv1.Cluster) bool {
+	return p.Ahead && cluster.Namespace == p.namespace
+}
+
+// choose returns the variant for a Cluster. assigned is the Kubernetes version of the current release; empty if there
+// is none. publishesPlans is the result of PublishesPlans; it matters only if isAhead is true.
+func (p *Program) choose(objects *clusterview.Objects, cluster *clusterv1.Cluster, assigned string,
+	publishesPlans bool,
+) (choice, error) {
+	version := kubernetesVersion(cluster, objects.Data.ControlPlane, p.isAhead(cluster), assigned, publishesPlans)
 	chosen, err := p.Variants.Of(cluster.Labels, version)
 	return choice{variant: chosen, Version: version}, err
 }
@@ -184,7 +191,14 @@ func (r *Renderer) Outcome(ctx context.Context, p *Program, u *unstructured.Unst
 	if err != nil {
 		return outcome{Err: fmt.Errorf("%w: %w", ErrObjectRead, err)}, choice{}, nil
 	}
-	chosen, err := p.choose(objects, cluster, assigned)
+	publishesPlans := false
+	if p.isAhead(cluster) {
+		publishesPlans, err = PublishesPlans(ctx, r.Objects, cluster, objects.Data.ControlPlane)
+		if err != nil {
+			return outcome{Err: fmt.Errorf("%w: %w", ErrObjectRead, err)}, choice{}, nil
+		}
+	}
+	chosen, err := p.choose(objects, cluster, assigned, publishesPlans)
 	if err != nil {
 		return outcome{Err: err}, chosen, objects
 	}
@@ -222,7 +236,7 @@ func (r *Renderer) Values(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstr
 		return templating.Result{}, nil, fmt.Errorf("%w: %w", ErrObjectRead, err)
 	}
 	// The version selects only the artifact, not the values.
-	chosen, err := p.choose(objects, cluster, "")
+	chosen, err := p.choose(objects, cluster, "", false)
 	if err != nil {
 		return templating.Result{}, nil, err
 	}

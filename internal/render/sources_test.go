@@ -49,7 +49,7 @@ func newBed(t *testing.T, objects ...client.Object) *bed {
 			return c.Get(ctx, key, obj, opts...)
 		},
 	})
-	b.Renderer = New(references.NewReader(b.client, live), clusterview.NewReader(b.client))
+	b.Renderer = New(references.NewReader(b.client, live), clusterview.NewReader(b.client, live))
 	return b
 }
 

@@ -139,7 +139,7 @@ func TestUpcomingVersionAppliesToOwnNamespaceOnly(t *testing.T) {
 	for namespace, want := range map[string]string{"n": "v1.35.0", "m": "v1.34.0"} {
 		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one"}}
 		cluster.Spec.Topology.Version = "v1.35.0"
-		if chosen, err := p.choose(objects, cluster, ""); err != nil || chosen.Version != want {
+		if chosen, err := p.choose(objects, cluster, "", false); err != nil || chosen.Version != want {
 			t.Errorf("in namespace %s %q counts, %v, want %q", namespace, chosen.Version, err, want)
 		}
 	}

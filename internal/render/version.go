@@ -5,12 +5,15 @@ package render
 
 import (
 	"cmp"
+	"context"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 )
 
 // kubernetesVersion returns the Kubernetes version that selects the variant for a Cluster. It is the version that the
@@ -18,8 +21,11 @@ import (
 // ready before an upgrade. So the result is the version of the next step of a pending upgrade. It keeps this version
 // until the control plane runs it, even if the upgrade is no longer held. Otherwise, the release would return to the
 // old variant during the upgrade. assigned is the version of the current release; empty if there is none. The result is
-// assigned while the next step is not known.
-func kubernetesVersion(cluster *clusterv1.Cluster, controlPlane map[string]any, ahead bool, assigned string) string {
+// assigned while the next step is not known. publishesPlans is the result of PublishesPlans; it matters only if ahead is
+// true.
+func kubernetesVersion(cluster *clusterv1.Cluster, controlPlane map[string]any, ahead bool, assigned string,
+	publishesPlans bool,
+) string {
 	running := RunningVersion(controlPlane)
 	target := NewerVersion(cluster.Spec.Topology.Version, running)
 	if !ahead || target == "" {
@@ -28,7 +34,7 @@ func kubernetesVersion(cluster *clusterv1.Cluster, controlPlane map[string]any, 
 		}
 		return cmp.Or(running, cluster.Spec.Topology.Version)
 	}
-	return cmp.Or(NextStep(cluster, SpecifiedVersion(controlPlane), running, assigned),
+	return cmp.Or(NextStep(cluster, SpecifiedVersion(controlPlane), running, assigned, publishesPlans),
 		between(running, assigned, target), running)
 }
 
@@ -60,14 +66,15 @@ func SpecifiedVersion(controlPlane map[string]any) string {
 // release. It is empty if no upgrade is requested, or if the next step is not known yet. An older version in the
 // topology is not an upgrade; Cluster API refuses it.
 //
-// Cluster API 1.12 and 1.13 carry out such upgrades without publishing the steps. Then HelmOp makes the release ready
-// for the requested version at the start, and the release keeps this version.
-func NextStep(cluster *clusterv1.Cluster, specified, running, assigned string) string {
+// publishesPlans is the result of PublishesPlans. Cluster API 1.12 and 1.13 carry out upgrades over several minor
+// versions without publishing the steps. Then HelmOp makes the release ready for the requested version at the start, and
+// the release keeps this version.
+func NextStep(cluster *clusterv1.Cluster, specified, running, assigned string, publishesPlans bool) string {
 	target := NewerVersion(cluster.Spec.Topology.Version, running)
 	if target == "" {
 		return ""
 	}
-	if initial := VersionWithoutPlan(cluster, running, assigned); initial != "" {
+	if initial := VersionWithoutPlan(cluster, running, assigned, publishesPlans); initial != "" {
 		return initial
 	}
 	if step := between(running, specified, target); step != "" {
@@ -80,7 +87,7 @@ func NextStep(cluster *clusterv1.Cluster, specified, running, assigned string) s
 			return oneMinorAhead(step, running)
 		}
 	}
-	if hasNoPlan(cluster) {
+	if len(PlannedVersions(cluster)) == 0 && !IsPlanPending(cluster, specified, running, publishesPlans) {
 		return target
 	}
 	return ""
@@ -89,9 +96,10 @@ func NextStep(cluster *clusterv1.Cluster, specified, running, assigned string) s
 // VersionWithoutPlan returns the version for which HelmOp makes a release ready at the start of an upgrade over several
 // minor versions, if Cluster API does not publish the steps. It is empty for other upgrades. The arguments are the same
 // as for NextStep.
-func VersionWithoutPlan(cluster *clusterv1.Cluster, running, assigned string) string {
+func VersionWithoutPlan(cluster *clusterv1.Cluster, running, assigned string, publishesPlans bool) string {
 	target := NewerVersion(cluster.Spec.Topology.Version, running)
-	if target == "" || !hasNoPlan(cluster) || oneMinorAhead(target, running) != "" {
+	if publishesPlans || target == "" || len(PlannedVersions(cluster)) > 0 || !HasObserved(cluster) ||
+		oneMinorAhead(target, running) != "" {
 		return ""
 	}
 	return cmp.Or(between(running, assigned, target), target)
@@ -111,17 +119,34 @@ func UpgradeSteps(cluster *clusterv1.Cluster, specified, running string) []strin
 	return plan
 }
 
-// IsPlanPending reports whether Cluster API may still publish the steps of a requested upgrade. running is
-// the version that the control plane runs.
-func IsPlanPending(cluster *clusterv1.Cluster, running string) bool {
-	return NewerVersion(cluster.Spec.Topology.Version, running) != "" && len(PlannedVersions(cluster)) == 0 &&
-		!HasObserved(cluster)
+// IsPlanPending reports whether HelmOp waits for the plan of a requested upgrade, because the next step is not known
+// without the plan. The arguments are the same as for NextStep.
+//
+// A Cluster API that publishes plans makes a plan for each upgrade, and removes the last step from the plan when it
+// begins this step. TopologyReconciled does not show whether the plan is published: Cluster API writes the condition a
+// moment earlier. If Cluster API cannot make a plan, the condition has the cause.
+func IsPlanPending(cluster *clusterv1.Cluster, specified, running string, publishesPlans bool) bool {
+	if !needsPlan(cluster, running) {
+		return false
+	}
+	return !HasObserved(cluster) ||
+		publishesPlans && NewerVersion(cluster.Spec.Topology.Version, specified) != ""
 }
 
-// hasNoPlan reports whether Cluster API publishes no steps for the requested version. An upgrade with one step has no
-// plan after the control plane has its version. The same is true for the last step of an upgrade.
-func hasNoPlan(cluster *clusterv1.Cluster) bool {
-	return len(PlannedVersions(cluster)) == 0 && HasObserved(cluster)
+// needsPlan reports whether an upgrade is requested whose plan is not known.
+func needsPlan(cluster *clusterv1.Cluster, running string) bool {
+	return NewerVersion(cluster.Spec.Topology.Version, running) != "" && len(PlannedVersions(cluster)) == 0
+}
+
+// PublishesPlans reports whether Cluster API publishes the plans of upgrades, for the decision about a Cluster. It
+// returns false without a read if the decision does not depend on the answer.
+func PublishesPlans(ctx context.Context, objects *clusterview.Reader, cluster *clusterv1.Cluster,
+	controlPlane map[string]any,
+) (bool, error) {
+	if !needsPlan(cluster, RunningVersion(controlPlane)) {
+		return false, nil
+	}
+	return objects.PublishesPlans(ctx)
 }
 
 // between returns version if it is newer than running and not newer than target; otherwise "".
@@ -150,8 +175,8 @@ func PlannedVersions(cluster *clusterv1.Cluster) []string {
 	return versions
 }
 
-// HasObserved reports whether Cluster API has processed the current topology of a Cluster. The plan of an upgrade would
-// then be published.
+// HasObserved reports whether Cluster API has processed the current topology of a Cluster. Cluster API publishes the plan
+// of an upgrade a moment later.
 func HasObserved(cluster *clusterv1.Cluster) bool {
 	reconciled := conditions.Get(cluster, clusterv1.ClusterTopologyReconciledCondition)
 	return reconciled == nil || reconciled.ObservedGeneration >= cluster.Generation

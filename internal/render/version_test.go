@@ -43,10 +43,10 @@ func TestKubernetesVersion(t *testing.T) {
 			t.Parallel()
 			cluster := &clusterv1.Cluster{}
 			cluster.Spec.Topology.Version = tc.topology
-			if got := kubernetesVersion(cluster, tc.controlPlane, false, ""); got != tc.want {
+			if got := kubernetesVersion(cluster, tc.controlPlane, false, "", false); got != tc.want {
 				t.Errorf("counts %q, want %q", got, tc.want)
 			}
-			if got := kubernetesVersion(cluster, tc.controlPlane, true, ""); got != tc.ahead {
+			if got := kubernetesVersion(cluster, tc.controlPlane, true, "", false); got != tc.ahead {
 				t.Errorf("counts %q ahead of an upgrade, want %q", got, tc.ahead)
 			}
 		})
@@ -113,8 +113,51 @@ func TestKubernetesVersionOfChainedUpgrade(t *testing.T) {
 		"a managed control plane":   {planned("v1.37.0"), "v1.37.0", "1.37", "v1.37.0", "v1.37.0"},
 		"done":                      {planned("v1.37.1"), "v1.37.1", "v1.37.1", "v1.37.1", "v1.37.1"},
 	} {
-		if got := kubernetesVersion(tc.cluster, controlPlaneWith(tc.specified, tc.running), true, tc.have); got != tc.want {
+		got := kubernetesVersion(tc.cluster, controlPlaneWith(tc.specified, tc.running), true, tc.have, false)
+		if got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// TestVersionWaitsForPublishedPlan checks the versions with a Cluster API that publishes plans: a plan that is missing
+// now will follow, whatever the condition TopologyReconciled reports.
+func TestVersionWaitsForPublishedPlan(t *testing.T) {
+	t.Parallel()
+	all := []string{"v1.35.2", "v1.36.3", "v1.37.1"}
+	neverObserved := requested("v1.37.1")
+	neverObserved.Status.Conditions = nil
+	for name, tc := range map[string]struct {
+		cluster                        *clusterv1.Cluster
+		specified, running, have, want string
+		isPending                      bool
+	}{
+		"the condition before the plan":    {planned("v1.37.1"), "v1.34.0", "v1.34.0", "v1.34.0", "v1.34.0", true},
+		"not observed":                     {requested("v1.37.1"), "v1.34.0", "v1.34.0", "v1.34.0", "v1.34.0", true},
+		"no condition":                     {neverObserved, "v1.34.0", "v1.34.0", "v1.34.0", "v1.34.0", true},
+		"the plan":                         {planned("v1.37.1", all...), "v1.34.0", "v1.34.0", "v1.34.0", "v1.35.2", false},
+		"the plan before the condition":    {requested("v1.37.1", all...), "v1.34.0", "v1.34.0", "v1.34.0", "v1.35.2", false},
+		"the plan for another version":     {planned("v1.37.1", all[:2]...), "v1.34.0", "v1.34.0", "v1.34.0", "v1.34.0", true},
+		"one minor version, no plan":       {planned("v1.35.2"), "v1.34.0", "v1.34.0", "v1.34.0", "v1.34.0", true},
+		"one minor version":                {planned("v1.35.2", "v1.35.2"), "v1.34.0", "v1.34.0", "v1.34.0", "v1.35.2", false},
+		"one patch version, no plan":       {planned("v1.34.1"), "v1.34.0", "v1.34.0", "v1.34.0", "v1.34.0", true},
+		"the last step runs":               {planned("v1.37.1"), "v1.37.1", "v1.36.3", "v1.37.1", "v1.37.1", false},
+		"the last step runs without v":     {planned("v1.37.1"), "1.37.1", "1.36.3", "v1.37.1", "1.37.1", false},
+		"a step runs to the former target": {planned("v1.37.1"), "v1.35.2", "v1.34.0", "v1.35.2", "v1.35.2", true},
+		"a step to the former target ran":  {planned("v1.37.1"), "v1.35.2", "v1.35.2", "v1.35.2", "v1.35.2", true},
+		"the release is already ahead":     {planned("v1.37.1"), "v1.34.0", "v1.34.0", "v1.35.2", "v1.35.2", true},
+		"the request was lowered":          {planned("v1.35.1"), "v1.36.0", "v1.34.0", "v1.36.0", "v1.35.1", false},
+		"done":                             {planned("v1.37.1"), "v1.37.1", "v1.37.1", "v1.37.1", "v1.37.1", false},
+	} {
+		controlPlane := controlPlaneWith(tc.specified, tc.running)
+		if got := kubernetesVersion(tc.cluster, controlPlane, true, tc.have, true); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+		if got := IsPlanPending(tc.cluster, tc.specified, tc.running, true); got != tc.isPending {
+			t.Errorf("%s: pending %t", name, got)
+		}
+		if got := VersionWithoutPlan(tc.cluster, tc.running, tc.have, true); got != "" {
+			t.Errorf("%s: %q without a plan", name, got)
 		}
 	}
 }
@@ -126,47 +169,75 @@ func TestKubernetesVersionOfChainedUpgrade(t *testing.T) {
 func TestChainIsWalkedStepByStep(t *testing.T) {
 	t.Parallel()
 	const target = "v1.37.0"
-	version := func(minor int) string { return fmt.Sprintf("v1.%d.0", minor) }
-	clusters := []*clusterv1.Cluster{planned(version(34)), requested(target),
-		planned(target, version(35), version(36), target), planned(target, version(36), target), planned(target, target),
-		planned(target)}
-	// published is the state of the control plane at which Cluster API publishes each state of the Cluster.
-	published := []int{0, 0, 0, 1, 3, 5}
-	const stepStates = 2
-	controlPlanes := [][2]int{{34, 34}, {35, 34}, {35, 35}, {36, 35}, {36, 36}, {37, 36}, {37, 37}}
-	walks := 0
-	var walk func(cluster, controlPlane, before int, path string)
-	walk = func(cluster, controlPlane, before int, path string) {
-		at := controlPlanes[controlPlane]
-		path += fmt.Sprintf(" %d/%d", cluster, controlPlane)
-		got := kubernetesVersion(clusters[cluster], controlPlaneWith(version(at[0]), version(at[1])), true,
-			version(before))
-		now := 0
-		if _, err := fmt.Sscanf(got, "v1.%d.0", &now); err != nil {
-			t.Fatalf("%s: %q", path, got)
-		}
-		if now < before || now < at[1] || now > at[1]+1 {
-			t.Fatalf("%s: v1.%d after v1.%d, the control plane runs v1.%d", path, now, before, at[1])
-		}
-		last := true
-		if cluster+1 < len(clusters) && published[cluster+1] <= controlPlane+stepStates {
-			walk(cluster+1, controlPlane, now, path)
-			last = false
-		}
-		if controlPlane+1 < len(controlPlanes) {
-			walk(cluster, controlPlane+1, now, path)
-			last = false
-		}
-		if last {
-			walks++
-			if got != target {
-				t.Errorf("%s: ends with %s", path, got)
-			}
+	steps := []*clusterv1.Cluster{planned(target, minor(35), minor(36), target), planned(target, minor(36), target),
+		planned(target, target), planned(target)}
+	for name, tc := range map[string]struct {
+		before         []*clusterv1.Cluster
+		publishesPlans bool
+		walks          int
+	}{
+		"the plan and the condition at once": {[]*clusterv1.Cluster{planned(minor(34)), requested(target)}, false, 437},
+		// Cluster API writes the condition before the plan.
+		"the condition before the plan": {[]*clusterv1.Cluster{planned(minor(34)), requested(target), planned(target)},
+			true, 892},
+	} {
+		w := walker{T: t, name: name, target: target, clusters: append(tc.before, steps...),
+			// The first states of the Cluster are published before the control plane changes.
+			published: append(make([]int, len(tc.before)), 0, 1, 3, 5), publishesPlans: tc.publishesPlans}
+		w.walk(0, 0, 34, "")
+		if w.walks != tc.walks {
+			t.Errorf("%s: %d walks, want %d", name, w.walks, tc.walks)
 		}
 	}
-	walk(0, 0, 34, "")
-	if walks != 437 {
-		t.Errorf("%d walks, want 437", walks)
+}
+
+// minor returns a version with a minor version.
+func minor(version int) string { return fmt.Sprintf("v1.%d.0", version) }
+
+// walker walks through the states of an upgrade.
+type walker struct {
+	*testing.T
+	name, target string
+	clusters     []*clusterv1.Cluster
+
+	// published is the state of the control plane at which Cluster API publishes each state of the Cluster.
+	published      []int
+	publishesPlans bool
+
+	// walks is the number of walks to the end.
+	walks int
+}
+
+// walk observes a state of the Cluster and a state of the control plane, and walks on in each possible order. before is
+// the minor version of the release.
+func (w *walker) walk(cluster, controlPlane, before int, path string) {
+	const stepStates = 2
+	controlPlanes := [][2]int{{34, 34}, {35, 34}, {35, 35}, {36, 35}, {36, 36}, {37, 36}, {37, 37}}
+	at := controlPlanes[controlPlane]
+	path += fmt.Sprintf(" %d/%d", cluster, controlPlane)
+	got := kubernetesVersion(w.clusters[cluster], controlPlaneWith(minor(at[0]), minor(at[1])), true, minor(before),
+		w.publishesPlans)
+	now := 0
+	if _, err := fmt.Sscanf(got, "v1.%d.0", &now); err != nil {
+		w.Fatalf("%s: %s: %q", w.name, path, got)
+	}
+	if now < before || now < at[1] || now > at[1]+1 {
+		w.Fatalf("%s: %s: v1.%d after v1.%d, the control plane runs v1.%d", w.name, path, now, before, at[1])
+	}
+	last := true
+	if cluster+1 < len(w.clusters) && w.published[cluster+1] <= controlPlane+stepStates {
+		w.walk(cluster+1, controlPlane, now, path)
+		last = false
+	}
+	if controlPlane+1 < len(controlPlanes) {
+		w.walk(cluster, controlPlane+1, now, path)
+		last = false
+	}
+	if last {
+		w.walks++
+		if got != w.target {
+			w.Errorf("%s: %s: ends with %s", w.name, path, got)
+		}
 	}
 }
 
@@ -216,10 +287,10 @@ func TestStepsOfAnUpgrade(t *testing.T) {
 		if got := UpgradeSteps(tc.cluster, tc.specified, tc.running); !slices.Equal(got, tc.steps) {
 			t.Errorf("%s: steps %v, want %v", name, got, tc.steps)
 		}
-		if got := IsPlanPending(tc.cluster, tc.running); got != tc.isPending {
+		if got := IsPlanPending(tc.cluster, tc.specified, tc.running, false); got != tc.isPending {
 			t.Errorf("%s: pending %t", name, got)
 		}
-		if got := VersionWithoutPlan(tc.cluster, tc.running, tc.assigned); got != tc.initial {
+		if got := VersionWithoutPlan(tc.cluster, tc.running, tc.assigned, false); got != tc.initial {
 			t.Errorf("%s: %q, want %q", name, got, tc.initial)
 		}
 	}

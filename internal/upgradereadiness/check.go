@@ -132,18 +132,22 @@ func (c *Checker) Due(ctx context.Context, s *Subject) (*Check, error) {
 	if err != nil {
 		return nil, c.unchecked(ctx, s, check, err)
 	}
-	running := render.RunningVersion(controlPlane)
+	publishesPlans, err := render.PublishesPlans(ctx, c.Objects, s.Cluster, controlPlane)
+	if err != nil {
+		return nil, c.unchecked(ctx, s, check, err)
+	}
+	running, specified := render.RunningVersion(controlPlane), render.SpecifiedVersion(controlPlane)
 	isRequested := upgrade.IsPending || render.IsSameVersion(upgrade.Version, s.Cluster.Spec.Topology.Version)
 	switch {
 	case upgrade.IsPending && !clusterlife.IsNewMinor(running, upgrade.Version):
 		reportNoNewMinor(s.Release, check)
 		return nil, nil
-	case isRequested && render.IsPlanPending(s.Cluster, running):
-		Pending(s.Release, check, "Cluster API has not planned the steps of the upgrade yet")
+	case isRequested && render.IsPlanPending(s.Cluster, specified, running, publishesPlans):
+		Pending(s.Release, check, clusterlife.PlanPending)
 		return nil, nil
 	case isRequested:
-		check.Plan = render.UpgradeSteps(s.Cluster, render.SpecifiedVersion(controlPlane), running)
-		check.initial = render.VersionWithoutPlan(s.Cluster, running, s.Release.Spec.KubernetesVersion)
+		check.Plan = render.UpgradeSteps(s.Cluster, specified, running)
+		check.initial = render.VersionWithoutPlan(s.Cluster, running, s.Release.Spec.KubernetesVersion, publishesPlans)
 	}
 	// The labels select overrides, which determine the artifacts of the steps.
 	check.inputs, err = apiutil.DigestOf(check.UpgradeToCheck, check.initial, running, s.Release.Generation,

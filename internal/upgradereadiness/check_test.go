@@ -71,7 +71,7 @@ func newBench(t *testing.T) *bench {
 // build starts another manager with the current objects.
 func (b *bench) build() {
 	b.client = b.Client()
-	renderer := render.New(references.NewReader(b.client, b.client), clusterview.NewReader(b.client))
+	renderer := render.New(references.NewReader(b.client, b.client), clusterview.NewReader(b.client, b.client))
 	b.checker = &Checker{
 		Engine: b.engine, Objects: renderer.Objects, Rendered: &attempts.Rendered{},
 		Assigned: &assignedvalues.Renderer{Client: b.client, Live: b.client, Renderer: renderer},
