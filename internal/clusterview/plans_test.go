@@ -11,12 +11,12 @@ import (
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 )
 
 // countingReader counts reads, and can fail.
@@ -40,26 +40,6 @@ func (r *countingReader) Get(ctx context.Context, key client.ObjectKey, obj clie
 	return r.Reader.Get(ctx, key, obj, options...)
 }
 
-// definitionOfClusters returns the CustomResourceDefinition of Clusters. hasPlan says in which of its versions the
-// control plane has a plan.
-func definitionOfClusters(uid types.UID, generation int64, hasPlan map[string]bool) *apiextensionsv1.
-	CustomResourceDefinition {
-	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{
-		Name: "clusters.cluster.x-k8s.io", UID: uid, Generation: generation}}
-	for _, version := range []string{"v1beta1", clusterv1.GroupVersion.Version} {
-		controlPlane := map[string]apiextensionsv1.JSONSchemaProps{"replicas": {Type: "integer"}}
-		if hasPlan[version] {
-			controlPlane["upgradePlan"] = apiextensionsv1.JSONSchemaProps{Type: "array"}
-		}
-		definition.Spec.Versions = append(definition.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{
-			Name: version, Schema: &apiextensionsv1.CustomResourceValidation{
-				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Properties: map[string]apiextensionsv1.JSONSchemaProps{
-					"status": {Properties: map[string]apiextensionsv1.JSONSchemaProps{
-						"controlPlane": {Properties: controlPlane}}}}}}})
-	}
-	return definition
-}
-
 // TestPublishesPlans checks that the result follows upgrades of Cluster API, with one read from the API server for each
 // generation of the CustomResourceDefinition.
 func TestPublishesPlans(t *testing.T) {
@@ -68,8 +48,9 @@ func TestPublishesPlans(t *testing.T) {
 	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	stored := func(definition *apiextensionsv1.CustomResourceDefinition) client.Reader {
-		return fake.NewClientBuilder().WithScheme(scheme).WithObjects(definition).Build()
+	stored := func(uid string, generation int64, hasPlan map[string]bool) client.Reader {
+		return fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+			controllertest.DefinitionOfClusters(uid, generation, hasPlan)).Build()
 	}
 	none := map[string]bool{}
 	old, ours := map[string]bool{"v1beta1": true}, map[string]bool{clusterv1.GroupVersion.Version: true}
@@ -83,14 +64,14 @@ func TestPublishesPlans(t *testing.T) {
 		reads        int
 	}{
 		{"no CustomResourceDefinition", nil, nil, false, 0},
-		{"Cluster API 1.13", stored(definitionOfClusters("a", 1, none)), stored(definitionOfClusters("a", 1, none)), false, 1},
+		{"Cluster API 1.13", stored("a", 1, none), stored("a", 1, none), false, 1},
 		{"again", nil, nil, false, 1},
-		{"the cache is behind", nil, stored(definitionOfClusters("a", 2, ours)), false, 1},
-		{"Cluster API 1.14", stored(definitionOfClusters("a", 2, ours)), nil, true, 2},
+		{"the cache is behind", nil, stored("a", 2, ours), false, 1},
+		{"Cluster API 1.14", stored("a", 2, ours), nil, true, 2},
 		{"again", nil, nil, true, 2},
-		{"another change", stored(definitionOfClusters("a", 4, ours)), stored(definitionOfClusters("a", 5, ours)), true, 3},
-		{"the cache follows", stored(definitionOfClusters("a", 5, ours)), nil, true, 3},
-		{"created again, older", stored(definitionOfClusters("b", 1, old)), stored(definitionOfClusters("b", 1, old)), false, 4},
+		{"another change", stored("a", 4, ours), stored("a", 5, ours), true, 3},
+		{"the cache follows", stored("a", 5, ours), nil, true, 3},
+		{"created again, older", stored("b", 1, old), stored("b", 1, old), false, 4},
 	} {
 		if step.cached != nil {
 			cached.Reader = step.cached
@@ -120,7 +101,7 @@ func TestUnknownPlans(t *testing.T) {
 	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	stored := fake.NewClientBuilder().WithScheme(scheme).WithObjects(definitionOfClusters("a", 1,
+	stored := fake.NewClientBuilder().WithScheme(scheme).WithObjects(controllertest.DefinitionOfClusters("a", 1,
 		map[string]bool{clusterv1.GroupVersion.Version: true})).Build()
 	refused := errors.New("refused")
 	live, cached := &countingReader{Reader: stored, err: refused}, &countingReader{Reader: stored, err: refused}

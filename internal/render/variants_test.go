@@ -15,6 +15,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
@@ -141,6 +142,28 @@ func TestUpcomingVersionAppliesToOwnNamespaceOnly(t *testing.T) {
 		cluster.Spec.Topology.Version = "v1.35.0"
 		if chosen, err := p.choose(objects, cluster, "", false); err != nil || chosen.Version != want {
 			t.Errorf("in namespace %s %q counts, %v, want %q", namespace, chosen.Version, err, want)
+		}
+	}
+}
+
+// TestOutcomeWaitsForPlan renders a release for an upgrade over two minor versions. Cluster API has processed the
+// request, and no plan is published.
+func TestOutcomeWaitsForPlan(t *testing.T) {
+	t.Parallel()
+	for publishesPlans, want := range map[bool]string{true: "v1.35.0", false: "v1.37.0"} {
+		objects := controllertest.UpgradeClient(t, "n", "v1.35.0", publishesPlans)
+		renderer := New(references.NewReader(objects, objects), clusterview.NewReader(objects, objects))
+		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{})
+		helmOp.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
+		p, err := renderer.Compile(t.Context(), helmOp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, cluster := clusterOf("n", "one", nil)
+		controllertest.RequestUpgrade(cluster, "v1.37.0")
+		rendered, chosen, _ := renderer.Outcome(t.Context(), p, u, cluster, "v1.35.0")
+		if rendered.Err != nil || chosen.Version != want {
+			t.Errorf("published %t: %q, %v, want %q", publishesPlans, chosen.Version, rendered.Err, want)
 		}
 	}
 }

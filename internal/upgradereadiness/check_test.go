@@ -220,6 +220,24 @@ func TestRenderedArtifactNeedsNoMark(t *testing.T) {
 	}
 }
 
+// TestCheckWaitsForPlan requests a check for an upgrade over two minor versions. Cluster API has processed the request,
+// and no plan is published.
+func TestCheckWaitsForPlan(t *testing.T) {
+	t.Parallel()
+	for publishesPlans, want := range map[bool]string{true: clusterlife.PlanPending, false: ""} {
+		b := newBench(t)
+		controllertest.RequestUpgrade(b.Cluster, "v1.37.0")
+		b.Cluster.Annotations = map[string]string{addonsv1.CheckUpgradeAnnotation: "v1.37.0"}
+		objects := controllertest.UpgradeClient(t, b.Cluster.Namespace, "v1.35.0", publishesPlans)
+		b.checker.Objects = clusterview.NewReader(objects, objects)
+		check, err := b.checker.Due(t.Context(), b.subject())
+		got := conditions.GetMessage(b.Release, addonsv1.KubernetesUpgradeReadyCondition)
+		if err != nil || (check == nil) != publishesPlans || got != want {
+			t.Errorf("published %t: %+v, %v, message %q", publishesPlans, check, err, got)
+		}
+	}
+}
+
 // TestSettleUpgradeCheck checks the report of a pass that ends before the check.
 func TestSettleUpgradeCheck(t *testing.T) {
 	t.Parallel()
