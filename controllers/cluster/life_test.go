@@ -138,8 +138,8 @@ func TestUpgradeIsHeldUntilReleaseIsReady(t *testing.T) {
 	annotated(hold, newVersion)
 }
 
-// TestUpgradeWaitsForPlan writes the condition of the topology before the plan of an upgrade, like Cluster API does. The
-// upgrade is held until the plan is published, although the release is ready for the requested version.
+// TestUpgradeWaitsForPlan writes the condition of the topology before the plan of an upgrade, like Cluster API does.
+// The upgrade is held until the plan is published, although the release is ready for the requested version.
 func TestUpgradeWaitsForPlan(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -34,8 +34,8 @@ type schemaFact struct {
 }
 
 // PublishesPlans reports whether Cluster API publishes the plans of upgrades: the schema of Clusters has the field
-// status.controlPlane.upgradePlan since Cluster API 1.14. The result follows upgrades of Cluster API. The cache has only
-// the metadata of the CustomResourceDefinition. So PublishesPlans asks the API server once per generation of the
+// status.controlPlane.upgradePlan since Cluster API 1.14. The result follows upgrades of Cluster API. The cache has
+// only the metadata of the CustomResourceDefinition. So PublishesPlans asks the API server once per generation of the
 // CustomResourceDefinition. It returns false if the CustomResourceDefinition does not exist.
 func (r *Reader) PublishesPlans(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, objectReadTimeout)

@@ -21,8 +21,8 @@ import (
 // ready before an upgrade. So the result is the version of the next step of a pending upgrade. It keeps this version
 // until the control plane runs it, even if the upgrade is no longer held. Otherwise, the release would return to the
 // old variant during the upgrade. assigned is the version of the current release; empty if there is none. The result is
-// assigned while the next step is not known. publishesPlans is the result of PublishesPlans; it matters only if ahead is
-// true.
+// assigned while the next step is not known. publishesPlans is the result of PublishesPlans; it matters only if ahead
+// is true.
 func kubernetesVersion(cluster *clusterv1.Cluster, controlPlane map[string]any, ahead bool, assigned string,
 	publishesPlans bool,
 ) string {
@@ -67,8 +67,8 @@ func SpecifiedVersion(controlPlane map[string]any) string {
 // topology is not an upgrade; Cluster API refuses it.
 //
 // publishesPlans is the result of PublishesPlans. Cluster API 1.12 and 1.13 carry out upgrades over several minor
-// versions without publishing the steps. Then HelmOp makes the release ready for the requested version at the start, and
-// the release keeps this version.
+// versions without publishing the steps. Then HelmOp makes the release ready for the requested version at the start,
+// and the release keeps this version.
 func NextStep(cluster *clusterv1.Cluster, specified, running, assigned string, publishesPlans bool) string {
 	target := NewerVersion(cluster.Spec.Topology.Version, running)
 	if target == "" {
@@ -175,8 +175,8 @@ func PlannedVersions(cluster *clusterv1.Cluster) []string {
 	return versions
 }
 
-// HasObserved reports whether Cluster API has processed the current topology of a Cluster. Cluster API publishes the plan
-// of an upgrade a moment later.
+// HasObserved reports whether Cluster API has processed the current topology of a Cluster. Cluster API publishes the
+// plan of an upgrade a moment later.
 func HasObserved(cluster *clusterv1.Cluster) bool {
 	reconciled := conditions.Get(cluster, clusterv1.ClusterTopologyReconciledCondition)
 	return reconciled == nil || reconciled.ObservedGeneration >= cluster.Generation
