@@ -113,7 +113,7 @@ func (s *Subject) Past(seen Seen) model.Past {
 		Progressing:    isProgressing(s.Release),
 		Drifted:        seen.HasDrifted,
 		Restore:        seen.IsRestoreRequested,
-		WasOurs:        status.Release != nil && s.retryRequest() == status.LastRetryRequest,
+		WasOurs:        s.wasOurs(),
 		RetryRequested: s.isRetryRequested(),
 		RetryAnnotated: s.NewRetryRequest() != "",
 		Request:        s.requestDigest(),
@@ -123,6 +123,31 @@ func (s *Subject) Past(seen Seen) model.Past {
 		past.Failures, past.FailedAt = int(status.Failures), status.LastAttemptedAt.Time
 	}
 	return past
+}
+
+// wasOurs reports whether the object of the caller had the release, and no retry is requested. The annotation shows
+// this too, because a status is lost in a move or a restore.
+func (s *Subject) wasOurs() bool {
+	return (s.Release.Status.Release != nil || s.Release.Annotations[addonsv1.LostToAnnotation] != "") &&
+		s.NewRetryRequest() == ""
+}
+
+// NoteLoss writes the new owner of a lost release into the annotation lost-to. It removes the annotation if a retry is
+// requested or the release belongs to the object again. A release that is not installed changes nothing: its owner may
+// be about to install it again.
+func (s *Subject) NoteLoss(obs model.Observation) {
+	switch state := obs.State(s.Desired); {
+	case s.NewRetryRequest() != "":
+		delete(s.Release.Annotations, addonsv1.LostToAnnotation)
+	case state == model.StateForeign && s.wasOurs() && obs.Owner() != "":
+		owner := obs.Owner()
+		if model.IsSameOwner(obs, s.Desired) {
+			owner = "management-cluster/" + obs.ManagementCluster()
+		}
+		metav1.SetMetaDataAnnotation(&s.Release.ObjectMeta, addonsv1.LostToAnnotation, owner)
+	case state != model.StateForeign && state != model.StateAbsent && state != model.StateUninstalled:
+		delete(s.Release.Annotations, addonsv1.LostToAnnotation)
+	}
 }
 
 // isUnproven reports whether HelmOp watched the objects of the newest Helm revision and never found them healthy. It is

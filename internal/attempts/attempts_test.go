@@ -122,6 +122,77 @@ func TestLostStatusIsNoRetryRequest(t *testing.T) {
 	}
 }
 
+// TestNoteLoss checks when a release that another owner has counts as lost. The annotation must have the same effect as
+// a status that names a Helm revision, and stay until the release has its owner again or a user requests a retry.
+func TestNoteLoss(t *testing.T) {
+	t.Parallel()
+	record := func(owner, cluster string) model.Record {
+		return model.Record{Revision: 2, LabelledRevision: 2, Status: model.StatusDeployed, Owner: owner,
+			ManagementCluster: cluster}
+	}
+	foreign, own := record("fleet.next", "here"), record("fleet.cni", "here")
+	uninstalled := foreign
+	uninstalled.Status = "uninstalled"
+	for name, tc := range map[string]struct {
+		records []model.Record
+		known   string
+		change  func(s *Subject)
+		want    string
+		wasOurs bool
+	}{
+		"lost, with a status": {records: []model.Record{foreign, own}, want: "fleet.next", wasOurs: true,
+			change: func(s *Subject) {
+				s.InitRetryRequest()
+				s.Release.Status.Release = &addonsv1.ReleaseObservation{Revision: 1}
+			}},
+		"lost, status emptied": {records: []model.Record{foreign}, known: "fleet.next", want: "fleet.next",
+			wasOurs: true},
+		"lost, and a third owner": {records: []model.Record{foreign}, known: "fleet.old", want: "fleet.next",
+			wasOurs: true},
+		"never owned": {records: []model.Record{foreign}},
+		"lost to the helm command": {records: []model.Record{record("", "")}, known: "fleet.next",
+			want: "fleet.next", wasOurs: true},
+		"lost to another management cluster": {records: []model.Record{record("fleet.cni", "there")}, known: "x",
+			want: "management-cluster/there", wasOurs: true},
+		"owned again":   {records: []model.Record{own, foreign}, known: "fleet.next"},
+		"not installed": {known: "fleet.next", want: "fleet.next", wasOurs: true},
+		"uninstalled": {records: []model.Record{uninstalled}, known: "fleet.next", want: "fleet.next",
+			wasOurs: true},
+		"retry requested": {records: []model.Record{foreign}, known: "fleet.next", change: func(s *Subject) {
+			s.InitRetryRequest()
+			s.Release.Annotations[addonsv1.RetryRequestedAtAnnotation] = "now"
+		}},
+		"retry of the HelmOp requested": {records: []model.Record{foreign}, known: "fleet.next", change: func(s *Subject) {
+			s.InitRetryRequest()
+			s.HelmOp.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "now"}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := triedSubject()
+			s.Desired.Owner, s.Desired.ManagementCluster = "fleet.cni", "here"
+			s.Release.Status = addonsv1.HelmOpReleaseStatus{}
+			s.Release.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "long ago"}
+			if tc.known != "" {
+				s.Release.Annotations[addonsv1.LostToAnnotation] = tc.known
+			}
+			if tc.change != nil {
+				tc.change(s)
+			}
+			s.InitRetryRequest()
+			for range 2 {
+				s.NoteLoss(model.Observation{Records: tc.records})
+				if got := s.Release.Annotations[addonsv1.LostToAnnotation]; got != tc.want {
+					t.Errorf("lost to %q, want %q", got, tc.want)
+				}
+				if got := s.Past(Seen{}).WasOurs; got != tc.wasOurs {
+					t.Errorf("was ours: %t", got)
+				}
+			}
+		})
+	}
+}
+
 func TestRecordAttempt(t *testing.T) {
 	t.Parallel()
 	failed := &helmerr.Error{Message: "no"}

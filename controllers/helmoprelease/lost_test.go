@@ -1,0 +1,68 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmoprelease_test
+
+import (
+	"testing"
+
+	"github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+)
+
+// TestLostReleaseIsNotTakenBackWithoutStatus has two HelmOps with takeOwnership for one release. The status of the one
+// that lost the release is emptied, as in a move or a restore. HelmOp takes the release back only on request.
+func TestLostReleaseIsNotTakenBackWithoutStatus(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	artifact := f.artifact("1.0.0", helmtest.TwoConfigMaps())
+	takes := func(r *addonsv1.HelmOpRelease) {
+		r.Name, r.Spec.Install = f.helmOp.Name+"-one", &addonsv1.InstallOptions{TakeOwnership: new(true)}
+		r.Annotations = map[string]string{addonsv1.RetryRequestedAtAnnotation: "before"}
+	}
+	first, loser := f.helmOp, f.release(artifact, takes)
+	f.ready(loser, 1)
+	f.helmOp = first.DeepCopy()
+	f.helmOp.ObjectMeta = metav1.ObjectMeta{Namespace: f.namespace, Name: "next"}
+	f.helmOp.Spec.ValuesTemplate = "cidr: second"
+	f.must(f.Create(t.Context(), f.helmOp))
+	winner := f.release(artifact, takes)
+	f.ready(winner, 2)
+
+	isLost := func(g gomega.Gomega) {
+		condition := conditions.Get(loser, addonsv1.ReleasedCondition)
+		g.Expect(condition).To(gomega.HaveField("Reason", addonsv1.ReleaseConflictReason))
+		g.Expect(condition.Message).To(gomega.ContainSubstring("%q has taken over", f.namespace+".next"))
+		g.Expect(loser.Annotations).To(gomega.HaveKeyWithValue(addonsv1.LostToAnnotation, f.namespace+".next"))
+	}
+	f.eventually(loser, isLost)
+	loser.Status = addonsv1.HelmOpReleaseStatus{}
+	f.must(f.Status().Update(t.Context(), loser))
+	f.eventually(loser, isLost)
+	version := loser.ResourceVersion
+	f.Expect(f.configMaps()).To(gomega.HaveKeyWithValue("cni-value", "second"))
+	f.Expect(f.records()).To(gomega.Equal(2))
+
+	// A pass over the lost release writes nothing.
+	patch(f, winner, func() {
+		metav1.SetMetaDataAnnotation(&winner.ObjectMeta, addonsv1.RetryRequestedAtAnnotation, "nothing to do")
+	})
+	f.eventually(winner, func(g gomega.Gomega) {
+		g.Expect(winner.Status.LastRetryRequest).To(gomega.Equal("nothing to do"))
+	})
+	f.must(f.Get(t.Context(), client.ObjectKeyFromObject(loser), loser))
+	f.Expect(loser.ResourceVersion).To(gomega.Equal(version))
+
+	patch(f, loser, func() { loser.Annotations[addonsv1.RetryRequestedAtAnnotation] = "take it back" })
+	f.ready(loser, 3)
+	f.Expect(loser.Annotations).NotTo(gomega.HaveKey(addonsv1.LostToAnnotation))
+	f.Expect(f.configMaps()).To(gomega.HaveKeyWithValue("cni-value", "first"))
+	f.eventually(winner, func(g gomega.Gomega) {
+		g.Expect(winner.Annotations).To(gomega.HaveKeyWithValue(addonsv1.LostToAnnotation, f.namespace+".cni"))
+	})
+}
