@@ -50,6 +50,9 @@ const (
 	// ClusterDeletionHeldEvent: the deletion of a Cluster waits for the uninstallation of releases.
 	ClusterDeletionHeldEvent = "ClusterDeletionHeld"
 
+	// ClusterBeingMovedEvent: HelmOp begins no hold of a Cluster, because the Cluster has the annotation that clusterctl
+	// move sets before it deletes an object.
+	ClusterBeingMovedEvent = "ClusterBeingMoved"
 	// ClusterDeletionReleasedEvent: the deletion of a Cluster is no longer held.
 	ClusterDeletionReleasedEvent = "ClusterDeletionReleased"
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,6 +58,9 @@ type Reconciler struct {
 
 	// forgetReads is Options.ForgetReads.
 	forgetReads func(cluster client.ObjectKey)
+
+	// warned has the UIDs of the Clusters for which warnOfMove has recorded an Event, by their keys.
+	warned sync.Map
 }
 
 // lifeScope holds the state of one pass over a Cluster.
@@ -89,15 +93,17 @@ type lifeScope struct {
 // Reconcile makes one pass over a Cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	scope, err := r.gather(ctx, req.NamespacedName)
-	if err != nil || scope == nil {
+	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if scope == nil {
+		r.warned.Delete(req.NamespacedName)
+		return ctrl.Result{}, nil
 	}
 	if !scope.isRead {
 		r.forgetReads(req.NamespacedName)
 	}
-	if report.IsBeingMoved(scope.cluster) {
-		return ctrl.Result{}, nil
-	}
+	r.warnOfMove(ctx, scope)
 	if !scope.cluster.DeletionTimestamp.IsZero() {
 		return endPass(r.reconcileDeletion(ctx, scope))
 	}
@@ -108,7 +114,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	foreignErr := r.readForeign(ctx, scope)
-	conditionErr := r.reconcileConditions(ctx, scope)
+	var conditionErr error
+	if !report.IsBeingMoved(scope.cluster) {
+		conditionErr = r.reconcileConditions(ctx, scope)
+	}
 	result, err := r.reconcileUpgrade(ctx, scope)
 	if scope.foreign && (result.RequeueAfter == 0 || result.RequeueAfter > foreignRetry) {
 		result.RequeueAfter = wait.Jitter(foreignRetry, requeue.Jitter)
@@ -269,7 +278,8 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 				annotations[clusterlife.WorkersHoldName(name)])
 		}
 		result.RequeueAfter = requeue.Sooner(requeue.Sooner(result.RequeueAfter, decision.RequeueAfter), steps.RequeueAfter)
-		if !setUpgradeAnnotations(annotations, name, decision, steps) {
+		if beginsDuringMove(scope.cluster, state, decision) ||
+			!setUpgradeAnnotations(annotations, name, decision, steps) {
 			continue
 		}
 		changed = true
@@ -349,10 +359,11 @@ func (r *Reconciler) controlPlane(ctx context.Context, scope *lifeScope, needed 
 }
 
 // reconcileDeletion holds the deletion of a Cluster until the releases with the option beforeClusterDelete are
-// uninstalled.
+// uninstalled. For a Cluster with the annotation delete-for-move, it only ends a hold. This cannot end the pause of a
+// real move: clusterctl does not move a paused Cluster, and its annotation removes the annotation of a hold.
 func (r *Reconciler) reconcileDeletion(ctx context.Context, scope *lifeScope) (ctrl.Result, error) {
-	hold := apiutil.HoldOf(scope.cluster)
-	if hold.Over {
+	hold, isMoved := apiutil.HoldOf(scope.cluster), report.IsBeingMoved(scope.cluster)
+	if hold.Over || isMoved && !hold.IsOn() {
 		return ctrl.Result{}, nil
 	}
 	if mended, err := r.correctHold(ctx, scope); mended {
@@ -380,7 +391,7 @@ func (r *Reconciler) reconcileDeletion(ctx context.Context, scope *lifeScope) (c
 		if rest == 0 || left < rest {
 			rest = left
 		}
-		if release.DeletionTimestamp.IsZero() && apiutil.IsWatched(release, r.watchFilter) {
+		if !isMoved && release.DeletionTimestamp.IsZero() && apiutil.IsWatched(release, r.watchFilter) {
 			errs = append(errs, client.IgnoreNotFound(r.client.Delete(ctx, release, client.Preconditions{UID: &release.UID})))
 		}
 	}

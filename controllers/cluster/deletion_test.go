@@ -119,8 +119,11 @@ func TestPauseOfUserStopsDeletionHold(t *testing.T) {
 
 func TestDeletionHold(t *testing.T) {
 	t.Parallel()
-	moved := controllertest.DeletingCluster("", false)
-	moved.Annotations[clusterctlv1.DeleteForMoveAnnotation] = ""
+	moved := func(hold string, paused bool) *clusterv1.Cluster {
+		return withAnnotation(controllertest.DeletingCluster(hold, paused), clusterctlv1.DeleteForMoveAnnotation)
+	}
+	movedInHold := moved(controllertest.HeldSince+" unpaused", true)
+	warning := "Warning " + addonsv1.ClusterBeingMovedEvent
 	withoutAsking := controllertest.HoldingRelease(time.Minute)
 	withoutAsking.Spec.BeforeClusterDelete = nil
 	tests := map[string]struct {
@@ -133,7 +136,19 @@ func TestDeletionHold(t *testing.T) {
 		"no beforeClusterDelete": {cluster: controllertest.DeletingCluster("", false), release: withoutAsking},
 		"paused by a user": {cluster: controllertest.DeletingCluster("", true),
 			release: controllertest.HoldingRelease(time.Minute), paused: true},
-		"being moved": {cluster: moved, release: controllertest.HoldingRelease(time.Minute)},
+		"being moved": {cluster: moved("", false), release: controllertest.HoldingRelease(time.Minute), event: warning},
+		"being moved by clusterctl": {cluster: moved("", true), release: controllertest.HoldingRelease(time.Minute),
+			paused: true, event: warning},
+		"being moved by clusterctl since a hold without pause": {cluster: movedInHold, release: withoutAsking,
+			hold: controllertest.HeldSince + " unpaused", paused: true, event: warning},
+		"being moved, held": {cluster: moved(controllertest.HeldSince, true),
+			release: controllertest.HoldingRelease(time.Hour), hold: controllertest.HeldSince, paused: true, event: warning},
+		"being moved, timed out": {cluster: moved(controllertest.HeldSince, true),
+			release: controllertest.HoldingRelease(time.Minute), hold: apiutil.DeletionHoldOver, event: warning},
+		"being moved, no release holds": {cluster: moved(controllertest.HeldSince, true), release: withoutAsking,
+			hold: apiutil.DeletionHoldOver, event: warning},
+		"being moved, malformed annotation": {cluster: moved("yes", true),
+			release: controllertest.HoldingRelease(time.Hour), hold: "yes", paused: true, event: warning},
 		"timed out": {cluster: controllertest.DeletingCluster(controllertest.HeldSince, true),
 			release: controllertest.HoldingRelease(time.Minute), hold: apiutil.DeletionHoldOver,
 			event: "Warning " + addonsv1.ClusterDeletionReleasedEvent},
@@ -207,6 +222,8 @@ func TestRestoredHoldEnds(t *testing.T) {
 		"paused by a user": {cluster: restored("", restoredHoldKept), paused: true},
 		"malformed annotation": {cluster: restored("yes", restoredHoldKept),
 			event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
+		"held, with the annotation of a move": {cluster: withAnnotation(restored(controllertest.HeldSince, restoredHoldKept),
+			clusterctlv1.DeleteForMoveAnnotation), event: "Warning " + addonsv1.ClusterBeingMovedEvent},
 		"suspended by a user": {cluster: restored(apiutil.DeletionHoldPaused, restoredHoldKept),
 			event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
 		"over, and paused by a user": {cluster: restored(apiutil.DeletionHoldOver, restoredHoldKept),
@@ -223,6 +240,70 @@ func TestRestoredHoldEnds(t *testing.T) {
 			expectEvent(t, r, tc.event)
 		})
 	}
+}
+
+// TestNoUpgradeHoldBeginsDuringMove checks that the annotation delete-for-move only prevents new holds of upgrades.
+func TestNoUpgradeHoldBeginsDuringMove(t *testing.T) {
+	t.Parallel()
+	begins, goesOn := clusterlife.UpgradeDecision{Value: "v1.36.0"}, clusterlife.UpgradeDecision{Released: "v1.36.0"}
+	for name, tc := range map[string]struct {
+		isMoved, held bool
+		decision      clusterlife.UpgradeDecision
+		want          bool
+	}{
+		"begins": {isMoved: true, decision: begins, want: true}, "begins, no move": {decision: begins},
+		"lasts": {isMoved: true, held: true, decision: begins}, "ends": {isMoved: true, held: true, decision: goesOn},
+		"released": {isMoved: true, decision: goesOn},
+	} {
+		cluster := controllertest.DeletingCluster("", false)
+		if tc.isMoved {
+			withAnnotation(cluster, clusterctlv1.DeleteForMoveAnnotation)
+		}
+		if got := beginsDuringMove(cluster, clusterlife.UpgradeState{Held: tc.held}, tc.decision); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestMoveIsWarnedOfOnce checks that the Warning about the annotation delete-for-move is recorded once, and again if the
+// annotation returns. A Cluster without releases and holds, as in a real move, has no Warning. No release is
+// uninstalled.
+func TestMoveIsWarnedOfOnce(t *testing.T) {
+	t.Parallel()
+	marked := withAnnotation(controllertest.DeletingCluster(controllertest.HeldSince, true),
+		clusterctlv1.DeleteForMoveAnnotation)
+	release := controllertest.HoldingRelease(time.Hour)
+	r := lifeReconciler(t, marked, release)
+	for _, want := range []string{"Warning " + addonsv1.ClusterBeingMovedEvent + " HelmOp begins no hold of the Cluster", ""} {
+		if _, result := r.pass(t); result.RequeueAfter == 0 {
+			t.Error("the end of the hold is not awaited")
+		}
+		expectEvent(t, r, want)
+	}
+	stored := &addonsv1.HelmOpRelease{}
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(release), stored); err != nil ||
+		!stored.DeletionTimestamp.IsZero() {
+		t.Errorf("the release is deleted: %v", err)
+	}
+	annotate := func(change func(annotations map[string]string)) {
+		cluster := &clusterv1.Cluster{}
+		if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(marked), cluster); err != nil {
+			t.Fatal(err)
+		}
+		change(cluster.Annotations)
+		if err := r.client.Update(t.Context(), cluster); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(t)
+	}
+	annotate(func(annotations map[string]string) { delete(annotations, clusterctlv1.DeleteForMoveAnnotation) })
+	expectEvent(t, r, "")
+	annotate(func(annotations map[string]string) { annotations[clusterctlv1.DeleteForMoveAnnotation] = "" })
+	expectEvent(t, r, "Warning "+addonsv1.ClusterBeingMovedEvent)
+
+	r = lifeReconciler(t, withAnnotation(controllertest.DeletingCluster("", true), clusterctlv1.DeleteForMoveAnnotation))
+	r.pass(t)
+	expectEvent(t, r, "")
 }
 
 func withAnnotation(cluster *clusterv1.Cluster, key string) *clusterv1.Cluster {
