@@ -142,7 +142,8 @@ func TestDeletionHold(t *testing.T) {
 		"being moved by clusterctl since a hold without pause": {cluster: movedInHold, release: withoutAsking,
 			hold: controllertest.HeldSince + " unpaused", paused: true, event: warning},
 		"being moved, held": {cluster: moved(controllertest.HeldSince, true),
-			release: controllertest.HoldingRelease(time.Hour), hold: controllertest.HeldSince, paused: true, event: warning},
+			release: controllertest.HoldingRelease(time.Hour), hold: controllertest.HeldSince, paused: true,
+			event: warning},
 		"being moved, timed out": {cluster: moved(controllertest.HeldSince, true),
 			release: controllertest.HoldingRelease(time.Minute), hold: apiutil.DeletionHoldOver, event: warning},
 		"being moved, no release holds": {cluster: moved(controllertest.HeldSince, true), release: withoutAsking,
@@ -222,8 +223,8 @@ func TestRestoredHoldEnds(t *testing.T) {
 		"paused by a user": {cluster: restored("", restoredHoldKept), paused: true},
 		"malformed annotation": {cluster: restored("yes", restoredHoldKept),
 			event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
-		"held, with the annotation of a move": {cluster: withAnnotation(restored(controllertest.HeldSince, restoredHoldKept),
-			clusterctlv1.DeleteForMoveAnnotation), event: "Warning " + addonsv1.ClusterBeingMovedEvent},
+		"held, with the annotation of a move": {cluster: withAnnotation(
+			restored(controllertest.HeldSince, restoredHoldKept), clusterctlv1.DeleteForMoveAnnotation), event: "Warning " + addonsv1.ClusterBeingMovedEvent},
 		"suspended by a user": {cluster: restored(apiutil.DeletionHoldPaused, restoredHoldKept),
 			event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
 		"over, and paused by a user": {cluster: restored(apiutil.DeletionHoldOver, restoredHoldKept),
@@ -274,7 +275,7 @@ func TestMoveIsWarnedOfOnce(t *testing.T) {
 		clusterctlv1.DeleteForMoveAnnotation)
 	release := controllertest.HoldingRelease(time.Hour)
 	r := lifeReconciler(t, marked, release)
-	for _, want := range []string{"Warning " + addonsv1.ClusterBeingMovedEvent + " HelmOp begins no hold of the Cluster", ""} {
+	for _, want := range []string{"Warning " + addonsv1.ClusterBeingMovedEvent + " HelmOp begins no hold", ""} {
 		if _, result := r.pass(t); result.RequeueAfter == 0 {
 			t.Error("the end of the hold is not awaited")
 		}
@@ -301,7 +302,8 @@ func TestMoveIsWarnedOfOnce(t *testing.T) {
 	annotate(func(annotations map[string]string) { annotations[clusterctlv1.DeleteForMoveAnnotation] = "" })
 	expectEvent(t, r, "Warning "+addonsv1.ClusterBeingMovedEvent)
 
-	r = lifeReconciler(t, withAnnotation(controllertest.DeletingCluster("", true), clusterctlv1.DeleteForMoveAnnotation))
+	marked = withAnnotation(controllertest.DeletingCluster("", true), clusterctlv1.DeleteForMoveAnnotation)
+	r = lifeReconciler(t, marked)
 	r.pass(t)
 	expectEvent(t, r, "")
 }

@@ -34,8 +34,8 @@ func (r *Reconciler) warnOfMove(ctx context.Context, scope *lifeScope) {
 	if known, _ := r.warned.Swap(key, scope.cluster.UID); known == scope.cluster.UID {
 		return
 	}
-	message := fmt.Sprintf("HelmOp begins no hold of the Cluster, and does not change its conditions: its annotation %s "+
-		"means that clusterctl move is moving it. If no move is running, remove the annotation: "+
+	message := fmt.Sprintf("HelmOp begins no hold of the Cluster, and does not change its conditions: "+
+		"its annotation %s means that clusterctl move is moving it. If no move is running, remove the annotation: "+
 		"kubectl -n %s annotate clusters.%s %s %s-",
 		clusterctlv1.DeleteForMoveAnnotation, key.Namespace, clusterv1.GroupVersion.Group, key.Name,
 		clusterctlv1.DeleteForMoveAnnotation)
