@@ -52,6 +52,7 @@ const (
 	nothing    randomKind = "nothing"
 	change     randomKind = "change the values"
 	handOn     randomKind = "hand the release over"
+	handOnSame randomKind = "hand the release over without changes"
 	act        randomKind = "act"
 	remember   randomKind = "remember a decision"
 	actStale   randomKind = "act on a remembered decision"
@@ -76,17 +77,27 @@ func (s randomStep) String() string {
 	return text
 }
 
+// randomPlan returns the steps of a round. Nobody uses the helm command in half of the rounds: after such a use,
+// objects may be missing.
 func randomPlan(r *rand.Rand) []randomStep {
 	kinds := []randomKind{
-		change, change, change, handOn, handOn, handOn, act, act, act, act, act, act, remember, remember, actStale, actStale,
-		upgrade, uninstall, rollback, waitLong, correct, correct, correct,
+		change, change, change, handOn, handOn, handOnSame, handOnSame, act, act, act, act, act, act, remember, remember,
+		actStale, actStale, waitLong, correct, correct, correct,
 	}
-	within := []randomKind{nothing, nothing, otherActs, otherActs, otherActs, otherStale, upgrade, uninstall}
+	within := []randomKind{nothing, nothing, otherActs, otherActs, otherActs, otherStale}
+	if r.IntN(2) == 0 {
+		kinds, within = append(kinds, upgrade, uninstall, rollback), append(within, upgrade, uninstall)
+	}
 	// A round begins with a release.
 	steps := make([]randomStep, randomSteps)
 	steps[0] = randomStep{kind: act, meanwhile: nothing}
 	for i := 1; i < len(steps); i++ {
 		s := randomStep{kind: kinds[r.IntN(len(kinds))], party: r.IntN(2), at: r.IntN(maxRequests), meanwhile: nothing}
+		if steps[i-1].kind.isHandOver() && r.IntN(4) > 0 {
+			// While one HelmOp uninstalls the release, the other one takes it over. The first requests decide which of
+			// them succeeds.
+			s.kind, s.at = act, r.IntN(maxRequests/2)
+		}
 		if s.acts() || s.kind.isHelm() {
 			s.kill = r.IntN(3) == 0
 			s.meanwhile = within[r.IntN(len(within))]
@@ -104,6 +115,8 @@ func (s randomStep) acts() bool { return s.kind == act || s.kind == actStale }
 // isHelm reports whether the event is a use of the helm command.
 func (k randomKind) isHelm() bool { return k == upgrade || k == uninstall || k == rollback }
 
+func (k randomKind) isHandOver() bool { return k == handOn || k == handOnSame }
+
 // randomParty is a HelmOp with its manager.
 type randomParty struct {
 	*bench
@@ -116,12 +129,12 @@ type randomParty struct {
 	remembered *decide.Decision
 }
 
-func (p *randomParty) value() string { return fmt.Sprintf("%s %d", p.desired.Owner, p.version) }
+func (p *randomParty) value() string { return fmt.Sprintf("version %d", p.version) }
 
-// newRelease gives the party a new object for the release, as after a deletion.
-func (p *randomParty) newRelease() {
+// newRelease gives the party a new object for the release, as after a deletion. number must be another for each object.
+func (p *randomParty) newRelease(number int) {
 	p.gone, p.remembered = false, nil
-	p.desired.UID = fmt.Sprintf("%s-%d", p.desired.Owner, p.version)
+	p.desired.UID = fmt.Sprintf("%s-%d", p.desired.Owner, number)
 }
 
 func (p *randomParty) setVersion(version int) {
@@ -134,17 +147,26 @@ func (p *randomParty) setVersion(version int) {
 type randomRound struct {
 	t       *testing.T
 	parties [2]*randomParty
+	// watcher reads the release for the checks: its requests do not count as requests of a party.
+	watcher *bench
 	wanted  int
 	version int
 	// later is how far the clock of decisions is ahead.
 	later time.Duration
-	log   []string
+	// helmUsed means that a person used the helm command after the release last had its desired state and all its
+	// objects.
+	helmUsed bool
+	// kept are the objects that must remain until the end of the step.
+	kept map[string]types.UID
+	log  []string
 }
 
 func newRandomRound(t *testing.T, namespace string) *randomRound {
 	t.Helper()
 	r := &randomRound{t: t, version: 1}
 	kube := newKube(t)
+	r.watcher = &bench{t: t, kube: kube, namespace: namespace}
+	r.watcher.reconnect(-1)
 	for i := range r.parties {
 		p := &randomParty{bench: &bench{t: t, kube: kube, namespace: namespace}, gone: i != 0}
 		p.reconnect(-1)
@@ -220,8 +242,8 @@ func (r *randomRound) run(s randomStep) {
 	case change:
 		r.version++
 		r.parties[r.wanted].setVersion(r.version)
-	case handOn:
-		r.handOver()
+	case handOn, handOnSame:
+		r.handOver(s.kind == handOnSame)
 	case waitLong:
 		r.later += 20 * time.Minute
 	case remember:
@@ -233,13 +255,17 @@ func (r *randomRound) run(s randomStep) {
 	}
 }
 
-// handOver makes the other HelmOp desire the release.
-func (r *randomRound) handOver() {
+// handOver makes the other HelmOp desire the release. Without changes, it adopts a release that is in sync by labels.
+func (r *randomRound) handOver(unchanged bool) {
+	version := r.parties[r.wanted].version
 	r.version++
 	r.wanted = 1 - r.wanted
 	next := r.parties[r.wanted]
-	next.setVersion(r.version)
-	next.newRelease()
+	if !unchanged {
+		version = r.version
+	}
+	next.setVersion(version)
+	next.newRelease(r.version)
 }
 
 // interrupted carries out the action of a step, during which another step may happen.
@@ -263,7 +289,7 @@ func (r *randomRound) interrupted(s randomStep) {
 	config := sharedServer.Server(r.t).RESTConfig()
 	config.WrapTransport = wrap
 	if s.kind.isHelm() {
-		r.note("  %s: %v", s.kind, p.helm(s.kind, wrap))
+		r.helm(p, s.kind, wrap)
 		return
 	}
 	p.client, p.target.Config = New(testRunner), config
@@ -293,12 +319,21 @@ func (r *randomRound) meanwhile(s randomStep) {
 		r.actRemembered(other)
 	case otherTakes:
 		if other != r.parties[r.wanted] {
-			r.handOver()
+			r.handOver(false)
 		}
 		r.actNow(other)
 	case upgrade, uninstall:
-		r.note("  %s: %v", s.meanwhile, other.helm(s.meanwhile, nil))
+		r.helm(other, s.meanwhile, nil)
 	}
+	if s.meanwhile == otherTakes {
+		r.kept = nil
+	}
+	r.noteKept()
+}
+
+func (r *randomRound) helm(p *randomParty, kind randomKind, wrap func(http.RoundTripper) http.RoundTripper) {
+	r.helmUsed = true
+	r.note("  %s: %v", kind, p.helm(kind, wrap))
 }
 
 // helm runs an action of the helm command.
@@ -336,24 +371,52 @@ func (r *randomRound) objects() map[string]types.UID {
 // isInSync reports whether the release has the desired state of its party.
 func (r *randomRound) isInSync() bool {
 	p := r.parties[r.wanted]
-	return !p.gone && p.observe(p.desired).State(p.desired) == model.StateInSync
+	return !p.gone && r.watcher.observe(p.desired).State(p.desired) == model.StateInSync
 }
 
 // errLost means that desired objects of the owner of the release were deleted.
 var errLost = errors.New("objects of a release in sync were deleted")
 
+// hasLost reports whether the release has its desired state according to its record, but not all its objects. Only a
+// person with the helm command may cause this. Otherwise, hasLost returns an error: HelmOp deleted objects that their
+// owner desired.
+func (r *randomRound) hasLost() (bool, error) {
+	if !r.isInSync() {
+		return false, nil
+	}
+	objects := r.objects()
+	switch {
+	case len(objects) == len(helmtest.TwoConfigMaps()):
+		r.helmUsed = false
+		return false, nil
+	case r.helmUsed:
+		return true, nil
+	}
+	return true, fmt.Errorf("%w: %d are left, and nobody used the helm command", errLost, len(objects))
+}
+
+// noteKept notes the objects of a release that has its desired state. In the same step, no HelmOp may delete them.
+func (r *randomRound) noteKept() {
+	if r.kept == nil && r.isInSync() {
+		r.kept = r.objects()
+	}
+}
+
 // steps carries out the steps of a plan and checks after each that it deleted no desired object of the owner. Only the
 // helm command may delete such objects.
 func (r *randomRound) steps(plan []randomStep) error {
 	for _, s := range plan {
-		kept := r.isInSync() && s.kind != handOn && s.meanwhile != otherTakes && s.kind != uninstall && s.meanwhile != uninstall
-		before := r.objects()
+		r.kept = nil
+		r.noteKept()
 		r.run(s)
-		if !kept {
+		if _, err := r.hasLost(); err != nil {
+			return fmt.Errorf("%w, by: %s", err, s)
+		}
+		if s.kind == uninstall || s.meanwhile == uninstall {
 			continue
 		}
 		after := r.objects()
-		for name, uid := range before {
+		for name, uid := range r.kept {
 			if after[name] != uid {
 				return fmt.Errorf("%w: %s, by: %s", errLost, name, s)
 			}
@@ -369,7 +432,11 @@ func (r *randomRound) converge() error {
 	for i := range 20 {
 		r.actNow(other)
 		past := model.Past{}
-		if r.isInSync() && len(r.objects()) < len(helmtest.TwoConfigMaps()) {
+		lost, err := r.hasLost()
+		if err != nil {
+			return err
+		}
+		if lost {
 			past.Restore, past.Request = true, fmt.Sprintf("%x", i)
 		}
 		decision, err := r.decide(p, past)
@@ -422,9 +489,9 @@ func isRepeated(newer, older model.Record) bool {
 }
 
 // TestIntegrationRandom makes two HelmOps, each with its own manager, hand over a release repeatedly and change the
-// release. They also act on observations of earlier steps, and correct edited objects. Managers are killed between requests, and a person uses the
-// helm command. In the end, the HelmOp that desires the release has exactly one release with all its objects. No object
-// that its owner desired was deleted.
+// release. They also act on observations of earlier steps, and correct edited objects. Managers are killed between
+// requests. In half of the rounds, a person uses the helm command. In the end, the HelmOp that desires the release has
+// exactly one release with all its objects. HelmOp deleted no object that its owner desired.
 //
 // HELMOP_ROUNDS is the number of rounds. A failure prints HELMOP_SEED, which repeats a round.
 func TestIntegrationRandom(t *testing.T) {
