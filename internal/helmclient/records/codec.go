@@ -38,6 +38,8 @@ const (
 	MaxValues = 250_000
 	// freeText is the unpacked size, in bytes, up to which no memory is reserved. Nearly all records are smaller.
 	freeText = 1 << 20
+	// firstText is the memory, in bytes, that is allocated for the beginning of an unpacked record.
+	firstText = 16 << 10
 	// maxPieceBytes bounds the memory for packed charts, including their unpacked files.
 	maxPieceBytes = 64 << 20
 )
@@ -352,25 +354,44 @@ func (c *Codec) unpack(packed []byte, hold holdText) (*chartPiece, []byte, error
 }
 
 // readLimited reads up to a limit, in bytes, and appends the text to begin. It reserves memory while it reads, because
-// the packed size does not predict the unpacked size.
+// the packed size does not predict the unpacked size. It does not use a bytes.Buffer, which would double its memory once
+// more to find the end of the text.
 func readLimited(reader io.Reader, limit int, begin []byte, hold holdText) ([]byte, error) {
-	buffer := bytes.NewBuffer(begin)
-	for read, step := 0, freeText; ; step = read {
-		step = min(step, limit+1-read)
-		n, err := buffer.ReadFrom(io.LimitReader(reader, int64(step)))
-		read += int(n)
+	text, read := begin, 0
+	for {
+		step := min(max(read, firstText), limit-read)
+		if step == 0 {
+			if n, err := fill(reader, make([]byte, 1)); n == 0 {
+				return text, err
+			}
+			return nil, fmt.Errorf("it is larger than %d MiB when unpacked", limit>>20)
+		}
+		grown := make([]byte, len(text)+step)
+		n, err := fill(reader, grown[copy(grown, text):])
+		text, read = grown[:len(text)+n], read+n
 		switch {
 		case err != nil:
 			return nil, err
-		case read > limit:
-			return nil, fmt.Errorf("it is larger than %d MiB when unpacked", limit>>20)
-		case int(n) < step:
-			return buffer.Bytes(), nil
-		case hold == nil:
+		case n < step:
+			return text, nil
+		case hold == nil || read < freeText:
 			continue
 		}
 		if err := hold(2 * read); err != nil {
 			return nil, errNoRoom{err}
 		}
 	}
+}
+
+// fill reads until the buffer is full or the text ends. Unlike io.ReadFull, it returns an error if a text is cut off.
+func fill(reader io.Reader, buffer []byte) (n int, err error) {
+	for n < len(buffer) && err == nil {
+		var read int
+		read, err = reader.Read(buffer[n:])
+		n += read
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n, err
 }

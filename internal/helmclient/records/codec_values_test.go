@@ -46,6 +46,28 @@ func TestHostileRecordTakesLittleMemory(t *testing.T) { //nolint:paralleltest //
 	}
 }
 
+// TestRecordBombTakesLittleMemory has a record that is larger than the limit when it is unpacked. While it is read, the
+// memory doubles up to the limit, and never beyond.
+func TestRecordBombTakesLittleMemory(t *testing.T) { //nolint:paralleltest // It measures memory.
+	const limit = 2*maxRecordBytes + 8<<20
+	packed, err := packText(nil, []byte(`{"manifest":"`+strings.Repeat(" ", maxRecordBytes)+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := encodeBase64(packed)
+	var held int
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = NewCodec().decode(record, func(bytes int) error { held = bytes; return nil })
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > limit || !errors.Is(err, errUnreadableRecord) {
+		t.Errorf("a record takes %d MiB: %v", taken>>20, err)
+	}
+	if held != 2*maxRecordBytes {
+		t.Errorf("%d bytes were reserved", held)
+	}
+}
+
 // TestPackValuesLimit checks that a record is not written if it has too many values to be read.
 func TestPackValuesLimit(t *testing.T) {
 	t.Parallel()
