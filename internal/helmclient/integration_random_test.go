@@ -77,7 +77,7 @@ func (s randomStep) String() string {
 	return text
 }
 
-// randomPlan returns the steps of a round. Nobody uses the helm command in half of the rounds: after such a use,
+// randomPlan returns the steps of a round. In half of the rounds, no person uses the helm command: after such a use,
 // objects may be missing.
 func randomPlan(r *rand.Rand) []randomStep {
 	kinds := []randomKind{
@@ -392,7 +392,7 @@ func (r *randomRound) hasLost() (bool, error) {
 	case r.helmUsed:
 		return true, nil
 	}
-	return true, fmt.Errorf("%w: %d are left, and nobody used the helm command", errLost, len(objects))
+	return true, fmt.Errorf("%w: %d are left, and no person used the helm command", errLost, len(objects))
 }
 
 // noteKept notes the objects of a release that has its desired state. In the same step, no HelmOp may delete them.
