@@ -33,12 +33,12 @@ const (
 
 // TestFairShares has a greedy tenant. It has hooks that never end, more requests than the registry may get, and
 // Clusters of kinds that the manager must not read. During this time, another tenant's release is installed, upgraded
-// and uninstalled.
+// and uninstalled. The manager's memory stays bounded.
 func TestFairShares(t *testing.T) {
 	begin(t)
 	env := ownEnvironment(t, environment.Options{ManagerArgs: []string{
 		fmt.Sprintf("--helmoprelease-concurrency=%d", fairWorkers), "--registry-requests-per-second=3",
-		"--registry-max-requests=3",
+		"--registry-max-requests=3", "--memory-limit=" + memoryLimit,
 	}})
 	greedy, other := newScenarioIn(t, env), newScenarioIn(t, env)
 	hogs := greedy.clusters(
@@ -46,6 +46,7 @@ func TestFairShares(t *testing.T) {
 		testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.3.0.0/16"}})
 	one := other.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
 	neighbour := newNeighbour(one)
+	memory := greedy.followMemory()
 	for i := range greedyHelmOps {
 		greedy.create(greedy.newHelmOp(fmt.Sprint("slow-", i), forAll, func(h *addonsv1.HelmOp) {
 			h.Spec.Source = env.Source("charts/"+environment.ChartSlow, addonsv1.ArtifactReference{Tag: "1.0.0"})
@@ -82,6 +83,7 @@ func TestFairShares(t *testing.T) {
 		s.must(err)
 		s.Expect(running).To(gomega.Equal(fairShare))
 	})
+	greedy.step("the manager's memory is bounded", memory.expectBounded)
 }
 
 // runningHooks returns the number of Jobs of hooks in all of the workload clusters.

@@ -4,26 +4,36 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/hostile"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
-// TestHostileChart has a tenant with charts and a kustomization that need more memory and time than the limits. The
-// manager survives, each release names the place and the limit that it exceeded, and another tenant's release is
-// installed and upgraded meanwhile.
+// largeValues are values of 500 kB, with a template of values that would run for hours without limits.
+func largeValues(h *addonsv1.HelmOp) {
+	h.Spec.Values = &apiextensionsv1.JSON{Raw: []byte(`{"large":"` + strings.Repeat("x", 500_000) + `"}`)}
+	h.Spec.ValuesTemplate = strings.Repeat("{{ range until 30000 }}", 3) + strings.Repeat("{{ end }}", 3)
+}
+
+// TestHostileChart has a tenant with charts, values and a kustomization that need more memory and time than the limits.
+// The manager survives, each release names the place and the limit that it exceeded, and another tenant's release is
+// installed and upgraded meanwhile. The manager's memory stays bounded.
 func TestHostileChart(t *testing.T) {
-	s := newScenario(t)
-	other := newScenarioIn(t, s.env)
+	begin(t)
+	env := ownEnvironment(t, environment.Options{ManagerArgs: []string{"--memory-limit=" + memoryLimit}})
+	s, other := newScenarioIn(t, env), newScenarioIn(t, env)
 	s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})
 	two := other.clusters(testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}})[0]
-	leader := s.leader()
 	neighbour := newNeighbour(two)
+	memory := s.followMemory()
 	helmOps := map[string]*addonsv1.HelmOp{}
 	for _, chart := range hostile.Charts() {
 		_, err := s.env.Registry.PushChart(s.Context(), "hostile/"+chart.Name, hostile.Version, chart.Files())
@@ -40,6 +50,13 @@ func TestHostileChart(t *testing.T) {
 		s.from("hostile/kustomization", addonsv1.ArtifactReference{Tag: hostile.Version}),
 		func(h *addonsv1.HelmOp) { h.Spec.Values = nil })
 	s.create(kustomization)
+	values := s.newHelmOp("large-values", forAll, largeValues)
+	s.create(values)
+	// The child process also validates large values.
+	validated := s.newHelmOp("validated", forAll,
+		s.from("hostile/schema", addonsv1.ArtifactReference{Tag: hostile.Version}), largeValues,
+		func(h *addonsv1.HelmOp) { h.Spec.ValuesTemplate = "" })
+	s.create(validated)
 
 	for range 3 {
 		neighbour.expectServed(t)
@@ -59,6 +76,12 @@ func TestHostileChart(t *testing.T) {
 		childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse, addonsv1.RenderLimitExceededReason))
 	s.eventually(kustomization, failure("one", addonsv1.RenderLimitExceededReason,
 		`building the kustomization in "deploy" was stopped`, "raise --render-"))
-	s.Expect(s.leader()).To(gomega.Equal(leader), "the first manager still runs")
+	s.eventually(values, failure("one", addonsv1.TemplateFailedReason, "spec.valuesTemplate line 1",
+		"takes too much work to render"))
+	s.child(validated, "one", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+		g.Expect(child.Status.Failures).To(gomega.BeNumerically(">", 0), "a stopped try counts")
+	})
+	s.eventuallyEvent(validated, addonsv1.RenderLimitExceededReason, "values.schema.json")
+	memory.expectBounded(s)
 	neighbour.expectUntouched(t)
 }

@@ -12,8 +12,14 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
-// usualTimes is how often a neighbour is served before the hostile actions start.
-const usualTimes = 3
+const (
+	// usualTimes is how often a neighbour is served before the hostile actions start.
+	usualTimes = 3
+
+	// slowFactor and slowTime are the limits of isSlow.
+	slowFactor = 10
+	slowTime   = time.Minute
+)
 
 // neighbour is a tenant whose releases are installed and upgraded while another tenant is hostile.
 type neighbour struct {
@@ -59,14 +65,25 @@ func (n *neighbour) serve(t *testing.T) (install, upgrade time.Duration) {
 	return install.Round(time.Millisecond), time.Since(began).Round(time.Millisecond)
 }
 
-// expectServed installs and upgrades a release during hostile actions, and logs the durations. It sets no limit to
-// them: tests share the processors with other tests.
+// expectServed installs and upgrades a release during hostile actions, and logs the durations. The limit is coarse,
+// because tests share the processors with other tests: the test fails only if a duration is more than slowFactor times
+// the usual one and also more than slowTime.
 func (n *neighbour) expectServed(t *testing.T) {
 	t.Helper()
 	install, upgrade := n.serve(t)
+	for what, times := range map[string][2]time.Duration{
+		"installed": {install, n.install}, "upgraded": {upgrade, n.upgrade},
+	} {
+		if isSlow(times[0], times[1]) {
+			t.Errorf("the other tenant's release is %s in %s, usually in %s", what, times[0], times[1])
+		}
+	}
 	t.Logf("the other tenant's release is installed in %s (%.1f times the usual) and upgraded in %s (%.1f times)",
 		install, install.Seconds()/n.install.Seconds(), upgrade, upgrade.Seconds()/n.upgrade.Seconds())
 }
+
+// isSlow reports whether a neighbour waits much longer than usual.
+func isSlow(took, usual time.Duration) bool { return took > slowTime && took > slowFactor*usual }
 
 // expectUntouched checks that each release is in the state that the neighbour installed.
 func (n *neighbour) expectUntouched(t *testing.T) {

@@ -107,19 +107,20 @@ func status(code int, header ...string) registry.Fault {
 
 // TestSourceFaults creates one HelmOp for each kind of registry fault. The first request of each HelmOp fails. The test
 // checks that the status reports the reason and that the number of requests is bounded. Other HelmOps are not delayed,
-// and HelmOp recovers by itself. The manager's memory stays bounded.
+// in the same namespace or in another, and HelmOp recovers by itself. The manager's memory stays bounded.
 func TestSourceFaults(t *testing.T) {
 	beginFirst(t)
 	env := ownEnvironment(t, environment.Options{
 		ManagerArgs: []string{"--v=6", "--registry-timeout=" + faultTimeout.String(), "--memory-limit=" + memoryLimit},
 	})
-	s := newScenarioIn(t, env)
+	s, other := newScenarioIn(t, env), newScenarioIn(t, env)
 	one := s.clusters(testbed.ClusterOptions{Name: "one", PodCIDRs: []string{"10.1.0.0/16"}})[0]
 	bystander := s.newHelmOp("bystander", forAll,
 		s.from(s.namespace+"/bystander", addonsv1.ArtifactReference{Semver: "1.x"}))
 	s.pushChart(s.namespace+"/bystander", environment.ChartMetadata{Chart: environment.ChartHello, Version: "1.0.0"})
 	s.create(bystander)
 	one.eventuallyReleased(bystander, releaseNamespace, "bystander", 1)
+	neighbour := newNeighbour(other.clusters(testbed.ClusterOptions{Name: "two", PodCIDRs: []string{"10.2.0.0/16"}})[0])
 	memory := s.followMemory()
 
 	met := map[string]*metFault{}
@@ -128,9 +129,9 @@ func TestSourceFaults(t *testing.T) {
 		met[name] = s.meet(name, fault)
 	}
 	for i := range hanging {
-		other := s.bare(met["hang"].registry, fmt.Sprintf("hang-%d", i), chartRepository,
+		hung := s.bare(met["hang"].registry, fmt.Sprintf("hang-%d", i), chartRepository,
 			addonsv1.ArtifactReference{Tag: "1.0.0"})
-		s.create(other)
+		s.create(hung)
 	}
 	s.step("another HelmOp is served meanwhile", func(s *scenario) {
 		begin := time.Now()
@@ -139,6 +140,7 @@ func TestSourceFaults(t *testing.T) {
 		one.eventuallyHello(releaseNamespace, "bystander", map[string]string{"chartVersion": "1.1.0"})
 		s.Expect(time.Since(begin)).To(gomega.BeNumerically("<", prompt), "until a new version was installed")
 	})
+	s.step("another tenant is served meanwhile", func(s *scenario) { neighbour.expectServed(s.T) })
 	// All faults end before any recovery is awaited: the longer a fault lasts, the later is the next try.
 	for _, name := range slices.Sorted(maps.Keys(met)) {
 		s.Run(name, func(t *testing.T) { met[name].expectOutcome(one.in(s.in(t))) })
@@ -149,6 +151,7 @@ func TestSourceFaults(t *testing.T) {
 	s.step("another HelmOp is not affected", func(s *scenario) {
 		one.in(s).eventuallyReleased(bystander, releaseNamespace, "bystander", 2)
 		s.eventually(bystander, ready(1))
+		neighbour.expectUntouched(s.T)
 	})
 	s.step("a registry that requested a pause gets none", func(s *scenario) { met["rate-limited"].checkRequests(s) })
 	s.step("the manager's memory is bounded", memory.expectBounded)
