@@ -109,7 +109,7 @@ func (r *Renderer) Compile(ctx context.Context, helmOp *addonsv1.HelmOp) (*Progr
 		Values:           values.Values, ValuesTemplate: values.ValuesTemplate, PostRender: values.PostRender,
 		Delimiters: references.Delimiters(helmOp),
 	}
-	read := sources{named: map[templating.SourceID]namedSource{}, missing: map[int]error{}, secretValues: map[int][]any{}}
+	read := sources{named: map[templating.SourceID]namedSource{}, missing: map[int]error{}, secrets: map[int][]secretContent{}}
 	if spec.ValuesFrom, err = r.readSources(ctx, helmOp, own.ValuesFrom, "spec.valuesFrom", templating.OfSpec,
 		&read); err != nil {
 		return nil, err
@@ -223,7 +223,8 @@ func (r *Renderer) Outcome(ctx context.Context, p *Program, u *unstructured.Unst
 	return rendered, chosen, objects
 }
 
-// Values renders the values of a release for a Cluster. secretValues are the values that come from Secrets.
+// Values renders the values of a release for a Cluster. secretValues are the values that come from Secrets, and their
+// keys that may be secret.
 func (r *Renderer) Values(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstructured.Unstructured,
 	cluster *clusterv1.Cluster,
 ) (result templating.Result, secretValues []any, err error) {
@@ -241,7 +242,10 @@ func (r *Renderer) Values(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstr
 		return templating.Result{}, nil, err
 	}
 	result, read, err := r.render(ctx, p, objects, chosen.overrides, cluster)
-	return result, append(p.sources.secretsOf(chosen.overrides), read.secretValues...), err
+	for _, secret := range append(p.sources.secretsOf(chosen.overrides), read.secrets...) {
+		secretValues = append(secretValues, secret.values()...)
+	}
+	return result, secretValues, err
 }
 
 // render renders everything for a Cluster, including the objects that belong to the Cluster.

@@ -7,10 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -36,8 +35,8 @@ type sources struct {
 	// override then fail.
 	missing map[int]error
 
-	// secretValues are the values that came from Secrets with fixed names, by override.
-	secretValues map[int][]any
+	// secrets are the contents of Secrets with fixed names, by override.
+	secrets map[int][]secretContent
 }
 
 // namedSource is a reference whose name is a template, and its field.
@@ -71,11 +70,11 @@ func (s *sources) missingOf(overrides []int) error {
 	return nil
 }
 
-// secretsOf returns the values from Secrets with fixed names for a Cluster with these overrides.
-func (s *sources) secretsOf(overrides []int) []any {
-	secrets := slices.Clone(s.secretValues[templating.OfSpec])
+// secretsOf returns the contents of Secrets with fixed names for a Cluster with these overrides.
+func (s *sources) secretsOf(overrides []int) []secretContent {
+	secrets := slices.Clone(s.secrets[templating.OfSpec])
 	for _, i := range overrides {
-		secrets = append(secrets, s.secretValues[i]...)
+		secrets = append(secrets, s.secrets[i]...)
 	}
 	return secrets
 }
@@ -108,7 +107,7 @@ func (r *Renderer) readSources(ctx context.Context, helmOp *addonsv1.HelmOp, ref
 			return nil, fmt.Errorf("%s: %w", at, err)
 		default:
 			source.Data = data
-			into.secretValues[override] = append(into.secretValues[override], secretsIn(ref, data)...)
+			into.secrets[override] = appendSecret(into.secrets[override], ref, data)
 		}
 		read = append(read, source)
 	}
@@ -120,27 +119,60 @@ func originOf(ref *addonsv1.ValuesReference, namespace, name string) string {
 	return fmt.Sprintf("%s %s/%s key %s", ref.Kind, namespace, name, ref.Key)
 }
 
-// secretsIn returns the values in the data of a reference that messages must not show.
-func secretsIn(ref *addonsv1.ValuesReference, data []byte) []any {
+// secretContent is the content of one key in a Secret.
+type secretContent struct {
+	data []byte
+	// isText means that the values contain the whole data as one text.
+	isText bool
+}
+
+// appendSecret appends the data of a reference if they come from a Secret.
+func appendSecret(secrets []secretContent, ref *addonsv1.ValuesReference, data []byte) []secretContent {
 	if ref.Kind != apiutil.KindSecret {
-		return nil
+		return secrets
 	}
-	if ref.TargetPath != "" {
-		// A program may print the value without its trailing line break.
-		return []any{string(data), strings.TrimSpace(string(data))}
+	return append(secrets, secretContent{data: data, isText: ref.TargetPath != ""})
+}
+
+// values returns the values and keys that messages must not show. They have the form that the chart gets. If the data
+// cannot be parsed, the whole data are secret.
+func (c secretContent) values() []any {
+	if !c.isText {
+		if values, err := templating.ParseValues(c.data); err == nil {
+			return appendSecretKeys([]any{values}, values)
+		}
 	}
-	var values any
-	if yaml.Unmarshal(data, &values) != nil {
-		return nil
+	// A program may print the value without its trailing line break.
+	return []any{string(c.data), strings.TrimSpace(string(c.data))}
+}
+
+// fieldName matches the keys that a chart defines. Their only characters are letters, separators and at most two
+// digits. To hide these keys would make messages and previews unreadable: most are words such as "image".
+var fieldName = regexp.MustCompile(`^[A-Za-z_./-]*(?:[0-9][A-Za-z_./-]*){0,2}$`)
+
+// appendSecretKeys appends the keys of maps, at any depth, that may be secret: an e-mail address, a token, an account.
+func appendSecretKeys(keys []any, value any) []any {
+	switch typed := value.(type) {
+	case map[string]any:
+		for key, child := range typed {
+			if !fieldName.MatchString(key) {
+				keys = append(keys, key)
+			}
+			keys = appendSecretKeys(keys, child)
+		}
+	case []any:
+		for _, child := range typed {
+			keys = appendSecretKeys(keys, child)
+		}
 	}
-	return []any{values}
+	return keys
 }
 
 // clusterValues are the values that were read for one Cluster.
 type clusterValues struct {
-	contents     templating.Contents
-	references   []ClusterReference
-	secretValues []any
+	contents   templating.Contents
+	references []ClusterReference
+	secrets    []secretContent
 }
 
 // readClusterSources reads the objects that belong to a Cluster. The result contains the references to all objects,
@@ -183,7 +215,7 @@ func (r *Renderer) readClusterSources(ctx context.Context, p *Program, objects *
 		}
 		read.contents[source.SourceID] = templating.Content{Origin: originOf(&ref.ValuesReference, p.namespace, source.Name),
 			Data: data}
-		read.secretValues = append(read.secretValues, secretsIn(&ref.ValuesReference, data)...)
+		read.secrets = appendSecret(read.secrets, &ref.ValuesReference, data)
 	}
 	return read, nil
 }

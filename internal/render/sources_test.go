@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -240,6 +242,64 @@ func TestSecretValues(t *testing.T) {
 	}
 	if strings.Contains(fmt.Sprint(secrets), "other") || strings.Contains(fmt.Sprint(secrets), "shown") {
 		t.Errorf("the secrets are %v", secrets)
+	}
+}
+
+// TestSecretContent checks that the secret values have the form in which the chart gets them.
+func TestSecretContent(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		content        secretContent
+		secret, public []any
+	}{
+		"a null key": {content: secretContent{data: []byte("token: s3cret\n~: x")},
+			secret: []any{map[string]any{"token": "s3cret", "~": "x"}}},
+		"a number that a float rounds": {content: secretContent{data: []byte("pin: 12345678901234567")},
+			secret: []any{map[string]any{"pin": int64(12345678901234567)}}},
+		"keys": {content: secretContent{data: []byte("users:\n- {alice@example.com: {tier-1: 1}, Zx81Qp7: {}}\nimage: x\n" +
+			"k8sServiceHost: y\nexample.com/ipv4: z")}, secret: []any{"alice@example.com", "Zx81Qp7"},
+			public: []any{"users", "image", "k8sServiceHost", "tier-1", "example.com/ipv4"}},
+		"not YAML":         {content: secretContent{data: []byte("{s3cret\n")}, secret: []any{"{s3cret\n", "{s3cret"}},
+		"a %TAG directive": {content: secretContent{data: []byte("%TAG ! t\n")}, secret: []any{"%TAG ! t\n"}},
+		"a text":           {content: secretContent{data: []byte("a: b\n"), isText: true}, secret: []any{"a: b\n", "a: b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := tc.content.values()
+			has := func(value any) bool {
+				return slices.ContainsFunc(got, func(one any) bool { return reflect.DeepEqual(one, value) })
+			}
+			for _, value := range tc.secret {
+				if !has(value) {
+					t.Errorf("%#v is not secret: %#v", value, got)
+				}
+			}
+			for _, value := range tc.public {
+				if has(value) {
+					t.Errorf("%#v is secret: %#v", value, got)
+				}
+			}
+		})
+	}
+}
+
+// TestAliasesInSecretTakeLittleMemory checks that the manager refuses aliases before it expands them. The test does not
+// run in parallel, because it counts the memory that the process allocates.
+func TestAliasesInSecretTakeLittleMemory(t *testing.T) {
+	b := newBed(t)
+	const text, aliases, limit = 100 << 10, 300, 16 << 20
+	b.write("bomb", "a: &a "+strings.Repeat("x", text)+"\nl: ["+strings.Repeat("*a,", aliases)+"]")
+	helmOp := namedByCluster(false)
+	helmOp.Spec.ValuesFrom[0].Name = "bomb"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := b.Compile(t.Context(), helmOp)
+	runtime.ReadMemStats(&after)
+	if err == nil || !strings.Contains(err.Error(), "is larger than") {
+		t.Errorf("got %v", err)
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > limit {
+		t.Errorf("%d bytes were allocated, want at most %d; the expanded text has %d", used, limit, text*aliases)
 	}
 }
 

@@ -126,7 +126,7 @@ func (s *source) read(origin string, data []byte) (*content, error) {
 	var err error
 	var read content
 	if s.path == nil {
-		read.document, err = readYAMLMap(string(data), nil)
+		read.document, err = ParseValues(data)
 	} else {
 		read.text = string(data)
 		_, err = new(canonicalizer).text(read.text)

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	yaml "go.yaml.in/yaml/v3"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
 // yamlReader parses one YAML document into canonical values, like Helm parses a values file. There are two exceptions:
@@ -24,6 +26,10 @@ type yamlReader struct {
 	nodes int
 	bytes int
 }
+
+// ParseValues parses the data of a ValuesSource without a TargetPath, with the same result and the same limits as a
+// rendering. The error contains no data.
+func ParseValues(data []byte) (map[string]any, error) { return readYAMLMap(string(data), nil) }
 
 var yamlErrorLine = regexp.MustCompile(`\bline (\d+)\b`)
 
@@ -46,6 +52,10 @@ func readYAMLMap(data string, expand func(string) (string, bool)) (map[string]an
 func readYAML(data string, expand func(string) (string, bool)) (v any, err error) {
 	if len(data) > maxDocumentBytes {
 		return nil, faultf(ReasonLimitExceeded, "is larger than %d bytes", maxDocumentBytes)
+	}
+	// The yamlReader bounds aliases. But the library itself repeats the prefix of a %TAG directive for each value.
+	if yamlweight.HasTag([]byte(data)) {
+		return nil, faultf(ReasonInvalidValues, "has a %%TAG directive; use full tags")
 	}
 	defer func() {
 		if recover() != nil { // a panic of the YAML library must not end the manager
