@@ -300,7 +300,7 @@ func (p *yamlParser) endItem() error {
 	p.item.Reset()
 	p.keyIndent = 0
 	var raw rawEntry
-	if yamlweight.HasAliases([]byte(text)) { // a few bytes can expand to gigabytes
+	if data := []byte(text); yamlweight.HasAliases(data) || yamlweight.HasTag(data) { // they can expand to gigabytes
 		p.skipped++
 		return nil
 	}

@@ -55,6 +55,8 @@ func TestParseIndex(t *testing.T) {
 			"1.0.0 [a.tgz]", 0},
 		"an alias": {"entries:\n  a:\n  - version: 1.0.0\n    urls: [a.tgz]\n    created: {x: &x y, z: [*x, *x]}\n" +
 			"  - version: 2.0.0\n    urls: [b.tgz]\n", "2.0.0 [b.tgz]", 1},
+		"a directive": {"entries:\n  a:\n  - version: 1.0.0\n    urls: [a.tgz]\r...\r%TAG ! tag:x,\r---\r!a {}\n" +
+			"  - version: 2.0.0\n    urls: [b.tgz]\n", "2.0.0 [b.tgz]", 1},
 		"no charts": {"entries: {}\n", "", 0},
 		"nothing":   {"entries:\ngenerated: x\n", "", 0},
 		"JSON": {`{"generated": {"x": [1]}, "entries": {"b": null, ` +

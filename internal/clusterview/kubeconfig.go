@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/safeconfig"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
 // ErrKubeconfigRefused is wrapped by the error of a kubeconfig that must not be used.
@@ -62,10 +63,20 @@ func (s safeKubeconfigs) Get(ctx context.Context, key client.ObjectKey, obj clie
 	return result
 }
 
+// maxKubeconfig bounds a kubeconfig with expanded YAML aliases. A Secret can hold 1 MiB.
+var maxKubeconfig = yamlweight.Weight{Bytes: 1 << 20, Values: 100_000}
+
 // checkKubeconfig returns an error if a kubeconfig contains more than addresses and credentials, even in a part that
-// its current context does not use. It does not build a REST config, because building one already reads files. It
+// its current context does not use, or if its parse could take all memory. It does not build a REST config, because building one already reads files. It
 // returns no error for a malformed kubeconfig: the caller that uses the kubeconfig fails.
 func checkKubeconfig(data []byte) error {
+	switch err := yamlweight.Check(data, maxKubeconfig); {
+	case errors.Is(err, yamlweight.ErrTag):
+		return fmt.Errorf("%w: %w", ErrKubeconfigRefused, err)
+	case err != nil: // The error of a parser may quote credentials.
+		return fmt.Errorf("%w: its YAML aliases do not expand to at most %d MiB; write it without aliases",
+			ErrKubeconfigRefused, maxKubeconfig.Bytes>>20)
+	}
 	config, err := clientcmd.Load(data)
 	if err != nil {
 		return nil //nolint:nilerr // The caller that uses the kubeconfig returns an error with the malformed place.

@@ -57,6 +57,29 @@ func TestSafeKubeconfigs(t *testing.T) {
 	}
 }
 
+// TestKubeconfigIsWeighed checks that a kubeconfig cannot take much memory when it is parsed. The error must not quote
+// the kubeconfig.
+func TestKubeconfigIsWeighed(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cret"
+	large := "a: &a " + secret + strings.Repeat("x", 10<<10)
+	for name, tc := range map[string]struct{ data, refused string }{
+		"few aliases":   {large + "\nl: [*a, *a]", ""},
+		"many aliases":  {large + "\nl: [" + strings.Repeat("*a,", 200) + "]", "without aliases"},
+		"a cycle":       {"a: &a [*a]", "without aliases"},
+		"not YAML":      {"a: &a x\nb: [*a\n" + secret, "without aliases"},
+		"tag directive": {"%TAG ! tag:" + secret + "\n---\n{}", "%TAG directive"},
+	} {
+		err := checkKubeconfig([]byte(tc.data))
+		switch {
+		case tc.refused == "" && err == nil:
+		case !errors.Is(err, ErrKubeconfigRefused) || !strings.Contains(err.Error(), tc.refused),
+			strings.Contains(err.Error(), secret):
+			t.Errorf("%s: got %v, want a refusal with %q", name, err, tc.refused)
+		}
+	}
+}
+
 func TestMalformedKubeconfigIsNotRefused(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{"", "{", "[]", "users: [{name: u}]"} {

@@ -22,6 +22,8 @@ const Most = 1 << 40
 var (
 	// ErrCycle means that an anchor contains itself.
 	ErrCycle = errors.New("it has an anchor that contains itself")
+	// ErrTooLarge means that a text exceeds a limit.
+	ErrTooLarge = errors.New("it is too large with its YAML aliases expanded")
 	// ErrTag means that a text has a %TAG directive.
 	ErrTag = errors.New("it has a %TAG directive; use full tags")
 )
@@ -61,6 +63,23 @@ func HasAliases(text []byte) bool { return anchor.Match(text) && alias.Match(tex
 // uses it, so a short text can take gigabytes. Callers refuse such texts with [ErrTag].
 func HasTag(text []byte) bool {
 	return bytes.Contains(text, []byte("%TAG")) && tagDirective.Match(text)
+}
+
+// Check returns an error if a text has a %TAG directive, or exceeds a limit with expanded aliases. It does not compare a
+// text without aliases with the limit. The errors are ErrTag, ErrTooLarge and those of [Expanded]. Errors of the parser
+// may quote the text.
+func Check(text []byte, most Weight) error {
+	if HasTag(text) {
+		return ErrTag
+	}
+	if !HasAliases(text) {
+		return nil
+	}
+	weight, err := Expanded(text)
+	if err == nil && (weight.Bytes > most.Bytes || weight.Values > most.Values) {
+		err = ErrTooLarge
+	}
+	return err
 }
 
 // Expanded returns the weight of a text with expanded aliases. If the text has several documents, it returns their sum,

@@ -82,16 +82,15 @@ func newPatches(p Patch) ([]*patch, error) {
 }
 
 // patchToJSON converts a document of a patch to JSON. It returns an error if the document is too large after its
-// aliases are expanded.
+// aliases are expanded, or has a %TAG directive.
 func patchToJSON(text []byte) ([]byte, error) {
-	if yamlweight.HasAliases(text) {
-		weight, err := yamlweight.Expanded(text)
-		if err != nil {
-			return nil, errNoYAML
-		}
-		if weight.Bytes > maxPatchBytes || weight.Values > maxPatchBytes {
-			return nil, fmt.Errorf("the patch has more than %d MiB with YAML aliases expanded", maxPatchBytes>>20)
-		}
+	switch err := yamlweight.Check(text, yamlweight.Weight{Bytes: maxPatchBytes, Values: maxPatchBytes}); {
+	case errors.Is(err, yamlweight.ErrTooLarge):
+		return nil, fmt.Errorf("the patch has more than %d MiB with YAML aliases expanded", maxPatchBytes>>20)
+	case errors.Is(err, yamlweight.ErrTag):
+		return nil, fmt.Errorf("the patch cannot be used: %w", err)
+	case err != nil:
+		return nil, errNoYAML
 	}
 	document, err := yaml.YAMLToJSON(text)
 	if err != nil {

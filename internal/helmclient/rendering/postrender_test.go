@@ -329,6 +329,7 @@ func TestPostRenderErrors(t *testing.T) {
 		"empty":                  {Patch{Patch: "---\n# nothing", Target: deployment}, "the patch is empty"},
 		"documents and a target": {Patch{Patch: "spec: {}\n---\nspec: {}", Target: deployment}, "one document"},
 		"aliases":                {Patch{Patch: aliasBomb(), Target: deployment}, "aliases expanded"},
+		"tag directive":          {Patch{Patch: "%TAG ! tag:x,\r---\r!a {}", Target: deployment}, "has a %TAG directive"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
