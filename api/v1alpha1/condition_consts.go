@@ -64,6 +64,9 @@ const (
 	// InvalidReferenceReason: the URL or the reference is malformed.
 	InvalidReferenceReason = "InvalidReference"
 
+	// AddressRefusedReason: the registry, its proxy or a redirect has a local address, to which HelmOp does not connect.
+	AddressRefusedReason = "AddressRefused"
+
 	// ArtifactNotFoundReason: the repository, the tag or the digest does not exist.
 	ArtifactNotFoundReason = "ArtifactNotFound"
 

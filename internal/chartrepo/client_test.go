@@ -230,7 +230,7 @@ func TestRefusals(t *testing.T) {
 		message string
 	}{
 		"an unknown authority": {source: func(s *oci.Source) { s.Access.CA = nil }, want: ocierr.ErrTLS},
-		"a local address":      {options: []func(*oci.Options){local}, want: ocierr.ErrInvalidAccess},
+		"a local address":      {options: []func(*oci.Options){local}, want: ocierr.ErrAddressRefused},
 		"plain HTTP": {source: func(s *oci.Source) { s.URL = "http://charts.example.com/demo" },
 			want: ocierr.ErrInvalidReference},
 		"no such chart": {source: func(s *oci.Source) { s.URL += "s" }, want: ocierr.ErrNotFound,

@@ -235,18 +235,23 @@ func TestRegistryTextIsNotShown(t *testing.T) {
 
 func TestTokenServiceOnAnotherPrivateHostIsRefused(t *testing.T) {
 	t.Parallel()
-	r := newRegistry(t)
-	r.intercept = func(w http.ResponseWriter, _ *http.Request) bool {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="https://169.254.169.254/planted-token",service="x"`)
-		w.WriteHeader(http.StatusUnauthorized)
-		return true
+	for _, host := range []string{"169.254.169.254", "10.1.2.3", "172.16.0.1:8443", "192.168.1.1", "[fd12::1]"} {
+		t.Run(host, func(t *testing.T) {
+			t.Parallel()
+			r := newRegistry(t)
+			r.intercept = func(w http.ResponseWriter, _ *http.Request) bool {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="https://`+host+`/planted-token",service="x"`)
+				w.WriteHeader(http.StatusUnauthorized)
+				return true
+			}
+			src := r.source(Reference{Tag: "1.0.0"})
+			src.Access.DockerConfigs = [][]byte{dockerConfigFor(r.host(), testUser, testPassword)}
+			_, err := newClient(t).Resolve(t.Context(), src)
+			if !errors.Is(err, ocierr.ErrUnauthorized) || !strings.Contains(err.Error(), "token service is refused") {
+				t.Fatalf("error = %v, want ErrUnauthorized that says why", err)
+			}
+			noSecrets(t, err)
+			r.wantRequests(map[string]int{"HEAD manifest": 1})
+		})
 	}
-	src := r.source(Reference{Tag: "1.0.0"})
-	src.Access.DockerConfigs = [][]byte{dockerConfigFor(r.host(), testUser, testPassword)}
-	_, err := newClient(t).Resolve(t.Context(), src)
-	if !errors.Is(err, ocierr.ErrUnauthorized) || !strings.Contains(err.Error(), "token service is refused") {
-		t.Fatalf("error = %v, want ErrUnauthorized that says why", err)
-	}
-	noSecrets(t, err)
-	r.wantRequests(map[string]int{"HEAD manifest": 1})
 }

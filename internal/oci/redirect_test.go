@@ -149,6 +149,7 @@ func TestLocalAddressesAreRefused(t *testing.T) {
 	}{
 		"address":            {host: r.host(), environment: direct, refused: true},
 		"name":               {host: "localhost:" + port, environment: direct, refused: true},
+		"link-local":         {host: "169.254.169.254", environment: direct, refused: true},
 		"address by a proxy": {host: r.host(), environment: proxied, refused: true},
 		"proxy of the tenant": {host: "registry.example",
 			change:      func(a *Access) { a.Proxy = &credentials.Proxy{Address: "http://" + r.host()} },
@@ -175,7 +176,7 @@ func TestLocalAddressesAreRefused(t *testing.T) {
 			if refused := err != nil && strings.Contains(err.Error(), dialguard.ErrRefused.Error()); refused != tc.refused {
 				t.Errorf("refused %t: %v", refused, err)
 			}
-			if tc.refused && !errors.Is(err, ocierr.ErrInvalidAccess) {
+			if tc.refused && !errors.Is(err, ocierr.ErrAddressRefused) {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -32,6 +32,7 @@ var registryErrors = []namedError{
 	{ErrDowngrade, addonsv1.DowngradeRefusedReason},
 	{ErrVersionMoved, addonsv1.VersionMovedReason},
 	{ocierr.ErrInvalidReference, addonsv1.InvalidReferenceReason},
+	{ocierr.ErrAddressRefused, addonsv1.AddressRefusedReason},
 	{ocierr.ErrInvalidAccess, addonsv1.RegistryAuthenticationFailedReason},
 	{ocierr.ErrUnauthorized, addonsv1.RegistryAuthenticationFailedReason},
 	{ocierr.ErrNoMatchingTag, addonsv1.NoMatchingTagReason},

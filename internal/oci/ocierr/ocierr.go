@@ -17,6 +17,9 @@ var (
 	// ErrInvalidAccess means that a setting of an Access cannot be used: the Docker config, the certificates, the proxy
 	// or the cloud provider. A retry does not help.
 	ErrInvalidAccess = errors.New("invalid access settings")
+	// ErrAddressRefused means that the registry, the proxy or the target of a redirect has a local address, to which the
+	// manager does not connect: see Options.RefuseLocal. A retry does not help.
+	ErrAddressRefused = errors.New("address refused")
 	// ErrUnauthorized means that the registry, its token service, the proxy or the cloud provider refused the
 	// credentials, or that credentials are required and missing. It also means that the operator has blocked the
 	// registry.

@@ -34,7 +34,7 @@ func Explain(out *ocierr.Error, err error) bool {
 	case errors.Is(err, errLinkLocal):
 		out.Kind, out.Detail = ocierr.ErrUnexpected, errLinkLocal.Error()
 	case errors.Is(err, errLocal):
-		out.Kind, out.Detail, out.Hint = ocierr.ErrInvalidAccess, errLocal.Error(), hintLocal
+		out.Kind, out.Detail, out.Hint = ocierr.ErrAddressRefused, errLocal.Error(), hintLocal
 	case errors.Is(err, errDowngrade):
 		out.Kind, out.Detail = ocierr.ErrTLS, errDowngrade.Error()
 	case errors.Is(err, errRedirects):
