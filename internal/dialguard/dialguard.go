@@ -30,6 +30,9 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("192.0.0.192/32"),
 }
 
+// MetadataServices returns the addresses of the metadata services of clouds that are not link-local.
+func MetadataServices() []netip.Prefix { return slices.Clone(metadata) }
+
 // nat64 is the prefix of IPv6 addresses that contain an IPv4 address (RFC 6052).
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 

@@ -22,8 +22,8 @@ func TestIsLocal(t *testing.T) {
 		"169.254.169.254": {true, true}, "fe80::1": {true, true}, "fe80::1%eth0": {true, true},
 		"64:ff9b::a9fe:a9fe": {true, true},
 		"::ffff:169.254.0.1": {true, true}, "fd00:ec2::254": {true, true}, "100.100.100.200": {true, true},
-		"168.63.129.16": {true, true},
-		"10.0.0.1":      {false, false}, "192.168.1.1": {false, false}, "fd00::1": {false, false},
+		"168.63.129.16": {true, true}, "192.0.0.192": {true, true}, "fd20:ce::254": {true, true},
+		"10.0.0.1": {false, false}, "192.168.1.1": {false, false}, "fd00::1": {false, false},
 		"203.0.113.1": {false, false},
 		"2001:db8::1": {false, false},
 	} {

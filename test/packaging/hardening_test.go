@@ -5,6 +5,7 @@ package packaging
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
 )
 
 // TestHardeningComponents checks that the optional components match the objects of config/default.
@@ -47,6 +50,35 @@ func TestHardeningComponents(t *testing.T) {
 	}
 	if len(open) != len(d.Spec.Template.Spec.Containers[0].Ports) {
 		t.Errorf("ports %v are open", open)
+	}
+}
+
+// TestNetworkPolicyClosesMetadataServices checks that the NetworkPolicy closes the same addresses as the dialer of the
+// manager: the link-local addresses and the metadata services of clouds.
+func TestNetworkPolicyClosesMetadataServices(t *testing.T) {
+	t.Parallel()
+	objs := parse(t, variable.ReplaceAllString(buildWith(t, "network-policy"), "$2"))
+	policy := convert[networkingv1.NetworkPolicy](t, ofKind(objs, "NetworkPolicy")[0])
+	want := []string{"169.254.0.0/16", "fe80::/10"}
+	for _, prefix := range dialguard.MetadataServices() {
+		want = append(want, prefix.String())
+	}
+	var closed []string
+	for _, rule := range policy.Spec.Egress {
+		for _, peer := range rule.To {
+			within := netip.MustParsePrefix(peer.IPBlock.CIDR)
+			for _, except := range peer.IPBlock.Except {
+				prefix := netip.MustParsePrefix(except)
+				if !within.Overlaps(prefix) || !dialguard.IsMetadata(prefix.Addr()) {
+					t.Errorf("%s is not closed in %s, or the manager does not refuse it", except, within)
+				}
+				closed = append(closed, except)
+			}
+		}
+	}
+	slices.Sort(want)
+	if slices.Sort(closed); !slices.Equal(closed, want) {
+		t.Errorf("closed: %v, want %v", closed, want)
 	}
 }
 
