@@ -45,10 +45,14 @@ type Client struct {
 }
 
 // New returns a Client that uses the connections and the content store of a registry client.
-func New(registry *oci.Client) *Client {
+func New(registry *oci.Client) *Client { return NewBounded(registry, maxIndexes, maxReading) }
+
+// NewBounded is like New with other limits for the memory: kept for all indexes, and reading for the indexes that are
+// being read. One host may use a quarter of reading, and one tenant a half. Both limits are in bytes.
+func NewBounded(registry *oci.Client, kept, reading int64) *Client {
 	return &Client{
 		registry: registry, now: time.Now,
-		indexes: bytelru.New[string, *index](maxIndexes), reading: bytebudget.New(maxReading),
+		indexes: bytelru.New[string, *index](kept), reading: bytebudget.New(reading),
 		computed: bytelru.New[string, string](maxComputed),
 	}
 }

@@ -25,9 +25,8 @@ const (
 	// maxIndexFile bounds an index.yaml after decompression, in bytes. The indexes of the largest public repositories have
 	// about 25 MB.
 	maxIndexFile = 64 << 20
-	// maxIndex bounds the memory that is kept for one index, and maxIndexes the memory for all, in bytes. maxReading
-	// bounds the memory for all indexes that are being read. One host may use a quarter of maxReading, and one tenant a
-	// half.
+	// maxIndex bounds the memory that is kept for one index, in bytes. maxIndexes and maxReading are the default limits
+	// for all indexes, see [NewBounded].
 	maxIndex   = 24 << 20
 	maxIndexes = 64 << 20
 	maxReading = 4 * maxIndex

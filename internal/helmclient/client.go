@@ -9,9 +9,9 @@ import (
 
 	"helm.sh/helm/v3/pkg/kube"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/dryrun"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
@@ -21,9 +21,17 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
-// maxVersionBytes is the maximum size of all cached versions of objects. It is enough for about 8,000 releases with 10
-// objects each.
+// maxVersionBytes is the default maximum size of all cached versions of objects. It is enough for about 8,000 releases
+// with 10 objects each.
 const maxVersionBytes = 16 << 20
+
+// Memory bounds the memory of a Client.
+type Memory struct {
+	connections.Memory
+	// Manifests is the size of the cache for manifests of releases, Versions of the cache for versions of objects, and
+	// CRDs of the cache for parsed CRDs. All are in bytes.
+	Manifests, Versions, CRDs int64
+}
 
 func init() { kube.ManagedFieldsManager = model.FieldManager }
 
@@ -44,17 +52,20 @@ type Client struct {
 
 // New returns a Client. The runner renders charts and must serve the tasks of package rendering. The size of each
 // response of a cluster is limited, but the sum of all responses is not.
-func New(runner sandbox.Runner) *Client { return NewBounded(runner, nil) }
+func New(runner sandbox.Runner) *Client {
+	return NewBounded(runner, Memory{Memory: connections.DefaultMemory(), Manifests: manifests.MaxBytes,
+		Versions: maxVersionBytes, CRDs: crds.MaxCacheBytes})
+}
 
-// NewBounded returns a Client whose responses share the budget bytes while they are read. The part of a
-// [model.Target].Key before the "/" is the owner of a share.
-func NewBounded(runner sandbox.Runner, bytes *bytebudget.Budget) *Client {
+// NewBounded returns a Client with bounded memory. The part of a [model.Target].Key before the "/" is the tenant of a
+// share.
+func NewBounded(runner sandbox.Runner, memory Memory) *Client {
 	c := &Client{
-		connections: connections.NewPool(connections.MaxConnections, bytes),
-		manifests:   manifests.NewCache(manifests.MaxBytes), versions: apply.NewVersionCache(maxVersionBytes),
+		connections: connections.NewPool(connections.MaxConnections, memory.Memory),
+		manifests:   manifests.NewCache(memory.Manifests), versions: apply.NewVersionCache(memory.Versions),
 		now: time.Now, running: newRunningActions(), renderer: rendering.NewRenderer(runner),
 	}
-	c.open = session.NewOpener(c.connections, c.renderer)
+	c.open = session.NewOpener(c.connections, c.renderer, crds.NewCache(memory.CRDs))
 	open := func(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer,
 	) (*session.Session, error) {
 		return c.open(ctx, target, desired, logs)

@@ -192,7 +192,7 @@ func (b *bench) humanThrough(wrap func(http.RoundTripper) http.RoundTripper) *ac
 	b.t.Helper()
 	server := sharedServer.Server(b.t).RESTConfig()
 	server.WrapTransport = wrap
-	kept, err := connections.NewCluster("", server, connections.NewSharedState())
+	kept, err := connections.NewCluster("", server, connections.NewSharedState(connections.DefaultMemory()))
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -66,8 +66,10 @@ func Run(ctx context.Context, options *Options) error {
 	if err != nil {
 		return err
 	}
-	memory := planMemory(limit, options.rendering.memory.Value())
-	memory.apply(os.Getenv("GOMEMLIMIT"))
+	goLimit := os.Getenv("GOMEMLIMIT")
+	memory := planMemory(limit, options.rendering.memory.Value(), goMemoryLimit(goLimit))
+	memory.apply(goLimit)
+	memory.warn(klog.Background(), limit)
 	mgr, err := newManager(options)
 	if err != nil {
 		return err
@@ -197,12 +199,12 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, m
 	if err := observeBudget(budget); err != nil {
 		return fmt.Errorf("setting up the metrics of memory: %w", err)
 	}
-	sources, verifier, err := setupSources(options, budget, mgr.GetLogger())
+	sources, verifier, err := setupSources(options, memory, budget, mgr.GetLogger())
 	if err != nil {
 		return err
 	}
 	renderers := options.rendering.pool(memory.renderers)
-	charts := bundle.NewBoundedLoader(bundle.Limits{}, renderers, budget)
+	charts := bundle.NewBoundedLoader(bundle.Limits{CacheBytes: memory.charts}, renderers, budget)
 	kubeconfigs, clusters, err := setupClusters(ctx, mgr, options)
 	if err != nil {
 		return fmt.Errorf("setting up the connections to the workload clusters: %w", err)
@@ -220,7 +222,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, m
 		Images:           sources.Registries(),
 		Verifier:         verifier,
 		Charts:           charts,
-		Engine:           helmclient.NewBounded(renderers, budget),
+		Engine:           helmclient.NewBounded(renderers, memory.engine(budget)),
 		Records:          recordStorage(&options.records, sources.Registries()),
 		Watcher:          watcher,
 		Clusters:         clusters,
@@ -267,6 +269,7 @@ func setupTracing(ctx context.Context, mgr ctrl.Manager, options *Options) (*tra
 // of signatures.
 func setupSources(
 	options *Options,
+	memory memoryPlan,
 	budget *bytebudget.Budget,
 	log logr.Logger,
 ) (*sources.Client, *verification.Verifier, error) {
@@ -290,7 +293,7 @@ func setupSources(
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting up the registry client and the artifact store: %w", err)
 	}
-	client := sources.New(registry)
+	client := sources.NewBounded(registry, memory.indexes, memory.reading)
 	verifier, err := verification.New(verification.Options{
 		Registry:   registry,
 		Provenance: client,

@@ -28,6 +28,12 @@ func New(registries *oci.Client) *Client {
 	return &Client{registries: registries, charts: chartrepo.New(registries)}
 }
 
+// NewBounded is like New with other limits for the memory of the indexes of chart repositories, see
+// [chartrepo.NewBounded].
+func NewBounded(registries *oci.Client, kept, reading int64) *Client {
+	return &Client{registries: registries, charts: chartrepo.NewBounded(registries, kept, reading)}
+}
+
 func (c *Client) of(url string) source {
 	if chartrepo.IsURL(url) {
 		return c.charts

@@ -18,8 +18,17 @@ import (
 // the bound, the pool drops the state of the least recently used cluster. The state is created again when it is needed.
 const MaxConnections = 5000
 
-// parsingShare is the divisor of the budget for responses that gives the budget for parsing.
-const parsingShare = 2
+// Memory bounds the memory that all clusters of a Pool share. A nil budget has no bound.
+type Memory struct {
+	// Responses is the budget for responses while they are read. Tenants and clusters have shares. Large records may use
+	// a part of it, see [records.PayloadMemory].
+	Responses *bytebudget.Budget
+	// Parsing is the budget for manifests while they are parsed. It is another budget: an action that parses may wait for
+	// a response of its cluster.
+	Parsing *bytebudget.Budget
+	// Records is the memory for payloads of all actions, and Pieces the memory for packed charts, in bytes.
+	Records, Pieces int64
+}
 
 // Pool holds the state of each cluster. It is safe for concurrent use.
 type Pool struct {
@@ -36,31 +45,30 @@ type sharedState struct {
 	library      *kindsLibrary
 	// Payloads bounds the memory for payloads of all running actions.
 	Payloads *records.PayloadMemory
-	// bytes bounds the memory for responses that are being read; nil if there is no bound. parsing bounds the memory for
-	// manifests that are being parsed.
+	// bytes and parsing are the budgets of [Memory].
 	bytes, parsing *bytebudget.Budget
 }
 
-// NewSharedState returns a sharedState with empty caches and without a bound for responses.
-func NewSharedState() sharedState {
+// DefaultMemory returns the memory of a Pool whose memory is not planned. Only the size of each response is bounded, and
+// not their sum.
+func DefaultMemory() Memory {
+	return Memory{Records: records.MaxPayloadMemory, Pieces: records.MaxPieceBytes}
+}
+
+// NewSharedState returns a sharedState with empty caches.
+func NewSharedState(memory Memory) sharedState {
 	return sharedState{
-		codec: records.NewCodec(), observations: records.NewObservations(), library: newKindsLibrary(),
-		Payloads: records.NewPayloadMemory(records.MaxPayloadMemory),
+		codec: records.NewBoundedCodec(memory.Pieces), observations: records.NewObservations(),
+		library: newKindsLibrary(), bytes: memory.Responses, parsing: memory.Parsing,
+		Payloads: records.NewBoundedPayloadMemory(memory.Records, memory.Responses),
 	}
 }
 
-// NewPool returns a pool for at most maxKept clusters. Their responses share the budget bytes. If the budget is nil,
-// only the size of each response is bounded.
-func NewPool(maxKept int, bytes *bytebudget.Budget) *Pool {
-	shared := NewSharedState()
-	shared.bytes = bytes
-	if bytes != nil {
-		// It is another budget: an action that parses may wait for a response of its cluster.
-		shared.parsing = bytebudget.New(bytes.Total() / parsingShare)
-	}
+// NewPool returns a pool for at most maxKept clusters.
+func NewPool(maxKept int, memory Memory) *Pool {
 	// NewLRU fails only if the size is not positive.
 	clusters, _ := lru.NewLRU(maxKept, func(_ string, dropped *cluster) { dropped.close() })
-	return &Pool{Shared: shared, clusters: clusters}
+	return &Pool{Shared: NewSharedState(memory), clusters: clusters}
 }
 
 // Get returns the connection to the target. It creates a new connection if the config of the target changed.

@@ -48,7 +48,7 @@ func TestKindsConcurrentCallersShareDiscovery(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 	}))
 	t.Cleanup(server.Close)
-	kept, err := NewCluster("", &rest.Config{Host: server.URL}, NewSharedState())
+	kept, err := NewCluster("", &rest.Config{Host: server.URL}, NewSharedState(DefaultMemory()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func newKindsBench(t *testing.T) *kindsBench {
 	b := &kindsBench{t: t, cutter: &helmtest.Cutter{After: -1}, at: time.Now()}
 	config := sharedServer.Server(t).RESTConfig()
 	config.WrapTransport = b.cutter.Wrap
-	conn, err := NewPool(MaxConnections, nil).Get(model.Target{Key: t.Name(), Config: config})
+	conn, err := NewPool(MaxConnections, DefaultMemory()).Get(model.Target{Key: t.Name(), Config: config})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func (b *kindsBench) createCRD(kind string) schema.GroupKind {
 		metav1.CreateOptions{}); err != nil {
 		b.t.Fatal(err)
 	}
-	other, err := NewCluster("", config, NewSharedState())
+	other, err := NewCluster("", config, NewSharedState(DefaultMemory()))
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func (s servedBy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // byte-identical.
 func TestKindsLibrarySharesEqualResults(t *testing.T) {
 	t.Parallel()
-	shared := NewSharedState()
+	shared := NewSharedState(DefaultMemory())
 	learn := func(s servedBy) *kindsResult {
 		server := httptest.NewServer(s)
 		t.Cleanup(server.Close)

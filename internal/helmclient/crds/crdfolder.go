@@ -47,12 +47,13 @@ func (o *Object) IsCRD() bool {
 }
 
 // Read returns the objects in the files of crds folders, in their order. An error has the kind
-// [helmerr.ErrInvalidChart]. Read refuses files that take too much memory together, before it parses them.
-func Read(files []chart.CRD) ([]*Object, error) {
+// [helmerr.ErrInvalidChart]. Read refuses files that take too much memory together, before it parses them. A nil Cache
+// keeps nothing.
+func (c *Cache) Read(files []chart.CRD) ([]*Object, error) {
 	var objects []*Object
 	var budget manifestweight.Budget
 	for _, crd := range files {
-		parsed, err := parsedCRDs.of(crd.File, &budget)
+		parsed, err := c.of(crd.File, &budget)
 		if err != nil {
 			return nil, helmerr.New(helmerr.ErrInvalidChart, "%s: %s", crd.Filename, err)
 		}
@@ -62,17 +63,15 @@ func Read(files []chart.CRD) ([]*Object, error) {
 }
 
 const (
-	// maxParsedCRDBytes bounds the memory for parsed CRDs.
-	maxParsedCRDBytes = 32 << 20
+	// MaxCacheBytes is the default bound of the memory for parsed CRDs.
+	MaxCacheBytes = 32 << 20
 	// objectOverhead is the approximate size of an Object without its data, in bytes.
 	objectOverhead = 256
 )
 
-// parsedCRDs caches parsed files. HelmOp installs a chart in many clusters, and some charts have megabytes of CRDs.
-var parsedCRDs = newCRDCache(maxParsedCRDBytes)
-
-// crdCache keeps the most recently used parsed files by digest. It is safe for concurrent use.
-type crdCache struct {
+// Cache keeps the most recently used parsed files by digest. HelmOp installs a chart in many clusters, and some charts
+// have megabytes of CRDs. It is safe for concurrent use.
+type Cache struct {
 	files *bytelru.Cache[[sha256.Size]byte, parsedFile]
 }
 
@@ -82,13 +81,18 @@ type parsedFile struct {
 	weight  yamlweight.Weight
 }
 
-func newCRDCache(limit int64) *crdCache {
-	return &crdCache{files: bytelru.New[[sha256.Size]byte, parsedFile](limit)}
+// NewCache returns an empty Cache. limit is its maximum size in bytes.
+func NewCache(limit int64) *Cache {
+	return &Cache{files: bytelru.New[[sha256.Size]byte, parsedFile](limit)}
 }
 
 // of takes the weight of a file from a budget and returns the objects of the file. It parses the file if the cache does
 // not have it.
-func (c *crdCache) of(file *chart.File, budget *manifestweight.Budget) ([]*Object, error) {
+func (c *Cache) of(file *chart.File, budget *manifestweight.Budget) ([]*Object, error) {
+	if c == nil {
+		parsed, err := parse(file, budget)
+		return parsed.objects, err
+	}
 	digest := sha256.New()
 	records.WriteBytes(digest, []byte(file.Name))
 	records.WriteBytes(digest, file.Data)
@@ -96,23 +100,29 @@ func (c *crdCache) of(file *chart.File, budget *manifestweight.Budget) ([]*Objec
 	if known, ok := c.files.Get(key); ok {
 		return known.objects, budget.Add(known.weight)
 	}
-	weight, err := manifestweight.Of(string(file.Data))
-	if err != nil {
-		return nil, err
-	}
-	if err := budget.Add(weight); err != nil {
-		return nil, err
-	}
-	objects, err := parseCRDFile(file)
+	parsed, err := parse(file, budget)
 	if err != nil {
 		return nil, err
 	}
 	size := int64(0)
-	for _, object := range objects {
+	for _, object := range parsed.objects {
 		size += objectOverhead + int64(len(object.data))
 	}
-	c.files.Put(key, parsedFile{objects, weight}, size)
-	return objects, nil
+	c.files.Put(key, parsed, size)
+	return parsed.objects, nil
+}
+
+// parse takes the weight of a file from a budget and parses the file.
+func parse(file *chart.File, budget *manifestweight.Budget) (parsedFile, error) {
+	weight, err := manifestweight.Of(string(file.Data))
+	if err != nil {
+		return parsedFile{}, err
+	}
+	if err := budget.Add(weight); err != nil {
+		return parsedFile{}, err
+	}
+	objects, err := parseCRDFile(file)
+	return parsedFile{objects, weight}, err
 }
 
 func parseCRDFile(file *chart.File) ([]*Object, error) {

@@ -89,7 +89,7 @@ func canonical(t *testing.T, data []byte) string {
 
 func TestCRDCacheIsBounded(t *testing.T) {
 	t.Parallel()
-	cache := newCRDCache(maxParsedCRDBytes)
+	cache := NewCache(MaxCacheBytes)
 	large := strings.Repeat("x", 5<<20)
 	for i := range 10 {
 		object := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\ndata: {key: %s}\n", i, large)
@@ -98,7 +98,7 @@ func TestCRDCacheIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if files, bytes := cache.files.Stats(); bytes > maxParsedCRDBytes || files != 6 {
+	if files, bytes := cache.files.Stats(); bytes > MaxCacheBytes || files != 6 {
 		t.Errorf("%d files of %d bytes are kept", files, bytes)
 	}
 }
@@ -106,7 +106,7 @@ func TestCRDCacheIsBounded(t *testing.T) {
 // TestCRDCacheCountsFilesWithoutObjects checks that a chart with many files without objects does not fill the memory.
 func TestCRDCacheCountsFilesWithoutObjects(t *testing.T) {
 	t.Parallel()
-	cache := newCRDCache(64 << 10)
+	cache := NewCache(64 << 10)
 	for i := range 1000 {
 		file := &chart.File{Name: fmt.Sprintf("crds/%d.yaml", i), Data: []byte("# nothing\n")}
 		if _, err := cache.of(file, &manifestweight.Budget{}); err != nil {
@@ -175,6 +175,7 @@ func TestHostileCRDs(t *testing.T) {
 	object := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n"
 	aliases := object + "a: &a " + strings.Repeat("x", 1<<17) + "\nl: [" + strings.Repeat("*a,", 20_000) + "*a]\n"
 	many := object + "data:\n" + strings.Repeat("- {a: 0}\n", manifestweight.MaxValues/7)
+	parsed := NewCache(MaxCacheBytes)
 	for name, tc := range map[string]struct {
 		files []chart.CRD
 		fails string
@@ -185,7 +186,10 @@ func TestHostileCRDs(t *testing.T) {
 		"the same values again":  {files(many, many, many), "demo/crds/2.yaml: the manifests have more than"},
 		"a directive for a type": {files("%TAG ! tag:x,\r---\r" + object), "demo/crds/0.yaml: it has a %TAG directive"},
 	} {
-		_, err := Read(tc.files)
+		_, err := parsed.Read(tc.files)
+		if _, again := (*Cache)(nil).Read(tc.files); (again == nil) != (err == nil) {
+			t.Errorf("%s, without a cache: %v", name, again)
+		}
 		if tc.fails == "" && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -107,7 +107,7 @@ func (s reader) render(j session.Job, next chartutil.ReleaseOptions) (rendered R
 		for _, file := range files {
 			rendered.CRDs = append(rendered.CRDs, string(file.File.Data))
 		}
-		if rendered.crds, err = crds.Read(files); err != nil {
+		if rendered.crds, err = s.CRDs.Read(files); err != nil {
 			return rendered, err
 		}
 		s.announce(&rendered, policy)

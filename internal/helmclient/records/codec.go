@@ -40,8 +40,8 @@ const (
 	freeText = 1 << 20
 	// firstText is the memory, in bytes, that is allocated for the beginning of an unpacked record.
 	firstText = 16 << 10
-	// maxPieceBytes bounds the memory for packed charts, including their unpacked files.
-	maxPieceBytes = 64 << 20
+	// MaxPieceBytes is the default bound of the memory for packed charts, including their unpacked files.
+	MaxPieceBytes = 64 << 20
 )
 
 // errUnreadableRecord means that a record exists but cannot be decoded, so its objects are unknown.
@@ -60,6 +60,8 @@ type Codec struct {
 	limit   int
 	packing singleflight.Group
 	pieces  *bytelru.Cache[chartKey, *chartPiece]
+	// largest is the size, in bytes, of the largest piece that is cached. A larger one would leave no room for others.
+	largest int
 }
 
 // chartKey is the digest of a chart's files.
@@ -83,8 +85,11 @@ type chartRest struct {
 }
 
 // NewCodec returns a Codec without packed charts.
-func NewCodec() *Codec {
-	return &Codec{limit: maxRecordBytes, pieces: bytelru.New[chartKey, *chartPiece](maxPieceBytes)}
+func NewCodec() *Codec { return NewBoundedCodec(MaxPieceBytes) }
+
+// NewBoundedCodec returns a Codec that keeps packed charts of at most a size in bytes.
+func NewBoundedCodec(size int64) *Codec {
+	return &Codec{limit: maxRecordBytes, pieces: bytelru.New[chartKey, *chartPiece](size), largest: int(size / 4 * 3)}
 }
 
 // Encode returns a record in the format of Helm's Secrets.
@@ -172,8 +177,7 @@ func (c *Codec) Piece(chrt *chart.Chart) (*chartPiece, error) {
 	}
 	packed, err, _ := c.packing.Do(string(key[:]), func() (any, error) {
 		piece, err := packChart(key, chrt)
-		// A piece that would leave no room for other pieces is not cached.
-		if err == nil && piece.size <= maxPieceBytes*3/4 {
+		if err == nil && piece.size <= c.largest {
 			c.pieces.Put(key, piece, int64(piece.size))
 		}
 		return piece, err

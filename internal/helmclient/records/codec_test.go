@@ -154,11 +154,11 @@ func TestCodecIsBounded(t *testing.T) {
 		}
 	}
 	rls := helmtest.FullRelease()
-	rls.Chart.Files = []*chart.File{{Name: "large", Data: make([]byte, maxPieceBytes/4)}}
+	rls.Chart.Files = []*chart.File{{Name: "large", Data: make([]byte, MaxPieceBytes/4)}}
 	if _, err := codec.Encode(rls); err != nil {
 		t.Fatal(err)
 	}
-	if n, bytes := codec.pieces.Stats(); bytes > maxPieceBytes || n == 0 || n >= 12 {
+	if n, bytes := codec.pieces.Stats(); bytes > MaxPieceBytes || n == 0 || n >= 12 {
 		t.Errorf("%d charts of %d bytes are kept", n, bytes)
 	}
 }

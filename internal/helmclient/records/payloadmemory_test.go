@@ -135,6 +135,49 @@ func TestRestKeepsOnePart(t *testing.T) {
 	}
 }
 
+// TestGrowthUsesTheOtherBudget checks that the bytes of the growth are a part of the budget for responses, that at least
+// half of that budget stays for responses, and that a payload for which this is not enough is refused.
+func TestGrowthUsesTheOtherBudget(t *testing.T) {
+	t.Parallel()
+	const most = 20 * payloadCopies << 20
+	responses := bytebudget.New(2 * most)
+	memory := NewBoundedPayloadMemory(6<<20, responses)
+	s := &Store{ctx: t.Context(), tenant: "a", split: newSplitRecords(memory)}
+	for _, size := range []int{1 << 20, 10 << 20, 5 << 20, 20 << 20} {
+		if err := s.Hold(size); err != nil {
+			t.Fatal(err)
+		}
+		if held := memory.Room.InUse() + responses.InUse(); held < int64(size)*payloadCopies {
+			t.Errorf("%d bytes are held for a payload of %d", held, size)
+		}
+	}
+	if responses.InUse() > most {
+		t.Errorf("the growth holds %d bytes, which is more than half", responses.InUse())
+	}
+	if err := s.Hold(20<<20 + 1); !errors.Is(err, helmerr.ErrTooLarge) || !strings.Contains(err.Error(), "has 120 MiB") {
+		t.Errorf("a payload that never fits: %v", err)
+	}
+	if s.rest(); responses.InUse() != 0 || memory.Room.InUse() == 0 {
+		t.Errorf("at rest, the growth holds %d bytes, and the action %d", responses.InUse(), memory.Room.InUse())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	full, err := responses.Acquire(ctx, bytebudget.Owner{}, responses.Total())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	late := &Store{ctx: ctx, tenant: "b", split: newSplitRecords(memory)}
+	if err := late.Hold(10 << 20); !errors.Is(err, helmerr.ErrTimeout) {
+		t.Errorf("while responses use their whole budget: %v", err)
+	}
+	full.Release()
+	late.Release()
+	s.Release()
+	if !memory.growth.TryAcquire(1) || responses.InUse()+memory.Room.InUse() != 0 {
+		t.Error("not all was given back")
+	}
+}
+
 // TestHoldGrowsOneAtATime has several actions that need more memory than is free. It checks that they continue one at a
 // time, and that all of them continue in the end.
 func TestHoldGrowsOneAtATime(t *testing.T) {

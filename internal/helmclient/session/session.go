@@ -16,6 +16,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -45,6 +46,8 @@ type Session struct {
 	Stored model.Storage
 	// Renderer renders charts.
 	Renderer *rendering.Renderer
+	// CRDs caches the parsed files of crds folders. It is nil for renderings without a cluster.
+	CRDs *crds.Cache
 }
 
 // Job is the input of an action.
@@ -72,8 +75,8 @@ func (j Job) tenant() string {
 type Opener func(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer) (*Session,
 	error)
 
-// NewOpener returns the Opener that connects Helm with clusters.
-func NewOpener(pool *connections.Pool, renderer *rendering.Renderer) Opener {
+// NewOpener returns the Opener that connects Helm with clusters. Its sessions share the parsed CRDs.
+func NewOpener(pool *connections.Pool, renderer *rendering.Renderer, parsed *crds.Cache) Opener {
 	return func(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer) (*Session,
 		error) {
 		conn, err := pool.Get(target)
@@ -92,7 +95,7 @@ func NewOpener(pool *connections.Pool, renderer *rendering.Renderer) Opener {
 		records := conn.Records(ctx, desired.Namespace, target.Storage, namespace.EnsureKnownMissing)
 		s := New(ctx, &recordDriver{CarefulDriver: records, namespace: namespace, seen: cluster.Seen}, cluster, renderer,
 			desired, logs)
-		s.Records, s.Stored, s.Namespace, s.Cluster = records, target.Storage, namespace, cluster
+		s.Records, s.Stored, s.Namespace, s.Cluster, s.CRDs = records, target.Storage, namespace, cluster, parsed
 		s.Config.RESTClientGetter, s.Config.Capabilities = clients, capabilities
 		return s, nil
 	}
