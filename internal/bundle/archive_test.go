@@ -196,7 +196,7 @@ func TestGzipBombs(t *testing.T) {
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, _, err := unpack.Chart(tc.data, limits)
+			_, _, err := unpack.Chart(tc.data, limits, nil)
 			runtime.ReadMemStats(&after)
 			if !errors.Is(err, tc.want) {
 				t.Errorf("error = %v, want %v", err, tc.want)
@@ -224,7 +224,7 @@ func FuzzUnpack(f *testing.F) {
 	}
 	limits := Limits{PackedBytes: 1 << 20, UnpackedBytes: 1 << 20, FileBytes: 1 << 18, Files: 100}.WithDefaults()
 	f.Fuzz(func(t *testing.T, data []byte) {
-		files, size, err := unpack.Chart(gzippedAt(t, gzip.NoCompression, data), limits)
+		files, size, err := unpack.Chart(gzippedAt(t, gzip.NoCompression, data), limits, nil)
 		if err != nil {
 			if !errors.Is(err, ErrInvalidChart) && !errors.Is(err, ErrTooLarge) {
 				t.Errorf("error without a kind: %v", err)

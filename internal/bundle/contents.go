@@ -29,13 +29,13 @@ func Files(ctx context.Context, src Source) (format Format, files []File, err er
 	}
 	limits := Limits{}.WithDefaults()
 	if format == FormatHelmChart {
-		unpacked, _, err := unpack.Chart(data[0], limits)
+		unpacked, _, err := unpack.Chart(data[0], limits, nil)
 		for _, file := range unpacked {
 			files = append(files, File{Name: unpack.PackedName(file.Name), Data: file.Data})
 		}
 		return format, files, err
 	}
-	all, err := filesOf(&src, format, layers, data, limits)
+	all, err := filesOf(&src, format, layers, data, limits, nil)
 	if err != nil {
 		return format, nil, err
 	}
@@ -49,7 +49,7 @@ func Files(ctx context.Context, src Source) (format Format, files []File, err er
 // ErrTooLarge.
 func ReadMetadata(packed []byte) (*chart.Metadata, error) {
 	limits := Limits{}.WithDefaults()
-	files, _, err := unpack.Chart(packed, limits)
+	files, _, err := unpack.Chart(packed, limits, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -330,6 +330,65 @@ func TestLoaderAcquiresMemoryBeforeReading(t *testing.T) {
 	g.Expect(err).To(MatchError(bytebudget.ErrExhausted))
 }
 
+// TestLoaderReservesUnpackedBytes checks that a parse reserves memory for its unpacked bytes before it reads them. It
+// fails without waiting if the memory is used up or never enough, and then holds nothing.
+func TestLoaderReservesUnpackedBytes(t *testing.T) {
+	t.Parallel()
+	const total = 64 << 20
+	owner := bytebudget.Owner{Tenant: "a", Host: "a"}
+	chart := func(files []entry) Source {
+		data := demo(t, files...)
+		src := source("zeros", data, nil)
+		src.Layers[0].Size = int64(len(data))
+		return src
+	}
+	folder := func(files []entry) Source {
+		kustomization := entry{name: "kustomization.yaml", data: "configMapGenerator: [{name: a, literals: [a=b]}]\n"}
+		return artifact(Manifest{Layers: typed(FluxLayerMediaType)}, pack(t, append(files, kustomization)...))
+	}
+	for name, tc := range map[string]struct {
+		kind  func(files []entry) Source
+		files int
+		// taken is the memory that other parses hold, in bytes.
+		taken int64
+		want  error
+	}{
+		"there is enough":                    {chart, 12, 0, nil},
+		"more than the share":                {chart, 17, 0, ErrTooLarge},
+		"others hold the rest":               {chart, 12, total - 8<<20, bytebudget.ErrExhausted},
+		"it needs only a little":             {chart, 0, total, nil},
+		"enough for a folder":                {folder, 5, 0, nil},
+		"a folder and copies for its build":  {folder, 6, 0, ErrTooLarge},
+		"others hold the rest for the build": {folder, 5, total - 8<<20, bytebudget.ErrExhausted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			budget := bytebudget.New(total)
+			taken, err := budget.Acquire(t.Context(), bytebudget.Owner{}, tc.taken)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var files []entry
+			for i := range tc.files {
+				// 1 KiB of packed zeros unpacks to 1 MiB.
+				files = append(files, entry{name: fmt.Sprintf("demo/docs/%d.bin", i), data: string(make([]byte, 1<<20))})
+			}
+			src := tc.kind(files)
+			if size := src.Layers[0].Size; size > bytebudget.Free {
+				t.Fatalf("the test is wrong: %d packed bytes are charged before they are unpacked", size)
+			}
+			src.Owner = owner
+			made, err := NewBoundedLoader(Limits{}, testRunner, budget).Chart(t.Context(), src)
+			if !errors.Is(err, tc.want) || (made != nil) != (tc.want == nil) {
+				t.Errorf("%v, want %v", err, tc.want)
+			}
+			if budget.InUse() != taken.Held() {
+				t.Errorf("%d bytes are held after the parse", budget.InUse()-taken.Held())
+			}
+		})
+	}
+}
+
 // BenchmarkChart measures the cost of a chart in the cache, of unpacked files and of an archive.
 func BenchmarkChart(b *testing.B) {
 	data := bigChart(b)
@@ -342,7 +401,7 @@ func BenchmarkChart(b *testing.B) {
 		}
 	})
 	b.Run("parse files", func(b *testing.B) {
-		files, _, err := unpack.Chart(data, Limits{}.WithDefaults())
+		files, _, err := unpack.Chart(data, Limits{}.WithDefaults(), nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -358,7 +417,7 @@ func BenchmarkChart(b *testing.B) {
 	})
 	b.Run("unpack and parse", func(b *testing.B) {
 		for b.Loop() {
-			files, _, err := unpack.Chart(data, Limits{}.WithDefaults())
+			files, _, err := unpack.Chart(data, Limits{}.WithDefaults(), nil)
 			if err != nil {
 				b.Fatal(err)
 			}

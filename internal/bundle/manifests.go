@@ -22,6 +22,9 @@ import (
 const (
 	templatesFolder = "templates/"
 	crdsFolder      = "crds/"
+	// buildCopies is the number of copies of all files in memory while they are sent to the process that builds a
+	// kustomization.
+	buildCopies = 2
 	// digestLength is the number of digits of the digest in a generated version.
 	digestLength = 12
 )
@@ -40,6 +43,7 @@ type generator struct {
 
 // manifestChart generates a chart from an artifact without a chart.
 func manifestChart(src *Source, format Format, layers []int, data [][]byte, limits Limits, b kustomize.Builder,
+	reserve unpack.Reserve,
 ) (c *chart.Chart, err error) {
 	// A panic in a parser must not affect other releases.
 	defer func() {
@@ -47,7 +51,7 @@ func manifestChart(src *Source, format Format, layers []int, data [][]byte, limi
 			c, err = nil, errUnreadable()
 		}
 	}()
-	files, err := filesOf(src, format, layers, data, limits)
+	files, err := filesOf(src, format, layers, data, limits, reserve)
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +90,12 @@ func (s *Source) chartVersion() string {
 	return "0.0.0+" + encoded[:min(digestLength, len(encoded))]
 }
 
-func filesOf(src *Source, format Format, layers []int, data [][]byte, limits Limits) (*unpack.Tree, error) {
+func filesOf(src *Source, format Format, layers []int, data [][]byte, limits Limits, reserve unpack.Reserve,
+) (*unpack.Tree, error) {
 	if format == FormatPlain {
-		return unpack.Image(data, limits)
+		return unpack.Image(data, limits, reserve)
 	}
-	files := unpack.NewTree(limits)
+	files := unpack.NewTree(limits, reserve)
 	for i, layer := range layers {
 		var err error
 		switch {
@@ -142,6 +147,9 @@ func (g *generator) folder(b kustomize.Builder) error {
 			continue
 		}
 		if isBuilt {
+			if err := g.files.ReserveCopies(buildCopies); err != nil {
+				return err
+			}
 			isEmpty, err := k.AddTo(g.Reader, folder)
 			g.isExplicitlyEmpty = g.isExplicitlyEmpty || isEmpty
 			if err != nil || folder == "" {

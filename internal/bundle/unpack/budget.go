@@ -34,10 +34,17 @@ type budget struct {
 	// remaining is the number of bytes that may still be decompressed. It also limits headers, padding and skipped
 	// entries, which are not part of a file.
 	remaining int64
+	// reserve reserves memory before a file is read.
+	reserve Reserve
 }
 
-func newBudget(limits Limits, invalid error) *budget {
-	return &budget{limits: limits, invalid: invalid, remaining: 2*limits.UnpackedBytes + 1<<20}
+// Reserve reserves memory for the files of an artifact. It is called before a file is read. unpacked is the size of all
+// files so far and of this file, in bytes. It must not wait. Its error ends the unpacking, and is returned unchanged. A
+// nil Reserve reserves nothing.
+type Reserve func(unpacked int64) error
+
+func newBudget(limits Limits, invalid error, reserve Reserve) *budget {
+	return &budget{limits: limits, invalid: invalid, remaining: 2*limits.UnpackedBytes + 1<<20, reserve: reserve}
 }
 
 // CheckPacked returns ErrTooLarge if packed content of this size exceeds the limit.
@@ -120,7 +127,8 @@ func (b *budget) read(header *tar.Header, from io.Reader, limit int64) ([]byte, 
 	return data, nil
 }
 
-// take counts the size of an unpacked file. It returns an error if the file or the sum is too large.
+// take counts the size of an unpacked file, and reserves memory for the file. It returns an error if the file or the sum
+// is too large.
 func (b *budget) take(name string, size, limit int64) error {
 	if size > b.limits.UnpackedBytes-b.bytes {
 		return b.tooLarge()
@@ -129,7 +137,10 @@ func (b *budget) take(name string, size, limit int64) error {
 		return fmt.Errorf("%w: %q has %d bytes; the limit is %d", ErrTooLarge, Clip(name), size, limit)
 	}
 	b.bytes += size
-	return nil
+	if b.reserve == nil {
+		return nil
+	}
+	return b.reserve(b.bytes)
 }
 
 // count counts an entry. It returns an error if there are too many.

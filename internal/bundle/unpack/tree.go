@@ -29,8 +29,16 @@ type Tree struct {
 }
 
 // NewTree returns an empty Tree.
-func NewTree(limits Limits) *Tree {
-	return &Tree{budget: newBudget(limits, ErrInvalidManifests), Files: map[string][]byte{}}
+func NewTree(limits Limits, reserve Reserve) *Tree {
+	return &Tree{budget: newBudget(limits, ErrInvalidManifests, reserve), Files: map[string][]byte{}}
+}
+
+// ReserveCopies reserves memory for the files and for a number of copies of all of them.
+func (t *Tree) ReserveCopies(copies int64) error {
+	if t.reserve == nil {
+		return nil
+	}
+	return t.reserve((1 + copies) * t.bytes)
 }
 
 // File adds a file.
