@@ -52,8 +52,8 @@ type Source struct {
 // packed byte and its unpacked content.
 const parseCost = 5
 
-// smallContent is the unpacked size, in bytes, up to which a parse needs no more memory than for its packed bytes. Nearly
-// all artifacts are smaller. The number of parses is limited.
+// smallContent is the unpacked size, in bytes, up to which a parse needs no more memory than for its packed bytes.
+// Nearly all artifacts are smaller. The number of parses is limited.
 const smallContent = 1 << 20
 
 // memoryTimeout is how long a parse waits for memory.
@@ -257,9 +257,9 @@ func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []
 // unpack to 100 MiB. packed is the packed size in bytes.
 //
 // The function never waits: two parses that hold memory and wait for more could wait for each other. If the memory is
-// used up, the parse fails with [bytebudget.ErrExhausted] and releases all its memory, and the caller retries later. One
-// tenant has at most half of the memory, so a parse of another tenant does not fail because of this tenant alone. An
-// artifact that needs more than the share of its owner can never be parsed. It is [ErrTooLarge].
+// used up, the parse fails with [bytebudget.ErrExhausted] and releases all its memory, and the caller retries later.
+// One tenant has at most half of the memory, so a parse of another tenant does not fail because of this tenant alone.
+// An artifact that needs more than the share of its owner can never be parsed. It is [ErrTooLarge].
 func reserveIn(lease *bytebudget.Lease, packed int64) unpack.Reserve {
 	return func(unpacked int64) error {
 		if unpacked <= smallContent {

@@ -24,15 +24,15 @@ const (
 	renderShare = 2
 	// defaultMemory is the assumed memory of the manager itself if no limit is known, in bytes.
 	defaultMemory = 5 << 29
-	// heapParts and heapTenths divide the memory of the manager itself: the heap gets heapTenths of heapParts. The rest is
-	// for memory that the Go runtime does not count: the binary, and the socket buffers of the kernel.
+	// heapParts and heapTenths divide the memory of the manager itself: the heap gets heapTenths of heapParts. The rest
+	// is for memory that the Go runtime does not count: the binary, and the socket buffers of the kernel.
 	heapParts, heapTenths = 10, 9
-	// objectsShare reserves at least 1/objectsShare of the heap for the objects of the fleet, the running actions and the
-	// garbage between two collections. For comparison: a thousand idle Clusters with five releases each use about a
+	// objectsShare reserves at least 1/objectsShare of the heap for the objects of the fleet, the running actions and
+	// the garbage between two collections. For comparison: a thousand idle Clusters with five releases each use about a
 	// quarter of the heap in a container of 2 GiB.
 	objectsShare = 5
-	// fixedCaches is the size of the caches whose size is not planned, in bytes: kept failures of renderers, and digests
-	// of the archives in chart repositories.
+	// fixedCaches is the size of the caches whose size is not planned, in bytes: kept failures of renderers, and
+	// digests of the archives in chart repositories.
 	fixedCaches = 8 << 20
 	mebibyte    = 1 << 20
 )
@@ -44,7 +44,8 @@ type share struct{ thousandths, least, most int64 }
 // These are the shares of the heap. Together with fixedCaches, they leave at least 1/objectsShare of the heap, as long
 // as no lower bound applies.
 var (
-	// underWayShare is for responses, events and artifacts while they are read. One host has a quarter, one tenant a half.
+	// underWayShare is for responses, events and artifacts while they are read. One host has a quarter, one tenant a
+	// half.
 	underWayShare = share{280, 48, 0}
 	// parsingShare is for manifests while they are parsed, and recordsShare for large records of actions.
 	parsingShare, recordsShare = share{100, 16, 0}, share{110, 16, 0}
@@ -70,8 +71,8 @@ func (s share) of(heap int64) int64 {
 type memoryPlan struct {
 	// heap is the memory for the heap: the memory limit of the Go runtime; 0 if no limit is known.
 	heap int64
-	// renderers is the number of processes that render charts for one tenant at the same time. Another tenant can use one
-	// additional process. 0 means one for each processor.
+	// renderers is the number of processes that render charts for one tenant at the same time. Another tenant can use
+	// one additional process. 0 means one for each processor.
 	renderers int
 	// underWay is the budget for all responses, events and artifacts while they are read. parsing is the budget for
 	// manifests while they are parsed, and records the budget for large records.
@@ -95,8 +96,8 @@ func memoryLimit(flag int64, environment string) (int64, error) {
 	return limit, nil
 }
 
-// planMemory divides a container's limit. renderer is the limit of one render process. goLimit is the memory limit of the
-// Go runtime that the environment sets. 0 means that a limit is not known.
+// planMemory divides a container's limit. renderer is the limit of one render process. goLimit is the memory limit of
+// the Go runtime that the environment sets. 0 means that a limit is not known.
 func planMemory(limit, renderer, goLimit int64) memoryPlan {
 	if limit <= 0 {
 		return divideHeap(0, goLimit)
@@ -144,8 +145,8 @@ func (p memoryPlan) missing() int64 {
 	return (heap - p.heap) / heapTenths * heapParts * renderShare
 }
 
-// warn logs what to do if the limit of the container is too small. The manager still starts: a small fleet may need less
-// than the reserve.
+// warn logs what to do if the limit of the container is too small. The manager still starts: a small fleet may need
+// less than the reserve.
 func (p memoryPlan) warn(log logr.Logger, limit int64) {
 	if p.fits() {
 		return

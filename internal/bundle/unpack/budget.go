@@ -127,8 +127,8 @@ func (b *budget) read(header *tar.Header, from io.Reader, limit int64) ([]byte, 
 	return data, nil
 }
 
-// take counts the size of an unpacked file, and reserves memory for the file. It returns an error if the file or the sum
-// is too large.
+// take counts the size of an unpacked file, and reserves memory for the file. It returns an error if the file or the
+// sum is too large.
 func (b *budget) take(name string, size, limit int64) error {
 	if size > b.limits.UnpackedBytes-b.bytes {
 		return b.tooLarge()

@@ -20,11 +20,11 @@ const MaxConnections = 5000
 
 // Memory bounds the memory that all clusters of a Pool share. A nil budget has no bound.
 type Memory struct {
-	// Responses is the budget for responses while they are read. Tenants and clusters have shares. Large records may use
-	// a part of it, see [records.PayloadMemory].
+	// Responses is the budget for responses while they are read. Tenants and clusters have shares. Large records may
+	// use a part of it, see [records.PayloadMemory].
 	Responses *bytebudget.Budget
-	// Parsing is the budget for manifests while they are parsed. It is another budget: an action that parses may wait for
-	// a response of its cluster.
+	// Parsing is the budget for manifests while they are parsed. It is another budget: an action that parses may wait
+	// for a response of its cluster.
 	Parsing *bytebudget.Budget
 	// Records is the memory for payloads of all actions, and Pieces the memory for packed charts, in bytes.
 	Records, Pieces int64
@@ -49,8 +49,8 @@ type sharedState struct {
 	bytes, parsing *bytebudget.Budget
 }
 
-// DefaultMemory returns the memory of a Pool whose memory is not planned. Only the size of each response is bounded, and
-// not their sum.
+// DefaultMemory returns the memory of a Pool whose memory is not planned. Only the size of each response is bounded,
+// and not their sum.
 func DefaultMemory() Memory {
 	return Memory{Records: records.MaxPayloadMemory, Pieces: records.MaxPieceBytes}
 }

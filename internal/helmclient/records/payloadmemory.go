@@ -80,8 +80,8 @@ type heldMemory struct {
 	extra *bytebudget.Lease
 }
 
-// grow waits for the growth and for its bytes. If the action has the growth already, grow first gives the bytes back:
-// no action waits for bytes of a budget of which it holds bytes.
+// no action waits for bytes of a budget while it holds bytes of this budget.
+// no action waits for bytes of a budget while it holds bytes of this budget.
 func (h *heldMemory) grow(ctx context.Context, memory *PayloadMemory, bytes int64) error {
 	if !h.grown {
 		if err := memory.growth.Acquire(ctx, 1); err != nil {
