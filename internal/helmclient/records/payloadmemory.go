@@ -80,7 +80,7 @@ type heldMemory struct {
 	extra *bytebudget.Lease
 }
 
-// no action waits for bytes of a budget while it holds bytes of this budget.
+// grow waits for the growth and for its bytes. If the action has the growth already, grow first gives the bytes back:
 // no action waits for bytes of a budget while it holds bytes of this budget.
 func (h *heldMemory) grow(ctx context.Context, memory *PayloadMemory, bytes int64) error {
 	if !h.grown {
