@@ -46,7 +46,7 @@ type share struct{ thousandths, least, most int64 }
 var (
 	// underWayShare is for responses, events and artifacts while they are read. One host has a quarter, one tenant a
 	// half.
-	underWayShare = share{280, 48, 0}
+	underWayShare = share{260, 48, 0}
 	// parsingShare is for manifests while they are parsed, and recordsShare for large records of actions.
 	parsingShare, recordsShare = share{100, 16, 0}, share{110, 16, 0}
 	// chartsShare is for the cache of parsed charts, and piecesShare for the cache of packed charts.
@@ -55,7 +55,7 @@ var (
 	manifestsShare, versionsShare, crdsShare = share{30, 4, 128}, share{15, 2, 64}, share{15, 2, 64}
 	// indexesShare is for the cache of the indexes of chart repositories, and readingShare for indexes while they are
 	// read.
-	indexesShare, readingShare = share{30, 4, 128}, share{45, 8, 256}
+	indexesShare, readingShare = share{30, 4, 128}, share{70, 8, 256}
 )
 
 // of returns the share of a heap, in bytes.
