@@ -224,7 +224,8 @@ func TestRestoredHoldEnds(t *testing.T) {
 		"malformed annotation": {cluster: restored("yes", restoredHoldKept),
 			event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
 		"held, with the annotation of a move": {cluster: withAnnotation(
-			restored(controllertest.HeldSince, restoredHoldKept), clusterctlv1.DeleteForMoveAnnotation), event: "Warning " + addonsv1.ClusterBeingMovedEvent},
+			restored(controllertest.HeldSince, restoredHoldKept), clusterctlv1.DeleteForMoveAnnotation),
+			event: "Warning " + addonsv1.ClusterBeingMovedEvent},
 		"suspended by a user": {cluster: restored(apiutil.DeletionHoldPaused, restoredHoldKept),
 			event: "Normal " + addonsv1.ClusterDeletionReleasedEvent},
 		"over, and paused by a user": {cluster: restored(apiutil.DeletionHoldOver, restoredHoldKept),
@@ -266,8 +267,8 @@ func TestNoUpgradeHoldBeginsDuringMove(t *testing.T) {
 	}
 }
 
-// TestMoveIsWarnedOfOnce checks that the Warning about the annotation delete-for-move is recorded once, and again if the
-// annotation returns. A Cluster without releases and holds, as in a real move, has no Warning. No release is
+// TestMoveIsWarnedOfOnce checks that the Warning about the annotation delete-for-move is recorded once, and again if
+// the annotation returns. A Cluster without releases and holds, as in a real move, has no Warning. No release is
 // uninstalled.
 func TestMoveIsWarnedOfOnce(t *testing.T) {
 	t.Parallel()

@@ -67,8 +67,9 @@ func (s safeKubeconfigs) Get(ctx context.Context, key client.ObjectKey, obj clie
 var maxKubeconfig = yamlweight.Weight{Bytes: 1 << 20, Values: 100_000}
 
 // checkKubeconfig returns an error if a kubeconfig contains more than addresses and credentials, even in a part that
-// its current context does not use, or if its parse could take all memory. It does not build a REST config, because building one already reads files. It
-// returns no error for a malformed kubeconfig: the caller that uses the kubeconfig fails.
+// its current context does not use, or if its parse could take all memory. It does not build a REST config, because
+// building one already reads files. It returns no error for a malformed kubeconfig: the caller that uses the kubeconfig
+// fails.
 func checkKubeconfig(data []byte) error {
 	switch err := yamlweight.Check(data, maxKubeconfig); {
 	case errors.Is(err, yamlweight.ErrTag):

@@ -109,7 +109,9 @@ func (r *Renderer) Compile(ctx context.Context, helmOp *addonsv1.HelmOp) (*Progr
 		Values:           values.Values, ValuesTemplate: values.ValuesTemplate, PostRender: values.PostRender,
 		Delimiters: references.Delimiters(helmOp),
 	}
-	read := sources{named: map[templating.SourceID]namedSource{}, missing: map[int]error{}, secrets: map[int][]secretContent{}}
+	read := sources{
+		named: map[templating.SourceID]namedSource{}, missing: map[int]error{}, secrets: map[int][]secretContent{},
+	}
 	if spec.ValuesFrom, err = r.readSources(ctx, helmOp, own.ValuesFrom, "spec.valuesFrom", templating.OfSpec,
 		&read); err != nil {
 		return nil, err

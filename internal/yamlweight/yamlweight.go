@@ -65,9 +65,9 @@ func HasTag(text []byte) bool {
 	return bytes.Contains(text, []byte("%TAG")) && tagDirective.Match(text)
 }
 
-// Check returns an error if a text has a %TAG directive, or exceeds a limit with expanded aliases. It does not compare a
-// text without aliases with the limit. The errors are ErrTag, ErrTooLarge and those of [Expanded]. Errors of the parser
-// may quote the text.
+// Check returns an error if a text has a %TAG directive, or exceeds a limit with expanded aliases. It does not compare
+// a text without aliases with the limit. The errors are ErrTag, ErrTooLarge and those of [Expanded]. Errors of the
+// parser may quote the text.
 func Check(text []byte, most Weight) error {
 	if HasTag(text) {
 		return ErrTag

@@ -32,8 +32,8 @@ const (
 	// maxRecordBytes bounds the unpacked size of a record. A regular record in a Secret has at most some tens of
 	// megabytes; a malicious one could fill the memory.
 	maxRecordBytes = 64 << 20
-	// MaxValues bounds the number of JSON values in a record. A value may take hundreds of bytes in memory, so 64 MiB of
-	// "{}," would take gigabytes. A manifest, a template and a file are one value each. The largest charts have some
+	// MaxValues bounds the number of JSON values in a record. A value may take hundreds of bytes in memory, so 64 MiB
+	// of "{}," would take gigabytes. A manifest, a template and a file are one value each. The largest charts have some
 	// thousands of other values, and one MiB of short values has fewer than MaxValues.
 	MaxValues = 250_000
 	// freeText is the unpacked size, in bytes, up to which no memory is reserved. Nearly all records are smaller.
@@ -358,8 +358,8 @@ func (c *Codec) unpack(packed []byte, hold holdText) (*chartPiece, []byte, error
 }
 
 // readLimited reads up to a limit, in bytes, and appends the text to begin. It reserves memory while it reads, because
-// the packed size does not predict the unpacked size. It does not use a bytes.Buffer, which would double its memory once
-// more to find the end of the text.
+// the packed size does not predict the unpacked size. It does not use a bytes.Buffer, which would double its memory
+// once more to find the end of the text.
 func readLimited(reader io.Reader, limit int, begin []byte, hold holdText) ([]byte, error) {
 	text, read := begin, 0
 	for {

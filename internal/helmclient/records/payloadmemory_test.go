@@ -135,8 +135,8 @@ func TestRestKeepsOnePart(t *testing.T) {
 	}
 }
 
-// TestGrowthUsesTheOtherBudget checks that the bytes of the growth are a part of the budget for responses, that at least
-// half of that budget stays for responses, and that a payload for which this is not enough is refused.
+// TestGrowthUsesTheOtherBudget checks that the bytes of the growth are a part of the budget for responses, that at
+// least half of that budget stays for responses, and that a payload for which this is not enough is refused.
 func TestGrowthUsesTheOtherBudget(t *testing.T) {
 	t.Parallel()
 	const most = 20 * payloadCopies << 20
