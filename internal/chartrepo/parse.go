@@ -300,9 +300,10 @@ func (p *yamlParser) endItem() error {
 	p.item.Reset()
 	p.keyIndent = 0
 	var raw rawEntry
-	if data := []byte(text); yamlweight.HasAliases(data) || yamlweight.HasTag(data) { // they can expand to gigabytes
+	// The entry can expand to gigabytes.
+	if data := []byte(text); yamlweight.HasAliases(data) || yamlweight.Refusal(data) != nil {
 		p.skipped++
-		return nil
+		return nil //nolint:nilerr // The entry is skipped.
 	}
 	if err := yaml.Unmarshal([]byte(text), &raw); err == nil {
 		return p.add(p.chart, &raw)

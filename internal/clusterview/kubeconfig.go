@@ -72,7 +72,7 @@ var maxKubeconfig = yamlweight.Weight{Bytes: 1 << 20, Values: 100_000}
 // fails.
 func checkKubeconfig(data []byte) error {
 	switch err := yamlweight.Check(data, maxKubeconfig); {
-	case errors.Is(err, yamlweight.ErrTag):
+	case errors.Is(err, yamlweight.ErrTag), errors.Is(err, yamlweight.ErrEncoding):
 		return fmt.Errorf("%w: %w", ErrKubeconfigRefused, err)
 	case err != nil: // The error of a parser may quote credentials.
 		return fmt.Errorf("%w: its YAML aliases do not expand to at most %d MiB; write it without aliases",

@@ -68,6 +68,7 @@ func TestKubeconfigIsWeighed(t *testing.T) {
 		"many aliases":  {large + "\nl: [" + strings.Repeat("*a,", 200) + "]", "without aliases"},
 		"a cycle":       {"a: &a [*a]", "without aliases"},
 		"not YAML":      {"a: &a x\nb: [*a\n" + secret, "without aliases"},
+		"UTF-16":        {"\xff\xfea\x00:\x00 \x00b\x00", "not UTF-8 text"},
 		"tag directive": {"%TAG ! tag:" + secret + "\n---\n{}", "%TAG directive"},
 	} {
 		err := checkKubeconfig([]byte(tc.data))

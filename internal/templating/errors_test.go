@@ -194,6 +194,7 @@ func TestValuesFromErrors(t *testing.T) {
 			"[*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
 			"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]", "has more than 100000 values"},
 		"alias of itself": {"a: &a [*a]", "spec.valuesFrom[0] (Secret s key k)"},
+		"UTF-16":          {"\xff\xfea\x00:\x00 \x00b\x00", "is not UTF-8 text"},
 		"tag directive":   {"%TAG ! tag:" + secret + ",\n---\na: [!b c]", "has a %TAG directive; use full tags"},
 	} {
 		t.Run(name, func(t *testing.T) {

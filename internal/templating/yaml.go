@@ -54,7 +54,10 @@ func readYAML(data string, expand func(string) (string, bool)) (v any, err error
 		return nil, faultf(ReasonLimitExceeded, "is larger than %d bytes", maxDocumentBytes)
 	}
 	// The yamlReader bounds aliases. But the library itself repeats the prefix of a %TAG directive for each value.
-	if yamlweight.HasTag([]byte(data)) {
+	switch err := yamlweight.Refusal([]byte(data)); {
+	case errors.Is(err, yamlweight.ErrEncoding):
+		return nil, faultf(ReasonInvalidValues, "is not UTF-8 text")
+	case err != nil:
 		return nil, faultf(ReasonInvalidValues, "has a %%TAG directive; use full tags")
 	}
 	defer func() {

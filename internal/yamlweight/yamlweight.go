@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -26,6 +27,8 @@ var (
 	ErrTooLarge = errors.New("it is too large with its YAML aliases expanded")
 	// ErrTag means that a text has a %TAG directive.
 	ErrTag = errors.New("it has a %TAG directive; use full tags")
+	// ErrEncoding means that a text is not UTF-8 text.
+	ErrEncoding = errors.New("it is not UTF-8 text")
 )
 
 var (
@@ -56,21 +59,34 @@ func (w Weight) Max(other Weight) Weight {
 // Of returns the weight of a text without aliases.
 func Of(text []byte) Weight { return Weight{Bytes: int64(len(text)), Values: countTokens(text)} }
 
-// HasAliases reports whether a text may have aliases.
+// HasAliases reports whether a text may have aliases. The text must be UTF-8 text, see [Refusal].
 func HasAliases(text []byte) bool { return anchor.Match(text) && alias.Match(text) }
 
-// HasTag reports whether a text has a %TAG directive. Parsers repeat the prefix in the directive for each node that
-// uses it, so a short text can take gigabytes. Callers refuse such texts with [ErrTag].
-func HasTag(text []byte) bool {
+// Refusal returns why a text must not be parsed, whatever its size: [ErrEncoding] or [ErrTag]; nil if it may be parsed.
+// Parsers also read UTF-16 text (YAML 1.2, section 5.2). The functions of this package would find no aliases in it.
+func Refusal(text []byte) error {
+	switch {
+	case !utf8.Valid(text):
+		return ErrEncoding
+	case hasTag(text):
+		return ErrTag
+	default:
+		return nil
+	}
+}
+
+// hasTag reports whether a text has a %TAG directive. Parsers repeat the prefix in the directive for each node that
+// uses it, so a short text can take gigabytes.
+func hasTag(text []byte) bool {
 	return bytes.Contains(text, []byte("%TAG")) && tagDirective.Match(text)
 }
 
-// Check returns an error if a text has a %TAG directive, or exceeds a limit with expanded aliases. It does not compare
-// a text without aliases with the limit. The errors are ErrTag, ErrTooLarge and those of [Expanded]. Errors of the
+// Check returns an error if a text must not be parsed, or exceeds a limit with expanded aliases. It does not compare a
+// text without aliases with the limit. The errors are ErrTooLarge and those of [Refusal] and [Expanded]. Errors of the
 // parser may quote the text.
 func Check(text []byte, most Weight) error {
-	if HasTag(text) {
-		return ErrTag
+	if err := Refusal(text); err != nil {
+		return err
 	}
 	if !HasAliases(text) {
 		return nil

@@ -6,8 +6,10 @@
 package hostile
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strings"
+	"unicode/utf16"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed/registry"
@@ -49,7 +51,17 @@ func Charts() []Chart {
 			"kind: ConfigMap\nl: [{{ range until 300000 }}{a: 0},{{ end }}]"),
 		result("notes", "the notes have more than", "templates/NOTES.txt", `{{ repeat 5000000 "{{" }}`),
 		result("crds", "crds/bad.yaml: the manifests have more than", "crds/bad.yaml", Aliases()),
+		result("encoding", "crds/bad.yaml: it is not UTF-8 text", "crds/bad.yaml", inUTF16(Aliases())),
 	}
+}
+
+// inUTF16 returns a text in UTF-16, which YAML parsers read, too.
+func inUTF16(text string) string {
+	var data []byte
+	for _, unit := range utf16.Encode([]rune("\ufeff" + text)) {
+		data = binary.LittleEndian.AppendUint16(data, unit)
+	}
+	return string(data)
 }
 
 // Files returns the chart to push.

@@ -6,7 +6,6 @@ package unpack
 import (
 	"errors"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
@@ -24,10 +23,10 @@ func (w Weight) Plus(other Weight) Weight {
 
 // Weigh returns the weight of a text with expanded aliases. Errors have the kind invalid.
 func Weigh(name string, text []byte, limits Limits, invalid error) (Weight, error) {
-	if !utf8.Valid(text) {
+	switch err := yamlweight.Refusal(text); {
+	case errors.Is(err, yamlweight.ErrEncoding):
 		return Weight{}, fmt.Errorf("%w: %q is not UTF-8 text", invalid, Clip(name))
-	}
-	if yamlweight.HasTag(text) {
+	case err != nil:
 		return Weight{}, fmt.Errorf("%w: %q has a %%TAG directive; use full tags", invalid, Clip(name))
 	}
 	w := yamlweight.Of(text)

@@ -184,6 +184,7 @@ func TestHostileCRDs(t *testing.T) {
 		"aliases":                {files(object, aliases), "demo/crds/1.yaml: the manifests have more than"},
 		"many values together":   {files(many, many, many), "demo/crds/2.yaml: the manifests have more than"},
 		"the same values again":  {files(many, many, many), "demo/crds/2.yaml: the manifests have more than"},
+		"UTF-16":                 {files("\xff\xfea\x00:\x00 \x00b\x00"), "demo/crds/0.yaml: it is not UTF-8 text"},
 		"a directive for a type": {files("%TAG ! tag:x,\r---\r" + object), "demo/crds/0.yaml: it has a %TAG directive"},
 	} {
 		_, err := parsed.Read(tc.files)

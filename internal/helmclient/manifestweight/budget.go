@@ -4,6 +4,7 @@
 package manifestweight
 
 import (
+	"errors"
 	"fmt"
 
 	"helm.sh/helm/v3/pkg/releaseutil"
@@ -56,7 +57,12 @@ func weigh(text string, total yamlweight.Weight) (yamlweight.Weight, error) {
 	if err := check(total.Plus(yamlweight.Weight{Bytes: int64(len(text))})); err != nil {
 		return total, err
 	}
-	if data := []byte(text); !yamlweight.HasTag(data) && !yamlweight.HasAliases(data) {
+	data := []byte(text)
+	err := yamlweight.Refusal(data)
+	if errors.Is(err, yamlweight.ErrEncoding) {
+		return total, err
+	}
+	if err == nil && !yamlweight.HasAliases(data) {
 		total = total.Plus(yamlweight.Of(data))
 		return total, check(total)
 	}
@@ -66,8 +72,8 @@ func weigh(text string, total yamlweight.Weight) (yamlweight.Weight, error) {
 		if err := check(total.Plus(weight)); err != nil {
 			return total, err
 		}
-		if yamlweight.HasTag(data) {
-			return total, yamlweight.ErrTag
+		if err := yamlweight.Refusal(data); err != nil {
+			return total, err
 		}
 		if yamlweight.HasAliases(data) {
 			expanded, err := yamlweight.Expanded(data)

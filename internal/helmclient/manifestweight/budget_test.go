@@ -34,6 +34,7 @@ func TestBudget(t *testing.T) {
 		"values together":                 {[]string{half, half, half}, ErrTooLarge},
 		"bytes together":                  {[]string{strings.Repeat("x", MaxBytes), "y"}, ErrTooLarge},
 		"a cycle":                         {[]string{"a: &a [*a]\n"}, yamlweight.ErrCycle},
+		"UTF-16":                          {[]string{"kind: A\n---\n" + "\xff\xfea\x00:\x00 \x00b\x00"}, yamlweight.ErrEncoding},
 		"a directive":                     {[]string{"%TAG ! tag:x,\r---\r- !a b\n"}, yamlweight.ErrTag},
 	} {
 		t.Run(name, func(t *testing.T) {

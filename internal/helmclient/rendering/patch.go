@@ -82,12 +82,12 @@ func newPatches(p Patch) ([]*patch, error) {
 }
 
 // patchToJSON converts a document of a patch to JSON. It returns an error if the document is too large after its
-// aliases are expanded, or has a %TAG directive.
+// aliases are expanded, or must not be parsed.
 func patchToJSON(text []byte) ([]byte, error) {
 	switch err := yamlweight.Check(text, yamlweight.Weight{Bytes: maxPatchBytes, Values: maxPatchBytes}); {
 	case errors.Is(err, yamlweight.ErrTooLarge):
 		return nil, fmt.Errorf("the patch has more than %d MiB with YAML aliases expanded", maxPatchBytes>>20)
-	case errors.Is(err, yamlweight.ErrTag):
+	case errors.Is(err, yamlweight.ErrTag), errors.Is(err, yamlweight.ErrEncoding):
 		return nil, fmt.Errorf("the patch cannot be used: %w", err)
 	case err != nil:
 		return nil, errNoYAML

@@ -329,6 +329,7 @@ func TestPostRenderErrors(t *testing.T) {
 		"empty":                  {Patch{Patch: "---\n# nothing", Target: deployment}, "the patch is empty"},
 		"documents and a target": {Patch{Patch: "spec: {}\n---\nspec: {}", Target: deployment}, "one document"},
 		"aliases":                {Patch{Patch: aliasBomb(), Target: deployment}, "aliases expanded"},
+		"UTF-16":                 {Patch{Patch: "\xff\xfea\x00:\x00 \x00b\x00", Target: deployment}, "it is not UTF-8 text"},
 		"tag directive":          {Patch{Patch: "%TAG ! tag:x,\r---\r!a {}", Target: deployment}, "has a %TAG directive"},
 	}
 	for name, test := range tests {

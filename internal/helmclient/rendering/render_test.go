@@ -285,6 +285,7 @@ func TestHostileCharts(t *testing.T) {
 			"split the chart, "},
 		"many texts":       {template(`{{ repeat 40000000 "x" }}`), "32 MiB"},
 		"many values":      {template(`l: [{{ range until 200000 }}{a: 0},{{ end }}]`), "300000 values"},
+		"UTF-16":           {template("\xff\xfea\x00:\x00 \x00b\x00"), "not UTF-8 text"},
 		"a directive":      {template("%TAG ! tag:x,\r---\r- !a b"), "%TAG"},
 		"notes":            {newChart("1.0.0", map[string]string{"NOTES.txt": `{{ repeat 1000000 "{{" }}`}), "1 MiB"},
 		"aliased subchart": {aliases, "the dependencies and values of the chart"},
@@ -306,7 +307,7 @@ func TestHostileCharts(t *testing.T) {
 				g.Expect(err).To(MatchError(ErrInvalidChart))
 				g.Expect(err).To(MatchError(ContainSubstring("from demo/templates/bad.yaml on")))
 				return
-			case "a directive", "notes":
+			case "UTF-16", "a directive", "notes":
 				g.Expect(err).To(MatchError(ErrInvalidChart))
 				g.Expect(err).To(MatchError(ContainSubstring(tc.text)))
 				return
