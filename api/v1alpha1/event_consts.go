@@ -53,6 +53,7 @@ const (
 	// ClusterBeingMovedEvent: HelmOp begins no hold of a Cluster, because the Cluster has the annotation that clusterctl
 	// move sets before it deletes an object.
 	ClusterBeingMovedEvent = "ClusterBeingMoved"
+
 	// ClusterDeletionReleasedEvent: the deletion of a Cluster is no longer held.
 	ClusterDeletionReleasedEvent = "ClusterDeletionReleased"
 

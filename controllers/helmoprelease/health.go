@@ -14,6 +14,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasehealth"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 )
@@ -53,7 +54,8 @@ func isRestoreRequested(p *releasePass) bool {
 func (r *Reconciler) listForRetry(p *releasePass) {
 	memory, request := r.memoryOf(p.release), p.subject().NewRetryRequest()
 	isWatched := releasespec.DriftModeOf(&p.release.Spec) != addonsv1.DriftModeDisabled
-	if p.missing > 0 || request == "" || isWatched && releasespec.FollowsHealth(&p.release.Spec) {
+	if p.missing > 0 || !isListNeeded(p) || isUnreadable(p.unread) ||
+		isWatched && releasespec.FollowsHealth(&p.release.Spec) {
 		memory.ListedFor = ""
 		return
 	}
@@ -66,6 +68,12 @@ func (r *Reconciler) listForRetry(p *releasePass) {
 	if p.isListing {
 		p.due(listRetry)
 	}
+}
+
+// isUnreadable reports whether a manifest cannot be read, and a later read would fail, too. A retry request must not
+// wait for it.
+func isUnreadable(err error) bool {
+	return errors.Is(err, helmerr.ErrRecordDamaged) || errors.Is(err, helmerr.ErrInvalidChart)
 }
 
 // endListing stops the watches that only a retry request needed, when the request is met.

@@ -22,6 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
@@ -733,6 +734,19 @@ func TestRetryRestoresObjectsWithoutHealth(t *testing.T) {
 			}
 			if conditions.Has(b.release, addonsv1.HealthyCondition) {
 				t.Error("the health is reported although it is not followed")
+			}
+			// A request must not wait for a manifest that no later pass can read.
+			b.request("damaged")
+			b.release.Status.Inventory, b.unreadable = nil, helmerr.New(helmerr.ErrRecordDamaged, "it cannot be decoded")
+			pass(model.ActionNone)
+			isMet("damaged")
+			// A release that is not up to date needs no list: an action follows.
+			b.request("absent")
+			p := b.begin()
+			p.observation = model.Observation{}
+			b.r.follow(t.Context(), p)
+			if b.r.listForRetry(p); p.isListing {
+				t.Error("the objects of a release that is not installed are listed")
 			}
 		})
 	}
