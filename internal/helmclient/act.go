@@ -81,16 +81,23 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 		return fail(err)
 	}
 	defer end()
-	s, err := c.open(ctx, target, desired, logs)
-	if err != nil {
+	var s *session.Session
+	var since apply.Since
+	var tests []model.TestResult
+	late := false
+	err = session.Use(ctx, c.connections.Shared.Actions, c.open, target, desired, logs,
+		func(open *session.Session) (err error) {
+			s = open
+			s.Storage.Deadline = c.now().Add(timeout + decide.ActionMargin)
+			if s.Cluster != nil {
+				s.Cluster.Known, since = c.versions.Get(target.Key, s.Cluster.Owner)
+			}
+			tests, late, err = c.performAndFinish(ctx, s, j)
+			return err
+		})
+	if s == nil {
 		return fail(err)
 	}
-	s.Storage.Deadline = c.now().Add(timeout + decide.ActionMargin)
-	var since apply.Since
-	if s.Cluster != nil {
-		s.Cluster.Known, since = c.versions.Get(target.Key, s.Cluster.Owner)
-	}
-	tests, late, err := c.performAndFinish(ctx, s, j)
 	c.manifests.Note(releaseKey(target, desired.Namespace, desired.Name), s.Storage)
 	c.noteVersions(target, s, since, decision.Action == model.ActionUninstall && err == nil)
 	result := resultOf(s, decision.Action)
@@ -136,13 +143,13 @@ func (c *Client) noteVersions(target model.Target, s *session.Session, since app
 	}
 }
 
-// performAndFinish performs the action and releases its resources, even after a panic. It returns the results of tests.
+// performAndFinish performs the action and deletes what it left behind, even after a panic. It returns the results of
+// tests.
 // late is true if the action timed out before the resources were released.
 func (c *Client) performAndFinish(ctx context.Context, s *session.Session, j session.Job) (tests []model.TestResult,
 	late bool, err error,
 ) {
 	isGone := false
-	defer s.ReleaseParsing()
 	if s.Records != nil {
 		defer func() { s.Records.Finish(j.Desired.Name, c.now(), isGone) }()
 	}

@@ -70,7 +70,7 @@ func NewBounded(runner sandbox.Runner, memory Memory) *Client {
 	) (*session.Session, error) {
 		return c.open(ctx, target, desired, logs)
 	}
-	c.Engine = dryrun.New(open, c.Observe, c.renderer)
+	c.Engine = dryrun.New(open, c.connections.Shared.Actions, c.Observe, c.renderer)
 	return c
 }
 

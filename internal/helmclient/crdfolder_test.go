@@ -22,7 +22,7 @@ func crdFolderOf(t *testing.T, chrt *chart.Chart, values map[string]any) ([]*crd
 	if err != nil {
 		return nil, err
 	}
-	return crds.NewCache(crds.MaxCacheBytes).Read(files)
+	return crds.NewCache(crds.MaxCacheBytes).Read(nil, files)
 }
 
 func TestCRDFolder(t *testing.T) {

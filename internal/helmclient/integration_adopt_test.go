@@ -44,7 +44,7 @@ func adoptable() *chart.Chart {
 type marker struct{ labels, annotations map[string]string }
 
 func (m marker) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
-	objects, err := apply.DecodeManifest(rendered.Bytes())
+	objects, err := apply.Decode(nil, rendered.String())
 	if err != nil {
 		return nil, err
 	}

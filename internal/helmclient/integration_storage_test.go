@@ -18,7 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
@@ -463,14 +463,14 @@ func (r *cutRun) onlyReferred() error {
 func TestIntegrationPayloadMemory(t *testing.T) {
 	b := newBench(t)
 	run := b.newRun(bigChart("1.0.0", 2<<20, 0), map[string]any{"cidr": "1"})
-	memory := b.client.connections.Shared.Payloads.Room
-	full, err := memory.Acquire(t.Context(), bytebudget.Owner{}, records.MaxPayloadMemory)
-	if err != nil || memory.InUse() != records.MaxPayloadMemory {
-		t.Fatal("memory for payloads is held before the test", err)
+	memory := b.client.connections.Shared.Actions
+	full := memory.Lease(actionmemory.Owner{})
+	if err := full.Records(memory.Total()); err != nil {
+		t.Fatal("memory is held before the test", err)
 	}
 	run.options.Install.Timeout = 2 * time.Second
-	_, err = run.actNow(t, model.ActionInstall)
-	helmtest.WantError(t, err, helmerr.ErrTimeout, false, "large records")
+	_, err := run.actNow(t, model.ActionInstall)
+	helmtest.WantError(t, err, helmerr.ErrTimeout, false, "other large releases")
 	b.wantRecords(run.desired)
 	full.Release()
 	run.options.Install.Timeout = 0
@@ -479,9 +479,9 @@ func TestIntegrationPayloadMemory(t *testing.T) {
 	if _, err := b.client.Manifest(t.Context(), b.target, b.namespace, "demo", 1); err != nil {
 		t.Fatal(err)
 	}
-	for name, memory := range map[string]*bytebudget.Budget{"acting": memory,
-		"reading": b.client.connections.Shared.Payloads.Room} {
-		if memory.InUse() != 0 {
+	for name, memory := range map[string]*actionmemory.Budget{"acting": memory,
+		"reading": b.client.connections.Shared.Actions} {
+		if memory.Used() != 0 {
 			t.Errorf("not all was given back after %s", name)
 		}
 	}

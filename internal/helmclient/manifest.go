@@ -11,6 +11,7 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifests"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -29,7 +30,7 @@ func (c *Client) Manifest(ctx context.Context, target model.Target, namespace, n
 	revision int,
 ) ([]*unstructured.Unstructured, error) {
 	key := releaseKey(target, namespace, name)
-	return session.Read(ctx, c.open, target, namespace, name,
+	return session.Read(ctx, c.connections.Shared.Actions, c.open, target, namespace, name,
 		func(s *session.Session) ([]*unstructured.Unstructured, error) { return c.manifest(s, key, revision) })
 }
 
@@ -46,7 +47,7 @@ func (c *Client) manifest(s *session.Session, key manifests.Key, revision int) (
 		text = record.Manifest
 		c.manifests.Put(key, revision, text)
 	}
-	objects, err := s.Cluster.Decode(text)
+	objects, err := apply.Decode(s.Memory, text)
 	if err != nil {
 		return nil, err
 	}

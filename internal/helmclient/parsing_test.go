@@ -9,65 +9,78 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"helm.sh/helm/v3/pkg/kube"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
-// TestParsesShareMemory checks that a large manifest is parsed only within the share of its Cluster, that the memory is
-// given back after the parse, and that small manifests and other Clusters do not wait.
-func TestParsesShareMemory(t *testing.T) {
+// TestParsesReserveMemory checks that an action reserves memory before it parses or builds a large manifest, that it
+// keeps a part for the objects until its end, also while hooks run, and that small manifests need no memory.
+func TestParsesReserveMemory(t *testing.T) {
 	t.Parallel()
 	k := newDiscoveryServer(t).kubeClient(t)
-	budget := bytebudget.New(64 << 20)
-	conn := k.Clients.Conn
-	conn.Parsing = budget
+	budget := actionmemory.NewBudget(256 << 20)
+	owner := actionmemory.Owner{Tenant: "a", Cluster: "a/one"}
 	small := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n"
-	large := small + "data:\n" + strings.Repeat("- {a: 0}\n", 50_000)
-	decode := func(manifest string) error {
-		_, err := k.Decode(manifest)
-		return err
-	}
-	build := func(manifest string) error {
-		_, err := k.Build(strings.NewReader(manifest), false)
-		return err
-	}
-	other, err := budget.Acquire(t.Context(), bytebudget.Owner{Tenant: "other", Host: "other/one"}, budget.Share())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, parse := range map[string]func(string) error{"decode": decode, "build": build} {
-		if err := parse(large); err != nil {
-			t.Errorf("%s while another tenant parses: %v", name, err)
-		}
-	}
-	if budget.InUse() != other.Held() {
-		t.Errorf("%d bytes are held after the parses", budget.InUse()-other.Held())
-	}
-	if err := k.HoldParsing(yamlweight.Weight{Values: 1 << 20}); err != nil || budget.InUse() != 2*budget.Share() {
-		t.Errorf("%d bytes are held while Helm parses: %v", budget.InUse()-other.Held(), err)
-	}
-	if err := build(large); err != nil || budget.InUse() != other.Held() {
-		t.Errorf("the memory of the rendering is not given back: %v", err)
-	}
-	own, err := budget.Acquire(t.Context(), conn.Owner, budget.Share())
-	if err != nil {
-		t.Fatal(err)
-	}
+	large := small + "data:\n" + strings.Repeat("- {a: 0}\n", 30_000)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	k.Ctx = ended
-	for name, parse := range map[string]func(string) error{"decode": decode, "build": build} {
-		if err := parse(large); !errors.Is(err, helmerr.ErrTimeout) {
-			t.Errorf("%s while the Cluster holds its share: %v", name, err)
+	within := func(use func(*actionmemory.Lease) error) error { return budget.Do(ended, owner, use) }
+	for name, parse := range map[string]func(lease *actionmemory.Lease, manifest string) error{
+		"decode": func(lease *actionmemory.Lease, manifest string) error {
+			_, err := apply.Decode(lease, manifest)
+			return err
+		},
+		"build": func(lease *actionmemory.Lease, manifest string) error {
+			k.Memory = lease
+			_, err := k.Build(strings.NewReader(manifest), false)
+			return err
+		},
+	} {
+		var kept int64
+		err := within(func(lease *actionmemory.Lease) error {
+			err := parse(lease, large)
+			kept = lease.Held()
+			return err
+		})
+		if err != nil || kept < 1<<20 || kept > 32<<20 || budget.Used() != 0 {
+			t.Errorf("%s: %d bytes are kept for the objects, %d after the end: %v", name, kept, budget.Used(), err)
 		}
-		if err := parse(small); err != nil {
+		other := budget.Lease(actionmemory.Owner{})
+		if err := other.Records(budget.Total() - 4<<20); err != nil {
+			t.Fatal(err)
+		}
+		if err := within(func(lease *actionmemory.Lease) error { return parse(lease, large) }); !errors.Is(err,
+			helmerr.ErrTimeout) {
+			t.Errorf("%s without free memory: %v", name, err)
+		}
+		if err := within(func(lease *actionmemory.Lease) error { return parse(lease, small) }); err != nil {
 			t.Errorf("%s of a small manifest: %v", name, err)
 		}
+		other.Release()
 	}
-	own.Release()
-	other.Release()
-	if budget.InUse() != 0 {
-		t.Errorf("%d bytes are held in the end", budget.InUse())
+	err := within(func(lease *actionmemory.Lease) error {
+		k.Memory = lease
+		rendered := yamlweight.Weight{Bytes: int64(len(large)), Values: 120_000}
+		if err := lease.Render(rendered); err != nil {
+			return err
+		}
+		if _, err := k.Build(strings.NewReader(large), false); err != nil {
+			return err
+		}
+		if held := lease.Held(); held != rendered.ParseCost() {
+			t.Errorf("%d bytes are held for a rendered manifest, want %d", held, rendered.ParseCost())
+		}
+		_, _ = k.Create(kube.ResourceList{})
+		if held := lease.Held(); held == 0 || held > rendered.ParseCost()/2 {
+			t.Errorf("%d bytes are held while objects are created and hooks run", held)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -196,7 +196,8 @@ func setupHealth(mgr ctrl.Manager) error {
 
 func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, memory memoryPlan) error {
 	budget := bytebudget.New(memory.underWay)
-	if err := observeBudget(budget); err != nil {
+	engine := memory.engine(budget)
+	if err := observeBudgets(budget, engine.Actions); err != nil {
 		return fmt.Errorf("setting up the metrics of memory: %w", err)
 	}
 	sources, verifier, err := setupSources(options, memory, budget, mgr.GetLogger())
@@ -222,7 +223,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, m
 		Images:           sources.Registries(),
 		Verifier:         verifier,
 		Charts:           charts,
-		Engine:           helmclient.NewBounded(renderers, memory.engine(budget)),
+		Engine:           helmclient.NewBounded(renderers, engine),
 		Records:          recordStorage(&options.records, sources.Registries()),
 		Watcher:          watcher,
 		Clusters:         clusters,

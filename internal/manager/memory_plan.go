@@ -16,6 +16,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 )
 
@@ -46,9 +47,9 @@ type share struct{ thousandths, least, most int64 }
 var (
 	// underWayShare is for responses, events and artifacts while they are read. One host has a quarter, one tenant a
 	// half.
-	underWayShare = share{260, 48, 0}
-	// parsingShare is for manifests while they are parsed, and recordsShare for large records of actions.
-	parsingShare, recordsShare = share{100, 16, 0}, share{110, 16, 0}
+	underWayShare = share{240, 48, 0}
+	// actionsShare is for the records, charts and manifests of actions on large releases.
+	actionsShare = share{230, 32, 0}
 	// chartsShare is for the cache of parsed charts, and piecesShare for the cache of packed charts.
 	chartsShare, piecesShare = share{70, 12, 512}, share{40, 8, 256}
 	// manifestsShare, versionsShare and crdsShare are for the caches of manifests, versions of objects and parsed CRDs.
@@ -74,9 +75,9 @@ type memoryPlan struct {
 	// renderers is the number of processes that render charts for one tenant at the same time. Another tenant can use
 	// one additional process. 0 means one for each processor.
 	renderers int
-	// underWay is the budget for all responses, events and artifacts while they are read. parsing is the budget for
-	// manifests while they are parsed, and records the budget for large records.
-	underWay, parsing, records int64
+	// underWay is the budget for all responses, events and artifacts while they are read. actions is the budget for
+	// actions on large releases.
+	underWay, actions int64
 	// charts, pieces, manifests, versions, crds and indexes are the sizes of the caches.
 	charts, pieces, manifests, versions, crds, indexes int64
 	// reading is the budget for indexes of chart repositories while they are read.
@@ -120,8 +121,7 @@ func divideHeap(heap, goLimit int64) memoryPlan {
 		divided = defaultMemory / heapParts * heapTenths
 	}
 	return memoryPlan{
-		heap: heap, underWay: underWayShare.of(divided), parsing: parsingShare.of(divided),
-		records: recordsShare.of(divided), charts: chartsShare.of(divided), pieces: piecesShare.of(divided),
+		heap: heap, underWay: underWayShare.of(divided), actions: actionsShare.of(divided), charts: chartsShare.of(divided), pieces: piecesShare.of(divided),
 		manifests: manifestsShare.of(divided), versions: versionsShare.of(divided), crds: crdsShare.of(divided),
 		indexes: indexesShare.of(divided), reading: readingShare.of(divided),
 	}
@@ -129,7 +129,7 @@ func divideHeap(heap, goLimit int64) memoryPlan {
 
 // shares returns the sum of all budgets and caches.
 func (p memoryPlan) shares() int64 {
-	return p.underWay + p.parsing + p.records + p.charts + p.pieces + p.manifests + p.versions + p.crds + p.indexes +
+	return p.underWay + p.actions + p.charts + p.pieces + p.manifests + p.versions + p.crds + p.indexes +
 		p.reading + fixedCaches
 }
 
@@ -160,7 +160,7 @@ func (p memoryPlan) warn(log logr.Logger, limit int64) {
 func (p memoryPlan) engine(budget *bytebudget.Budget) helmclient.Memory {
 	return helmclient.Memory{
 		Memory: connections.Memory{
-			Responses: budget, Parsing: bytebudget.New(p.parsing), Records: p.records, Pieces: p.pieces,
+			Responses: budget, Actions: actionmemory.NewBudget(p.actions), Pieces: p.pieces,
 		},
 		Manifests: p.manifests, Versions: p.versions, CRDs: p.crds,
 	}
@@ -181,8 +181,8 @@ func (p memoryPlan) apply(environment string) {
 	}
 }
 
-// observeBudget registers metrics of the memory budget.
-func observeBudget(budget *bytebudget.Budget) error {
+// observeBudgets registers metrics of the memory budgets.
+func observeBudgets(budget *bytebudget.Budget, actions *actionmemory.Budget) error {
 	for _, metric := range []struct {
 		name, help string
 		value      func() int64
@@ -192,6 +192,10 @@ func observeBudget(budget *bytebudget.Budget) error {
 		{"helmop_memory_under_way_limit_bytes", "Limit of helmop_memory_under_way_bytes.", budget.Total},
 		{"helmop_memory_under_way_waiting", "Number of responses, events and artifacts that wait for memory before they " +
 			"are read.", budget.Waiting},
+		{"helmop_memory_actions_bytes", "Estimated memory in bytes of the actions on large releases.", actions.Used},
+		{"helmop_memory_actions_limit_bytes", "Limit of helmop_memory_actions_bytes.", actions.Total},
+		{"helmop_memory_actions_waiting", "Number of actions on large releases that wait for memory.",
+			func() int64 { return int64(actions.Waiting()) }},
 	} {
 		gauge := prometheus.NewGaugeFunc(
 			prometheus.GaugeOpts{Name: metric.name, Help: metric.help},

@@ -14,6 +14,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/queries"
@@ -25,7 +26,7 @@ var described = regexp.MustCompile(`^Desc\{fqName: "(\w+)", help: .*, constLabel
 // TestQueries checks that the registry of the manager has all metrics and labels in the alerts and the dashboard, with
 // the values that these compare with.
 func TestQueries(t *testing.T) {
-	if err := observeBudget(bytebudget.New(1)); err != nil {
+	if err := observeBudgets(bytebudget.New(1), actionmemory.NewBudget(1)); err != nil {
 		t.Fatal(err)
 	}
 	helmOp := controllertest.UpToDateHelmOp(t, "calico", func(h *addonsv1.HelmOp) {

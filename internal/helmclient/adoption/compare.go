@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
@@ -54,29 +53,32 @@ const (
 // is cluster-scoped.
 type NamespaceOf func(kind schema.GroupVersionKind, named string) string
 
+// Decode returns the objects of a manifest.
+type Decode func(manifest string) ([]*unstructured.Unstructured, error)
+
 // Compare returns the differences between the content of a record and the content that HelmOp would render in its
 // place. The order of the result does not depend on the order of the objects.
 //
 // It ignores the labels and annotations with which Flux and Fleet mark the objects of their releases. These labels and
 // annotations remain on the objects until the next upgrade.
-func Compare(recorded, rendered Content, namespaceOf NamespaceOf) ([]Difference, error) {
+func Compare(recorded, rendered Content, decode Decode, namespaceOf NamespaceOf) ([]Difference, error) {
 	var differences []Difference
 	if before, after := titleOf(recorded.Chart), titleOf(rendered.Chart); before != after {
 		differences = append(differences, Difference{What: "chart " + before, How: "becomes " + after})
 	}
-	before, err := objectsOf(recorded.Manifest, namespaceOf)
+	before, err := decode.objectsOf(recorded.Manifest, namespaceOf)
 	if err != nil {
 		return nil, fmt.Errorf("the recorded manifest: %w", err)
 	}
-	after, err := objectsOf(rendered.Manifest, namespaceOf)
+	after, err := decode.objectsOf(rendered.Manifest, namespaceOf)
 	if err != nil {
 		return nil, fmt.Errorf("the rendered manifest: %w", err)
 	}
 	differences = append(differences, compare(before, after)...)
-	if before, err = hooksOf(recorded.Hooks, namespaceOf); err != nil {
+	if before, err = decode.hooksOf(recorded.Hooks, namespaceOf); err != nil {
 		return nil, fmt.Errorf("the recorded hooks: %w", err)
 	}
-	if after, err = hooksOf(rendered.Hooks, namespaceOf); err != nil {
+	if after, err = decode.hooksOf(rendered.Hooks, namespaceOf); err != nil {
 		return nil, fmt.Errorf("the rendered hooks: %w", err)
 	}
 	return append(differences, compare(before, after)...), nil
@@ -137,8 +139,8 @@ func compare(before, after map[string][]any) []Difference {
 }
 
 // objectsOf returns the normalized objects of a manifest. A key is the group of an object and its name for messages.
-func objectsOf(manifest string, namespaceOf NamespaceOf) (map[string][]any, error) {
-	objects, err := apply.DecodeManifest([]byte(manifest))
+func (decode Decode) objectsOf(manifest string, namespaceOf NamespaceOf) (map[string][]any, error) {
+	objects, err := decode(manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -152,10 +154,10 @@ func objectsOf(manifest string, namespaceOf NamespaceOf) (map[string][]any, erro
 }
 
 // hooksOf returns the normalized hooks: their objects, and when Helm runs and deletes them.
-func hooksOf(hooks []*release.Hook, namespaceOf NamespaceOf) (map[string][]any, error) {
+func (decode Decode) hooksOf(hooks []*release.Hook, namespaceOf NamespaceOf) (map[string][]any, error) {
 	found := map[string][]any{}
 	for _, hook := range hooks {
-		objects, err := apply.DecodeManifest([]byte(hook.Manifest))
+		objects, err := decode(hook.Manifest)
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,10 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 )
 
 const (
@@ -47,6 +50,11 @@ func manifest(parts ...string) func(*Content) {
 
 func hook(change func(*release.Hook)) func(*Content) {
 	return func(c *Content) { change(c.Hooks[0]) }
+}
+
+// decode has no bound of memory.
+func decode(manifest string) ([]*unstructured.Unstructured, error) {
+	return apply.Decode(nil, manifest)
 }
 
 func TestCompare(t *testing.T) {
@@ -97,7 +105,7 @@ func TestCompare(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			differences, err := Compare(contentOf(tc.recorded), contentOf(), inNamespace)
+			differences, err := Compare(contentOf(tc.recorded), contentOf(), decode, inNamespace)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +147,7 @@ func TestIsFluxVersion(t *testing.T) {
 func TestCompareHookThatRan(t *testing.T) {
 	t.Parallel()
 	withoutPolicy := contentOf(hook(func(h *release.Hook) { h.DeletePolicies = nil }))
-	differences, err := Compare(contentOf(), withoutPolicy, inNamespace)
+	differences, err := Compare(contentOf(), withoutPolicy, decode, inNamespace)
 	if err != nil || len(differences) != 0 {
 		t.Errorf("%v, %v", differences, err)
 	}
@@ -152,7 +160,7 @@ func TestCompareUnreadable(t *testing.T) {
 		"manifest": manifest("a: [\n"), "hook": hook(func(h *release.Hook) { h.Manifest = "a: [\n" }),
 	} {
 		for _, contents := range [][2]Content{{contentOf(broken), contentOf()}, {contentOf(), contentOf(broken)}} {
-			if _, err := Compare(contents[0], contents[1], inNamespace); err == nil {
+			if _, err := Compare(contents[0], contents[1], decode, inNamespace); err == nil {
 				t.Errorf("%s: no error", name)
 			}
 		}
@@ -166,7 +174,7 @@ func TestSummarizeIsBounded(t *testing.T) {
 	for i := range 500 {
 		many.WriteString("---\n" + strings.Replace(configMap, "name: a", fmt.Sprintf("name: a%d", i), 1))
 	}
-	differences, err := Compare(contentOf(func(c *Content) { c.Manifest = many.String() }), contentOf(), inNamespace)
+	differences, err := Compare(contentOf(func(c *Content) { c.Manifest = many.String() }), contentOf(), decode, inNamespace)
 	if err != nil {
 		t.Fatal(err)
 	}

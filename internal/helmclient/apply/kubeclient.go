@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -59,6 +59,8 @@ type Client struct {
 	RefusesUnowned bool
 	// Known has versions of objects that belonged to the release; nil if none is known.
 	Known Versions
+	// Memory is the memory of the action; nil if there is no bound.
+	Memory *actionmemory.Lease
 	// Recorded returns an error if the record of the action no longer exists; nil if there is no such check.
 	Recorded func() error
 
@@ -67,8 +69,6 @@ type Client struct {
 
 	mu        sync.Mutex
 	deletions []error
-	// parsing is the share of the memory for parsing that the action holds; nil if it holds none.
-	parsing *bytebudget.Lease
 	// applied holds the objects of the manifest that were applied, with their generations after that.
 	applied map[inventory.Ref]model.Generation
 	// versions holds the versions of these objects.
@@ -100,10 +100,10 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := k.HoldManifests(string(manifest)); err != nil {
+	if err := k.hold(string(manifest)); err != nil {
 		return nil, err
 	}
-	defer k.ReleaseParsing()
+	defer k.Memory.Built(string(manifest))
 	resources, err := k.Client.Build(bytes.NewReader(manifest), validate)
 	if unknown := unknownKinds(err); len(unknown) > 0 {
 		if validate || !k.Lenient && !k.Seen.has(string(manifest)) {
@@ -126,8 +126,15 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 	return resources, err
 }
 
+// begin is called before the first change of an object. The objects of the manifests are built by then.
+func (k *Client) begin() {
+	k.Memory.Commit()
+	k.Memory.Settle()
+}
+
 // Create implements kube.Interface.
 func (k *Client) Create(resources kube.ResourceList) (*kube.Result, error) {
+	k.begin()
 	if hook, ok := hookOf(resources); ok {
 		k.Progress("creating " + hook)
 	} else {
@@ -174,6 +181,7 @@ func (k *Client) UpdateThreeWayMerge(original, target kube.ResourceList, force b
 func (k *Client) apply(original, target kube.ResourceList,
 	update func(original, target kube.ResourceList) (*kube.Result, error),
 ) (*kube.Result, error) {
+	k.begin()
 	k.Progress("applying " + plural.Count(len(target), "object", "objects"))
 	if k.RefusesUnowned {
 		if err := k.refuseUnowned(target); err != nil {
@@ -243,6 +251,7 @@ func (k *Client) WaitForDelete(resources kube.ResourceList, timeout time.Duratio
 
 // Delete implements kube.Interface. Helm calls it for hooks, and to clean up after a failed action.
 func (k *Client) Delete(resources kube.ResourceList) (*kube.Result, []error) {
+	k.begin()
 	if _, ok := hookOf(resources); ok {
 		return k.Client.Delete(resources)
 	}
@@ -254,6 +263,7 @@ func (k *Client) Delete(resources kube.ResourceList) (*kube.Result, []error) {
 func (k *Client) DeleteWithPropagationPolicy(resources kube.ResourceList,
 	policy metav1.DeletionPropagation,
 ) (*kube.Result, []error) {
+	k.begin()
 	k.Progress("deleting " + plural.Count(len(resources), "object", "objects"))
 	behind, err := k.leftBehind(resources)
 	if err != nil {

@@ -113,7 +113,7 @@ func (p *Planner) add(change *model.Change) {
 
 // buildTarget builds the objects that the cluster serves. Objects of other kinds become changes.
 func (p *Planner) buildTarget(manifest []byte) (kube.ResourceList, error) {
-	objects, err := p.Decode(string(manifest))
+	objects, err := Decode(p.Memory, string(manifest))
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -18,11 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
@@ -148,7 +144,7 @@ func (k *Client) Serves(kind schema.GroupVersionKind) (bool, error) {
 // buildServed builds a recorded manifest without the objects of kinds that the cluster no longer serves. If the cluster
 // serves the kind in another version, the object is built in that version, because it is the same object.
 func (k *Client) buildServed(manifest []byte) (kube.ResourceList, error) {
-	objects, err := DecodeManifest(manifest)
+	objects, err := decode(manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -209,34 +205,4 @@ func (k *Client) servedAs(kind schema.GroupVersionKind) (schema.GroupVersionKind
 		return schema.GroupVersionKind{}, err
 	}
 	return mapping.GroupVersionKind, nil
-}
-
-// DecodeManifest returns the objects of a manifest, and the items of a list instead of the list.
-func DecodeManifest(manifest []byte) ([]*unstructured.Unstructured, error) {
-	var objects []*unstructured.Unstructured
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)
-	for {
-		object := &unstructured.Unstructured{}
-		err := decoder.Decode(&object.Object)
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("the manifest cannot be parsed: %w", err)
-		}
-		if len(object.Object) == 0 {
-			continue
-		}
-		if !object.IsList() {
-			objects = append(objects, object)
-			continue
-		}
-		err = object.EachListItem(func(item runtime.Object) error {
-			objects = append(objects, item.(*unstructured.Unstructured))
-			return nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("the manifest cannot be parsed: %w", err)
-		}
-	}
 }

@@ -53,13 +53,9 @@ type cluster struct {
 	limiter flowcontrol.RateLimiter
 	// bytes is the memory budget that responses share; nil if there is no bound.
 	bytes *bytebudget.Budget
-	// Parsing is the memory budget that the parses of manifests share; nil if there is no bound.
-	Parsing *bytebudget.Budget
-	// Owner is the owner to whom the memory for responses and for parsing is charged.
+	// Owner is the owner to whom the memory for responses is charged.
 	Owner bytebudget.Owner
 	Codec *records.Codec
-	// Payloads bounds the memory for payloads, see sharedState.
-	Payloads *records.PayloadMemory
 	// Observations caches observations for the actions that follow.
 	Observations *records.Observations
 	// Namespaces holds the namespaces that are known to exist.
@@ -106,10 +102,8 @@ func NewCluster(key string, config *rest.Config, shared sharedState) (*cluster, 
 		Identity:     configIdentity(config),
 		limiter:      flowcontrol.NewTokenBucketRateLimiter(connectionQPS, connectionBurst),
 		bytes:        shared.bytes,
-		Parsing:      shared.parsing,
 		Owner:        ownerOf(key),
 		Codec:        shared.codec,
-		Payloads:     shared.Payloads,
 		Observations: shared.observations,
 		Namespaces:   records.NewNameSet(),
 		Existing:     records.NewNameSet(),
@@ -216,8 +210,6 @@ func (c *Connection) Records(ctx context.Context, namespace string, storage mode
 		Namespace: namespace,
 		Storage:   storage,
 		Codec:     c.Codec,
-		Memory:    c.Payloads,
-		Tenant:    c.Owner.Tenant,
 		Names:     c.Namespaces,
 		Observed: func(release string) ([]metav1.PartialObjectMetadata, bool) {
 			return c.Observations.Take(c.ObservationKey(namespace, release))

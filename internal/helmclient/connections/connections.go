@@ -10,6 +10,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
@@ -20,14 +21,13 @@ const MaxConnections = 5000
 
 // Memory bounds the memory that all clusters of a Pool share. A nil budget has no bound.
 type Memory struct {
-	// Responses is the budget for responses while they are read. Tenants and clusters have shares. Large records may
-	// use a part of it, see [records.PayloadMemory].
+	// Responses is the budget for responses while they are read. Tenants and clusters have shares.
 	Responses *bytebudget.Budget
-	// Parsing is the budget for manifests while they are parsed. It is another budget: an action that parses may wait
-	// for a response of its cluster.
-	Parsing *bytebudget.Budget
-	// Records is the memory for payloads of all actions, and Pieces the memory for packed charts, in bytes.
-	Records, Pieces int64
+	// Actions is the budget for the records, charts and manifests of running actions. It is another budget: an action
+	// that holds memory may wait for a response of its cluster.
+	Actions *actionmemory.Budget
+	// Pieces is the memory for packed charts, in bytes.
+	Pieces int64
 }
 
 // Pool holds the state of each cluster. It is safe for concurrent use.
@@ -43,24 +43,23 @@ type sharedState struct {
 	codec        *records.Codec
 	observations *records.Observations
 	library      *kindsLibrary
-	// Payloads bounds the memory for payloads of all running actions.
-	Payloads *records.PayloadMemory
-	// bytes and parsing are the budgets of [Memory].
-	bytes, parsing *bytebudget.Budget
+	// Actions is the budget for records, charts and manifests of running actions.
+	Actions *actionmemory.Budget
+	// bytes is the budget for responses.
+	bytes *bytebudget.Budget
 }
 
 // DefaultMemory returns the memory of a Pool whose memory is not planned. Only the size of each response is bounded,
 // and not their sum.
 func DefaultMemory() Memory {
-	return Memory{Records: records.MaxPayloadMemory, Pieces: records.MaxPieceBytes}
+	return Memory{Actions: actionmemory.NewBudget(actionmemory.Default), Pieces: records.MaxPieceBytes}
 }
 
 // NewSharedState returns a sharedState with empty caches.
 func NewSharedState(memory Memory) sharedState {
 	return sharedState{
 		codec: records.NewBoundedCodec(memory.Pieces), observations: records.NewObservations(),
-		library: newKindsLibrary(), bytes: memory.Responses, parsing: memory.Parsing,
-		Payloads: records.NewBoundedPayloadMemory(memory.Records, memory.Responses),
+		library: newKindsLibrary(), bytes: memory.Responses, Actions: memory.Actions,
 	}
 }
 

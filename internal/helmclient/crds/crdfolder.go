@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifestweight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
@@ -47,14 +48,17 @@ func (o *Object) IsCRD() bool {
 }
 
 // Read returns the objects in the files of crds folders, in their order. An error has the kind
-// [helmerr.ErrInvalidChart]. Read refuses files that take too much memory together, before it parses them. A nil Cache
-// keeps nothing.
-func (c *Cache) Read(files []chart.CRD) ([]*Object, error) {
+// [helmerr.ErrInvalidChart]. Read refuses files that take too much memory together. Before it parses a file, it reserves
+// memory in the lease, and returns the errors of the lease. A nil Cache keeps nothing.
+func (c *Cache) Read(lease *actionmemory.Lease, files []chart.CRD) ([]*Object, error) {
 	var objects []*Object
 	var budget manifestweight.Budget
 	for _, crd := range files {
-		parsed, err := c.of(crd.File, &budget)
-		if err != nil {
+		parsed, err := c.of(lease, crd.File, &budget)
+		switch {
+		case errors.Is(err, helmerr.ErrTimeout), errors.Is(err, helmerr.ErrTooLarge):
+			return nil, err
+		case err != nil:
 			return nil, helmerr.New(helmerr.ErrInvalidChart, "%s: %s", crd.Filename, err)
 		}
 		objects = append(objects, parsed...)
@@ -88,9 +92,9 @@ func NewCache(limit int64) *Cache {
 
 // of takes the weight of a file from a budget and returns the objects of the file. It parses the file if the cache does
 // not have it.
-func (c *Cache) of(file *chart.File, budget *manifestweight.Budget) ([]*Object, error) {
+func (c *Cache) of(lease *actionmemory.Lease, file *chart.File, budget *manifestweight.Budget) ([]*Object, error) {
 	if c == nil {
-		parsed, err := parse(file, budget)
+		parsed, err := parse(lease, file, budget)
 		return parsed.objects, err
 	}
 	digest := sha256.New()
@@ -100,7 +104,7 @@ func (c *Cache) of(file *chart.File, budget *manifestweight.Budget) ([]*Object, 
 	if known, ok := c.files.Get(key); ok {
 		return known.objects, budget.Add(known.weight)
 	}
-	parsed, err := parse(file, budget)
+	parsed, err := parse(lease, file, budget)
 	if err != nil {
 		return nil, err
 	}
@@ -113,14 +117,19 @@ func (c *Cache) of(file *chart.File, budget *manifestweight.Budget) ([]*Object, 
 }
 
 // parse takes the weight of a file from a budget and parses the file.
-func parse(file *chart.File, budget *manifestweight.Budget) (parsedFile, error) {
-	weight, err := manifestweight.Of(string(file.Data))
+func parse(lease *actionmemory.Lease, file *chart.File, budget *manifestweight.Budget) (parsedFile, error) {
+	text := string(file.Data)
+	weight, err := lease.Weigh(text)
 	if err != nil {
 		return parsedFile{}, err
 	}
 	if err := budget.Add(weight); err != nil {
 		return parsedFile{}, err
 	}
+	if err := lease.Expect(text); err != nil {
+		return parsedFile{}, err
+	}
+	defer lease.Built(text)
 	objects, err := parseCRDFile(file)
 	return parsedFile{objects, weight}, err
 }

@@ -94,7 +94,7 @@ func TestCRDCacheIsBounded(t *testing.T) {
 	for i := range 10 {
 		object := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\ndata: {key: %s}\n", i, large)
 		file := &chart.File{Name: "crds/large.yaml", Data: []byte(object)}
-		if _, err := cache.of(file, &manifestweight.Budget{}); err != nil {
+		if _, err := cache.of(nil, file, &manifestweight.Budget{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,7 +109,7 @@ func TestCRDCacheCountsFilesWithoutObjects(t *testing.T) {
 	cache := NewCache(64 << 10)
 	for i := range 1000 {
 		file := &chart.File{Name: fmt.Sprintf("crds/%d.yaml", i), Data: []byte("# nothing\n")}
-		if _, err := cache.of(file, &manifestweight.Budget{}); err != nil {
+		if _, err := cache.of(nil, file, &manifestweight.Budget{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -187,8 +187,8 @@ func TestHostileCRDs(t *testing.T) {
 		"UTF-16":                 {files("\xff\xfea\x00:\x00 \x00b\x00"), "demo/crds/0.yaml: it is not UTF-8 text"},
 		"a directive for a type": {files("%TAG ! tag:x,\r---\r" + object), "demo/crds/0.yaml: it has a %TAG directive"},
 	} {
-		_, err := parsed.Read(tc.files)
-		if _, again := (*Cache)(nil).Read(tc.files); (again == nil) != (err == nil) {
+		_, err := parsed.Read(nil, tc.files)
+		if _, again := (*Cache)(nil).Read(nil, tc.files); (again == nil) != (err == nil) {
 			t.Errorf("%s, without a cache: %v", name, again)
 		}
 		if tc.fails == "" && err != nil {

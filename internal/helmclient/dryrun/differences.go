@@ -9,6 +9,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/adoption"
@@ -39,14 +40,11 @@ func (s reader) adoptionDifferences(j session.Job) (*release.Release, []adoption
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := s.Cluster.HoldManifests(recorded.Manifest, rendered.Manifest); err != nil {
-		return nil, nil, err
-	}
-	defer s.ReleaseParsing()
 	namespaces := s.Namespaces(j.Desired.Namespace)
+	decode := func(manifest string) ([]*unstructured.Unstructured, error) { return apply.Decode(s.Memory, manifest) }
 	differences, err := adoption.Compare(
 		adoption.Content{Chart: metadataOf(recorded), Manifest: recorded.Manifest, Hooks: recorded.Hooks},
-		adoption.Content{Chart: j.Chart.Metadata, Manifest: rendered.Manifest, Hooks: rendered.hooks}, namespaces.Of)
+		adoption.Content{Chart: j.Chart.Metadata, Manifest: rendered.Manifest, Hooks: rendered.hooks}, decode, namespaces.Of)
 	if err == nil {
 		err = namespaces.Err
 	}

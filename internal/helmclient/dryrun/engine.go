@@ -12,6 +12,7 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/storage/driver"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
@@ -21,17 +22,18 @@ import (
 // Engine runs dry runs. It is safe for concurrent use.
 type Engine struct {
 	open     session.Opener
+	memory   *actionmemory.Budget
 	observe  func(ctx context.Context, target model.Target, namespace, name string) (model.Observation, error)
 	renderer *rendering.Renderer
 }
 
-// New returns an Engine. The Engine opens sessions with open, and observes releases with observe. The Engine uses the
-// renderer for renderings without a cluster.
-func New(open session.Opener,
+// New returns an Engine. The Engine opens sessions with open within the memory of all actions, and observes releases
+// with observe. The Engine uses the renderer for renderings without a cluster.
+func New(open session.Opener, all *actionmemory.Budget,
 	observe func(ctx context.Context, target model.Target, namespace, name string) (model.Observation, error),
 	renderer *rendering.Renderer,
 ) *Engine {
-	return &Engine{open: open, observe: observe, renderer: renderer}
+	return &Engine{open: open, memory: all, observe: observe, renderer: renderer}
 }
 
 // Render renders a release for a cluster as Act would. It uses the version and the API groups of the cluster, and the
@@ -57,19 +59,22 @@ func (e *Engine) renderFor(ctx context.Context, target model.Target, desired mod
 	if next.IsUpgrade {
 		verb = model.ActionUpgrade
 	}
-	s, err := e.open(ctx, target, desired, logs)
+	job := session.Job{Desired: desired, Options: options, Chart: chrt, Values: values}
+	var rendered Result
+	err = session.Use(ctx, e.memory, e.open, target, desired, logs, func(s *session.Session) (err error) {
+		if change != nil {
+			if err := change(s.Config.Capabilities); err != nil {
+				return err
+			}
+		}
+		rendered, err = reader{s}.render(job, next)
+		return err
+	})
 	if err != nil {
 		return Result{}, helmerr.Acting(verb, err, nil, logs)
 	}
-	defer s.Close()
-	if change != nil {
-		if err := change(s.Config.Capabilities); err != nil {
-			return Result{}, s.Error(verb, err)
-		}
-	}
-	rendered, err := reader{s}.render(session.Job{Desired: desired, Options: options, Chart: chrt, Values: values}, next)
-	if err != nil {
-		return Result{}, s.Error(verb, err)
+	rendered.within = func(use func(*actionmemory.Lease) error) error {
+		return e.memory.Do(ctx, session.OwnerOf(target, desired), use)
 	}
 	return rendered, nil
 }

@@ -49,14 +49,14 @@ func (e *Engine) Plan(ctx context.Context, target model.Target, desired model.De
 			decision.FromRevision, observation.Records[0].Status)
 	}
 	logs := &helmerr.LogBuffer{Redactor: helmerr.NewRedactor(values, options.SecretValues)}
-	s, err := e.openPlan(ctx, target, desired, logs)
+	j := session.Job{Decision: decision, Desired: desired, Options: options, Chart: chrt, Values: values}
+	empty := plan
+	err = session.Use(ctx, e.memory, e.open, target, desired, logs, func(s *session.Session) error {
+		plan = empty
+		return reader{s}.asPlanner(desired).plan(j, observation, &plan)
+	})
 	if err != nil {
 		return model.Plan{}, helmerr.Acting(decision.Action, err, nil, logs)
-	}
-	defer s.Close()
-	j := session.Job{Decision: decision, Desired: desired, Options: options, Chart: chrt, Values: values}
-	if err := s.plan(j, observation, &plan); err != nil {
-		return model.Plan{}, s.Error(decision.Action, err)
 	}
 	for i := range plan.Changes {
 		plan.Changes[i].Message = logs.Text(plan.Changes[i].Message)
@@ -101,18 +101,13 @@ func plannedDecision(obs model.Observation, desired model.Desired, policy model.
 	return d
 }
 
-// openPlan returns a reader whose clients of the cluster only read and send dry runs. The caller must not write records
-// with it.
-func (e *Engine) openPlan(ctx context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer,
-) (reader, error) {
-	s, err := e.open(ctx, target, desired, logs)
-	if err != nil {
-		return reader{}, err
-	}
-	s.Cluster = reader{s}.dryRunCluster(desired)
+// asPlanner changes the reader so that its clients of the cluster only read and send dry runs. The caller must not write
+// records with it.
+func (s reader) asPlanner(desired model.Desired) reader {
+	s.Cluster = s.dryRunCluster(desired)
 	clients := s.Cluster.Clients
 	s.Config.KubeClient, s.Config.RESTClientGetter, s.Namespace.Clients = s.Cluster, clients, clients
-	return reader{s}, nil
+	return s
 }
 
 // dryRunCluster returns a client of the cluster that only reads and sends dry runs.
@@ -120,7 +115,7 @@ func (s reader) dryRunCluster(desired model.Desired) *apply.Client {
 	conn := s.Cluster.Clients.Conn
 	clients := &connections.Getter{Conn: conn, Config: conn.PlanConfig(s.Ctx)}
 	cluster := apply.NewClient(s.Ctx, clients, desired.Namespace, s.Logs.Printf)
-	cluster.Owner = s.Cluster.Owner
+	cluster.Owner, cluster.Memory = s.Cluster.Owner, s.Memory
 	return cluster
 }
 
@@ -174,7 +169,7 @@ func (s reader) plan(j session.Job, observation model.Observation, plan *model.P
 	}
 	plan.Changes, plan.Unchanged = planner.Changes, planner.Unchanged
 	if !skipsHooks {
-		plan.Hooks = plannedHooks(rendered.hooks, j.Desired.Namespace, isInstall)
+		plan.Hooks = s.plannedHooks(rendered.hooks, j.Desired.Namespace, isInstall)
 	}
 	return nil
 }
@@ -199,7 +194,7 @@ func (s reader) planPrevious(j session.Job, plan *model.Plan) (manifest string, 
 }
 
 // plannedHooks returns the hooks of an action in the order in which Helm runs them.
-func plannedHooks(hooks []*release.Hook, namespace string, isInstall bool) []model.PlannedHook {
+func (s reader) plannedHooks(hooks []*release.Hook, namespace string, isInstall bool) []model.PlannedHook {
 	events := []release.HookEvent{release.HookPreUpgrade, release.HookPostUpgrade}
 	if isInstall {
 		events = []release.HookEvent{release.HookPreInstall, release.HookPostInstall}
@@ -212,15 +207,15 @@ func plannedHooks(hooks []*release.Hook, namespace string, isInstall bool) []mod
 			return cmp.Or(cmp.Compare(a.Weight, b.Weight), cmp.Compare(a.Name, b.Name))
 		})
 		for _, hook := range runs {
-			planned = append(planned, model.PlannedHook{Ref: refOfHook(hook, namespace), Event: string(event)})
+			planned = append(planned, model.PlannedHook{Ref: s.refOfHook(hook, namespace), Event: string(event)})
 		}
 	}
 	return planned
 }
 
 // refOfHook returns the reference to the object of a hook.
-func refOfHook(hook *release.Hook, namespace string) inventory.Ref {
-	objects, err := apply.DecodeManifest([]byte(hook.Manifest))
+func (s reader) refOfHook(hook *release.Hook, namespace string) inventory.Ref {
+	objects, err := apply.Decode(s.Memory, hook.Manifest)
 	if err != nil || len(objects) == 0 {
 		return inventory.Ref{Kind: hook.Kind, Namespace: namespace, Name: hook.Name}
 	}

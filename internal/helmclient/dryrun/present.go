@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
@@ -41,7 +42,7 @@ type Present struct {
 
 // Present returns the version of a cluster and the objects of a release. The error is an [*helmerr.Error].
 func (e *Engine) Present(ctx context.Context, target model.Target, namespace, name string) (Present, error) {
-	return session.Read(ctx, e.open, target, namespace, name, func(s *session.Session) (Present, error) {
+	return session.Read(ctx, e.memory, e.open, target, namespace, name, func(s *session.Session) (Present, error) {
 		return reader{s}.present(name)
 	})
 }
@@ -72,10 +73,10 @@ func (s reader) present(name string) (Present, error) {
 	if record.Chart != nil && record.Chart.Metadata != nil {
 		present.Chart = record.Chart.Metadata.Version
 	}
-	if present.Objects, err = s.Cluster.Decode(record.Manifest); err != nil {
+	if present.Objects, err = apply.Decode(s.Memory, record.Manifest); err != nil {
 		return present, err
 	}
-	present.Hooks, err = objectsOfHooks(record.Hooks)
+	present.Hooks, err = apply.Decode(s.Memory, session.HookTexts(record.Hooks)...)
 	return present, err
 }
 
@@ -86,7 +87,7 @@ var definitionsResource = apiextensionsv1.SchemeGroupVersion.WithResource("custo
 func (e *Engine) Definitions(ctx context.Context, target model.Target, namespace string,
 	kinds []schema.GroupKind,
 ) ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	return session.Read(ctx, e.open, target, namespace, "",
+	return session.Read(ctx, e.memory, e.open, target, namespace, "",
 		func(s *session.Session) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 			return reader{s}.definitions(kinds)
 		})

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -38,6 +39,8 @@ type Result struct {
 	crds  []*crds.Object
 	// announced are the kinds that the cluster serves only after the CRDs are applied.
 	announced []schema.GroupVersionKind
+	// within calls a function with memory for the release; nil if there is no bound.
+	within func(use func(*actionmemory.Lease) error) error
 }
 
 // Objects returns all objects, including hooks and the objects in the folders crds.
@@ -46,34 +49,27 @@ func (r *Result) Objects() ([]*unstructured.Unstructured, error) {
 	return slices.Concat(definitions, objects, hooks), err
 }
 
-// Parts returns the objects of the rendering, the objects of its hooks, and the objects in the folders crds.
+// Parts returns the objects of the rendering, the objects of its hooks, and the objects in the folders crds. It waits
+// until there is memory to parse them.
 func (r *Result) Parts() (objects, hooks, definitions []*unstructured.Unstructured, err error) {
-	if objects, err = apply.DecodeManifest([]byte(r.Manifest)); err != nil {
-		return nil, nil, nil, err
+	within := r.within
+	if within == nil {
+		within = func(use func(*actionmemory.Lease) error) error { return use(nil) }
 	}
-	if hooks, err = objectsOfHooks(r.hooks); err != nil {
-		return nil, nil, nil, err
-	}
-	for _, file := range r.CRDs {
-		more, err := apply.DecodeManifest([]byte(file))
-		if err != nil {
-			return nil, nil, nil, err
+	err = within(func(lease *actionmemory.Lease) (err error) {
+		if objects, err = apply.Decode(lease, r.Manifest); err != nil {
+			return err
 		}
-		definitions = append(definitions, more...)
+		if hooks, err = apply.Decode(lease, r.Hooks...); err != nil {
+			return err
+		}
+		definitions, err = apply.Decode(lease, r.CRDs...)
+		return err
+	})
+	if err != nil {
+		return nil, nil, nil, err
 	}
 	return objects, hooks, definitions, nil
-}
-
-func objectsOfHooks(hooks []*release.Hook) ([]*unstructured.Unstructured, error) {
-	var all []*unstructured.Unstructured
-	for _, hook := range hooks {
-		objects, err := apply.DecodeManifest([]byte(hook.Manifest))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, objects...)
-	}
-	return all, nil
 }
 
 // reader reads and renders a release with a session, and changes nothing.
@@ -107,7 +103,7 @@ func (s reader) render(j session.Job, next chartutil.ReleaseOptions) (rendered R
 		for _, file := range files {
 			rendered.CRDs = append(rendered.CRDs, string(file.File.Data))
 		}
-		if rendered.crds, err = s.CRDs.Read(files); err != nil {
+		if rendered.crds, err = s.CRDs.Read(s.Memory, files); err != nil {
 			return rendered, err
 		}
 		s.announce(&rendered, policy)
@@ -147,7 +143,7 @@ func (s reader) renderManifest(j session.Job, source rendering.Source, next char
 	if err != nil {
 		return err
 	}
-	defer s.ReleaseParsing()
+	defer s.Memory.Settle()
 	rls, err := install.Run(literal, rendering.CopyValues(source.Values))
 	if err != nil {
 		return err

@@ -16,9 +16,13 @@ const (
 	// MaxBytes bounds the size of the manifests of a release, with aliases expanded. A record with its chart has at most
 	// 64 MiB.
 	MaxBytes = 32 << 20
-	// MaxValues bounds the number of values in the manifests. In a text without aliases, the characters that separate or
-	// open values are counted instead, also in strings: a megabyte of YAML or of dashboards in JSON has about 100,000.
+	// MaxValues bounds the number of values in the manifests.
 	MaxValues = 300_000
+	// In small texts, the characters that separate or open values are counted instead of values, also in strings: a
+	// megabyte of YAML or of dashboards in JSON has about 100,000. From exactFrom characters on, each document with at
+	// least exactDocument of them is parsed to count its values. A document with more than exactMost is not parsed: its
+	// parse could take as much memory as the text may take.
+	exactFrom, exactDocument, exactMost = 20_000, 1_000, 100_000
 )
 
 // ErrTooLarge means that the manifests of a release exceed a limit.
@@ -31,7 +35,7 @@ type Budget struct{ total yamlweight.Weight }
 // Take adds the documents of a text. The error is [ErrTooLarge] if the manifests exceed a limit. It is another error if
 // a document must not be parsed.
 func (b *Budget) Take(text string) error {
-	weight, err := weigh(text, b.total)
+	weight, err := weigh(text, b.total, nil)
 	if err != nil {
 		return err
 	}
@@ -39,8 +43,12 @@ func (b *Budget) Take(text string) error {
 	return nil
 }
 
-// Of returns the weight of one text. The errors are those of [Budget.Take].
-func Of(text string) (yamlweight.Weight, error) { return weigh(text, yamlweight.Weight{}) }
+// Measure returns the weight of one text. It calls hold before it parses a document, with the largest weight that the
+// document can have without its aliases, and returns the errors of hold. A nil hold reserves nothing. The other errors
+// are those of [Budget.Take].
+func Measure(text string, hold func(yamlweight.Weight) error) (yamlweight.Weight, error) {
+	return weigh(text, yamlweight.Weight{}, hold)
+}
 
 // Add adds a text with a known weight.
 func (b *Budget) Add(weight yamlweight.Weight) error {
@@ -53,7 +61,7 @@ func (b *Budget) Weight() yamlweight.Weight { return b.total }
 
 // weigh returns the sum of a total and the weight of a text. It splits the text into documents as Helm does. All other
 // parsers of manifests make the same documents, or refuse the text.
-func weigh(text string, total yamlweight.Weight) (yamlweight.Weight, error) {
+func weigh(text string, total yamlweight.Weight, hold func(yamlweight.Weight) error) (yamlweight.Weight, error) {
 	if err := check(total.Plus(yamlweight.Weight{Bytes: int64(len(text))})); err != nil {
 		return total, err
 	}
@@ -62,25 +70,15 @@ func weigh(text string, total yamlweight.Weight) (yamlweight.Weight, error) {
 	if errors.Is(err, yamlweight.ErrEncoding) {
 		return total, err
 	}
-	if err == nil && !yamlweight.HasAliases(data) {
-		total = total.Plus(yamlweight.Of(data))
+	whole := yamlweight.Of(data)
+	if err == nil && whole.Values < exactFrom && !yamlweight.HasAliases(data) {
+		total = total.Plus(whole)
 		return total, check(total)
 	}
 	for _, document := range releaseutil.SplitManifests(text) {
-		data := []byte(document)
-		weight := yamlweight.Of(data)
-		if err := check(total.Plus(weight)); err != nil {
+		weight, err := weighDocument([]byte(document), hold)
+		if err != nil {
 			return total, err
-		}
-		if err := yamlweight.Refusal(data); err != nil {
-			return total, err
-		}
-		if yamlweight.HasAliases(data) {
-			expanded, err := yamlweight.Expanded(data)
-			if err != nil {
-				return total, fmt.Errorf("aliases cannot be expanded: %w", err)
-			}
-			weight = weight.Max(expanded)
 		}
 		total = total.Plus(weight)
 		if err := check(total); err != nil {
@@ -88,6 +86,38 @@ func weigh(text string, total yamlweight.Weight) (yamlweight.Weight, error) {
 		}
 	}
 	return total, nil
+}
+
+// weighDocument returns the weight of one document.
+func weighDocument(data []byte, hold func(yamlweight.Weight) error) (yamlweight.Weight, error) {
+	if err := yamlweight.Refusal(data); err != nil {
+		return yamlweight.Weight{}, err
+	}
+	weight, hasAliases := yamlweight.Of(data), yamlweight.HasAliases(data)
+	if !hasAliases && (weight.Values < exactDocument || weight.Values > exactMost) {
+		return weight, nil
+	}
+	if err := check(weight); err != nil {
+		return weight, err
+	}
+	if hold != nil {
+		if err := hold(weight); err != nil {
+			return yamlweight.Weight{}, err
+		}
+	}
+	expanded, err := yamlweight.Expanded(data)
+	switch {
+	case err != nil && hasAliases:
+		return yamlweight.Weight{}, fmt.Errorf("aliases cannot be expanded: %w", err)
+	case err != nil:
+		// The parser of the objects reports the error.
+		return weight, nil
+	case hasAliases:
+		return weight.Max(expanded), nil
+	default:
+		weight.Values = min(weight.Values, expanded.Values)
+		return weight, nil
+	}
 }
 
 // check returns [ErrTooLarge] if a weight exceeds a limit.

@@ -43,7 +43,7 @@ func TestBudget(t *testing.T) {
 			var takeErr, addErr error
 			for _, text := range tc.texts {
 				takeErr = errors.Join(takeErr, taken.Take(text))
-				weight, err := Of(text)
+				weight, err := Measure(text, nil)
 				addErr = errors.Join(addErr, err, added.Add(weight))
 			}
 			if !errors.Is(takeErr, tc.want) || !errors.Is(addErr, tc.want) {
@@ -59,7 +59,7 @@ func TestWeighingTakesLittleMemory(t *testing.T) { //nolint:paralleltest // It m
 	text := "- &a b\n- *a\n" + strings.Repeat("- {a: 0}\n", MaxValues)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := Of(text)
+	_, err := Measure(text, nil)
 	runtime.ReadMemStats(&after)
 	if taken := after.TotalAlloc - before.TotalAlloc; taken > uint64(4*len(text)) || !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a text of %d bytes takes %d: %v", len(text), taken, err)

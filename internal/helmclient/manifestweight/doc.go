@@ -11,10 +11,10 @@
 // # Contract
 //
 //   - Before the manager parses a manifest, a [Budget] has weighed it: rendered manifests in the process that renders
-//     them, files of the folder crds in package crds, manifests and hooks of records in package records.
+//     them, all other manifests in package actionmemory.
 //   - The limits are the same for all of them. So HelmOp never writes a record that it refuses to read.
-//   - The parses of different releases take much memory together. So callers that parse large manifests also take a
-//     share of the memory for parsing, see package apply.
-//   - To weigh a text takes memory for its length only. A text with aliases is parsed to nodes, but aliases are not
-//     expanded, and the number of nodes has the limit of the values.
+//   - The parses of different releases take much memory together. So callers also reserve memory for them, see package
+//     actionmemory.
+//   - To weigh a small text takes memory for its length only. A document of a large text, and one with aliases, is parsed
+//     to nodes. Callers reserve memory for this parse, see [Measure].
 package manifestweight

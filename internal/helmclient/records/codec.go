@@ -24,7 +24,6 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifestweight"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/jsonvalues"
 )
 
@@ -110,7 +109,7 @@ func (c *Codec) pack(rls *release.Release) ([]byte, error) {
 		}
 		return packText(nil, text)
 	}
-	piece, err := c.Piece(rls.Chart)
+	piece, err := c.piece(rls.Chart, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -169,11 +168,16 @@ func packText(packed, text []byte) ([]byte, error) {
 	return buffer.Bytes(), nil
 }
 
-// Piece returns the packed files of a chart.
-func (c *Codec) Piece(chrt *chart.Chart) (*chartPiece, error) {
+// piece returns the packed files of a chart. It calls hold before it packs them, if hold is not nil.
+func (c *Codec) piece(chrt *chart.Chart, hold func() error) (*chartPiece, error) {
 	key := keyOf(chrt)
 	if piece, ok := c.pieces.Get(key); ok {
 		return piece, nil
+	}
+	if hold != nil {
+		if err := hold(); err != nil {
+			return nil, err
+		}
 	}
 	packed, err, _ := c.packing.Do(string(key[:]), func() (any, error) {
 		piece, err := packChart(key, chrt)
@@ -305,34 +309,11 @@ func (c *Codec) unpackRecord(packed []byte, hold holdText) (*release.Release, er
 	if err != nil || json.Unmarshal(text, rls) != nil || rls.Info == nil {
 		return nil, errUnreadableRecord
 	}
-	if err := weighManifests(rls); err != nil {
-		return nil, err
-	}
 	if piece != nil && rls.Chart != nil {
 		rls.Chart.Templates, rls.Chart.Files = slices.Clone(piece.chart.Templates), slices.Clone(piece.chart.Files)
 		rls.Chart.Schema = piece.chart.Schema
 	}
 	return rls, nil
-}
-
-// weighManifests returns an error if the manifest and the hooks of a record take too much memory when they are parsed.
-// For the limits of the record itself, each of them is one value.
-func weighManifests(rls *release.Release) error {
-	var budget manifestweight.Budget
-	err := budget.Take(rls.Manifest)
-	for _, hook := range rls.Hooks {
-		if hook != nil && err == nil {
-			err = budget.Take(hook.Manifest)
-		}
-	}
-	switch {
-	case errors.Is(err, manifestweight.ErrTooLarge):
-		return fmt.Errorf("%w: %w", err, errUnreadableRecord)
-	case err != nil:
-		// The error of the parser is dropped because it may quote values.
-		return fmt.Errorf("its manifest or a hook is not valid YAML: %w", errUnreadableRecord)
-	}
-	return nil
 }
 
 // unpack returns the JSON of a record, and the known chart piece that the JSON omits.

@@ -12,6 +12,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
@@ -107,7 +108,8 @@ func TestHostileManifestIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := NewCodec().decode(data, nil); !errors.Is(err, errUnreadableRecord) {
+		s := NewStore(t.Context(), StoreOptions{Codec: NewCodec()})
+		if _, err := s.decode(&corev1.Secret{Data: map[string][]byte{Key: data}}); !errors.Is(err, errUnreadableRecord) {
 			t.Errorf("aliases in the %s: %v", name, err)
 		}
 	}

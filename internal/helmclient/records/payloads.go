@@ -54,10 +54,6 @@ type splitRecords struct {
 	keepsOld bool
 	// deferred holds the keys of the records whose deletion is deferred.
 	deferred []string
-	// memory bounds the memory of all actions for payloads.
-	memory *PayloadMemory
-	// held is the part of memory that this action holds.
-	held heldMemory
 	// hasNoParts means that the last list of records would have shown parts of payloads, but there were none.
 	hasNoParts bool
 	// left is the number of payloads that could not be deleted. leftErr is the cause.
@@ -65,10 +61,10 @@ type splitRecords struct {
 	leftErr error
 }
 
-func newSplitRecords(memory *PayloadMemory) splitRecords {
+func newSplitRecords() splitRecords {
 	split := splitRecords{
 		byKey: map[string]*splitRecord{}, named: map[string]string{}, own: map[string]*splitRecord{},
-		contents: map[string]*release.Release{}, memory: memory,
+		contents: map[string]*release.Release{},
 	}
 	// Read never returns an error: if it fails, it ends the process.
 	_, _ = rand.Read(split.nameKey[:])
@@ -378,7 +374,6 @@ func (s *Store) KeepOldRecords() { s.split.keepsOld = true }
 // no record names, and parts that crashes left behind. The next action repeats failed deletions. isGone means that the
 // release is uninstalled. Then there is no next action, and LeftBehind returns the failed deletions.
 func (s *Store) Finish(name string, now time.Time, isGone bool) {
-	defer s.Release()
 	s.mu.Lock()
 	deferred := s.split.deferred
 	if s.split.keepsOld {

@@ -65,7 +65,7 @@ func TestUnnamed(t *testing.T) {
 // payload that another action is about to name.
 func TestPayloadID(t *testing.T) {
 	t.Parallel()
-	one, other := newSplitRecords(nil), newSplitRecords(nil)
+	one, other := newSplitRecords(), newSplitRecords()
 	id := one.payloadID(digestOf([]byte("content")))
 	if !payloadID.MatchString(id) || id != one.payloadID(digestOf([]byte("content"))) {
 		t.Errorf("%q is not the ID of the same content", id)

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
@@ -68,9 +69,9 @@ type Store struct {
 	client    rest.Interface
 	Metadata  metadata.ResourceInterface
 	namespace string
-	// tenant is the tenant whose share of the memory for payloads this Store uses.
-	tenant string
-	codec  *Codec
+	codec     *Codec
+	// Memory is the memory of the action; nil if there is no bound.
+	Memory *actionmemory.Lease
 	// namespaces holds the namespaces that are known to exist. The Store adds its own after it created a record.
 	namespaces *NameSet
 	// beforeCreate is called before a record or its payload is created, after the size of the record was checked.
@@ -98,6 +99,8 @@ type Store struct {
 	last   string
 	before []string
 	split  splitRecords
+	// largest is the estimated memory for the largest payload of the action, in bytes.
+	largest int64
 }
 
 var _ CarefulDriver = &Store{}
@@ -112,11 +115,8 @@ type StoreOptions struct {
 	Namespace string
 	// Storage defines where new records are stored.
 	Storage model.Storage
-	// Codec and Memory are shared by all users of the cluster.
-	Codec  *Codec
-	Memory *PayloadMemory
-	// Tenant is the tenant whose share of Memory the Store uses; empty for no limit of a tenant.
-	Tenant string
+	// Codec is shared by all users of the cluster.
+	Codec *Codec
 	// Names holds the namespaces of the cluster that are known to exist.
 	Names *NameSet
 	// Observed returns the metadata of the records of a release if they were read a moment ago.
@@ -133,7 +133,6 @@ func NewStore(ctx context.Context, options StoreOptions) *Store {
 		client:       options.Client,
 		Metadata:     options.Metadata,
 		namespace:    options.Namespace,
-		tenant:       options.Tenant,
 		codec:        options.Codec,
 		namespaces:   options.Names,
 		beforeCreate: options.BeforeCreate,
@@ -145,7 +144,7 @@ func NewStore(ctx context.Context, options StoreOptions) *Store {
 
 		states: map[string]recordState{},
 		uids:   map[string]types.UID{},
-		split:  newSplitRecords(options.Memory),
+		split:  newSplitRecords(),
 	}
 	if s.beforeCreate == nil {
 		s.beforeCreate = func() error { return nil }
@@ -201,6 +200,9 @@ func (s *Store) decode(secret *corev1.Secret) (*release.Release, error) {
 	}
 	rls, err := s.resolve(secret, small)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.checkAliases(rls); err != nil {
 		return nil, err
 	}
 	rls.Labels = recordLabels(secret.Labels)

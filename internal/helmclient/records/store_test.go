@@ -78,7 +78,7 @@ func (b *bench) newRecords() *Store {
 		Client:    core.CoreV1().RESTClient(),
 		Metadata:  client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(b.namespace),
 		Namespace: b.namespace, Storage: b.storage, Codec: NewCodec(),
-		Memory: NewPayloadMemory(MaxPayloadMemory), Names: NewNameSet(),
+		Names: NewNameSet(),
 	})
 }
 

@@ -86,6 +86,7 @@ func (s *Store) removeSelected(selector string) error {
 	if err := s.Overtaken(); err != nil {
 		return err
 	}
+	s.Memory.Commit()
 	defer s.forget()
 	options := metav1.ListOptions{LabelSelector: selector, FieldSelector: "type=" + string(secretType)}
 	return persist(func() error {

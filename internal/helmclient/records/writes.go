@@ -202,6 +202,7 @@ func (s *Store) Refresh() { s.forget() }
 
 // putSecret replaces the Secret of a record, and returns the new resource version.
 func (s *Store) putSecret(secret *corev1.Secret) (version string, err error) {
+	s.Memory.Commit()
 	defer s.forget()
 	err = persist(func() error {
 		version, err = write(s.client.Put().Namespace(s.namespace).Resource("secrets").Name(secret.Name).Body(secret))
@@ -260,6 +261,7 @@ func (s *Store) remove(key string) error {
 	if err != nil {
 		return err
 	}
+	s.Memory.Commit()
 	defer s.forget()
 	options := metav1.DeleteOptions{}
 	if id := s.knownUID(key); id != "" {
@@ -304,6 +306,7 @@ func (s *Store) newSecret(key string, rls *release.Release, timeLabel string,
 		return nil, nil, errEncode(key, err)
 	}
 	if !s.storage.Splits(len(packed)) {
+		s.Memory.Commit()
 		return recordSecret(key, rls, timeLabel, encodeBase64(packed)), nil, beforeWrite()
 	}
 	if err := CheckSize(len(packed), s.storage); err != nil {
@@ -312,6 +315,7 @@ func (s *Store) newSecret(key string, rls *release.Release, timeLabel string,
 	if err := s.Hold(len(packed)); err != nil {
 		return nil, nil, err
 	}
+	s.Memory.Commit()
 	if err := beforeWrite(); err != nil {
 		return nil, nil, err
 	}

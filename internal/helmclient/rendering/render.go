@@ -24,6 +24,8 @@ const (
 	notesFile = "NOTES.txt"
 	// maxNotes bounds the size of all rendered notes, in bytes. The notes are a part of the record.
 	maxNotes = 1 << 20
+	// sourceBytes is the size, in bytes, of the lines that Helm adds to a document, without the name of the file.
+	sourceBytes = len("---\n# Source: \n\n")
 )
 
 // renderRequest is the input of taskRender.
@@ -96,6 +98,11 @@ func (r *renderResult) add(rendered map[string]string) error {
 		default:
 			if err := takeManifests(&budget, name, text); err != nil {
 				return err
+			}
+			// Helm repeats the name of the file before each document.
+			documents := 1 + strings.Count(text, "\n---")
+			if err := budget.Add(yamlweight.Weight{Bytes: int64(documents * (len(name) + sourceBytes))}); err != nil {
+				return Errorf(ErrInvalidChart, "%s, from %s on: split the chart", err, name)
 			}
 		}
 		r.Files = append(r.Files, &chart.File{Name: name, Data: []byte(text)})

@@ -105,3 +105,19 @@ func (s *Session) FindLeftovers(decision decide.Decision, desired model.Desired)
 	s.Cluster.Leftovers = found
 	return nil
 }
+
+// TextsOf returns the manifest of a revision and those of its hooks.
+func TextsOf(rls *release.Release) []string {
+	return append([]string{rls.Manifest}, HookTexts(rls.Hooks)...)
+}
+
+// HookTexts returns the manifests of hooks.
+func HookTexts(hooks []*release.Hook) []string {
+	var texts []string
+	for _, hook := range hooks {
+		if hook != nil {
+			texts = append(texts, hook.Manifest)
+		}
+	}
+	return texts
+}

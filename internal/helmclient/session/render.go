@@ -40,14 +40,13 @@ func (s *Session) Render(source rendering.Source, release chartutil.ReleaseOptio
 	return rendered.Literal, nil
 }
 
-// RenderHeld renders a chart, and waits until there is memory for Helm to parse the result. The session holds this
-// memory until Helm builds the objects of the manifest.
+// RenderHeld renders a chart, and reserves memory for Helm to parse the result, see [memory.Lease.Render].
 func (s *Session) RenderHeld(source rendering.Source, options rendering.Options) (*rendering.Rendered, error) {
 	rendered, err := s.Renderer.Render(s.Ctx, source, options)
-	if err != nil || s.Cluster == nil {
-		return rendered, err
+	if err != nil {
+		return nil, err
 	}
-	return rendered, s.Cluster.HoldParsing(rendered.Weight)
+	return rendered, s.Memory.Render(rendered.Weight)
 }
 
 // DryRun returns Helm's install action for a chart of literal templates. The action renders the chart and sends no

@@ -14,6 +14,7 @@ import (
 	"helm.sh/helm/v3/pkg/storage"
 	"helm.sh/helm/v3/pkg/storage/driver"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
@@ -46,6 +47,8 @@ type Session struct {
 	Stored model.Storage
 	// Renderer renders charts.
 	Renderer *rendering.Renderer
+	// Memory is the memory of the session; nil if there is no bound.
+	Memory *actionmemory.Lease
 	// CRDs caches the parsed files of crds folders. It is nil for renderings without a cluster.
 	CRDs *crds.Cache
 }
@@ -61,13 +64,23 @@ type Job struct {
 
 // Source returns the chart of the job with values, for the renderer.
 func (j Job) Source(values map[string]any) rendering.Source {
-	return rendering.Source{Chart: j.Chart, Values: values, Tenant: j.tenant(), Begin: j.Options.BeforeRender}
+	return rendering.Source{Chart: j.Chart, Values: values, Tenant: tenantOf(j.Desired), Begin: j.Options.BeforeRender}
 }
 
-// tenant returns the tenant of the release. This is the namespace of the owner.
-func (j Job) tenant() string {
-	namespace, _, _ := strings.Cut(j.Desired.Owner, ".")
+// tenantOf returns the tenant of a release. This is the namespace of the owner.
+func tenantOf(desired model.Desired) string {
+	namespace, _, _ := strings.Cut(desired.Owner, ".")
 	return namespace
+}
+
+// OwnerOf returns the owner of the memory for a release in a cluster. Without an owner of the release, the tenant is the
+// namespace of the Cluster.
+func OwnerOf(target model.Target, desired model.Desired) actionmemory.Owner {
+	owner := actionmemory.Owner{Tenant: tenantOf(desired), Cluster: target.Key}
+	if owner.Tenant == "" {
+		owner.Tenant, _, _ = strings.Cut(target.Key, "/")
+	}
+	return owner
 }
 
 // Opener opens a session for a release of a cluster. ctx limits all requests except writes to Helm's storage: the
@@ -123,32 +136,47 @@ func New(ctx context.Context, inner driver.Driver, cluster kube.Interface, rende
 	}
 }
 
-// Read opens a session for a release, calls read, and closes the session. The error is an [*helmerr.Error].
-func Read[Result any](ctx context.Context, open Opener, target model.Target, namespace, name string,
+// Use opens a session for a release and calls use, within the memory of all actions. If use needs more memory than is
+// free, Use waits, opens another session and calls use again.
+func Use(ctx context.Context, all *actionmemory.Budget, open Opener, target model.Target, desired model.Desired,
+	logs *helmerr.LogBuffer, use func(*Session) error,
+) error {
+	return all.Do(ctx, OwnerOf(target, desired), func(lease *actionmemory.Lease) error {
+		s, err := open(ctx, target, desired, logs)
+		if err != nil {
+			return err
+		}
+		s.SetMemory(lease)
+		return use(s)
+	})
+}
+
+// SetMemory sets the memory of the session, also for its clients.
+func (s *Session) SetMemory(lease *actionmemory.Lease) {
+	s.Memory = lease
+	if s.Records != nil {
+		s.Records.Memory = lease
+	}
+	if s.Cluster != nil {
+		s.Cluster.Memory = lease
+	}
+}
+
+// Read opens a session for a release and calls read, see [Use]. The error is an [*helmerr.Error].
+func Read[Result any](ctx context.Context, all *actionmemory.Budget, open Opener, target model.Target, namespace, name string,
 	read func(*Session) (Result, error),
 ) (result Result, err error) {
-	s, err := open(ctx, target, model.Desired{Name: name, Namespace: namespace}, &helmerr.LogBuffer{})
-	if err == nil {
-		defer s.Close()
+	desired := model.Desired{Name: name, Namespace: namespace}
+	err = Use(ctx, all, open, target, desired, &helmerr.LogBuffer{}, func(s *Session) (err error) {
 		result, err = read(s)
-	}
+		return err
+	})
 	if err != nil {
 		var none Result
 		return none, helmerr.Observing(err)
 	}
 	return result, nil
 }
-
-// Close releases the memory of a session that wrote nothing.
-func (s *Session) Close() {
-	s.ReleaseParsing()
-	if s.Records != nil {
-		s.Records.Release()
-	}
-}
-
-// ReleaseParsing releases the memory that the session holds to parse manifests.
-func (s *Session) ReleaseParsing() { s.Cluster.ReleaseParsing() }
 
 // Error returns the error of an action of the session.
 func (s *Session) Error(action model.Action, err error) *helmerr.Error {

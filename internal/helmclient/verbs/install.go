@@ -49,6 +49,9 @@ func (s *verb) install() error {
 		if !errors.Is(err, apply.ErrNamespaceExists) && !errors.Is(err, apply.ErrObjectsExist) {
 			return err
 		}
+		if err := s.Memory.RenderAgain(); err != nil {
+			return err
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
@@ -85,8 +86,9 @@ func (s *verb) lossOf(current *release.Release, next string) (model.Loss, error)
 	if behind := s.Cluster.Leftovers; behind != nil {
 		manifests = append(manifests, behind.Manifests...)
 	}
+	defer s.Memory.Temporary()()
 	stays, namespaces := map[inventory.Ref]bool{}, s.Namespaces(s.Desired.Namespace)
-	after, err := s.Cluster.Decode(next)
+	after, err := apply.Decode(s.Memory, next)
 	if err != nil {
 		return model.Loss{}, err
 	}
@@ -95,7 +97,7 @@ func (s *verb) lossOf(current *release.Release, next string) (model.Loss, error)
 	}
 	loss, seen := model.Loss{Revision: current.Version}, map[inventory.Ref]bool{}
 	for _, manifest := range manifests {
-		before, err := s.Cluster.Decode(manifest)
+		before, err := apply.Decode(s.Memory, manifest)
 		if err != nil {
 			return model.Loss{}, err
 		}

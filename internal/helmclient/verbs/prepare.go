@@ -54,7 +54,7 @@ func (s *verb) applyCRDsOf(source rendering.Source, policy model.CRDPolicy,
 	if err != nil {
 		return err
 	}
-	objects, err := s.CRDs.Read(files)
+	objects, err := s.CRDs.Read(s.Memory, files)
 	if err != nil || len(objects) == 0 {
 		return err
 	}

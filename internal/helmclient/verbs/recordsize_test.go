@@ -31,7 +31,7 @@ func TestRecordSizes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: %d KiB of files are %d KiB in Helm's Secret", name, chartBytes(test.chart)>>10, len(payload)>>10)
+		t.Logf("%s: %d KiB of files are %d KiB in Helm's Secret", name, records.ChartBytes(test.chart)>>10, len(payload)>>10)
 		if got := len(payload) <= model.MaxRecordSize; got != test.fits {
 			t.Errorf("%s: %d bytes fit: %t", name, len(payload), got)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
 
 // rollback rolls the release back to the Helm revision in Decision.RollbackTo.
@@ -49,6 +50,12 @@ func (s *verb) rollback() error {
 		s.Storage.Labels = records.RollbackLabels(desired, decision)
 	}
 	s.admitLoss()
+	if err := s.expectManifests(); err != nil {
+		return err
+	}
+	if err := s.Memory.Expect(session.TextsOf(target)...); err != nil {
+		return err
+	}
 	if s.Cluster != nil {
 		// The cluster must serve the kinds of the manifest.
 		s.Cluster.Seen.ApplyAgain(decision.RollbackTo)

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/postrender"
 	"helm.sh/helm/v3/pkg/release"
@@ -18,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
 // largeChart is a chart size in bytes. A larger chart may be too large for a record, if it does not compress well.
@@ -25,10 +25,13 @@ const largeChart = 8 << 20
 
 // checkChartSize returns an error if the chart alone is too large for a record.
 func (s *verb) checkChartSize() error {
-	if s.Cluster == nil || chartBytes(s.Chart) < largeChart {
+	if s.Records == nil || records.ChartBytes(s.Chart) < largeChart {
 		return nil
 	}
-	piece, err := s.Cluster.Clients.Conn.Codec.Piece(s.Chart)
+	piece, err := s.Records.Piece(s.Chart)
+	if errors.Is(err, helmerr.ErrTooLarge) || errors.Is(err, helmerr.ErrTimeout) {
+		return err
+	}
 	if err != nil {
 		return helmerr.New(helmerr.ErrInvalidChart, "the chart cannot be recorded: %s", err)
 	}
@@ -82,25 +85,12 @@ func (s *verb) renderForSize(install *action.Install, source rendering.Source) (
 	if err != nil {
 		return nil, err
 	}
-	defer s.Cluster.ReleaseParsing()
+	// This rendering is only for the size. The action renders again.
+	defer func() { _ = s.Memory.Render(yamlweight.Weight{}) }()
 	rls, err := install.Run(rendered.Literal, rendering.CopyValues(source.Values))
 	if err != nil {
 		return nil, err
 	}
 	rls.Chart = rendered.Recorded
 	return rls, nil
-}
-
-// chartBytes returns the size in bytes of the chart files that Helm stores. Helm does not store the files of
-// dependencies.
-func chartBytes(chrt *chart.Chart) int {
-	total := len(chrt.Schema)
-	for _, files := range [][]*chart.File{chrt.Templates, chrt.Files} {
-		for _, file := range files {
-			if file != nil {
-				total += len(file.Data)
-			}
-		}
-	}
-	return total
 }

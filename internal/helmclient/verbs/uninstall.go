@@ -19,6 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
 
 // uninstall uninstalls the release. It succeeds if the release does not exist.
@@ -33,6 +34,9 @@ func (s *verb) uninstall() error {
 		return err
 	}
 	if err := s.admitUninstall(); err != nil {
+		return err
+	}
+	if err := s.expectManifests(); err != nil {
 		return err
 	}
 	unmark, err := s.markUninstalling()
@@ -54,6 +58,19 @@ func (s *verb) uninstall() error {
 		return errors.Join(err, unmark())
 	}
 	return err
+}
+
+// expectManifests reserves memory for the manifest and the hooks of the newest revision, before the action changes
+// anything.
+func (s *verb) expectManifests() error {
+	last, err := s.Config.Releases.Last(s.Desired.Name)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.Memory.Expect(session.TextsOf(last)...)
 }
 
 // markUninstalling marks the newest revision as uninstalling, before any deletion or hook. It returns an error if the
