@@ -109,7 +109,7 @@ RACE := ./controllers ./controllers/cluster ./controllers/helmop ./controllers/h
 	./internal/bytelru ./internal/celexpr ./internal/cli ./internal/cli/fleet ./internal/cli/kube \
 	./internal/cli/steer ./internal/cli/support ./internal/clusterlink ./internal/clustermove ./internal/clusterview \
 	./internal/compact ./internal/drift ./internal/driftmemory ./internal/fairshare ./internal/helmclient \
-	./internal/helmclient/connections ./internal/helmclient/manifests ./internal/helmclient/records \
+	./internal/helmclient/actionmemory ./internal/helmclient/connections ./internal/helmclient/manifests ./internal/helmclient/records \
 	./internal/kindcache ./internal/memory ./internal/objectwatch ./internal/oci ./internal/oci/credentials \
 	./internal/oci/endpoint ./internal/oci/flight ./internal/oci/store ./internal/oci/transport \
 	./internal/oci/verification ./internal/ownwrites ./internal/preview ./internal/queue ./internal/recordreads \

@@ -165,7 +165,7 @@ func (w *workload) expectInstalled(user *helmUser, helmOp *addonsv1.HelmOp) {
 	deployed, err := user.config.Releases.Deployed(name)
 	s.must(err)
 	s.Expect(deployed.Config).To(gomega.HaveKeyWithValue("greeting", helmOp.Name))
-	objects, err := apply.DecodeManifest([]byte(deployed.Manifest))
+	objects, err := apply.Decode(nil, deployed.Manifest)
 	s.must(err)
 	cluster := objectdrift.Cluster{Config: w.server.RESTConfig(), Mapper: w.RESTMapper()}
 	found, err := objectdrift.Compare(s.Context(), cluster,

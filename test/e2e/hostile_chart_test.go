@@ -4,12 +4,17 @@
 package e2e
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/onsi/gomega"
+	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/environment"
@@ -58,9 +63,28 @@ func TestHostileChart(t *testing.T) {
 		func(h *addonsv1.HelmOp) { h.Spec.ValuesTemplate = "" })
 	s.create(validated)
 
+	// Each action on one of these keeps its memory until its timeout. There is not enough for all of them.
+	_, err = s.env.Registry.PushChart(s.Context(), "hostile/large", hostile.Version, hostile.Large().Files())
+	s.must(err)
+	for i := range 4 {
+		s.create(s.newHelmOp(fmt.Sprintf("large-%d", i), forAll,
+			s.from("hostile/large", addonsv1.ArtifactReference{Tag: hostile.Version}),
+			func(h *addonsv1.HelmOp) {
+				h.Spec.Values = nil
+				h.Spec.Install = &addonsv1.InstallOptions{Timeout: &metav1.Duration{Duration: 20 * time.Second}}
+			}))
+	}
+
 	for range 3 {
 		neighbour.expectServed(t)
 	}
+	s.Eventually(func(g gomega.Gomega) {
+		list := &eventsv1.EventList{}
+		g.Expect(s.client.List(s.Context(), list, client.InNamespace(s.namespace))).To(gomega.Succeed())
+		g.Expect(slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
+			return strings.HasPrefix(e.Regarding.Name, "large-") && strings.Contains(e.Note, "other large releases")
+		})).To(gomega.BeTrue(), "a large release waited for the memory of the others")
+	}).Should(gomega.Succeed())
 
 	for _, chart := range hostile.Charts() {
 		s.child(helmOps[chart.Name], "one", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {

@@ -55,6 +55,23 @@ func Charts() []Chart {
 	}
 }
 
+// Large returns a chart within all limits, in a few hundred bytes: its manifests have six megabytes, and its hook never
+// ends. Each action on it keeps its memory until its timeout.
+func Large() Chart {
+	const hook = `apiVersion: v1
+kind: Pod
+metadata: {name: never, annotations: {helm.sh/hook: pre-install}}
+spec: {containers: [{name: a, image: example.com/a}]}
+`
+	return Chart{Name: "large", file: "templates/all.yaml", text: hook + `{{ range until 6 }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: "large-{{ . }}"}
+data: {a: "{{ repeat 1000000 "a" }}"}
+{{ end }}`}
+}
+
 // inUTF16 returns a text in UTF-16, which YAML parsers read, too.
 func inUTF16(text string) string {
 	var data []byte

@@ -21,8 +21,8 @@ var errMore = helmerr.New(helmerr.ErrTimeout, "other large releases use the mana
 type part int
 
 const (
-	// records are the records of the release. rendered is the rendered chart, until its objects are built. objects are
-	// the parsed manifests and CRDs that the action keeps. parsing is for texts while they are parsed.
+	// records are the records of the release. rendered is the rendered chart with its objects. objects are the other
+	// manifests and CRDs, with their objects. parsing is for the parse of the largest text that is not parsed yet.
 	records part = iota
 	rendered
 	objects

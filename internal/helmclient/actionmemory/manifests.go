@@ -19,13 +19,27 @@ const (
 	keptByte, keptValue = 3, 150
 )
 
-// manifests are the texts of an action.
+// manifests are the texts of an action. They are parsed one after the other.
 type manifests struct {
 	// rendered is the weight of the rendered chart. isSettled means that its objects are built.
 	rendered  yamlweight.Weight
 	isSettled bool
-	// expected has the weights of manifests for whose parse memory is reserved.
+	// expected has the weights of manifests that are not parsed yet.
 	expected map[string]yamlweight.Weight
+	// weighed is the weight of a document that is being weighed.
+	weighed yamlweight.Weight
+}
+
+// parsing returns the largest memory that the parse of one text needs, beyond what stays.
+func (m *manifests) parsing() int64 {
+	most := extraOf(m.weighed)
+	if !m.isSettled {
+		most = max(most, extraOf(m.rendered))
+	}
+	for _, weight := range m.expected {
+		most = max(most, extraOf(weight))
+	}
+	return most
 }
 
 // costOf returns the memory for a parse, or 0 if it is not counted.
@@ -44,6 +58,9 @@ func keptOf(weight yamlweight.Weight) int64 {
 	return weight.Bytes*keptByte + int64(weight.Values)*keptValue
 }
 
+// extraOf returns the memory that a parse needs beyond what stays.
+func extraOf(weight yamlweight.Weight) int64 { return costOf(weight) - keptOf(weight) }
+
 // Render reserves memory for a rendered chart, for Helm to parse it and to build its objects. A later call replaces the
 // former chart. A zero weight gives the memory back.
 func (l *Lease) Render(weight yamlweight.Weight) error {
@@ -52,11 +69,24 @@ func (l *Lease) Render(weight yamlweight.Weight) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.set(rendered, costOf(weight)); err != nil {
-		return err
-	}
+	before := l.manifests
 	l.manifests.rendered, l.manifests.isSettled = weight, false
-	return nil
+	err := l.change(rendered, keptOf(weight))
+	if err != nil {
+		l.manifests = before
+	}
+	return err
+}
+
+// change changes the bytes of one part, and those for the next parse.
+func (l *Lease) change(which part, bytes int64) error {
+	before := l.parts
+	l.parts[parsing] = l.manifests.parsing()
+	err := l.set(which, bytes)
+	if err != nil {
+		l.parts = before
+	}
+	return err
 }
 
 // RenderAgain reserves the memory of Render again, after Settle.
@@ -90,7 +120,7 @@ func (l *Lease) Settle() {
 	defer l.mu.Unlock()
 	l.manifests.isSettled, l.atLeast = true, 0
 	// Less memory is always free.
-	_ = l.set(rendered, min(l.parts[rendered], keptOf(l.manifests.rendered)))
+	_ = l.change(rendered, l.parts[rendered])
 }
 
 // Expect reserves memory for the parse of manifests, until Built. It does nothing for manifests that are already
@@ -119,14 +149,15 @@ func (l *Lease) expect(text string) error {
 	if l == nil || err != nil {
 		return err
 	}
-	if err := l.set(objects, l.parts[objects]+costOf(weight)); err != nil {
-		return err
-	}
 	if l.manifests.expected == nil {
 		l.manifests.expected = map[string]yamlweight.Weight{}
 	}
 	l.manifests.expected[text] = weight
-	return nil
+	err = l.change(objects, l.parts[objects]+keptOf(weight))
+	if err != nil {
+		delete(l.manifests.expected, text)
+	}
+	return err
 }
 
 // Weigh returns the weight of a manifest. It reserves memory while it weighs the text. The errors are those of Expect.
@@ -140,8 +171,10 @@ func (l *Lease) Weigh(text string) (yamlweight.Weight, error) {
 
 func (l *Lease) weigh(text string) (yamlweight.Weight, error) {
 	weight, err := manifestweight.Measure(text, l.holdWeighing)
-	if l != nil {
-		_ = l.set(parsing, 0)
+	if l != nil && l.manifests.weighed != (yamlweight.Weight{}) {
+		l.manifests.weighed = yamlweight.Weight{}
+		// Less memory is always free.
+		_ = l.change(objects, l.parts[objects])
 	}
 	if own := (weighingError{}); errors.As(err, &own) {
 		return weight, own.error
@@ -160,7 +193,8 @@ func (l *Lease) holdWeighing(weight yamlweight.Weight) error {
 	if l == nil {
 		return nil
 	}
-	if err := l.set(parsing, costOf(weight)); err != nil {
+	l.manifests.weighed = weight
+	if err := l.change(objects, l.parts[objects]); err != nil {
 		return weighingError{err}
 	}
 	return nil
@@ -173,13 +207,9 @@ func (l *Lease) Built(text string) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	weight, ok := l.manifests.expected[text]
-	if !ok {
-		return
-	}
 	delete(l.manifests.expected, text)
 	// Less memory is always free.
-	_ = l.set(objects, l.parts[objects]-costOf(weight)+keptOf(weight))
+	_ = l.change(objects, l.parts[objects])
 }
 
 // Temporary returns a function that gives the memory of all manifests back that were built after Temporary was called.
@@ -195,6 +225,6 @@ func (l *Lease) Temporary() (end func()) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		// Less memory is always free.
-		_ = l.set(objects, min(l.parts[objects], before))
+		_ = l.change(objects, min(l.parts[objects], before))
 	}
 }

@@ -47,8 +47,8 @@ var (
 	ErrWouldChange = errors.New("the release is not adopted")
 	// ErrStale means that the release changed since it was observed: observe and decide again.
 	ErrStale = errors.New("release changed since it was observed")
-	// ErrTooLarge means that the release is too large for Helm's storage.
-	ErrTooLarge = errors.New("release too large for Helm's storage")
+	// ErrTooLarge means that the release is too large for Helm's storage, or for the memory of the manager.
+	ErrTooLarge = errors.New("release too large")
 	// ErrInvalidValues means that the values do not match the chart's schema.
 	ErrInvalidValues = rendering.ErrInvalidValues
 	// ErrInvalidChart means that the chart cannot be rendered, or is not an application chart.
