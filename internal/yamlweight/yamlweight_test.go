@@ -57,3 +57,14 @@ func TestRefusal(t *testing.T) {
 		}
 	}
 }
+
+// TestParseCost checks the memory of the largest weight, which must not overflow.
+func TestParseCost(t *testing.T) {
+	t.Parallel()
+	if got := Of([]byte("l: [a, b]\n")).ParseCost(); got != 10*7+3*400 {
+		t.Errorf("got %d for 10 bytes and 3 values", got)
+	}
+	if got := (Weight{Bytes: Most, Values: Most}).ParseCost(); got != Most*407 {
+		t.Errorf("got %d for the largest weight", got)
+	}
+}
