@@ -265,6 +265,7 @@ func (g *generator) holdsCRDs(name string, data []byte) (bool, error) {
 		return false, nil
 	}
 	content := documents.NewReader(g.limits, g.memory)
+	defer content.Drop()
 	err := content.File(name, data)
 	if errors.Is(err, bytebudget.ErrExhausted) || errors.Is(err, ErrTooLarge) {
 		return false, err

@@ -167,6 +167,7 @@ func TestLoaderCountsParsedObjects(t *testing.T) {
 		"many small objects with many values": {folder(6, values(18_000)), nil},
 		"some large objects":                  {folder(3, text), nil},
 		"too many large objects":              {folder(6, text), ErrTooLarge},
+		"templates, which are no objects":     {withTemplates(folder(5, text)), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

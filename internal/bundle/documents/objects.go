@@ -59,11 +59,25 @@ type Reader struct {
 	Objects []*Object
 	// seen holds the position of each object.
 	seen map[objectKey]string
+	// kept is how many bytes the objects count in memory.
+	kept int64
 }
 
 // NewReader returns a Reader without objects. It reserves memory before it parses a text.
 func NewReader(limits unpack.Limits, memory *unpack.Memory) *Reader {
 	return &Reader{limits: limits, memory: memory, seen: map[objectKey]string{}}
+}
+
+// keep counts n bytes of objects.
+func (r *Reader) keep(n int64) {
+	r.kept += n
+	r.memory.Keep(n)
+}
+
+// Drop drops all objects, so that they no longer count in the memory.
+func (r *Reader) Drop() {
+	r.keep(-r.kept)
+	r.Objects, r.seen = nil, map[objectKey]string{}
 }
 
 // File adds the objects in a file.
@@ -130,7 +144,7 @@ func (r *Reader) add(where string, value any, depth int) error {
 	r.seen[key] = where
 	made := &Object{objectKey: key, Content: escapeJSON(content)}
 	r.Objects = append(r.Objects, made)
-	r.memory.Keep(int64(len(made.Content)) + objectBytes)
+	r.keep(int64(len(made.Content)) + objectBytes)
 	return nil
 }
 
