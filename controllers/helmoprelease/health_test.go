@@ -82,8 +82,8 @@ func (e healthEngine) Manifest(context.Context, model.Target, string, string, in
 	return objects, nil
 }
 
-func (e healthEngine) Access(model.Target) (*helmclient.Access, error) {
-	return &helmclient.Access{}, nil
+func (e healthEngine) Access(model.Target) (*model.Access, error) {
+	return &model.Access{}, nil
 }
 
 func (w healthWatcher) Follow(types.NamespacedName, objectwatch.Connection, objectwatch.Plan) {}
