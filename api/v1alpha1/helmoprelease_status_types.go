@@ -418,6 +418,7 @@ type HelmOpReleaseStatus struct {
 	// - While the HelmOpRelease is under deletion: Deleting.
 	// - While a check for an upgrade of Kubernetes is requested:
 	//   KubernetesUpgradeReady.
+	// - While the Cluster has the mark of clusterctl move: ClusterBeingMoved.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -494,10 +495,12 @@ type HelmOpReleaseStatus struct {
 	// +optional
 	LastAttemptedAt metav1.Time `json:"lastAttemptedAt,omitempty,omitzero"`
 
-	// nextTryAt is the time of the next retry after a failed attempt. nextTryAt is
-	// absent if no retry is scheduled: the release is in its desired state, no
-	// retries are left, or the release waits for something else. If a failed
-	// attempt changed nothing in the cluster, HelmOp does not set nextTryAt.
+	// nextTryAt is the time of the next retry after a failed attempt. While another
+	// process may be working on the release, nextTryAt is the time when HelmOp takes
+	// over at the latest. nextTryAt is absent if no retry is scheduled: the release
+	// is in its desired state, no retries are left, or the release waits for
+	// something else. If a failed attempt changed nothing in the cluster, HelmOp
+	// does not set nextTryAt.
 	// +optional
 	NextTryAt metav1.Time `json:"nextTryAt,omitempty,omitzero"`
 

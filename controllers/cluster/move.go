@@ -5,15 +5,11 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -34,19 +30,7 @@ func (r *Reconciler) warnOfMove(ctx context.Context, scope *lifeScope) {
 	if known, _ := r.warned.Swap(key, scope.cluster.UID); known == scope.cluster.UID {
 		return
 	}
-	message := fmt.Sprintf("HelmOp begins no hold of the Cluster, and does not change its conditions: "+
-		"its annotation %s means that clusterctl move is moving it. If no move is running, remove the annotation: "+
-		"kubectl -n %s annotate clusters.%s %s %s-",
-		clusterctlv1.DeleteForMoveAnnotation, key.Namespace, clusterv1.GroupVersion.Group, key.Name,
-		clusterctlv1.DeleteForMoveAnnotation)
+	message := report.ClustersBeingMovedMessage(key.Namespace, []string{key.Name})
 	ctrl.LoggerFrom(ctx).Info(message)
 	r.eventAt(scope, nil, eventType(true), addonsv1.ClusterBeingMovedEvent, "Hold", message)
-}
-
-// beginsDuringMove reports whether a decision begins the hold of an upgrade of a Cluster with the annotation
-// delete-for-move.
-func beginsDuringMove(cluster *clusterv1.Cluster, state clusterlife.UpgradeState,
-	decision clusterlife.UpgradeDecision,
-) bool {
-	return report.IsBeingMoved(cluster) && !state.Held && decision.Value != ""
 }

@@ -274,7 +274,7 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	}
 	releasestatus.Reachable(release)
 	decision := decide.Uninstall(observation, desired, model.Policy{PendingTimeout: releasespec.PendingTimeout}, r.now())
-	release.Status.State, release.Status.NextTryAt = string(decision.State), metav1.Time{}
+	release.Status.State, release.Status.NextTryAt = string(decision.State), metav1.NewTime(decision.NextTryAt)
 	switch decision.Action {
 	case model.ActionUninstall:
 	case model.ActionWait:

@@ -56,7 +56,7 @@ type Engine interface {
 		options model.Options, chart *bundle.Chart, values map[string]any) (helmclient.Result, error)
 	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int) ([]*unstructured.Unstructured,
 		error)
-	Access(target model.Target) (*helmclient.Access, error)
+	Access(target model.Target) (*model.Access, error)
 	Lock(target model.Target, desired model.Desired) (unlock func(), err error)
 	Confirm(ctx context.Context, target model.Target, desired model.Desired, observed model.Record) error
 	TakeOver(ctx context.Context, target model.Target, desired model.Desired, observation model.Observation) error

@@ -4,12 +4,15 @@
 package helmoprelease
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -18,10 +21,14 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -158,6 +165,46 @@ func TestReleaseWithoutOwnerIsUninstalledAfterWait(t *testing.T) {
 			t.Errorf("after %s: the watches ended", after)
 		}
 	}
+}
+
+// observedRecords is an engine that finds the same records of each release.
+type observedRecords struct {
+	Engine
+	records []model.Record
+}
+
+func (e *observedRecords) Observe(context.Context, model.Target, string, string) (model.Observation, error) {
+	return model.Observation{Records: e.records}, nil
+}
+
+// TestWaitingUninstallationHasATime checks that an uninstallation that waits for another process names the process, and
+// the time when HelmOp uninstalls the release at the latest.
+func TestWaitingUninstallationHasATime(t *testing.T) {
+	t.Parallel()
+	b := controllertest.NewReleaseBench(t)
+	b.Release.UID = "uid-1"
+	r, deadline := benchReconciler(b), controllertest.Noon.Add(time.Minute)
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "uid-8"}}
+	if err := r.client.Create(t.Context(), system); err != nil {
+		t.Fatal(err)
+	}
+	desired, _ := releasespec.DesiredOf(b.Release)
+	r.now, r.reads = func() time.Time { return controllertest.Noon }, recordreads.New(1,
+		clusterlink.New(clusterlink.Options{}))
+	r.slots = newActionSlots(1, 0, &async.Waker{})
+	r.engine = &observedRecords{records: []model.Record{{Revision: 3, LabelledRevision: 3, Status: "pending-upgrade",
+		Owner: desired.Owner, UID: "uid-2", Deadline: deadline, ChangedAt: controllertest.Noon}}}
+	gomega.NewWithT(t).Eventually(func(g gomega.Gomega) {
+		scope := &releaseScope{release: b.Release, cluster: b.Cluster, helmOp: b.HelmOp}
+		result, err := r.uninstall(t.Context(), scope, model.Target{Key: "team/one"})
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		g.Expect(result.RequeueAfter).To(gomega.Equal(decide.OtherProcessRetry))
+		ready := conditions.Get(b.Release, addonsv1.ReadyCondition)
+		g.Expect(ready.Reason).To(gomega.Equal(addonsv1.ReleasePendingReason))
+		g.Expect(ready.Message).To(gomega.And(gomega.ContainSubstring(desired.Owner),
+			gomega.ContainSubstring(deadline.Format(time.RFC3339))))
+		g.Expect(b.Release.Status.NextTryAt.Time).To(gomega.BeTemporally("==", deadline))
+	}).WithTimeout(time.Minute).Should(gomega.Succeed())
 }
 
 // seenVersions is an engine that stores the object versions that it gets.

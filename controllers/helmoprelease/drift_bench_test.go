@@ -28,7 +28,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
@@ -40,7 +39,7 @@ type manifestEngine struct {
 	Engine
 	objects []*unstructured.Unstructured
 	err     error
-	access  *helmclient.Access
+	access  *model.Access
 	// asked counts the calls of Manifest.
 	asked int
 	// locked and changed are the errors of Lock and Confirm; confirmed counts the calls of Confirm. locks is the number
@@ -57,7 +56,7 @@ func (e *manifestEngine) Manifest(context.Context, model.Target, string, string,
 	return e.objects, e.err
 }
 
-func (e *manifestEngine) Access(model.Target) (*helmclient.Access, error) { return e.access, nil }
+func (e *manifestEngine) Access(model.Target) (*model.Access, error) { return e.access, nil }
 
 func (e *manifestEngine) Lock(model.Target, model.Desired) (func(), error) {
 	if e.locked != nil {
@@ -106,7 +105,7 @@ func newDriftBench(t *testing.T, configMaps, unserved int) *driftBench {
 	t.Cleanup(server.Close)
 	mapper := apimeta.NewDefaultRESTMapper(nil)
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, apimeta.RESTScopeNamespace)
-	b.engine = &manifestEngine{access: &helmclient.Access{Config: &rest.Config{Host: server.URL, QPS: -1}, Mapper: mapper}}
+	b.engine = &manifestEngine{access: &model.Access{Config: &rest.Config{Host: server.URL, QPS: -1}, Mapper: mapper}}
 	b.r = &Reconciler{
 		engine: b.engine, slots: newActionSlots(8, 0, &async.Waker{}), recorder: b.recorder,
 		now: func() time.Time { return b.now },

@@ -385,8 +385,8 @@ func TestCorrectionIsGuarded(t *testing.T) {
 	}
 }
 
-// TestCorrectionReadsRecordsOncePerBatch checks that corrections in quick succession share one read of the records, and
-// that a slow correction reads them again.
+// TestCorrectionReadsRecordsOncePerBatch checks that patches in quick succession share one read of the records, and that
+// a slow correction reads them again. Each creation follows a read of its own.
 func TestCorrectionReadsRecordsOncePerBatch(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 5, 0)
@@ -405,5 +405,13 @@ func TestCorrectionReadsRecordsOncePerBatch(t *testing.T) {
 	edit()
 	if b.pass(); b.patches != 5 || b.engine.confirmed != 5 {
 		t.Errorf("%d corrected with %d reads of the records", b.patches, b.engine.confirmed)
+	}
+	b.now = b.now.Add(time.Hour)
+	b.engine.confirmed, b.patches, b.engine.during = 0, 0, nil
+	edit()
+	b.missing = "c2"
+	b.vanish(b.missing)
+	if b.pass(); b.patches != 4 || b.posts != 1 || b.engine.confirmed != 2 {
+		t.Errorf("%d corrected and %d created with %d reads of the records", b.patches, b.posts, b.engine.confirmed)
 	}
 }

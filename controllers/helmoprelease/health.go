@@ -39,9 +39,12 @@ func (r *Reconciler) assessHealth(p *releasePass) {
 	}
 }
 
-// listRetry is the delay before the next pass over a release whose objects are being listed. Normally, the watcher
-// enqueues the release sooner.
-const listRetry = 15 * time.Second
+// listRetry is the first delay before the next pass over a release whose objects are being listed. The delay doubles, up
+// to maxListRetry. Normally, the watcher enqueues the release sooner.
+const (
+	listRetry    = 15 * time.Second
+	maxListRetry = 10 * time.Minute
+)
 
 // isRestoreRequested reports whether objects are missing and a user has requested a retry by the annotation. HelmOp
 // must then create the objects again. A change of the spec is not a request.
@@ -56,7 +59,7 @@ func (r *Reconciler) listForRetry(p *releasePass) {
 	isWatched := releasespec.DriftModeOf(&p.release.Spec) != addonsv1.DriftModeDisabled
 	if p.missing > 0 || !isListNeeded(p) || isUnreadable(p.unread) ||
 		isWatched && releasespec.FollowsHealth(&p.release.Spec) {
-		memory.ListedFor = ""
+		memory.ListedFor, memory.ListingSince = "", time.Time{}
 		return
 	}
 	p.isListing = p.unlisted || p.snapshot == nil
@@ -65,15 +68,27 @@ func (r *Reconciler) listForRetry(p *releasePass) {
 		r.watcher.List(client.ObjectKeyFromObject(p.release))
 		p.isListing = true
 	}
-	if p.isListing {
-		p.due(listRetry)
+	if !p.isListing {
+		memory.ListingSince = time.Time{}
+		return
 	}
+	if memory.ListingSince.IsZero() {
+		memory.ListingSince = r.now()
+	}
+	// To wait as long again as until now doubles the delay.
+	p.due(min(max(r.now().Sub(memory.ListingSince), listRetry), maxListRetry))
 }
 
-// isUnreadable reports whether a manifest cannot be read, and a later read would fail, too. A retry request must not
-// wait for it.
+// isUnreadable reports whether a manifest cannot be read, and a later read would fail, too, until a user corrects the
+// cause. A retry request must not wait for it.
 func isUnreadable(err error) bool {
-	return errors.Is(err, helmerr.ErrRecordDamaged) || errors.Is(err, helmerr.ErrInvalidChart)
+	for _, kind := range []error{helmerr.ErrRecordDamaged, helmerr.ErrInvalidChart, helmerr.ErrTooLarge,
+		helmerr.ErrForbidden} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
 }
 
 // endListing stops the watches that only a retry request needed, when the request is met.

@@ -6,6 +6,7 @@ package helmoprelease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -82,8 +83,8 @@ func (e healthEngine) Manifest(context.Context, model.Target, string, string, in
 	return objects, nil
 }
 
-func (e healthEngine) Access(model.Target) (*helmclient.Access, error) {
-	return &helmclient.Access{}, nil
+func (e healthEngine) Access(model.Target) (*model.Access, error) {
+	return &model.Access{}, nil
 }
 
 func (w healthWatcher) Follow(types.NamespacedName, objectwatch.Connection, objectwatch.Plan) {}
@@ -671,6 +672,60 @@ func TestRetryWaitsForList(t *testing.T) {
 	b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
 	if watcher.listed != 2 || b.release.Status.LastRetryRequest != "later" {
 		t.Errorf("listed %d times, the request %q counts as met", watcher.listed, b.release.Status.LastRetryRequest)
+	}
+}
+
+// TestRetryRequestDoesNotWaitForEver checks that a retry request does not wait for what no later pass can read. If a
+// request waits for a list, the passes become less and less frequent.
+func TestRetryRequestDoesNotWaitForEver(t *testing.T) {
+	t.Parallel()
+	forbidden := fmt.Errorf("%w to list configmaps", objectwatch.ErrForbidden)
+	for name, tc := range map[string]struct {
+		// watched is why the ConfigMap cannot be listed. unread is why the manifest cannot be read.
+		watched, unread error
+		waits           bool
+	}{
+		"not listed yet":          {waits: true},
+		"cannot be listed now":    {watched: errors.New("no connection"), waits: true},
+		"may not be listed":       {watched: forbidden},
+		"manifest not read yet":   {unread: errNoSlot, waits: true},
+		"manifest may not":        {unread: helmerr.New(helmerr.ErrForbidden, "the user may not get Secrets")},
+		"manifest is too large":   {unread: helmerr.New(helmerr.ErrTooLarge, "the record needs 120 MiB")},
+		"manifest is damaged":     {unread: helmerr.New(helmerr.ErrRecordDamaged, "it cannot be decoded")},
+		"cluster does not answer": {unread: helmerr.New(helmerr.ErrUnreachable, "no route to host"), waits: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newMissingBench(t)
+			b.watched.Synced, b.watched.Err = tc.unread != nil, tc.watched
+			b.spared = map[inventory.Ref]bool{controllertest.Deployment: true}
+			if b.unreadable = tc.unread; tc.unread != nil {
+				b.release.Status.Inventory = nil
+			}
+			b.request("now")
+			var delays []time.Duration
+			isMet := false
+			for end := b.now.Add(time.Hour); b.now.Before(end); {
+				p := b.begin()
+				b.r.follow(t.Context(), p)
+				b.r.assessHealth(p)
+				p.requeueAfter = 0 // Only the delay because of the request counts.
+				if b.r.listForRetry(p); !p.isListing {
+					isMet = true
+					break
+				}
+				if p.requeueAfter <= 0 {
+					t.Fatal("the request waits, and no pass follows")
+				}
+				delays = append(delays, p.requeueAfter)
+				b.now = b.now.Add(p.requeueAfter)
+			}
+			// The first pass requests a list.
+			if isMet == tc.waits || isMet && len(delays) > 1 || len(delays) > 20 ||
+				len(delays) > 0 && delays[0] > time.Minute {
+				t.Errorf("the request is met: %t; the delays are %v", isMet, delays)
+			}
+		})
 	}
 }
 

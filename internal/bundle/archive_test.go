@@ -239,6 +239,6 @@ func FuzzUnpack(f *testing.F) {
 				t.Errorf("name %q leads out", file.Name)
 			}
 		}
-		_, _ = parse(files, limits) // must not panic
+		_, _ = parse(files, limits, nil) // must not panic
 	})
 }

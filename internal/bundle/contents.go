@@ -53,7 +53,7 @@ func ReadMetadata(packed []byte) (*chart.Metadata, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := parse(files, limits)
+	c, err := parse(files, limits, nil)
 	if err != nil {
 		return nil, err
 	}

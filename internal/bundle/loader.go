@@ -52,10 +52,6 @@ type Source struct {
 // packed byte and its unpacked content.
 const parseCost = 5
 
-// smallContent is the unpacked size, in bytes, up to which a parse needs no more memory than for its packed bytes.
-// Nearly all artifacts are smaller. The number of parses is limited.
-const smallContent = 1 << 20
-
 // memoryTimeout is how long a parse waits for memory.
 const memoryTimeout = time.Minute
 
@@ -123,7 +119,7 @@ type Loader struct {
 	parses singleflight.Group
 	// runner runs the tasks that build kustomizations.
 	runner sandbox.Runner
-	// slots limits concurrent parses. One parse may need 150 MiB for a short time.
+	// slots limits concurrent parses. A parse that needs only a little memory reserves none.
 	slots *parseSlots
 	// charts holds the parsed charts. A chart is not changed after it was added.
 	charts *bytelru.Cache[string, *chart.Chart]
@@ -246,56 +242,34 @@ func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []
 	if err != nil {
 		return nil, err
 	}
-	made, taken, err := l.parse(ctx, src, format, layers, data, reserveIn(lease, size))
-	if err == nil {
+	made, taken, err := l.parse(ctx, src, format, layers, data, unpack.NewMemory(lease, size))
+	switch {
+	case err == nil:
 		l.charts.Put(key, made, taken)
+	case errors.Is(err, bytebudget.ErrExhausted):
+		err = &readError{err}
 	}
 	return made, err
 }
 
-// reserveIn returns a function that grows the lease of a parse while an artifact is unpacked: 100 KiB of packed zeros
-// unpack to 100 MiB. packed is the packed size in bytes.
-//
-// The function never waits: two parses that hold memory and wait for more could wait for each other. If the memory is
-// used up, the parse fails with [bytebudget.ErrExhausted] and releases all its memory, and the caller retries later.
-// One tenant has at most half of the memory, so a parse of another tenant does not fail because of this tenant alone.
-// An artifact that needs more than the share of its owner can never be parsed. It is [ErrTooLarge].
-func reserveIn(lease *bytebudget.Lease, packed int64) unpack.Reserve {
-	return func(unpacked int64) error {
-		if unpacked <= smallContent {
-			return nil
-		}
-		err := lease.Grow(packed + unpacked)
-		switch {
-		case errors.Is(err, bytebudget.ErrTooLarge):
-			return fmt.Errorf("%w: it needs %d MiB of memory while it is unpacked, and the manager has less for one registry: "+
-				"make it smaller, or raise the memory limit of the manager", ErrTooLarge, (packed+unpacked)>>20)
-		case err != nil:
-			return &readError{fmt.Errorf("%w: the artifact unpacks to more than %d MiB, so it is read again later", err,
-				unpacked>>20)}
-		}
-		return nil
-	}
-}
-
 // parse converts the content of an artifact to a chart. It also returns the estimated memory of the chart in bytes.
 func (l *Loader) parse(ctx context.Context, src *Source, format Format, layers []int, data [][]byte,
-	reserve unpack.Reserve,
+	memory *unpack.Memory,
 ) (*chart.Chart, int64, error) {
 	if format != FormatHelmChart {
 		// Other callers wait for the same parse, so the end of the first caller's context must not end the parse.
-		b := kustomize.Builder{Ctx: context.WithoutCancel(ctx), Runner: l.runner, Tenant: src.Tenant}
-		c, err := manifestChart(src, format, layers, data, l.limits, b, reserve)
+		b := kustomize.Builder{Ctx: context.WithoutCancel(ctx), Runner: l.runner, Tenant: src.Tenant, Memory: memory}
+		c, err := manifestChart(src, format, layers, data, l.limits, b)
 		if err != nil {
 			return nil, 0, err
 		}
 		return c, contents(c) + footprint(c), nil
 	}
-	files, size, err := unpack.Chart(data[0], l.limits, reserve)
+	files, size, err := unpack.Chart(data[0], l.limits, memory)
 	if err != nil {
 		return nil, 0, err
 	}
-	c, err := parse(files, l.limits)
+	c, err := parse(files, l.limits, memory)
 	if err != nil {
 		return nil, 0, err
 	}

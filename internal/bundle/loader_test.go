@@ -410,7 +410,7 @@ func BenchmarkChart(b *testing.B) {
 			for i, file := range files {
 				again[i] = &loader.BufferedFile{Name: file.Name, Data: file.Data}
 			}
-			if _, err := parse(again, Limits{}.WithDefaults()); err != nil {
+			if _, err := parse(again, Limits{}.WithDefaults(), nil); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -421,7 +421,7 @@ func BenchmarkChart(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if _, err := parse(files, Limits{}.WithDefaults()); err != nil {
+			if _, err := parse(files, Limits{}.WithDefaults(), nil); err != nil {
 				b.Fatal(err)
 			}
 		}

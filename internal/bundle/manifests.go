@@ -6,6 +6,7 @@ package bundle
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/documents"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/kustomize"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/unpack"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 )
 
 const (
@@ -36,6 +38,7 @@ type generator struct {
 	format Format
 	limits Limits
 	files  *unpack.Tree
+	memory *unpack.Memory
 	chart  *chart.Chart
 	// isExplicitlyEmpty is true if a kustomization has an explicitly empty list of resources.
 	isExplicitlyEmpty bool
@@ -43,7 +46,6 @@ type generator struct {
 
 // manifestChart generates a chart from an artifact without a chart.
 func manifestChart(src *Source, format Format, layers []int, data [][]byte, limits Limits, b kustomize.Builder,
-	reserve unpack.Reserve,
 ) (c *chart.Chart, err error) {
 	// A panic in a parser must not affect other releases.
 	defer func() {
@@ -51,11 +53,12 @@ func manifestChart(src *Source, format Format, layers []int, data [][]byte, limi
 			c, err = nil, errUnreadable()
 		}
 	}()
-	files, err := filesOf(src, format, layers, data, limits, reserve)
+	files, err := filesOf(src, format, layers, data, limits, b.Memory)
 	if err != nil {
 		return nil, err
 	}
-	g := &generator{Reader: documents.NewReader(limits), src: src, format: format, limits: limits, files: files}
+	g := &generator{Reader: documents.NewReader(limits, b.Memory), src: src, format: format, limits: limits, files: files,
+		memory: b.Memory}
 	g.chart = &chart.Chart{Metadata: &chart.Metadata{
 		APIVersion: chart.APIVersionV2, Name: src.Name, Version: src.chartVersion(), Type: "application",
 		Description: fmt.Sprintf("Generated from an artifact of the format %s.", format),
@@ -63,7 +66,7 @@ func manifestChart(src *Source, format Format, layers []int, data [][]byte, limi
 	if err := g.read(b); err != nil {
 		return nil, err
 	}
-	return g.chart, addObjects(g.chart, g.Objects, src.Templates)
+	return g.chart, addObjects(g.chart, g.Objects, src.Templates, b.Memory)
 }
 
 // read reads the objects of the artifact. With Templates, it adds the files to the chart as templates.
@@ -90,12 +93,12 @@ func (s *Source) chartVersion() string {
 	return "0.0.0+" + encoded[:min(digestLength, len(encoded))]
 }
 
-func filesOf(src *Source, format Format, layers []int, data [][]byte, limits Limits, reserve unpack.Reserve,
+func filesOf(src *Source, format Format, layers []int, data [][]byte, limits Limits, memory *unpack.Memory,
 ) (*unpack.Tree, error) {
 	if format == FormatPlain {
-		return unpack.Image(data, limits, reserve)
+		return unpack.Image(data, limits, memory)
 	}
-	files := unpack.NewTree(limits, reserve)
+	files := unpack.NewTree(limits, memory)
 	for i, layer := range layers {
 		var err error
 		switch {
@@ -136,7 +139,10 @@ func (g *generator) folder(b kustomize.Builder) error {
 		if built != "" && strings.HasPrefix(name, built) {
 			continue
 		}
-		if g.isFleetOptions(name) {
+		if isOptions, err := g.isFleetOptions(name); isOptions || err != nil {
+			if err != nil {
+				return err
+			}
 			continue
 		}
 		folder, isBuilt := k.Above(root, name)
@@ -176,22 +182,25 @@ const (
 )
 
 // isFleetOptions is true for a file with Fleet's options. Such a file is not installed. In artifacts of other formats,
-// a file with this name may hold objects.
-func (g *generator) isFleetOptions(name string) bool {
+// a file with this name may hold objects. The error is [bytebudget.ErrExhausted].
+func (g *generator) isFleetOptions(name string) (bool, error) {
 	if base := path.Base(name); base != "fleet.yaml" && base != "fleet.yml" {
-		return false
+		return false, nil
 	}
 	if g.format == FormatFleet {
-		return true
+		return true, nil
 	}
 	isOptions := true
-	err := documents.NewReader(g.limits).Documents(name, g.files.Files[name], func(_ string, content []byte) error {
+	err := documents.NewReader(g.limits, g.memory).Documents(name, g.files.Files[name], func(_ string, content []byte) error {
 		var fields map[string]any
 		err := json.Unmarshal(content, &fields)
 		isOptions = isOptions && err == nil && fields["kind"] == nil && fields["apiVersion"] == nil
 		return nil
 	})
-	return isOptions && err == nil
+	if errors.Is(err, bytebudget.ErrExhausted) {
+		return false, err
+	}
+	return isOptions && err == nil, nil
 }
 
 // refuseNotInstallable returns an error for files that cannot be installed: charts, which Fleet stores in hidden
@@ -229,7 +238,14 @@ func (g *generator) take(name string) error {
 	if err := g.Weigh(name, data); err != nil {
 		return err
 	}
-	addFile(g.chart, documents.IsManifestFile(name) && holdsCRDs(name, data, g.limits), name, data)
+	isCRD := false
+	if documents.IsManifestFile(name) {
+		var err error
+		if isCRD, err = g.holdsCRDs(name, data); err != nil {
+			return err
+		}
+	}
+	addFile(g.chart, isCRD, name, data)
 	return nil
 }
 
@@ -242,27 +258,37 @@ func addFile(c *chart.Chart, isCRD bool, name string, data []byte) {
 	}
 }
 
-// holdsCRDs is true if a file holds only CRDs and has no template actions.
-func holdsCRDs(name string, data []byte, limits Limits) bool {
-	content := documents.NewReader(limits)
-	if bytes.Contains(data, []byte("{{")) || content.File(name, data) != nil {
-		return false
+// holdsCRDs is true if a file holds only CRDs and has no template actions. The error means that there is no memory to
+// parse the file.
+func (g *generator) holdsCRDs(name string, data []byte) (bool, error) {
+	if bytes.Contains(data, []byte("{{")) {
+		return false, nil
+	}
+	content := documents.NewReader(g.limits, g.memory)
+	defer content.Drop()
+	err := content.File(name, data)
+	if errors.Is(err, bytebudget.ErrExhausted) || errors.Is(err, ErrTooLarge) {
+		return false, err
 	}
 	isOther := func(one *documents.Object) bool { return !one.IsCRD() }
-	return len(content.Objects) > 0 && !slices.ContainsFunc(content.Objects, isOther)
+	return err == nil && len(content.Objects) > 0 && !slices.ContainsFunc(content.Objects, isOther), nil
 }
 
 // addObjects adds objects to a chart. Each object has its own file.
-func addObjects(c *chart.Chart, objects []*documents.Object, templates bool) error {
+func addObjects(c *chart.Chart, objects []*documents.Object, templates bool, memory *unpack.Memory) error {
 	for _, one := range objects {
 		write := one.Literal
-		if templates || one.IsCRD() {
+		switch {
+		case one.IsCRD():
+			write = one.Text
+		case templates: // Helm renders the actions in the object
 			write = one.YAML
 		}
-		data, err := write()
+		data, err := write(memory)
 		if err != nil {
 			return err
 		}
+		memory.Keep(int64(len(data)))
 		addFile(c, one.IsCRD(), one.FileName(), data)
 	}
 	return nil

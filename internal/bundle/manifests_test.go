@@ -520,7 +520,7 @@ func FuzzLiteral(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := documents.NewReader(Limits{}.WithDefaults())
+		r := documents.NewReader(Limits{}.WithDefaults(), nil)
 		if err := r.File("x.json", data); err != nil {
 			if errors.Is(err, ErrTooLarge) {
 				return
@@ -528,7 +528,7 @@ func FuzzLiteral(f *testing.F) {
 			t.Fatal(err)
 		}
 		c := &chart.Chart{Metadata: &chart.Metadata{APIVersion: chart.APIVersionV2, Name: "x", Version: "1.0.0"}}
-		if err := addObjects(c, r.Objects, false); err != nil {
+		if err := addObjects(c, r.Objects, false, nil); err != nil {
 			t.Fatal(err)
 		}
 		got, err := json.Marshal(rendered(t, c, nil)["x"])

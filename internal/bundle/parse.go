@@ -27,15 +27,15 @@ const (
 )
 
 // parse creates a chart from files and checks whether the chart can be installed. The YAML in the files must be within
-// the limits.
-func parse(files []*loader.BufferedFile, limits Limits) (c *chart.Chart, err error) {
+// the limits. parse reserves memory before it parses the YAML.
+func parse(files []*loader.BufferedFile, limits Limits, memory *unpack.Memory) (c *chart.Chart, err error) {
 	// A panic in a parser must not affect other releases.
 	defer func() {
 		if caught := recover(); caught != nil {
 			c, err = nil, fmt.Errorf("%w: it cannot be parsed", ErrInvalidChart)
 		}
 	}()
-	if err := checkTexts(files, limits); err != nil {
+	if err := checkTexts(files, limits, memory); err != nil {
 		return nil, err
 	}
 	c, err = loader.LoadFiles(files)
@@ -51,10 +51,11 @@ func parse(files []*loader.BufferedFile, limits Limits) (c *chart.Chart, err err
 }
 
 // checkTexts checks the YAML files of a chart and its subcharts before Helm parses them. It refuses files that would
-// exceed the memory limits: a few packed KiB can expand to hundreds of MiB. Schemas have their own limit, because they
-// are parsed later, when values are validated.
-func checkTexts(files []*loader.BufferedFile, limits Limits) error {
+// exceed the memory limits: a few packed KiB can expand to hundreds of MiB. It reserves the memory for their parses.
+// Schemas have their own limit, because they are parsed later and in another process, when values are validated.
+func checkTexts(files []*loader.BufferedFile, limits Limits, memory *unpack.Memory) error {
 	var texts, schemas unpack.Weight
+	largest := int64(0)
 	for _, file := range files {
 		base := chartFile(file.Name)
 		total := &texts
@@ -65,7 +66,7 @@ func checkTexts(files []*loader.BufferedFile, limits Limits) error {
 		default:
 			continue
 		}
-		one, err := unpack.Weigh(unpack.PackedName(file.Name), file.Data, limits, ErrInvalidChart)
+		one, err := unpack.Weigh(unpack.PackedName(file.Name), file.Data, limits, ErrInvalidChart, memory)
 		if err != nil {
 			return err
 		}
@@ -73,8 +74,12 @@ func checkTexts(files []*loader.BufferedFile, limits Limits) error {
 		if err := withinTexts(*total, limits, base); err != nil {
 			return err
 		}
+		if total == &texts {
+			largest = max(largest, one.ParseCost())
+		}
 	}
-	return nil
+	// Helm parses one text after the other. At most half of the memory of a parse stays in the chart.
+	return memory.Parse((texts.ParseCost() + largest) / 2)
 }
 
 func withinTexts(w unpack.Weight, limits Limits, base string) error {

@@ -67,7 +67,7 @@ func (p *Pass) correct(ctx context.Context, due []drift.Difference) (corrected [
 			p.due(driftContinues)
 			break
 		}
-		if !p.mayCorrect(bounded) {
+		if !p.mayCorrect(bounded, d) {
 			break
 		}
 		err := drift.Correct(bounded, cluster, d)
@@ -89,16 +89,18 @@ func (p *Pass) correct(ctx context.Context, due []drift.Difference) (corrected [
 	return corrected, failed
 }
 
-// mayCorrect reports whether the next object may be corrected. If not, it schedules the next pass. It reads the records
-// once per recordsTTL: another manager may have adopted, upgraded or uninstalled the release after the comparison.
-func (p *Pass) mayCorrect(ctx context.Context) bool {
+// mayCorrect reports whether an object may be corrected. If not, it schedules the next pass. It reads the records,
+// because another manager may have adopted, upgraded or uninstalled the release after the comparison. One read is
+// enough for the patches of recordsTTL, because the API server refuses a patch of a changed object. Nothing refuses the
+// creation of an object that the other manager has just deleted. So mayCorrect reads the records before each creation.
+func (p *Pass) mayCorrect(ctx context.Context, d drift.Difference) bool {
 	if ok, err := p.MayBegin(ctx); !ok {
 		if err != nil {
 			p.due(driftmemory.Retry)
 		}
 		return false
 	}
-	if !p.confirmedAt.IsZero() && p.Now().Sub(p.confirmedAt) < recordsTTL {
+	if !d.Missing && !p.confirmedAt.IsZero() && p.Now().Sub(p.confirmedAt) < recordsTTL {
 		return true
 	}
 	now := p.Now()

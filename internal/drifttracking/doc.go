@@ -6,7 +6,7 @@
 // objects. Package driftmemory records which objects are due.
 //
 // It sends requests only for objects that changed since their last comparison, and only with a slot. A correction holds
-// the lock of the release, and reads the newest record first, once per batch. The package does not decide whether
-// differences are corrected: callers call [Pass.Correct] if the decision about the release says so. Callers must also
-// record Events and write the status.
+// the lock of the release, and reads the newest record first: once for a batch of patches, and before each creation.
+// The package does not decide whether differences are corrected: callers call [Pass.Correct] if the decision about the
+// release says so. Callers must also record Events and write the status.
 package drifttracking

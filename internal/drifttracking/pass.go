@@ -17,7 +17,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drift"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/driftmemory"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
@@ -32,16 +31,16 @@ const (
 	// driftContinues, handles the remaining objects.
 	driftTimeout   = 30 * time.Second
 	driftContinues = 2 * time.Second
-	// recordsTTL is how long corrections rely on a read of the records of the release.
+	// recordsTTL is how long corrections of existing objects rely on a read of the records of the release.
 	recordsTTL = time.Second
 )
 
-// Engine reads what a release installed, and guards a release during a correction, see [helmclient.Client.Lock] and
-// [helmclient.Client.Confirm].
+// Engine reads what a release installed, and guards a release during a correction. Package helmclient implements it,
+// see Lock and Confirm of its Client.
 type Engine interface {
 	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int) ([]*unstructured.Unstructured,
 		error)
-	Access(target model.Target) (*helmclient.Access, error)
+	Access(target model.Target) (*model.Access, error)
 	Lock(target model.Target, desired model.Desired) (unlock func(), err error)
 	Confirm(ctx context.Context, target model.Target, desired model.Desired, observed model.Record) error
 }

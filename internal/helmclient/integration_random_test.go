@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/drifttracking"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -299,7 +300,8 @@ func (r *randomRound) interrupted(s randomStep) {
 	case correct:
 		// The object may not exist.
 		edited := p.editObject()
-		r.note("  edited: %v, corrected: %v", edited, p.correctDrift(p.desired))
+		left, err := p.correctDrift(p.desired)
+		r.note("  edited: %v, corrected: %v, left: %s", edited, err, drifttracking.List(left))
 	default:
 		r.actRemembered(p)
 	}
@@ -446,7 +448,11 @@ func (r *randomRound) converge() error {
 		switch decision.Action {
 		case model.ActionNone:
 			if other.gone {
-				return errors.Join(p.correctDrift(p.desired), r.check())
+				left, err := p.correctDrift(p.desired)
+				if len(left) > 0 {
+					return fmt.Errorf("not corrected: %s", drifttracking.List(left))
+				}
+				return errors.Join(err, r.check())
 			}
 		case model.ActionWait:
 			r.later += max(decision.RequeueAfter, 20*time.Minute)

@@ -167,7 +167,8 @@ func (f *feed) watch(listing bool) (err error) {
 func (f *feed) await() {
 	running := &f.stream.link.watcher.running
 	running.Go(func() {
-		err := f.open.events.read()
+		// The end of a list and the next event may have arrived together.
+		err := f.open.events.wait()
 		running.Go(func() { f.resume(err) })
 	})
 }

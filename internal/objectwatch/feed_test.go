@@ -4,11 +4,18 @@
 package objectwatch
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 // TestWatchesAreNotCompressed: API servers compress long responses of clients that accept it, and a decompressor would
@@ -34,5 +41,86 @@ func TestWatchesAreNotCompressed(t *testing.T) {
 		if got := <-accepted; got != "identity" {
 			t.Errorf("mode %d: encoding %q is accepted", mode, got)
 		}
+	}
+}
+
+// metadataEvent returns an event with a part of an object's metadata.
+func metadataEvent(kind, name, version, more string) string {
+	return fmt.Sprintf(`{"type":%q,"object":{"metadata":`+
+		`{"name":%q,"namespace":"ns","resourceVersion":%q,%s}}}`+"\n", kind, name, version, more)
+}
+
+// serveWatch returns a server that answers each watch with the first text, and with the second text when later is
+// closed. It also returns the number of watches.
+func serveWatch(t *testing.T, first, second string, later <-chan struct{}) (*httptest.Server, *atomic.Int32) {
+	t.Helper()
+	var watches atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		watches.Add(1)
+		_, _ = w.Write([]byte(first))
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-later:
+		case <-r.Context().Done():
+		}
+		_, _ = w.Write([]byte(second))
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	return server, &watches
+}
+
+// TestEventsThatArriveWithEndOfList checks that no event is lost, and that the watch continues, if the end of a list
+// and the next events arrive together.
+func TestEventsThatArriveWithEndOfList(t *testing.T) {
+	t.Parallel()
+	note := func(size int) string { return `"annotations":{"a":"` + strings.Repeat("x", size) + `"}` }
+	changed := func(version string, size int) string { return metadataEvent("MODIFIED", "c", version, note(size)) }
+	// The list and a small event fit into one read of the body. A large event is read in several parts.
+	list := metadataEvent("ADDED", "c", "1", note(1)) +
+		metadataEvent("BOOKMARK", "", "2", `"annotations":{"k8s.io/initial-events-end":"true"}`)
+	for name, tc := range map[string]struct {
+		events string
+		want   int64
+	}{
+		"no event":      {want: 1},
+		"a small event": {events: changed("3", 2), want: 3},
+		"a large event": {events: changed("3", 5000), want: 3},
+		"two events":    {events: metadataEvent("MODIFIED", "other", "3", note(1)) + changed("4", 2), want: 4},
+		"an empty line": {events: "\n" + changed("3", 2), want: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// The event that is sent later shows that nothing before it was misread.
+			later := make(chan struct{})
+			server, watches := serveWatch(t, list+tc.events, changed("9", 3), later)
+			watcher := New(Options{})
+			ctx, stop := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() {
+				if err := watcher.Start(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+			t.Cleanup(running.Wait)
+			t.Cleanup(stop)
+			config := inventory.Ref{Version: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "c"}
+			watcher.Follow(key("r"), Connection{Config: &rest.Config{Host: server.URL}},
+				Plan{Objects: []inventory.Ref{config}, Drift: true})
+			reaches := func(version int64) {
+				t.Helper()
+				eventually(t, fmt.Sprint("version ", version), func() bool {
+					snapshot, _ := watcher.Look(key("r"))
+					return snapshot.Objects[config].ResourceVersion == version
+				})
+			}
+			reaches(tc.want)
+			close(later)
+			reaches(9)
+			if n := watches.Load(); n != 1 {
+				t.Errorf("the watch was opened %d times", n)
+			}
+		})
 	}
 }

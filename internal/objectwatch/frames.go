@@ -67,10 +67,8 @@ var frameBuffers = sync.Pool{New: func() any { return &bytes.Buffer{} }}
 func (f *frames) next(take func([]byte) error) error {
 	// White space between JSON events is skipped. A binary event begins with its length, which never begins like white
 	// space: such an event would be larger than the limit.
-	for !f.arrived() {
-		if err := f.read(); err != nil {
-			return err
-		}
+	if err := f.wait(); err != nil {
+		return err
 	}
 	buffer := frameBuffers.Get().(*bytes.Buffer)
 	defer func() {
@@ -84,6 +82,16 @@ func (f *frames) next(take func([]byte) error) error {
 		return f.text(buffer, take)
 	}
 	return f.binary(buffer, take)
+}
+
+// wait waits until a part of the next event has been read. It reads nothing if the last read went beyond its event.
+func (f *frames) wait() error {
+	for !f.arrived() {
+		if err := f.read(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // arrived reports whether a part of the next event has been read already.
@@ -106,7 +114,7 @@ func (f *frames) end() {
 
 func trimSpace(data []byte) []byte { return bytes.TrimLeft(data, " \t\r\n") }
 
-// read waits for more bytes.
+// read waits for more bytes. All earlier bytes must have been consumed: read overwrites them.
 func (f *frames) read() error {
 	n, err := f.body.Read(f.chunk[:])
 	f.unread = f.chunk[:n]

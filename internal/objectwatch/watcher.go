@@ -189,7 +189,7 @@ func (w *Watcher) Look(key types.NamespacedName) (Snapshot, bool) {
 		o := &objects[i]
 		snapshot.Objects[o.ref.Value()] = State{
 			Known: o.known, WatchError: watchErrors[i],
-			Exists: o.exists, Moved: o.moved, UID: o.uid, Generation: o.generation, Fingerprint: o.fingerprint, OptOut: o.optOut,
+			Exists: o.exists, MoveMark: o.moveMark, UID: o.uid, Generation: o.generation, Fingerprint: o.fingerprint, OptOut: o.optOut,
 			ResourceVersion: o.version, DeletedWith: o.deletedWith.Value(),
 			Health: o.status.Value(), Message: o.message.Value(), Manager: o.manager.Value(),
 		}

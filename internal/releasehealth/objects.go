@@ -36,22 +36,26 @@ type objectView struct {
 	watchError *objectwatch.WatchError
 
 	// missing is the number of objects that do not exist. It does not count Jobs, because they are commonly deleted after
-	// they complete. unlisted is true if it is not known whether the other objects exist.
+	// they complete. unlisted is true if it is not known whether the other objects exist. It does not count objects that
+	// HelmOp may not watch, because they can never be listed.
 	missing  int
 	unlisted bool
 }
 
 // isDenied reports whether permissions to watch an object are missing. After any other error, the last known state
 // still counts.
-func (v *objectView) isDenied() bool {
-	return v.watchError != nil && errors.Is(v.watchError.Err, objectwatch.ErrForbidden)
+func (v *objectView) isDenied() bool { return isForbidden(v.watchError) }
+
+// isForbidden reports whether a watch error, which may be nil, means that permissions are missing.
+func isForbidden(watchError *objectwatch.WatchError) bool {
+	return watchError != nil && errors.Is(watchError.Err, objectwatch.ErrForbidden)
 }
 
 // addWatchError adds the watch error of an object, which may be nil.
 func (v *objectView) addWatchError(watchError *objectwatch.WatchError) {
 	switch {
 	case watchError == nil || watchError == v.watchError || v.isDenied():
-	case v.watchError == nil || errors.Is(watchError.Err, objectwatch.ErrForbidden) ||
+	case v.watchError == nil || isForbidden(watchError) ||
 		watchError.Since.Before(v.watchError.Since):
 		v.watchError = watchError
 	}
@@ -145,9 +149,12 @@ func (a *assessment) addExistence(view *objectView) {
 	if a.seen.Snapshot == nil {
 		return
 	}
+	isUnchecked := false
 	for _, ref := range releaseinventory.OtherRefs(a.release) {
 		state, isFollowed := a.seen.Snapshot.Objects[ref]
-		view.unlisted = view.unlisted || isFollowed && !state.Known
+		isUnknown := isFollowed && !state.Known
+		isUnchecked = isUnchecked || isUnknown
+		view.unlisted = view.unlisted || isUnknown && !isForbidden(state.WatchError)
 		if !state.Exists && state.Health == health.NotFound {
 			view.missing++
 			view.objects = append(view.objects, health.Object{Ref: ref, Status: health.NotFound, Message: state.Message})
@@ -155,7 +162,7 @@ func (a *assessment) addExistence(view *objectView) {
 			view.objects = append(view.objects, health.Object{Ref: ref, Status: health.Current})
 		}
 	}
-	if view.unlisted && view.missing == 0 && view.blocker == "" && LacksObjects(a.release) {
+	if isUnchecked && view.missing == 0 && view.blocker == "" && LacksObjects(a.release) {
 		// After a restart, the objects that are missing according to the status may not be listed yet.
 		view.blocker = notCheckedYet
 	}
@@ -169,8 +176,8 @@ func (a *assessment) existence() (missing int, unlisted bool) {
 	}
 	for _, ref := range releaseinventory.Refs(a.release.Status.Inventory) {
 		state, isFollowed := a.seen.Snapshot.Objects[ref]
-		switch isDenied := state.WatchError != nil && errors.Is(state.WatchError.Err, objectwatch.ErrForbidden); {
-		case !isFollowed || isDenied || isJob(ref):
+		switch {
+		case !isFollowed || isForbidden(state.WatchError) || isJob(ref):
 		case !state.Known:
 			unlisted = true
 		case !state.Exists && state.Health == health.NotFound:

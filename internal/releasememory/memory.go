@@ -4,6 +4,8 @@
 package releasememory
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
@@ -24,6 +26,9 @@ type Memory struct {
 
 	// ListedFor is the retry request that caused the last list of the objects.
 	ListedFor string
+
+	// ListingSince is when a retry request began to wait for a list of the objects; zero if no request waits.
+	ListingSince time.Time
 
 	// Drift is the memory of drift detection.
 	Drift driftmemory.Memory
@@ -53,6 +58,6 @@ type Memory struct {
 // DropObjects drops the memory of the release's objects. The other fields stay: the delay after a failure, the failed
 // upgrade checks, the images, the first read of the records and the removed HelmOpRelease.
 func (m *Memory) DropObjects() {
-	m.Health, m.ListedFor = releasehealth.Memory{}, ""
+	m.Health, m.ListedFor, m.ListingSince = releasehealth.Memory{}, "", time.Time{}
 	m.Drift, m.Trace = driftmemory.Memory{}, tracing.Memory{}
 }

@@ -21,9 +21,23 @@ const Most = 1 << 40
 
 const (
 	// parsedByte and parsedValue are the bytes of memory that a parse needs for each byte and for each value of a text.
-	// They were measured with manifests of long texts, of short keys, of small maps and of small documents.
-	parsedByte, parsedValue = 7, 400
+	// They were measured with manifests of long texts, of short keys, of small maps and of small documents. parsedEscape
+	// is the same for each byte that escapes add, measured with texts that have only characters to escape.
+	parsedByte, parsedValue, parsedEscape = 7, 400, 5
 )
+
+// escapes has, for the first byte of each character, the number of bytes that an escape in JSON adds at most. Go
+// escapes "<" as \u003c. A backslash may begin a short escape of YAML, such as \0. Of the characters with several bytes,
+// line breaks and control characters are escaped. They begin with the same bytes as some other characters.
+var escapes = func() (added [256]byte) {
+	for c := range byte(' ') {
+		added[c] = 5
+	}
+	added['<'], added['>'], added['&'], added[0x7f] = 5, 5, 5, 5
+	added['"'], added['\n'], added['\r'], added['\t'] = 1, 1, 1, 1
+	added['\\'], added[0xc2], added[0xe2], added[0xef] = 4, 4, 3, 3
+	return added
+}()
 
 // The errors of this package.
 var (
@@ -50,24 +64,34 @@ type Weight struct {
 	// Bytes is the total size of all scalars. Values is the number of values.
 	Bytes  int64
 	Values int
+	// Escapes is the number of bytes that the text needs in addition if it is written as JSON, because of escapes. Parsers
+	// convert YAML to JSON.
+	Escapes int64
 }
 
 // Plus returns the sum of two weights, at most Most.
 func (w Weight) Plus(other Weight) Weight {
-	return Weight{Bytes: min(w.Bytes+other.Bytes, Most), Values: min(w.Values+other.Values, Most)}
+	return Weight{Bytes: min(w.Bytes+other.Bytes, Most), Values: min(w.Values+other.Values, Most),
+		Escapes: min(w.Escapes+other.Escapes, Most)}
 }
 
 // Max returns the maximum of each field.
 func (w Weight) Max(other Weight) Weight {
-	return Weight{Bytes: max(w.Bytes, other.Bytes), Values: max(w.Values, other.Values)}
+	return Weight{Bytes: max(w.Bytes, other.Bytes), Values: max(w.Values, other.Values),
+		Escapes: max(w.Escapes, other.Escapes)}
 }
 
 // ParseCost returns the estimated memory, in bytes, of a parse of a text of this weight: 7 for each byte of the text and
-// 400 for each value. It includes the tree of nodes, the JSON text and the decoded values.
-func (w Weight) ParseCost() int64 { return w.Bytes*parsedByte + int64(w.Values)*parsedValue }
+// 400 for each value, and 5 for each byte that escapes add. It includes the tree of nodes, the JSON text and the decoded
+// values. At most half of it stays in memory after the parse.
+func (w Weight) ParseCost() int64 {
+	return w.Bytes*parsedByte + int64(w.Values)*parsedValue + w.Escapes*parsedEscape
+}
 
 // Of returns the weight of a text without aliases.
-func Of(text []byte) Weight { return Weight{Bytes: int64(len(text)), Values: countTokens(text)} }
+func Of(text []byte) Weight {
+	return Weight{Bytes: int64(len(text)), Values: countTokens(text), Escapes: countEscapes(text)}
+}
 
 // HasAliases reports whether a text may have aliases. The text must be UTF-8 text, see [Refusal].
 func HasAliases(text []byte) bool { return anchor.Match(text) && alias.Match(text) }
@@ -144,6 +168,15 @@ func countTokens(text []byte) int {
 	return count
 }
 
+// countEscapes returns an upper bound for the bytes that escapes add to a text if it is written as JSON.
+func countEscapes[T []byte | string](text T) int64 {
+	count := int64(0)
+	for i := range len(text) {
+		count += int64(escapes[text[i]])
+	}
+	return count
+}
+
 // expansion holds the weights of anchored nodes. A node whose weight is being computed has the
 // value nil.
 type expansion map[*yaml.Node]*Weight
@@ -163,7 +196,7 @@ func (e expansion) of(node *yaml.Node) (Weight, bool) {
 		}
 		e[node] = nil
 	}
-	total := Weight{Bytes: int64(len(node.Value)), Values: 1}
+	total := Weight{Bytes: int64(len(node.Value)), Values: 1, Escapes: countEscapes(node.Value)}
 	for _, child := range node.Content {
 		one, ok := e.of(child)
 		if !ok {

@@ -5,6 +5,7 @@ package yamlweight
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -58,13 +59,39 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// TestParseCost checks the memory of the largest weight, which must not overflow.
+// TestParseCost checks the estimate for a text, and for the largest weight, which must not overflow.
 func TestParseCost(t *testing.T) {
 	t.Parallel()
-	if got := Of([]byte("l: [a, b]\n")).ParseCost(); got != 10*7+3*400 {
-		t.Errorf("got %d for 10 bytes and 3 values", got)
+	if got := Of([]byte("l: [<, b]\n")).ParseCost(); got != 10*7+3*400+(5+1)*5 {
+		t.Errorf("got %d for 10 bytes, 3 values and 2 characters with escapes", got)
 	}
-	if got := (Weight{Bytes: Most, Values: Most}).ParseCost(); got != Most*407 {
+	if got := (Weight{Bytes: Most, Values: Most, Escapes: Most}).ParseCost(); got != Most*412 {
 		t.Errorf("got %d for the largest weight", got)
+	}
+}
+
+// TestEscapes checks that a scalar in JSON is not longer than its text in YAML with the counted escapes.
+func TestEscapes(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"plain", "<a href=x>&</a>", `'"quotes" "in" "quotes"'`, `C:\Users\x`, "|\n lines\n of\n text\n", "|\n a\tb\tc\n",
+		`"\0\0\0\a\v\e\e"`, `"\x01\x02\u0003"`, `"\N\L\P\_"`, "|\n \u2028\u2029\u2028\n", "é – © 😀", `"\\ \" \n"`,
+	} {
+		var value string
+		if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		written, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if weight, size := Of([]byte(text)), int64(len(written)-len(`""`)); size > weight.Bytes+weight.Escapes {
+			t.Errorf("%s: %d bytes with %d for escapes, but %s", text, weight.Bytes, weight.Escapes, written)
+		}
+		expanded, err := Expanded([]byte(text))
+		if size := int64(len(written) - len(`""`)); err != nil || size > expanded.Bytes+expanded.Escapes {
+			t.Errorf("%s expanded: %+v, %v, but %s", text, expanded, err, written)
+		}
 	}
 }

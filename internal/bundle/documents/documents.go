@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"path"
 	"regexp"
 	"strconv"
@@ -26,35 +27,34 @@ type Section struct {
 	Text []byte
 }
 
-// Sections splits a YAML file into its documents. It works line by line, so each document has its position.
-func Sections(text []byte) []Section {
-	var out []Section
-	current := Section{}
-	line := 0
-	for len(text) > 0 {
-		end := bytes.IndexByte(text, '\n') + 1
-		if end == 0 {
-			end = len(text)
+// Sections splits a YAML file into its documents. It works line by line, so each document has its position. The text of
+// a document is valid until the next document: all of them share one copy of the file.
+func Sections(text []byte) iter.Seq[Section] {
+	return func(yield func(Section) bool) {
+		begin, line := 0, 0
+		current := make([]byte, 0, len(text)) // no line becomes longer
+		for one := range bytes.Lines(text) {
+			isBegin := isMarker(one, "---")
+			if isBegin || isMarker(one, "...") {
+				if !yield(Section{line: begin, Text: current}) {
+					return
+				}
+				begin, current = line, current[:0]
+			}
+			switch {
+			case isBegin:
+				// Text after the marker belongs to the document.
+				current = append(append(current, "   "...), one[3:]...)
+			case isMarker(one, "..."), one[0] == '%' && isBlank(current):
+				// Directives are dropped. A tag that needs a %TAG directive is then an error.
+				current = append(current, '\n')
+			default:
+				current = append(current, one...)
+			}
+			line++
 		}
-		one := text[:end]
-		text = text[end:]
-		switch {
-		case isMarker(one, "---"):
-			out = append(out, current)
-			// Text after the marker belongs to the document.
-			current = Section{line: line, Text: append([]byte("   "), one[3:]...)}
-		case isMarker(one, "..."):
-			out = append(out, current)
-			current = Section{line: line, Text: []byte("\n")}
-		case one[0] == '%' && isBlank(current.Text):
-			// Directives are dropped. A tag that needs a %TAG directive is then an error.
-			current.Text = append(current.Text, '\n')
-		default:
-			current.Text = append(current.Text, one...)
-		}
-		line++
+		yield(Section{line: begin, Text: current})
 	}
-	return append(out, current)
 }
 
 // isMarker is true if a line separates documents.
@@ -91,8 +91,14 @@ func (r *Reader) Documents(name string, text []byte, visit func(where string, co
 	if path.Ext(name) == ".json" {
 		return r.jsonDocuments(name, text, visit)
 	}
-	for _, one := range Sections(text) {
-		if err := r.Weigh(name, one.Text); err != nil {
+	copied := int64(len(text))
+	if err := r.memory.Parse(copied); err != nil {
+		return err
+	}
+	r.memory.Keep(copied)
+	defer r.memory.Keep(-copied)
+	for one := range Sections(text) {
+		if err := r.Admit(name, one.Text); err != nil {
 			return err
 		}
 		content, err := yaml.YAMLToJSONStrict(one.Text)
@@ -110,7 +116,7 @@ func (r *Reader) Documents(name string, text []byte, visit func(where string, co
 }
 
 func (r *Reader) jsonDocuments(name string, text []byte, visit func(where string, content []byte) error) error {
-	if err := r.Weigh(name, text); err != nil {
+	if err := r.Admit(name, text); err != nil {
 		return err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -139,17 +145,30 @@ func (r *Reader) jsonDocuments(name string, text []byte, visit func(where string
 	}
 }
 
-// Weigh adds the weight of a text to Total. It returns an error if a limit is exceeded. Call it before the text is
-// parsed.
+// Weigh adds the weight of a text to Total. It returns an error if a limit is exceeded.
 func (r *Reader) Weigh(name string, text []byte) error {
-	limits := r.limits
-	limits.TextBytes, limits.TextTokens = limits.ManifestBytes, limits.ManifestTokens
-	one, err := unpack.Weigh(name, text, limits, unpack.ErrInvalidManifests)
+	_, err := r.weigh(name, text)
+	return err
+}
+
+// Admit is Weigh, and also reserves memory to parse the text. Call it before the text is parsed.
+func (r *Reader) Admit(name string, text []byte) error {
+	one, err := r.weigh(name, text)
 	if err != nil {
 		return err
 	}
+	return r.memory.Parse(one.ParseCost())
+}
+
+func (r *Reader) weigh(name string, text []byte) (unpack.Weight, error) {
+	limits := r.limits
+	limits.TextBytes, limits.TextTokens = limits.ManifestBytes, limits.ManifestTokens
+	one, err := unpack.Weigh(name, text, limits, unpack.ErrInvalidManifests, r.memory)
+	if err != nil {
+		return unpack.Weight{}, err
+	}
 	r.Total = r.Total.Plus(one)
-	return WithinLimits(r.Total, r.limits)
+	return one, WithinLimits(r.Total, r.limits)
 }
 
 // WithinLimits returns ErrTooLarge if the manifests of an artifact exceed the limits.

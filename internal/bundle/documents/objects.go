@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle/unpack"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
 const (
@@ -24,6 +25,13 @@ const (
 	// maxActions is the maximum number of template actions in an object that are escaped one by one. A template that is
 	// escaped in this way stays readable.
 	maxActions = 200
+	// objectBytes is the memory, in bytes, of an object without its content: its key, its position and its file.
+	objectBytes = 512
+	// writtenValue is the memory, in bytes, that an object needs for each value while it is written as YAML, in addition
+	// to a parse: the writer keeps an event for each value. It was measured with small maps.
+	writtenValue = 700
+	// maxWriting is the memory, in bytes, up to which an object is written as readable YAML.
+	maxWriting = 8 << 20
 )
 
 // objectKey identifies an object. It does not contain the version.
@@ -44,17 +52,32 @@ func (o *Object) IsCRD() bool { return o.group == crdGroup && o.kind == crdKind 
 // Reader collects the objects of files.
 type Reader struct {
 	limits unpack.Limits
+	memory *unpack.Memory
 	// Total is the weight of all texts that were read.
 	Total unpack.Weight
 	// Objects are the objects in the order in which they were read.
 	Objects []*Object
 	// seen holds the position of each object.
 	seen map[objectKey]string
+	// kept is how many bytes the objects count in memory.
+	kept int64
 }
 
-// NewReader returns a Reader without objects.
-func NewReader(limits unpack.Limits) *Reader {
-	return &Reader{limits: limits, seen: map[objectKey]string{}}
+// NewReader returns a Reader without objects. It reserves memory before it parses a text.
+func NewReader(limits unpack.Limits, memory *unpack.Memory) *Reader {
+	return &Reader{limits: limits, memory: memory, seen: map[objectKey]string{}}
+}
+
+// keep counts n bytes of objects.
+func (r *Reader) keep(n int64) {
+	r.kept += n
+	r.memory.Keep(n)
+}
+
+// Drop drops all objects, so that they no longer count in the memory.
+func (r *Reader) Drop() {
+	r.keep(-r.kept)
+	r.Objects, r.seen = nil, map[objectKey]string{}
 }
 
 // File adds the objects in a file.
@@ -119,7 +142,9 @@ func (r *Reader) add(where string, value any, depth int) error {
 		return refuse("cannot be written as JSON")
 	}
 	r.seen[key] = where
-	r.Objects = append(r.Objects, &Object{objectKey: key, Content: escapeJSON(content)})
+	made := &Object{objectKey: key, Content: escapeJSON(content)}
+	r.Objects = append(r.Objects, made)
+	r.keep(int64(len(made.Content)) + objectBytes)
 	return nil
 }
 
@@ -174,8 +199,17 @@ func escapeName(name string) string {
 	return out.String()
 }
 
-// YAML returns the object as readable YAML.
-func (o *Object) YAML() ([]byte, error) {
+// writing returns how much memory the object needs while it is written as YAML, in bytes.
+func (o *Object) writing() int64 {
+	weight := yamlweight.Of(o.Content)
+	return weight.ParseCost() + int64(weight.Values)*writtenValue
+}
+
+// YAML returns the object as readable YAML. It reserves memory before it writes the object.
+func (o *Object) YAML(memory *unpack.Memory) ([]byte, error) {
+	if err := memory.Parse(o.writing()); err != nil {
+		return nil, err
+	}
 	out, err := yaml.JSONToYAML(o.Content)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s %q cannot be converted to YAML", unpack.ErrInvalidManifests, unpack.Clip(o.kind),
@@ -184,13 +218,26 @@ func (o *Object) YAML() ([]byte, error) {
 	return out, nil
 }
 
-// Literal returns the object as a template that renders to exactly this object.
-func (o *Object) Literal() ([]byte, error) {
-	out, err := o.YAML()
-	if err != nil {
-		return nil, err
+// Text returns the object as readable YAML. It returns a large object as JSON: the object would need much more memory
+// while it is written as YAML.
+func (o *Object) Text(memory *unpack.Memory) ([]byte, error) {
+	if o.writing() > maxWriting {
+		return o.Content, nil
 	}
-	if bytes.Contains(out, []byte(noValue)) || bytes.Count(out, []byte("{{")) > maxActions {
+	return o.YAML(memory)
+}
+
+// Literal is [Object.Text] as a template that renders to exactly this object.
+func (o *Object) Literal(memory *unpack.Memory) ([]byte, error) {
+	isLarge := o.writing() > maxWriting
+	var out []byte
+	if !isLarge {
+		var err error
+		if out, err = o.YAML(memory); err != nil {
+			return nil, err
+		}
+	}
+	if isLarge || bytes.Contains(out, []byte(noValue)) || bytes.Count(out, []byte("{{")) > maxActions {
 		// The JSON contains no template actions and no noValue: braces and "<" are escaped. Two adjacent braces occur
 		// only in strings.
 		return bytes.ReplaceAll(o.Content, []byte("{{"), []byte(`\u007b\u007b`)), nil

@@ -45,7 +45,7 @@ func Build(files map[string][]byte, folder string, limits unpack.Limits) (object
 		}
 	}()
 	limits = limits.WithDefaults()
-	r := documents.NewReader(limits)
+	r := documents.NewReader(limits, nil)
 	k := New(files, limits, Builder{Ctx: context.Background(), Runner: sandbox.InProcess(Tasks())})
 	if _, err := k.AddTo(r, folder); err != nil {
 		return nil, err
@@ -64,6 +64,8 @@ type Builder struct {
 	Runner sandbox.Runner
 	// Tenant is the tenant of the release. Tenants have equal shares of the runner.
 	Tenant string
+	// Memory reserves memory for the output of the builds.
+	Memory *unpack.Memory
 }
 
 // buildRequest is the input of the task. The requests for all folders of an artifact share the files.
@@ -120,6 +122,10 @@ func (k *Kustomizer) build(folder string) (*built, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("building the kustomization in %s: %w", folderName(folder), err)
+	}
+	// The output is in memory twice while it is decoded.
+	if err := k.builder.Memory.Parse(2 * int64(len(output))); err != nil {
+		return nil, err
 	}
 	result := &built{}
 	if err := gob.NewDecoder(bytes.NewReader(output)).Decode(result); err != nil {
@@ -221,7 +227,7 @@ func (f *folders) build(folder string) (*built, error) {
 			folderName(folder), reasonOf(err))
 	}
 	result := &built{IsExplicitlyEmpty: cost.isExplicitlyEmpty && made.Size() == 0}
-	weighed := documents.NewReader(f.check.limits)
+	weighed := documents.NewReader(f.check.limits, nil)
 	for i, one := range made.Resources() {
 		content, err := one.MarshalJSON()
 		if err != nil {

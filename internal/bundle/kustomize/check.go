@@ -217,7 +217,7 @@ func (k *file) include(folder string) error {
 
 // objects adds the cost of a file with objects.
 func (k *file) objects(name string) error {
-	content := documents.NewReader(k.check.limits)
+	content := documents.NewReader(k.check.limits, nil)
 	if err := content.File(name, k.check.files[name]); err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (k *file) objects(name string) error {
 
 // weigh adds the cost of a file without objects.
 func (k *file) weigh(name string) error {
-	content := documents.NewReader(k.check.limits)
+	content := documents.NewReader(k.check.limits, nil)
 	if err := content.Weigh(name, k.check.files[name]); err != nil {
 		return err
 	}
@@ -281,8 +281,8 @@ func (k *file) patches(content *types.Kustomization) error {
 // patch returns an error for a patch that can grow without limit: with the JSON patch operation "copy", or with
 // recursive aliases. It also returns an error for a patch that kustomize cannot read.
 func (k *file) patch(text []byte) error {
-	content := documents.NewReader(k.check.limits)
-	for _, one := range documents.Sections(text) {
+	content := documents.NewReader(k.check.limits, nil)
+	for one := range documents.Sections(text) {
 		if err := content.Weigh(k.name, one.Text); err != nil {
 			return err
 		}

@@ -61,9 +61,15 @@ func (k *Kustomizer) AddTo(r *documents.Reader, folder string) (isExplicitlyEmpt
 	if err != nil {
 		return false, err
 	}
+	output := int64(0)
+	for _, content := range made.Objects {
+		output += int64(len(content))
+	}
+	k.builder.Memory.Keep(output)
+	defer k.builder.Memory.Keep(-output)
 	for i, content := range made.Objects {
 		where := objectPlace(folder, i)
-		if err := r.Weigh(where, content); err != nil {
+		if err := r.Admit(where, content); err != nil {
 			return false, err
 		}
 		if err := r.Document(where, content); err != nil {

@@ -34,17 +34,12 @@ type budget struct {
 	// remaining is the number of bytes that may still be decompressed. It also limits headers, padding and skipped
 	// entries, which are not part of a file.
 	remaining int64
-	// reserve reserves memory before a file is read.
-	reserve Reserve
+	// memory reserves memory before a file is read.
+	memory *Memory
 }
 
-// Reserve reserves memory for the files of an artifact. It is called before a file is read. unpacked is the size of all
-// files so far and of this file, in bytes. It must not wait. Its error ends the unpacking, and is returned unchanged. A
-// nil Reserve reserves nothing.
-type Reserve func(unpacked int64) error
-
-func newBudget(limits Limits, invalid error, reserve Reserve) *budget {
-	return &budget{limits: limits, invalid: invalid, remaining: 2*limits.UnpackedBytes + 1<<20, reserve: reserve}
+func newBudget(limits Limits, invalid error, memory *Memory) *budget {
+	return &budget{limits: limits, invalid: invalid, remaining: 2*limits.UnpackedBytes + 1<<20, memory: memory}
 }
 
 // CheckPacked returns ErrTooLarge if packed content of this size exceeds the limit.
@@ -137,10 +132,7 @@ func (b *budget) take(name string, size, limit int64) error {
 		return fmt.Errorf("%w: %q has %d bytes; the limit is %d", ErrTooLarge, Clip(name), size, limit)
 	}
 	b.bytes += size
-	if b.reserve == nil {
-		return nil
-	}
-	return b.reserve(b.bytes)
+	return b.memory.unpack(b.bytes)
 }
 
 // count counts an entry. It returns an error if there are too many.

@@ -35,8 +35,8 @@ type unpacker struct {
 
 // Chart returns the files of a packed chart and their size in bytes. The names of the files are relative to the root of
 // the chart. Packed subcharts are unpacked too, see [PackedName].
-func Chart(packed []byte, limits Limits, reserve Reserve) ([]*loader.BufferedFile, int64, error) {
-	u := &unpacker{budget: newBudget(limits, ErrInvalidChart, reserve), names: map[string]bool{}}
+func Chart(packed []byte, limits Limits, memory *Memory) ([]*loader.BufferedFile, int64, error) {
+	u := &unpacker{budget: newBudget(limits, ErrInvalidChart, memory), names: map[string]bool{}}
 	if err := CheckPacked(int64(len(packed)), limits); err != nil {
 		return nil, 0, err
 	}

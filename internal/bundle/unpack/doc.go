@@ -11,7 +11,8 @@
 //
 //   - [Limits] apply to the whole artifact, with all layers and packed subcharts: packed size, unpacked size, size of a
 //     file, number of files, depth of packed subcharts, and all decompressed bytes including padding.
-//   - A [Reserve] is called before a file is read: a few packed KiB may unpack to 100 MiB.
+//   - A [Memory] reserves memory before a file is read: a few packed KiB may unpack to 100 MiB. It also reserves memory
+//     before a text with aliases is weighed. The caller must reserve memory before it parses a text.
 //   - The name of a file never leads out of the artifact.
 //   - A chart may contain links and devices that Helm does not install, for example in a folder docs. They are skipped.
 //     Other links and devices are refused.

@@ -38,8 +38,8 @@ type imageEntry struct {
 }
 
 // Image returns the files of the folder /manifests of a container image with the given layers.
-func Image(layers [][]byte, limits Limits, reserve Reserve) (*Tree, error) {
-	all := &image{budget: newBudget(limits, ErrInvalidManifests, reserve), content: map[string]*imageEntry{},
+func Image(layers [][]byte, limits Limits, memory *Memory) (*Tree, error) {
+	all := &image{budget: newBudget(limits, ErrInvalidManifests, memory), content: map[string]*imageEntry{},
 		roots: map[string]bool{}}
 	for _, layer := range layers {
 		if err := all.layer(layer); err != nil {

@@ -29,17 +29,13 @@ type Tree struct {
 }
 
 // NewTree returns an empty Tree.
-func NewTree(limits Limits, reserve Reserve) *Tree {
-	return &Tree{budget: newBudget(limits, ErrInvalidManifests, reserve), Files: map[string][]byte{}}
+func NewTree(limits Limits, memory *Memory) *Tree {
+	return &Tree{budget: newBudget(limits, ErrInvalidManifests, memory), Files: map[string][]byte{}}
 }
 
-// ReserveCopies reserves memory for the files and for a number of copies of all of them.
-func (t *Tree) ReserveCopies(copies int64) error {
-	if t.reserve == nil {
-		return nil
-	}
-	return t.reserve((1 + copies) * t.bytes)
-}
+// ReserveCopies reserves memory for the files and for a number of copies of all of them, and gives back the memory of
+// former parses.
+func (t *Tree) ReserveCopies(copies int64) error { return t.memory.copies(copies) }
 
 // File adds a file.
 func (t *Tree) File(name string, data []byte) error {

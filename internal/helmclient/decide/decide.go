@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -123,7 +124,8 @@ type Decision struct {
 	Request string
 	// RequeueAfter is the time until the next decision, set with ActionWait only.
 	RequeueAfter time.Duration
-	// NextTryAt is the time of the next attempt after a failure, set with ReasonBackoff only.
+	// NextTryAt is the time of the next attempt after a failure, set with ReasonBackoff, or the time when HelmOp takes over
+	// a record of another process at the latest, set with ReasonPendingOtherOwner. It is zero for other reasons.
 	NextTryAt time.Time
 }
 
@@ -169,13 +171,17 @@ func (s situation) decide(d Decision) Decision {
 	}
 	switch d.State {
 	case model.StateForeign:
-		if !s.policy.TakeOwnership {
+		isLost := s.past.WasOurs && s.obs.Owner() != ""
+		switch {
+		case s.policy.TakeOwnership && !isLost:
+			return s.decideAdoption(d)
+		case release.Status(s.newest.Status) == release.StatusUninstalling:
+			return s.refuseUninstalling(d)
+		case isLost && s.policy.TakeOwnership:
+			return d.refuseLost(s.obs, s.desired)
+		default:
 			return d.refuse(s.obs, s.desired)
 		}
-		if s.past.WasOurs && s.obs.Owner() != "" {
-			return d.refuseLost(s.obs, s.desired)
-		}
-		return decideAdoption(d, s.newest, s.policy, s.now)
 	case model.StateAbsent:
 		return s.install(d, "The release is not installed.")
 	case model.StateUninstalled:
@@ -197,8 +203,8 @@ func (s situation) decide(d Decision) Decision {
 				"command, "+
 				"which deleted nothing because it cannot read split records: HelmOp upgrades the release.", revision))
 		}
-		if wait := remainingUninstall(s.newest, s.desired, s.policy, s.now); wait > 0 {
-			return d.waitFor(s.newest, s.desired, wait)
+		if until := s.uninstallingUntil(); !until.IsZero() {
+			return s.waitFor(d, until)
 		}
 		if wait := s.remainingBackoff(d.Failures); wait > 0 {
 			return s.backOff(d, wait, fmt.Sprintf("The uninstallation of Helm revision %d did not complete.", revision))
@@ -243,6 +249,7 @@ func Unreachable() Decision {
 func Uninstall(obs model.Observation, desired model.Desired, policy model.Policy, now time.Time) Decision {
 	state := obs.State(desired)
 	newest, _ := obs.Newest()
+	s := situation{obs: obs, newest: newest, desired: desired, policy: policy, now: now}
 	d := Decision{State: state, FromRevision: newest.Revision, FromID: newest.ID, ToRevision: newest.Revision}
 	switch state {
 	case model.StateAbsent, model.StateUninstalled:
@@ -250,13 +257,13 @@ func Uninstall(obs model.Observation, desired model.Desired, policy model.Policy
 	case model.StateForeign:
 		return d.refuse(obs, desired)
 	case model.StateUninstalling:
-		if wait := remainingUninstall(newest, desired, policy, now); wait > 0 {
-			return d.waitFor(newest, desired, wait)
+		if until := s.uninstallingUntil(); !until.IsZero() {
+			return s.waitFor(d, until)
 		}
 		return d.finishUninstall()
 	case model.StatePending:
-		if wait := remainingPending(newest, desired, policy, now); wait > 0 {
-			return d.waitFor(newest, desired, wait)
+		if until := s.pendingUntil(); !until.IsZero() {
+			return s.waitFor(d, until)
 		}
 	}
 	return d.stay(model.ActionUninstall, ReasonUninstall, fmt.Sprintf("Uninstalling Helm revision %d.", newest.Revision))
@@ -326,6 +333,19 @@ func (d Decision) stay(action model.Action, reason, message string) Decision {
 func (d Decision) finishUninstall() Decision {
 	return d.stay(model.ActionUninstall, ReasonFinishUninstall,
 		fmt.Sprintf("The uninstallation of Helm revision %d did not complete.", d.FromRevision))
+}
+
+// refuseUninstalling returns the decision not to change a release of another owner that is being uninstalled. HelmOp
+// installs the release when it is gone. Only a HelmOp that may take ownership completes an abandoned uninstallation.
+func (s situation) refuseUninstalling(d Decision) Decision {
+	process, ofOwner := s.otherProcess()
+	advice := "set install.takeOwnership"
+	if s.policy.TakeOwnership {
+		advice = "request a retry"
+	}
+	return d.stay(model.ActionRefuse, ReasonConflict, fmt.Sprintf("The release%s is being uninstalled by %s: HelmOp"+
+		" installs the release after the uninstallation. If the uninstallation does not end, %s to complete it.",
+		ofOwner, process, advice))
 }
 
 // refuseLost returns the decision not to change a release that another HelmOp has taken over. Otherwise, the two

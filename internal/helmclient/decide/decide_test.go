@@ -261,17 +261,19 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// checkNextTry checks that a decision has the time of the next attempt exactly if its reason is the backoff. It removes
-// the time.
+// checkNextTry checks that a decision has the time of the next attempt exactly if its reason is the backoff or a wait for
+// another process, and that the message has the time, too. It removes the time.
 func checkNextTry(t *testing.T, got *Decision) {
 	t.Helper()
 	wait := got.NextTryAt.Sub(helmtest.Now)
+	hasTime := got.Reason == ReasonBackoff || got.Reason == ReasonPendingOtherOwner
 	switch {
-	case got.Reason != ReasonBackoff && !got.NextTryAt.IsZero():
-		t.Errorf("the decision %+v has a next attempt", *got)
-	case got.Reason == ReasonBackoff && (wait-got.RequeueAfter).Abs() > time.Second:
+	case hasTime == got.NextTryAt.IsZero():
+		t.Errorf("the decision %+v has the next attempt at %s", *got, got.NextTryAt)
+	case got.Reason == ReasonBackoff && (wait-got.RequeueAfter).Abs() > time.Second,
+		got.Reason == ReasonPendingOtherOwner && wait <= 0 && got.RequeueAfter > model.MinRequeue:
 		t.Errorf("the next attempt is in %s, and the next decision in %s", wait, got.RequeueAfter)
-	case got.Reason == ReasonBackoff && !strings.Contains(got.Message, got.NextTryAt.UTC().Format(time.RFC3339)):
+	case hasTime && !strings.Contains(got.Message, got.NextTryAt.UTC().Format(time.RFC3339)):
 		t.Errorf("the message %q does not have the time of the next attempt", got.Message)
 	}
 	got.NextTryAt = time.Time{}
@@ -296,6 +298,83 @@ func TestNextTryTimeIsStable(t *testing.T) {
 	}
 	if first.Reason != ReasonBackoff {
 		t.Errorf("%s: %s", first.Reason, first.Message)
+	}
+}
+
+// TestWaitNamesTheOtherProcess checks the complete messages of releases on which another process works, and the time
+// when HelmOp takes over.
+func TestWaitNamesTheOtherProcess(t *testing.T) {
+	t.Parallel()
+	elsewhere := func(r *model.Record) { r.ManagementCluster = "uid-9" }
+	inShard := func(r *model.Record) { r.Shard = "a" }
+	waits := func(subject string, limit time.Duration) string {
+		return subject + ": HelmOp waits until the action has ended, at the latest until " +
+			helmtest.Now.Add(limit).UTC().Format(time.RFC3339) + "."
+	}
+	// The records are one minute old, and the limit without a deadline is 15 minutes.
+	const byAge = 14 * time.Minute
+	takes, lost := model.Policy{TakeOwnership: true}, model.Past{WasOurs: true}
+	const after = ": HelmOp installs the release after the uninstallation. If the uninstallation does not end, "
+	for name, test := range map[string]struct {
+		record model.Record
+		policy model.Policy
+		past   model.Past
+		want   string
+	}{
+		"upgrade with helm": {record: helmtest.Record("pending-upgrade", 3, otherHand), want: waits(
+			"Helm revision 3 is pending-upgrade, and the helm command or a similar program may be working on it", byAge)},
+		"another object": {record: helmtest.Record("pending-upgrade", 3, otherUID, until(time.Hour)), want: waits(
+			`Helm revision 3 is pending-upgrade, and another HelmOpRelease of HelmOp "default.calico" may be working on it`,
+			time.Hour)},
+		"another shard": {record: helmtest.Record("pending-upgrade", 3, inShard), want: waits(
+			`Helm revision 3 is pending-upgrade, and the former manager (shard "a") of the release may be working on it`,
+			byAge)},
+		"uninstalled by another shard": {record: helmtest.Record("uninstalling", 3, inShard, uninstalling,
+			until(time.Minute)), want: waits(
+			`Helm revision 3 is being uninstalled by the former manager (shard "a") of the release`, time.Minute)},
+		"helm uninstall": {record: helmtest.Record("uninstalling", 3), want: waits(
+			"Helm revision 3 is being uninstalled by the helm command or a similar program", byAge)},
+		"foreign": {policy: takes, record: helmtest.Record("pending-install", 3, otherOwner, until(time.Minute)),
+			want: waits(`Helm revision 3 is pending-install, and HelmOp "default.other" may be working on it`, time.Minute)},
+		"foreign, with helm": {policy: takes, record: helmtest.Record("pending-upgrade", 3, otherOwner, otherHand),
+			want: waits(`Helm revision 3 of HelmOp "default.other" is pending-upgrade, and the helm command or a similar `+
+				`program may be working on it`, byAge)},
+		"without an owner": {policy: takes, record: helmtest.Record("pending-upgrade", 3, unlabelled), want: waits(
+			"Helm revision 3 is pending-upgrade, and the helm command or a similar program may be working on it", byAge)},
+		"another management cluster": {policy: takes, record: helmtest.Record("pending-upgrade", 3, elsewhere), want: waits(
+			`Helm revision 3 is pending-upgrade, and HelmOp "default.calico" of another management cluster (UID "uid-9" of `+
+				`its namespace kube-system) may be working on it`, byAge)},
+		"foreign, uninstalling": {policy: takes, record: helmtest.Record("uninstalling", 3, otherOwner, uninstalling),
+			want: waits(`Helm revision 3 is being uninstalled by HelmOp "default.other"`, byAge)},
+		"foreign, helm uninstall": {policy: takes, record: helmtest.Record("uninstalling", 3, otherOwner), want: waits(
+			`Helm revision 3 of HelmOp "default.other" is being uninstalled by the helm command or a similar program`,
+			byAge)},
+		"refused, uninstalling": {record: helmtest.Record("uninstalling", 3, otherOwner, uninstalling),
+			want: `The release is being uninstalled by HelmOp "default.other"` + after +
+				"set install.takeOwnership to complete it."},
+		"refused, helm uninstall": {record: helmtest.Record("uninstalling", 3, otherOwner),
+			want: `The release of HelmOp "default.other" is being uninstalled by the helm command or a similar program` +
+				after + "set install.takeOwnership to complete it."},
+		"lost, uninstalling": {record: helmtest.Record("uninstalling", 3, otherOwner, uninstalling), policy: takes,
+			past: lost, want: `The release is being uninstalled by HelmOp "default.other"` + after +
+				"request a retry to complete it."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			desired := helmtest.Desired()
+			desired.ManagementCluster = "uid-8"
+			got := Next(model.Observation{Records: []model.Record{test.record}}, desired, test.policy, test.past,
+				helmtest.Now)
+			if got.Message != test.want {
+				t.Errorf("\n got %q\nwant %q", got.Message, test.want)
+			}
+			later := Next(model.Observation{Records: []model.Record{test.record}}, desired, test.policy, test.past,
+				helmtest.Now.Add(2*time.Second))
+			if later.Message != got.Message || !later.NextTryAt.Equal(got.NextTryAt) {
+				t.Errorf("2 seconds later: %q", later.Message)
+			}
+			checkNextTry(t, &got)
+		})
 	}
 }
 

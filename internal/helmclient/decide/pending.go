@@ -14,7 +14,8 @@ import (
 
 // decideAdoption decides if the release belongs to another owner and the policy permits to adopt it. Only a deployed
 // revision can be adopted without an upgrade.
-func decideAdoption(d Decision, newest model.Record, policy model.Policy, now time.Time) Decision {
+func (s situation) decideAdoption(d Decision) Decision {
+	newest, policy := s.newest, s.policy
 	status := release.Status(newest.Status)
 	adopting := fmt.Sprintf("Adopting the release at Helm revision %d.", newest.Revision)
 	isRunning := status.IsPending() || status == release.StatusUninstalling
@@ -24,8 +25,8 @@ func decideAdoption(d Decision, newest model.Record, policy model.Policy, now ti
 	}
 	if isRunning {
 		// The pending record belongs to another owner, so only its age counts.
-		if wait := remainingPending(newest, model.Desired{}, policy, now); wait > 0 {
-			return d.wait(newest, wait)
+		if until := s.abandonedAt(); !until.IsZero() {
+			return s.waitFor(d, until)
 		}
 	}
 	switch {
@@ -45,8 +46,8 @@ func decideAdoption(d Decision, newest model.Record, policy model.Policy, now ti
 // decidePending decides if an action on the release is running or was interrupted.
 func (s situation) decidePending(d Decision) Decision {
 	newest := s.newest
-	if wait := remainingPending(newest, s.desired, s.policy, s.now); wait > 0 {
-		return d.waitFor(newest, s.desired, wait)
+	if until := s.pendingUntil(); !until.IsZero() {
+		return s.waitFor(d, until)
 	}
 	reason, message := ReasonPendingTimeout, abandonedMessage(newest, s.policy)
 	if isOwnPending(newest, s.desired) {
@@ -158,31 +159,35 @@ func isOfOtherShard(newest model.Record, desired model.Desired) bool {
 	return newest.IsFor(desired) && newest.Shard != desired.Shard
 }
 
-// remainingPending returns how long another process may still be working on the record. Zero means that HelmOp may
-// resolve the record.
-func remainingPending(newest model.Record, desired model.Desired, policy model.Policy, now time.Time) time.Duration {
-	if isOwnPending(newest, desired) {
-		return 0
+// pendingUntil returns until when another process may be working on the newest record. It is zero if HelmOp may resolve
+// the record now.
+func (s situation) pendingUntil() time.Time {
+	if isOwnPending(s.newest, s.desired) {
+		return time.Time{}
 	}
-	end, longest := newest.ChangedAt.Add(policy.PendingLimit()), policy.PendingLimit()
-	if newest.HasDeadline() {
-		end, longest = newest.Deadline, maxActionTime
-	}
-	remaining := end.Sub(now)
-	if remaining <= 0 {
-		return 0
-	}
-	// If the clock of the workload cluster is ahead, the wait must not become longer than the limit.
-	return min(max(remaining, model.MinRequeue), longest)
+	return s.abandonedAt()
 }
 
-// remainingUninstall returns how long to wait for an uninstallation by the manager of another shard or by the helm
-// command. An uninstallation by this manager, or by an earlier process in the same shard, is continued at once.
-func remainingUninstall(newest model.Record, desired model.Desired, policy model.Policy, now time.Time) time.Duration {
-	if newest.Uninstalling && !isOfOtherShard(newest, desired) || newest.IsPointerUninstalledByHand() {
-		return 0
+// uninstallingUntil returns until when to wait for an uninstallation by the manager of another shard or by the helm
+// command. It is zero if HelmOp may continue now: HelmOp continues an uninstallation by this manager, or by an earlier
+// process in the same shard, at once.
+func (s situation) uninstallingUntil() time.Time {
+	if s.newest.Uninstalling && !isOfOtherShard(s.newest, s.desired) || s.newest.IsPointerUninstalledByHand() {
+		return time.Time{}
 	}
-	return remainingPending(newest, model.Desired{}, policy, now)
+	return s.abandonedAt()
+}
+
+// abandonedAt returns when the newest record counts as abandoned. It is zero if this time has passed.
+func (s situation) abandonedAt() time.Time {
+	end := s.newest.ChangedAt.Add(s.policy.PendingLimit())
+	if s.newest.HasDeadline() {
+		end = s.newest.Deadline
+	}
+	if !end.After(s.now) {
+		return time.Time{}
+	}
+	return end
 }
 
 // abandonedMessage returns the message for a pending record whose action cannot be running any more.
@@ -207,42 +212,62 @@ func (d Decision) recoverFailed(reason, message string) Decision {
 	return d.act(model.ActionRecoverThenUpgrade, reason, message)
 }
 
-// wait returns the decision to wait for another process that may be working on the record. The wait is short, because
-// the other process may end at any time.
-func (d Decision) wait(newest model.Record, after time.Duration) Decision {
-	d.RequeueAfter = min(after, OtherProcessRetry)
+// waitFor returns the decision to wait for another process, which may be working on the newest record until a time. The
+// time does not change between decisions. Each wait is short, because there is no event when the other process ends.
+func (s situation) waitFor(d Decision, until time.Time) Decision {
+	d.RequeueAfter = min(max(until.Sub(s.now), model.MinRequeue), OtherProcessRetry)
+	d.NextTryAt = until.Round(time.Second)
+	process, ofOwner := s.otherProcess()
+	doing := fmt.Sprintf("%s, and %s may be working on it", s.newest.Status, process)
+	if release.Status(s.newest.Status) == release.StatusUninstalling {
+		doing = "being uninstalled by " + process
+	}
 	return d.stay(model.ActionWait, ReasonPendingOtherOwner,
-		fmt.Sprintf("Helm revision %d is %s, and another process may be working on it.", newest.Revision, newest.Status))
+		fmt.Sprintf("Helm revision %d%s is %s: HelmOp waits until the action has ended, at the latest until %s.",
+			s.newest.Revision, ofOwner, doing, d.NextTryAt.UTC().Format(time.RFC3339)))
 }
 
-// waitFor does the same as wait. Its message names the other process. The wait is short because there is no event when
-// the manager of another shard ends its action.
-func (d Decision) waitFor(newest model.Record, desired model.Desired, after time.Duration) Decision {
-	if !isOfOtherShard(newest, desired) {
-		d = d.wait(newest, after)
-		if release.Status(newest.Status) == release.StatusUninstalling {
-			d.Message = fmt.Sprintf("Helm revision %d is being uninstalled with the helm command: HelmOp waits until the "+
-				"command "+
-				"has ended.", newest.Revision)
-		}
-		return d
+// otherProcess names the process that wrote the newest record, for the middle of a sentence. If this process is not a
+// manager, but another HelmOp owns the release, ofOwner names the owner.
+func (s situation) otherProcess() (process, ofOwner string) {
+	newest, owner := s.newest, s.ownerTitle()
+	isForeign := s.obs.State(s.desired) == model.StateForeign
+	isByHand := !newest.Authentic() || release.Status(newest.Status) == release.StatusUninstalling && !newest.Uninstalling
+	switch {
+	case isByHand && isForeign && owner != "":
+		return helmCommand, " of " + owner
+	case isByHand:
+		return helmCommand, ""
+	case isForeign:
+		return owner, ""
+	case isOfOtherShard(newest, s.desired) && newest.Shard == "":
+		return "the former manager (without a shard) of the release", ""
+	case isOfOtherShard(newest, s.desired):
+		return fmt.Sprintf("the former manager (shard %q) of the release", newest.Shard), ""
+	default:
+		return "another HelmOpRelease of " + owner, ""
 	}
-	d = d.wait(newest, after)
-	holder := "without a shard"
-	if newest.Shard != "" {
-		holder = fmt.Sprintf("of shard %q", newest.Shard)
-	}
-	d.Message = fmt.Sprintf("Helm revision %d is %s, and the manager %s, which managed the release before, may be "+
-		"working "+
-		"on it.", newest.Revision, newest.Status, holder)
-	return d
 }
 
-const (
-	// OtherProcessRetry is how often a release is checked while another process may be working on it.
-	OtherProcessRetry = 5 * time.Second
-	// maxActionTime is the longest timeout that the API permits for an action, plus ActionMargin.
-	maxActionTime = time.Hour + ActionMargin
-	// ActionMargin is the time that an action may take after its timeout to record its outcome.
-	ActionMargin = time.Minute
-)
+// ownerTitle names the HelmOp that owns the release; empty if no record names an owner.
+func (s situation) ownerTitle() string {
+	owner, management := s.obs.Owner(), s.obs.ManagementCluster()
+	switch {
+	case owner == "":
+		return ""
+	case model.IsManagedBy(management, s.desired):
+		return fmt.Sprintf("HelmOp %q", owner)
+	default:
+		return fmt.Sprintf("HelmOp %q of another management cluster (UID %q of its namespace kube-system)", owner,
+			management)
+	}
+}
+
+// helmCommand names the program that makes records without HelmOp's labels.
+const helmCommand = "the helm command or a similar program"
+
+// OtherProcessRetry is how often a release is checked while another process may be working on it.
+const OtherProcessRetry = 5 * time.Second
+
+// ActionMargin is the time that an action may take after its timeout to record its outcome.
+const ActionMargin = time.Minute

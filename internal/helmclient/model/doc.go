@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package model has the types that the packages of the Helm engine share. They describe the cluster and the release
-// ([Target], [Desired]), the observed state ([Observation], [Record]), and how to act ([Policy], [Options], [Storage],
-// [Action]).
+// ([Target], [Access], [Desired]), the observed state ([Observation], [Record]), and how to act ([Policy], [Options],
+// [Storage], [Action]).
 //
 // The package does not access a cluster. It defines the labels on Helm's release records, see labels.go. Helm stores
 // each revision in a Secret. The labels hold the owner of the release, the UID of the object that requested the

@@ -4,7 +4,10 @@
 package model
 
 import (
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 )
 
 // Target is a cluster in which to act.
@@ -21,6 +24,20 @@ type Target struct {
 	// Storage is where the payloads of the release's records are stored. Storage is not part of the identity of the
 	// cluster.
 	Storage Storage
+}
+
+// Access gives access to a cluster for requests outside of Helm. These requests share the connections, the rate limit
+// and the discovered kinds with the actions on the cluster.
+type Access struct {
+	// Config is the configuration for clients. Each request of such a client has a deadline, except watches.
+	Config *rest.Config
+	// Mapper maps the kinds that the cluster serves. For an unknown kind, it runs discovery again.
+	Mapper meta.RESTMapper
+	// Identity identifies the address, the credentials and the impersonated user of the access. It changes when one of
+	// these changes.
+	Identity string
+	// Owner is the owner of the memory for responses of the cluster.
+	Owner bytebudget.Owner
 }
 
 // Desired is the desired state of a release. Digests may have the prefix "sha256:".

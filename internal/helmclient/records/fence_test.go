@@ -4,12 +4,14 @@
 package records
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -112,6 +114,117 @@ func TestIntegrationRecordsDeletesOnlyItsOwn(t *testing.T) {
 			}
 			if _, err := again.Delete(NameOf("demo", 1)); err != nil {
 				t.Errorf("deletion of the known record: %v", err)
+			}
+		})
+	}
+}
+
+// setTimes sets the labels with the times of a record's last write, in seconds. An empty time removes the label.
+func (b *bench) setTimes(revision int, created, modified string) {
+	b.t.Helper()
+	labels := map[string]any{model.HelmLabelCreatedAt: nil, model.HelmLabelModifiedAt: nil}
+	if created != "" {
+		labels[model.HelmLabelCreatedAt] = created
+	}
+	if modified != "" {
+		labels[model.HelmLabelModifiedAt] = modified
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	if err == nil {
+		_, err = b.kube.CoreV1().Secrets(b.namespace).Patch(b.t.Context(), NameOf("demo", revision), types.MergePatchType,
+			patch, metav1.PatchOptions{})
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// uids returns the UIDs of the records, by the names of the Secrets.
+func (b *bench) uids() map[string]types.UID {
+	b.t.Helper()
+	list, err := b.kube.CoreV1().Secrets(b.namespace).List(b.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	uids := map[string]types.UID{}
+	for i := range list.Items {
+		uids[list.Items[i].Name] = list.Items[i].UID
+	}
+	return uids
+}
+
+// TestIntegrationRecordsDeletesTogetherOnlyItsOwn deletes older records together right after another manager has
+// uninstalled the release and installed it again. The new records have the same keys, and must stay.
+func TestIntegrationRecordsDeletesTogetherOnlyItsOwn(t *testing.T) {
+	const before, after = "1700000000", "1700000100"
+	for name, tc := range map[string]struct {
+		// created and modified are the times in the older records when they are listed.
+		created, modified string
+		// meanwhile happens right before the deletion. isOther means that the records belong to another manager then.
+		meanwhile func(b *bench)
+		isOther   bool
+		// deletes is the number of deletions if the records are not of another manager.
+		deletes int
+	}{
+		"usual history":   {modified: before, meanwhile: func(*bench) {}, deletes: 2},
+		"never updated":   {created: before, meanwhile: func(*bench) {}, deletes: 4},
+		"one was updated": {modified: before, meanwhile: func(b *bench) { b.setTimes(1, "", after) }, deletes: 3},
+		"one is gone": {modified: before, meanwhile: func(b *bench) {
+			if err := b.kube.CoreV1().Secrets(b.namespace).Delete(b.t.Context(), NameOf("demo", 1),
+				metav1.DeleteOptions{}); err != nil {
+				b.t.Fatal(err)
+			}
+		}, deletes: 3},
+		"installed and upgraded again": {modified: before, isOther: true, meanwhile: func(b *bench) {
+			for revision := range 3 {
+				b.recreate(revision + 1)
+				b.setTimes(revision+1, "", after)
+			}
+		}},
+		"being installed again": {modified: before, isOther: true, meanwhile: func(b *bench) {
+			b.recreate(1)
+			b.setTimes(1, after, "")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.createRecords(release.StatusSuperseded, release.StatusSuperseded, release.StatusFailed,
+				release.StatusUninstalling)
+			for revision := range 3 {
+				b.setTimes(revision+1, tc.created, tc.modified)
+			}
+			store := b.newRecords()
+			if _, err := store.History("demo"); err != nil {
+				t.Fatal(err)
+			}
+			store.DeleteTogether(NameOf("demo", 4))
+			for revision := range 3 {
+				if _, err := store.Delete(NameOf("demo", revision+1)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			listed := b.uids()
+			tc.meanwhile(b)
+			current := b.uids()
+			b.cutter.Take()
+			_, err := store.Delete(NameOf("demo", 4))
+			requests, left := b.cutter.Take(), b.uids()
+			if !tc.isOther {
+				if err != nil || len(left) > 0 || len(requests) != tc.deletes {
+					t.Errorf("%v; the records %v are left after %v", err, left, requests)
+				}
+				return
+			}
+			if !errors.Is(err, helmerr.ErrStale) {
+				t.Errorf("deletion of the records of another manager: %v", err)
+			}
+			for key, uid := range current {
+				if listed[key] != uid && left[key] != uid {
+					t.Errorf("the new record %s was deleted", key)
+				}
+			}
+			if _, ok := left[NameOf("demo", 4)]; !ok {
+				t.Error("the last record was deleted although the action ended")
 			}
 		})
 	}

@@ -5,6 +5,7 @@ package records
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -39,11 +40,13 @@ func (s *Store) removeBefore() error {
 	s.before = nil
 	s.mu.Unlock()
 	if selector := s.selectorOf(keys); selector != "" {
-		err := s.removeSelected(selector)
-		if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) {
+		removed, err := s.removeSelected(selector)
+		// The user, a policy or a proxy may permit only single deletions. They then refuse the request.
+		if answer := apierrors.APIStatus(nil); err != nil && !errors.As(err, &answer) {
 			return err
 		}
-		// The request was refused: the user, a policy or a proxy may permit only single deletions.
+		// A record that the request did not delete was changed or re-created after it was listed, or is gone.
+		keys = slices.DeleteFunc(keys, func(key string) bool { return slices.Contains(removed, key) })
 	}
 	for _, key := range keys {
 		if err := s.remove(key); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
@@ -53,9 +56,11 @@ func (s *Store) removeBefore() error {
 	return nil
 }
 
-// selectorOf returns a label selector that matches exactly the records with these keys. It returns an empty selector if
-// there are fewer than minTogether records, or if the listed history has a Secret that is neither one of them nor
-// s.last: the selector could also match this Secret, for example a copy of a record.
+// selectorOf returns a label selector that matches exactly the records with these keys. If another manager has
+// installed the release again, its new records have the same keys, but later times, so the selector does not match
+// them. selectorOf returns an empty selector if there are fewer than minTogether records, or if a record has no time of
+// a change. It also does so if the listed history has a Secret that is neither one of the records nor s.last: the
+// selector could also match this Secret, for example a copy of a record.
 func (s *Store) selectorOf(keys []string) string {
 	if len(keys) < minTogether {
 		return ""
@@ -63,35 +68,57 @@ func (s *Store) selectorOf(keys []string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, listed := range s.listed {
-		var revisions []string
+		var revisions, times []string
 		for i := range listed {
 			object := &listed[i]
 			switch isOne := slices.Contains(keys, object.Name); {
 			case isOne:
 				revisions = append(revisions, object.Labels[model.HelmLabelVersion])
+				times = append(times, object.Labels[model.HelmLabelModifiedAt])
 			case object.Name != s.last:
 				return ""
 			}
 		}
-		if len(revisions) == len(keys) && !slices.Contains(revisions, "") {
-			slices.Sort(revisions)
-			return Selector(name) + "," + model.HelmLabelVersion + " in (" + strings.Join(revisions, ",") + ")"
+		if len(revisions) == len(keys) && !slices.Contains(revisions, "") && !slices.Contains(times, "") {
+			return Selector(name) + "," + anyOf(model.HelmLabelVersion, revisions) + "," +
+				anyOf(model.HelmLabelModifiedAt, times)
 		}
 	}
 	return ""
 }
 
-// removeSelected deletes the records that a label selector matches.
-func (s *Store) removeSelected(selector string) error {
+// anyOf returns a label selector for objects whose label has one of the values.
+func anyOf(label string, values []string) string {
+	slices.Sort(values)
+	return label + " in (" + strings.Join(slices.Compact(values), ",") + ")"
+}
+
+// removeSelected deletes the records that a label selector matches. It returns the names of the deleted records.
+func (s *Store) removeSelected(selector string) (names []string, err error) {
 	if err := s.Overtaken(); err != nil {
-		return err
+		return nil, err
 	}
 	s.Memory.Commit()
 	defer s.forget()
 	options := metav1.ListOptions{LabelSelector: selector, FieldSelector: "type=" + string(secretType)}
-	return persist(func() error {
-		return s.client.Delete().Namespace(s.namespace).Resource("secrets").
-			VersionedParams(&options, scheme.ParameterCodec).SetHeader("Accept", acceptNames).
-			Do(context.Background()).Error()
+	var response []byte
+	err = persist(func() error {
+		result := s.client.Delete().Namespace(s.namespace).Resource("secrets").
+			VersionedParams(&options, scheme.ParameterCodec).SetHeader("Accept", acceptNames).Do(context.Background())
+		if err := result.Error(); err != nil {
+			return err
+		}
+		response, err = result.Raw()
+		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	var removed metav1.PartialObjectMetadataList
+	// Without the names, the records are deleted again, one by one.
+	_ = json.Unmarshal(response, &removed)
+	for i := range removed.Items {
+		names = append(names, removed.Items[i].Name)
+	}
+	return names, nil
 }
