@@ -191,7 +191,8 @@ func (g *generator) isFleetOptions(name string) (bool, error) {
 		return true, nil
 	}
 	isOptions := true
-	err := documents.NewReader(g.limits, g.memory).Documents(name, g.files.Files[name], func(_ string, content []byte) error {
+	reader := documents.NewReader(g.limits, g.memory)
+	err := reader.Documents(name, g.files.Files[name], func(_ string, content []byte) error {
 		var fields map[string]any
 		err := json.Unmarshal(content, &fields)
 		isOptions = isOptions && err == nil && fields["kind"] == nil && fields["apiVersion"] == nil

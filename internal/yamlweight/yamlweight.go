@@ -27,8 +27,8 @@ const (
 )
 
 // escapes has, for the first byte of each character, the number of bytes that an escape in JSON adds at most. Go
-// escapes "<" as \u003c. A backslash may begin a short escape of YAML, such as \0. Of the characters with several bytes,
-// line breaks and control characters are escaped. They begin with the same bytes as some other characters.
+// escapes "<" as \u003c. A backslash may begin a short escape of YAML, such as \0. Of the characters with several
+// bytes, line breaks and control characters are escaped. They begin with the same bytes as some other characters.
 var escapes = func() (added [256]byte) {
 	for c := range byte(' ') {
 		added[c] = 5
@@ -81,9 +81,9 @@ func (w Weight) Max(other Weight) Weight {
 		Escapes: max(w.Escapes, other.Escapes)}
 }
 
-// ParseCost returns the estimated memory, in bytes, of a parse of a text of this weight: 7 for each byte of the text and
-// 400 for each value, and 5 for each byte that escapes add. It includes the tree of nodes, the JSON text and the decoded
-// values. At most half of it stays in memory after the parse.
+// ParseCost returns the estimated memory, in bytes, of a parse of a text of this weight: 7 for each byte of the text,
+// 400 for each value, and 5 for each byte that escapes add. It includes the tree of nodes, the JSON text and the
+// decoded values. At most half of it stays in memory after the parse.
 func (w Weight) ParseCost() int64 {
 	return w.Bytes*parsedByte + int64(w.Values)*parsedValue + w.Escapes*parsedEscape
 }
