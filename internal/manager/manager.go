@@ -92,7 +92,7 @@ func Run(ctx context.Context, options *Options) error {
 	if err := setupMemory(mgr, options.gcPercent); err != nil {
 		return fmt.Errorf("setting up the return of memory: %w", err)
 	}
-	return mgr.Start(ctx)
+	return start(ctx, mgr)
 }
 
 func newScheme() (*runtime.Scheme, error) {
