@@ -385,8 +385,8 @@ func TestCorrectionIsGuarded(t *testing.T) {
 	}
 }
 
-// TestCorrectionReadsRecordsOncePerBatch checks that patches in quick succession share one read of the records, and that
-// a slow correction reads them again. Each creation follows a read of its own.
+// TestCorrectionReadsRecordsOncePerBatch checks that patches in quick succession share one read of the records, and
+// that a slow correction reads them again. Each creation follows a read of its own.
 func TestCorrectionReadsRecordsOncePerBatch(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 5, 0)

@@ -39,8 +39,8 @@ func (r *Reconciler) assessHealth(p *releasePass) {
 	}
 }
 
-// listRetry is the first delay before the next pass over a release whose objects are being listed. The delay doubles, up
-// to maxListRetry. Normally, the watcher enqueues the release sooner.
+// listRetry is the first delay before the next pass over a release whose objects are being listed. The delay doubles,
+// up to maxListRetry. Normally, the watcher enqueues the release sooner.
 const (
 	listRetry    = 15 * time.Second
 	maxListRetry = 10 * time.Minute

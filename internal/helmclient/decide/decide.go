@@ -21,11 +21,12 @@ type Recovery string
 const (
 	// RecoverNothing means that there is no pending record to resolve.
 	RecoverNothing Recovery = ""
-	// RecoverReplace repeats the action under the same revision. Until the new record replaces it, the pending record is
-	// the proof that an action began.
+	// RecoverReplace repeats the action under the same revision. Until the new record replaces it, the pending record
+	// is the proof that an action began.
 	RecoverReplace Recovery = "Replace"
-	// RecoverFail marks the pending record as failed; the next action creates another revision. Helm can then still find
-	// the objects of the failed revision. RecoverFail also applies to a record that the helm command could not uninstall.
+	// RecoverFail marks the pending record as failed; the next action creates another revision. Helm can then still
+	// find the objects of the failed revision. RecoverFail also applies to a record that the helm command could not
+	// uninstall.
 	RecoverFail Recovery = "Fail"
 )
 
@@ -102,17 +103,18 @@ type Decision struct {
 	Recovery Recovery
 	// RollbackTo is the target of ActionRollback; zero for other actions.
 	RollbackTo int
-	// Returns is set if the action is ActionRollback and the revision RollbackTo has the desired state. After a successful
-	// rollback, the release is in sync.
+	// Returns is set if the action is ActionRollback and the revision RollbackTo has the desired state. After a
+	// successful rollback, the release is in sync.
 	Returns bool
 	// Failures is the number of failed attempts at the desired state. Act saves it in the new record.
 	Failures int
 	// RollbackFailures is the number of successive failed rollbacks so far.
 	RollbackFailures int
-	// Interruptions is the number of successive interrupted attempts at the desired state. Act saves it in the new record.
+	// Interruptions is the number of successive interrupted attempts at the desired state. Act saves it in the new
+	// record.
 	Interruptions int
-	// Unproven is the newest revision that is known never to have been healthy; zero if there is none. Act saves it in the
-	// new record.
+	// Unproven is the newest revision that is known never to have been healthy; zero if there is none. Act saves it in
+	// the new record.
 	Unproven int
 	// Keep is a revision that must stay in the history, even beyond the history limit, because a rollback may need it;
 	// zero if there is none.
@@ -124,8 +126,8 @@ type Decision struct {
 	Request string
 	// RequeueAfter is the time until the next decision, set with ActionWait only.
 	RequeueAfter time.Duration
-	// NextTryAt is the time of the next attempt after a failure, set with ReasonBackoff, or the time when HelmOp takes over
-	// a record of another process at the latest, set with ReasonPendingOtherOwner. It is zero for other reasons.
+	// NextTryAt is the time of the next attempt after a failure, set with ReasonBackoff, or the time when HelmOp takes
+	// over a record of another process at the latest, set with ReasonPendingOtherOwner. It is zero for other reasons.
 	NextTryAt time.Time
 }
 

@@ -261,8 +261,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// checkNextTry checks that a decision has the time of the next attempt exactly if its reason is the backoff or a wait for
-// another process, and that the message has the time, too. It removes the time.
+// checkNextTry checks that a decision has the time of the next attempt exactly if its reason is the backoff or a wait
+// for another process, and that the message has the time, too. It removes the time.
 func checkNextTry(t *testing.T, got *Decision) {
 	t.Helper()
 	wait := got.NextTryAt.Sub(helmtest.Now)
