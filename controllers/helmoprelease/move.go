@@ -66,14 +66,14 @@ func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ct
 // management cluster. It reports whether it paused the release. If HelmOp created the objects again, to correct drift
 // or in an upgrade, two management clusters would manage the same infrastructure. The pause is an annotation, because a
 // restarted manager cannot distinguish moved objects from deleted ones.
-func (r *Reconciler) stopsForMove(ctx context.Context, p *releasePass) bool {
+func (r *Reconciler) stopsForMove(ctx context.Context, p *releasePass) (bool, error) {
 	if apiutil.ClusterKey(p.release) != clusterlink.Management {
 		// In a workload cluster, a user could set the annotation of clusterctl to block changes of a release.
-		return false
+		return false, nil
 	}
-	moved := clustermove.MovedObjects(p.snapshot)
-	if len(moved) == 0 {
-		return false
+	moved, err := clustermove.MovedObjects(ctx, r.client, p.snapshot)
+	if err != nil || len(moved) == 0 {
+		return false, err
 	}
 	why := fmt.Sprintf("clusterctl move moved %s to another management cluster", apiutil.ListObjects(moved, ", "))
 	message := fmt.Sprintf("Paused release %s: %s. Manage the objects there. Here, delete the HelmOp, or remove the "+
@@ -88,5 +88,5 @@ func (r *Reconciler) stopsForMove(ctx context.Context, p *releasePass) bool {
 	report.SetPaused(p.release, true, apiutil.PauseReason(p.cluster, p.helmOp, p.release))
 	// If a user removes the annotation, HelmOp must create the missing objects. So the state is dropped.
 	r.dropObjectState(client.ObjectKeyFromObject(p.release))
-	return true
+	return true, nil
 }

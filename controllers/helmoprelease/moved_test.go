@@ -8,12 +8,15 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
 )
@@ -24,24 +27,33 @@ func TestMovedObjectsPauseRelease(t *testing.T) {
 	t.Parallel()
 	b := newDriftBench(t, 0, 0)
 	b.r.watcher = &movedWatcher{}
+	b.r.client = controllertest.DefinitionsClient(t, map[schema.GroupKind][]string{
+		{Group: clusterv1.GroupVersion.Group, Kind: clusterv1.ClusterKind}: {clusterctlv1.ClusterctlLabel}})
 	cluster := inventory.Ref{Group: clusterv1.GroupVersion.Group, Version: "v1beta2", Kind: "Cluster", Namespace: "z",
 		Name: "one"}
 	secret := inventory.Ref{Version: "v1", Kind: "Secret", Namespace: "a", Name: "kept"}
 	b.p.snapshot.Objects[cluster], b.p.snapshot.Objects[secret] = objectwatch.State{Known: true},
 		objectwatch.State{Known: true}
-	if b.r.stopsForMove(t.Context(), b.p) || len(b.p.release.Annotations) != 0 {
-		t.Fatal("paused because of missing objects")
+	expect := func(want bool, what string) {
+		t.Helper()
+		if stops, err := b.r.stopsForMove(t.Context(), b.p); err != nil || stops != want ||
+			!want && len(b.p.release.Annotations) != 0 {
+			t.Fatalf("%s: %t, %v, %v", what, stops, err, b.p.release.Annotations)
+		}
 	}
-	for ref := range b.p.snapshot.Objects {
-		b.p.snapshot.Objects[ref] = objectwatch.State{Known: true, Moved: true}
+	mark := func(marked map[inventory.Ref]objectwatch.MoveMark) {
+		for ref, mark := range marked {
+			b.p.snapshot.Objects[ref] = objectwatch.State{Known: true, MoveMark: mark}
+		}
 	}
-	if b.r.stopsForMove(t.Context(), b.p) || len(b.p.release.Annotations) != 0 {
-		t.Fatal("paused by an annotation in a workload cluster")
-	}
+	expect(false, "missing objects")
+	mark(map[inventory.Ref]objectwatch.MoveMark{cluster: objectwatch.Marked, secret: objectwatch.MarkedMovable})
+	expect(false, "an annotation in a workload cluster")
 	b.p.release.Spec.ClusterRef.Kind = addonsv1.ClusterKindManagementCluster
-	if !b.r.stopsForMove(t.Context(), b.p) {
-		t.Fatal("not paused")
-	}
+	mark(map[inventory.Ref]objectwatch.MoveMark{cluster: objectwatch.Unmarked, secret: objectwatch.Marked})
+	expect(false, "an annotation on a Secret that clusterctl does not move")
+	mark(map[inventory.Ref]objectwatch.MoveMark{cluster: objectwatch.Marked, secret: objectwatch.MarkedMovable})
+	expect(true, "moved objects")
 	why := "clusterctl move moved Cluster z/one, Secret a/kept to another management cluster"
 	if got := b.p.release.Annotations[clusterv1.PausedAnnotation]; got != why {
 		t.Errorf("annotated with %q", got)

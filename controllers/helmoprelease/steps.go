@@ -307,7 +307,11 @@ func (r *Reconciler) observeRecords(ctx context.Context, p *releasePass) (*ctrl.
 // objects of the release.
 func (r *Reconciler) followObjects(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	r.follow(ctx, p)
-	if r.stopsForMove(ctx, p) {
+	stops, err := r.stopsForMove(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if stops {
 		return after(0), nil
 	}
 	return nil, nil

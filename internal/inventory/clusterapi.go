@@ -17,8 +17,8 @@ func IsClusterAPI(group string) bool {
 	return group == clusterv1.GroupVersion.Group || strings.HasSuffix(group, "."+clusterv1.GroupVersion.Group)
 }
 
-// MovesWithClusters reports whether clusterctl move moves an object of a built-in kind. It does if the object has a
-// label of clusterctl move, or an owner of Cluster API or of HelmOp.
+// MovesWithClusters reports whether an object has a reason for clusterctl move to move it: a label of clusterctl move,
+// or an owner of Cluster API or of HelmOp. clusterctl move moves Secrets and ConfigMaps for such a reason.
 func MovesWithClusters(obj metav1.Object) bool {
 	for _, label := range []string{clusterctlv1.ClusterctlMoveLabel, clusterctlv1.ClusterctlMoveHierarchyLabel} {
 		if _, ok := obj.GetLabels()[label]; ok {

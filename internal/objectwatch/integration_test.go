@@ -111,37 +111,40 @@ func TestFingerprintChangesWithDrift(t *testing.T) {
 	}
 }
 
-// TestMoved checks that objects which clusterctl moved differ from objects that were only deleted, and from objects
-// with the annotation of clusterctl that clusterctl does not move.
-func TestMoved(t *testing.T) {
+// TestMoveMark checks that the mark of clusterctl move on a deleted object is known. The mark of an object with a label
+// or an owner for which clusterctl move moves objects differs from the mark of another object.
+func TestMoveMark(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	deployment, config, other := b.createDeployment("d", helmLabels()), b.createConfigMap("c"), b.createConfigMap("other")
-	annotated := b.createConfigMap("annotated")
+	annotated, unmarked := b.createConfigMap("annotated"), b.createConfigMap("unmarked")
 	release := key("r")
-	b.watcher.Follow(release, b.conn,
-		Plan{Objects: []inventory.Ref{deployment, config, other, annotated}, Checker: checker(t), Drift: true})
+	b.watcher.Follow(release, b.conn, Plan{Objects: []inventory.Ref{deployment, config, other, annotated, unmarked},
+		Checker: checker(t), Drift: true})
 	b.synced(release)
 	const annotate = `"annotations":{"clusterctl.cluster.x-k8s.io/delete-for-move":""}`
 	b.patchDeployment("d", `{"metadata":{"labels":{"clusterctl.cluster.x-k8s.io/move":""},`+annotate+`}}`)
 	b.patchConfigMap("c", `{"metadata":{"ownerReferences":[{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1",`+
 		`"kind":"DockerCluster","name":"one","uid":"1"}],`+annotate+`}}`)
 	b.patchConfigMap("annotated", `{"metadata":{`+annotate+`}}`)
+	b.patchConfigMap("unmarked", `{"metadata":{`+annotate+`}}`)
+	b.patchConfigMap("unmarked", `{"metadata":{"annotations":{"clusterctl.cluster.x-k8s.io/delete-for-move":null}}}`)
 	b.deleteDeployment("d")
-	for _, name := range []string{"c", "other", "annotated"} {
+	for _, name := range []string{"c", "other", "annotated", "unmarked"} {
 		if err := b.kube.CoreV1().ConfigMaps(b.namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	isGone := func(isMoved bool) func(State) bool {
-		return func(s State) bool { return s.Known && !s.Exists && s.Moved == isMoved }
+	isGone := func(mark MoveMark) func(State) bool {
+		return func(s State) bool { return s.Known && !s.Exists && s.MoveMark == mark }
 	}
-	b.becomes(release, deployment, "moved", isGone(true))
-	b.becomes(release, config, "moved", isGone(true))
-	b.becomes(release, other, "gone", isGone(false))
-	b.becomes(release, annotated, "gone", isGone(false))
+	b.becomes(release, deployment, "marked, with a label", isGone(MarkedMovable))
+	b.becomes(release, config, "marked, with an owner", isGone(MarkedMovable))
+	b.becomes(release, annotated, "marked", isGone(Marked))
+	b.becomes(release, other, "gone", isGone(Unmarked))
+	b.becomes(release, unmarked, "gone", isGone(Unmarked))
 	b.createConfigMap("c")
-	b.becomes(release, config, "back", func(s State) bool { return s.Exists && !s.Moved })
+	b.becomes(release, config, "back", func(s State) bool { return s.Exists && s.MoveMark == Unmarked })
 }
 
 func TestObjectWithoutLabel(t *testing.T) {

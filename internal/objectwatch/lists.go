@@ -69,7 +69,7 @@ func (w *Watcher) Installed(key types.NamespacedName) {
 func (r *release) applyListed(i int, f finding) bool {
 	o := &r.objects[i]
 	changed := o.exists != f.exists
-	o.exists, o.known, o.moved = f.exists, true, f.moved || !f.exists && o.moved
+	o.exists, o.known, o.moveMark = f.exists, true, o.markAfter(f)
 	o.status, o.message = unique.Make(f.status), unique.Make(f.message)
 	return r.listCompleted() || changed
 }

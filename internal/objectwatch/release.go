@@ -66,24 +66,24 @@ type object struct {
 	// stream is the stream of the object, nil until its kind is discovered.
 	stream                *stream
 	known, exists, optOut bool
-	// moved is true if clusterctl is moving, or has moved, the object to another management cluster.
-	moved bool
+	moveMark              MoveMark
 	// healthChecked is true if the health of the object is followed. listed is true if only its existence is followed.
 	healthChecked, listed bool
 }
 
 // finding is an observed state of an object.
 type finding struct {
-	exists, optOut, moved bool
-	fingerprint           uint64
-	uid                   types.UID
-	generation            int64
-	isVersion             bool
-	version               int64
-	deletedWith           string
-	manager               string
-	status                health.Status
-	message               string
+	exists, optOut bool
+	moveMark       MoveMark
+	fingerprint    uint64
+	uid            types.UID
+	generation     int64
+	isVersion      bool
+	version        int64
+	deletedWith    string
+	manager        string
+	status         health.Status
+	message        string
 }
 
 var absent = finding{status: health.NotFound, message: "does not exist"}
@@ -193,8 +193,7 @@ func (r *release) apply(i int, f finding) bool {
 	}
 	after := *o
 	after.exists, after.optOut, after.fingerprint = f.exists, f.optOut, f.fingerprint
-	// For a deleted object, moved keeps its last observed value.
-	after.moved = f.moved || !f.exists && o.moved
+	after.moveMark = o.markAfter(f)
 	after.uid, after.generation = f.uid, f.generation
 	after.version, after.deletedWith = f.version, unique.Make(f.deletedWith)
 	after.manager, after.status, after.message = unique.Make(f.manager), unique.Make(f.status), unique.Make(f.message)
@@ -209,6 +208,14 @@ func (r *release) apply(i int, f finding) bool {
 	*o = after
 	r.setKnown(i, true)
 	return changed && (r.unknown == 0 || o.healthChecked && r.unknownHealth == 0)
+}
+
+// markAfter returns the mark of an object after a finding. A deleted object keeps the mark that was last observed.
+func (o *object) markAfter(f finding) MoveMark {
+	if f.exists {
+		return f.moveMark
+	}
+	return o.moveMark
 }
 
 // applyRecords applies the records of the release, and reports whether the release must be reconciled.

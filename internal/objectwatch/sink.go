@@ -6,8 +6,6 @@ package objectwatch
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	kubescheme "k8s.io/client-go/kubernetes/scheme"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
@@ -84,9 +82,9 @@ func (f *feed) handleDeleted(obj metav1.Object) {
 			w.recordLocked(t.release, obj.GetName(), 0)
 			continue
 		}
-		if isMoved(f.stream.key.kind, obj) {
-			t.release.objects[t.index].moved = true
-		}
+		// The event of a deletion may have no owners.
+		o := &t.release.objects[t.index]
+		o.moveMark = max(o.moveMark, markOf(obj))
 		f.stream.vanishedLocked(t)
 	}
 }
@@ -153,12 +151,12 @@ func (s *stream) keyOf(obj metav1.Object) objectKey {
 // examine returns the finding of a checker for one object.
 func (s *stream) examine(obj metav1.Object, checker *health.Checker) finding {
 	if s.key.mode == listed {
-		return finding{exists: true, moved: isMoved(s.key.kind, obj), status: health.Current}
+		return finding{exists: true, moveMark: markOf(obj), status: health.Current}
 	}
 	entries := managedEntries(obj)
 	generation, isVersion := inventory.NumberOf(obj)
 	f := finding{
-		exists: true, optOut: optedOut(obj), moved: isMoved(s.key.kind, obj), uid: obj.GetUID(), generation: generation,
+		exists: true, optOut: optedOut(obj), moveMark: markOf(obj), uid: obj.GetUID(), generation: generation,
 		isVersion: isVersion, version: inventory.ResourceVersionOf(obj), deletedWith: inventory.DeletedWith(obj),
 		manager:     lastOther(entries),
 		fingerprint: fingerprint(s.key.kind, obj, entries), status: health.Current,
@@ -173,9 +171,14 @@ func (s *stream) examine(obj metav1.Object, checker *health.Checker) finding {
 	return f
 }
 
-// isMoved reports whether clusterctl deletes an object after it moved the object to another management cluster. The
-// annotation alone proves nothing: clusterctl move moves an object of a built-in kind only for its labels or owners.
-func isMoved(kind schema.GroupKind, obj metav1.Object) bool {
-	_, annotated := obj.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]
-	return annotated && (!kubescheme.Scheme.IsGroupRegistered(kind.Group) || inventory.MovesWithClusters(obj))
+// markOf returns the mark of clusterctl move on an object.
+func markOf(obj metav1.Object) MoveMark {
+	switch _, marked := obj.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]; {
+	case !marked:
+		return Unmarked
+	case inventory.MovesWithClusters(obj):
+		return MarkedMovable
+	default:
+		return Marked
+	}
 }

@@ -105,6 +105,20 @@ type WatchError struct {
 	Since time.Time
 }
 
+// MoveMark says what the metadata of an object contains about clusterctl move. It proves no move: users can write it.
+type MoveMark uint8
+
+const (
+	// Unmarked means that the object does not have the annotation that clusterctl move sets before it deletes an
+	// object.
+	Unmarked MoveMark = iota
+	// Marked means that the object has the annotation.
+	Marked
+	// MarkedMovable means that the object has the annotation, and a label or an owner for which clusterctl move moves
+	// objects. See [inventory.MovesWithClusters].
+	MarkedMovable
+)
+
 // State is the state of one object.
 type State struct {
 	// Known is true if the object was observed since the plan was set, or since the cluster was connected. Otherwise the
@@ -114,9 +128,8 @@ type State struct {
 	WatchError *WatchError
 	// Exists is true if the object is in the cluster. A listed object counts as existing until a list shows otherwise.
 	Exists bool
-	// Moved is true if clusterctl move is moving, or has moved, the object to another management cluster. A deletion of
-	// this object is intended.
-	Moved bool
+	// MoveMark is the mark of clusterctl move. If the object does not exist, MoveMark is its last mark.
+	MoveMark MoveMark
 	// UID of the object, empty if it does not exist.
 	UID types.UID
 	// Generation is the generation of the object; 0 if it does not exist. If its kind has no generation, it is the
