@@ -196,6 +196,14 @@ const (
 	NotPausedReason = "NotPaused"
 )
 
+// ClusterBeingMoved of a HelmOp or a HelmOpRelease is true while one of its Clusters has the annotation that clusterctl
+// move sets before it deletes an object. HelmOp then begins no hold of the Cluster, and does not change the conditions
+// of the Cluster. Otherwise it is absent. The reason is BeingMovedReason. It does not influence Ready.
+const (
+	// ClusterBeingMovedCondition is the condition.
+	ClusterBeingMovedCondition = "ClusterBeingMoved"
+)
+
 // ClusterReachable of a HelmOpRelease is true when the API server of the Cluster answers.
 const (
 	// ClusterReachableCondition is the condition.

@@ -366,6 +366,7 @@ type HelmOpStatus struct {
 	// - With spec.rollout.approval Required: Approved.
 	// - If the spec refers to Secrets or other objects: Movable.
 	// - While deletions wait for a confirmation: DeletionsHeld.
+	// - While a Cluster has the mark of clusterctl move: ClusterBeingMoved.
 	// - While the HelmOp waits for a user: Stalled.
 	// - While the HelmOp is under deletion: Deleting.
 	// +optional

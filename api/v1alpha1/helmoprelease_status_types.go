@@ -418,6 +418,7 @@ type HelmOpReleaseStatus struct {
 	// - While the HelmOpRelease is under deletion: Deleting.
 	// - While a check for an upgrade of Kubernetes is requested:
 	//   KubernetesUpgradeReady.
+	// - While the Cluster has the mark of clusterctl move: ClusterBeingMoved.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

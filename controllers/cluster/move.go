@@ -5,10 +5,8 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,11 +32,7 @@ func (r *Reconciler) warnOfMove(ctx context.Context, scope *lifeScope) {
 	if known, _ := r.warned.Swap(key, scope.cluster.UID); known == scope.cluster.UID {
 		return
 	}
-	message := fmt.Sprintf("HelmOp begins no hold of the Cluster, and does not change its conditions: "+
-		"its annotation %s means that clusterctl move is moving it. If no move is running, remove the annotation: "+
-		"kubectl -n %s annotate clusters.%s %s %s-",
-		clusterctlv1.DeleteForMoveAnnotation, key.Namespace, clusterv1.GroupVersion.Group, key.Name,
-		clusterctlv1.DeleteForMoveAnnotation)
+	message := report.ClustersBeingMovedMessage(key.Namespace, []string{key.Name})
 	ctrl.LoggerFrom(ctx).Info(message)
 	r.eventAt(scope, nil, eventType(true), addonsv1.ClusterBeingMovedEvent, "Hold", message)
 }

@@ -180,6 +180,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	if apiutil.IsHelmOpPaused(helmOp) {
 		const message = "spec.paused or the paused annotation is set: the HelmOp is not reconciled"
 		report.SetPaused(helmOp, true, message)
+		conditions.Delete(helmOp, addonsv1.ClusterBeingMovedCondition)
 		switch conditions.GetReason(helmOp, addonsv1.ReadyCondition) {
 		case addonsv1.ShardNotServedReason, addonsv1.ShardChangedReason:
 			report.SetCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionUnknown, addonsv1.PausedReason, message)
@@ -263,7 +264,7 @@ func (r *Reconciler) tryAgain(ctx context.Context, scope *helmOpScope, err error
 var helmOpConditions = []string{
 	addonsv1.ReadyCondition, addonsv1.ResolvedCondition, addonsv1.VerifiedCondition, addonsv1.RollingOutCondition,
 	addonsv1.PausedCondition, addonsv1.MovableCondition, addonsv1.DeletionsHeldCondition, addonsv1.ApprovedCondition,
-	addonsv1.StalledCondition, addonsv1.DeletingCondition,
+	addonsv1.StalledCondition, addonsv1.DeletingCondition, addonsv1.ClusterBeingMovedCondition,
 }
 
 // event records an Event at a HelmOp.

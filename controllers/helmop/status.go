@@ -28,6 +28,7 @@ func (r *Reconciler) report(scope *helmOpScope) {
 		if len(scope.plan.Steps) == len(scope.clusters) {
 			helmOp.Status.Rollout = status.Rollout
 		}
+		report.ClustersBeingMoved(helmOp, status.BeingMoved)
 	}
 	rollingOut, ready := status.RollingOut, status.Ready
 	report.SetCondition(helmOp, addonsv1.RollingOutCondition, rollingOut.Status, rollingOut.Reason, rollingOut.Message)
@@ -74,6 +75,7 @@ func reportDeletion(helmOp *addonsv1.HelmOp, children []*addonsv1.HelmOpRelease,
 	// The deletion of the HelmOp confirms the waiting deletions.
 	for _, condition := range []string{
 		addonsv1.DeletionsHeldCondition, addonsv1.RollingOutCondition, addonsv1.StalledCondition, addonsv1.ApprovedCondition,
+		addonsv1.ClusterBeingMovedCondition,
 	} {
 		conditions.Delete(helmOp, condition)
 	}

@@ -226,6 +226,7 @@ func (s *releaseScope) settleStatus() {
 		return
 	}
 	upgradereadiness.Settle(s.release, s.cluster, s.object)
+	s.settleClusterMove()
 	report.Outdated(s.release)
 	report.Deleting(s.release)
 	report.KeepTimes(s.before.Status.Conditions, s.release.Status.Conditions)
@@ -309,7 +310,7 @@ func describe(release *addonsv1.HelmOpRelease) string {
 var releaseConditions = []string{
 	addonsv1.ReadyCondition, addonsv1.ClusterReachableCondition, addonsv1.ReleasedCondition, addonsv1.PausedCondition,
 	addonsv1.HealthyCondition, addonsv1.TestedCondition, addonsv1.DriftedCondition, addonsv1.StalledCondition,
-	addonsv1.DeletingCondition, addonsv1.KubernetesUpgradeReadyCondition,
+	addonsv1.DeletingCondition, addonsv1.KubernetesUpgradeReadyCondition, addonsv1.ClusterBeingMovedCondition,
 }
 
 // event records an Event on the release and, within a budget, on its HelmOp.

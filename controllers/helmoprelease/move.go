@@ -62,6 +62,17 @@ func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ct
 	return nil, nil
 }
 
+// settleClusterMove sets the condition ClusterBeingMoved of the release. A release in another namespace has no hold and
+// no condition of its Cluster, so nothing is ignored. Another manager serves the Cluster of another shard.
+func (s *releaseScope) settleClusterMove() {
+	var moved []string
+	if s.cluster != nil && s.otherShard == "" && s.cluster.Namespace == s.release.Namespace &&
+		report.IsBeingMoved(s.cluster) {
+		moved = []string{s.cluster.Name}
+	}
+	report.ClustersBeingMoved(s.release, moved)
+}
+
 // stopsForMove pauses a release in the management cluster if clusterctl move has moved its objects to another
 // management cluster. It reports whether it paused the release. If HelmOp created the objects again, to correct drift
 // or in an upgrade, two management clusters would manage the same infrastructure. The pause is an annotation, because a

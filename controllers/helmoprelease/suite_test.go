@@ -24,7 +24,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -320,6 +322,47 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	f.gone(release)
 	f.Expect(f.configMaps()).To(gomega.BeEmpty())
 	f.Expect(f.records()).To(gomega.BeZero())
+}
+
+// TestClusterBeingMovedIsReported checks that a release reports the annotation of clusterctl move on its Cluster, as
+// long as the Cluster has the annotation, also while the Cluster is paused. The release continues.
+func TestClusterBeingMovedIsReported(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	release := f.release(f.artifact("1.0.0", helmtest.TwoConfigMaps()), nil)
+	f.ready(release, 1)
+	mark := func(isMarked, isPaused bool) {
+		f.Helper()
+		cluster := &clusterv1.Cluster{}
+		f.must(f.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "one"}, cluster))
+		patch(f, cluster, func() {
+			cluster.Annotations, cluster.Spec.Paused = map[string]string{}, ptr.To(isPaused)
+			if isMarked {
+				cluster.Annotations[clusterctlv1.DeleteForMoveAnnotation] = ""
+			}
+		})
+	}
+	isReported := func(isPaused bool) {
+		f.Helper()
+		f.eventually(release, func(g gomega.Gomega) {
+			g.Expect(conditions.IsTrue(release, addonsv1.PausedCondition)).To(gomega.Equal(isPaused))
+			g.Expect(conditions.GetReason(release, addonsv1.ClusterBeingMovedCondition)).To(
+				gomega.Equal(addonsv1.BeingMovedReason))
+			g.Expect(conditions.GetMessage(release, addonsv1.ClusterBeingMovedCondition)).To(gomega.HaveSuffix(
+				" annotate clusters.cluster.x-k8s.io one " + clusterctlv1.DeleteForMoveAnnotation + "-"))
+		})
+	}
+	mark(true, false)
+	isReported(false)
+	f.ready(release, 1)
+	mark(true, true)
+	isReported(true)
+	mark(false, true)
+	f.eventually(release, func(g gomega.Gomega) {
+		g.Expect(conditions.Has(release, addonsv1.ClusterBeingMovedCondition)).To(gomega.BeFalse())
+	})
+	mark(false, false)
+	f.ready(release, 1)
 }
 
 // TestSelectedReleaseStaysInstalled deletes a HelmOpRelease that the HelmOp still needs.

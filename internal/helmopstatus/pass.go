@@ -106,6 +106,10 @@ type Status struct {
 	// IsStalled is true if the HelmOp stays in its state until a user acts.
 	IsStalled bool
 
+	// BeingMoved are the names of the Clusters in the namespace of the HelmOp that have the annotation of clusterctl
+	// move, sorted.
+	BeingMoved []string
+
 	// IsWorthWarning is true if a change to this Ready condition deserves a Warning Event.
 	IsWorthWarning bool
 }
@@ -117,6 +121,6 @@ func Of(p *Pass) Status {
 	return Status{
 		Counts: s.counts, Failures: s.failures, Rollout: rolloutStatus(p),
 		Ready: ready, RollingOut: rollingOutCondition(p, s),
-		IsStalled: isStalled(p, ready, s), IsWorthWarning: isFailure(ready),
+		IsStalled: isStalled(p, ready, s), BeingMoved: clustersBeingMoved(p), IsWorthWarning: isFailure(ready),
 	}
 }

@@ -122,6 +122,22 @@ func summarize(p *Pass) summary {
 	return s
 }
 
+// clustersBeingMoved returns the names of the Clusters with the annotation of clusterctl move whose holds and
+// conditions the HelmOp could have requested: those in its own namespace. Another manager serves the Clusters of
+// another shard.
+func clustersBeingMoved(p *Pass) []string {
+	var names []string
+	for i := range p.Clusters {
+		c := &p.Clusters[i]
+		if c.Cluster != nil && c.OtherShard == "" && c.Cluster.Namespace == p.HelmOp.Namespace &&
+			report.IsBeingMoved(c.Cluster) {
+			names = append(names, c.Cluster.Name)
+		}
+	}
+	sort.Strings(names)
+	return names
+}
+
 // servable returns the number of selected Clusters that can be served now and are not pinned to a HelmOp revision.
 func (s *summary) servable() int32 {
 	return s.counts.Selected - s.counts.Waiting - s.counts.Paused - s.heldByOtherShard - s.pinned

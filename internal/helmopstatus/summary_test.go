@@ -6,12 +6,14 @@ package helmopstatus
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
@@ -74,6 +76,27 @@ func valuesOf(clusters []*Cluster) []Cluster {
 		values = append(values, *c)
 	}
 	return values
+}
+
+// TestClustersBeingMoved checks which Clusters with the annotation of clusterctl move are reported.
+func TestClustersBeingMoved(t *testing.T) {
+	t.Parallel()
+	marked := func(namespace, name string) func(*Cluster) {
+		return func(c *Cluster) {
+			c.Cluster.Namespace, c.Cluster.Name = namespace, name
+			c.Cluster.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+		}
+	}
+	p := scopeOf(fleetCluster("two", marked("fleet", "two")), fleetCluster("plain"), fleetCluster("gone", gone),
+		fleetCluster("one", marked("fleet", "one"), unselected), fleetCluster("else/one", marked("else", "other")),
+		fleetCluster("shard", marked("fleet", "shard"), func(c *Cluster) { c.OtherShard = "another shard" }))
+	p.HelmOp.Namespace = "fleet"
+	if got := Of(p).BeingMoved; !slices.Equal(got, []string{"one", "two"}) {
+		t.Errorf("got %q", got)
+	}
+	if got := Of(scopeOf(fleetCluster("plain"))).BeingMoved; got != nil {
+		t.Errorf("got %q", got)
+	}
 }
 
 func TestPhaseOf(t *testing.T) {

@@ -111,7 +111,7 @@ var rolloutValues = []struct {
 var observedConditions = []string{
 	addonsv1.ReadyCondition, addonsv1.ResolvedCondition, addonsv1.VerifiedCondition, addonsv1.RollingOutCondition,
 	addonsv1.ApprovedCondition, addonsv1.StalledCondition, addonsv1.DeletingCondition, addonsv1.DeletionsHeldCondition,
-	addonsv1.MovableCondition, addonsv1.PausedCondition,
+	addonsv1.MovableCondition, addonsv1.ClusterBeingMovedCondition, addonsv1.PausedCondition,
 }
 
 var (

@@ -15,6 +15,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
 // Updated returns an UpdateFunc of a predicate for one type of objects. It passes an update if passes returns true for
@@ -36,8 +37,8 @@ func ServabilityChanged() predicate.Predicate {
 }
 
 type servability struct {
-	deleting, paused, initialized bool
-	hold                          apiutil.DeletionHold
+	deleting, paused, initialized, isMoved bool
+	hold                                   apiutil.DeletionHold
 
 	// windows, freezes and veto are the maintenance limits of the Cluster.
 	windows, freezes, veto string
@@ -55,6 +56,7 @@ func servabilityOf(object *unstructured.Unstructured) servability {
 		deleting:    !cluster.DeletionTimestamp.IsZero(),
 		paused:      apiutil.IsClusterPaused(cluster),
 		initialized: apiutil.IsInitialized(cluster),
+		isMoved:     report.IsBeingMoved(cluster),
 		hold:        apiutil.HoldOf(cluster),
 
 		windows: cluster.Annotations[addonsv1.MaintenanceWindowsAnnotation],
