@@ -278,8 +278,7 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 				annotations[clusterlife.WorkersHoldName(name)])
 		}
 		result.RequeueAfter = requeue.Sooner(requeue.Sooner(result.RequeueAfter, decision.RequeueAfter), steps.RequeueAfter)
-		if beginsDuringMove(scope.cluster, state, decision) ||
-			!setUpgradeAnnotations(annotations, name, decision, steps) {
+		if !setUpgradeAnnotations(annotations, name, decision, steps) {
 			continue
 		}
 		changed = true

@@ -244,29 +244,6 @@ func TestRestoredHoldEnds(t *testing.T) {
 	}
 }
 
-// TestNoUpgradeHoldBeginsDuringMove checks that the annotation delete-for-move only prevents new holds of upgrades.
-func TestNoUpgradeHoldBeginsDuringMove(t *testing.T) {
-	t.Parallel()
-	begins, goesOn := clusterlife.UpgradeDecision{Value: "v1.36.0"}, clusterlife.UpgradeDecision{Released: "v1.36.0"}
-	for name, tc := range map[string]struct {
-		isMoved, held bool
-		decision      clusterlife.UpgradeDecision
-		want          bool
-	}{
-		"begins": {isMoved: true, decision: begins, want: true}, "begins, no move": {decision: begins},
-		"lasts": {isMoved: true, held: true, decision: begins}, "ends": {isMoved: true, held: true, decision: goesOn},
-		"released": {isMoved: true, decision: goesOn},
-	} {
-		cluster := controllertest.DeletingCluster("", false)
-		if tc.isMoved {
-			withAnnotation(cluster, clusterctlv1.DeleteForMoveAnnotation)
-		}
-		if got := beginsDuringMove(cluster, clusterlife.UpgradeState{Held: tc.held}, tc.decision); got != tc.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
-
 // TestMoveIsWarnedOfOnce checks that the Warning about the annotation delete-for-move is recorded once, and again if
 // the annotation returns. A Cluster without releases and holds, as in a real move, has no Warning. No release is
 // uninstalled.

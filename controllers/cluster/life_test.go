@@ -11,6 +11,7 @@ import (
 	"github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,6 +57,31 @@ func TestConditionFollowsReleases(t *testing.T) {
 	f.must(f.Delete(t.Context(), two))
 	f.eventually(c, func(g gomega.Gomega) { g.Expect(conditions.Get(c, conditionType)).To(gomega.BeNil()) })
 	f.Expect(conditions.IsTrue(c, clusterv1.AvailableCondition)).To(gomega.BeTrue(), "the condition of Cluster API stays")
+}
+
+// TestConditionStaysDuringMove checks that HelmOp does not change the condition of a Cluster that has the annotation of
+// clusterctl move.
+func TestConditionStaysDuringMove(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const conditionType = "HelmOpReady"
+	c := f.cluster()
+	release := f.release(f.helmOp("one", func(s *addonsv1.HelmOpSpec) { s.ClusterCondition = conditionType }))
+	f.eventually(c, func(g gomega.Gomega) {
+		g.Expect(c).To(haveCondition(conditionType, metav1.ConditionFalse, "HelmOp one: "+addonsv1.ProgressingReason))
+	})
+	update(f, c, func(c *clusterv1.Cluster) {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, clusterctlv1.DeleteForMoveAnnotation, "")
+	})
+	f.eventuallyEvent(addonsv1.ClusterBeingMovedEvent, "Warning", "does not change its conditions")
+	f.report(release, metav1.ConditionTrue, addonsv1.ReadyReason)
+	f.awaitPass(release)
+	f.must(f.Get(t.Context(), client.ObjectKeyFromObject(c), c))
+	f.Expect(c).To(haveCondition(conditionType, metav1.ConditionFalse, "HelmOp one: "+addonsv1.ProgressingReason))
+	update(f, c, func(c *clusterv1.Cluster) { delete(c.Annotations, clusterctlv1.DeleteForMoveAnnotation) })
+	f.eventually(c, func(g gomega.Gomega) {
+		g.Expect(c).To(haveCondition(conditionType, metav1.ConditionTrue, "1 HelmOp is Ready"))
+	})
 }
 
 // TestDeletionIsHeldUntilReleasesAreUninstalled deletes a Cluster with two releases. One of them must be uninstalled

@@ -6,12 +6,10 @@ package cluster
 import (
 	"context"
 
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -35,12 +33,4 @@ func (r *Reconciler) warnOfMove(ctx context.Context, scope *lifeScope) {
 	message := report.ClustersBeingMovedMessage(key.Namespace, []string{key.Name})
 	ctrl.LoggerFrom(ctx).Info(message)
 	r.eventAt(scope, nil, eventType(true), addonsv1.ClusterBeingMovedEvent, "Hold", message)
-}
-
-// beginsDuringMove reports whether a decision begins the hold of an upgrade of a Cluster with the annotation
-// delete-for-move.
-func beginsDuringMove(cluster *clusterv1.Cluster, state clusterlife.UpgradeState,
-	decision clusterlife.UpgradeDecision,
-) bool {
-	return report.IsBeingMoved(cluster) && !state.Held && decision.Value != ""
 }

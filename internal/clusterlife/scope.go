@@ -134,6 +134,7 @@ func byController(releases []addonsv1.HelmOpRelease) map[types.UID][]*addonsv1.H
 // ready.
 func (h *UpgradeHolder) Apply(state *UpgradeState, cluster *clusterv1.Cluster) {
 	state.Active, state.Timeout = true, UpgradeTimeout(h.Before)
+	state.BeingMoved = report.IsBeingMoved(cluster)
 	limits := maintenance.PolicyOf(h.HelmOp.Spec.Maintenance).For(cluster.GetAnnotations()).At(state.Now)
 	state.Deferred, state.Opens = limits.Why, limits.Opens
 	if h.Release != nil {

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -147,6 +148,9 @@ type UpgradeState struct {
 	// UnreadyWorkers returns the same for workers of the version that the control plane runs.
 	UnreadyWorkers func(version string) string
 
+	// BeingMoved is true if the Cluster has the annotation of clusterctl move. Then no hold begins.
+	BeingMoved bool
+
 	// HoldsSteps is true if the Runtime Extension of HelmOp holds each step of an upgrade.
 	HoldsSteps bool
 
@@ -262,6 +266,9 @@ func (p pendingUpgrade) String() string {
 // ended without a decision of HelmOp, an Event explains this.
 func decideWithoutUpgrade(cluster *clusterv1.Cluster, s UpgradeState, running string) UpgradeDecision {
 	decision := UpgradeDecision{Held: true, Value: upgradeHold{version: running}.String()}
+	if s.BeingMoved && !s.Held {
+		return UpgradeDecision{Released: s.Released}
+	}
 	known := parseUpgradeHold(s.Value)
 	begun := !known.since.IsZero()
 	// A control plane that is not initialized yet is created with the desired version.
@@ -307,7 +314,12 @@ func decidePending(s UpgradeState, known upgradeHold, p pendingUpgrade) UpgradeD
 		return UpgradeDecision{Released: p.to, Event: addonsv1.ClusterUpgradeReleasedEvent,
 			Message: fmt.Sprintf("%s can continue: the release is ready for it", p)}
 	}
-	if known.since.IsZero() || known.version != p.to || IsAhead(known.since, s.Now) {
+	switch begins := known.since.IsZero() || known.version != p.to || IsAhead(known.since, s.Now); {
+	case begins && s.BeingMoved:
+		return UpgradeDecision{Released: p.to, Event: addonsv1.ClusterUpgradeReleasedEvent, Warning: true,
+			Message: fmt.Sprintf("%s is not held, although the release is not ready for it: the Cluster has the annotation %s "+
+				"(see the Event %s): %s", p, clusterctlv1.DeleteForMoveAnnotation, addonsv1.ClusterBeingMovedEvent, why)}
+	case begins:
 		return beginUpgradeHold(s, p, why)
 	}
 	hold := known

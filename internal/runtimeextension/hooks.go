@@ -20,6 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
 const (
@@ -60,8 +61,8 @@ func (h *hooks) waitForDeletion(scope *clusterlife.Scope) string {
 	if hold.Over || hold.IsOn() || isPaused {
 		h.unrecorded.stop(scope.Cluster.UID, "", "")
 	}
-	if hold.Over {
-		return ""
+	if hold.Over || report.IsBeingMoved(scope.Cluster) && !hold.IsOn() {
+		return "" // The controller of Clusters begins no hold of a Cluster with the annotation of clusterctl move.
 	}
 	// After a pause, the hold starts again with its full time, so it has another clock.
 	about := "deletion|" + scope.Cluster.Annotations[addonsv1.DeletionHoldAnnotation]
@@ -72,7 +73,8 @@ func (h *hooks) waitForDeletion(scope *clusterlife.Scope) string {
 		case hold.IsOn():
 			rest = clusterlife.DeletionRest(hold, release, h.now())
 		case isPaused || scope.Cluster.DeletionTimestamp.IsZero():
-			// No clock starts before the deletion is in the cache: otherwise any caller could start the clock for any Cluster.
+			// No clock starts before the deletion is in the cache: otherwise any caller could start the clock for any
+			// Cluster.
 		default:
 			rest = h.unrecorded.rest(scope.Cluster.UID, wait{about, string(release.UID)}, rest, h.now())
 		}

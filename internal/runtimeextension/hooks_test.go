@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimehooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -130,8 +131,11 @@ func TestBeforeClusterDelete(t *testing.T) {
 		// later is the time of a second call, which decides.
 		later         time.Duration
 		paused, alive bool
-		waits         bool
+		moved, waits  bool
 	}{
+		"being moved":                    {timeout: time.Hour, moved: true},
+		"being moved, during the hold":   {hold: controllertest.HeldSince, timeout: time.Hour, moved: true, waits: true},
+		"being moved, stopped by a user": {hold: apiutil.DeletionHoldStopped, paused: true, timeout: time.Hour, moved: true},
 		"before the hold":                {timeout: time.Hour, waits: true},
 		"during the hold":                {hold: controllertest.HeldSince, timeout: time.Hour, waits: true},
 		"timed out":                      {hold: controllertest.HeldSince, timeout: 5 * time.Minute},
@@ -155,6 +159,9 @@ func TestBeforeClusterDelete(t *testing.T) {
 		}
 		if tc.paused {
 			cluster.Spec.Paused = ptr.To(true)
+		}
+		if tc.moved {
+			cluster.Annotations[clusterctlv1.DeleteForMoveAnnotation] = ""
 		}
 		h := hooksOf(t, cluster, release, tc.options)
 		response := h.askDelete(t, cluster)
@@ -220,8 +227,12 @@ func TestBeforeUpgrades(t *testing.T) {
 		later              time.Duration
 		requested          string
 		options            Options
+		moved              bool
 		step, workers      bool
 	}{
+		"being moved": {from: "v1.35.0", to: "v1.36.0", assigned: "v1.35.0", moved: true},
+		"being moved, recorded": {from: "v1.35.0", to: "v1.36.0", assigned: "v1.35.0", record: "v1.36.0 since " + since,
+			moved: true, step: true, workers: true},
 		"a user did not request it": {from: "v1.35.0", to: "v1.36.0", assigned: "v1.35.0", requested: "v1.35.0",
 			later: 31 * time.Minute, step: true, workers: true},
 		"suspended for ever": {from: "v1.35.0", to: "v1.36.0", assigned: "v1.35.0",
@@ -250,6 +261,9 @@ func TestBeforeUpgrades(t *testing.T) {
 			if tc.record != "" {
 				cluster.Annotations = map[string]string{clusterlife.StepHoldName(hold): tc.record,
 					clusterlife.WorkersHoldName(hold): tc.record}
+			}
+			if tc.moved {
+				metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, clusterctlv1.DeleteForMoveAnnotation, "")
 			}
 			release := controllertest.HoldingRelease(time.Hour)
 			release.Spec.BeforeClusterUpgrade = &addonsv1.BeforeClusterUpgrade{}
