@@ -245,7 +245,11 @@ func NextForHelmOp(helmOp *addonsv1.HelmOp, p Program) []Step {
 	if failures := helmOp.Status.Failures; len(failures) > 0 {
 		add(fmt.Sprintf("See why the release in Cluster %s failed", failures[0].Cluster),
 			on("describe", "--cluster", Quoted(failures[0].Cluster)))
-		add("Correct the cause, then retry the failed releases", on("retry"))
+		if failures[0].Reason == addonsv1.ConfirmationRequiredReason {
+			add("Correct the artifact, undo the change of the HelmOp, or confirm the deletion of objects", on("confirm"))
+		} else {
+			add("Correct the cause, then retry the failed releases", on("retry"))
+		}
 	}
 	if ready := conditions.Get(helmOp, addonsv1.ReadyCondition); len(steps) == 0 && needsUser(ready) {
 		add(fmt.Sprintf("Correct what the condition Ready names (%s)", ready.Reason), on("describe"))

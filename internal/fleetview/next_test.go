@@ -46,6 +46,10 @@ func TestNext(t *testing.T) {
 		"not ready for another reason": {func(h *addonsv1.HelmOp) {
 			h.Status.Conditions = []metav1.Condition{fleettest.Condition("Ready=False/TemplateFailed")}
 		}, []string{"x describe h -n ns"}},
+		"waits for a confirmation in the management cluster": {func(h *addonsv1.HelmOp) {
+			h.Status.Failures = []addonsv1.ClusterFailure{{Cluster: "management cluster",
+				Reason: addonsv1.ConfirmationRequiredReason}}
+		}, []string{"x describe h -n ns --cluster 'management cluster'", "x confirm h -n ns"}},
 		"held, and failed in the management cluster": {func(h *addonsv1.HelmOp) {
 			h.Status.Deletions = &addonsv1.DeletionStatus{Waiting: 2}
 			h.Status.Failures = []addonsv1.ClusterFailure{{Cluster: "management cluster"}}

@@ -5,6 +5,7 @@ package helmopstatus
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -164,6 +165,20 @@ func waitingClusters(c *addonsv1.ClusterCounts) string {
 	return message
 }
 
+// failedCondition returns the reason and the message of Ready if releases failed. If they only wait for the
+// confirmation of a user, the message is that of the first of them: it has the command, which must be complete.
+func failedCondition(s summary) (reason, message string) {
+	first := s.failures[0]
+	if !slices.ContainsFunc(s.failures, func(failure addonsv1.ClusterFailure) bool {
+		return failure.Reason != addonsv1.ConfirmationRequiredReason
+	}) {
+		return addonsv1.ConfirmationRequiredReason, first.Message
+	}
+	return addonsv1.ReleasesFailedReason, fmt.Sprintf("%d of %s failed, see status.failures; %s: %s: %s",
+		max(s.counts.Failed, int32(len(s.failures))), plural.Count(s.counts.Selected+s.ending, "Cluster", "Clusters"),
+		first.Cluster, first.Reason, first.Message)
+}
+
 // readyCondition returns the condition Ready of a HelmOp. Problems that a user can solve have priority over transient
 // problems.
 func readyCondition(p *Pass, s summary) metav1.Condition {
@@ -196,10 +211,7 @@ func readyCondition(p *Pass, s summary) metav1.Condition {
 	case waits:
 		return no(approvalReason, approvalMessage)
 	case len(s.failures) > 0:
-		first := s.failures[0]
-		return no(addonsv1.ReleasesFailedReason, fmt.Sprintf("%d of %s failed, see status.failures; %s: %s: %s",
-			max(c.Failed, int32(len(s.failures))), plural.Count(c.Selected+s.ending, "Cluster", "Clusters"),
-			first.Cluster, first.Reason, first.Message))
+		return no(failedCondition(s))
 	case s.otherShard > 0:
 		return no(addonsv1.OtherShardReason,
 			fmt.Sprintf("%s of another shard; %s",

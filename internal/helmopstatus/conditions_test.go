@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
@@ -238,6 +239,15 @@ func TestReadyCondition(t *testing.T) {
 			addonsv1.WaitingForClustersReason},
 		"one failed": {p(fleetCluster("a", waiting), fleetCluster("b", unrendered)), metav1.ConditionFalse,
 			addonsv1.ReleasesFailedReason},
+		"the upgrade of one waits for a confirmation": {p(
+			fleetCluster("a", notReady(addonsv1.ConfirmationRequiredReason))),
+			metav1.ConditionFalse, addonsv1.ConfirmationRequiredReason},
+		"the uninstallation of one waits for a confirmation": {p(fleetCluster("a"),
+			fleetCluster("b", gone, notReady(addonsv1.ConfirmationRequiredReason))),
+			metav1.ConditionFalse, addonsv1.ConfirmationRequiredReason},
+		"one waits for a confirmation, and one failed": {p(fleetCluster("a", unrendered),
+			fleetCluster("b", unselected, notReady(addonsv1.ConfirmationRequiredReason))),
+			metav1.ConditionFalse, addonsv1.ReleasesFailedReason},
 		"one is ending": {p(fleetCluster("a"), fleetCluster("b", unselected)), metav1.ConditionFalse,
 			addonsv1.ProgressingReason},
 		"nothing is known of the source": {&Pass{HelmOp: &addonsv1.HelmOp{}},
@@ -277,6 +287,16 @@ func TestReadyCondition(t *testing.T) {
 				t.Error("the condition says nothing")
 			}
 		})
+	}
+}
+
+// TestConfirmationIsAwaited checks the status of a HelmOp whose release in the management cluster is not uninstalled
+// before a user confirms it. The HelmOp waits for the user, and its message is that of the release.
+func TestConfirmationIsAwaited(t *testing.T) {
+	t.Parallel()
+	got := Of(scopeOf(fleetCluster(apiutil.ManagementTitle, gone, notReady(addonsv1.ConfirmationRequiredReason))))
+	if got.Ready.Message != "Why "+addonsv1.ConfirmationRequiredReason || !got.IsStalled || !got.IsWorthWarning {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -48,6 +48,8 @@ func (s *scenario) keepsClusters(w *workload) {
 	} {
 		update(s, helmOp, change)
 		s.refusesToDelete(helmOp, w, uid, "the uninstallation of release")
+		s.eventually(helmOp, condition(addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.ConfirmationRequiredReason),
+			condition(addonsv1.StalledCondition, metav1.ConditionTrue, addonsv1.ConfirmationRequiredReason))
 		update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec = *spec.DeepCopy() })
 		s.child(helmOp, w.name, childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
 		w.eventuallyRevisions(releaseNamespace, helmOp.Name, "1 deployed")
