@@ -9,8 +9,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
@@ -70,9 +73,19 @@ func (l ObjectLoss) Why() string {
 	}
 }
 
+// ownsNothing are kinds of Cluster API that own neither Clusters nor machines. A confirmation for each of them would
+// train users to confirm without reading.
+var ownsNothing = map[schema.GroupKind]bool{
+	{Group: clusterv1.GroupVersion.Group, Kind: "MachineHealthCheck"}:       true,
+	{Group: clusterv1.GroupVersion.Group, Kind: "MachineDrainRule"}:         true,
+	{Group: addonsv1.GroupVersion.Group, Kind: "ClusterResourceSet"}:        true,
+	{Group: addonsv1.GroupVersion.Group, Kind: "ClusterResourceSetBinding"}: true,
+}
+
 // isVital reports whether the deletion of an object may delete Clusters or machines. A Namespace or a
 // CustomResourceDefinition deletes all its objects. An object of Cluster API or its providers may own machines. A
-// HelmOp owns the releases in a whole fleet. Templates own nothing: upgrades regularly replace them.
+// HelmOp owns the releases in a whole fleet. Templates own nothing: upgrades regularly replace them. It errs to the
+// safe side: a provider may have other kinds that own nothing, for example an identity.
 func isVital(object inventory.Ref) bool {
 	switch object.Group {
 	case corev1.GroupName:
@@ -80,7 +93,8 @@ func isVital(object inventory.Ref) bool {
 	case apiextensionsv1.GroupName:
 		return object.Kind == "CustomResourceDefinition"
 	default:
-		return inventory.IsClusterAPI(object.Group) && !strings.HasSuffix(object.Kind, "Template")
+		return inventory.IsClusterAPI(object.Group) && !strings.HasSuffix(object.Kind, "Template") &&
+			!ownsNothing[schema.GroupKind{Group: object.Group, Kind: object.Kind}]
 	}
 }
 
