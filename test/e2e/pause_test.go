@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -92,6 +93,26 @@ func TestPause(t *testing.T) {
 		one.expectGreeting(helmOp, 6, "by a move")
 		s.child(helmOp, "one", childCondition(addonsv1.PausedCondition, metav1.ConditionFalse, addonsv1.NotPausedReason))
 	})
+	s.step("upgrade, with a mark that a move has left on the Cluster", func(s *scenario) {
+		one := one.in(s)
+		message := "annotate clusters.cluster.x-k8s.io one " + clusterctlv1.DeleteForMoveAnnotation + "-"
+		update(s, s.cluster("one"), markMoved[*clusterv1.Cluster](true))
+		s.child(helmOp, "one",
+			childCondition(addonsv1.ClusterBeingMovedCondition, metav1.ConditionTrue, addonsv1.BeingMovedReason),
+			func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+				g.Expect(conditions.GetMessage(child, addonsv1.ClusterBeingMovedCondition)).To(gomega.HaveSuffix(message))
+			})
+		s.eventually(helmOp, condition(addonsv1.ClusterBeingMovedCondition, metav1.ConditionTrue, addonsv1.BeingMovedReason))
+		s.greet(helmOp, "with a marked Cluster")
+		one.expectGreeting(helmOp, 7, "with a marked Cluster")
+		update(s, s.cluster("one"), markMoved[*clusterv1.Cluster](false))
+		s.child(helmOp, "one", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
+			g.Expect(conditions.Has(child, addonsv1.ClusterBeingMovedCondition)).To(gomega.BeFalse())
+		})
+		s.eventually(helmOp, func(g gomega.Gomega, h *addonsv1.HelmOp) {
+			g.Expect(conditions.Has(h, addonsv1.ClusterBeingMovedCondition)).To(gomega.BeFalse())
+		})
+	})
 	s.step("uninstallation of a Cluster that is unlabelled", func(s *scenario) {
 		one := one.in(s)
 		child := s.child(helmOp, "one")
@@ -102,7 +123,7 @@ func TestPause(t *testing.T) {
 			g.Expect(h.Status.Clusters.Selected).To(gomega.BeZero())
 		})
 		one.expectUntouched()
-		one.eventuallyHello(releaseNamespace, "paused", map[string]string{"greeting": "by a move"})
+		one.eventuallyHello(releaseNamespace, "paused", map[string]string{"greeting": "with a marked Cluster"})
 		s.pause("one", false)
 		s.eventuallyGone(child)
 		one.expectNothing(releaseNamespace, "paused")
