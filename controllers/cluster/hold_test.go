@@ -72,9 +72,9 @@ func TestUpgradeHoldStaysWhileReleaseIsReplaced(t *testing.T) {
 	}
 }
 
-// TestNoUpgradeHoldBeginsDuringMove makes passes over Clusters with an upgrade from v1.35.0 to v1.37.0, in two steps. The
-// release is not ready for any step. For a Cluster with the annotation delete-for-move, no hold begins: neither of the
-// whole upgrade, nor of a step, nor of the workers. A hold that has begun continues.
+// TestNoUpgradeHoldBeginsDuringMove makes passes over Clusters with an upgrade from v1.35.0 to v1.37.0, in two steps.
+// The release is not ready for any step. For a Cluster with the annotation delete-for-move, no hold begins: neither of
+// the whole upgrade, nor of a step, nor of the workers. A hold that has begun continues.
 func TestNoUpgradeHoldBeginsDuringMove(t *testing.T) {
 	t.Parallel()
 	hold := clusterlife.UpgradeHoldName(client.ObjectKey{Namespace: "ns", Name: "h"})
@@ -86,7 +86,8 @@ func TestNoUpgradeHoldBeginsDuringMove(t *testing.T) {
 	for name, tc := range map[string]struct {
 		running string
 		before  values
-		// want are the annotations after the pass; wantMoved are those of a Cluster with the annotation delete-for-move.
+		// want are the annotations after the pass; wantMoved are those of a Cluster with the annotation
+		// delete-for-move.
 		want, wantMoved values
 	}{
 		"no upgrade": {running: "v1.37.0", want: values{hold: "v1.37.0"}, wantMoved: values{}},

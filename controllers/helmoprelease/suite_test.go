@@ -324,8 +324,8 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	f.Expect(f.records()).To(gomega.BeZero())
 }
 
-// TestClusterBeingMovedIsReported checks that a release reports the annotation of clusterctl move on its Cluster as long
-// as the Cluster has the annotation, also while the Cluster is paused. The release continues.
+// TestClusterBeingMovedIsReported checks that a release reports the annotation of clusterctl move on its Cluster, as
+// long as the Cluster has the annotation, also while the Cluster is paused. The release continues.
 func TestClusterBeingMovedIsReported(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -106,8 +106,8 @@ type Status struct {
 	// IsStalled is true if the HelmOp stays in its state until a user acts.
 	IsStalled bool
 
-	// BeingMoved are the names of the Clusters in the namespace of the HelmOp that have the annotation of clusterctl move,
-	// sorted.
+	// BeingMoved are the names of the Clusters in the namespace of the HelmOp that have the annotation of clusterctl
+	// move, sorted.
 	BeingMoved []string
 
 	// IsWorthWarning is true if a change to this Ready condition deserves a Warning Event.

@@ -109,12 +109,13 @@ type WatchError struct {
 type MoveMark uint8
 
 const (
-	// Unmarked: the object does not have the annotation that clusterctl move sets before it deletes an object.
+	// Unmarked means that the object does not have the annotation that clusterctl move sets before it deletes an
+	// object.
 	Unmarked MoveMark = iota
-	// Marked: the object has the annotation.
+	// Marked means that the object has the annotation.
 	Marked
-	// MarkedMovable: the object has the annotation, and a label or an owner for which clusterctl move moves objects.
-	// See [inventory.MovesWithClusters].
+	// MarkedMovable means that the object has the annotation, and a label or an owner for which clusterctl move moves
+	// objects. See [inventory.MovesWithClusters].
 	MarkedMovable
 )
 
