@@ -121,7 +121,8 @@ func divideHeap(heap, goLimit int64) memoryPlan {
 		divided = defaultMemory / heapParts * heapTenths
 	}
 	return memoryPlan{
-		heap: heap, underWay: underWayShare.of(divided), actions: actionsShare.of(divided), charts: chartsShare.of(divided), pieces: piecesShare.of(divided),
+		heap: heap, underWay: underWayShare.of(divided), actions: actionsShare.of(divided),
+		charts: chartsShare.of(divided), pieces: piecesShare.of(divided),
 		manifests: manifestsShare.of(divided), versions: versionsShare.of(divided), crds: crdsShare.of(divided),
 		indexes: indexesShare.of(divided), reading: readingShare.of(divided),
 	}

@@ -1,8 +1,8 @@
 // Copyright 2026 The HelmOp Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package actionmemory divides the memory for large releases among all actions: for the records that an action reads and
-// writes, the rendered chart, and the parsed manifests and CRDs. Small ones are not counted.
+// Package actionmemory divides the memory for large releases among all actions: for the records that an action reads
+// and writes, the rendered chart, and the parsed manifests and CRDs. Small ones are not counted.
 //
 // An action has one [Lease]. It knows how much it needs only after it has read the records and rendered the chart.
 // Two actions that hold memory and wait for more could wait for each other. So an action never waits while it holds

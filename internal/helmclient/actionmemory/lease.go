@@ -73,8 +73,8 @@ func (l *Lease) await(ctx context.Context, bytes int64) error {
 	return nil
 }
 
-// beginsAgain returns how many bytes the action needs in all, if some were not free and it has changed nothing. Otherwise
-// it returns 0.
+// beginsAgain returns how many bytes the action needs in all, if some were not free and it has changed nothing.
+// Otherwise it returns 0.
 func (l *Lease) beginsAgain() int64 {
 	if l == nil {
 		return 0

@@ -26,6 +26,7 @@ func TestManifests(t *testing.T) {
 	b := NewBudget(1 << 30)
 	l := b.Lease(Owner{"a", "a/1"})
 	large, weight := withValues(80_000), yamlweight.Weight{Bytes: 2 * mib, Values: 100_000}
+	cost := weight.ParseCost()
 	steps := []struct {
 		name  string
 		do    func() error
@@ -36,9 +37,10 @@ func TestManifests(t *testing.T) {
 		{"a large manifest", func() error { return l.Expect(large) }, 80_000 * 300, 80_000 * 450},
 		{"expected again", func() error { return l.Expect(large) }, 80_000 * 300, 80_000 * 450},
 		{"built", func() error { l.Built(large); return nil }, 80_000 * 100, 80_000 * 200},
-		{"a chart", func() error { return l.Render(weight) }, 80_000*100 + weight.ParseCost(), 80_000*200 + weight.ParseCost()},
-		{"settled", func() error { l.Settle(); return nil }, 80_000*100 + weight.ParseCost()/4, 80_000*200 + weight.ParseCost()/2},
-		{"parsed again", l.RenderAgain, 80_000*100 + weight.ParseCost(), 80_000*200 + weight.ParseCost()},
+		{"a chart", func() error { return l.Render(weight) }, 80_000*100 + cost, 80_000*200 + cost},
+		{"settled", func() error { l.Settle(); return nil }, 80_000*100 + cost/4,
+			80_000*200 + cost/2},
+		{"parsed again", l.RenderAgain, 80_000*100 + cost, 80_000*200 + cost},
 		{"a new chart", func() error { return l.Render(yamlweight.Weight{}) }, 80_000 * 100, 80_000 * 200},
 		{"for a moment", func() error {
 			end := l.Temporary()

@@ -174,7 +174,8 @@ func TestSummarizeIsBounded(t *testing.T) {
 	for i := range 500 {
 		many.WriteString("---\n" + strings.Replace(configMap, "name: a", fmt.Sprintf("name: a%d", i), 1))
 	}
-	differences, err := Compare(contentOf(func(c *Content) { c.Manifest = many.String() }), contentOf(), decode, inNamespace)
+	recorded := contentOf(func(c *Content) { c.Manifest = many.String() })
+	differences, err := Compare(recorded, contentOf(), decode, inNamespace)
 	if err != nil {
 		t.Fatal(err)
 	}

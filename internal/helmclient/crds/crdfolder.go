@@ -48,8 +48,8 @@ func (o *Object) IsCRD() bool {
 }
 
 // Read returns the objects in the files of crds folders, in their order. An error has the kind
-// [helmerr.ErrInvalidChart]. Read refuses files that take too much memory together. Before it parses a file, it reserves
-// memory in the lease, and returns the errors of the lease. A nil Cache keeps nothing.
+// [helmerr.ErrInvalidChart]. Read refuses files that take too much memory together. Before it parses a file, it
+// reserves memory in the lease, and returns the errors of the lease. A nil Cache keeps nothing.
 func (c *Cache) Read(lease *actionmemory.Lease, files []chart.CRD) ([]*Object, error) {
 	var objects []*Object
 	var budget manifestweight.Budget

@@ -101,8 +101,8 @@ func plannedDecision(obs model.Observation, desired model.Desired, policy model.
 	return d
 }
 
-// asPlanner changes the reader so that its clients of the cluster only read and send dry runs. The caller must not write
-// records with it.
+// asPlanner changes the reader so that its clients of the cluster only read and send dry runs. The caller must not
+// write records with it.
 func (s reader) asPlanner(desired model.Desired) reader {
 	s.Cluster = s.dryRunCluster(desired)
 	clients := s.Cluster.Clients

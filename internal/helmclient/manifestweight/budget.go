@@ -107,17 +107,15 @@ func weighDocument(data []byte, hold func(yamlweight.Weight) error) (yamlweight.
 	}
 	expanded, err := yamlweight.Expanded(data)
 	switch {
-	case err != nil && hasAliases:
+	case hasAliases && err != nil:
 		return yamlweight.Weight{}, fmt.Errorf("aliases cannot be expanded: %w", err)
-	case err != nil:
-		// The parser of the objects reports the error.
-		return weight, nil
 	case hasAliases:
 		return weight.Max(expanded), nil
-	default:
+	case err == nil:
 		weight.Values = min(weight.Values, expanded.Values)
-		return weight, nil
 	}
+	// The parser of the objects reports an error of a text without aliases.
+	return weight, nil
 }
 
 // check returns [ErrTooLarge] if a weight exceeds a limit.

@@ -15,6 +15,6 @@
 //   - The limits are the same for all of them. So HelmOp never writes a record that it refuses to read.
 //   - The parses of different releases take much memory together. So callers also reserve memory for them, see package
 //     actionmemory.
-//   - To weigh a small text takes memory for its length only. A document of a large text, and one with aliases, is parsed
-//     to nodes. Callers reserve memory for this parse, see [Measure].
+//   - To weigh a small text takes memory for its length only. A document of a large text, and one with aliases, is
+//     parsed to nodes. Callers reserve memory for this parse, see [Measure].
 package manifestweight

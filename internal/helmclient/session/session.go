@@ -73,8 +73,8 @@ func tenantOf(desired model.Desired) string {
 	return namespace
 }
 
-// OwnerOf returns the owner of the memory for a release in a cluster. Without an owner of the release, the tenant is the
-// namespace of the Cluster.
+// OwnerOf returns the owner of the memory for a release in a cluster. Without an owner of the release, the tenant is
+// the namespace of the Cluster.
 func OwnerOf(target model.Target, desired model.Desired) actionmemory.Owner {
 	owner := actionmemory.Owner{Tenant: tenantOf(desired), Cluster: target.Key}
 	if owner.Tenant == "" {
@@ -163,8 +163,8 @@ func (s *Session) SetMemory(lease *actionmemory.Lease) {
 }
 
 // Read opens a session for a release and calls read, see [Use]. The error is an [*helmerr.Error].
-func Read[Result any](ctx context.Context, all *actionmemory.Budget, open Opener, target model.Target, namespace, name string,
-	read func(*Session) (Result, error),
+func Read[Result any](ctx context.Context, all *actionmemory.Budget, open Opener, target model.Target,
+	namespace, name string, read func(*Session) (Result, error),
 ) (result Result, err error) {
 	desired := model.Desired{Name: name, Namespace: namespace}
 	err = Use(ctx, all, open, target, desired, &helmerr.LogBuffer{}, func(s *Session) (err error) {
