@@ -115,9 +115,6 @@ func (b *Budget) resize(l *Lease, bytes int64) bool {
 	b.used += more
 	add(b.tenants, l.owner.Tenant, more)
 	add(b.clusters, l.owner.Cluster, more)
-	if b.large == l && (bytes == 0 || bytes <= b.share(l.owner) && b.isWithin(l.owner, 0)) {
-		b.large = nil
-	}
 	if more < 0 {
 		b.wake()
 	}
@@ -134,9 +131,12 @@ func add(used map[string]int64, name string, more int64) {
 	}
 }
 
-// wake gives bytes to the leases that wait. A lease whose bytes are not free does not stop those behind it: one large
+// wake ends the exception of a lease that is within its shares again, and gives bytes to the leases that wait. A lease whose bytes are not free does not stop those behind it: one large
 // release may wait for the hooks of another, and small releases must not.
 func (b *Budget) wake() {
+	if l := b.large; l != nil && l.held <= b.share(l.owner) && (l.held == 0 || b.isWithin(l.owner, 0)) {
+		b.large = nil
+	}
 	b.waiters = slices.DeleteFunc(b.waiters, func(w *waiter) bool {
 		isGranted := b.resize(w.lease, w.bytes)
 		if isGranted {

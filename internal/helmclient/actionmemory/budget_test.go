@@ -83,6 +83,30 @@ func TestShares(t *testing.T) {
 	}
 }
 
+// TestLargeReturnsIntoShares checks that a lease that exceeded its shares no longer counts as the large one when it and
+// the other leases of its cluster have shrunk, in any order.
+func TestLargeReturnsIntoShares(t *testing.T) {
+	t.Parallel()
+	for _, isOtherFirst := range []bool{true, false} {
+		b := NewBudget(400)
+		other, large := hold(t, b, Owner{"a", "a/1"}, 50), b.Lease(Owner{"a", "a/1"})
+		if err := large.Records(300); err != nil {
+			t.Fatal(err)
+		}
+		steps := []func(){other.Release, func() { large.RestRecords(80) }}
+		if !isOtherFirst {
+			steps[0], steps[1] = steps[1], steps[0]
+		}
+		steps[0]()
+		if isFree(b, Owner{"b", "b/1"}, 120) {
+			t.Error("two leases exceed their shares")
+		}
+		if steps[1](); !isFree(b, Owner{"b", "b/1"}, 120) {
+			t.Error("a lease within its shares still counts as the large one")
+		}
+	}
+}
+
 // TestWaitsOvertake checks that a large lease that waits does not stop smaller ones, and gets its bytes in the end.
 func TestWaitsOvertake(t *testing.T) {
 	t.Parallel()

@@ -40,7 +40,7 @@ func (s *Session) Render(source rendering.Source, release chartutil.ReleaseOptio
 	return rendered.Literal, nil
 }
 
-// RenderHeld renders a chart, and reserves memory for Helm to parse the result, see [memory.Lease.Render].
+// RenderHeld renders a chart, and reserves memory for Helm to parse the result, see [actionmemory.Lease.Render].
 func (s *Session) RenderHeld(source rendering.Source, options rendering.Options) (*rendering.Rendered, error) {
 	rendered, err := s.Renderer.Render(s.Ctx, source, options)
 	if err != nil {
