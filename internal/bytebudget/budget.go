@@ -238,6 +238,12 @@ func (l *Lease) Release() {
 	l.budget.dropUnused(l.sources)
 }
 
+// ReleaseSoon releases the lease after the estimated time to decode an answer of its size. Until then, only Release may
+// be called.
+func (l *Lease) ReleaseSoon() {
+	l.ReleaseAfter(time.Duration(l.Held()) * time.Second / decodedPerSecond)
+}
+
 // ReleaseAfter releases the lease after a duration. Until then, only Release may be called.
 func (l *Lease) ReleaseAfter(d time.Duration) {
 	if l == nil || l.budget == nil || l.isReleased.Load() {

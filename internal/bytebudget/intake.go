@@ -6,7 +6,6 @@ package bytebudget
 import (
 	"context"
 	"io"
-	"time"
 )
 
 const (
@@ -93,7 +92,7 @@ func (i *Intake) Release() { i.lease.Release() }
 
 // ReleaseSoon returns the share after the estimated time to decode the answer.
 func (i *Intake) ReleaseSoon() {
-	i.lease.ReleaseAfter(time.Duration(i.meter.Cost(0)) * time.Second / decodedPerSecond)
+	i.lease.ReleaseSoon()
 }
 
 // Reader reads an answer within the share of an owner. It acquires memory before it reads. It is

@@ -204,7 +204,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, m
 	if err != nil {
 		return err
 	}
-	renderers := options.rendering.pool(memory.renderers)
+	renderers := options.rendering.pool(memory.renderers, budget)
 	charts := bundle.NewBoundedLoader(bundle.Limits{CacheBytes: memory.charts}, renderers, budget)
 	kubeconfigs, clusters, err := setupClusters(ctx, mgr, options)
 	if err != nil {

@@ -4,12 +4,14 @@
 package manager
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
@@ -23,6 +25,9 @@ type renderingOptions struct {
 
 // minRenderMemory is the memory that the smallest charts need, in bytes.
 const minRenderMemory = 128 << 20
+
+// outputCopies is the number of copies of the output of a render process in memory: as received, and decoded.
+const outputCopies = 2
 
 func (o *renderingOptions) addFlags(fs *pflag.FlagSet) {
 	o.memory = resource.QuantityValue{Quantity: resource.MustParse("512Mi")}
@@ -46,12 +51,16 @@ func (o *renderingOptions) validate() error {
 }
 
 // pool returns the pool of render processes. children is the number of processes for one tenant. 0 means one for each
-// processor.
-func (o *renderingOptions) pool(children int) *sandbox.Pool {
+// processor. The manager reserves memory for the output of the processes in the budget.
+func (o *renderingOptions) pool(children int, budget *bytebudget.Budget) *sandbox.Pool {
 	return sandbox.NewPool(sandbox.Options{
 		Children: children,
 		Limits:   sandbox.Limits{Memory: o.memory.Value(), CPU: o.cpu, Time: o.timeout},
 		Started:  monitoring.RendererStarted,
 		Ended:    func(limit sandbox.Limit) { monitoring.RendererEnded(string(limit)) },
+		Reserve: func(ctx context.Context, tenant string, size int64) (release func(), err error) {
+			lease, err := budget.Acquire(ctx, bytebudget.Owner{Tenant: tenant}, size*outputCopies)
+			return lease.ReleaseSoon, err
+		},
 	})
 }

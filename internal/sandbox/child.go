@@ -69,7 +69,7 @@ type child struct {
 // read receives the frames of the parent. It never waits for the work, so that a child always exits with its parent.
 func (c *child) read(from io.Reader) {
 	for {
-		kind, content, err := readFrame(from, maxInput)
+		kind, content, err := readFrame(from, maxInput, nil)
 		switch {
 		case err != nil:
 			os.Exit(0)

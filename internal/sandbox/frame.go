@@ -34,6 +34,8 @@ const (
 	frameHeader = 5
 	// slots is the number of shared data sets that a child keeps.
 	slots = 4
+	// smallFrame is the size, in bytes, up to which no memory is reserved for a frame.
+	smallFrame = 64 << 10
 	// noSlot is the slot of requests without shared data.
 	noSlot = slots
 	// maxInput is the maximum size of a frame that a child accepts: 1 GiB.
@@ -77,8 +79,9 @@ func writeFrame(to io.Writer, kind byte, parts ...[]byte) error {
 	return nil
 }
 
-// readFrame reads a frame of at most limit bytes.
-func readFrame(from io.Reader, limit int64) (kind byte, content []byte, err error) {
+// readFrame reads a frame of at most limit bytes. It calls reserve with the size before it allocates memory for the
+// content, and returns the error of reserve. reserve may be nil.
+func readFrame(from io.Reader, limit int64, reserve func(size int64) error) (kind byte, content []byte, err error) {
 	var header [frameHeader]byte
 	if _, err := io.ReadFull(from, header[:]); err != nil {
 		return 0, nil, err
@@ -86,6 +89,11 @@ func readFrame(from io.Reader, limit int64) (kind byte, content []byte, err erro
 	size := int64(binary.BigEndian.Uint32(header[1:]))
 	if size > limit {
 		return 0, nil, errFrameSize{size: size, limit: limit}
+	}
+	if reserve != nil {
+		if err := reserve(size); err != nil {
+			return 0, nil, err
+		}
 	}
 	content = make([]byte, size)
 	_, err = io.ReadFull(from, content)

@@ -25,6 +25,10 @@ type Options struct {
 	// Started is called when a child has started. Ended is called when a limit terminated a child. They may be nil.
 	Started func()
 	Ended   func(limit Limit)
+	// Reserve is called before the output or a question of a child is read, if it is large. It waits until there is
+	// memory for size bytes of a tenant, at most until ctx ends. release is called when Run returns. The caller of Run
+	// decodes the output after that. Nil reserves nothing.
+	Reserve func(ctx context.Context, tenant string, size int64) (release func(), err error)
 }
 
 // Pool is a [Runner] that runs requests in children. It is safe for concurrent use.
@@ -83,6 +87,7 @@ func (p *Pool) Run(ctx context.Context, request Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	child.reserve = p.options.Reserve
 	if p.options.Started != nil {
 		p.options.Started()
 	}

@@ -42,6 +42,8 @@ type process struct {
 	idleSince time.Time
 	// isOver is true if the process accepts no more requests.
 	isOver bool
+	// reserve is [Options.Reserve].
+	reserve func(ctx context.Context, tenant string, size int64) (release func(), err error)
 }
 
 func startProcess(limits Limits) (*process, error) {
@@ -144,12 +146,28 @@ func (p *process) exchange(ctx context.Context, request *Request, doing *string)
 	if err != nil {
 		return nil, err
 	}
+	var releases []func()
+	defer func() {
+		for _, release := range releases {
+			release()
+		}
+	}()
 	name := append([]byte{slot, byte(len(request.Task))}, request.Task...)
 	if err := writeFrame(p.in, frameRequest, name, request.Input); err != nil {
 		return nil, err
 	}
+	reserve := func(size int64) error {
+		if p.reserve == nil || request.HoldsMemory || size <= smallFrame {
+			return nil
+		}
+		release, err := p.reserve(ctx, request.Tenant, size)
+		if err == nil {
+			releases = append(releases, release)
+		}
+		return err
+	}
 	for {
-		kind, content, err := readFrame(p.out, p.limits.Output+1)
+		kind, content, err := readFrame(p.out, p.limits.Output+1, reserve)
 		if err != nil {
 			return nil, err
 		}

@@ -253,6 +253,37 @@ func TestSharedDataIsSentOnce(t *testing.T) {
 	g.Expect(get("a")).To(Equal("A"))
 }
 
+// TestOutputIsReserved checks that memory is reserved before a large output is read, that a request waits for it at most
+// until its deadline, and that the memory is given back.
+func TestOutputIsReserved(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	pool := newTestPool(t, Limits{Time: time.Minute})
+	reserved, released := int64(0), 0
+	pool.options.Reserve = func(_ context.Context, tenant string, size int64) (func(), error) {
+		g.Expect(tenant).To(Equal("a"))
+		reserved += size
+		return func() { released++ }, nil
+	}
+	g.Expect(pool.Run(t.Context(), Request{Task: "echo", Tenant: "a", Input: []byte("small")})).To(BeEquivalentTo("small"))
+	g.Expect(reserved).To(BeZero())
+	g.Expect(pool.Run(t.Context(), Request{Task: "large", Tenant: "a"})).To(HaveLen(2 << 20))
+	g.Expect(reserved).To(BeEquivalentTo(2<<20 + 1))
+	g.Expect(released).To(Equal(1))
+	g.Expect(pool.Run(t.Context(), Request{Task: "large", Tenant: "a", HoldsMemory: true})).To(HaveLen(2 << 20))
+	g.Expect(released).To(Equal(1), "the caller holds memory")
+
+	pool = newTestPool(t, Limits{Time: 100 * time.Millisecond})
+	pool.options.Reserve = func(ctx context.Context, _ string, _ int64) (func(), error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	_, err := pool.Run(t.Context(), Request{Task: "large", Tenant: "a"})
+	var limited *LimitError
+	g.Expect(errors.As(err, &limited)).To(BeTrue(), "%v", err)
+	g.Expect(limited.Limit).To(Equal(LimitTime))
+}
+
 func TestIdleChildrenEnd(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -50,6 +50,9 @@ type Request struct {
 	Task string
 	// Tenant is the tenant of the request. Tenants share children fairly.
 	Tenant string
+	// HoldsMemory means that the caller holds memory of the budget behind [Options.Reserve]. Then it must not wait for
+	// more, so Reserve is not called. The task must limit its output itself.
+	HoldsMemory bool
 	// Input is passed to the task.
 	Input []byte
 	// Shared is data that other requests use too; nil if there is none.

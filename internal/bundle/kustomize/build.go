@@ -107,7 +107,7 @@ func (k *Kustomizer) build(folder string) (*built, error) {
 	if err != nil {
 		return nil, err
 	}
-	request := sandbox.Request{Task: taskBuild, Tenant: k.builder.Tenant, Input: input, Shared: &sandbox.Shared{
+	request := sandbox.Request{Task: taskBuild, Tenant: k.builder.Tenant, HoldsMemory: true, Input: input, Shared: &sandbox.Shared{
 		Key:  k.key(),
 		Data: func() ([]byte, error) { return toGob(buildFiles{Files: k.check.files, Limits: k.check.limits}) },
 	}}
