@@ -12,6 +12,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
@@ -55,7 +56,8 @@ type Result struct {
 // Act does not change chart and values, so several calls may share them. Only installations and upgrades use them. For
 // other actions they may be nil. Act does nothing for a decision without an action and for ActionCorrectDrift.
 //
-// The end of ctx does not stop a running action. Only the timeout of the action and Options.Stop end the action.
+// The end of ctx does not stop a running action. Only the timeout of the action and Options.Stop end the action. But
+// the end of ctx ends a wait for memory.
 func (c *Client) Act(ctx context.Context, target model.Target, decision decide.Decision, desired model.Desired,
 	options model.Options,
 	chrt *chart.Chart, values map[string]any,
@@ -69,11 +71,11 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	if err := ctx.Err(); err != nil {
 		return fail(fmt.Errorf("nothing was changed: %w", err))
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	acting, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 
 	j := session.Job{Decision: decision, Desired: desired, Options: options, Chart: chrt, Values: values}
-	if err := verbs.Check(ctx, c.renderer, j); err != nil {
+	if err := verbs.Check(acting, c.renderer, j); err != nil {
 		return fail(err)
 	}
 	end, err := c.running.begin(target, desired)
@@ -81,29 +83,59 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 		return fail(err)
 	}
 	defer end()
-	var s *session.Session
-	var since apply.Since
-	var tests []model.TestResult
-	late := false
-	err = session.Use(ctx, c.connections.Shared.Actions, c.open, target, desired, logs,
-		func(open *session.Session) (err error) {
-			s = open
-			s.Storage.Deadline = c.now().Add(timeout + decide.ActionMargin)
-			if s.Cluster != nil {
-				s.Cluster.Known, since = c.versions.Get(target.Key, s.Cluster.Owner)
-			}
-			tests, late, err = c.performAndFinish(ctx, s, j)
-			return err
+	waiting, stopWaiting := waitsOf(acting, ctx, j)
+	defer stopWaiting()
+	var result Result
+	var last error
+	err = session.Use(acting, c.connections.Shared.Actions, waiting, c.open, target, desired, logs,
+		func(s *session.Session) error {
+			result, last = c.actIn(acting, s, target, j, timeout)
+			return last
 		})
-	if s == nil {
+	if err != nil && err != last { //nolint:errorlint // It is the same error if an action returned it.
 		return fail(err)
 	}
-	c.manifests.Note(releaseKey(target, desired.Namespace, desired.Name), s.Storage)
-	c.noteVersions(target, s, since, decision.Action == model.ActionUninstall && err == nil)
-	result := resultOf(s, decision.Action)
+	return result, err
+}
+
+// waitsOf returns the waits for memory of an action. An action that waits has changed nothing. So its waits end when it
+// should stop, and not only at its timeout.
+func waitsOf(acting, caller context.Context, j session.Job) (waits actionmemory.Waits, stop func()) {
+	ctx, cancel := context.WithCancelCause(acting)
+	stops := []func() bool{context.AfterFunc(caller, func() { cancel(context.Cause(caller)) })}
+	if j.Options.Stop != nil && j.Decision.Action != model.ActionUninstall {
+		stops = append(stops, context.AfterFunc(j.Options.Stop, func() { cancel(context.Cause(j.Options.Stop)) }))
+	}
+	waits = actionmemory.Waits{Context: ctx, Begin: func() {
+		if j.Options.Progress != nil {
+			j.Options.Progress("waiting for memory, because other large releases use it")
+		}
+	}}
+	return waits, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel(nil)
+	}
+}
+
+// actIn carries out a job in a session.
+func (c *Client) actIn(ctx context.Context, s *session.Session, target model.Target, j session.Job,
+	timeout time.Duration,
+) (Result, error) {
+	action := j.Decision.Action
+	s.Storage.Deadline = c.now().Add(timeout + decide.ActionMargin)
+	var since apply.Since
+	if s.Cluster != nil {
+		s.Cluster.Known, since = c.versions.Get(target.Key, s.Cluster.Owner)
+	}
+	tests, late, err := c.performAndFinish(ctx, s, j)
+	c.manifests.Note(releaseKey(target, j.Desired.Namespace, j.Desired.Name), s.Storage)
+	c.noteVersions(target, s, since, action == model.ActionUninstall && err == nil)
+	result := resultOf(s, action)
 	result.Tests = tests
 	if err != nil {
-		actErr := s.Error(decision.Action, err)
+		actErr := s.Error(action, err)
 		if errors.Is(actErr.Kind, helmerr.ErrRefused) {
 			// Helm may have deleted old records to make room for the refused revision. There is no other change.
 			result.StorageChanged, actErr.StorageChanged = false, false

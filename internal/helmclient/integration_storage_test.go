@@ -486,3 +486,42 @@ func TestIntegrationPayloadMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestIntegrationSmallMemory checks that a release that needs more memory than the manager has is neither installed nor
+// upgraded, and nothing is changed, and that it can always be uninstalled, with its hooks.
+func TestIntegrationSmallMemory(t *testing.T) {
+	b := newBench(t)
+	// The manifests have 2 MB, and their parses need 14 MB.
+	const large = "{{ range until 4 }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: large-{{ . }}\ndata:\n" +
+		"  a: {{ repeat 500000 \"a\" }}\n{{ end }}"
+	const hook = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: hook\n  annotations:\n" +
+		"    helm.sh/hook: pre-delete,post-delete\n"
+	templates := map[string]string{"large.yaml": large, "hook.yaml": hook}
+	run := b.newRun(helmtest.NewChart("1.0.0", templates), nil)
+	shared := &b.client.connections.Shared
+	within := func(size int64, act func()) {
+		t.Helper()
+		shared.Actions = actionmemory.NewBudget(size)
+		act()
+		if used := shared.Actions.Used(); used != 0 {
+			t.Errorf("%d bytes are not given back", used)
+		}
+	}
+	refused := func(action model.Action) func() {
+		return func() {
+			_, err := run.actNow(t, action)
+			helmtest.WantError(t, err, helmerr.ErrTooLarge, false, "raise the memory limit")
+		}
+	}
+	within(12<<20, refused(model.ActionInstall))
+	b.wantRecords(run.desired)
+	within(64<<20, func() { run.mustSettle(t) })
+	run.chart, run.desired.ArtifactDigest = helmtest.NewChart("2.0.0", templates), "a2"
+	within(16<<20, refused(model.ActionUpgrade))
+	within(1<<20, func() {
+		if err := run.settleUninstall(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	b.wantRecords(run.desired)
+}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
 
@@ -26,9 +27,11 @@ func TestParsesReserveMemory(t *testing.T) {
 	owner := actionmemory.Owner{Tenant: "a", Cluster: "a/one"}
 	small := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n"
 	large := small + "data:\n" + strings.Repeat("- {a: 0}\n", 30_000)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	within := func(use func(*actionmemory.Lease) error) error { return budget.Do(ended, owner, use) }
+	ended, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer cancel()
+	within := func(use func(*actionmemory.Lease) error) error {
+		return budget.Do(actionmemory.Waits{Context: ended}, owner, use)
+	}
 	for name, parse := range map[string]func(lease *actionmemory.Lease, manifest string) error{
 		"decode": func(lease *actionmemory.Lease, manifest string) error {
 			_, err := apply.Decode(lease, manifest)

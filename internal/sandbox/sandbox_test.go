@@ -253,8 +253,8 @@ func TestSharedDataIsSentOnce(t *testing.T) {
 	g.Expect(get("a")).To(Equal("A"))
 }
 
-// TestOutputIsReserved checks that memory is reserved before a large output is read, that a request waits for it at most
-// until its deadline, and that the memory is given back.
+// TestOutputIsReserved checks that memory is reserved before a large output is read, that a request waits for it at
+// most until its deadline, and that the memory is given back.
 func TestOutputIsReserved(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

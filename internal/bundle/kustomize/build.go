@@ -107,10 +107,11 @@ func (k *Kustomizer) build(folder string) (*built, error) {
 	if err != nil {
 		return nil, err
 	}
-	request := sandbox.Request{Task: taskBuild, Tenant: k.builder.Tenant, HoldsMemory: true, Input: input, Shared: &sandbox.Shared{
-		Key:  k.key(),
-		Data: func() ([]byte, error) { return toGob(buildFiles{Files: k.check.files, Limits: k.check.limits}) },
-	}}
+	request := sandbox.Request{Task: taskBuild, Tenant: k.builder.Tenant, HoldsMemory: true, Input: input,
+		Shared: &sandbox.Shared{
+			Key:  k.key(),
+			Data: func() ([]byte, error) { return toGob(buildFiles{Files: k.check.files, Limits: k.check.limits}) },
+		}}
 	output, err := k.builder.Runner.Run(k.builder.Ctx, request)
 	var limited *sandbox.LimitError
 	if errors.As(err, &limited) {

@@ -5,6 +5,8 @@ package actionmemory
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -131,8 +133,9 @@ func add(used map[string]int64, name string, more int64) {
 	}
 }
 
-// wake ends the exception of a lease that is within its shares again, and gives bytes to the leases that wait. A lease whose bytes are not free does not stop those behind it: one large
-// release may wait for the hooks of another, and small releases must not.
+// wake ends the exception of a lease that is within its shares again, and gives bytes to the leases that wait. A lease
+// whose bytes are not free does not stop those behind it: one large release may wait for the hooks of another, and
+// small releases must not.
 func (b *Budget) wake() {
 	if l := b.large; l != nil && l.held <= b.share(l.owner) && (l.held == 0 || b.isWithin(l.owner, 0)) {
 		b.large = nil
@@ -168,15 +171,20 @@ func (b *Budget) await(ctx context.Context, l *Lease, bytes int64) error {
 		return nil // It was granted at the same time.
 	}
 	b.waiters = slices.Delete(b.waiters, at, at+1)
+	return b.ended(ctx, bytes)
+}
+
+// ended returns the error for a wait whose context has ended.
+func (b *Budget) ended(ctx context.Context, bytes int64) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
+		return fmt.Errorf("nothing was changed: %w", cause)
+	}
 	return helmerr.New(helmerr.ErrTimeout, "other large releases use the manager's memory for actions: the release "+
 		"needs about %d of %d MiB", bytes>>20, b.total>>20)
 }
 
-// tooLarge returns an error if no Lease can ever have a number of bytes.
+// tooLarge returns the error for an action that needs more than the whole Budget.
 func (b *Budget) tooLarge(bytes int64) error {
-	if bytes <= b.total {
-		return nil
-	}
 	return helmerr.New(helmerr.ErrTooLarge, "the release needs about %d MiB of memory during an action, and the manager "+
 		"has %d MiB for actions: raise the memory limit of the manager, remove files from the chart, or split the chart",
 		bytes>>20, b.total>>20)

@@ -18,7 +18,7 @@ import (
 
 // expired returns a context whose time is over.
 func expired() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithDeadline(context.Background(), time.Unix(1, 0))
 	cancel()
 	return ctx
 }
@@ -143,7 +143,7 @@ func TestDoBeginsAgain(t *testing.T) {
 	b := NewBudget(400)
 	other := hold(t, b, Owner{}, 300)
 	var held []int64
-	err := b.Do(t.Context(), Owner{"a", "a/1"}, func(l *Lease) error {
+	err := b.Do(Waits{Context: t.Context()}, Owner{"a", "a/1"}, func(l *Lease) error {
 		held = append(held, l.Held())
 		if err := l.Records(60); err != nil {
 			return err
@@ -152,32 +152,33 @@ func TestDoBeginsAgain(t *testing.T) {
 			// While the action waits, it holds nothing.
 			time.AfterFunc(time.Millisecond, other.Release)
 		}
-		return l.set(objects, 90)
+		return l.Records(150)
 	})
 	if err != nil || len(held) != 2 || held[1] != 150 || b.Used() != 0 {
 		t.Errorf("tries with %v: %v", held, err)
 	}
-	if err := b.Do(t.Context(), Owner{}, func(l *Lease) error { return l.Records(401) }); !errors.Is(err,
+	if err := b.Do(Waits{Context: t.Context()}, Owner{}, func(l *Lease) error { return l.Records(401) }); !errors.Is(err,
 		helmerr.ErrTooLarge) || !strings.Contains(err.Error(), "raise the memory limit") {
 		t.Errorf("more than the manager has: %v", err)
 	}
 	other = hold(t, b, Owner{}, 400)
 	tries := 0
-	if err := b.Do(expired(), Owner{}, func(l *Lease) error { tries++; return l.Records(1) }); !errors.Is(err,
+	if err := b.Do(Waits{Context: expired()}, Owner{}, func(l *Lease) error { tries++; return l.Records(1) }); !errors.Is(err,
 		helmerr.ErrTimeout) || tries != 1 {
 		t.Errorf("%d tries of an action whose time is over: %v", tries, err)
 	}
 	other.Release()
 	tries = 0
 	failed := errors.New("failed")
-	if err := b.Do(t.Context(), Owner{}, func(*Lease) error { tries++; return failed }); !errors.Is(err, failed) ||
+	if err := b.Do(Waits{Context: t.Context()}, Owner{}, func(*Lease) error { tries++; return failed }); !errors.Is(err, failed) ||
 		tries != 1 {
 		t.Errorf("%d tries of an action that fails: %v", tries, err)
 	}
-	if err := (*Budget)(nil).Do(t.Context(), Owner{}, func(l *Lease) error {
+	if err := (*Budget)(nil).Do(Waits{Context: t.Context()}, Owner{}, func(l *Lease) error {
 		l.Commit()
 		l.Settle()
-		l.Built("")
+		l.Force()
+		l.Parsed()
 		l.RestRecords(0)
 		l.Temporary()()
 		return errors.Join(l.Records(1<<40), l.Render(yamlweight.Weight{Bytes: 1 << 40}), l.RenderAgain(), l.Expect("a: b"))
@@ -186,12 +187,54 @@ func TestDoBeginsAgain(t *testing.T) {
 	}
 }
 
-// TestCommittedWaits checks that an action that has changed something waits for memory and keeps what it has.
+// TestDoStops checks that an action does not begin again when its waits end, also if memory is free.
+func TestDoStops(t *testing.T) {
+	t.Parallel()
+	b := NewBudget(400)
+	other := hold(t, b, Owner{}, 300)
+	stopped := errors.New("stopped")
+	for _, isFree := range []bool{false, true} {
+		ctx, stop := context.WithCancelCause(t.Context())
+		tries, waits := 0, 0
+		err := b.Do(Waits{Context: ctx, Begin: func() {
+			waits++
+			if isFree {
+				other.Release()
+			}
+			stop(stopped)
+		}}, Owner{}, func(l *Lease) error {
+			tries++
+			return l.Records(200)
+		})
+		if !errors.Is(err, stopped) || tries != 1 || waits != 1 {
+			t.Errorf("memory is free: %t, tries %d, waits %d: %v", isFree, tries, waits, err)
+		}
+	}
+}
+
+// TestForcedWaitsForAll checks that an action that may need more than the whole budget waits until it is the only one.
+func TestForcedWaitsForAll(t *testing.T) {
+	t.Parallel()
+	b := NewBudget(400)
+	other := hold(t, b, Owner{}, 1)
+	tries := 0
+	err := b.Do(Waits{Context: t.Context(), Begin: other.Release}, Owner{"a", "a/1"}, func(l *Lease) error {
+		tries++
+		l.Force()
+		return l.Records(5000)
+	})
+	if err != nil || tries != 2 || b.Used() != 0 {
+		t.Errorf("%d tries: %v", tries, err)
+	}
+}
+
+// TestCommittedWaits checks that an action that has changed something waits for memory and keeps what it has, and that
+// it continues without memory at the end of the time for waits.
 func TestCommittedWaits(t *testing.T) {
 	t.Parallel()
 	b := NewBudget(400)
 	other := hold(t, b, Owner{}, 300)
-	err := b.Do(t.Context(), Owner{"a", "a/1"}, func(l *Lease) error {
+	err := b.Do(Waits{Context: t.Context()}, Owner{"a", "a/1"}, func(l *Lease) error {
 		if err := l.Records(50); err != nil {
 			return err
 		}
@@ -202,6 +245,19 @@ func TestCommittedWaits(t *testing.T) {
 	if err != nil || b.Used() != 0 {
 		t.Errorf("%d bytes are left: %v", b.Used(), err)
 	}
+	other = hold(t, b, Owner{}, 300)
+	l := b.Lease(Owner{"a", "a/1"})
+	l.Commit()
+	l.late = time.Unix(1, 0)
+	for _, bytes := range []int64{200, 5000} {
+		if err := l.Records(bytes); err != nil || b.Used() > b.Total() {
+			t.Errorf("%d bytes are used: %v", b.Used(), err)
+		}
+	}
+	l.Release()
+	if other.Release(); b.Used() != 0 {
+		t.Errorf("%d bytes are left", b.Used())
+	}
 }
 
 // TestPanicReleases checks that an action that panics gives its memory back. The manager continues after the panic.
@@ -210,7 +266,7 @@ func TestPanicReleases(t *testing.T) {
 	b := NewBudget(400)
 	func() {
 		defer func() { _ = recover() }()
-		_ = b.Do(t.Context(), Owner{"a", "a/1"}, func(l *Lease) error {
+		_ = b.Do(Waits{Context: t.Context()}, Owner{"a", "a/1"}, func(l *Lease) error {
 			if err := l.Records(50); err != nil {
 				return err
 			}
@@ -233,7 +289,7 @@ func TestRandomLeases(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, uint64(i)))
 			owner := Owner{Tenant: string(rune('a' + i%3)), Cluster: string(rune('A' + i%7))}
 			sizes := [2]int64{random.Int64N(150), random.Int64N(150)}
-			err := b.Do(t.Context(), owner, func(l *Lease) error {
+			err := b.Do(Waits{Context: t.Context()}, owner, func(l *Lease) error {
 				for _, size := range sizes {
 					if err := l.Records(size); err != nil {
 						return err

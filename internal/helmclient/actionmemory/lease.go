@@ -11,24 +11,11 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
-// lateTimeout is how long an action that has changed something waits for more memory.
+// lateTimeout is how long an action that has changed something waits for more memory, in all.
 const lateTimeout = time.Minute
 
 // errMore means that an action needs more memory than is free. It must end and begin again, see [Budget.Do].
 var errMore = helmerr.New(helmerr.ErrTimeout, "other large releases use the manager's memory for actions")
-
-// part is what memory is used for.
-type part int
-
-const (
-	// records are the records of the release. rendered is the rendered chart with its objects. objects are the other
-	// manifests and CRDs, with their objects. parsing is for the parse of the largest text that is not parsed yet.
-	records part = iota
-	rendered
-	objects
-	parsing
-	parts
-)
 
 // Lease is the memory that one action holds. A nil Lease has no bound. It is safe for concurrent use.
 type Lease struct {
@@ -38,14 +25,20 @@ type Lease struct {
 	// held is guarded by the mutex of the budget.
 	held int64
 
-	mu    sync.Mutex
-	parts [parts]int64
+	mu sync.Mutex
+	// records is the memory for the records of the release.
+	records int64
+	texts   texts
 	// atLeast is the number of bytes that await reserved. The lease keeps them until Settle.
 	atLeast int64
-	wanted  int64
-	// isCommitted means that the action has changed something, so it cannot begin again.
+	// wanted is the largest number of bytes that was not free.
+	wanted int64
+	// isCommitted means that the action has changed something, so it cannot begin again. late is the time until which
+	// it may wait; zero before its first wait.
 	isCommitted bool
-	manifests   manifests
+	late        time.Time
+	// isForced means that the action may need more than the whole budget, see [Lease.Force].
+	isForced bool
 }
 
 // Held returns the number of bytes that the Lease holds.
@@ -59,7 +52,7 @@ func (l *Lease) Held() int64 {
 }
 
 // await waits until a number of bytes is free, for an action that begins. The Lease must be new. The error is
-// [helmerr.ErrTimeout] if ctx ends first.
+// [helmerr.ErrTimeout] if the deadline of ctx passes first.
 func (l *Lease) await(ctx context.Context, bytes int64) error {
 	if l == nil || bytes <= 0 {
 		return nil
@@ -73,7 +66,7 @@ func (l *Lease) await(ctx context.Context, bytes int64) error {
 	return nil
 }
 
-// beginsAgain returns how many bytes the action needs in all, if some were not free and it has changed nothing.
+// beginsAgain returns how many bytes the action needs so far, if some were not free and it has changed nothing.
 // Otherwise it returns 0.
 func (l *Lease) beginsAgain() int64 {
 	if l == nil {
@@ -87,8 +80,9 @@ func (l *Lease) beginsAgain() int64 {
 	return l.wanted
 }
 
-// Commit notes that the action is about to change something. From then on, it waits a short time if it needs more
-// memory: another action that holds memory may wait, too.
+// Commit notes that the action is about to change something. From then on, it does not begin again. If it needs more
+// memory, it waits up to a minute, and then continues without this memory: an action that has begun must not fail
+// because of other releases.
 func (l *Lease) Commit() {
 	if l == nil {
 		return
@@ -98,6 +92,17 @@ func (l *Lease) Commit() {
 	l.isCommitted = true
 }
 
+// Force permits an action to need more than the whole budget. It then waits until it is the only one. Uninstallations
+// need this: the release exists, whatever its size.
+func (l *Lease) Force() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.isForced = true
+}
+
 // Records reserves memory for reading or writing a record.
 func (l *Lease) Records(bytes int64) error {
 	if l == nil {
@@ -105,7 +110,13 @@ func (l *Lease) Records(bytes int64) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.set(records, max(l.parts[records], bytes))
+	before := l.records
+	l.records = max(l.records, bytes)
+	err := l.update()
+	if err != nil {
+		l.records = before
+	}
+	return err
 }
 
 // RestRecords gives memory for records back, except for a number of bytes.
@@ -115,29 +126,22 @@ func (l *Lease) RestRecords(bytes int64) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// Less memory is always free.
-	_ = l.set(records, min(l.parts[records], bytes))
+	l.records = min(l.records, bytes)
+	l.shrink()
 }
 
-// set changes the bytes of one part. It never waits, unless the action has changed something.
-func (l *Lease) set(which part, bytes int64) error {
-	before := l.parts[which]
-	l.parts[which] = bytes
-	total := int64(0)
-	for _, one := range l.parts {
-		total += one
-	}
-	err := l.resize(max(total, l.atLeast))
-	if err != nil {
-		l.parts[which] = before
-	}
-	return err
-}
+// shrink is update after the needs of the action became smaller. Less memory is always free.
+func (l *Lease) shrink() { _ = l.update() }
 
-func (l *Lease) resize(bytes int64) error {
-	b := l.budget
-	if err := b.tooLarge(bytes); err != nil {
-		return err
+// update changes the held bytes to what the action needs. It never waits, unless the action has changed something.
+// After an error, the caller undoes its change.
+func (l *Lease) update() error {
+	b, bytes := l.budget, max(l.records+l.texts.size(), l.atLeast)
+	switch {
+	case l.isForced || l.isCommitted:
+		bytes = min(bytes, b.total)
+	case bytes > b.total:
+		return b.tooLarge(bytes)
 	}
 	b.mu.Lock()
 	isFree := b.resize(l, bytes)
@@ -149,9 +153,14 @@ func (l *Lease) resize(bytes int64) error {
 		l.wanted = max(l.wanted, bytes)
 		return errMore
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lateTimeout)
+	if l.late.IsZero() {
+		l.late = time.Now().Add(lateTimeout)
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), l.late)
 	defer cancel()
-	return b.await(ctx, l, bytes)
+	// Without the memory, the action continues: see Commit.
+	_ = b.await(ctx, l, bytes)
+	return nil
 }
 
 // Release gives all memory back. The Lease is empty afterwards. It is harmless to call it again.
@@ -161,22 +170,32 @@ func (l *Lease) Release() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.parts, l.atLeast, l.manifests = [parts]int64{}, 0, manifests{}
-	l.budget.mu.Lock()
-	defer l.budget.mu.Unlock()
-	l.budget.resize(l, 0)
+	l.records, l.atLeast, l.texts = 0, 0, texts{}
+	l.shrink()
+}
+
+// Waits are the waits of an action.
+type Waits struct {
+	// Context ends the waits. It may end earlier than the action itself.
+	Context context.Context
+	// Begin is called before each wait; nil if there is nothing to do.
+	Begin func()
 }
 
 // Do calls use with a Lease, and releases the Lease. If use fails because it needs more memory than is free, Do waits
-// until the memory is free and calls use again. ctx limits the waits. With a nil Budget, the Lease is nil.
-func (b *Budget) Do(ctx context.Context, owner Owner, use func(*Lease) error) error {
+// until what it needed so far is free, and calls use again. use must keep nothing large when it fails. With a nil
+// Budget, the Lease is nil. If a wait ends early, use has changed nothing in the end.
+func (b *Budget) Do(waits Waits, owner Owner, use func(*Lease) error) error {
 	for need := int64(0); ; {
 		lease := b.Lease(owner)
-		wanted, err := lease.try(ctx, need, use)
+		wanted, err := lease.try(waits.Context, need, use)
 		if err == nil || wanted <= need {
 			return err
 		}
 		need = wanted
+		if waits.Begin != nil {
+			waits.Begin()
+		}
 	}
 }
 
@@ -185,6 +204,9 @@ func (l *Lease) try(ctx context.Context, need int64, use func(*Lease) error) (wa
 	defer l.Release()
 	if err := l.await(ctx, need); err != nil {
 		return 0, err
+	}
+	if need > 0 && ctx.Err() != nil {
+		return 0, l.budget.ended(ctx, need)
 	}
 	err = use(l)
 	return l.beginsAgain(), err

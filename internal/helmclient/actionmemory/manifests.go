@@ -4,7 +4,9 @@
 package actionmemory
 
 import (
+	"crypto/sha256"
 	"errors"
+	"maps"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/manifestweight"
@@ -19,28 +21,21 @@ const (
 	keptByte, keptValue = 3, 150
 )
 
-// manifests are the texts of an action. They are parsed one after the other.
-type manifests struct {
-	// rendered is the weight of the rendered chart. isSettled means that its objects are built.
+// texts are the rendered chart and the manifests of an action. They are parsed one after the other. What stays of a
+// text is counted once, however often the text is parsed.
+type texts struct {
+	// rendered is the weight of the rendered chart. isSettled means that it is parsed, and its objects are built.
 	rendered  yamlweight.Weight
 	isSettled bool
-	// expected has the weights of manifests that are not parsed yet.
-	expected map[string]yamlweight.Weight
+	// known has the weights of the other large texts, by digest. pending has those that are not parsed yet.
+	known, pending map[digest]yamlweight.Weight
 	// weighed is the weight of a document that is being weighed.
 	weighed yamlweight.Weight
 }
 
-// parsing returns the largest memory that the parse of one text needs, beyond what stays.
-func (m *manifests) parsing() int64 {
-	most := extraOf(m.weighed)
-	if !m.isSettled {
-		most = max(most, extraOf(m.rendered))
-	}
-	for _, weight := range m.expected {
-		most = max(most, extraOf(weight))
-	}
-	return most
-}
+type digest [sha256.Size]byte
+
+func digestOf(text string) digest { return sha256.Sum256([]byte(text)) }
 
 // costOf returns the memory for a parse, or 0 if it is not counted.
 func costOf(weight yamlweight.Weight) int64 {
@@ -61,6 +56,21 @@ func keptOf(weight yamlweight.Weight) int64 {
 // extraOf returns the memory that a parse needs beyond what stays.
 func extraOf(weight yamlweight.Weight) int64 { return costOf(weight) - keptOf(weight) }
 
+// size returns what stays of all texts, and the largest memory that the parse of one text needs beyond that.
+func (t *texts) size() int64 {
+	kept, most := keptOf(t.rendered), extraOf(t.weighed)
+	if !t.isSettled {
+		most = max(most, extraOf(t.rendered))
+	}
+	for _, weight := range t.known {
+		kept += keptOf(weight)
+	}
+	for _, weight := range t.pending {
+		most = max(most, extraOf(weight))
+	}
+	return kept + most
+}
+
 // Render reserves memory for a rendered chart, for Helm to parse it and to build its objects. A later call replaces the
 // former chart. A zero weight gives the memory back.
 func (l *Lease) Render(weight yamlweight.Weight) error {
@@ -69,22 +79,11 @@ func (l *Lease) Render(weight yamlweight.Weight) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before := l.manifests
-	l.manifests.rendered, l.manifests.isSettled = weight, false
-	err := l.change(rendered, keptOf(weight))
+	before := l.texts
+	l.texts.rendered, l.texts.isSettled = weight, false
+	err := l.update()
 	if err != nil {
-		l.manifests = before
-	}
-	return err
-}
-
-// change changes the bytes of one part, and those for the next parse.
-func (l *Lease) change(which part, bytes int64) error {
-	before := l.parts
-	l.parts[parsing] = l.manifests.parsing()
-	err := l.set(which, bytes)
-	if err != nil {
-		l.parts = before
+		l.texts = before
 	}
 	return err
 }
@@ -95,69 +94,115 @@ func (l *Lease) RenderAgain() error {
 		return nil
 	}
 	l.mu.Lock()
-	weight := l.manifests.rendered
+	weight := l.texts.rendered
 	l.mu.Unlock()
 	return l.Render(weight)
 }
 
-// HasRendered reports whether the memory of Render is enough to parse a text of the rendered chart.
-func (l *Lease) HasRendered(text string) bool {
+// Parsed notes that the rendered chart is parsed. What stays is still reserved.
+func (l *Lease) Parsed() {
 	if l == nil {
-		return false
+		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.manifests.isSettled && int64(len(text)) <= l.manifests.rendered.Bytes
+	l.texts.isSettled = true
+	l.shrink()
 }
 
 // Settle gives memory back that the action does not need while it applies objects and waits: for the parse of the
-// rendered chart, and what await reserved beyond that.
+// rendered chart, and what the action waited for beyond that.
 func (l *Lease) Settle() {
 	if l == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.manifests.isSettled, l.atLeast = true, 0
-	// Less memory is always free.
-	_ = l.change(rendered, l.parts[rendered])
+	l.texts.isSettled, l.atLeast = true, 0
+	l.shrink()
 }
 
-// Expect reserves memory for the parse of manifests, until Built. It does nothing for manifests that are already
-// expected. A nil Lease only checks the manifests. The error has the kind [helmerr.ErrInvalidChart] if a manifest
-// exceeds a limit or must not be parsed.
-func (l *Lease) Expect(texts ...string) error {
-	if l != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-	}
-	for _, text := range texts {
-		if err := l.expect(text); err != nil {
+// Expect reserves memory for manifests that will be parsed: for their parse until Parse ends, and for what stays until
+// the action ends. It does nothing for manifests that are already expected. A nil Lease only checks the manifests. The
+// error has the kind [helmerr.ErrInvalidChart] if a manifest exceeds a limit or must not be parsed.
+func (l *Lease) Expect(manifests ...string) error {
+	for _, text := range manifests {
+		if err := l.expect(text, true); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *Lease) expect(text string) error {
-	if l != nil {
-		if _, ok := l.manifests.expected[text]; ok {
-			return nil
+// Parse reserves memory to parse a manifest, see [Lease.Expect]. Call end when it is parsed. isRendered means that the
+// text may be a part of the rendered chart: what stays of such a part is already reserved.
+func (l *Lease) Parse(manifest string, isRendered bool) (end func(), err error) {
+	stays := true
+	if l != nil && isRendered {
+		l.mu.Lock()
+		isCovered := int64(len(manifest)) <= l.texts.rendered.Bytes
+		stays = !isCovered
+		isParsed := l.texts.isSettled
+		l.mu.Unlock()
+		if isCovered && !isParsed {
+			return func() {}, nil
 		}
 	}
-	weight, err := l.weigh(text)
-	if l == nil || err != nil {
+	if err := l.expect(manifest, stays); err != nil {
+		return nil, err
+	}
+	return func() { l.parsed(manifest) }, nil
+}
+
+func (l *Lease) expect(text string, stays bool) error {
+	if l == nil {
+		_, err := l.weigh(text)
 		return err
 	}
-	if l.manifests.expected == nil {
-		l.manifests.expected = map[string]yamlweight.Weight{}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	id := digestOf(text)
+	weight, isKnown := l.texts.known[id]
+	if !isKnown {
+		var err error
+		if weight, err = l.weigh(text); err != nil || costOf(weight) == 0 {
+			return err
+		}
 	}
-	l.manifests.expected[text] = weight
-	err = l.change(objects, l.parts[objects]+keptOf(weight))
+	before := l.texts
+	l.texts.pending = with(l.texts.pending, id, weight)
+	if stays {
+		l.texts.known = with(l.texts.known, id, weight)
+	}
+	err := l.update()
 	if err != nil {
-		delete(l.manifests.expected, text)
+		l.texts = before
 	}
 	return err
+}
+
+// with returns a copy of a map with one more entry.
+func with(weights map[digest]yamlweight.Weight, id digest, weight yamlweight.Weight) map[digest]yamlweight.Weight {
+	changed := maps.Clone(weights)
+	if changed == nil {
+		changed = map[digest]yamlweight.Weight{}
+	}
+	changed[id] = weight
+	return changed
+}
+
+func (l *Lease) parsed(text string) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.texts.pending) == 0 {
+		return
+	}
+	l.texts.pending = maps.Clone(l.texts.pending)
+	delete(l.texts.pending, digestOf(text))
+	l.shrink()
 }
 
 // Weigh returns the weight of a manifest. It reserves memory while it weighs the text. The errors are those of Expect.
@@ -171,10 +216,9 @@ func (l *Lease) Weigh(text string) (yamlweight.Weight, error) {
 
 func (l *Lease) weigh(text string) (yamlweight.Weight, error) {
 	weight, err := manifestweight.Measure(text, l.holdWeighing)
-	if l != nil && l.manifests.weighed != (yamlweight.Weight{}) {
-		l.manifests.weighed = yamlweight.Weight{}
-		// Less memory is always free.
-		_ = l.change(objects, l.parts[objects])
+	if l != nil && l.texts.weighed != (yamlweight.Weight{}) {
+		l.texts.weighed = yamlweight.Weight{}
+		l.shrink()
 	}
 	if own := (weighingError{}); errors.As(err, &own) {
 		return weight, own.error
@@ -193,38 +237,26 @@ func (l *Lease) holdWeighing(weight yamlweight.Weight) error {
 	if l == nil {
 		return nil
 	}
-	l.manifests.weighed = weight
-	if err := l.change(objects, l.parts[objects]); err != nil {
+	l.texts.weighed = weight
+	if err := l.update(); err != nil {
 		return weighingError{err}
 	}
 	return nil
 }
 
-// Built gives memory for the parse of an expected manifest back, except for what its objects need.
-func (l *Lease) Built(text string) {
-	if l == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.manifests.expected, text)
-	// Less memory is always free.
-	_ = l.change(objects, l.parts[objects])
-}
-
-// Temporary returns a function that gives the memory of all manifests back that were built after Temporary was called.
-// Their objects must not be used afterwards.
+// Temporary returns a function that gives the memory of all manifests back that were first expected after Temporary was
+// called. Their objects must not be used afterwards.
 func (l *Lease) Temporary() (end func()) {
 	if l == nil {
 		return func() {}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before := l.parts[objects]
+	known, pending := l.texts.known, l.texts.pending
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		// Less memory is always free.
-		_ = l.change(objects, min(l.parts[objects], before))
+		l.texts.known, l.texts.pending = known, pending
+		l.shrink()
 	}
 }

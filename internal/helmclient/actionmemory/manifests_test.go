@@ -20,48 +20,70 @@ const (
 // withValues returns a manifest with a number of values, in one document.
 func withValues(values int) string { return small + "data:\n" + strings.Repeat("- {a: 0}\n", values/4) }
 
-// TestManifests checks what an action holds for its manifests in each step.
-func TestManifests(t *testing.T) {
+// TestTexts checks what an action holds for its texts in each step.
+func TestTexts(t *testing.T) {
 	t.Parallel()
 	b := NewBudget(1 << 30)
 	l := b.Lease(Owner{"a", "a/1"})
-	large, weight := withValues(80_000), yamlweight.Weight{Bytes: 2 * mib, Values: 100_000}
-	cost := weight.ParseCost()
-	steps := []struct {
-		name  string
-		do    func() error
-		least int64
-		most  int64
-	}{
-		{"a small manifest", func() error { return l.Expect(small, small) }, 0, 0},
-		{"a large manifest", func() error { return l.Expect(large) }, 80_000 * 300, 80_000 * 450},
-		{"expected again", func() error { return l.Expect(large) }, 80_000 * 300, 80_000 * 450},
-		{"built", func() error { l.Built(large); return nil }, 80_000 * 100, 80_000 * 200},
-		{"a chart", func() error { return l.Render(weight) }, 80_000*100 + cost, 80_000*200 + cost},
-		{"settled", func() error { l.Settle(); return nil }, 80_000*100 + cost/4,
-			80_000*200 + cost/2},
-		{"parsed again", l.RenderAgain, 80_000*100 + cost, 80_000*200 + cost},
-		{"a new chart", func() error { return l.Render(yamlweight.Weight{}) }, 80_000 * 100, 80_000 * 200},
-		{"for a moment", func() error {
-			end := l.Temporary()
-			err := l.Expect(large)
-			l.Built(large)
-			end()
-			return err
-		}, 80_000 * 100, 80_000 * 200},
+	large, chart := withValues(80_000), yamlweight.Weight{Bytes: 2 * mib, Values: 100_000}
+	weight, err := l.Weigh(large)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, step := range steps {
-		err := step.do()
-		if held := b.Used(); err != nil || held < step.least || held > step.most {
-			t.Errorf("%s: %d bytes are held, want %d to %d: %v", step.name, held, step.least, step.most, err)
+	parse := func(text string, isRendered bool) func() error {
+		return func() error {
+			end, err := l.Parse(text, isRendered)
+			if err == nil {
+				end()
+			}
+			return err
 		}
 	}
-	if !l.HasRendered("") || l.HasRendered("a") {
-		t.Error("the memory of a chart is for texts up to its size")
+	parsing := func() int64 { return max(extraOf(weight), extraOf(chart)) }
+	for _, step := range []struct {
+		name string
+		do   func() error
+		want int64
+	}{
+		{"a small manifest", func() error { return l.Expect(small, small) }, 0},
+		{"a large manifest", func() error { return l.Expect(large) }, costOf(weight)},
+		{"expected again", func() error { return l.Expect(large) }, costOf(weight)},
+		{"parsed", parse(large, false), keptOf(weight)},
+		{"parsed again", parse(large, false), keptOf(weight)},
+		{"a chart", func() error { return l.Render(chart) }, keptOf(weight) + costOf(chart)},
+		{"both", func() error { return l.Expect(large) }, keptOf(weight) + keptOf(chart) + parsing()},
+		{"a part of the chart", parse(small, true), keptOf(weight) + keptOf(chart) + parsing()},
+		{"parsed for the last time", parse(large, false), keptOf(weight) + costOf(chart)},
+		{"settled", func() error { l.Settle(); return nil }, keptOf(weight) + keptOf(chart)},
+		{"a large part of the settled chart", parse(withValues(40_000), true), keptOf(weight) + keptOf(chart)},
+		{"rendered again", l.RenderAgain, keptOf(weight) + costOf(chart)},
+		{"no chart", func() error { return l.Render(yamlweight.Weight{}) }, keptOf(weight)},
+		{"for a moment", func() error {
+			defer l.Temporary()()
+			return l.Expect(withValues(60_000))
+		}, keptOf(weight)},
+	} {
+		if err := step.do(); err != nil || b.Used() != step.want {
+			t.Errorf("%s: %d bytes are held, want %d: %v", step.name, b.Used(), step.want, err)
+		}
 	}
-	l.Release()
-	if b.Used() != 0 {
+	if l.Release(); b.Used() != 0 {
 		t.Errorf("%d bytes are left", b.Used())
+	}
+}
+
+// TestAwaitedMemoryStays checks that an action keeps what it waited for until it applies objects.
+func TestAwaitedMemoryStays(t *testing.T) {
+	t.Parallel()
+	b := NewBudget(64 * mib)
+	l := hold(t, b, Owner{}, 32*mib)
+	for _, step := range []struct {
+		do   func()
+		want int64
+	}{{l.Parsed, 32 * mib}, {func() { l.RestRecords(0) }, 32 * mib}, {l.Settle, 0}} {
+		if step.do(); b.Used() != step.want {
+			t.Errorf("%d bytes are held, want %d", b.Used(), step.want)
+		}
 	}
 }
 
@@ -87,7 +109,6 @@ func TestManifestsAreWeighedFirst(t *testing.T) {
 		if err := l.Expect(text); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		l.Built(text)
 	}
 	l.Release()
 	for _, l := range []*Lease{nil, b.Lease(Owner{})} {

@@ -100,10 +100,15 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := k.hold(string(manifest)); err != nil {
+	// An uninstallation builds recorded manifests in another form than they are recorded.
+	end, err := k.Memory.Parse(string(manifest), k.Lenient || !k.Seen.has(string(manifest)))
+	if err != nil {
+		if k.Lenient {
+			k.noteDeletions(err)
+		}
 		return nil, err
 	}
-	defer k.Memory.Built(string(manifest))
+	defer end()
 	resources, err := k.Client.Build(bytes.NewReader(manifest), validate)
 	if unknown := unknownKinds(err); len(unknown) > 0 {
 		if validate || !k.Lenient && !k.Seen.has(string(manifest)) {
@@ -126,10 +131,13 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 	return resources, err
 }
 
-// begin is called before the first change of an object. The objects of the manifests are built by then.
+// begin is called before each change of an object. The objects of the manifests are built by then, except in an
+// uninstallation.
 func (k *Client) begin() {
 	k.Memory.Commit()
-	k.Memory.Settle()
+	if !k.Lenient {
+		k.Memory.Settle()
+	}
 }
 
 // Create implements kube.Interface.

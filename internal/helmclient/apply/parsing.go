@@ -16,27 +16,20 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 )
 
-// hold reserves memory to build the objects of a manifest. Memory for the rendered chart is already reserved.
-func (k *Client) hold(manifest string) error {
-	if !k.Seen.has(manifest) && k.Memory.HasRendered(manifest) {
-		return nil
-	}
-	return k.Memory.Expect(manifest)
-}
-
 // Decode returns the objects of manifests, and the items of a list instead of the list. It reserves memory for them
 // before it parses them. A nil Lease has no bound.
 func Decode(lease *actionmemory.Lease, manifests ...string) ([]*unstructured.Unstructured, error) {
-	if err := lease.Expect(manifests...); err != nil {
-		return nil, err
-	}
 	var all []*unstructured.Unstructured
 	for _, manifest := range manifests {
-		objects, err := decode([]byte(manifest))
+		end, err := lease.Parse(manifest, false)
 		if err != nil {
 			return nil, err
 		}
-		lease.Built(manifest)
+		objects, err := decode([]byte(manifest))
+		end()
+		if err != nil {
+			return nil, err
+		}
 		all = append(all, objects...)
 	}
 	return all, nil

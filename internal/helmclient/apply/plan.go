@@ -58,7 +58,12 @@ type Planner struct {
 // Manifest plans the change from the manifest original to the manifest target. original is empty for an installation.
 // An error means that the cluster did not respond. Objects whose change would fail are part of the result.
 func (p *Planner) Manifest(original, target string) error {
+	end, err := p.Memory.Parse(original, false)
+	if err != nil {
+		return err
+	}
 	before, err := p.buildServed([]byte(original))
+	end()
 	if err != nil {
 		return err
 	}

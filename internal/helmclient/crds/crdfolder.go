@@ -126,10 +126,11 @@ func parse(lease *actionmemory.Lease, file *chart.File, budget *manifestweight.B
 	if err := budget.Add(weight); err != nil {
 		return parsedFile{}, err
 	}
-	if err := lease.Expect(text); err != nil {
+	end, err := lease.Parse(text, false)
+	if err != nil {
 		return parsedFile{}, err
 	}
-	defer lease.Built(text)
+	defer end()
 	objects, err := parseCRDFile(file)
 	return parsedFile{objects, weight}, err
 }

@@ -61,7 +61,7 @@ func (e *Engine) renderFor(ctx context.Context, target model.Target, desired mod
 	}
 	job := session.Job{Desired: desired, Options: options, Chart: chrt, Values: values}
 	var rendered Result
-	err = session.Use(ctx, e.memory, e.open, target, desired, logs, func(s *session.Session) (err error) {
+	err = session.Use(ctx, e.memory, actionmemory.Waits{}, e.open, target, desired, logs, func(s *session.Session) (err error) {
 		if change != nil {
 			if err := change(s.Config.Capabilities); err != nil {
 				return err
@@ -74,7 +74,7 @@ func (e *Engine) renderFor(ctx context.Context, target model.Target, desired mod
 		return Result{}, helmerr.Acting(verb, err, nil, logs)
 	}
 	rendered.within = func(use func(*actionmemory.Lease) error) error {
-		return e.memory.Do(ctx, session.OwnerOf(target, desired), use)
+		return e.memory.Do(actionmemory.Waits{Context: ctx}, session.OwnerOf(target, desired), use)
 	}
 	return rendered, nil
 }

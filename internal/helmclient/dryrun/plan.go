@@ -14,6 +14,7 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/crds"
@@ -51,7 +52,7 @@ func (e *Engine) Plan(ctx context.Context, target model.Target, desired model.De
 	logs := &helmerr.LogBuffer{Redactor: helmerr.NewRedactor(values, options.SecretValues)}
 	j := session.Job{Decision: decision, Desired: desired, Options: options, Chart: chrt, Values: values}
 	empty := plan
-	err = session.Use(ctx, e.memory, e.open, target, desired, logs, func(s *session.Session) error {
+	err = session.Use(ctx, e.memory, actionmemory.Waits{}, e.open, target, desired, logs, func(s *session.Session) error {
 		plan = empty
 		return reader{s}.asPlanner(desired).plan(j, observation, &plan)
 	})

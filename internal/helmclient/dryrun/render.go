@@ -143,7 +143,7 @@ func (s reader) renderManifest(j session.Job, source rendering.Source, next char
 	if err != nil {
 		return err
 	}
-	defer s.Memory.Settle()
+	defer s.Memory.Parsed()
 	rls, err := install.Run(literal, rendering.CopyValues(source.Values))
 	if err != nil {
 		return err

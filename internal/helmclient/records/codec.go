@@ -280,7 +280,7 @@ func pieceKey(header gzip.Header) (key chartKey, ok bool) {
 	return chartKey(header.Extra[4:]), true
 }
 
-// holdText waits until there is memory for a text of a size, in bytes. A nil holdText reserves no memory.
+// holdText reserves memory for a text of a size, in bytes. A nil holdText reserves no memory.
 type holdText func(size int) error
 
 // errNoRoom wraps the error of a holdText.

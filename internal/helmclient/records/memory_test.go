@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
@@ -21,7 +22,7 @@ import (
 func TestHoldCountsTheLargestPayload(t *testing.T) {
 	t.Parallel()
 	memory := actionmemory.NewBudget(1 << 30)
-	err := memory.Do(t.Context(), actionmemory.Owner{}, func(lease *actionmemory.Lease) error {
+	err := memory.Do(actionmemory.Waits{Context: t.Context()}, actionmemory.Owner{}, func(lease *actionmemory.Lease) error {
 		s := &Store{Memory: lease}
 		for _, step := range []struct {
 			size       int
@@ -56,8 +57,8 @@ func TestHoldCountsTheLargestPayload(t *testing.T) {
 func TestPackReservesMemory(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 2<<20)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
+	ended, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer cancel()
 	for name, rls := range map[string]*release.Release{
 		"manifest": {Manifest: text},
 		"hook":     {Hooks: []*release.Hook{nil, {Manifest: text}}},
@@ -70,7 +71,7 @@ func TestPackReservesMemory(t *testing.T) {
 			if err := full.Records(memory.Total() - size); err != nil {
 				t.Fatal(err)
 			}
-			err := memory.Do(ended, actionmemory.Owner{}, func(lease *actionmemory.Lease) error {
+			err := memory.Do(actionmemory.Waits{Context: ended}, actionmemory.Owner{}, func(lease *actionmemory.Lease) error {
 				s := &Store{codec: NewCodec(), Memory: lease}
 				_, err := s.Pack(rls)
 				used = memory.Used()

@@ -137,11 +137,15 @@ func New(ctx context.Context, inner driver.Driver, cluster kube.Interface, rende
 }
 
 // Use opens a session for a release and calls use, within the memory of all actions. If use needs more memory than is
-// free, Use waits, opens another session and calls use again.
-func Use(ctx context.Context, all *actionmemory.Budget, open Opener, target model.Target, desired model.Desired,
-	logs *helmerr.LogBuffer, use func(*Session) error,
+// free, Use waits, opens another session and calls use again. waits limits the waits; its context is ctx if it has
+// none.
+func Use(ctx context.Context, all *actionmemory.Budget, waits actionmemory.Waits, open Opener, target model.Target,
+	desired model.Desired, logs *helmerr.LogBuffer, use func(*Session) error,
 ) error {
-	return all.Do(ctx, OwnerOf(target, desired), func(lease *actionmemory.Lease) error {
+	if waits.Context == nil {
+		waits.Context = ctx
+	}
+	return all.Do(waits, OwnerOf(target, desired), func(lease *actionmemory.Lease) error {
 		s, err := open(ctx, target, desired, logs)
 		if err != nil {
 			return err
@@ -167,7 +171,7 @@ func Read[Result any](ctx context.Context, all *actionmemory.Budget, open Opener
 	namespace, name string, read func(*Session) (Result, error),
 ) (result Result, err error) {
 	desired := model.Desired{Name: name, Namespace: namespace}
-	err = Use(ctx, all, open, target, desired, &helmerr.LogBuffer{}, func(s *Session) (err error) {
+	err = Use(ctx, all, actionmemory.Waits{}, open, target, desired, &helmerr.LogBuffer{}, func(s *Session) (err error) {
 		result, err = read(s)
 		return err
 	})

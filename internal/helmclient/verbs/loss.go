@@ -86,8 +86,9 @@ func (s *verb) lossOf(current *release.Release, next string) (model.Loss, error)
 	if behind := s.Cluster.Leftovers; behind != nil {
 		manifests = append(manifests, behind.Manifests...)
 	}
-	defer s.Memory.Temporary()()
 	stays, namespaces := map[inventory.Ref]bool{}, s.Namespaces(s.Desired.Namespace)
+	end := s.Memory.Temporary()
+	defer func() { end() }()
 	after, err := apply.Decode(s.Memory, next)
 	if err != nil {
 		return model.Loss{}, err
@@ -97,6 +98,7 @@ func (s *verb) lossOf(current *release.Release, next string) (model.Loss, error)
 	}
 	loss, seen := model.Loss{Revision: current.Version}, map[inventory.Ref]bool{}
 	for _, manifest := range manifests {
+		end()
 		before, err := apply.Decode(s.Memory, manifest)
 		if err != nil {
 			return model.Loss{}, err

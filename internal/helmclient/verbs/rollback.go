@@ -50,10 +50,11 @@ func (s *verb) rollback() error {
 		s.Storage.Labels = records.RollbackLabels(desired, decision)
 	}
 	s.admitLoss()
-	if err := s.expectManifests(); err != nil {
-		return err
+	last, err := s.Config.Releases.Last(desired.Name)
+	if err != nil {
+		return fmt.Errorf("reading the newest Helm revision: %w", err)
 	}
-	if err := s.Memory.Expect(session.TextsOf(target)...); err != nil {
+	if err := s.Memory.Expect(append(session.TextsOf(target), session.TextsOf(last)...)...); err != nil {
 		return err
 	}
 	if s.Cluster != nil {

@@ -53,7 +53,8 @@ func (s *verb) checkSize(source rendering.Source, renderer postrender.PostRender
 	}
 	install.APIVersions = crds.WithKinds(s.Config.Capabilities.APIVersions, served)
 	rls, err := s.renderForSize(install, source)
-	if errors.Is(err, helmerr.ErrRenderLimit) || errors.Is(err, helmerr.ErrTimeout) || rendering.IsNotBegun(err) {
+	if errors.Is(err, helmerr.ErrRenderLimit) || errors.Is(err, helmerr.ErrTimeout) ||
+		errors.Is(err, helmerr.ErrTooLarge) || rendering.IsNotBegun(err) {
 		return err
 	}
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
 
 // test runs the tests of the chart on the newest revision. It saves the result in the record of the revision. A chart
@@ -34,6 +35,10 @@ func (s *verb) test() error {
 		return helmerr.New(helmerr.ErrStale, "Helm revision %d is no longer deployed", decision.FromRevision)
 	}
 	s.Logs.Hide(last.Config)
+	// Helm would report a lack of memory as a failed test.
+	if err := s.Memory.Expect(session.HookTexts(last.Hooks)...); err != nil {
+		return err
+	}
 	// Helm would save the record before and after each test. This would overwrite changes of other processes, and drop
 	// all hooks except the selected tests. Only the final result must be saved, because interrupted tests run again.
 	s.Storage.Hold()

@@ -20,10 +20,12 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
 // uninstall uninstalls the release. It succeeds if the release does not exist.
 func (s *verb) uninstall() error {
+	s.Memory.Force()
 	if s.Decision.Reason == decide.ReasonRemediateUninstall {
 		// Another process may have repaired the release since the decision.
 		if err := s.checkNeverWorked(); err != nil {
@@ -61,7 +63,8 @@ func (s *verb) uninstall() error {
 }
 
 // expectManifests reserves memory for the manifest and the hooks of the newest revision, before the action changes
-// anything.
+// anything. Helm sorts the documents of the manifest before it builds the objects. So the memory is not for exactly
+// these texts, but for all that do not need more.
 func (s *verb) expectManifests() error {
 	last, err := s.Config.Releases.Last(s.Desired.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
@@ -70,7 +73,17 @@ func (s *verb) expectManifests() error {
 	if err != nil {
 		return err
 	}
-	return s.Memory.Expect(session.TextsOf(last)...)
+	total := yamlweight.Weight{}
+	for _, text := range session.TextsOf(last) {
+		weight, err := s.Memory.Weigh(text)
+		if err != nil {
+			return err
+		}
+		// Helm separates the documents by other lines.
+		weight.Bytes += int64(strings.Count(text, "\n---")+1) * int64(len("\n---\n"))
+		total = total.Plus(weight)
+	}
+	return s.Memory.Render(total)
 }
 
 // markUninstalling marks the newest revision as uninstalling, before any deletion or hook. It returns an error if the
