@@ -63,15 +63,16 @@ func TestHostileChart(t *testing.T) {
 		func(h *addonsv1.HelmOp) { h.Spec.ValuesTemplate = "" })
 	s.create(validated)
 
-	// Each action on one of these keeps its memory until its timeout. There is not enough for all of them.
+	// Each action on one of these keeps its memory until its timeout. There is not enough for more than two, so the others
+	// wait.
 	_, err = s.env.Registry.PushChart(s.Context(), "hostile/large", hostile.Version, hostile.Large().Files())
 	s.must(err)
-	for i := range 4 {
+	for i, timeout := range []time.Duration{10 * time.Minute, 10 * time.Minute, 5 * time.Second, 5 * time.Second} {
 		s.create(s.newHelmOp(fmt.Sprintf("large-%d", i), forAll,
 			s.from("hostile/large", addonsv1.ArtifactReference{Tag: hostile.Version}),
 			func(h *addonsv1.HelmOp) {
 				h.Spec.Values = nil
-				h.Spec.Install = &addonsv1.InstallOptions{Timeout: &metav1.Duration{Duration: 20 * time.Second}}
+				h.Spec.Install = &addonsv1.InstallOptions{Timeout: &metav1.Duration{Duration: timeout}}
 			}))
 	}
 

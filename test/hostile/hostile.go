@@ -60,14 +60,14 @@ func Charts() []Chart {
 func Large() Chart {
 	const hook = `apiVersion: v1
 kind: Pod
-metadata: {name: never, annotations: {helm.sh/hook: pre-install}}
+metadata: {name: "{{ .Release.Name }}", annotations: {helm.sh/hook: pre-install}}
 spec: {containers: [{name: a, image: example.com/a}]}
 `
 	return Chart{Name: "large", file: "templates/all.yaml", text: hook + `{{ range until 6 }}
 ---
 apiVersion: v1
 kind: ConfigMap
-metadata: {name: "large-{{ . }}"}
+metadata: {name: "{{ $.Release.Name }}-{{ . }}"}
 data: {a: "{{ repeat 1000000 "a" }}"}
 {{ end }}`}
 }

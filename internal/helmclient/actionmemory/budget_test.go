@@ -157,20 +157,21 @@ func TestDoBeginsAgain(t *testing.T) {
 	if err != nil || len(held) != 2 || held[1] != 150 || b.Used() != 0 {
 		t.Errorf("tries with %v: %v", held, err)
 	}
-	if err := b.Do(Waits{Context: t.Context()}, Owner{}, func(l *Lease) error { return l.Records(401) }); !errors.Is(err,
-		helmerr.ErrTooLarge) || !strings.Contains(err.Error(), "raise the memory limit") {
+	err = b.Do(Waits{Context: t.Context()}, Owner{}, func(l *Lease) error { return l.Records(401) })
+	if !errors.Is(err, helmerr.ErrTooLarge) || !strings.Contains(err.Error(), "raise the memory limit") {
 		t.Errorf("more than the manager has: %v", err)
 	}
 	other = hold(t, b, Owner{}, 400)
 	tries := 0
-	if err := b.Do(Waits{Context: expired()}, Owner{}, func(l *Lease) error { tries++; return l.Records(1) }); !errors.Is(err,
-		helmerr.ErrTimeout) || tries != 1 {
+	err = b.Do(Waits{Context: expired()}, Owner{}, func(l *Lease) error { tries++; return l.Records(1) })
+	if !errors.Is(err, helmerr.ErrTimeout) || tries != 1 {
 		t.Errorf("%d tries of an action whose time is over: %v", tries, err)
 	}
 	other.Release()
 	tries = 0
 	failed := errors.New("failed")
-	if err := b.Do(Waits{Context: t.Context()}, Owner{}, func(*Lease) error { tries++; return failed }); !errors.Is(err, failed) ||
+	err = b.Do(Waits{Context: t.Context()}, Owner{}, func(*Lease) error { tries++; return failed })
+	if !errors.Is(err, failed) ||
 		tries != 1 {
 		t.Errorf("%d tries of an action that fails: %v", tries, err)
 	}

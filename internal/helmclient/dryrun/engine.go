@@ -61,7 +61,8 @@ func (e *Engine) renderFor(ctx context.Context, target model.Target, desired mod
 	}
 	job := session.Job{Desired: desired, Options: options, Chart: chrt, Values: values}
 	var rendered Result
-	err = session.Use(ctx, e.memory, actionmemory.Waits{}, e.open, target, desired, logs, func(s *session.Session) (err error) {
+	waits := actionmemory.Waits{Context: ctx}
+	err = session.Use(ctx, e.memory, waits, e.open, target, desired, logs, func(s *session.Session) (err error) {
 		if change != nil {
 			if err := change(s.Config.Capabilities); err != nil {
 				return err
@@ -74,7 +75,7 @@ func (e *Engine) renderFor(ctx context.Context, target model.Target, desired mod
 		return Result{}, helmerr.Acting(verb, err, nil, logs)
 	}
 	rendered.within = func(use func(*actionmemory.Lease) error) error {
-		return e.memory.Do(actionmemory.Waits{Context: ctx}, session.OwnerOf(target, desired), use)
+		return e.memory.Do(waits, session.OwnerOf(target, desired), use)
 	}
 	return rendered, nil
 }

@@ -22,7 +22,8 @@ import (
 func TestHoldCountsTheLargestPayload(t *testing.T) {
 	t.Parallel()
 	memory := actionmemory.NewBudget(1 << 30)
-	err := memory.Do(actionmemory.Waits{Context: t.Context()}, actionmemory.Owner{}, func(lease *actionmemory.Lease) error {
+	waits := actionmemory.Waits{Context: t.Context()}
+	err := memory.Do(waits, actionmemory.Owner{}, func(lease *actionmemory.Lease) error {
 		s := &Store{Memory: lease}
 		for _, step := range []struct {
 			size       int
