@@ -93,7 +93,13 @@ func (p *process) run(ctx context.Context, request *Request) ([]byte, error) {
 	unbind := context.AfterFunc(timed, func() { _ = p.cmd.Process.Kill() })
 	doing := ""
 	output, err := p.exchange(timed, request, &doing)
-	if !unbind() {
+	isStopped := !unbind()
+	if !isStopped && err != nil && timed.Err() != nil && errors.Is(err, timed.Err()) {
+		// The wait for memory ended together with the time of the request.
+		_ = p.cmd.Process.Kill()
+		isStopped = true
+	}
+	if isStopped {
 		// The process was killed, but it may have sent its result before.
 		p.isOver = true
 		_ = p.reap()
