@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -18,6 +19,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
+
+// partsTimeout is how long [Result.Parts] waits for memory.
+const partsTimeout = time.Minute
 
 // Engine runs dry runs. It is safe for concurrent use.
 type Engine struct {
@@ -74,10 +78,18 @@ func (e *Engine) renderFor(ctx context.Context, target model.Target, desired mod
 	if err != nil {
 		return Result{}, helmerr.Acting(verb, err, nil, logs)
 	}
-	rendered.within = func(use func(*actionmemory.Lease) error) error {
-		return e.memory.Do(waits, session.OwnerOf(target, desired), use)
-	}
+	rendered.within = e.within(ctx, session.OwnerOf(target, desired))
 	return rendered, nil
+}
+
+// within returns a function that calls another one with memory for a release. The context of the rendering may have
+// ended by then, so the wait has its own limit.
+func (e *Engine) within(ctx context.Context, owner actionmemory.Owner) func(func(*actionmemory.Lease) error) error {
+	return func(use func(*actionmemory.Lease) error) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), partsTimeout)
+		defer cancel()
+		return e.memory.Do(actionmemory.Waits{Context: ctx}, owner, use)
+	}
 }
 
 // Offline describes a cluster that gets no requests.
