@@ -26,6 +26,8 @@ const (
 	lastWords, lastWordsCI = 60, 2000
 	// packageWords is the number of output lines of a package, without its tests, in the report.
 	packageWords = 10
+	// messageLines and messageColumns bound the message of a failed test at the end of the report.
+	messageLines, messageColumns = 12, 300
 	// longestLine bounds one event of go test, in bytes.
 	longestLine = 16 << 20
 	// shownRunning is the number of running tests that a heartbeat names.
@@ -174,6 +176,35 @@ func (r *report) noteWait(n name, output string) {
 	}
 }
 
+// logged matches the beginning of what a test logs. state matches the line after which a test logs the state that its
+// failure left.
+var (
+	logged = regexp.MustCompile(`^ *\w+\.go:\d+: `)
+	state  = regexp.MustCompile(`^ *\w+\.go:\d+: the state after the failure:\n`)
+)
+
+// message returns the first lines of why a test failed: the last that it logged before the state. A CI system may keep
+// only the last lines of the report, so these end it.
+func (r *report) message(n name) string {
+	lines := strings.SplitAfter(strings.Join(r.output[n], ""), "\n")
+	if i := slices.IndexFunc(lines, state.MatchString); i >= 0 {
+		lines = lines[:i]
+	}
+	for i := len(lines) - 1; i >= 0; i-- {
+		if logged.MatchString(lines[i]) {
+			lines = lines[i:]
+			break
+		}
+	}
+	var text strings.Builder
+	for _, line := range lines[:min(len(lines), messageLines)] {
+		if line = strings.TrimRight(line, "\n"); line != "" {
+			text.WriteString("    " + line[:min(len(line), messageColumns)] + "\n")
+		}
+	}
+	return text.String()
+}
+
 // end records that a test or package has ended.
 func (r *report) end(n name, e event) {
 	e.Elapsed -= r.waits[n]
@@ -286,7 +317,7 @@ func (r *report) finish(dir string) bool {
 	if len(r.broken) > 0 {
 		r.printf("failed; the complete output is in %s:\n", dir)
 		for _, n := range r.broken {
-			fmt.Fprintf(r.out, "  %s\n", n)
+			fmt.Fprintf(r.out, "  %s\n%s", n, r.message(n))
 		}
 	}
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, max(r.failed, len(r.broken)), r.skipped)

@@ -55,6 +55,25 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestReportEndsWithTheMessages has a test that logs before and after its failure.
+func TestReportEndsWithTheMessages(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	r := newReport(&out, time.Now)
+	for _, line := range []string{"=== RUN   TestA\n", "    a_test.go:1: a note\n", "    b_test.go:2: Timed out.\n",
+		"        Expected " + strings.Repeat("x", 1000) + "\n", "    dump_test.go:3: the state after the failure:\n",
+		"    dump_test.go:4: an object\n", "--- FAIL: TestA (1.00s)\n"} {
+		r.add(0, event{Action: "output", Package: "p", Test: "TestA", Output: line})
+	}
+	r.add(0, event{Action: "fail", Package: "p", Test: "TestA"})
+	r.finish("/logs")
+	_, end, _ := strings.Cut(out.String(), "output is in /logs:\n")
+	want := "  p TestA\n        b_test.go:2: Timed out.\n            Expected " + strings.Repeat("x", 283) + "\n0 passed"
+	if !strings.HasPrefix(end, want) {
+		t.Errorf("got %q, want %q", end, want)
+	}
+}
+
 func TestReportOfABuildThatFails(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
