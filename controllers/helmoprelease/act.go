@@ -5,6 +5,7 @@ package helmoprelease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/monitoring"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
@@ -118,7 +120,9 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 	}
 	r.memoryOf(p.release).Preparation.End(&p.release.Status)
 	decision = decision.Performed(result.Revision)
-	monitoring.ObserveAction(attempts.VerbOf(decision.Action), started, r.now(), err)
+	if !errors.Is(err, helmerr.ErrBusy) {
+		monitoring.ObserveAction(attempts.VerbOf(decision.Action), started, r.now(), err)
+	}
 	defer p.traceAction(decision, started, r.now(), err)
 	r.reportRecordsLeft(p.releaseScope, result)
 	r.rendered.Note(decision.Action, &p.desired, result, err)

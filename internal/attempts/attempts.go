@@ -173,9 +173,10 @@ func attemptDigest(desired model.Desired) string {
 }
 
 // IsTry reports whether an action was a try of its decision: it succeeded or changed Helm's records, or its rendering
-// exceeded the limits. After any other failure, the same action follows.
+// exceeded the limits. After any other failure, the same action follows. An action for which the manager had no room is
+// no try, even if it marked the record of an interrupted action first.
 func IsTry(result helmclient.Result, err error) bool {
-	return err == nil || result.StorageChanged || errors.Is(err, helmerr.ErrRenderLimit)
+	return err == nil || !errors.Is(err, helmerr.ErrBusy) && (result.StorageChanged || errors.Is(err, helmerr.ErrRenderLimit))
 }
 
 // Record records an action and its result in the status: the number of failures, the history and the release. It

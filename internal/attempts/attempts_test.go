@@ -337,16 +337,27 @@ func TestRequestDigest(t *testing.T) {
 }
 
 // TestLimitedRenderingCountsAsAttempt checks that an attempt whose rendering exceeded its limits counts, although
-// nothing was changed.
+// nothing was changed, and that an attempt for which no memory was free does not count.
 func TestLimitedRenderingCountsAsAttempt(t *testing.T) {
 	t.Parallel()
 	decision := decide.Decision{Action: model.ActionInstall, Failures: 1}
-	for kind, want := range map[error]int32{helmerr.ErrRenderLimit: 2, helmerr.ErrInvalidChart: 7} {
+	for _, tc := range []struct {
+		kind    error
+		changed bool
+		want    int32
+	}{
+		{helmerr.ErrRenderLimit, false, 2},
+		{helmerr.ErrInvalidChart, false, 7},
+		{helmerr.ErrInvalidChart, true, 2},
+		{helmerr.ErrBusy, false, 7},
+		{helmerr.ErrBusy, true, 7},
+	} {
 		s := triedSubject()
 		s.Release.Status.Failures = 7
-		s.Record(decision, &model.TestPolicy{}, helmclient.Result{}, &helmerr.Error{Kind: kind}, time.Now())
-		if s.Release.Status.Failures != want {
-			t.Errorf("%v: %d failures, want %d", kind, s.Release.Status.Failures, want)
+		s.Record(decision, &model.TestPolicy{}, helmclient.Result{StorageChanged: tc.changed},
+			&helmerr.Error{Kind: tc.kind}, time.Now())
+		if s.Release.Status.Failures != tc.want {
+			t.Errorf("%v, changed %t: %d failures, want %d", tc.kind, tc.changed, s.Release.Status.Failures, tc.want)
 		}
 	}
 }

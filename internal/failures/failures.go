@@ -163,6 +163,9 @@ func waits(err error, stage Stage) (Outcome, bool) {
 		waiting.Reason, waiting.KeepsFailure = addonsv1.FetchingArtifactReason, true
 	case errors.Is(err, kindcache.ErrPending):
 		waiting.Wait = clusterview.KindRetry
+	case errors.Is(err, helmerr.ErrBusy):
+		// The chart and the cluster are not the cause, so a rollout must not count it.
+		waiting.Wait = requeue.BusyRetry
 	case errors.Is(err, assignedvalues.ErrOutdated), stage.name == checking && apierrors.IsConflict(err):
 		waiting.Wait = requeue.OutdatedRetry
 	default:

@@ -70,6 +70,7 @@ func TestOfReleases(t *testing.T) {
 	}{
 		"records changed meanwhile": {helmerr.ErrStale, Observing,
 			Outcome{Kind: Contended, Reason: addonsv1.UpdatingReason, Passes: true}},
+		"no free memory":       {helmerr.ErrBusy, Acting(addonsv1.UpgradeFailedReason), updating(requeue.BusyRetry)},
 		"no answer":            {helmerr.ErrUnreachable, Observing, unreachable},
 		"rejected credentials": {helmerr.ErrUnauthorized, Acting(addonsv1.UpgradeFailedReason), unreachable},
 		"unreadable records":   {errOther, Observing, failed(addonsv1.ObservationFailedReason)},
@@ -180,7 +181,8 @@ func TestIsOfChart(t *testing.T) {
 	for err, want := range map[error]bool{
 		helmerr.ErrChartFailed: true, helmerr.ErrInvalidChart: true, helmerr.ErrInvalidValues: true,
 		helmerr.ErrPostRender: true, helmerr.ErrRenderLimit: true,
-		helmerr.ErrUnreachable: false, helmerr.ErrStale: false, helmerr.ErrKindNotServed: false, errOther: false,
+		helmerr.ErrUnreachable: false, helmerr.ErrStale: false, helmerr.ErrKindNotServed: false, helmerr.ErrBusy: false,
+		errOther: false,
 	} {
 		if got := IsOfChart(fmt.Errorf("wrapped: %w", err)); got != want {
 			t.Errorf("%v: got %t", err, got)

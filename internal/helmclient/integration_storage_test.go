@@ -470,7 +470,7 @@ func TestIntegrationPayloadMemory(t *testing.T) {
 	}
 	run.options.Install.Timeout = 2 * time.Second
 	_, err := run.actNow(t, model.ActionInstall)
-	helmtest.WantError(t, err, helmerr.ErrTimeout, false, "other large releases")
+	helmtest.WantError(t, err, helmerr.ErrBusy, false, "other large releases")
 	b.wantRecords(run.desired)
 	full.Release()
 	run.options.Install.Timeout = 0

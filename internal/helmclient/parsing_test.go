@@ -57,7 +57,7 @@ func TestParsesReserveMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := within(func(lease *actionmemory.Lease) error { return parse(lease, large) }); !errors.Is(err,
-			helmerr.ErrTimeout) {
+			helmerr.ErrBusy) {
 			t.Errorf("%s without free memory: %v", name, err)
 		}
 		if err := within(func(lease *actionmemory.Lease) error { return parse(lease, small) }); err != nil {

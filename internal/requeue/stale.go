@@ -23,3 +23,6 @@ const StaleRetry = 50 * time.Millisecond
 // UnreachableRetry is the delay before the next connection to a cluster that did not answer, if the link to the cluster
 // has not detected the failure. Otherwise the link enqueues the release when the cluster answers.
 const UnreachableRetry = 15 * time.Second
+
+// BusyRetry is the delay until a release is tried again that found no memory or renderer free.
+const BusyRetry = 30 * time.Second

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
-	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -101,11 +101,12 @@ func TestHostileChart(t *testing.T) {
 		neighbour.expectServed(t)
 	}
 	s.Eventually(func(g gomega.Gomega) {
-		list := &eventsv1.EventList{}
+		list := &addonsv1.HelmOpReleaseList{}
 		g.Expect(s.client.List(s.Context(), list, client.InNamespace(s.namespace))).To(gomega.Succeed())
-		g.Expect(slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
-			return strings.HasPrefix(e.Regarding.Name, "large-") && strings.Contains(e.Note, "other large releases")
-		})).To(gomega.BeTrue(), "a large release waited for the memory of the others")
+		g.Expect(slices.ContainsFunc(list.Items, func(child addonsv1.HelmOpRelease) bool {
+			message := conditions.GetMessage(&child, addonsv1.ReleasedCondition)
+			return strings.Contains(message, "no memory is free for the release") && child.Status.Failures == 0
+		})).To(gomega.BeTrue(), "a large release waits for the memory of the others")
 	}).Should(gomega.Succeed())
 	memory.expectBounded(s)
 	neighbour.expectUntouched(t)

@@ -4,6 +4,7 @@
 package actionmemory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,18 +100,25 @@ func (b *Budget) isWithin(owner Owner, more int64) bool {
 		(owner.Cluster == "" || b.clusters[owner.Cluster]+more <= b.total/clusterParts)
 }
 
+// grow changes the bytes of a Lease. It returns an error if they are not free.
+func (b *Budget) grow(l *Lease, bytes int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.resize(l, bytes) {
+		return nil
+	}
+	return b.busy(l, bytes)
+}
+
 // resize changes the bytes of a Lease. It returns false if they are not free. The caller holds the mutex.
 func (b *Budget) resize(l *Lease, bytes int64) bool {
 	more := bytes - l.held
 	if more > 0 {
-		isLarge := bytes > b.share(l.owner)
-		switch {
-		case b.used+more > b.total, isLarge && b.large != nil && b.large != l:
+		if b.lack(l, bytes) != "" {
 			return false
-		case isLarge:
+		}
+		if bytes > b.share(l.owner) {
 			b.large = l
-		case b.large != l && !b.isWithin(l.owner, more):
-			return false
 		}
 	}
 	l.held = bytes
@@ -121,6 +129,32 @@ func (b *Budget) resize(l *Lease, bytes int64) bool {
 		b.wake()
 	}
 	return true
+}
+
+// lack says why a Lease cannot grow to a number of bytes at this time; empty if it can. The caller holds the mutex.
+func (b *Budget) lack(l *Lease, bytes int64) string {
+	more, isLarge := bytes-l.held, bytes > b.share(l.owner)
+	switch {
+	case b.used+more > b.total:
+		return fmt.Sprintf("other large releases use %d of %d MiB", (b.used-l.held)>>20, b.total>>20)
+	case isLarge && b.large != nil && b.large != l:
+		return "another release needs more than its share, and only one may at a time"
+	case isLarge || b.large == l || b.isWithin(l.owner, more):
+		return ""
+	case l.owner.Cluster != "" && b.clusters[l.owner.Cluster]+more > b.total/clusterParts:
+		return fmt.Sprintf("other large releases of the Cluster use %d of its %d MiB",
+			(b.clusters[l.owner.Cluster]-l.held)>>20, b.total/clusterParts>>20)
+	default:
+		return fmt.Sprintf("other large releases of the namespace use %d of its %d MiB",
+			(b.tenants[l.owner.Tenant]-l.held)>>20, b.total/tenantParts>>20)
+	}
+}
+
+// busy returns the error for a Lease that cannot grow to a number of bytes. The caller holds the mutex.
+func (b *Budget) busy(l *Lease, bytes int64) error {
+	return helmerr.New(helmerr.ErrBusy, "no memory is free for the release: it needs about %d MiB, and %s; it is tried "+
+		"again soon; if this lasts, raise the memory limit of the manager", bytes>>20,
+		cmp.Or(b.lack(l, bytes), "other large releases used it"))
 }
 
 // add changes the bytes of a name. It forgets names without bytes.
@@ -171,16 +205,22 @@ func (b *Budget) await(ctx context.Context, l *Lease, bytes int64) error {
 		return nil // It was granted at the same time.
 	}
 	b.waiters = slices.Delete(b.waiters, at, at+1)
-	return b.ended(ctx, bytes)
+	return b.ended(ctx, l, bytes)
 }
 
-// ended returns the error for a wait whose context has ended.
-func (b *Budget) ended(ctx context.Context, bytes int64) error {
+// ended returns the error for a wait whose context has ended. The caller holds the mutex.
+func (b *Budget) ended(ctx context.Context, l *Lease, bytes int64) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
-		return fmt.Errorf("nothing was changed: %w", cause)
+		return fmt.Errorf("the action did not begin: %w", cause)
 	}
-	return helmerr.New(helmerr.ErrTimeout, "other large releases use the manager's memory for actions: the release "+
-		"needs about %d of %d MiB", bytes>>20, b.total>>20)
+	return b.busy(l, bytes)
+}
+
+// late is ended for a Lease that got its bytes when the time was over.
+func (b *Budget) late(ctx context.Context, l *Lease, bytes int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ended(ctx, l, bytes)
 }
 
 // tooLarge returns the error for an action that needs more than the whole Budget.

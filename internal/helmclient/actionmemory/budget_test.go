@@ -130,7 +130,7 @@ func TestWaitsOvertake(t *testing.T) {
 	if err := <-done; err != nil || b.Used() != 350 {
 		t.Errorf("%d bytes: %v", b.Used(), err)
 	}
-	if err := b.Lease(Owner{}).await(expired(), 51); !errors.Is(err, helmerr.ErrTimeout) || b.Waiting() != 0 {
+	if err := b.Lease(Owner{}).await(expired(), 51); !errors.Is(err, helmerr.ErrBusy) || b.Waiting() != 0 {
 		t.Errorf("a wait that timed out: %v", err)
 	}
 	large.Release()
@@ -164,7 +164,7 @@ func TestDoBeginsAgain(t *testing.T) {
 	other = hold(t, b, Owner{}, 400)
 	tries := 0
 	err = b.Do(Waits{Context: expired()}, Owner{}, func(l *Lease) error { tries++; return l.Records(1) })
-	if !errors.Is(err, helmerr.ErrTimeout) || tries != 1 {
+	if !errors.Is(err, helmerr.ErrBusy) || tries != 1 {
 		t.Errorf("%d tries of an action whose time is over: %v", tries, err)
 	}
 	other.Release()
@@ -176,7 +176,9 @@ func TestDoBeginsAgain(t *testing.T) {
 		t.Errorf("%d tries of an action that fails: %v", tries, err)
 	}
 	if err := (*Budget)(nil).Do(Waits{Context: t.Context()}, Owner{}, func(l *Lease) error {
-		l.Commit()
+		if err := l.Commit(); err != nil {
+			return err
+		}
 		l.Settle()
 		l.Force()
 		l.Parsed()
@@ -185,6 +187,69 @@ func TestDoBeginsAgain(t *testing.T) {
 		return errors.Join(l.Records(1<<40), l.Render(yamlweight.Weight{Bytes: 1 << 40}), l.RenderAgain(), l.Expect("a: b"))
 	}); err != nil {
 		t.Errorf("without a bound: %v", err)
+	}
+}
+
+// TestShortageIsKept has actions that ignore a shortage, as Helm does when it reads the history. They change nothing,
+// and begin again or fail.
+func TestShortageIsKept(t *testing.T) {
+	t.Parallel()
+	b := NewBudget(400)
+	other := hold(t, b, Owner{}, 300)
+	for _, isReading := range []bool{true, false} {
+		var committed []error
+		tries := 0
+		err := b.Do(Waits{Context: t.Context(), Begin: other.Release}, Owner{}, func(l *Lease) error {
+			tries++
+			if err := l.Records(200); err != nil && l.Records(50) == nil {
+				t.Error("a lease grows after a shortage")
+			}
+			if isReading {
+				return nil
+			}
+			committed = append(committed, l.Commit())
+			return nil
+		})
+		if err != nil || tries != 2 || !isReading && (!errors.Is(committed[0], helmerr.ErrBusy) || committed[1] != nil) {
+			t.Errorf("reads only: %t, tries %d, commits %v: %v", isReading, tries, committed, err)
+		}
+		other = hold(t, b, Owner{}, 300)
+	}
+	err := b.Do(Waits{Context: t.Context()}, Owner{}, func(l *Lease) error {
+		_ = l.Records(401)
+		return nil
+	})
+	if !errors.Is(err, helmerr.ErrTooLarge) {
+		t.Errorf("more than the manager has: %v", err)
+	}
+}
+
+// TestLack checks that an action that waits learns what uses the memory.
+func TestLack(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	for name, tc := range map[string]struct {
+		held map[Owner]int64
+		want string
+	}{
+		"the budget":    {map[Owner]int64{{}: 390}, "it needs about 50 MiB, and other large releases use 390 of 400 MiB;"},
+		"the cluster":   {map[Owner]int64{{"b", "a/1"}: 60}, "releases of the Cluster use 60 of its 100 MiB;"},
+		"the namespace": {map[Owner]int64{{"a", "a/2"}: 90, {"a", "a/3"}: 90}, "releases of the namespace use 180 of its 200 MiB;"},
+	} {
+		b := NewBudget(400 * mib)
+		for owner, size := range tc.held {
+			hold(t, b, owner, size*mib)
+		}
+		err := b.Lease(Owner{"a", "a/1"}).await(expired(), 50*mib)
+		if !errors.Is(err, helmerr.ErrBusy) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	b := NewBudget(400 * mib)
+	hold(t, b, Owner{"b", "b/1"}, 150*mib)
+	err := b.Lease(Owner{"a", "a/1"}).await(expired(), 150*mib)
+	if !errors.Is(err, helmerr.ErrBusy) || !strings.Contains(err.Error(), "another release needs more than its share") {
+		t.Errorf("two large releases: %v", err)
 	}
 }
 
@@ -239,7 +304,9 @@ func TestCommittedWaits(t *testing.T) {
 		if err := l.Records(50); err != nil {
 			return err
 		}
-		l.Commit()
+		if err := l.Commit(); err != nil {
+			return err
+		}
 		time.AfterFunc(time.Millisecond, other.Release)
 		return l.Records(200)
 	})
@@ -248,7 +315,9 @@ func TestCommittedWaits(t *testing.T) {
 	}
 	other = hold(t, b, Owner{}, 300)
 	l := b.Lease(Owner{"a", "a/1"})
-	l.Commit()
+	if err := l.Commit(); err != nil {
+		t.Fatal(err)
+	}
 	l.late = time.Unix(1, 0)
 	for _, bytes := range []int64{200, 5000} {
 		if err := l.Records(bytes); err != nil || b.Used() > b.Total() {
@@ -299,7 +368,9 @@ func TestRandomLeases(t *testing.T) {
 						t.Errorf("%d bytes are used, and the lease has %d of %d", used, l.Held(), size)
 					}
 				}
-				l.Commit()
+				if err := l.Commit(); err != nil {
+					return err
+				}
 				l.Settle()
 				l.RestRecords(size(sizes))
 				return nil

@@ -4,18 +4,18 @@
 package actionmemory
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
-
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 )
 
 // lateTimeout is how long an action that has changed something waits for more memory, in all.
 const lateTimeout = time.Minute
 
-// errMore means that an action needs more memory than is free. It must end and begin again, see [Budget.Do].
-var errMore = helmerr.New(helmerr.ErrTimeout, "other large releases use the manager's memory for actions")
+// waitTimeout is how long an action that has changed nothing waits for memory. Then it ends, and its caller tries it
+// again later: an action that waits would keep others of the cluster waiting for slots and workers.
+const waitTimeout = 15 * time.Second
 
 // Lease is the memory that one action holds. A nil Lease has no bound. It is safe for concurrent use.
 type Lease struct {
@@ -31,8 +31,10 @@ type Lease struct {
 	texts   texts
 	// atLeast is the number of bytes that await reserved. The lease keeps them until Settle.
 	atLeast int64
-	// wanted is the largest number of bytes that was not free.
-	wanted int64
+	// wanted is the number of bytes that were not free, and shortage is the error. From then on, the lease grows only
+	// after Commit, which returns the error: Helm ignores some errors, and would continue with an incomplete history.
+	wanted   int64
+	shortage error
 	// isCommitted means that the action has changed something, so it cannot begin again. late is the time until which
 	// it may wait; zero before its first wait.
 	isCommitted bool
@@ -52,7 +54,7 @@ func (l *Lease) Held() int64 {
 }
 
 // await waits until a number of bytes is free, for an action that begins. The Lease must be new. The error is
-// [helmerr.ErrTimeout] if the deadline of ctx passes first.
+// [helmerr.ErrBusy] if the deadline of ctx passes first.
 func (l *Lease) await(ctx context.Context, bytes int64) error {
 	if l == nil || bytes <= 0 {
 		return nil
@@ -66,30 +68,32 @@ func (l *Lease) await(ctx context.Context, bytes int64) error {
 	return nil
 }
 
-// beginsAgain returns how many bytes the action needs so far, if some were not free and it has changed nothing.
-// Otherwise it returns 0.
-func (l *Lease) beginsAgain() int64 {
+// lacked returns the shortage that ended an action which has changed nothing, and how many bytes it needs so far. The
+// number is 0 if the action needs more than the whole budget. The error is nil if there was no shortage.
+func (l *Lease) lacked() (bytes int64, shortage error) {
 	if l == nil {
-		return 0
+		return 0, nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.isCommitted {
-		return 0
-	}
-	return l.wanted
+	return l.wanted, l.shortage
 }
 
 // Commit notes that the action is about to change something. From then on, it does not begin again. If it needs more
 // memory, it waits up to a minute, and then continues without this memory: an action that has begun must not fail
-// because of other releases.
-func (l *Lease) Commit() {
+// because of other releases. The error is the first shortage of memory, if there was one. The action must then end, and
+// change nothing.
+func (l *Lease) Commit() error {
 	if l == nil {
-		return
+		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.isCommitted = true
+	if l.isCommitted {
+		return nil
+	}
+	l.isCommitted = l.shortage == nil
+	return l.shortage
 }
 
 // Force permits an action to need more than the whole budget. It then waits until it is the only one. Uninstallations
@@ -141,17 +145,18 @@ func (l *Lease) update() error {
 	case l.isForced || l.isCommitted:
 		bytes = min(bytes, b.total)
 	case bytes > b.total:
-		return b.tooLarge(bytes)
+		l.shortage = cmp.Or(l.shortage, b.tooLarge(bytes))
 	}
-	b.mu.Lock()
-	isFree := b.resize(l, bytes)
-	b.mu.Unlock()
+	if l.shortage != nil && bytes > l.Held() {
+		return l.shortage
+	}
+	shortage := b.grow(l, bytes)
 	switch {
-	case isFree:
+	case shortage == nil:
 		return nil
 	case !l.isCommitted:
-		l.wanted = max(l.wanted, bytes)
-		return errMore
+		l.wanted, l.shortage = bytes, shortage
+		return shortage
 	}
 	if l.late.IsZero() {
 		l.late = time.Now().Add(lateTimeout)
@@ -182,14 +187,14 @@ type Waits struct {
 	Begin func()
 }
 
-// Do calls use with a Lease, and releases the Lease. If use fails because it needs more memory than is free, Do waits
-// until what it needed so far is free, and calls use again. use must keep nothing large when it fails. With a nil
-// Budget, the Lease is nil. If a wait ends early, use has changed nothing in the end.
+// Do calls use with a Lease, and releases the Lease. If use needs more memory than is free, Do waits until what it
+// needed so far is free, and calls use again. use must keep nothing large when it fails. With a nil Budget, the Lease is
+// nil. The error is [helmerr.ErrBusy] if the memory is not free within 15 seconds. If a wait ends early, use has changed
+// nothing in the end.
 func (b *Budget) Do(waits Waits, owner Owner, use func(*Lease) error) error {
 	for need := int64(0); ; {
-		lease := b.Lease(owner)
-		wanted, err := lease.try(waits.Context, need, use)
-		if err == nil || wanted <= need {
+		wanted, err := b.Lease(owner).try(waits.Context, need, use)
+		if wanted <= need {
 			return err
 		}
 		need = wanted
@@ -199,15 +204,24 @@ func (b *Budget) Do(waits Waits, owner Owner, use func(*Lease) error) error {
 	}
 }
 
-// try calls use once. It releases the Lease also after a panic.
+// try calls use once, after it has waited for the bytes that a former try needed. It releases the Lease also after a
+// panic. wanted is 0 unless the next try must wait for more.
 func (l *Lease) try(ctx context.Context, need int64, use func(*Lease) error) (wanted int64, err error) {
 	defer l.Release()
-	if err := l.await(ctx, need); err != nil {
-		return 0, err
-	}
-	if need > 0 && ctx.Err() != nil {
-		return 0, l.budget.ended(ctx, need)
+	if need > 0 {
+		waiting, cancel := context.WithTimeout(ctx, waitTimeout)
+		defer cancel()
+		if err := l.await(waiting, need); err != nil {
+			return 0, err
+		}
+		if ctx.Err() != nil {
+			return 0, l.budget.late(ctx, l, need)
+		}
 	}
 	err = use(l)
-	return l.beginsAgain(), err
+	// Helm may have ignored the shortage.
+	if bytes, shortage := l.lacked(); shortage != nil {
+		return bytes, shortage
+	}
+	return 0, err
 }

@@ -56,7 +56,7 @@ func (c *Cache) Read(lease *actionmemory.Lease, files []chart.CRD) ([]*Object, e
 	for _, crd := range files {
 		parsed, err := c.of(lease, crd.File, &budget)
 		switch {
-		case errors.Is(err, helmerr.ErrTimeout), errors.Is(err, helmerr.ErrTooLarge):
+		case errors.Is(err, helmerr.ErrBusy), errors.Is(err, helmerr.ErrTooLarge):
 			return nil, err
 		case err != nil:
 			return nil, helmerr.New(helmerr.ErrInvalidChart, "%s: %s", crd.Filename, err)

@@ -71,7 +71,10 @@ var (
 	// template.
 	ErrRenderLimit = rendering.ErrLimit
 	// ErrTimeout means that the action, or one of its hooks, took longer than allowed.
-	ErrTimeout = rendering.ErrTimeout
+	ErrTimeout = errors.New("timed out")
+	// ErrBusy means that the manager has no memory or no renderer for the release at this time. The action has changed
+	// nothing that another try does not repeat: see package actionmemory.
+	ErrBusy = rendering.ErrBusy
 )
 
 // Error is the error of an observation or an action. Its text names the cause and holds no values of the release. It

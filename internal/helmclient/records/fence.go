@@ -201,7 +201,9 @@ func (s *Store) Relabel(key string, labels map[string]string) error {
 // patchLabels sets the labels of a record, and removes HelmOp's other labels. The ID of the payload stays, because the
 // ID belongs to the content. patchLabels returns the new resource version.
 func (s *Store) patchLabels(key string, state recordState, labels map[string]string) (version string, err error) {
-	s.Memory.Commit()
+	if err := s.Memory.Commit(); err != nil {
+		return "", err
+	}
 	changed := map[string]any{}
 	for label := range state.labels {
 		if strings.HasPrefix(label, model.LabelPrefix) && label != model.LabelPayload {

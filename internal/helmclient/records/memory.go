@@ -96,7 +96,7 @@ func (s *Store) checkAliases(rls *release.Release) error {
 		}
 		_, err := s.Memory.Weigh(text)
 		switch {
-		case errors.Is(err, helmerr.ErrTimeout), errors.Is(err, helmerr.ErrTooLarge):
+		case errors.Is(err, helmerr.ErrBusy), errors.Is(err, helmerr.ErrTooLarge):
 			return err
 		case err != nil:
 			// The error of the parser is dropped because it may quote values.

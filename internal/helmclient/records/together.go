@@ -98,7 +98,9 @@ func (s *Store) removeSelected(selector string) (names []string, err error) {
 	if err := s.Overtaken(); err != nil {
 		return nil, err
 	}
-	s.Memory.Commit()
+	if err := s.Memory.Commit(); err != nil {
+		return nil, err
+	}
 	defer s.forget()
 	options := metav1.ListOptions{LabelSelector: selector, FieldSelector: "type=" + string(secretType)}
 	var response []byte

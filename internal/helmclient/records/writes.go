@@ -5,7 +5,6 @@ package records
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -18,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
@@ -77,10 +75,6 @@ func (s *Store) Update(key string, rls *release.Release) error {
 		return s.updatePointer(key, rls, record)
 	}
 	packed, err := s.Pack(rls)
-	if errors.Is(err, helmerr.ErrTimeout) {
-		// The result of an action must be saved also after the time of the action.
-		packed, err = s.codec.pack(rls)
-	}
 	if err != nil {
 		return errEncode(key, err)
 	}
@@ -202,7 +196,9 @@ func (s *Store) Refresh() { s.forget() }
 
 // putSecret replaces the Secret of a record, and returns the new resource version.
 func (s *Store) putSecret(secret *corev1.Secret) (version string, err error) {
-	s.Memory.Commit()
+	if err := s.Memory.Commit(); err != nil {
+		return "", err
+	}
 	defer s.forget()
 	err = persist(func() error {
 		version, err = write(s.client.Put().Namespace(s.namespace).Resource("secrets").Name(secret.Name).Body(secret))
@@ -261,7 +257,9 @@ func (s *Store) remove(key string) error {
 	if err != nil {
 		return err
 	}
-	s.Memory.Commit()
+	if err := s.Memory.Commit(); err != nil {
+		return err
+	}
 	defer s.forget()
 	options := metav1.DeleteOptions{}
 	if id := s.knownUID(key); id != "" {
@@ -306,7 +304,9 @@ func (s *Store) newSecret(key string, rls *release.Release, timeLabel string,
 		return nil, nil, errEncode(key, err)
 	}
 	if !s.storage.Splits(len(packed)) {
-		s.Memory.Commit()
+		if err := s.Memory.Commit(); err != nil {
+			return nil, nil, err
+		}
 		return recordSecret(key, rls, timeLabel, encodeBase64(packed)), nil, beforeWrite()
 	}
 	if err := CheckSize(len(packed), s.storage); err != nil {
@@ -315,7 +315,9 @@ func (s *Store) newSecret(key string, rls *release.Release, timeLabel string,
 	if err := s.Hold(len(packed)); err != nil {
 		return nil, nil, err
 	}
-	s.Memory.Commit()
+	if err := s.Memory.Commit(); err != nil {
+		return nil, nil, err
+	}
 	if err := beforeWrite(); err != nil {
 		return nil, nil, err
 	}

@@ -18,8 +18,8 @@ var (
 	ErrInvalidChart = errors.New("invalid chart")
 	// ErrPostRender means that a PostRender cannot be applied to the rendered chart.
 	ErrPostRender = errors.New("post-rendering failed")
-	// ErrTimeout means that no task could start in time.
-	ErrTimeout = errors.New("timed out")
+	// ErrBusy means that the manager had no room for the task in time. Nothing was changed. Another try may succeed.
+	ErrBusy = errors.New("the manager is busy")
 	// ErrLimit means that a task exceeded a limit and was stopped.
 	ErrLimit = errors.New("render limit exceeded")
 )
@@ -95,7 +95,7 @@ func limitError(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, sandbox.ErrNoChild):
-		return Errorf(ErrTimeout, "%s: other charts occupy the renderers; raise the timeout of the action", err)
+		return Errorf(ErrBusy, "%s: other charts occupy the renderers; the release is tried again soon", err)
 	case !errors.As(err, &limited):
 		return err
 	}

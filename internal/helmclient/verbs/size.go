@@ -29,7 +29,7 @@ func (s *verb) checkChartSize() error {
 		return nil
 	}
 	piece, err := s.Records.Piece(s.Chart)
-	if errors.Is(err, helmerr.ErrTooLarge) || errors.Is(err, helmerr.ErrTimeout) {
+	if errors.Is(err, helmerr.ErrTooLarge) || errors.Is(err, helmerr.ErrBusy) {
 		return err
 	}
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *verb) checkSize(source rendering.Source, renderer postrender.PostRender
 	}
 	install.APIVersions = crds.WithKinds(s.Config.Capabilities.APIVersions, served)
 	rls, err := s.renderForSize(install, source)
-	if errors.Is(err, helmerr.ErrRenderLimit) || errors.Is(err, helmerr.ErrTimeout) ||
+	if errors.Is(err, helmerr.ErrRenderLimit) || errors.Is(err, helmerr.ErrBusy) ||
 		errors.Is(err, helmerr.ErrTooLarge) || rendering.IsNotBegun(err) {
 		return err
 	}
@@ -62,7 +62,7 @@ func (s *verb) checkSize(source rendering.Source, renderer postrender.PostRender
 		return nil
 	}
 	packed, err := s.Records.Pack(rls)
-	if errors.Is(err, helmerr.ErrTooLarge) || errors.Is(err, helmerr.ErrTimeout) {
+	if errors.Is(err, helmerr.ErrTooLarge) || errors.Is(err, helmerr.ErrBusy) {
 		return err
 	}
 	if err != nil {
