@@ -19,7 +19,8 @@
 //     dependencies and values, so the caller must copy the chart before it passes the chart to Helm. Package helmclient
 //     copies the chart.
 //   - A Loader unpacks and parses each digest and selection once, as long as the chart is cached. The cache has a limit
-//     in bytes.
+//     in bytes. Tenants share the cache, but not a parse that has not ended: a tenant does not wait for the parses of
+//     other tenants. So several tenants may parse the same artifact at the same time.
 //   - For an artifact with manifests, the package generates a chart. Helm renders the objects unchanged, unless
 //     templates are enabled. Each object has its own template, named after the object. CustomResourceDefinitions are in
 //     the folder crds. A list is split into its objects.

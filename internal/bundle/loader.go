@@ -116,6 +116,7 @@ func (e *readError) Unwrap() error { return e.error }
 type Loader struct {
 	limits Limits
 	bytes  *bytebudget.Budget
+	// parses shares the concurrent parses of one tenant.
 	parses singleflight.Group
 	// runner runs the tasks that build kustomizations.
 	runner sandbox.Runner
@@ -144,8 +145,8 @@ func NewBoundedLoader(limits Limits, runner sandbox.Runner, bytes *bytebudget.Bu
 }
 
 // Chart returns the chart of an artifact. All callers share the chart and must not change it. Each caller pulls with
-// its own credentials, so a failed pull does not fail other callers. Concurrent callers share one parse. The error
-// wraps bytebudget.ErrExhausted if there is no free memory. The caller should retry later.
+// its own credentials, so a failed pull does not fail other callers. Concurrent callers of one tenant share a parse.
+// The error wraps bytebudget.ErrExhausted if there is no free memory. The caller should retry later.
 func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	found, err := l.chart(ctx, src)
 	if err == nil {
@@ -189,7 +190,8 @@ func (l *Loader) chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	}
 	for {
 		own := false
-		result, err, _ := l.parses.Do(key, func() (any, error) {
+		// A caller must not wait for the slot of another tenant, which may have many parses in the queue.
+		result, err, _ := l.parses.Do(src.Tenant+" "+key, func() (any, error) {
 			own = true
 			return l.load(ctx, &src, format, layers, key, size)
 		})
@@ -238,6 +240,9 @@ func (l *Loader) load(ctx context.Context, src *Source, format Format, layers []
 		return nil, &readError{err}
 	}
 	defer l.slots.release(src.Tenant)
+	if found, ok := l.charts.Get(key); ok {
+		return found, nil // another tenant's parse ended while this parse waited
+	}
 	data, err := src.read(ctx, layers)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -22,8 +23,8 @@ func (b blockedRunner) Run(context.Context, sandbox.Request) ([]byte, error) {
 	return nil, errors.New("closed")
 }
 
-// TestSlowKustomizationsLeaveSlotsForOtherTenants checks that slow artifacts of one tenant leave a
-// slot for each other tenant.
+// TestSlowKustomizationsLeaveSlotsForOtherTenants checks that slow artifacts of one tenant leave a slot for each other
+// tenant, also for a chart that the slow tenant has in its queue. The slow tenant then uses the parse of the other.
 func TestSlowKustomizationsLeaveSlotsForOtherTenants(t *testing.T) {
 	t.Parallel()
 	data := demo(t)
@@ -31,6 +32,15 @@ func TestSlowKustomizationsLeaveSlotsForOtherTenants(t *testing.T) {
 		runner := make(blockedRunner)
 		l := NewLoader(Limits{}, runner)
 		waiting, stop := context.WithCancel(t.Context())
+		var reads atomic.Int64
+		load := func(tenant string, done *bool) {
+			src := source("d", data, &reads)
+			src.Tenant = tenant
+			if _, err := l.Chart(t.Context(), src); err != nil {
+				t.Error(err)
+			}
+			*done = true
+		}
 		for i := range 20 {
 			slow := flux(t, map[string]string{"kustomization.yaml": "resources: [a.yaml]\n",
 				"a.yaml": configMap(fmt.Sprint("a", i))})
@@ -42,22 +52,20 @@ func TestSlowKustomizationsLeaveSlotsForOtherTenants(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		done := false
-		go func() {
-			other := source("d", data, nil)
-			other.Tenant = "other"
-			if _, err := l.Chart(t.Context(), other); err != nil {
-				t.Error(err)
-			}
-			done = true
-		}()
+		var slowDone, otherDone bool
+		go load("slow", &slowDone)
 		synctest.Wait()
-		if !done {
-			t.Error("the other tenant waits")
+		go load("other", &otherDone)
+		synctest.Wait()
+		if slowDone || !otherDone {
+			t.Errorf("the slow tenant has its chart: %t, the other tenant: %t", slowDone, otherDone)
 		}
 		stop()
 		close(runner)
 		synctest.Wait()
+		if !slowDone || reads.Load() != 1 {
+			t.Errorf("the slow tenant has its chart: %t, after %d reads", slowDone, reads.Load())
+		}
 		if l.slots.pool.Total() != 0 || l.slots.queue.Len() != 0 {
 			t.Errorf("%d slots are taken, %d callers wait", l.slots.pool.Total(), l.slots.queue.Len())
 		}

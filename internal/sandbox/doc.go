@@ -20,7 +20,8 @@
 //     because a process cannot raise its priority again.
 //   - Data that many requests share, for example a chart, is sent to a child only once and decoded only once, see
 //     [Shared].
-//   - If several tenants wait, the tenant with the fewest running requests is served next. One child is reserved for
-//     tenants without a running request.
+//   - If several tenants wait, the tenant with the fewest running requests is served next. Tenants with equally many
+//     are served alternately, regardless of how many requests wait. One child is reserved for tenants without a running
+//     request.
 //   - The limits apply on Linux. On other systems, a child is only killed after its time limit.
 package sandbox

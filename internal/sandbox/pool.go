@@ -39,8 +39,9 @@ type Pool struct {
 	// idle are the children without a request, the most recently used one last.
 	idle []*process
 	// held is the number of running requests by tenant. busy is the number of all running requests.
-	held    map[string]int
-	busy    int
+	held map[string]int
+	busy int
+	// waiters are the waiting requests. When a tenant is served, its other waiters move behind those of others.
 	waiters []*waiter
 	// idleTimer stops children that are idle for too long; nil if there are none.
 	idleTimer *time.Timer
@@ -168,16 +169,29 @@ func (p *Pool) admit() {
 			return
 		}
 		w := p.waiters[next]
-		p.waiters = slices.Delete(p.waiters, next, next+1)
+		p.waiters = moveLast(slices.Delete(p.waiters, next, next+1), w.tenant)
 		p.busy++
 		p.held[w.tenant]++
 		close(w.ready)
 	}
 }
 
-// nextWaiter returns the index of the next waiter; -1 if none may run. It selects the tenant with the fewest running
-// requests, and the waiter of this tenant that has waited longest. The last child is only for tenants without a running
-// request.
+// moveLast moves the waiters of a tenant behind those of other tenants. Otherwise, a tenant with older waiters would be
+// served again and again before a tenant that has as few running requests.
+func moveLast(waiters []*waiter, tenant string) []*waiter {
+	var others, last []*waiter
+	for _, w := range waiters {
+		if w.tenant == tenant {
+			last = append(last, w)
+		} else {
+			others = append(others, w)
+		}
+	}
+	return append(others, last...)
+}
+
+// nextWaiter returns the index of the next waiter; -1 if none may run. It selects the first waiter of the tenants with
+// the fewest running requests. The last child is only for tenants without a running request.
 func nextWaiter(waiters []*waiter, held map[string]int, busy, children int) int {
 	best := -1
 	for i, w := range waiters {

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -341,6 +342,31 @@ func TestNextWaiter(t *testing.T) {
 		}
 		g.Expect(nextWaiter(line(tc.waiting), tc.held, busy, tc.children)).To(Equal(tc.want), "%+v", tc)
 	}
+}
+
+// TestTenantsAreServedAlternately checks that a tenant does not wait for all older waiters of tenants that have as few
+// running requests.
+func TestTenantsAreServedAlternately(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		pool := NewPool(Options{Children: 1})
+		served := ""
+		for _, tenant := range strings.Split("ababababcc", "") {
+			go func() {
+				if err := pool.acquire(t.Context(), tenant); err != nil {
+					t.Error(err)
+				}
+				served += tenant
+			}()
+			synctest.Wait()
+		}
+		for ended := 0; ended < len(served); ended++ {
+			pool.release(served[ended : ended+1])
+			synctest.Wait()
+		}
+		g.Expect(served).To(Equal("ababcabcab"))
+	})
 }
 
 func BenchmarkRun(b *testing.B) {
