@@ -47,26 +47,23 @@ type releaseInputs struct {
 	values map[string]any
 }
 
-// act carries out a decision that needs Helm. If no slot is free, act returns. The release is enqueued when it gets a
-// slot.
+// act carries out a decision that needs Helm, if the chart, the images and the values are available. If no slot is free,
+// act returns. The release is enqueued when it gets a slot.
+//
+// Only the wait for the chart and for images needs no slot: both may be long. The values are rendered with a slot,
+// because a rendering may take a second of CPU time. Otherwise each pass over a release that waits for a slot would
+// render them again, and one namespace could occupy the workers of all.
 func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.Decision) (ctrl.Result, error) {
 	var inputs releaseInputs
 	if decision.Action.RendersChart() {
 		var result ctrl.Result
 		var err error
 		var ok bool
-		if inputs, result, err, ok = r.gatherInputs(ctx, p); !ok {
+		if inputs.chart, result, err, ok = r.getChart(ctx, p); !ok {
 			p.trace.FailedInputs(conditions.GetReason(p.release, addonsv1.ReleasedCondition))
 			return result, err
 		}
 	}
-	return r.actOn(ctx, p, decision, &inputs)
-}
-
-// actOn acquires a slot and carries out a decision, if the dependencies, images and inputs are available.
-func (r *Reconciler) actOn(ctx context.Context, p *releasePass, decision decide.Decision,
-	inputs *releaseInputs,
-) (ctrl.Result, error) {
 	check, result, err, ok := r.recheckImages(ctx, p, decision)
 	if !ok {
 		return result, err
@@ -78,10 +75,17 @@ func (r *Reconciler) actOn(ctx context.Context, p *releasePass, decision decide.
 		return ctrl.Result{}, nil
 	}
 	defer done()
-	if result, err, ok := r.hasImages(ctx, p, decision, check, inputs); !ok {
+	p.trace.EndWait(tracing.SpanWaitForSlot)
+	if decision.Action.RendersChart() {
+		if inputs.values, result, err, ok = r.renderValues(ctx, p); !ok {
+			p.trace.FailedInputs(conditions.GetReason(p.release, addonsv1.ReleasedCondition))
+			return result, err
+		}
+	}
+	if result, err, ok := r.hasImages(ctx, p, decision, check, &inputs); !ok {
 		return result, err
 	}
-	return r.perform(ctx, p, decision, inputs)
+	return r.perform(ctx, p, decision, &inputs)
 }
 
 // perform runs the action of a decision, and records and reports the result. The caller has a slot.
@@ -183,30 +187,23 @@ func (r *Reconciler) reportActed(ctx context.Context, p *releasePass, decision d
 	return ctrl.Result{RequeueAfter: p.requeueAfter}
 }
 
-// gatherInputs renders the values and pulls the chart for an installation or an upgrade. If ok is false, one of them is
-// not available. gatherInputs has then reported the cause, and the pass must return result and err.
-func (r *Reconciler) gatherInputs(ctx context.Context,
+// getChart returns the chart for an installation or an upgrade. If ok is false, the chart is not available. getChart has
+// then reported the cause, and the pass must return result and err.
+func (r *Reconciler) getChart(ctx context.Context,
 	p *releasePass,
-) (inputs releaseInputs, result ctrl.Result, err error, ok bool) {
+) (chart *bundle.Chart, result ctrl.Result, err error, ok bool) {
 	release := p.release
 	if p.helmOp == nil {
 		report.SetNotReady(release, addonsv1.UpdatingReason,
 			"The HelmOp of this release does not exist: the values cannot be rendered without it. Create the HelmOp again, "+
 				"or delete this HelmOpRelease")
-		return inputs, ctrl.Result{RequeueAfter: requeue.OutdatedRetry}, nil, false
-	}
-	began := p.trace.Now()
-	inputs.values, err = r.renderInto(ctx, p)
-	p.trace.Step(tracing.SpanRender, began)
-	if err != nil {
-		result, err = r.failed(ctx, p.releaseScope, failures.Rendering, err)
-		return inputs, result, err, false
+		return nil, ctrl.Result{RequeueAfter: requeue.OutdatedRetry}, nil, false
 	}
 	if result, err, ok := r.beginPreparation(ctx, p); !ok {
-		return inputs, result, err, false
+		return nil, result, err, false
 	}
-	began = p.trace.Now()
-	inputs.chart, err = r.charts.Get(ctx, release, p.helmOp)
+	began := p.trace.Now()
+	chart, err = r.charts.Get(ctx, release, p.helmOp)
 	if isFetching(err) {
 		p.trace.Wait(tracing.SpanPull, began)
 	} else {
@@ -214,10 +211,25 @@ func (r *Reconciler) gatherInputs(ctx context.Context,
 	}
 	if err != nil {
 		result, err = r.fetchFailed(ctx, p, err)
-		return inputs, result, err, false
+		return nil, result, err, false
 	}
 	r.memoryOf(release).Preparation.Pause(&release.Status)
-	return inputs, ctrl.Result{}, nil, true
+	return chart, ctrl.Result{}, nil, true
+}
+
+// renderValues renders the values for an installation or an upgrade. If ok is false, renderValues has reported the
+// cause, and the pass must return result and err. The caller has a slot.
+func (r *Reconciler) renderValues(ctx context.Context,
+	p *releasePass,
+) (values map[string]any, result ctrl.Result, err error, ok bool) {
+	began := p.trace.Now()
+	values, err = r.renderInto(ctx, p)
+	p.trace.Step(tracing.SpanRender, began)
+	if err != nil {
+		result, err = r.failed(ctx, p.releaseScope, failures.Rendering, err)
+		return nil, result, err, false
+	}
+	return values, ctrl.Result{}, nil, true
 }
 
 // renderInto returns the rendered values. It sets the rendered spec.postRender and the secret values in the options of

@@ -29,8 +29,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
 // TestFirstRenderingIsAnnounced checks which renderings are written into the status before they begin. The write must
@@ -215,6 +217,87 @@ func TestRenderingOfActionIsAnnounced(t *testing.T) {
 	}
 }
 
+// newActBench returns a Reconciler with a release whose chart is parsed, and with a template of its values.
+func newActBench(t *testing.T, template string) *upgradeBench {
+	t.Helper()
+	b := newUpgradeBench(t)
+	b.HelmOp.Spec.Source.URL, b.HelmOp.Spec.ValuesTemplate = "oci://r.example/charts/a", template
+	b.Release.Spec.Artifact = addonsv1.ResolvedArtifact{URL: b.HelmOp.Spec.Source.URL, Digest: "sha256:a"}
+	b.Release.Spec.Rollout = nil
+	b.build()
+	if err := b.r.client.Get(t.Context(), client.ObjectKeyFromObject(b.Release), b.Release); err != nil {
+		t.Fatal(err)
+	}
+	b.r.references = references.NewReader(b.r.client, b.r.client)
+	b.parse(true)
+	if rendered, _, err := b.r.renderer.Values(t.Context(), b.HelmOp, b.newPass().object, b.Cluster); err == nil {
+		b.Release.Spec.ValuesDigest, b.Release.Spec.PostRenderDigest = rendered.Digest, rendered.PostRenderDigest
+	}
+	return b
+}
+
+// parse sets whether the chart is parsed.
+func (b *upgradeBench) parse(isParsed bool) {
+	registry := &unparsed{isParsed: isParsed}
+	b.r.charts = artifacts.New(registry, registry, nil, b.r.references, 4)
+}
+
+// takeSlot takes the only slot of the Cluster for another release.
+func (b *upgradeBench) takeSlot() (done func()) {
+	b.Helper()
+	done, ok := b.r.slots.Acquire(slots.Claim{Release: client.ObjectKey{Name: "other"}, Cluster: "team/one"})
+	if !ok {
+		b.Fatal("the slot is not free")
+	}
+	return done
+}
+
+// TestValuesAreRenderedWithSlot has values that cannot be rendered, so the report shows whether they were rendered. A
+// pass that gets no slot must not render them, whether the release waits already or not. The slot is free after the
+// pass.
+func TestValuesAreRenderedWithSlot(t *testing.T) {
+	t.Parallel()
+	b := newActBench(t, `a: {{ fail "rendered" }}`)
+	key := client.ObjectKeyFromObject(b.Release)
+	done := b.takeSlot()
+	for i := range 2 {
+		result, err := b.r.act(t.Context(), b.newPass(), upgrading)
+		b.r.slots.Settle(key)
+		if err != nil || !result.IsZero() || !b.r.slots.IsWaiting(key) || b.Release.Status.LastError != "" {
+			t.Fatalf("pass %d without a slot: %+v, %v, waits %t, %+v", i, result, err, b.r.slots.IsWaiting(key),
+				b.Release.Status.Conditions)
+		}
+	}
+	done()
+	result, err := b.r.act(t.Context(), b.newPass(), upgrading)
+	b.r.slots.Settle(key)
+	if err != nil || result.RequeueAfter == 0 || !strings.Contains(b.Release.Status.LastError, "rendered") {
+		t.Errorf("with a slot: %+v, %v, %+v", result, err, b.Release.Status.Conditions)
+	}
+	b.takeSlot()()
+}
+
+// TestPullNeedsNoSlot has a chart that is not available. The release must not wait for a slot, because a pull may take
+// minutes, and must not hold one meanwhile.
+func TestPullNeedsNoSlot(t *testing.T) {
+	t.Parallel()
+	b := newActBench(t, "a: b")
+	b.parse(false)
+	for _, isTaken := range []bool{false, true} {
+		done := func() {}
+		if isTaken {
+			done = b.takeSlot()
+		}
+		if _, err := b.r.act(t.Context(), b.newPass(), upgrading); err != nil ||
+			conditions.GetReason(b.Release, addonsv1.ReleasedCondition) != addonsv1.FetchingArtifactReason ||
+			b.r.slots.IsWaiting(client.ObjectKeyFromObject(b.Release)) {
+			t.Errorf("the slot is taken: %t: %v, %+v", isTaken, err, b.Release.Status.Conditions)
+		}
+		done()
+		b.takeSlot()()
+	}
+}
+
 // unparsed is a registry with an artifact that no process has parsed.
 type unparsed struct {
 	artifacts.Fetcher
@@ -227,6 +310,12 @@ func (*unparsed) Stored(url, digest string) (*oci.Content, bool) {
 }
 
 func (u *unparsed) Cached(bundle.Source) (*bundle.Chart, bool) { return nil, u.isParsed }
+
+// Chart parses the artifact until the manager stops.
+func (*unparsed) Chart(ctx context.Context, _ bundle.Source) (*bundle.Chart, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
 
 // stoppingManagers are managers that stop during passes over one release. Only the state in the API server is left
 // then.

@@ -20,7 +20,6 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
@@ -267,8 +266,8 @@ func TestMovedReleaseIsNotClaimed(t *testing.T) {
 	}
 	p.before = p.release.DeepCopy()
 	r := gateOf(movedAway{w}, w)
-	r.now, r.slots = time.Now, newActionSlots(1, 0, &async.Waker{})
-	_, err := r.actOn(t.Context(), p, decide.Decision{Action: model.ActionInstall}, &releaseInputs{})
+	r.now = time.Now
+	_, err := r.perform(t.Context(), p, decide.Decision{Action: model.ActionInstall}, &releaseInputs{})
 	if err != nil || len(w.sent) != 0 || !p.isOfOtherShard {
 		t.Errorf("%v, sent %q, of another shard: %t", err, w.sent, p.isOfOtherShard)
 	}

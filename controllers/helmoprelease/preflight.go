@@ -37,11 +37,15 @@ type imageCheck struct {
 	retry string
 	// inputs is a digest of all inputs of the rendering.
 	inputs string
+	// unchecked are images that the release waits for. They are not checked yet, because their names contain values from
+	// Secrets. The values are known when the pass has rendered them.
+	unchecked []string
 }
 
-// recheckImages checks the images of a release that already waits for images. It does not render the release, so it
-// needs no slot. The check is nil if the decision does not need the images. If ok is false, recheckImages has reported
-// the cause, and the pass must return result and err.
+// recheckImages checks the images of a release that already waits for images. It does not render the values or the
+// chart, so it needs no slot. If the names of images contain values from Secrets, it leaves the check to hasImages. The
+// check is nil if the decision does not need the images. If ok is false, recheckImages has reported the cause, and the
+// pass must return result and err.
 func (r *Reconciler) recheckImages(ctx context.Context, p *releasePass, decision decide.Decision,
 ) (check *imageCheck, result ctrl.Result, err error, ok bool) {
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}
@@ -59,8 +63,13 @@ func (r *Reconciler) recheckImages(ctx context.Context, p *releasePass, decision
 	if check.inputs, err = apiutil.DigestOf(p.desired, check.retry); err != nil {
 		return nil, ctrl.Result{}, err, false
 	}
-	names, isKnown := r.memoryOf(p.release).Images.Of(check.inputs)
+	list := &r.memoryOf(p.release).Images
+	names, isKnown := list.Of(check.inputs)
 	if !isKnown {
+		return check, ctrl.Result{}, nil, true
+	}
+	if list.HasSecret() {
+		check.unchecked = names
 		return check, ctrl.Result{}, nil, true
 	}
 	result, err, ok = r.checkImages(ctx, p, check, names, false)
@@ -69,12 +78,17 @@ func (r *Reconciler) recheckImages(ctx context.Context, p *releasePass, decision
 
 // hasImages reports whether the registries have the images of a release. It renders the release even if recheckImages
 // found all images: the chart may look up objects in the cluster, and these may have changed. If ok is false, hasImages
-// has reported the cause, and the pass must return result and err. The caller has a slot.
+// has reported the cause, and the pass must return result and err. The caller has a slot, and has rendered the values.
 func (r *Reconciler) hasImages(ctx context.Context, p *releasePass, decision decide.Decision, check *imageCheck,
 	inputs *releaseInputs,
 ) (result ctrl.Result, err error, ok bool) {
 	if check == nil {
 		return ctrl.Result{}, nil, true
+	}
+	if check.unchecked != nil {
+		if result, err, ok := r.checkImages(ctx, p, check, check.unchecked, false); !ok {
+			return result, err, false
+		}
 	}
 	announcement := &announcement{write: func() error { return r.beginRendering(ctx, p, decision) }}
 	names, err := r.renderImages(ctx, p, announcement.in(p.options), inputs)
@@ -88,7 +102,7 @@ func (r *Reconciler) hasImages(ctx context.Context, p *releasePass, decision dec
 		result, err = r.actionFailed(ctx, p, decision, helmclient.Result{}, err)
 		return result, err, false
 	}
-	r.memoryOf(p.release).Images.Set(check.inputs, names)
+	r.memoryOf(p.release).Images.Set(check.inputs, names, p.hideSecrets())
 	if result, err, ok = r.checkImages(ctx, p, check, names, check.retry != ""); ok {
 		r.memoryOf(p.release).Images.Forget()
 	}
@@ -108,6 +122,12 @@ func (r *Reconciler) checkImages(ctx context.Context, p *releasePass, check *ima
 		return ctrl.Result{RequeueAfter: outcome.Wait}, nil, false
 	}
 	return ctrl.Result{}, nil, true
+}
+
+// hideSecrets returns a function that removes the values of Secrets from a text. The name of an image may contain such a
+// value.
+func (p *releasePass) hideSecrets() func(string) string {
+	return helmerr.NewRedactor(nil, p.options.SecretValues).Hide
 }
 
 // renderImages returns the images of a release as the action would install it.
@@ -130,9 +150,7 @@ func (r *Reconciler) renderImages(ctx context.Context, p *releasePass, options m
 // Until all lookups have ended, a release that waits or has failed keeps its last report.
 func (r *Reconciler) reportImages(p *releasePass, outcome *preflight.Outcome) {
 	hasFailed := p.past().Failures > 0
-	// The name of an image may contain a value from a Secret.
-	hide := helmerr.NewRedactor(nil, p.options.SecretValues).Hide
-	reason, message := outcome.Report(hasFailed || apiutil.WaitsForImages(p.release), hide)
+	reason, message := outcome.Report(hasFailed || apiutil.WaitsForImages(p.release), p.hideSecrets())
 	if reason == "" {
 		return
 	}

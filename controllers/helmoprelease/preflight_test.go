@@ -11,7 +11,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,6 +18,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/assignedvalues"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
@@ -32,7 +32,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
 )
 
 // renderingEngine is an Engine that only renders.
@@ -85,7 +84,7 @@ func checkedPass(decision decide.Decision, checks *addonsv1.Preflight) *releaseP
 		decision: decision}
 }
 
-// checkBoth checks the images like actOn does: before and after it acquires a slot.
+// checkBoth checks the images like act does: before and after it acquires a slot.
 func checkBoth(t *testing.T, r *Reconciler, p *releasePass, decision decide.Decision) (ctrl.Result, error, bool) {
 	t.Helper()
 	check, result, err, ok := r.recheckImages(t.Context(), p, decision)
@@ -202,53 +201,58 @@ func TestFailedReleaseStaysFailed(t *testing.T) {
 	}
 }
 
-// TestHidesSecretsInImages has an image with a value from a Secret in its name. No report may contain the value.
+// TestHidesSecretsInImages has an image with a value from a Secret in its name. No report may contain the value, also
+// not the report of a pass that finds the images missing again. The values are known only after they are rendered.
 func TestHidesSecretsInImages(t *testing.T) {
 	t.Parallel()
 	const image = "oci://r.example/planted:1"
 	for kind, says := range map[error]string{
 		ocierr.ErrNotFound: "not in the registry", ocierr.ErrUnreachable: "could not be",
 	} {
-		recorder := events.NewFakeRecorder(5)
-		r := checkingReconciler(t, answering{image: &ocierr.Error{Op: "look up", Subject: image, Kind: kind}},
-			&renderingEngine{manifest: secretPod})
+		recorder, engine := events.NewFakeRecorder(5), &renderingEngine{manifest: secretPod}
+		r := checkingReconciler(t, answering{image: &ocierr.Error{Op: "look up", Subject: image, Kind: kind}}, engine)
 		r.recorder = recorder
-		p := checkedPass(upgrading, requiresAll)
-		p.options.SecretValues = []any{map[string]any{"repository": "planted"}}
-		if _, err, ok := checkBoth(t, r, p, upgrading); ok || err != nil {
-			t.Fatal(err)
-		}
-		event := <-recorder.Events
-		message := conditions.GetMessage(p.release, addonsv1.ReleasedCondition)
-		if !strings.Contains(message, says) || strings.Contains(message+event, "planted") {
-			t.Errorf("%s, Event %s", message, event)
+		for i := range 2 {
+			p := checkedPass(upgrading, requiresAll)
+			check, _, err, ok := r.recheckImages(t.Context(), p, upgrading)
+			if !ok || err != nil || conditions.Has(p.release, addonsv1.ReleasedCondition) {
+				t.Fatalf("pass %d, before the values are rendered: %t, %v, %+v", i, ok, err, p.release.Status.Conditions)
+			}
+			p.options.SecretValues = []any{map[string]any{"repository": "planted"}}
+			result, err, ok := r.hasImages(t.Context(), p, upgrading, check, &releaseInputs{})
+			if ok || err != nil || result.RequeueAfter == 0 || engine.rendered != 1 {
+				t.Fatalf("pass %d: %+v, %v, %t, rendered %d times", i, result, err, ok, engine.rendered)
+			}
+			event := <-recorder.Events
+			message := conditions.GetMessage(p.release, addonsv1.ReleasedCondition)
+			if !strings.Contains(message, says) || strings.Contains(message+event, "planted") {
+				t.Errorf("pass %d: %s, Event %s", i, message, event)
+			}
 		}
 	}
 }
 
-// TestRecheckNeedsNoSlot checks that a release that waits for images renders nothing and requests no slot.
+// TestRecheckNeedsNoSlot checks that a release that waits for images renders neither its values nor its chart, and
+// requests no slot.
 func TestRecheckNeedsNoSlot(t *testing.T) {
 	t.Parallel()
-	engine := &renderingEngine{manifest: onePod}
-	r := checkingReconciler(t, absentImage, engine)
-	r.slots = slots.New(slots.Options{Workers: 8, PerCluster: 1, Wake: func(types.NamespacedName) {}})
-	p := checkedPass(upgrading, requiresAll)
+	b, engine := newActBench(t, "a: b"), &renderingEngine{manifest: onePod}
+	b.HelmOp.Spec.Preflight = requiresAll
+	b.r.images, b.r.engine = preflight.New(absentImage, 8), engine
 	act := func() ctrl.Result {
-		result, err := r.actOn(t.Context(), p, upgrading, &releaseInputs{})
+		result, err := b.r.act(t.Context(), b.newPass(), upgrading)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return result
 	}
 	act()
-	done, _ := r.slots.Acquire(slots.Claim{Release: types.NamespacedName{Namespace: "n", Name: "b"}})
-	if done == nil {
-		t.Fatal("the release keeps a slot while it waits")
-	}
+	done := b.takeSlot()
 	defer done()
+	b.r.renderer, b.r.assigned = nil, assignedvalues.Renderer{}
 	if result := act(); result.RequeueAfter == 0 || engine.rendered != 1 ||
-		r.slots.IsWaiting(client.ObjectKeyFromObject(p.release)) || !apiutil.WaitsForImages(p.release) {
-		t.Errorf("%v, rendered %d times", result, engine.rendered)
+		b.r.slots.IsWaiting(client.ObjectKeyFromObject(b.Release)) || !apiutil.WaitsForImages(b.Release) {
+		t.Errorf("%v, rendered %d times, conditions %+v", result, engine.rendered, b.Release.Status.Conditions)
 	}
 }
 

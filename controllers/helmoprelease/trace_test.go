@@ -64,13 +64,11 @@ func TestTraceOfSeveralPasses(t *testing.T) {
 	got, spans := traced(t, now, func(tracer *tracing.Tracer) {
 		r.tracer = tracer
 		pass(func(p *releasePass) {
-			p.trace.Step(tracing.SpanRender, now)
 			p.trace.Wait(tracing.SpanPull, now)
 			releasestatus.NotReleased(release, addonsv1.FetchingArtifactReason, "")
 			p.trace.FailedInputs(conditions.GetReason(release, addonsv1.ReleasedCondition))
 		})
 		pass(func(p *releasePass) {
-			p.trace.Step(tracing.SpanRender, now)
 			p.trace.Step(tracing.SpanPull, now)
 			releasestatus.NotReleased(release, addonsv1.ArtifactFetchFailedReason, secret)
 			p.trace.FailedInputs(conditions.GetReason(release, addonsv1.ReleasedCondition))
@@ -81,6 +79,8 @@ func TestTraceOfSeveralPasses(t *testing.T) {
 		})
 		pass(func(p *releasePass) {
 			p.trace.Step(tracing.SpanObserve, now)
+			p.trace.EndWait(tracing.SpanWaitForSlot)
+			p.trace.Step(tracing.SpanRender, now)
 			releasestatus.NotReleased(release, addonsv1.UpgradeFailedReason, secret)
 			p.traceAction(decide.Decision{Action: model.ActionUpgrade}, now, now.Add(time.Second), errors.New(secret))
 		})
@@ -93,10 +93,10 @@ func TestTraceOfSeveralPasses(t *testing.T) {
 		}
 	}
 	want := []string{
-		"render 1m0s+0s ",
 		"pull 0s+1m0s ArtifactFetchFailed",
 		"observe 3m0s+0s ",
 		"wait-for-slot 2m0s+1m0s ",
+		"render 3m0s+0s ",
 		"upgrade 3m0s+1s UpgradeFailed",
 	}
 	if !slices.Equal(got, want) {

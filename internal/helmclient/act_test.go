@@ -6,6 +6,7 @@ package helmclient
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -24,6 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
 
@@ -341,6 +343,101 @@ func TestActErrorsHideValuesOfOtherRevisions(t *testing.T) {
 		if text := helmErr.Error() + strings.Join(helmErr.Logs, " "); strings.Contains(text, secret) ||
 			!strings.Contains(text, helmerr.Redacted) {
 			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+// TestActErrorsHideSecretsOfRecords checks actions that do not render the values, and an upgrade that reuses values whose
+// Secret is no longer in use. If the record may have a value from a Secret, errors must not contain its values. Otherwise
+// errors must quote them.
+func TestActErrorsHideSecretsOfRecords(t *testing.T) {
+	t.Parallel()
+	secrets := []any{map[string]any{"flavour": "s3cret"}}
+	chrt := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap,
+		"test.yaml": "apiVersion: v1\nkind: Pod\nmetadata:\n  name: test\n  annotations:\n    helm.sh/hook: test\n"})
+	desired := helmtest.DesiredFor("apps", "demo", "a1", "v1")
+	for name, step := range map[string]struct {
+		decision decide.Decision
+		options  model.Options
+	}{
+		"rollback":       {decision: decide.Decision{Action: model.ActionRollback, FromRevision: 2, RollbackTo: 1}},
+		"test":           {decision: decide.Decision{Action: model.ActionTest, FromRevision: 2}},
+		"uninstallation": {decision: decide.Decision{Action: model.ActionUninstall}},
+		"reuse": {decide.Decision{Action: model.ActionUpgrade},
+			model.Options{Upgrade: model.UpgradeOptions{Values: model.ValuesReuse}}},
+	} {
+		for _, isSecret := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, from a Secret: %t", name, isSecret), func(t *testing.T) {
+				t.Parallel()
+				c, options := newFakeCluster(), model.Options{}
+				if isSecret {
+					options.SecretValues = secrets
+				}
+				for _, action := range []model.Action{model.ActionInstall, model.ActionUpgrade} {
+					given := map[string]any{"cidr": "1", "flavour": "s3cret", "mail": map[string]any{"a9@b.example": "x1"}}
+					if _, err := c.Act(t.Context(), model.Target{}, decide.Decision{Action: action}, desired, options, chrt,
+						given); err != nil {
+						t.Fatal(err)
+					}
+				}
+				c.kube.BuildError = errors.New("denied for s3cret of a9@b.example")
+				_, err := c.Act(t.Context(), model.Target{}, step.decision, desired, step.options, chrt,
+					map[string]any{"cidr": "2"})
+				helmErr := helmtest.AsError(t, err)
+				want := "denied for s3cret of a9@b.example"
+				if isSecret {
+					want = "denied for [redacted] of [redacted]"
+				}
+				text := helmErr.Error() + strings.Join(helmErr.Logs, " ")
+				if !strings.Contains(text, want) || isSecret && strings.Contains(text, "s3cret") {
+					t.Errorf("got %q, want %q", text, want)
+				}
+			})
+		}
+	}
+}
+
+// TestRecordsOfPublicValues checks which records say that their values have no value from a Secret. A rollback has the
+// values of its target, and an upgrade may reuse earlier values.
+func TestRecordsOfPublicValues(t *testing.T) {
+	t.Parallel()
+	c := newFakeCluster()
+	chrt := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
+	secret := model.Options{SecretValues: []any{"s3cret"}}
+	reuse := model.Options{Upgrade: model.UpgradeOptions{Values: model.ValuesReuse}}
+	upgrade := decide.Decision{Action: model.ActionUpgrade}
+	rollbackTo := func(revision int) decide.Decision {
+		return decide.Decision{Action: model.ActionRollback, RollbackTo: revision}
+	}
+	desired := helmtest.DesiredFor("apps", "demo", "a1", "v1")
+	for i, step := range []struct {
+		decision decide.Decision
+		options  model.Options
+		isPublic bool
+	}{
+		{decide.Decision{Action: model.ActionInstall}, model.Options{}, true},
+		{upgrade, reuse, true},
+		{upgrade, secret, false},
+		{upgrade, reuse, false},
+		{rollbackTo(1), model.Options{}, true},
+		{rollbackTo(3), model.Options{}, false},
+		{upgrade, model.Options{}, true},
+		{decide.Decision{Action: model.ActionRollback, RollbackTo: 3, Returns: true}, model.Options{}, false},
+		{decide.Decision{Action: model.ActionRollback, RollbackTo: 1, Returns: true}, model.Options{}, true},
+	} {
+		if _, err := c.Act(t.Context(), model.Target{}, step.decision, desired, step.options, chrt,
+			map[string]any{"cidr": "1"}); err != nil {
+			t.Fatalf("revision %d: %v", i+1, err)
+		}
+		rls, err := c.driver.Get(records.NameOf("demo", i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if records.HasPublicValues(rls) != step.isPublic {
+			t.Errorf("revision %d: labels %v, want public values: %t", i+1, rls.Labels, step.isPublic)
+		}
+		if rls.Version++; records.HasPublicValues(rls) {
+			t.Error("the label is valid for a record of another program that copied it")
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -74,8 +75,9 @@ type result struct {
 // List is the images of one release that waits, for certain inputs. The zero value is empty. It is for one goroutine at
 // a time.
 type List struct {
-	inputs string
-	images []string
+	inputs    string
+	images    []string
+	hasSecret bool
 }
 
 // Of returns the images for inputs, if they are known.
@@ -83,9 +85,16 @@ func (l *List) Of(inputs string) (names []string, ok bool) {
 	return l.images, l.inputs == inputs && inputs != ""
 }
 
-// Set sets the images for inputs. Of too many images, it keeps one more than Check accepts.
-func (l *List) Set(inputs string, names []string) {
-	*l = List{inputs: inputs, images: slices.Clone(names[:min(len(names), maxImages+1)])}
+// HasSecret reports whether the name of an image contains a value from a Secret. Callers must not report such images
+// without the values that they must hide.
+func (l *List) HasSecret() bool { return l.hasSecret }
+
+// Set sets the images for inputs. Of too many images, it keeps one more than Check accepts. hide removes the values of
+// Secrets from a text.
+func (l *List) Set(inputs string, names []string, hide func(string) string) {
+	kept := slices.Clone(names[:min(len(names), maxImages+1)])
+	text := strings.Join(kept, "\n")
+	*l = List{inputs: inputs, images: kept, hasSecret: hide(text) != text}
 }
 
 // Forget drops the images, because the release does not wait any more.

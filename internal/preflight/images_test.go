@@ -217,7 +217,7 @@ func TestRefusesTooMany(t *testing.T) {
 			}
 		}
 		var list List
-		list.Set("a", names(3*maxImages, "r.example/a:%d"))
+		list.Set("a", names(3*maxImages, "r.example/a:%d"), strings.Clone)
 		if kept, _ := list.Of("a"); len(kept) != maxImages+1 {
 			t.Errorf("%d images of a list are kept", len(kept))
 		}
@@ -287,7 +287,10 @@ func TestList(t *testing.T) {
 	if _, ok := list.Of(""); ok {
 		t.Error("an empty list has images")
 	}
-	list.Set("a", []string{"x"})
+	list.Set("a", []string{"x"}, strings.Clone)
+	if list.HasSecret() {
+		t.Error("the names have a secret")
+	}
 	for inputs, want := range map[string]bool{"a": true, "b": false} {
 		if got, ok := list.Of(inputs); ok != want || ok && !slices.Equal(got, []string{"x"}) {
 			t.Errorf("%s: %q, %t", inputs, got, ok)
@@ -296,5 +299,9 @@ func TestList(t *testing.T) {
 	list.Forget()
 	if _, ok := list.Of("a"); ok {
 		t.Error("the images are not forgotten")
+	}
+	list.Set("a", []string{"x", "a/secret:1"}, func(text string) string { return strings.ReplaceAll(text, "secret", "…") })
+	if !list.HasSecret() {
+		t.Error("the names have no secret")
 	}
 }

@@ -7,13 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/redaction"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
@@ -139,33 +139,11 @@ func appendSecret(secrets []secretContent, ref *addonsv1.ValuesReference, data [
 func (c secretContent) values() []any {
 	if !c.isText {
 		if values, err := templating.ParseValues(c.data); err == nil {
-			return appendSecretKeys([]any{values}, values)
+			return redaction.AppendKeys([]any{values}, values)
 		}
 	}
 	// A program may print the value without its trailing line break.
 	return []any{string(c.data), strings.TrimSpace(string(c.data))}
-}
-
-// fieldName matches the keys that a chart defines. Their only characters are letters, separators and at most two
-// digits. To hide these keys would make messages and previews unreadable: most are words such as "image".
-var fieldName = regexp.MustCompile(`^[A-Za-z_./-]*(?:[0-9][A-Za-z_./-]*){0,2}$`)
-
-// appendSecretKeys appends the keys of maps, at any depth, that may be secret: an e-mail address, a token, an account.
-func appendSecretKeys(keys []any, value any) []any {
-	switch typed := value.(type) {
-	case map[string]any:
-		for key, child := range typed {
-			if !fieldName.MatchString(key) {
-				keys = append(keys, key)
-			}
-			keys = appendSecretKeys(keys, child)
-		}
-	case []any:
-		for _, child := range typed {
-			keys = appendSecretKeys(keys, child)
-		}
-	}
-	return keys
 }
 
 // clusterValues are the values that were read for one Cluster.

@@ -53,6 +53,16 @@ func (p *Pass) Step(step string, began time.Time) {
 	p.spans = append(p.spans, Span{Name: step, Began: began, Ended: p.now()})
 }
 
+// EndWait notes that the wait of a step ended now, if the step waited.
+func (p *Pass) EndWait(step string) {
+	if p == nil {
+		return
+	}
+	if since, ok := p.memory().Waited(step); ok {
+		p.spans = append(p.spans, Span{Name: step, Began: since, Ended: p.now()})
+	}
+}
+
 // FailedInputs adds the steps to the trace, if the pass ended because its last step failed. It adds nothing while a
 // step waits. reason is the reason of the condition Released.
 func (p *Pass) FailedInputs(reason string) {
@@ -70,9 +80,6 @@ func (p *Pass) FailedInputs(reason string) {
 func (p *Pass) Action(name string, began, ended time.Time, failure string) {
 	if p == nil {
 		return
-	}
-	if since, ok := p.memory().Waited(SpanWaitForSlot); ok {
-		p.spans = append(p.spans, Span{Name: SpanWaitForSlot, Began: since, Ended: began})
 	}
 	p.trace.Add(append(p.spans, Span{Name: name, Began: began, Ended: ended, Failure: failure})...)
 }

@@ -82,7 +82,7 @@ func (s reader) render(j session.Job, next chartutil.ReleaseOptions) (rendered R
 	policy, skipsSchema, values := j.Options.Install.CRDs, j.Options.Install.DisableSchemaValidation, j.Values
 	if next.IsUpgrade || j.Decision.Action == model.ActionAdopt {
 		policy, skipsSchema = j.Options.Upgrade.CRDs, j.Options.Upgrade.DisableSchemaValidation
-		if values, err = s.UpgradeValues(j); err != nil {
+		if values, _, err = s.UpgradeValues(j); err != nil {
 			return rendered, err
 		}
 	}

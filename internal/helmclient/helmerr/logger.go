@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/redaction"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
@@ -33,8 +34,15 @@ type LogBuffer struct {
 }
 
 // Hide makes the buffer remove the sensitive values from all later log lines and errors.
-func (b *LogBuffer) Hide(values map[string]any) {
-	more := NewRedactor(values, nil)
+func (b *LogBuffer) Hide(values map[string]any) { b.add(NewRedactor(values, nil)) }
+
+// HideAll makes the buffer remove all values from all later log lines and errors, and the keys that may be secret. It
+// is for values of which some come from a Secret, and it is not known which.
+func (b *LogBuffer) HideAll(values map[string]any) {
+	b.add(NewRedactor(nil, redaction.AppendKeys([]any{values}, values)))
+}
+
+func (b *LogBuffer) add(more redactor) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.Redactor = b.Redactor.and(more)

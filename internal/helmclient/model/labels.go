@@ -70,6 +70,9 @@ const (
 	// LabelNeverWorked is "true" on a record that is being uninstalled if no revision of the release ever worked; absent
 	// on other records.
 	LabelNeverWorked = LabelPrefix + "never-worked"
+	// LabelPublicValues is "true" on records whose values have no value from a Secret; absent on other records. Messages
+	// may show such values.
+	LabelPublicValues = LabelPrefix + "public-values"
 	// LabelDeadline holds the latest end of the action that created or changed the record, in seconds since 1970. It
 	// includes a margin to record the outcome. It is absent on records without a running action.
 	LabelDeadline = LabelPrefix + "deadline"

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"helm.sh/helm/v3/pkg/release"
+
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
@@ -25,6 +27,24 @@ func AttemptLabels(d model.Desired, decision decide.Decision) Relabel {
 		model.SetCount(labels, model.LabelUnproven, decision.Unproven)
 		return labels
 	}
+}
+
+// WithPublicValues returns a Relabel function that also sets [model.LabelPublicValues] if isPublic is true.
+func (r Relabel) WithPublicValues(isPublic bool) Relabel {
+	if !isPublic {
+		return r
+	}
+	return func(copied map[string]string) map[string]string {
+		labels := r(copied)
+		labels[model.LabelPublicValues] = "true"
+		return labels
+	}
+}
+
+// HasPublicValues reports whether the values of a record are known to have no value from a Secret. Other programs may
+// copy the label to records that they create, so it is valid only for the revision for which HelmOp wrote it.
+func HasPublicValues(rls *release.Release) bool {
+	return rls.Labels[model.LabelPublicValues] == "true" && rls.Labels[model.LabelRevision] == strconv.Itoa(rls.Version)
 }
 
 // RollbackLabels returns the Relabel function for rollbacks. It keeps the digests that Helm copied from the target

@@ -16,6 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
 // Previous returns the revision that an upgrade starts from. This is the deployed revision, or the newest revision if
@@ -30,6 +31,17 @@ func (s *Session) Previous(name string) (*release.Release, error) {
 		return last, nil
 	}
 	return deployed, err
+}
+
+// HideValues hides the values of a recorded revision in later log lines and errors: the objects and the hooks of the
+// revision may contain them. If some may come from a Secret, it hides all values: the record does not say which ones.
+// Otherwise it hides those with keys such as "password".
+func (s *Session) HideValues(recorded *release.Release) {
+	if records.HasPublicValues(recorded) {
+		s.Logs.Hide(recorded.Config)
+		return
+	}
+	s.Logs.HideAll(recorded.Config)
 }
 
 // ManifestOf returns the manifest of a record. If the history has only the metadata, ManifestOf reads the record.

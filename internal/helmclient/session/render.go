@@ -67,23 +67,26 @@ func (s *Session) PostRenderer(j Job) (postrender.PostRenderer, error) {
 
 // UpgradeValues returns the values of an upgrade. According to the policy, it merges the values of the job over the
 // values of the previous Helm revision. A null in the desired values removes a value, even if the chart has a default
-// for the value. Helm's own merge would drop the null and restore the default.
-func (s *Session) UpgradeValues(j Job) (map[string]any, error) {
+// for the value. Helm's own merge would drop the null and restore the default. isPublic is true if the result has no
+// value from a Secret.
+func (s *Session) UpgradeValues(j Job) (values map[string]any, isPublic bool, err error) {
 	desiredValues, policy := rendering.CopyValues(j.Values), j.Options.Upgrade.Values
 	if policy == model.ValuesReset {
-		return desiredValues, nil
+		return desiredValues, j.HasPublicValues(), nil
 	}
 	before, err := s.Previous(j.Desired.Name)
 	if err != nil {
-		return nil, fmt.Errorf("reading the values of the previous Helm revision: %w", err)
+		return nil, false, fmt.Errorf("reading the values of the previous Helm revision: %w", err)
 	}
 	given := rendering.CopyValues(before.Config)
 	if policy == model.ValuesReuse && before.Chart != nil {
 		given, err = chartutil.CoalesceValues(rendering.CopyChart(before.Chart), given)
 		if err != nil {
-			return nil, helmerr.New(helmerr.ErrInvalidChart, "the values of Helm revision %d cannot be computed", before.Version)
+			return nil, false, helmerr.New(helmerr.ErrInvalidChart, "the values of Helm revision %d cannot be computed",
+				before.Version)
 		}
 	}
+	s.HideValues(before)
 	s.Logs.Hide(given)
-	return chartutil.MergeTables(desiredValues, given), nil
+	return chartutil.MergeTables(desiredValues, given), j.HasPublicValues() && records.HasPublicValues(before), nil
 }

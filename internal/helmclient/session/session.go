@@ -67,6 +67,12 @@ func (j Job) Source(values map[string]any) rendering.Source {
 	return rendering.Source{Chart: j.Chart, Values: values, Tenant: tenantOf(j.Desired), Begin: j.Options.BeforeRender}
 }
 
+// HasPublicValues reports whether the values of the job have no value from a Secret. It is false for actions without
+// values.
+func (j Job) HasPublicValues() bool {
+	return j.Decision.Action.RendersChart() && len(j.Options.SecretValues) == 0
+}
+
 // tenantOf returns the tenant of a release. This is the namespace of the owner.
 func tenantOf(desired model.Desired) string {
 	namespace, _, _ := strings.Cut(desired.Owner, ".")

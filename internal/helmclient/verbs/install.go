@@ -14,6 +14,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
@@ -42,6 +43,7 @@ func (s *verb) install() error {
 		s.Namespace.AssumeMissing()
 		s.assumeMissing()
 	}
+	s.Storage.Labels = records.AttemptLabels(s.Desired, s.Decision).WithPublicValues(s.HasPublicValues())
 	for {
 		// Helm changes the values that it gets.
 		_, err = install.Run(rendered, rendering.CopyValues(s.Values))

@@ -31,6 +31,7 @@ func (s *verb) rollback() error {
 	if err != nil {
 		return fmt.Errorf("reading Helm revision %d, the target of the rollback: %w", decision.RollbackTo, err)
 	}
+	s.HideValues(target)
 	if err := s.checkNewest(); err != nil {
 		return err
 	}
@@ -40,20 +41,22 @@ func (s *verb) rollback() error {
 	if err := s.prepareStorage(); err != nil {
 		return err
 	}
-	s.Logs.Hide(target.Config)
 	if decision.Returns {
 		if err := checkReturn(target, desired); err != nil {
 			return err
 		}
+		s.Storage.Labels = s.Storage.Labels.WithPublicValues(records.HasPublicValues(target))
 		s.PrepareNamespace(desired, options.Install, false)
 	} else {
-		s.Storage.Labels = records.RollbackLabels(desired, decision)
+		s.Storage.Labels = records.RollbackLabels(desired, decision).WithPublicValues(records.HasPublicValues(target))
 	}
 	s.admitLoss()
 	last, err := s.Config.Releases.Last(desired.Name)
 	if err != nil {
 		return fmt.Errorf("reading the newest Helm revision: %w", err)
 	}
+	// An API server may quote the object that it does not change.
+	s.HideValues(last)
 	if err := s.Memory.Expect(append(session.TextsOf(target), session.TextsOf(last)...)...); err != nil {
 		return err
 	}

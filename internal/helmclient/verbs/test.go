@@ -34,7 +34,7 @@ func (s *verb) test() error {
 	if last.Info == nil || last.Info.Status != release.StatusDeployed {
 		return helmerr.New(helmerr.ErrStale, "Helm revision %d is no longer deployed", decision.FromRevision)
 	}
-	s.Logs.Hide(last.Config)
+	s.HideValues(last)
 	// Helm would report a lack of memory as a failed test.
 	if err := s.Memory.Expect(session.HookTexts(last.Hooks)...); err != nil {
 		return err

@@ -35,6 +35,9 @@ func (s *verb) uninstall() error {
 	if err := s.FindLeftovers(s.Decision, s.Desired); err != nil {
 		return err
 	}
+	if err := s.hideUninstalled(); err != nil {
+		return err
+	}
 	if err := s.admitUninstall(); err != nil {
 		return err
 	}
@@ -60,6 +63,19 @@ func (s *verb) uninstall() error {
 		return errors.Join(err, unmark())
 	}
 	return err
+}
+
+// hideUninstalled hides the values of the newest revision in later log lines and errors.
+func (s *verb) hideUninstalled() error {
+	last, err := s.Config.Releases.Last(s.Desired.Name)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the newest Helm revision: %w", err)
+	}
+	s.HideValues(last)
+	return nil
 }
 
 // expectManifests reserves memory for the manifest and the hooks of the newest revision, before the action changes
@@ -102,8 +118,6 @@ func (s *verb) markUninstalling() (unmark func() error, err error) {
 	if err := s.checkSameRecord(); err != nil {
 		return nil, err
 	}
-	// The hooks of the revision may contain these values.
-	s.Logs.Hide(last.Config)
 	info := *last.Info
 	unmark = func() error {
 		if info.Status == release.StatusUninstalling {

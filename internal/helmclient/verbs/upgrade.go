@@ -12,6 +12,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
 // upgrade creates a new Helm revision of the release from chart and values.
@@ -20,10 +21,11 @@ func (s *verb) upgrade() error {
 	if err := s.checkNewest(); err != nil {
 		return err
 	}
-	values, err := s.UpgradeValues(s.Job)
+	values, isPublic, err := s.UpgradeValues(s.Job)
 	if err != nil {
 		return err
 	}
+	s.Storage.Labels = records.AttemptLabels(s.Desired, s.Decision).WithPublicValues(isPublic)
 	if options.Values != model.ValuesReset {
 		// Check cannot validate the merged values, so validate them here.
 		if !options.DisableSchemaValidation {
