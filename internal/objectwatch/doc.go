@@ -26,7 +26,8 @@
 // objects count as existing. Watcher.List requests the lists at once.
 //
 // A stream without events needs some kilobytes and two goroutines, one of them for the HTTP connection. The other one
-// only waits, with the smallest stack. Events are read one by one, and only their result is kept.
+// only waits, with the smallest stack. Events are read one by one, and only their result is kept. A list keeps one
+// result for each followed object, whatever the cluster sends, and has at most 1000 pages.
 //
 // A large event takes its share of Options.Bytes before it is read, and must be complete within a minute. A cluster has
 // at most 500 streams under one identity. Further objects have an error (State.WatchError) until other streams end.

@@ -46,7 +46,7 @@ type release struct {
 	listRequested bool
 
 	recordsRef    *RecordsRef
-	records       map[string]uint64
+	records       records
 	recordsKnown  bool
 	recordsStream *stream
 }
