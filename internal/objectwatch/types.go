@@ -126,6 +126,9 @@ type State struct {
 	Known bool
 	// WatchError is nil if there is no error. It is shared between objects and must not be changed.
 	WatchError *WatchError
+	// Denied is true if the identity may neither list nor get the object, which has no watch. The rest of the State
+	// is then the last known state.
+	Denied bool
 	// Exists is true if the object is in the cluster. A listed object counts as existing until a list shows otherwise.
 	Exists bool
 	// MoveMark is the mark of clusterctl move. If the object does not exist, MoveMark is its last mark.

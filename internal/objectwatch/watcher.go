@@ -189,7 +189,7 @@ func (w *Watcher) Look(key types.NamespacedName) (Snapshot, bool) {
 	for i := range objects {
 		o := &objects[i]
 		snapshot.Objects[o.ref.Value()] = State{
-			Known: o.known, WatchError: watchErrors[i], MoveMark: o.moveMark,
+			Known: o.known, Denied: o.denied, WatchError: watchErrors[i], MoveMark: o.moveMark,
 			Exists: o.exists, UID: o.uid, Generation: o.generation, Fingerprint: o.fingerprint, OptOut: o.optOut,
 			ResourceVersion: o.version, DeletedWith: o.deletedWith.Value(),
 			Health: o.status.Value(), Message: o.message.Value(), Manager: o.manager.Value(),
