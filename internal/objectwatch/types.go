@@ -83,6 +83,7 @@ type Snapshot struct {
 	Synced bool
 	// Err is the reason why something in the plan cannot be followed; nil if everything can be followed. It wraps
 	// ErrForbidden if permissions are missing. Streams retry automatically. State.WatchError is the error of one object.
+	// Objects without a watch that may not be read are not an error, see State.Denied.
 	Err error
 	// ErrSince is when the current, uninterrupted Err began; zero without Err. Except for ErrDisconnected, the release
 	// is reconciled when the error is about StuckAfter old, and again when the error ends. The release is reconciled
