@@ -22,11 +22,13 @@
 //
 // A kind without a health rule, such as ConfigMap, does not need a watch: its objects can only be deleted. With
 // Plan.ListEvery, a list of the metadata of all objects with Helm's label replaces the watch. There is one list per
-// kind and interval for all releases of the cluster. If lists are not permitted, not even in single namespaces, the
-// objects count as existing. Watcher.List requests the lists at once.
+// kind and interval for all releases of the cluster. If lists are not permitted, not even in single namespaces, each
+// object is read, at most four objects per second. An object that may not be read either counts as existing, and is
+// marked (State.Denied). Watcher.List requests the lists at once.
 //
 // A stream without events needs some kilobytes and two goroutines, one of them for the HTTP connection. The other one
-// only waits, with the smallest stack. Events are read one by one, and only their result is kept.
+// only waits, with the smallest stack. Events are read one by one, and only their result is kept. A list keeps one
+// result for each followed object, whatever the cluster sends, and has at most 1000 pages.
 //
 // A large event takes its share of Options.Bytes before it is read, and must be complete within a minute. A cluster has
 // at most 500 streams under one identity. Further objects have an error (State.WatchError) until other streams end.

@@ -33,8 +33,11 @@ const (
 	// beginTime bounds the time until a watch has begun, or until its first list is complete. A proxy may delay the
 	// response until the first event. The first event is a bookmark after a minute at the latest.
 	beginTime = 90 * time.Second
-	// listPage is the maximum number of objects in the response to one list request.
-	listPage = 500
+	// listPage is the maximum number of objects in the response to one list request. maxListPages bounds the pages
+	// of a list, because an API server may always report another page. listTime bounds the time of all pages. It is
+	// longer than beginTime, because each page may wait for memory.
+	listPage, maxListPages = 500, 1000
+	listTime               = 5 * time.Minute
 )
 
 // These are the forms in which objects are requested. Metadata is requested in binary form if the server supports it.
@@ -45,7 +48,10 @@ const (
 	wholeForm = "application/json"
 )
 
-var errTimeout = errors.New("the cluster did not respond in time")
+var (
+	errTimeout      = errors.New("the cluster did not respond in time")
+	errTooManyPages = fmt.Errorf("a list has more than %d pages", maxListPages)
+)
 
 // feed is one run of a stream. It lists the objects and then follows their changes. One goroutine at a time uses it.
 // Client-go's Reflector would need a second goroutine. A feed keeps no objects, and almost no buffers while nothing
@@ -59,9 +65,10 @@ type feed struct {
 	failures int
 	// version is the resource version up to which all changes are known; empty before the first list.
 	version string
-	// listing is true while a streaming list is received. found holds the objects received so far.
+	// listing is true while a streaming list is received.
 	listing bool
-	found   map[objectKey][]observed
+	// received is the list that is being received.
+	received received
 	// open is the watch that has begun, after its list; nil if there is none.
 	open *openWatch
 	// relist is true if the history of the cluster no longer reaches back to the last known version.
@@ -92,7 +99,9 @@ func (f *feed) advance() error {
 			f.stream.link.setPlain()
 		}
 	}
-	return f.list(f.ctx)
+	ctx, cancel := context.WithTimeoutCause(f.ctx, listTime, errTimeout)
+	defer cancel()
+	return cause(ctx, f.list(ctx))
 }
 
 // restartIfExpired makes the next request a list if the error is that the last known version is too old.
@@ -127,13 +136,13 @@ func (f *feed) watch(listing bool) (err error) {
 		}
 	}()
 	duration := minWatch + rand.N(minWatch)
-	f.listing, f.found = listing, nil
+	f.listing, f.received = listing, received{}
 	request := f.request().Param("watch", "true").Param("allowWatchBookmarks", "true").
 		Param("timeoutSeconds", strconv.Itoa(int(duration.Seconds())))
 	if listing {
 		request.Param("sendInitialEvents", "true").Param("resourceVersionMatch",
 			string(metav1.ResourceVersionMatchNotOlderThan))
-		f.found = map[objectKey][]observed{}
+		f.received = newReceived()
 	} else {
 		request.Param("resourceVersion", f.version)
 	}
@@ -213,13 +222,13 @@ func cause(ctx context.Context, err error) error {
 
 // list lists the objects, page by page.
 func (f *feed) list(ctx context.Context) error {
-	f.found = map[objectKey][]observed{}
+	f.received = newReceived()
 	options := metav1.ListOptions{Limit: listPage, LabelSelector: f.labels(), FieldSelector: f.fields()}
 	if !f.relist {
 		// The list comes from the cache of the API server, which may be outdated. The watch that follows corrects this.
 		options.ResourceVersion = "0"
 	}
-	for {
+	for range maxListPages {
 		page, err := f.page(ctx, options)
 		if err != nil {
 			return err
@@ -244,6 +253,7 @@ func (f *feed) list(ctx context.Context) error {
 		}
 		options.Continue, options.ResourceVersion = about.GetContinue(), ""
 	}
+	return errTooManyPages
 }
 
 // page reads a page of a list.
@@ -336,7 +346,7 @@ func (f *feed) handleEvent(frame []byte) error {
 		return fmt.Errorf("%w: unknown type %q", errNoEvent, shorten(errors.New(string(e.kind))))
 	}
 	if !f.listing {
-		f.version = e.head.ResourceVersion
+		f.version = bounded(e.head.ResourceVersion)
 	}
 	return nil
 }

@@ -4,12 +4,10 @@
 package objectwatch
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -78,8 +76,7 @@ func TestEventsThatArriveWithEndOfList(t *testing.T) {
 	note := func(size int) string { return `"annotations":{"a":"` + strings.Repeat("x", size) + `"}` }
 	changed := func(version string, size int) string { return metadataEvent("MODIFIED", "c", version, note(size)) }
 	// The list and a small event fit into one read of the body. A large event is read in several parts.
-	list := metadataEvent("ADDED", "c", "1", note(1)) +
-		metadataEvent("BOOKMARK", "", "2", `"annotations":{"k8s.io/initial-events-end":"true"}`)
+	list := metadataEvent("ADDED", "c", "1", note(1)) + endOfList
 	for name, tc := range map[string]struct {
 		events string
 		want   int64
@@ -95,16 +92,7 @@ func TestEventsThatArriveWithEndOfList(t *testing.T) {
 			// The event that is sent later shows that nothing before it was misread.
 			later := make(chan struct{})
 			server, watches := serveWatch(t, list+tc.events, changed("9", 3), later)
-			watcher := New(Options{})
-			ctx, stop := context.WithCancel(t.Context())
-			var running sync.WaitGroup
-			running.Go(func() {
-				if err := watcher.Start(ctx); err != nil {
-					t.Error(err)
-				}
-			})
-			t.Cleanup(running.Wait)
-			t.Cleanup(stop)
+			watcher := startWatcher(t)
 			config := inventory.Ref{Version: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "c"}
 			watcher.Follow(key("r"), Connection{Config: &rest.Config{Host: server.URL}},
 				Plan{Objects: []inventory.Ref{config}, Drift: true})

@@ -35,8 +35,9 @@ func (l *lists) stop() {
 	}
 }
 
-// List reads all listed objects of a release within seconds. Until then their state is unknown. When all are known, the
-// release is reconciled, see Source. List does nothing for a release that is not followed.
+// List reads all listed objects of a release within seconds. Objects that the identity may not list are read one by
+// one, which may take longer. Until then their state is unknown. When all are known, the release is reconciled, see
+// Source. List does nothing for a release that is not followed.
 func (w *Watcher) List(key types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,11 +66,17 @@ func (w *Watcher) Installed(key types.NamespacedName) {
 }
 
 // applyListed does the same as apply for an object whose health is not followed. That the object exists is a change
-// only if it did not exist before.
+// only if it did not exist, or was not permitted to be read, before.
 func (r *release) applyListed(i int, f finding) bool {
 	o := &r.objects[i]
-	changed := o.exists != f.exists
-	o.exists, o.known, o.moveMark = f.exists, true, o.markAfter(f)
+	changed := o.denied != f.denied
+	o.known, o.denied = true, f.denied
+	if f.denied {
+		// The last known state still counts.
+		return r.listCompleted() || changed
+	}
+	changed = changed || o.exists != f.exists
+	o.exists, o.moveMark = f.exists, o.markAfter(f)
 	o.status, o.message = unique.Make(f.status), unique.Make(f.message)
 	return r.listCompleted() || changed
 }
@@ -199,7 +206,7 @@ func (s *stream) listEvery() time.Duration {
 	return every
 }
 
-// wasListed records the end of a list. If the list is not permitted, its objects do not count as deleted.
+// wasListed records the end of a list. If the list is not permitted, its objects are read one by one.
 func (l *link) wasListed(s *stream, err error) {
 	w := l.watcher
 	w.mu.Lock()
@@ -214,16 +221,14 @@ func (l *link) wasListed(s *stream, err error) {
 		if s.key.namespace == "" && l.narrowLocked(s) {
 			return
 		}
-		w.options.Log.V(1).Info("Not permitted to list objects of releases: they count as existing", "cluster", l.id.cluster,
-			"kind", s.describe())
+		w.options.Log.V(1).Info("Not permitted to list objects of releases: reading each object",
+			"cluster", l.id.cluster, "kind", s.describe())
 		for _, targets := range s.followers {
 			for _, t := range targets {
-				o := &t.release.objects[t.index]
-				if o.known = true; t.release.listCompleted() {
-					w.notifier.changed(t.release.key)
-				}
+				l.pendingReads.readInTurn(t)
 			}
 		}
+		l.workLocked()
 	default:
 		s.listedAt = s.listedAt.Add(min(listAgain, every) - every)
 		w.options.Log.V(1).Info("Cannot list objects of releases; retrying", "cluster", l.id.cluster, "kind", s.describe(),

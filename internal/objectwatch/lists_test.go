@@ -5,6 +5,7 @@ package objectwatch
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,8 +73,9 @@ func TestListFindsDeletedObjects(t *testing.T) {
 	if asked := b.asked(two); asked > 0 {
 		t.Errorf("a release whose objects exist is asked for %d times", asked)
 	}
-	if lists := b.listed(); len(lists) != 2 {
-		t.Errorf("want one list for each kind, got %+v", lists)
+	if lists, reads := b.listed(), b.sent(apiserver.WithVerb("get")); len(lists) != 2 || len(reads) != 1 {
+		t.Errorf("want one list for each kind, and one read of the lost object, got %+v and %+v",
+			lists, reads)
 	}
 	b.createConfigMap("lost")
 	b.watcher.Installed(one)
@@ -113,8 +115,8 @@ func TestListsOnRequest(t *testing.T) {
 	b.becomes(release, config, "gone", func(s State) bool { return s.Known && !s.Exists })
 }
 
-// TestListWithoutPermissions checks that a tenant's objects are listed in its namespaces, and that objects that must
-// not be listed count as existing.
+// TestListWithoutPermissions checks that a tenant's objects are listed in its namespaces, and that objects that may be
+// neither listed nor read count as existing, and are marked.
 func TestListWithoutPermissions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -131,7 +133,66 @@ func TestListWithoutPermissions(t *testing.T) {
 	eventually(t, "a request", func() bool { return b.asked(release) > 0 })
 	b.becomes(release, config, "gone", func(s State) bool { return s.Known && !s.Exists })
 	b.becomes(release, account, "existing", func(s State) bool { return s.Known && s.Exists })
-	if snapshot := b.look(release); snapshot.Err != nil {
-		t.Errorf("nothing stands in the way of the release, got %v", snapshot.Err)
+	b.becomes(release, account, "denied", func(s State) bool { return s.Denied })
+	if snapshot := b.look(release); snapshot.Err != nil || snapshot.Objects[config].Denied {
+		t.Errorf("nothing stands in the way of the release, got %+v", snapshot)
 	}
+	// An identity with the permission to get objects notices that they are deleted.
+	getter := b.grant("getter", rbacv1.PolicyRule{
+		APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"get"}})
+	b.watcher.Follow(release, b.connection("cluster", getter), listedPlan(t, time.Hour, config, account))
+	if state := b.look(release).Objects[account]; state.Denied || !state.Exists {
+		t.Errorf("with other rights, the object is %+v", state)
+	}
+	b.watcher.List(release)
+	b.becomes(release, account, "gone", func(s State) bool { return s.Known && !s.Exists && !s.Denied })
+}
+
+// TestReadsObjectsThatMayNotBeListed checks that the deletion of an object is found if its kind may not be listed, but
+// the object may be read. Each object is read once in each interval.
+func TestReadsObjectsThatMayNotBeListed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	kept, lost := b.createConfigMap("kept"), b.createConfigMap("lost")
+	getter := b.connection("cluster", b.grant("reader", rbacv1.PolicyRule{
+		APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}}))
+	release := key("r")
+	b.watcher.Follow(release, getter, listedPlan(t, 4*time.Second, kept, lost))
+	isThere := func(s State) bool { return s.Known && s.Exists && !s.Denied }
+	b.becomes(release, kept, "known", isThere)
+	b.becomes(release, lost, "known", isThere)
+	if reads := b.sent(apiserver.WithVerb("get")); len(reads) > 3 {
+		t.Errorf("two objects need %d reads", len(reads))
+	}
+	b.deleteConfigMap("lost")
+	b.status(release, lost, health.NotFound)
+	eventually(t, "a request", func() bool { return b.asked(release) > 0 })
+	if state := b.look(release).Objects[kept]; !state.Exists {
+		t.Errorf("the other object is %+v", state)
+	}
+}
+
+// TestReadsInTurn checks that many objects are not read at the same time, and that a read is never delayed.
+func TestReadsInTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		reads, r := newPendingReads(), &release{}
+		of := func(i int) target { return target{release: r, index: i} }
+		const many = 100
+		for i := range many / 2 {
+			reads.confirm(of(i), absenceInterval)
+		}
+		for range 2 {
+			for i := range many {
+				reads.readInTurn(of(i))
+			}
+		}
+		dues := map[time.Duration]bool{}
+		for i := range many {
+			dues[time.Until(reads.objects[of(i)])] = true
+		}
+		if last := time.Until(reads.objects[of(many-1)]); len(dues) != many || last > many*turnTime {
+			t.Errorf("%d reads have %d times, the last is in %s", many, len(dues), last)
+		}
+	})
 }

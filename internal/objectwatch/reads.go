@@ -22,6 +22,9 @@ const (
 	absenceInterval = 5 * time.Minute
 	// readTimeout bounds one read.
 	readTimeout = 30 * time.Second
+	// turnTime is the time between two reads of objects that may not be listed. It bounds these reads in a cluster,
+	// because a release may have thousands of objects.
+	turnTime = 250 * time.Millisecond
 )
 
 // pendingReads are the pending single reads of a link: kinds to discover, and objects that are missing in their stream.
@@ -33,6 +36,8 @@ type pendingReads struct {
 	wake    chan struct{}
 	// failures is the number of failed reads of objects in a row.
 	failures int
+	// lastTurn is when the last of the objects that may not be listed is read.
+	lastTurn time.Time
 }
 
 func newPendingReads() pendingReads {
@@ -44,11 +49,23 @@ func newPendingReads() pendingReads {
 // empty removes all reads. It replaces the maps, because Go maps never shrink and most clusters have no pending reads.
 func (c *pendingReads) empty() {
 	c.kinds, c.objects = map[schema.GroupVersionKind]pendingKind{}, map[target]time.Time{}
+	c.lastTurn = time.Time{}
 }
 
 // confirm schedules the read of an object.
 func (c *pendingReads) confirm(t target, after time.Duration) {
 	c.objects[t] = time.Now().Add(after)
+}
+
+// readInTurn schedules the read of an object that may not be listed. If a read of the object is due sooner, it stays.
+func (c *pendingReads) readInTurn(t target) {
+	due := time.Now()
+	if next := c.lastTurn.Add(turnTime); next.After(due) {
+		due = next
+	}
+	if at, ok := c.objects[t]; !ok || due.Before(at) {
+		c.objects[t], c.lastTurn = due, due
+	}
 }
 
 // forget drops the pending reads of a release.
@@ -174,8 +191,11 @@ func (l *link) confirmObject(t target) {
 			l.pendingReads.confirm(t, absenceInterval)
 		}
 	case apierrors.IsForbidden(err):
-		w.applyLocked(t, finding{status: health.Unknown, message: "cannot be read: permission denied"})
-		l.pendingReads.confirm(t, absenceInterval)
+		w.applyLocked(t, finding{denied: true, status: health.Unknown,
+			message: "cannot be read: permission denied"})
+		if s.key.mode != listed {
+			l.pendingReads.confirm(t, absenceInterval)
+		}
 	default:
 		l.pendingReads.confirm(t, pauseAfter(l.pendingReads.failures))
 		l.pendingReads.failures++

@@ -46,7 +46,7 @@ type release struct {
 	listRequested bool
 
 	recordsRef    *RecordsRef
-	records       map[string]uint64
+	records       records
 	recordsKnown  bool
 	recordsStream *stream
 }
@@ -66,7 +66,9 @@ type object struct {
 	// stream is the stream of the object, nil until its kind is discovered.
 	stream                *stream
 	known, exists, optOut bool
-	moveMark              MoveMark
+	// denied is true if the identity may neither list nor get the object, which is listed.
+	denied   bool
+	moveMark MoveMark
 	// healthChecked is true if the health of the object is followed. listed is true if only its existence is followed.
 	healthChecked, listed bool
 }
@@ -74,16 +76,18 @@ type object struct {
 // finding is an observed state of an object.
 type finding struct {
 	exists, optOut bool
-	moveMark       MoveMark
-	fingerprint    uint64
-	uid            types.UID
-	generation     int64
-	isVersion      bool
-	version        int64
-	deletedWith    string
-	manager        string
-	status         health.Status
-	message        string
+	// denied means that the object may not be read.
+	denied      bool
+	moveMark    MoveMark
+	fingerprint uint64
+	uid         types.UID
+	generation  int64
+	isVersion   bool
+	version     int64
+	deletedWith string
+	manager     string
+	status      health.Status
+	message     string
 }
 
 var absent = finding{status: health.NotFound, message: "does not exist"}
@@ -151,7 +155,7 @@ func (r *release) inherit(old *release) {
 		after := *before
 		after.healthChecked, after.known = r.objects[i].healthChecked, false
 		if !certain {
-			after.stream = nil
+			after.stream, after.denied = nil, false
 		}
 		r.objects[i] = after
 		r.setKnown(i, certain && before.known)

@@ -6,30 +6,71 @@ package objectwatch
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
-// observed is an object with the finding of each checker.
-type observed struct {
-	name     string
-	findings map[*health.Checker]finding
+const (
+	// maxRecords bounds the records of one release. Further records are ignored: the API server, or a user of the
+	// cluster, must not fill the memory of this process.
+	maxRecords = 1000
+	// maxTextBytes bounds each text that is kept. API servers permit only shorter texts.
+	maxTextBytes = 512
+)
+
+// findings are the findings of the checkers about one object. The checker of Helm's records is nil.
+type findings map[*health.Checker]finding
+
+// records are the fingerprints of Helm's records of one release, by the names of their Secrets.
+type records map[string]uint64
+
+// put adds or replaces a record.
+func (r records) put(name string, fingerprint uint64) {
+	if _, ok := r[name]; ok || len(r) < maxRecords {
+		r[name] = fingerprint
+	}
+}
+
+// bounded returns a text without its end if the text is too long.
+func bounded(text string) string { return truncate.Text(text, maxTextBytes) }
+
+// received holds what a list has shown so far: the last findings about each followed object, or the records of each
+// followed release. An API server may repeat an object for ever, so there is one entry for each object, not for each
+// event.
+type received struct {
+	objects map[objectKey]findings
+	records map[objectKey]records
+}
+
+func newReceived() received {
+	return received{objects: map[objectKey]findings{}, records: map[objectKey]records{}}
 }
 
 // collect determines the health of an object of a list that is being received.
 func (f *feed) collect(obj metav1.Object) {
-	if findings := f.check(obj); findings != nil {
-		key := f.stream.keyOf(obj)
-		f.found[key] = append(f.found[key], observed{name: obj.GetName(), findings: findings})
+	checked := f.check(obj)
+	if checked == nil {
+		return
 	}
+	key := f.stream.keyOf(obj)
+	if f.stream.key.mode != helmRecords {
+		f.received.objects[key] = checked
+		return
+	}
+	if f.received.records[key] == nil {
+		f.received.records[key] = records{}
+	}
+	f.received.records[key].put(bounded(obj.GetName()), checked[nil].fingerprint)
 }
 
 // replace processes a complete list at a resource version. Followed objects that are not in the list have disappeared.
 func (f *feed) replace(version string) {
-	found := f.found
-	f.found, f.version, f.relist = nil, version, false
+	found := f.received
+	f.received, f.version, f.relist = received{}, bounded(version), false
 	w := f.stream.link.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -39,13 +80,13 @@ func (f *feed) replace(version string) {
 	f.stream.clearFailureLocked()
 	for key, targets := range f.stream.followers {
 		for _, t := range targets {
-			switch objects := found[key]; {
+			switch checked := found.objects[key]; {
 			case f.stream.key.mode == helmRecords:
-				w.recordsLocked(t.release, objects)
-			case len(objects) == 0:
+				w.recordsLocked(t.release, found.records[key])
+			case checked == nil:
 				f.stream.vanishedLocked(t)
 			default:
-				f.passLocked(t, objects)
+				f.passLocked(t, checked)
 			}
 		}
 	}
@@ -54,23 +95,10 @@ func (f *feed) replace(version string) {
 // changed determines the health of an added or changed object without a lock. It passes the result to the followers of
 // the object.
 func (f *feed) changed(obj metav1.Object) {
-	findings := f.check(obj)
-	if findings == nil {
+	checked := f.check(obj)
+	if checked == nil {
 		return
 	}
-	w := f.stream.link.watcher
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if f.stream.run != f.run {
-		return
-	}
-	for _, t := range f.stream.followers[f.stream.keyOf(obj)] {
-		f.passLocked(t, []observed{{name: obj.GetName(), findings: findings}})
-	}
-}
-
-// handleDeleted handles an object that was deleted or lost the label.
-func (f *feed) handleDeleted(obj metav1.Object) {
 	w := f.stream.link.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,7 +107,28 @@ func (f *feed) handleDeleted(obj metav1.Object) {
 	}
 	for _, t := range f.stream.followers[f.stream.keyOf(obj)] {
 		if f.stream.key.mode == helmRecords {
-			w.recordLocked(t.release, obj.GetName(), 0)
+			w.recordLocked(t.release, bounded(obj.GetName()), checked[nil].fingerprint)
+		} else {
+			f.passLocked(t, checked)
+		}
+	}
+}
+
+// handleDeleted handles an object that was deleted or lost the label. During a list, the list may have shown the object
+// before.
+func (f *feed) handleDeleted(obj metav1.Object) {
+	key, name := f.stream.keyOf(obj), bounded(obj.GetName())
+	delete(f.received.objects, key)
+	delete(f.received.records[key], name)
+	w := f.stream.link.watcher
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if f.stream.run != f.run {
+		return
+	}
+	for _, t := range f.stream.followers[key] {
+		if f.stream.key.mode == helmRecords {
+			w.recordLocked(t.release, name, 0)
 			continue
 		}
 		// The event of a deletion may have no owners.
@@ -99,34 +148,31 @@ func (f *feed) succeeded() {
 	}
 }
 
-// passLocked passes an object, or some records, to a release.
-func (f *feed) passLocked(t target, objects []observed) {
-	for _, o := range objects {
-		found, ok := o.findings[t.release.checker]
-		switch {
-		case !ok: // The release joined in the meantime. The next run includes it.
-		case f.stream.key.mode == helmRecords:
-			f.stream.link.watcher.recordLocked(t.release, o.name, found.fingerprint)
-		default:
-			f.stream.link.watcher.applyLocked(t, found)
-		}
+// passLocked passes the finding about an object to a release. A release that joined in the meantime has no finding: the
+// next run includes it.
+func (f *feed) passLocked(t target, checked findings) {
+	if found, ok := checked[t.release.checker]; ok {
+		f.stream.link.watcher.applyLocked(t, found)
 	}
 }
 
 // check returns, for each checker of a follower, its finding about an object; nil without followers.
-func (f *feed) check(obj metav1.Object) map[*health.Checker]finding {
+func (f *feed) check(obj metav1.Object) findings {
 	targets := f.stream.targets(f.run, obj)
-	if len(targets) == 0 {
+	switch {
+	case len(targets) == 0:
 		return nil
+	case f.stream.key.mode == helmRecords:
+		return findings{nil: f.stream.examine(obj, nil)}
 	}
-	findings := make(map[*health.Checker]finding, 1)
+	checked := make(findings, 1)
 	for _, t := range targets {
 		checker := t.release.checker
-		if _, ok := findings[checker]; !ok {
-			findings[checker] = f.stream.examine(obj, checker)
+		if _, ok := checked[checker]; !ok {
+			checked[checker] = f.stream.examine(obj, checker)
 		}
 	}
-	return findings
+	return checked
 }
 
 // targets returns a copy of the list of an object's followers.
@@ -156,9 +202,9 @@ func (s *stream) examine(obj metav1.Object, checker *health.Checker) finding {
 	entries := managedEntries(obj)
 	generation, isVersion := inventory.NumberOf(obj)
 	f := finding{
-		exists: true, optOut: optedOut(obj), moveMark: markOf(obj), uid: obj.GetUID(), generation: generation,
-		isVersion: isVersion, version: inventory.ResourceVersionOf(obj), deletedWith: inventory.DeletedWith(obj),
-		manager:     lastOther(entries),
+		exists: true, optOut: optedOut(obj), moveMark: markOf(obj), generation: generation,
+		isVersion: isVersion, uid: types.UID(bounded(string(obj.GetUID()))), version: inventory.ResourceVersionOf(obj),
+		deletedWith: bounded(inventory.DeletedWith(obj)), manager: bounded(lastOther(entries)),
 		fingerprint: fingerprint(s.key.kind, obj, entries), status: health.Current,
 	}
 	u, full := obj.(*unstructured.Unstructured)

@@ -83,6 +83,7 @@ type Snapshot struct {
 	Synced bool
 	// Err is the reason why something in the plan cannot be followed; nil if everything can be followed. It wraps
 	// ErrForbidden if permissions are missing. Streams retry automatically. State.WatchError is the error of one object.
+	// Objects without a watch that may not be read are not an error, see State.Denied.
 	Err error
 	// ErrSince is when the current, uninterrupted Err began; zero without Err. Except for ErrDisconnected, the release
 	// is reconciled when the error is about StuckAfter old, and again when the error ends. The release is reconciled
@@ -126,6 +127,9 @@ type State struct {
 	Known bool
 	// WatchError is nil if there is no error. It is shared between objects and must not be changed.
 	WatchError *WatchError
+	// Denied is true if the identity may neither list nor get the object, which has no watch. The rest of the State
+	// is then the last known state.
+	Denied bool
 	// Exists is true if the object is in the cluster. A listed object counts as existing until a list shows otherwise.
 	Exists bool
 	// MoveMark is the mark of clusterctl move. If the object does not exist, MoveMark is its last mark.

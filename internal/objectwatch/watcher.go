@@ -6,6 +6,7 @@ package objectwatch
 import (
 	"context"
 	"errors"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -188,7 +189,7 @@ func (w *Watcher) Look(key types.NamespacedName) (Snapshot, bool) {
 	for i := range objects {
 		o := &objects[i]
 		snapshot.Objects[o.ref.Value()] = State{
-			Known: o.known, WatchError: watchErrors[i], MoveMark: o.moveMark,
+			Known: o.known, Denied: o.denied, WatchError: watchErrors[i], MoveMark: o.moveMark,
 			Exists: o.exists, UID: o.uid, Generation: o.generation, Fingerprint: o.fingerprint, OptOut: o.optOut,
 			ResourceVersion: o.version, DeletedWith: o.deletedWith.Value(),
 			Health: o.status.Value(), Message: o.message.Value(), Manager: o.manager.Value(),
@@ -227,24 +228,21 @@ func (w *Watcher) recordLocked(r *release, name string, fingerprint uint64) {
 		delete(r.records, name)
 	} else {
 		if r.records == nil {
-			r.records = map[string]uint64{}
+			r.records = records{}
 		}
-		r.records[name] = fingerprint
+		r.records.put(name, fingerprint)
 	}
-	if r.recordsKnown && (existed != (fingerprint != 0) || before != fingerprint) && r.unknown == 0 {
+	after, exists := r.records[name]
+	if r.recordsKnown && (existed != exists || before != after) && r.unknown == 0 {
 		w.notifier.changed(r.key)
 	}
 }
 
 // recordsLocked applies all records of a release.
-func (w *Watcher) recordsLocked(r *release, objects []observed) {
+func (w *Watcher) recordsLocked(r *release, all records) {
 	before := recordsDigest(r.records)
-	r.records = make(map[string]uint64, len(objects))
-	for _, o := range objects {
-		for _, f := range o.findings {
-			r.records[o.name] = f.fingerprint
-		}
-	}
+	// Other releases may follow the same records.
+	r.records = maps.Clone(all)
 	if r.applyRecords(before != recordsDigest(r.records)) {
 		w.notifier.changed(r.key)
 	}

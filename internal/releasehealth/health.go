@@ -18,6 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releaseinventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
@@ -174,7 +175,7 @@ func (a *assessment) summarize(view objectView) {
 	a.outcome.IsUnwatchable = view.isDenied()
 	unobserved := a.unobservedFor(view)
 	if view.blocker == "" || isBad {
-		a.report(summary)
+		a.report(summary, view)
 	} else {
 		a.reportUnobserved(view, unobserved, isKnown)
 	}
@@ -217,13 +218,22 @@ func (a *assessment) inStatus() (status addonsv1.HealthStatus, isKnown bool) {
 func wholeSeconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
 
 // report sets the condition Healthy from a summary.
-func (a *assessment) report(summary health.Summary) {
-	message := summary.Message
+func (a *assessment) report(summary health.Summary, view objectView) {
+	// The limits of the observation are at the start, because long messages are truncated at the end.
+	var parts []string
 	if a.release.Status.Inventory.Truncated {
-		// This text is at the start, because long messages are truncated at the end.
-		message = strings.TrimSuffix(fmt.Sprintf("The release has too many objects: HelmOp watches only %d; %s",
-			releaseinventory.MaxObjects, message), "; ")
+		parts = append(parts, fmt.Sprintf("The release has too many objects: HelmOp watches only %d",
+			releaseinventory.MaxObjects))
 	}
+	if view.denied > 0 {
+		parts = append(parts, fmt.Sprintf("HelmOp does not notice the deletion of %s (the first is %s): "+
+			"permissions are missing; permit list or get",
+			plural.Count(view.denied, "object", "objects"), view.firstDenied))
+	}
+	if summary.Message != "" {
+		parts = append(parts, summary.Message)
+	}
+	message := strings.Join(parts, "; ")
 	switch summary.State {
 	case health.StateHealthy:
 		a.setHealthy(report.True, addonsv1.HealthyReason, message)

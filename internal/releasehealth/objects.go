@@ -40,6 +40,10 @@ type objectView struct {
 	// HelmOp may not watch, because they can never be listed.
 	missing  int
 	unlisted bool
+
+	// denied is the number of objects that HelmOp may neither list nor get. firstDenied is the first of them.
+	denied      int
+	firstDenied inventory.Ref
 }
 
 // isDenied reports whether permissions to watch an object are missing. After any other error, the last known state
@@ -139,7 +143,7 @@ func (w *written) isSeen(ref inventory.Ref, state objectwatch.State, isWell bool
 }
 
 // addExistence adds the objects that are healthy if they exist. They are watched for drift detection, or listed from
-// time to time. They count as existing until they are known to be missing.
+// time to time. They count as existing until they are known to be missing, also if HelmOp may not read them.
 func (a *assessment) addExistence(view *objectView) {
 	for _, object := range view.objects {
 		if object.Status == health.NotFound && !isJob(object.Ref) {
@@ -155,6 +159,11 @@ func (a *assessment) addExistence(view *objectView) {
 		isUnknown := isFollowed && !state.Known
 		isUnchecked = isUnchecked || isUnknown
 		view.unlisted = view.unlisted || isUnknown && !isForbidden(state.WatchError)
+		if state.Denied {
+			if view.denied++; view.denied == 1 {
+				view.firstDenied = ref
+			}
+		}
 		if !state.Exists && state.Health == health.NotFound {
 			view.missing++
 			view.objects = append(view.objects, health.Object{Ref: ref, Status: health.NotFound, Message: state.Message})

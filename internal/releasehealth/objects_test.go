@@ -4,16 +4,20 @@
 package releasehealth
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/objectwatch"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releaseinventory"
 )
 
 func TestStateFromBeforeActionDoesNotCount(t *testing.T) {
@@ -68,5 +72,26 @@ func TestStateFromBeforeActionDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestHealthIgnoresWatchesForDrift checks that the error of a watch that only drift detection needs does not change the
-// health.
+// TestDeniedObjectsAreNamed checks that the condition Healthy names an object that HelmOp may neither list nor get.
+func TestDeniedObjectsAreNamed(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		state objectwatch.State
+		named bool
+	}{
+		"denied":   {objectwatch.State{Known: true, Exists: true, Denied: true}, true},
+		"readable": {objectwatch.State{Known: true, Exists: true}, false},
+	} {
+		release := &addonsv1.HelmOpRelease{}
+		config := controllertest.ConfigMap
+		release.Status.Inventory = releaseinventory.Of(&release.Spec, []inventory.Ref{config}, 1)
+		outcome := Assess(release, &Memory{}, Seen{Now: time.Unix(1_800_000_000, 0),
+			Snapshot: &objectwatch.Snapshot{Synced: true,
+				Objects: map[inventory.Ref]objectwatch.State{config: tc.state}}})
+		message := conditions.GetMessage(release, addonsv1.HealthyCondition)
+		if !conditions.IsTrue(release, addonsv1.HealthyCondition) || outcome.Missing > 0 ||
+			outcome.IsUnlisted || strings.Contains(message, config.String()) != tc.named {
+			t.Errorf("%s: %+v, %q", name, outcome, message)
+		}
+	}
+}
