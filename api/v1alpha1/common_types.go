@@ -52,6 +52,11 @@ const (
 	// annotation is on the HelmOpRelease.
 	ConfirmDeletionsAnnotation = "addons.cluster.x-k8s.io/confirm-deletions"
 
+	// DeletionConfirmedAnnotation on a HelmOpRelease marks a release whose deletion a user has confirmed by
+	// ConfirmDeletionsAnnotation. The value is the value of this confirmation. The HelmOp controller sets the annotation,
+	// and removes it when the Cluster is selected again.
+	DeletionConfirmedAnnotation = "addons.cluster.x-k8s.io/deletion-confirmed"
+
 	// OrphanAnnotation with the value "true", on a HelmOpRelease, leaves the release installed when the HelmOpRelease is
 	// deleted, with every deletionPolicy. A HelmOp that is deleted with the propagation policy Orphan sets the annotation.
 	OrphanAnnotation = "addons.cluster.x-k8s.io/orphan"
