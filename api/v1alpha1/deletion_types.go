@@ -19,8 +19,8 @@ type DeletionStatus struct {
 	// +optional
 	WaitingSince metav1.Time `json:"waitingSince,omitempty,omitzero"`
 
-	// mostWaiting is the largest number of deletions that waited at the same time,
-	// since waitingSince.
+	// mostWaiting is the largest number of unconfirmed deletions that waited at the
+	// same time, since waitingSince.
 	// +optional
 	MostWaiting int32 `json:"mostWaiting,omitempty"`
 
@@ -33,7 +33,9 @@ type DeletionStatus struct {
 	Confirmation string `json:"confirmation,omitempty"`
 
 	// confirmed is the number of confirmed deletions that have not begun yet. They
-	// wait because spec.rollout limits the number of deletions at the same time.
+	// wait because spec.rollout limits the number of deletions at the same time, or
+	// because other deletions wait for a confirmation. The HelmOpReleases of these
+	// deletions have the annotation addons.cluster.x-k8s.io/deletion-confirmed.
 	// +optional
 	Confirmed int32 `json:"confirmed,omitempty"`
 

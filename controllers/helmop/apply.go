@@ -42,15 +42,24 @@ func (r *Reconciler) applyPlan(ctx context.Context, scope *helmOpScope) []error 
 			unreachable = append(unreachable, i)
 		}
 	}
+	return r.writeEach(ctx, scope, append(reachable, unreachable...), func(ctx context.Context, c *clusterScope) error {
+		return r.applyStep(ctx, scope, c)
+	})
+}
+
+// writeEach calls write for the Clusters with the given indices, for several Clusters in parallel. write changes only
+// the scope of its Cluster. The result has the errors, by Cluster.
+func (r *Reconciler) writeEach(ctx context.Context, scope *helmOpScope, indices []int,
+	write func(context.Context, *clusterScope) error,
+) []error {
 	errs := make([]error, len(scope.clusters))
 	var writes errgroup.Group
 	writes.SetLimit(concurrentWrites)
-	for _, i := range append(reachable, unreachable...) {
+	for _, i := range indices {
 		c := scope.clusters[i]
 		writes.Go(func() error {
 			_, err := async.Guarded(ctx, func(ctx context.Context) (struct{}, error) {
-				return struct{}{},
-					r.applyStepIfInShard(ctx, scope, c)
+				return struct{}{}, r.writeIfInShard(ctx, scope, c, write)
 			})
 			if err != nil {
 				err = fmt.Errorf("%w: %w", reasons.ErrRecord, err)
@@ -78,15 +87,17 @@ func (r *Reconciler) waitsForMove(scope *helmOpScope, c *clusterScope) bool {
 	return rest > 0
 }
 
-// applyStepIfInShard calls applyStep if the HelmOp still exists in the shard of this manager. Otherwise, it does
-// nothing. The check is repeated for each release: writing a thousand releases takes seconds, and in this time the
-// HelmOp may change its shard.
-func (r *Reconciler) applyStepIfInShard(ctx context.Context, scope *helmOpScope, c *clusterScope) error {
+// writeIfInShard calls write if the HelmOp still exists in the shard of this manager. Otherwise, it does nothing. The
+// check is repeated for each release: writing a thousand releases takes seconds, and in this time the HelmOp may change
+// its shard.
+func (r *Reconciler) writeIfInShard(ctx context.Context, scope *helmOpScope, c *clusterScope,
+	write func(context.Context, *clusterScope) error,
+) error {
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(scope.helmOp), &addonsv1.HelmOp{}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	return r.applyStep(ctx, scope, c)
+	return write(ctx, c)
 }
 
 // applyStep carries out the step for one Cluster. It runs for several Clusters in parallel, and changes only the scope
@@ -116,7 +127,7 @@ func (r *Reconciler) applyStep(ctx context.Context, scope *helmOpScope, c *clust
 		return apiutil.ReplaceChild(ctx, r.client, c.child, c.step.Revision)
 	case rollout.ActionDelete:
 		log.Info("Deleting a release")
-		return client.IgnoreNotFound(r.client.Delete(ctx, c.child))
+		return client.IgnoreNotFound(r.client.Delete(ctx, c.child, client.Preconditions{UID: &c.child.UID}))
 	default:
 		return r.repairChild(ctx, scope.helmOp, c.child)
 	}

@@ -128,22 +128,22 @@ func (r *Reconciler) deleteChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	if !apiutil.IsOfShard(current, r.shard) {
 		return nil
 	}
-	mark := ""
+	mark, value := "", "true"
 	switch {
 	case isOrphaned(helmOp, current):
 		ctrl.LoggerFrom(ctx).Info("Orphaning a release: its HelmOp was deleted with the propagation policy Orphan",
 			"HelmOpRelease", current.Name)
 		mark = addonsv1.OrphanAnnotation
 	case apiutil.LimitsDeletions(helmOp):
-		mark = addonsv1.DeletionAdmittedAnnotation
+		mark, value = addonsv1.DeletionAdmittedAnnotation, string(helmOp.UID)
 	}
 	if mark != addonsv1.OrphanAnnotation {
 		if err := r.repairChild(ctx, helmOp, current); err != nil {
 			return err
 		}
 	}
-	if mark != "" && current.Annotations[mark] != "true" {
-		data := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, mark)
+	if mark != "" && current.Annotations[mark] != value {
+		data := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, mark, value)
 		if err := r.client.Patch(ctx, current, client.RawPatch(types.MergePatchType, []byte(data))); err != nil {
 			return client.IgnoreNotFound(err)
 		}

@@ -135,7 +135,7 @@ func TestReconcileDeleteWithinLimits(t *testing.T) {
 			}
 			admitted, waiting := 0, 0
 			for _, child := range children {
-				if child.Annotations[addonsv1.DeletionAdmittedAnnotation] == "true" {
+				if apiutil.IsAdmittedBy(child, helmOp.UID) {
 					admitted++
 				}
 				if apiutil.WaitsForAdmission(helmOp, child) {

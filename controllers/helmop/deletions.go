@@ -6,10 +6,13 @@ package helmop
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -26,9 +29,23 @@ import (
 // verbDelete is the action of Events about deletions of releases.
 const verbDelete = "Delete"
 
-// decideDeletions decides whether releases of unselected Clusters may be deleted. Two kinds of deletions uninstall
-// nothing, so the decision does not limit them: the release is orphaned, or another HelmOp has taken over the release.
-func (r *Reconciler) decideDeletions(scope *helmOpScope, clusters []rollout.Cluster) brake.Decision {
+// decideDeletions decides whether releases of unselected Clusters may be deleted, and updates the marks of confirmed
+// deletions. If a mark cannot be written after a confirmation, all deletions still wait: the next pass repeats the
+// confirmation.
+func (r *Reconciler) decideDeletions(ctx context.Context, scope *helmOpScope, clusters []rollout.Cluster) error {
+	in := r.deletionInput(scope, clusters)
+	scope.deletions = brake.Decide(in)
+	err := r.markConfirmed(ctx, scope, clusters)
+	if err != nil && scope.deletions.JustConfirmed {
+		in.Confirmation = ""
+		scope.deletions = brake.Decide(in)
+	}
+	return err
+}
+
+// deletionInput returns the input of the decision about deletions. Two kinds of deletions uninstall nothing, so the
+// decision does not limit them: the release is orphaned, or another HelmOp has taken over the release.
+func (r *Reconciler) deletionInput(scope *helmOpScope, clusters []rollout.Cluster) brake.Input {
 	helmOp := scope.helmOp
 	in := brake.Input{
 		State: deletionState(helmOp.Status.Deletions), Max: helmOp.Spec.MaxDeletions,
@@ -45,10 +62,49 @@ func (r *Reconciler) decideDeletions(scope *helmOpScope, clusters []rollout.Clus
 		in.Total++
 		if rollout.IsLeaving(c) && !c.Child.Foreign {
 			in.Pending = append(in.Pending, c.Name)
+			if c.Child.Confirmed {
+				in.Confirmed++
+			}
 		}
 	}
 	scope.pendingDeletions = in.Pending
-	return brake.Decide(in)
+	return in
+}
+
+// markConfirmed sets the annotation that marks a confirmed deletion on each release whose deletion was just confirmed.
+// It removes the annotation from the releases of Clusters that are selected again. So a confirmation is valid only for
+// the releases that waited when it was given. The annotation survives a restart and clusterctl move.
+func (r *Reconciler) markConfirmed(ctx context.Context, scope *helmOpScope, clusters []rollout.Cluster) error {
+	pending := sets.Set[string]{}
+	if scope.deletions.JustConfirmed {
+		pending.Insert(scope.pendingDeletions...)
+	}
+	var changed []int
+	for i := range clusters {
+		c := &clusters[i]
+		if c.Child == nil || c.Child.Deleting {
+			continue
+		}
+		if c.Child.Confirmed && c.Selected || !c.Child.Confirmed && pending.Has(c.Name) {
+			c.Child.Confirmed = !c.Child.Confirmed
+			changed = append(changed, i)
+		}
+	}
+	return kerrors.NewAggregate(r.writeEach(ctx, scope, changed, func(ctx context.Context, c *clusterScope) error {
+		value := "null"
+		if !c.selected {
+			value = strconv.Quote(scope.helmOp.Annotations[addonsv1.ConfirmDeletionsAnnotation])
+		}
+		// With the UID, the API server refuses the patch of a HelmOpRelease that was re-created meanwhile.
+		data := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%s}}}`, c.child.UID,
+			addonsv1.DeletionConfirmedAnnotation, value)
+		marked := c.child.DeepCopy()
+		if err := r.client.Patch(ctx, marked, client.RawPatch(types.MergePatchType, data)); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		c.child = marked
+		return nil
+	}))
 }
 
 // deletionState converts the deletions in a status into the state that the decision needs.
@@ -58,14 +114,15 @@ func deletionState(status *addonsv1.DeletionStatus) brake.State {
 	}
 	return brake.State{
 		Recent: int(status.Recent), LastAt: status.LastAt.Time, WaitingSince: status.WaitingSince.Time,
-		MostWaiting: int(status.MostWaiting), Confirmed: int(status.Confirmed),
+		MostWaiting: int(status.MostWaiting),
 	}
 }
 
-// deletionStatus converts a decision into the status; nil if all fields are empty.
-func deletionStatus(decision *brake.Decision, pending int) *addonsv1.DeletionStatus {
+// deletionStatus converts a decision into the status; nil if all fields are empty. confirmed is the number of the
+// pending deletions that are confirmed and do not begin in this pass.
+func deletionStatus(decision *brake.Decision, pending, confirmed int) *addonsv1.DeletionStatus {
 	s := decision.State
-	status := &addonsv1.DeletionStatus{Confirmed: int32(s.Confirmed), Recent: int32(s.Recent),
+	status := &addonsv1.DeletionStatus{Confirmed: int32(confirmed), Recent: int32(s.Recent),
 		MostWaiting: int32(s.MostWaiting)}
 	if !s.LastAt.IsZero() {
 		status.LastAt = metav1.NewTime(s.LastAt)
@@ -80,15 +137,18 @@ func deletionStatus(decision *brake.Decision, pending int) *addonsv1.DeletionSta
 	return status
 }
 
-// recordDeletions writes the number of deletions into the status before the first deletion. So a restarted manager
-// counts them. The end of the pass writes the other changes of the status.
+// recordDeletions writes the number of unconfirmed deletions into the status before the first of these deletions. So a
+// restarted manager counts them. The end of the pass writes the other changes of the status.
 func (r *Reconciler) recordDeletions(ctx context.Context, scope *helmOpScope, clusters []rollout.Cluster) error {
-	begun, returned, pending := 0, 0, sets.New(scope.pendingDeletions...)
+	begun, returned, confirmed, pending := 0, 0, 0, sets.New(scope.pendingDeletions...)
 	for i, step := range scope.plan.Steps {
-		switch {
 		// The deletion does not count if the Cluster does not exist or is under deletion.
-		case step.Action == rollout.ActionDelete && pending.Has(step.Cluster):
+		isPending, begins := pending.Has(step.Cluster), step.Action == rollout.ActionDelete
+		switch {
+		case isPending && begins && !clusters[i].Child.Confirmed:
 			begun++
+		case isPending && !begins && clusters[i].Child.Confirmed:
+			confirmed++
 		// A Cluster that existed before the rollout may be selected again.
 		case step.Action == rollout.ActionCreate && clusters[i].Known:
 			returned++
@@ -97,7 +157,7 @@ func (r *Reconciler) recordDeletions(ctx context.Context, scope *helmOpScope, cl
 	helmOp, decision := scope.helmOp, &scope.deletions
 	before := helmOp.DeepCopy()
 	decision.State = decision.State.Return(returned).Begin(begun, r.now())
-	helmOp.Status.Deletions = deletionStatus(decision, len(scope.pendingDeletions))
+	helmOp.Status.Deletions = deletionStatus(decision, len(scope.pendingDeletions), confirmed)
 	if begun == 0 || equality.Semantic.DeepEqual(before.Status.Deletions, helmOp.Status.Deletions) {
 		return nil
 	}

@@ -4,19 +4,31 @@
 package helmop
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 )
 
 // clustersWithUnselected returns forty Clusters with releases. The first Clusters are no longer selected.
@@ -29,22 +41,136 @@ func clustersWithUnselected(leaving int) []rollout.Cluster {
 	return clusters
 }
 
+// brakedFleet is a HelmOp with the releases of forty Clusters.
+type brakedFleet struct {
+	*testing.T
+	r        *Reconciler
+	recorder *events.FakeRecorder
+	helmOp   *addonsv1.HelmOp
+
+	// room is the number of deletions that a pass begins.
+	room int
+
+	// failing is the name of a HelmOpRelease that cannot be patched.
+	failing string
+}
+
+func newBrakedFleet(t *testing.T) *brakedFleet {
+	t.Helper()
+	f := &brakedFleet{T: t, helmOp: &addonsv1.HelmOp{}, recorder: events.NewFakeRecorder(20)}
+	f.helmOp.Namespace, f.helmOp.Name, f.helmOp.UID = "n", "calico", "u"
+	scheme := runtime.NewScheme()
+	if err := addonsv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(f.helmOp).WithStatusSubresource(f.helmOp)
+	for _, c := range clustersWithUnselected(0) {
+		child := controllertest.ReleaseFor("n", apiutil.ChildName("calico", c.Name),
+			addonsv1.ClusterReference{Name: c.Name})
+		child.UID = types.UID("uid-" + c.Name)
+		builder.WithObjects(child)
+	}
+	client := interceptor.NewClient(builder.Build(), interceptor.Funcs{Patch: func(ctx context.Context,
+		c client.WithWatch, obj client.Object, patch client.Patch, options ...client.PatchOption,
+	) error {
+		if obj.GetName() == f.failing {
+			return errors.New("the API server does not answer")
+		}
+		return c.Patch(ctx, obj, patch, options...)
+	}})
+	f.r = &Reconciler{now: func() time.Time { return controllertest.Noon }, recorder: f.recorder, client: client}
+	return f
+}
+
+// pass makes a pass. unselected reports which Clusters are no longer selected.
+func (f *brakedFleet) pass(unselected func(cluster string) bool) (*helmOpScope, error) {
+	f.Helper()
+	scope := &helmOpScope{helmOp: f.helmOp}
+	var clusters []rollout.Cluster
+	for _, c := range clustersWithUnselected(0) {
+		child := &addonsv1.HelmOpRelease{}
+		key := client.ObjectKey{Namespace: "n", Name: apiutil.ChildName("calico", c.Name)}
+		if err := f.r.client.Get(f.Context(), key, child); apierrors.IsNotFound(err) {
+			continue
+		} else if err != nil {
+			f.Fatal(err)
+		}
+		scope.clusters = append(scope.clusters, &clusterScope{name: c.Name, child: child, selected: !unselected(c.Name)})
+	}
+	for _, c := range scope.clusters {
+		planned, err := plannedCluster(c, 0, "", rolloutstate.NewCache())
+		if err != nil {
+			f.Fatal(err)
+		}
+		planned.Gone = false
+		clusters = append(clusters, planned)
+	}
+	unmarked := f.r.decideDeletions(f.Context(), scope, clusters)
+	begun := 0
+	for i, c := range scope.clusters {
+		c.step = rollout.Step{Cluster: c.name}
+		if unselected(c.name) && !scope.deletions.Held && begun < f.room {
+			c.step.Action = rollout.ActionDelete
+			begun++
+		}
+		scope.plan.Steps = append(scope.plan.Steps, c.step)
+		clusters[i].Known = true
+	}
+	if err := f.r.recordDeletions(f.Context(), scope, clusters); err != nil {
+		f.Fatal(err)
+	}
+	f.r.reportDeletions(scope)
+	for _, c := range scope.clusters {
+		if c.step.Action == rollout.ActionDelete {
+			if err := f.r.applyStep(f.Context(), scope, c); err != nil {
+				f.Fatal(err)
+			}
+		}
+	}
+	return scope, unmarked
+}
+
+// mustPass makes a pass without an error.
+func (f *brakedFleet) mustPass(unselected func(cluster string) bool) *helmOpScope {
+	f.Helper()
+	scope, err := f.pass(unselected)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return scope
+}
+
+// confirm sets the annotation that confirms the waiting deletions.
+func (f *brakedFleet) confirm() {
+	metav1.SetMetaDataAnnotation(&f.helmOp.ObjectMeta, addonsv1.ConfirmDeletionsAnnotation,
+		f.helmOp.Status.Deletions.Confirmation)
+}
+
+// confirmed returns the number of HelmOpReleases with the mark of a confirmed deletion.
+func (f *brakedFleet) confirmed() int {
+	f.Helper()
+	list, marked := &addonsv1.HelmOpReleaseList{}, 0
+	if err := f.r.client.List(f.Context(), list); err != nil {
+		f.Fatal(err)
+	}
+	for i := range list.Items {
+		if list.Items[i].Annotations[addonsv1.DeletionConfirmedAnnotation] != "" {
+			marked++
+		}
+	}
+	return marked
+}
+
+// before selects the Clusters with a lower name.
+func before(name string) func(string) bool {
+	return func(cluster string) bool { return cluster < name }
+}
+
 func TestDeletionsAreHeldAndConfirmed(t *testing.T) {
 	t.Parallel()
-	recorder := events.NewFakeRecorder(10)
-	r := &Reconciler{now: time.Now, recorder: recorder}
-	helmOp := &addonsv1.HelmOp{}
-	helmOp.Namespace, helmOp.Name = "n", "calico"
-	pass := func(leaving int) *helmOpScope {
-		scope := &helmOpScope{helmOp: helmOp}
-		scope.deletions = r.decideDeletions(scope, clustersWithUnselected(leaving))
-		if err := r.recordDeletions(t.Context(), scope, nil); err != nil {
-			t.Fatal(err)
-		}
-		r.reportDeletions(scope)
-		return scope
-	}
-	pass(11)
+	f := newBrakedFleet(t)
+	helmOp, eleven := f.helmOp, before("c11")
+	f.mustPass(eleven)
 	status := helmOp.Status.Deletions
 	if status == nil || status.Waiting != 11 || status.Confirmation == "" ||
 		!conditions.IsTrue(helmOp, addonsv1.DeletionsHeldCondition) {
@@ -57,25 +183,77 @@ func TestDeletionsAreHeldAndConfirmed(t *testing.T) {
 			t.Errorf("no %q in %q", want, message)
 		}
 	}
-	if event := <-recorder.Events; !strings.Contains(event, addonsv1.DeletionsHeldEvent) {
+	if event := <-f.recorder.Events; !strings.Contains(event, addonsv1.DeletionsHeldEvent) {
 		t.Error(event)
 	}
-	// After a restart, the manager has only the status.
-	if again := pass(11); !again.deletions.Held || !equality.Semantic.DeepEqual(helmOp.Status.Deletions, status) {
+	// After a restart, the manager has only the status and the annotations.
+	if again := f.mustPass(eleven); !again.deletions.Held || !equality.Semantic.DeepEqual(helmOp.Status.Deletions, status) {
 		t.Errorf("the status changes from %+v to %+v", status, helmOp.Status.Deletions)
 	}
-	helmOp.Annotations = map[string]string{addonsv1.ConfirmDeletionsAnnotation: status.Confirmation}
-	if confirmed := pass(11); confirmed.deletions.Held || conditions.Get(helmOp, addonsv1.DeletionsHeldCondition) != nil {
-		t.Errorf("they are not confirmed: %+v", confirmed.deletions)
+	f.confirm()
+	if scope := f.mustPass(eleven); scope.deletions.Held || conditions.Get(helmOp, addonsv1.DeletionsHeldCondition) != nil {
+		t.Errorf("they are not confirmed: %+v", scope.deletions)
 	}
-	if event := <-recorder.Events; !strings.Contains(event, addonsv1.DeletionsConfirmedEvent) {
+	if event := <-f.recorder.Events; !strings.Contains(event, addonsv1.DeletionsConfirmedEvent) {
 		t.Error(event)
 	}
-	if helmOp.Status.Deletions.Confirmed != 11 {
+	if helmOp.Status.Deletions.Confirmed != 11 || f.confirmed() != 11 {
+		t.Errorf("%+v, %d releases are marked", helmOp.Status.Deletions, f.confirmed())
+	}
+	// The marks are enough: clusterctl move does not move the status.
+	helmOp.Status = addonsv1.HelmOpStatus{}
+	f.room = 4
+	if scope := f.mustPass(eleven); scope.deletions.Held || helmOp.Status.Deletions.Confirmed != 7 ||
+		helmOp.Status.Deletions.Recent != 0 {
 		t.Errorf("%+v", helmOp.Status.Deletions)
 	}
-	if pass(0); helmOp.Status.Deletions != nil {
-		t.Errorf("something is left: %+v", helmOp.Status.Deletions)
+	if f.mustPass(before("")); helmOp.Status.Deletions != nil || f.confirmed() != 0 {
+		t.Errorf("something is left: %+v, %d releases are marked", helmOp.Status.Deletions, f.confirmed())
+	}
+}
+
+// TestConfirmationIsForNamedReleases confirms the deletion of the releases of half a fleet. Then these Clusters are
+// selected again, and the other half is not selected any more. The confirmation is not valid for the other half.
+func TestConfirmationIsForNamedReleases(t *testing.T) {
+	t.Parallel()
+	f := newBrakedFleet(t)
+	dev := before("c20")
+	prod := func(cluster string) bool { return !dev(cluster) }
+	f.mustPass(dev)
+	f.confirm()
+	f.room = 5
+	f.mustPass(dev)
+	f.room = 40
+	if scope := f.mustPass(prod); !scope.deletions.Held || len(scope.clusters) != 35 {
+		t.Errorf("20 releases are deleted that nobody confirmed: %+v", scope.deletions)
+	}
+	if status := f.helmOp.Status.Deletions; status.Waiting != 20 || status.Confirmed != 0 || f.confirmed() != 0 {
+		t.Errorf("%+v, %d releases are marked", status, f.confirmed())
+	}
+	// The confirmation was valid until the Clusters were selected again.
+	if scope := f.mustPass(dev); !scope.deletions.Held || len(scope.clusters) != 35 {
+		t.Errorf("15 releases are deleted with an old confirmation: %+v", scope.deletions)
+	}
+}
+
+// TestConfirmationIsRepeated checks that no deletion begins until all releases of a confirmation are marked.
+func TestConfirmationIsRepeated(t *testing.T) {
+	t.Parallel()
+	f := newBrakedFleet(t)
+	eleven := before("c11")
+	f.mustPass(eleven)
+	f.confirm()
+	f.room, f.failing = 40, apiutil.ChildName("calico", "c05")
+	scope, err := f.pass(eleven)
+	if err == nil || !scope.deletions.Held || f.confirmed() != 10 {
+		t.Errorf("%+v, error %v, %d releases are marked", scope.deletions, err, f.confirmed())
+	}
+	f.failing = ""
+	if scope := f.mustPass(eleven); scope.deletions.Held || f.confirmed() != 0 {
+		t.Errorf("the confirmed deletions wait: %+v", scope.deletions)
+	}
+	if scope := f.mustPass(before("")); len(scope.clusters) != 29 {
+		t.Errorf("%d releases are left", len(scope.clusters))
 	}
 }
 
@@ -110,7 +288,7 @@ func TestDeletionsThatAreNotHeld(t *testing.T) {
 					tc.change(&clusters[i])
 				}
 			}
-			if decision := r.decideDeletions(&helmOpScope{helmOp: helmOp}, clusters); decision.Held != tc.held {
+			if decision := brake.Decide(r.deletionInput(&helmOpScope{helmOp: helmOp}, clusters)); decision.Held != tc.held {
 				t.Errorf("%+v", decision)
 			}
 		})
@@ -124,10 +302,9 @@ func TestDeletionStatusKeepsTheState(t *testing.T) {
 	for _, decision := range []brake.Decision{
 		{},
 		{State: brake.State{Recent: 3, LastAt: now}},
-		{State: brake.State{Confirmed: 4, Recent: 1, LastAt: now}},
 		{Held: true, Confirmation: "12-a", State: brake.State{WaitingSince: now, MostWaiting: 14}},
 	} {
-		if got := deletionState(deletionStatus(&decision, 12)); got != decision.State {
+		if got := deletionState(deletionStatus(&decision, 12, 0)); got != decision.State {
 			t.Errorf("%+v became %+v", decision.State, got)
 		}
 	}

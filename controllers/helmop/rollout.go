@@ -123,7 +123,7 @@ func (r *Reconciler) record(ctx context.Context, scope *helmOpScope) error {
 	if err := r.recordApproval(ctx, scope); err != nil {
 		return err
 	}
-	scope.deletions = r.decideDeletions(scope, input.Clusters)
+	unmarked := r.decideDeletions(ctx, scope, input.Clusters)
 	input.DeletionsHeld = scope.deletions.Held
 	scope.plan = rollout.Plan(input)
 	scope.retryWithin(scope.plan.RequeueAfter)
@@ -133,14 +133,14 @@ func (r *Reconciler) record(ctx context.Context, scope *helmOpScope) error {
 	if returns(scope.plan.State.Phase) && !returns(input.State.Phase) {
 		// The next pass renders the last known good revision.
 		scope.retryWithin(time.Millisecond)
-		return nil
+		return unmarked
 	}
 	if err := r.recordDeletions(ctx, scope, input.Clusters); err != nil {
 		return err
 	}
 	r.reportDeletions(scope)
 	r.reportApproval(scope)
-	return kerrors.NewAggregate(append(r.applyPlan(ctx, scope), r.repairRevisions(ctx, scope),
+	return kerrors.NewAggregate(append(r.applyPlan(ctx, scope), unmarked, r.repairRevisions(ctx, scope),
 		r.pruneRevisions(ctx, scope)))
 }
 
@@ -263,6 +263,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 		Release: *assigned, Revision: apiutil.RevisionOf(c.child), Deleting: !c.child.DeletionTimestamp.IsZero(),
 		UnreachableAtDeletion: rolloutstate.WasUnreachableAtDeletion(c.child),
 		Foreign:               c.child.Status.State == string(model.StateForeign),
+		Confirmed:             c.child.Annotations[addonsv1.DeletionConfirmedAnnotation] != "",
 		Deferred:              apiutil.IsDeferred(c.child),
 	}
 	rolloutstate.SetAdoption(planned.Child, c.child)

@@ -147,8 +147,8 @@ func (r *Reconciler) waitForAdmission(_ context.Context, p *releasePass) (*ctrl.
 	return after(0), nil
 }
 
-// checkIntent removes the finalizer without an uninstallation if the release is in the desired state of its HelmOp. It
-// waits if the HelmOp may be restored soon.
+// checkIntent removes the finalizer without an uninstallation if the release is in the desired state of its HelmOp. If
+// the HelmOp may be restored later, the pass ends, unless the HelmOp or a user has permitted the uninstallation.
 func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	if p.isClusterDeleting() {
 		return nil, nil
@@ -164,8 +164,9 @@ func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Res
 		ctrl.LoggerFrom(ctx).Info("Leaving the release installed, because it is in the desired state of its HelmOp",
 			"Cluster", apiutil.ClusterKey(p.release))
 		return end(removeFinalizer(p.release), nil)
-	case p.intent == deletionintent.Unknown && isOwnerAwaited(p.release, r.now()):
-		return end(r.awaitOwner(ctx, p.releaseScope), nil)
+	case p.intent == deletionintent.Unknown && !isAdmittedByOwner(p.release):
+		r.awaitOwner(ctx, p.releaseScope)
+		return after(0), nil
 	}
 	return nil, nil
 }
@@ -259,38 +260,30 @@ func (r *Reconciler) uninstallSlot(scope *releaseScope, options *model.Uninstall
 	return done, 0
 }
 
-const (
-	// ownerWait is how long the release of a deleted HelmOpRelease stays installed while the HelmOp does not exist.
-	// Normally, a deleted HelmOp waits for its releases. A restore from a backup can create HelmOpReleases before
-	// HelmOps. Garbage collection then deletes the HelmOpReleases, because their owner does not exist.
-	ownerWait = 10 * time.Minute
-
-	// ownerRetry is the delay between two checks for the HelmOp.
-	ownerRetry = 15 * time.Second
-)
-
-// isOwnerAwaited reports whether a release under deletion still waits for its HelmOp to be restored.
-func isOwnerAwaited(release *addonsv1.HelmOpRelease, now time.Time) bool {
-	return now.Before(release.DeletionTimestamp.Add(ownerWait))
+// isAdmittedByOwner reports whether a release under deletion may be uninstalled although its HelmOp does not exist. The
+// HelmOp has permitted the uninstallation before its finalizer was removed, or a user permits it now.
+func isAdmittedByOwner(release *addonsv1.HelmOpRelease) bool {
+	owner := metav1.GetControllerOfNoCopy(release)
+	return owner != nil && apiutil.IsAdmittedBy(release, owner.UID)
 }
 
-// awaitOwner reports that a release under deletion waits for its HelmOp to be restored. It returns the time of the next
-// check.
-func (r *Reconciler) awaitOwner(ctx context.Context, scope *releaseScope) ctrl.Result {
+// awaitOwner reports that a release under deletion waits until its HelmOp is restored, or until a user decides. Normally,
+// a deleted HelmOp waits for its releases. A restore from a backup can create HelmOpReleases before HelmOps. Garbage
+// collection then deletes the HelmOpReleases, because their owner does not exist. This must not uninstall the releases
+// of a fleet. The next pass begins with an event of the HelmOpRelease, the HelmOp or the Cluster.
+func (r *Reconciler) awaitOwner(ctx context.Context, scope *releaseScope) {
 	release := scope.release
-	until := release.DeletionTimestamp.Add(ownerWait)
 	name, uid := apiutil.HelmOpOf(release), ""
-	if owner := metav1.GetControllerOf(release); owner != nil {
+	if owner := metav1.GetControllerOfNoCopy(release); owner != nil {
 		uid = string(owner.UID)
 	}
-	message := fmt.Sprintf("HelmOp %q with the UID %s, the owner of this release, does not exist: a restore from a "+
-		"backup may be running. The release is uninstalled at %s unless a HelmOp of this name selects it by then; to leave "+
-		"it in the cluster, set the annotation %s=true on this HelmOpRelease", name, uid, until.UTC().Format(time.RFC3339),
-		addonsv1.OrphanAnnotation)
+	message := fmt.Sprintf("HelmOp %q with the UID %s, the owner of this release, does not exist: it was not restored from "+
+		"a backup, or its finalizer was removed. HelmOp leaves the release installed and waits. To keep the release, "+
+		"restore a HelmOp of this name that selects the Cluster, or set the annotation %s=true on this HelmOpRelease. To "+
+		"uninstall the release: kubectl -n %s annotate %s %s --overwrite %s=%s", name, uid, addonsv1.OrphanAnnotation,
+		release.Namespace, addonsv1.HelmOpReleaseResource, release.Name, addonsv1.DeletionAdmittedAnnotation, uid)
 	if report.SetNotReady(release, addonsv1.OwnerNotFoundReason, message) {
 		r.event(scope, corev1.EventTypeWarning, addonsv1.OwnerNotFoundReason, attempts.VerbUninstall, message)
-		ctrl.LoggerFrom(ctx).Info("Waiting before the release is uninstalled, because its HelmOp does not exist",
-			"until", until)
+		ctrl.LoggerFrom(ctx).Info("Waiting for a decision before the release is uninstalled, because its HelmOp does not exist")
 	}
-	return ctrl.Result{RequeueAfter: min(ownerRetry, max(until.Sub(r.now()), time.Second))}
 }

@@ -6,6 +6,7 @@ package helmoprelease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -127,42 +128,58 @@ func TestWaitingUninstallationsAreLimited(t *testing.T) {
 	}
 }
 
-// TestReleaseWithoutOwnerIsUninstalledAfterWait checks that a release is uninstalled after the wait if its HelmOp was
-// not restored.
-func TestReleaseWithoutOwnerIsUninstalledAfterWait(t *testing.T) {
+// TestReleaseWithoutOwnerWaits checks that a release whose HelmOp does not exist stays installed, however long the HelmOp
+// is missing. It is uninstalled if the HelmOp permitted this before, or if a user permits it.
+func TestReleaseWithoutOwnerWaits(t *testing.T) {
 	t.Parallel()
 	b := controllertest.NewReleaseBench(t)
+	owner := metav1.GetControllerOf(b.Release)
 	b.HelmOp = nil
 	b.Release.Namespace, b.Release.Finalizers = "platform", []string{addonsv1.HelmOpReleaseFinalizer}
 	b.Release.Spec.ClusterRef.Namespace, b.Cluster.Namespace = "", "platform"
-	deleted := metav1.NewTime(controllertest.Noon)
-	b.Release.DeletionTimestamp = &deleted
+	b.Release.DeletionTimestamp = new(metav1.NewTime(controllertest.Noon))
 	now, connections := controllertest.Noon, &forgetting{}
 	r := benchReconciler(b)
 	r.recorder, r.now, r.budgets = events.NewFakeRecorder(10), func() time.Time { return now },
 		report.NewEventBudgets(time.Now)
 	r.watcher, r.kubeconfigs = forgettingWatcher{forgetting: connections}, controllertest.StoreOf(t)
 	r.clusters = linkMadeMeanwhile{err: errors.New("no connection"), failures: 1}
-	for after, want := range map[time.Duration]string{
-		ownerWait - time.Second: addonsv1.OwnerNotFoundReason, ownerWait: addonsv1.ClusterUnreachableReason,
+	for _, tc := range []struct {
+		after    time.Duration
+		admitted string
+		want     string
+	}{
+		{want: addonsv1.OwnerNotFoundReason},
+		{after: 24 * time.Hour, want: addonsv1.OwnerNotFoundReason},
+		{after: 24 * time.Hour, admitted: "another", want: addonsv1.OwnerNotFoundReason},
+		{after: 24 * time.Hour, admitted: string(owner.UID), want: addonsv1.ClusterUnreachableReason},
+		{admitted: string(owner.UID), want: addonsv1.ClusterUnreachableReason},
 	} {
-		now, connections.disconnected = controllertest.Noon.Add(after), nil
+		now, connections.disconnected = controllertest.Noon.Add(tc.after), nil
+		b.Release.Annotations = map[string]string{addonsv1.DeletionAdmittedAnnotation: tc.admitted}
 		result, err := r.reconcileDelete(t.Context(), &releaseScope{release: b.Release, cluster: b.Cluster})
-		if after < ownerWait && (result.RequeueAfter <= 0 || result.RequeueAfter > ownerRetry) {
-			t.Errorf("after %s: the next check is after %s", after, result.RequeueAfter)
+		waits := tc.want == addonsv1.OwnerNotFoundReason
+		if waits && result.RequeueAfter != 0 {
+			t.Errorf("%+v: the next check is after %s, not after an event", tc, result.RequeueAfter)
 		}
-		if got := conditions.GetReason(b.Release, addonsv1.ReadyCondition); err != nil || got != want {
-			t.Errorf("after %s: Ready has the reason %q, error %v; want %q", after, got, err, want)
+		ready := conditions.Get(b.Release, addonsv1.ReadyCondition)
+		if err != nil || ready.Reason != tc.want {
+			t.Errorf("%+v: Ready is %+v, error %v", tc, ready, err)
 		}
-		if tried := len(connections.disconnected) > 0; tried != (after >= ownerWait) {
-			t.Errorf("after %s: a connection was tried: %t", after, tried)
+		command := fmt.Sprintf("kubectl -n platform annotate helmopreleases.addons.cluster.x-k8s.io %s --overwrite %s=%s",
+			b.Release.Name, addonsv1.DeletionAdmittedAnnotation, owner.UID)
+		if waits && !strings.Contains(ready.Message, command) {
+			t.Errorf("no %q in %q", command, ready.Message)
+		}
+		if tried := len(connections.disconnected) > 0; tried == waits {
+			t.Errorf("%+v: a connection was tried: %t", tc, tried)
 		}
 		if len(b.Release.Finalizers) == 0 {
-			t.Errorf("after %s: the HelmOpRelease is gone before the release", after)
+			t.Errorf("%+v: the HelmOpRelease is gone before the release", tc)
 		}
 		// The watches show the versions of the objects until the uninstallation begins.
 		if len(connections.releases) > 0 {
-			t.Errorf("after %s: the watches ended", after)
+			t.Errorf("%+v: the watches ended", tc)
 		}
 	}
 }

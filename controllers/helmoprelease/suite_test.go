@@ -482,8 +482,7 @@ func TestReleaseWaitsForOwner(t *testing.T) {
 	f.eventually(release, func(g gomega.Gomega) {
 		ready := conditions.Get(release, addonsv1.ReadyCondition)
 		g.Expect(ready).To(gomega.HaveField("Reason", addonsv1.OwnerNotFoundReason))
-		g.Expect(ready.Message).To(gomega.ContainSubstring(
-			release.DeletionTimestamp.Add(10 * time.Minute).UTC().Format(time.RFC3339)))
+		g.Expect(ready.Message).To(gomega.ContainSubstring(addonsv1.DeletionAdmittedAnnotation + "=restored-later"))
 		recorded := &eventsv1.EventList{}
 		g.Expect(f.List(t.Context(), recorded, client.InNamespace(f.namespace))).To(gomega.Succeed())
 		g.Expect(recorded.Items).To(gomega.ContainElement(gomega.HaveField("Reason", addonsv1.OwnerNotFoundReason)))

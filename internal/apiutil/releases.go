@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -130,8 +131,12 @@ func LimitsDeletions(helmOp *addonsv1.HelmOp) bool {
 // IsDeletionAdmitted reports whether a release of a HelmOp under deletion is being deleted without a further wait: its
 // deletion was admitted, or the HelmOp does not limit deletions.
 func IsDeletionAdmitted(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
-	return !child.DeletionTimestamp.IsZero() &&
-		(child.Annotations[addonsv1.DeletionAdmittedAnnotation] == "true" || !LimitsDeletions(helmOp))
+	return !child.DeletionTimestamp.IsZero() && (IsAdmittedBy(child, helmOp.UID) || !LimitsDeletions(helmOp))
+}
+
+// IsAdmittedBy reports whether the annotation of a HelmOpRelease permits its uninstallation for the HelmOp with a UID.
+func IsAdmittedBy(child *addonsv1.HelmOpRelease, helmOp types.UID) bool {
+	return helmOp != "" && child.Annotations[addonsv1.DeletionAdmittedAnnotation] == string(helmOp)
 }
 
 // IsOrphaning reports whether a HelmOp is being deleted with "kubectl delete --cascade=orphan", so that its releases

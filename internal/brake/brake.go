@@ -49,22 +49,21 @@ type State struct {
 	LastAt time.Time
 
 	// WaitingSince is when deletions began to wait, in whole seconds; zero if none waits. MostWaiting is the highest
-	// number of deletions that waited at the same time.
+	// number of unconfirmed deletions that waited at the same time.
 	WaitingSince time.Time
 	MostWaiting  int
-
-	// Confirmed is the number of deletions that were confirmed and have not begun.
-	Confirmed int
 }
 
 // Input is the input of a decision.
 type Input struct {
 	State State
 
-	// Pending are the names of the objects whose deletion has not begun. Total is the number of all objects that are
-	// not under deletion, including the objects in Pending.
-	Pending []string
-	Total   int
+	// Pending are the names of the objects whose deletion has not begun. Confirmed is the number of them whose deletion
+	// a user has confirmed: the caller stores a mark on each object. Total is the number of all objects that are not
+	// under deletion, including the objects in Pending.
+	Pending   []string
+	Confirmed int
+	Total     int
 
 	// Max is the limit, see Limit.
 	Max *intstr.IntOrString
@@ -91,7 +90,8 @@ type Decision struct {
 	// Confirmation is the value that confirms the waiting deletions; empty if none waits.
 	Confirmation string
 
-	// JustConfirmed is true if the confirmation ended the wait with this decision.
+	// JustConfirmed is true if the confirmation ended the wait with this decision. The caller must then mark each pending
+	// object as confirmed, before it stores State.
 	JustConfirmed bool
 
 	// State is the new state. It must be stored before any deletion begins.
@@ -105,7 +105,6 @@ func Decide(in Input) Decision {
 		s.Recent, s.LastAt = 0, time.Time{}
 	}
 	pending := len(in.Pending)
-	s.Confirmed = min(s.Confirmed, pending)
 	total := in.Total + s.Recent
 	d := Decision{Total: total, Limit: Limit(in.Max, total)}
 	if pending == 0 {
@@ -113,10 +112,10 @@ func Decide(in Input) Decision {
 		d.State = s
 		return d
 	}
-	unconfirmed := pending - s.Confirmed
+	unconfirmed := pending - in.Confirmed
 	waited := !s.WaitingSince.IsZero()
 	if waited && in.Confirmation == Confirmation(s.WaitingSince, in.Pending) {
-		s.WaitingSince, s.MostWaiting, s.Confirmed = time.Time{}, 0, pending
+		s.WaitingSince, s.MostWaiting = time.Time{}, 0
 		d.State, d.JustConfirmed = s, true
 		return d
 	}
@@ -129,19 +128,16 @@ func Decide(in Input) Decision {
 	if !waited {
 		s.WaitingSince = in.Now.Truncate(time.Second)
 	}
-	// It is not known which of the deletions were confirmed, so all of them wait.
-	s.Confirmed, s.MostWaiting = 0, max(s.MostWaiting, pending)
+	s.MostWaiting = max(s.MostWaiting, unconfirmed)
 	d.Lost = s.Recent + pending
 	d.Held, d.Confirmation, d.State = true, Confirmation(s.WaitingSince, in.Pending), s
 	return d
 }
 
-// Begin returns the state after a number of deletions began.
-func (s State) Begin(count int, now time.Time) State {
-	confirmed := min(count, s.Confirmed)
-	s.Confirmed -= confirmed
-	if count > confirmed {
-		s.Recent += count - confirmed
+// Begin returns the state after a number of unconfirmed deletions began.
+func (s State) Begin(unconfirmed int, now time.Time) State {
+	if unconfirmed > 0 {
+		s.Recent += unconfirmed
 		s.LastAt = now
 	}
 	return s

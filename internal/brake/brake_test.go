@@ -5,7 +5,9 @@ package brake
 
 import (
 	"fmt"
+	"maps"
 	"math/rand"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,25 +49,38 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// fleet has 40 objects. Some of them will be deleted.
+// fleet has 40 objects. Some of them will be deleted. confirmed has the marks of the objects.
 type fleet struct {
-	state   State
-	total   int
-	pending []string
-	now     time.Time
-	max     *intstr.IntOrString
+	state     State
+	total     int
+	pending   []string
+	confirmed map[string]bool
+	now       time.Time
+	max       *intstr.IntOrString
 }
 
-func newFleet() *fleet { return &fleet{total: 40, now: start} }
+func newFleet() *fleet { return &fleet{total: 40, now: start, confirmed: map[string]bool{}} }
 
 // decide makes a decision with a confirmation. If deletions are allowed, it begins at most room of them.
 func (f *fleet) decide(confirmation string, room int) Decision {
-	d := Decide(Input{State: f.state, Pending: f.pending, Total: f.total, Max: f.max, Confirmation: confirmation,
-		Now: f.now})
+	maps.DeleteFunc(f.confirmed, func(name string, _ bool) bool { return !slices.Contains(f.pending, name) })
+	d := Decide(Input{State: f.state, Pending: f.pending, Confirmed: len(f.confirmed), Total: f.total, Max: f.max,
+		Confirmation: confirmation, Now: f.now})
 	f.state = d.State
+	if d.JustConfirmed {
+		for _, name := range f.pending {
+			f.confirmed[name] = true
+		}
+	}
 	if !d.Held {
 		n := min(room, len(f.pending))
-		f.state = f.state.Begin(n, f.now)
+		unconfirmed := 0
+		for _, name := range f.pending[:n] {
+			if !f.confirmed[name] {
+				unconfirmed++
+			}
+		}
+		f.state = f.state.Begin(unconfirmed, f.now)
 		f.pending, f.total = f.pending[n:], f.total-n
 	}
 	return d
@@ -166,6 +181,32 @@ func TestDecide(t *testing.T) {
 			f.pending = append(f.pending, names(23, 33)...)
 			if d := f.decide(confirmation, 0); !d.Held || d.Lost != 23 {
 				t.Errorf("13 more do not wait: %+v", d)
+			}
+		},
+		"a confirmation does not confirm as many others": func(t *testing.T, f *fleet) {
+			f.pending = names(0, 20)
+			confirmation := f.decide("", all).Confirmation
+			f.decide(confirmation, 2)
+			// The confirmed objects are selected again, and the others are not selected any more.
+			f.pending = names(20, 40)
+			if d := f.decide(confirmation, all); !d.Held || d.Confirmation == confirmation {
+				t.Errorf("20 others begin: %+v", d)
+			}
+		},
+		"what is confirmed begins after others have returned": func(t *testing.T, f *fleet) {
+			f.pending = names(0, 11)
+			f.decide(f.decide("", all).Confirmation, 0)
+			f.pending = names(0, 40)
+			if d := f.decide("", all); !d.Held {
+				t.Fatalf("29 others do not wait: %+v", d)
+			}
+			f.pending = names(0, 12)
+			if d := f.decide("", all); !d.Held {
+				t.Fatalf("the last of 29 others does not wait: %+v", d)
+			}
+			f.pending = names(0, 11)
+			if d := f.decide("", all); d.Held {
+				t.Errorf("what is confirmed waits: %+v", d)
 			}
 		},
 		"a confirmation does not confirm the same loss a second time": func(t *testing.T, f *fleet) {

@@ -22,4 +22,7 @@
 // raises the limit to MostWaiting, or with the confirmation. A confirmation contains the number of the waiting objects,
 // and a digest of these objects and of the start of the wait. So it does not confirm a larger or later loss, and an old
 // annotation confirms nothing.
+//
+// The deletions that a confirmation permits may begin hours later. So the caller marks each of these objects, and
+// removes the mark when the object shall stay. The mark, and not a number, shows which deletions are confirmed.
 package brake

@@ -39,6 +39,9 @@ type Child struct {
 	// Foreign is true if the release has another owner. The deletion of the child then uninstalls nothing.
 	Foreign bool
 
+	// Confirmed is true if a user has confirmed the deletion of the child. Package rollout does not use it.
+	Confirmed bool
+
 	// Unobserved is true if it is not known yet whether the release has another owner whose release the child may adopt.
 	Unobserved bool
 

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/test/testbed"
 )
 
@@ -173,7 +174,7 @@ func (f *brakeFleet) isDeleted() {
 	f.choose("brake")
 	f.eventually(f.helmOp, ready(brakeSize))
 	log := f.watchDeletions(func(child *addonsv1.HelmOpRelease) bool {
-		return child.Annotations[addonsv1.DeletionAdmittedAnnotation] == "true"
+		return apiutil.IsAdmittedBy(child, f.helmOp.UID)
 	})
 	// Garbage collection deletes all HelmOpReleases at once. The releases are nevertheless uninstalled one after the
 	// other.

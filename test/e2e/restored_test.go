@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"testing"
-	"time"
 
 	"github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,8 +52,8 @@ func TestHelmOpReleaseIsRestored(t *testing.T) {
 
 // restoreReleaseFirst deletes a HelmOp and its HelmOpRelease, and restores them from a backup that keeps owner
 // references, the HelmOpRelease first. Garbage collection deletes the HelmOpRelease, because its owner does not exist.
-// The release stays, and the HelmOp takes it over when it is restored. The manager waits minutes for the HelmOp; tests
-// in controllers check how long.
+// The release stays, and the HelmOp takes it over when it is restored. The manager waits for the HelmOp or for
+// a user.
 func (w *workload) restoreReleaseFirst(helmOp *addonsv1.HelmOp) {
 	s := w.scenario
 	s.Helper()
@@ -81,7 +80,7 @@ func (w *workload) restoreReleaseFirst(helmOp *addonsv1.HelmOp) {
 		expectCondition(g, release, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.OwnerNotFoundReason)
 		g.Expect(conditions.GetMessage(release, addonsv1.ReadyCondition)).To(gomega.And(
 			gomega.ContainSubstring(fmt.Sprintf("HelmOp %q with the UID %s", helmOp.Name, helmOp.UID)),
-			gomega.ContainSubstring("uninstalled at "+release.DeletionTimestamp.Add(10*time.Minute).UTC().Format(time.RFC3339)),
+			gomega.ContainSubstring(fmt.Sprintf("%s=%s", addonsv1.DeletionAdmittedAnnotation, helmOp.UID)),
 		))
 	}).Should(gomega.Succeed())
 	s.eventuallyEvent(release, addonsv1.OwnerNotFoundReason)
