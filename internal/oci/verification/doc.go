@@ -10,7 +10,7 @@
 //   - A verification concerns a digest in a repository. Signatures are stored beside the artifact, so
 //     the same digest in another repository is another verification.
 //   - One valid signature is enough. Broken, foreign and expired signatures beside it do not matter.
-//   - Successful verifications are cached by repository, digest and policy. Concurrent callers share one
+//   - Successful verifications are cached by repository, digest and policy. Concurrent callers of a tenant share one
 //     verification. Failures are not cached: the caller backs off.
 //   - Everything is bounded: the time, the number of signatures, their sizes and the length of messages.
 //   - Errors are *ocierr.Error values. Their kind is one of this package's, or one of package ocierr if the

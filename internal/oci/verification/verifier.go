@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 const (
@@ -117,13 +118,14 @@ func (v *Verifier) Verify(ctx context.Context, url, digest string, access oci.Ac
 		return Result{}, err
 	}
 	target := &target{registry: v.opts.Registry, url: url, digest: digest, access: access}
-	// The key includes the access, because the registry may answer differently with other credentials.
+	// The key includes the access, because the registry may answer differently with other credentials. It includes the
+	// tenant: a caller must not wait for the requests and the memory of another tenant.
 	flight := policyHash{newHash()}
 	accessText, err := json.Marshal(access)
 	if err != nil {
 		return Result{}, err
 	}
-	flight.text(url, digest, key.policy, string(accessText))
+	flight.text(url, digest, key.policy, string(accessText), transport.TenantOf(ctx))
 	done := v.flights.DoChan(flight.sum(), func() (any, error) {
 		// A caller that stops waiting must not end the verification for the others.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), v.opts.Timeout)
