@@ -10,7 +10,7 @@
 //   - A verification concerns a digest in a repository. Signatures are stored beside the artifact, so
 //     the same digest in another repository is another verification.
 //   - One valid signature is enough. Broken, foreign and expired signatures beside it do not matter.
-//   - Successful verifications are cached by repository, digest and policy. Concurrent callers share one
+//   - Successful verifications are cached by repository, digest and policy. Concurrent callers of a tenant share one
 //     verification. Failures are not cached: the caller backs off.
 //   - Everything is bounded: the time, the number of signatures, their sizes and the length of messages.
 //   - Errors are *ocierr.Error values. Their kind is one of this package's, or one of package ocierr if the
@@ -42,4 +42,16 @@
 // "oci://". There are two differences. Level "skip" is refused. Authenticity is enforced at every level: otherwise a
 // verification would prove nothing. With "audit" or "permissive", only expiry, timestamps and revocation are logged
 // instead of enforced. Plugins are not supported.
+//
+// # Requests
+//
+// Requests to other hosts than the registry use the HTTP client of the registry's Client, so the same addresses are
+// refused:
+//
+//   - The root of the public Sigstore is downloaded from one fixed URL. The library bounds each file.
+//   - The revocation of notation's certificates is checked by OCSP and CRLs, only for certificates that the policy
+//     trusts. The number and the size of the responses are bounded, and a CRL is read within the memory budget.
+//
+// There are no other requests: certificates, log entries and timestamps of cosign are checked with the trusted root,
+// and provenance files with the keyring.
 package verification

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/transport"
 )
 
 const (
@@ -39,12 +40,25 @@ type Options struct {
 	Dir string
 	// Timeout bounds one verification, with all its requests. Default 60 s.
 	Timeout time.Duration
-	// HTTPClient downloads the public Sigstore's trusted root, and checks the revocation of notation's certificates. The
-	// default client uses the proxy of the environment. It limits each request to 10 s, so that unresponsive services
-	// leave time for the rest.
-	HTTPClient *http.Client
 	// CacheSize is the number of successful verifications in the cache. Default 10 000.
 	CacheSize int
+
+	// httpClient replaces the Registry's HTTP client in tests.
+	httpClient *http.Client
+}
+
+// client returns the client that downloads the public Sigstore's trusted root, and checks the revocation of notation's
+// certificates. It limits each request to 10 s, so that unresponsive services leave time for the rest.
+func (o Options) client() (*http.Client, error) {
+	if o.httpClient != nil {
+		return o.httpClient, nil
+	}
+	client, err := o.Registry.HTTPClient()
+	if err != nil {
+		return nil, err
+	}
+	client.Timeout = defaultRequestTimeout
+	return client, nil
 }
 
 // Provenance checks provenance files.
@@ -86,9 +100,6 @@ func New(opts Options) (*Verifier, error) {
 	if opts.CacheSize <= 0 {
 		opts.CacheSize = defaultCacheSize
 	}
-	if opts.HTTPClient == nil {
-		opts.HTTPClient = &http.Client{Timeout: defaultRequestTimeout}
-	}
 	results, err := lru.NewLRU[resultKey, Result](opts.CacheSize, nil)
 	if err != nil {
 		return nil, err
@@ -117,13 +128,14 @@ func (v *Verifier) Verify(ctx context.Context, url, digest string, access oci.Ac
 		return Result{}, err
 	}
 	target := &target{registry: v.opts.Registry, url: url, digest: digest, access: access}
-	// The key includes the access, because the registry may answer differently with other credentials.
+	// The key includes the access, because the registry may answer differently with other credentials. It includes the
+	// tenant: a caller must not wait for the requests and the memory of another tenant.
 	flight := policyHash{newHash()}
 	accessText, err := json.Marshal(access)
 	if err != nil {
 		return Result{}, err
 	}
-	flight.text(url, digest, key.policy, string(accessText))
+	flight.text(url, digest, key.policy, string(accessText), transport.TenantOf(ctx))
 	done := v.flights.DoChan(flight.sum(), func() (any, error) {
 		// A caller that stops waiting must not end the verification for the others.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), v.opts.Timeout)

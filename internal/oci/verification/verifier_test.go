@@ -229,6 +229,45 @@ func TestCallersWithOtherAccessDoNotShare(t *testing.T) {
 }
 
 // The tag for legacy signatures would be too long. This does not mean that there is a signature.
+// TestTenantsDoNotShare checks that a verification does not wait for the requests of another tenant.
+func TestTenantsDoNotShare(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, true)
+	key := newTestKey(t)
+	artifact := b.push("artifact")
+	check(t, artifact.SignKeyedBundle(t.Context(), key))
+	var both sync.WaitGroup
+	both.Add(2)
+	b.setIntercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/referrers/") {
+			return false
+		}
+		both.Done()
+		together := make(chan struct{})
+		go func() {
+			both.Wait()
+			close(together)
+		}()
+		select {
+		case <-together:
+		case <-r.Context().Done():
+		}
+		return false
+	})
+	v := b.verifier()
+	var callers sync.WaitGroup
+	for _, tenant := range []string{"team-a", "team-b"} {
+		callers.Go(func() {
+			ctx := oci.ForTenant(t.Context(), tenant)
+			result, err := v.Verify(ctx, b.url(), artifact.Digest(), b.access(), keyPolicy(key))
+			if err != nil || len(result.Signers) != 1 {
+				t.Errorf("%s: %v, %v", tenant, result, err)
+			}
+		})
+	}
+	callers.Wait()
+}
+
 func TestUnsignedSHA512Artifact(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, true)
