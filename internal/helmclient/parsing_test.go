@@ -16,6 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
@@ -133,5 +134,24 @@ func TestUninstallationReservesMemory(t *testing.T) {
 		if more := budget.Used() > rendered; more != step.isMore || !errors.Is(err, step.want) {
 			t.Errorf("%s: %d bytes are held after %d: %v", step.name, budget.Used(), rendered, err)
 		}
+	}
+}
+
+// TestCachedManifestReservesMemory checks that memory is reserved to unpack a cached manifest, even if its parse is not
+// counted.
+func TestCachedManifestReservesMemory(t *testing.T) {
+	t.Parallel()
+	c, target := newDiscoveryServer(t).client(t)
+	text := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  a: " + strings.Repeat("x", 300<<10)
+	key := releaseKey(target, "apps", "web")
+	c.manifests.Put(key, 1, text)
+	s, err := c.open(t.Context(), target, model.Desired{Namespace: "apps", Name: "web"}, &helmerr.LogBuffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	budget := actionmemory.NewBudget(256 << 20)
+	s.SetMemory(budget.Lease(actionmemory.Owner{}))
+	if _, err := c.manifest(s, key, 1); err != nil || budget.Used() < int64(len(text)) {
+		t.Errorf("%d bytes are held for a text of %d: %v", budget.Used(), len(text), err)
 	}
 }
