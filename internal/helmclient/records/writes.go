@@ -5,7 +5,6 @@ package records
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -18,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
@@ -77,10 +75,6 @@ func (s *Store) Update(key string, rls *release.Release) error {
 		return s.updatePointer(key, rls, record)
 	}
 	packed, err := s.Pack(rls)
-	if errors.Is(err, helmerr.ErrTimeout) {
-		// The result of an action must be saved also after the time of the action.
-		packed, err = s.codec.pack(rls)
-	}
 	if err != nil {
 		return errEncode(key, err)
 	}
@@ -128,11 +122,11 @@ func (s *Store) updateSmall(key string, stub *release.Release) error {
 
 // updateWhole saves a record that is not split.
 func (s *Store) updateWhole(key string, rls *release.Release) error {
-	text, err := s.codec.Encode(rls)
+	packed, err := s.Pack(rls)
 	if err != nil {
 		return errEncode(key, err)
 	}
-	if err := s.save(recordSecret(key, rls, "modifiedAt", text)); err != nil {
+	if err := s.save(recordSecret(key, rls, "modifiedAt", encodeBase64(packed))); err != nil {
 		return err
 	}
 	s.mu.Lock()
