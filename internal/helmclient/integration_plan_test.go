@@ -199,8 +199,8 @@ func TestIntegrationPlanRefusals(t *testing.T) {
 	}
 }
 
-// TestIntegrationPlanIgnoresUnservedLeftovers checks that a plan ignores the objects of a failed revision whose kind the
-// cluster does not serve, as the upgrade does.
+// TestIntegrationPlanIgnoresUnservedLeftovers checks that a plan ignores objects of a failed revision if the cluster
+// does not serve their kind, as the upgrade does.
 func TestIntegrationPlanIgnoresUnservedLeftovers(t *testing.T) {
 	b := newPlanBench(t)
 	b.converge(b.desired, helmtest.NewChart("1.0.0", map[string]string{"one.yaml": helmtest.ConfigMap("one", "1")}), nil)

@@ -95,8 +95,9 @@ func TestParsesReserveMemory(t *testing.T) {
 	}
 }
 
-// TestUninstallationReservesMemory checks that an uninstallation reserves and checks the manifests of old revisions, also
-// if they are shorter than the newest manifest. The newest manifest is not counted again in Helm's form.
+// TestUninstallationReservesMemory checks that an uninstallation weighs the manifests of old revisions, and reserves
+// memory for them, also if they are shorter than the newest manifest. The newest manifest is not counted again in
+// Helm's form.
 func TestUninstallationReservesMemory(t *testing.T) {
 	t.Parallel()
 	k := newDiscoveryServer(t).kubeClient(t)
