@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
 // planBench is a bench whose plans must not change the cluster.
@@ -194,6 +197,23 @@ func TestIntegrationPlanRefusals(t *testing.T) {
 		!strings.Contains(plan.Message, `belongs to HelmOp "default.demo"`) {
 		t.Errorf("got %+v", plan)
 	}
+}
+
+// TestIntegrationPlanIgnoresUnservedLeftovers checks that a plan ignores objects of a failed revision if the cluster
+// does not serve their kind, as the upgrade does.
+func TestIntegrationPlanIgnoresUnservedLeftovers(t *testing.T) {
+	b := newPlanBench(t)
+	b.converge(b.desired, helmtest.NewChart("1.0.0", map[string]string{"one.yaml": helmtest.ConfigMap("one", "1")}), nil)
+	failed := helmtest.Release(2, release.StatusFailed)
+	failed.Namespace, failed.Labels = b.namespace, model.DesiredLabels(b.desired)
+	failed.Manifest = "apiVersion: missing.example.com/v1\nkind: Widget\nmetadata: {name: widget}\n"
+	storage := driver.NewSecrets(b.kube.CoreV1().Secrets(b.namespace))
+	if err := storage.Create(records.NameOf(failed.Name, failed.Version), failed); err != nil {
+		t.Fatal(err)
+	}
+	b.desired.ArtifactDigest = "a2"
+	chrt := helmtest.NewChart("2.0.0", map[string]string{"one.yaml": helmtest.ConfigMap("one", "2")})
+	b.want(b.plan(chrt, nil), 0, "Update ConfigMap one")
 }
 
 // TestIntegrationPlanCRDs plans a folder crds whose kind the templates use.

@@ -35,7 +35,10 @@ func (c *Client) Manifest(ctx context.Context, target model.Target, namespace, n
 }
 
 func (c *Client) manifest(s *session.Session, key manifests.Key, revision int) ([]*unstructured.Unstructured, error) {
-	text, ok := c.manifests.Get(key, revision)
+	text, ok, err := c.manifests.Get(key, revision, s.Memory.Records)
+	if err != nil {
+		return nil, err
+	}
 	if !ok {
 		record, err := s.Config.Releases.Get(key.Name, revision)
 		if errors.Is(err, driver.ErrReleaseNotFound) {

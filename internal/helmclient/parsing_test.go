@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/yamlweight"
 )
 
@@ -40,6 +42,11 @@ func TestParsesReserveMemory(t *testing.T) {
 		"build": func(lease *actionmemory.Lease, manifest string) error {
 			k.Memory = lease
 			_, err := k.Build(strings.NewReader(manifest), false)
+			return err
+		},
+		"objects of other owners": func(lease *actionmemory.Lease, manifest string) error {
+			k.Memory = lease
+			_, err := k.Unowned(manifest)
 			return err
 		},
 	} {
@@ -85,5 +92,67 @@ func TestParsesReserveMemory(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestUninstallationReservesMemory checks that an uninstallation weighs the manifests of old revisions, and reserves
+// memory for them, also if they are shorter than the newest manifest. The newest manifest is not counted again in
+// Helm's form.
+func TestUninstallationReservesMemory(t *testing.T) {
+	t.Parallel()
+	k := newDiscoveryServer(t).kubeClient(t)
+	k.Lenient = true
+	budget := actionmemory.NewBudget(256 << 20)
+	k.Memory = budget.Lease(actionmemory.Owner{})
+	k.Memory.Force()
+	small := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n"
+	newest := small + "data:\n  a: " + strings.Repeat("x", 2<<20)
+	weight, err := k.Memory.Weigh(newest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weight.Bytes += int64(len("\n---\n"))
+	if err := k.Memory.Render(weight); err != nil {
+		t.Fatal(err)
+	}
+	old := small + "data:\n" + strings.Repeat("- {a: 0}\n", 30_000)
+	hostile := small + "data:\n" + strings.Repeat("- {}\n", 200_000)
+	for i, manifest := range []string{newest, old, hostile} {
+		k.Seen.Add(&release.Release{Version: 3 - i, Manifest: manifest})
+	}
+	rendered := budget.Used()
+	for _, step := range []struct {
+		name, manifest string
+		isMore         bool
+		want           error
+	}{
+		{"the newest manifest", "\n---\n" + newest, false, nil},
+		{"a hook", small, false, nil},
+		{"an old manifest", old, true, nil},
+		{"a hostile old manifest", hostile, true, helmerr.ErrInvalidChart},
+	} {
+		_, err := k.Build(strings.NewReader(step.manifest), false)
+		if more := budget.Used() > rendered; more != step.isMore || !errors.Is(err, step.want) {
+			t.Errorf("%s: %d bytes are held after %d: %v", step.name, budget.Used(), rendered, err)
+		}
+	}
+}
+
+// TestCachedManifestReservesMemory checks that memory is reserved to unpack a cached manifest, even if its parse is not
+// counted.
+func TestCachedManifestReservesMemory(t *testing.T) {
+	t.Parallel()
+	c, target := newDiscoveryServer(t).client(t)
+	text := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  a: " + strings.Repeat("x", 300<<10)
+	key := releaseKey(target, "apps", "web")
+	c.manifests.Put(key, 1, text)
+	s, err := c.open(t.Context(), target, model.Desired{Namespace: "apps", Name: "web"}, &helmerr.LogBuffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	budget := actionmemory.NewBudget(256 << 20)
+	s.SetMemory(budget.Lease(actionmemory.Owner{}))
+	if _, err := c.manifest(s, key, 1); err != nil || budget.Used() < int64(len(text)) {
+		t.Errorf("%d bytes are held for a text of %d: %v", budget.Used(), len(text), err)
 	}
 }

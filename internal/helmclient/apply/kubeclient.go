@@ -100,8 +100,9 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 	if err != nil {
 		return nil, err
 	}
-	// An uninstallation builds recorded manifests in another form than they are recorded.
-	end, err := k.Memory.Parse(string(manifest), k.Lenient || !k.Seen.has(string(manifest)))
+	// An uninstallation reserves memory for the newest manifest and its hooks as for a rendered chart, because Helm builds
+	// this manifest in another form than the recorded one. So a recorded form belongs to another revision.
+	end, err := k.Memory.Parse(string(manifest), !k.Seen.has(string(manifest)))
 	if err != nil {
 		if k.Lenient {
 			k.noteDeletions(err)

@@ -24,6 +24,11 @@ type UnownedObject struct {
 // the client. HelmOp needs the label to list the objects. It needs the annotations so that it does not delete objects
 // of other releases. Unowned reads only metadata.
 func (k *Client) Unowned(manifest string) ([]UnownedObject, error) {
+	end, err := k.Memory.Parse(manifest, false)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	resources, err := k.buildServed([]byte(manifest))
 	if err != nil {
 		return nil, err

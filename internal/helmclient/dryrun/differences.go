@@ -41,12 +41,12 @@ func (s reader) adoptionDifferences(j session.Job) (*release.Release, []adoption
 		return nil, nil, err
 	}
 	namespaces := s.Namespaces(j.Desired.Namespace)
-	end := s.Memory.Temporary()
+	// Only the differences stay, and no objects.
+	defer s.Memory.Temporary()()
 	decode := func(manifest string) ([]*unstructured.Unstructured, error) { return apply.Decode(s.Memory, manifest) }
 	differences, err := adoption.Compare(
 		adoption.Content{Chart: metadataOf(recorded), Manifest: recorded.Manifest, Hooks: recorded.Hooks},
 		adoption.Content{Chart: j.Chart.Metadata, Manifest: rendered.Manifest, Hooks: rendered.hooks}, decode, namespaces.Of)
-	end()
 	if err == nil {
 		err = namespaces.Err
 	}

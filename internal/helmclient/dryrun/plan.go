@@ -116,7 +116,7 @@ func (s reader) dryRunCluster(desired model.Desired) *apply.Client {
 	conn := s.Cluster.Clients.Conn
 	clients := &connections.Getter{Conn: conn, Config: conn.PlanConfig(s.Ctx)}
 	cluster := apply.NewClient(s.Ctx, clients, desired.Namespace, s.Logs.Printf)
-	cluster.Owner, cluster.Memory = s.Cluster.Owner, s.Memory
+	cluster.Owner, cluster.Memory, cluster.Seen = s.Cluster.Owner, s.Memory, s.Cluster.Seen
 	return cluster
 }
 

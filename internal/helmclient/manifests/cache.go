@@ -19,9 +19,14 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// MaxBytes is the maximum size of all cached manifests, compressed. A compressed manifest has some kilobytes, so the
-// cache holds thousands of releases.
-const MaxBytes = 32 << 20
+const (
+	// MaxBytes is the maximum size of all cached manifests, compressed. A compressed manifest has some kilobytes, so the
+	// cache holds thousands of releases.
+	MaxBytes = 32 << 20
+	// freeText is the size of a manifest, in bytes, up to which no memory is reserved to unpack it. Nearly all manifests
+	// are smaller.
+	freeText = 256 << 10
+)
 
 // Key identifies a release.
 type Key struct{ Cluster, Namespace, Name string }
@@ -33,7 +38,9 @@ type Cache struct {
 }
 
 type packed struct {
-	revision   int
+	revision int
+	// size is the size of the manifest in bytes.
+	size       int
 	compressed []byte
 }
 
@@ -74,22 +81,29 @@ func compress(text string) []byte {
 	return bytes.Clone(buffer.Bytes())
 }
 
-// Get returns the manifest of a revision.
-func (c *Cache) Get(key Key, revision int) (manifest string, ok bool) {
+// Get returns the manifest of a revision. Before it unpacks a large manifest, it calls hold to reserve as many bytes as
+// the manifest has. The error is that of hold.
+func (c *Cache) Get(key Key, revision int, hold func(bytes int64) error) (manifest string, ok bool, err error) {
 	entry, ok := c.entries.Get(key)
 	if !ok || entry.revision != revision {
-		return "", false
+		return "", false, nil
+	}
+	if entry.size > freeText {
+		if err := hold(int64(entry.size)); err != nil {
+			return "", false, err
+		}
 	}
 	var text strings.Builder
+	text.Grow(entry.size)
 	if _, err := io.Copy(&text, flate.NewReader(bytes.NewReader(entry.compressed))); err != nil {
-		return "", false
+		return "", false, nil
 	}
-	return text.String(), true
+	return text.String(), true, nil
 }
 
 // Put replaces the cached manifest of a release.
 func (c *Cache) Put(key Key, revision int, manifest string) {
-	entry := packed{revision: revision, compressed: compress(manifest)}
+	entry := packed{revision: revision, size: len(manifest), compressed: compress(manifest)}
 	c.entries.Put(key, entry, int64(len(entry.compressed)+len(key.Cluster)+len(key.Namespace)+len(key.Name)))
 }
 

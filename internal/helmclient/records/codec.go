@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -91,58 +92,70 @@ func NewBoundedCodec(size int64) *Codec {
 	return &Codec{limit: maxRecordBytes, pieces: bytelru.New[chartKey, *chartPiece](size), largest: int(size / 4 * 3)}
 }
 
-// Encode returns a record in the format of Helm's Secrets.
-func (c *Codec) Encode(rls *release.Release) ([]byte, error) {
-	packed, err := c.pack(rls)
-	if err != nil {
-		return nil, err
-	}
-	return encodeBase64(packed), nil
-}
-
-// pack returns a record before base64. The error is ErrTooLarge if the record exceeds the limits for unpacking.
-func (c *Codec) pack(rls *release.Release) ([]byte, error) {
-	if rls.Chart == nil {
-		text, err := json.Marshal(rls)
-		if err != nil {
-			return nil, err
-		}
-		return packText(nil, text)
-	}
-	piece, err := c.piece(rls.Chart, nil)
-	if err != nil {
-		return nil, err
-	}
-	ofChart, err := json.Marshal(chartRest{Metadata: rls.Chart.Metadata, Lock: rls.Chart.Lock, Values: rls.Chart.Values})
-	if err != nil {
-		return nil, err
+// packWith returns a record before base64. piece has the packed files of its chart; nil if the record has no chart. It
+// calls hold with the size of the rest as JSON before it encodes the rest. The error is ErrTooLarge if the record
+// exceeds the limits for unpacking.
+func (c *Codec) packWith(piece *chartPiece, rls *release.Release, hold holdText) ([]byte, error) {
+	if piece == nil {
+		piece = &chartPiece{}
 	}
 	without := *rls
 	without.Chart = nil
+	rest := chartRest{}
+	if rls.Chart != nil {
+		rest = chartRest{Metadata: rls.Chart.Metadata, Lock: rls.Chart.Lock, Values: rls.Chart.Values}
+	}
+	size := jsonSize(reflect.ValueOf(&rest)) + jsonSize(reflect.ValueOf(&without))
+	// Anybody who can write Secrets in a cluster can write a record whose text is six times as large as JSON.
+	if err := c.checkUnpacked(piece.unpacked + size); err != nil {
+		return nil, err
+	}
+	if err := hold(size); err != nil {
+		return nil, err
+	}
 	ofRelease, err := json.Marshal(&without)
 	if err != nil {
 		return nil, err
 	}
-	// The piece ends within the object "chart". So the rest consists of the other fields of the chart, the end of the
-	// object, and the other fields of the release.
-	rest := append(ofChart[1:len(ofChart):len(ofChart)], ',')
+	if rls.Chart == nil {
+		return packText(nil, ofRelease)
+	}
+	ofChart, err := json.Marshal(rest)
+	if err != nil {
+		return nil, err
+	}
+	// The piece ends within the object "chart". So the record continues with the other fields of the chart, the end of
+	// the object, and the other fields of the release.
+	texts := [][]byte{ofChart[1:], ofRelease[1:]}
 	if len(ofRelease) > len("{}") {
-		rest = append(rest, ofRelease[1:]...)
-	} else {
-		rest[len(rest)-1] = '}'
+		texts = [][]byte{ofChart[1:], []byte(","), ofRelease[1:]}
 	}
-	if piece.unpacked+len(rest) > c.limit {
-		return nil, helmerr.New(helmerr.ErrTooLarge,
-			"chart, values and manifest are %d MiB as JSON, and the limit is %d MiB: "+
-				"remove files from the chart that no template reads (tests, icons, documentation), or split the chart",
-			(piece.unpacked+len(rest))>>20, c.limit>>20)
+	unpacked := piece.unpacked
+	values := jsonvalues.Counter{Count: piece.values}
+	for _, text := range texts {
+		unpacked += len(text)
+		values.Add(text)
 	}
-	if piece.values+jsonvalues.Count(rest) > MaxValues {
+	if err := c.checkUnpacked(unpacked); err != nil {
+		return nil, err
+	}
+	if values.Count > MaxValues {
 		return nil, helmerr.New(helmerr.ErrTooLarge,
 			"values and metadata of chart and release have more than %d JSON values, which is the limit: "+
 				"move long lists to a file of the chart, or split the chart", MaxValues)
 	}
-	return packText(piece.Packed, rest)
+	return packText(piece.Packed, texts...)
+}
+
+// checkUnpacked returns ErrTooLarge if a record of a size as JSON, in bytes, cannot be unpacked.
+func (c *Codec) checkUnpacked(size int) error {
+	if size <= c.limit {
+		return nil
+	}
+	return helmerr.New(helmerr.ErrTooLarge,
+		"chart, values and manifest are %d MiB as JSON, and the limit is %d MiB: "+
+			"remove files from the chart that no template reads (tests, icons, documentation), or split the chart",
+		size>>20, c.limit>>20)
 }
 
 // packers holds gzip writers for reuse, because each takes most of a megabyte.
@@ -153,14 +166,20 @@ func encodeBase64(packed []byte) []byte {
 	return base64.StdEncoding.AppendEncode(nil, packed)
 }
 
-// packText packs text and appends it to packed.
-func packText(packed, text []byte) ([]byte, error) {
-	buffer := bytes.NewBuffer(slices.Grow(slices.Clone(packed), len(text)/2))
+// packText packs the texts as one text and appends it to packed.
+func packText(packed []byte, texts ...[]byte) ([]byte, error) {
+	size := 0
+	for _, text := range texts {
+		size += len(text)
+	}
+	buffer := bytes.NewBuffer(slices.Grow(slices.Clone(packed), size/2))
 	packer := packers.Get().(*gzip.Writer)
 	defer packers.Put(packer)
 	packer.Reset(buffer)
-	if _, err := packer.Write(text); err != nil {
-		return nil, err
+	for _, text := range texts {
+		if _, err := packer.Write(text); err != nil {
+			return nil, err
+		}
 	}
 	if err := packer.Close(); err != nil {
 		return nil, err
@@ -168,16 +187,14 @@ func packText(packed, text []byte) ([]byte, error) {
 	return buffer.Bytes(), nil
 }
 
-// piece returns the packed files of a chart. It calls hold before it packs them, if hold is not nil.
+// piece returns the packed files of a chart. It calls hold before it packs them.
 func (c *Codec) piece(chrt *chart.Chart, hold func() error) (*chartPiece, error) {
 	key := keyOf(chrt)
 	if piece, ok := c.pieces.Get(key); ok {
 		return piece, nil
 	}
-	if hold != nil {
-		if err := hold(); err != nil {
-			return nil, err
-		}
+	if err := hold(); err != nil {
+		return nil, err
 	}
 	packed, err, _ := c.packing.Do(string(key[:]), func() (any, error) {
 		piece, err := packChart(key, chrt)

@@ -24,6 +24,27 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 )
 
+// pack packs a record without a bound.
+func (c *Codec) pack(rls *release.Release) ([]byte, error) {
+	var piece *chartPiece
+	if rls.Chart != nil {
+		var err error
+		if piece, err = c.piece(rls.Chart, func() error { return nil }); err != nil {
+			return nil, err
+		}
+	}
+	return c.packWith(piece, rls, func(int) error { return nil })
+}
+
+// Encode returns a record in the format of Helm's Secrets.
+func (c *Codec) Encode(rls *release.Release) ([]byte, error) {
+	packed, err := c.pack(rls)
+	if err != nil {
+		return nil, err
+	}
+	return encodeBase64(packed), nil
+}
+
 // sparseReleases are releases without some fields.
 func sparseReleases() map[string]*release.Release {
 	noChart := helmtest.FullRelease()

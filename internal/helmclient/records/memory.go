@@ -20,8 +20,8 @@ const (
 	payloadCopies = 6
 	// keptShare is the part of these copies that an action keeps until its end: the unpacked records.
 	keptShare = 3
-	// textCopies is the number of copies of a release's texts in memory while an action packs them.
-	textCopies = 2
+	// textCopies is the number of copies of a release as JSON, without the files of its chart, while an action packs it.
+	textCopies = 3
 	// readCopies is the number of copies of a release's text in memory after an action has read it.
 	readCopies = 3
 	// chartCopies is the number of copies of a chart's files in memory while they are packed: as JSON, and packed.
@@ -56,24 +56,18 @@ func (s *Store) holdText(size int) error { return s.Hold(size * readCopies / pay
 
 // Pack reserves memory to pack a release, and packs it.
 func (s *Store) Pack(rls *release.Release) ([]byte, error) {
-	size := len(rls.Manifest)
-	for _, hook := range rls.Hooks {
-		if hook != nil {
-			size += len(hook.Manifest)
-		}
-	}
-	size = size * textCopies / payloadCopies
+	var piece *chartPiece
+	ofPiece := 0
 	if rls.Chart != nil {
-		piece, err := s.Piece(rls.Chart)
-		if err != nil {
+		var err error
+		if piece, err = s.Piece(rls.Chart); err != nil {
 			return nil, err
 		}
-		size += len(piece.Packed)
+		ofPiece = len(piece.Packed)
 	}
-	if err := s.Hold(size); err != nil {
-		return nil, err
-	}
-	return s.codec.pack(rls)
+	return s.codec.packWith(piece, rls, func(text int) error {
+		return s.Hold(ofPiece + text*textCopies/payloadCopies)
+	})
 }
 
 // Piece returns the packed files of a chart. If they are not packed yet, it first reserves memory.

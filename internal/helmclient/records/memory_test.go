@@ -5,7 +5,10 @@ package records
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +18,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 )
 
 // TestHoldCountsTheLargestPayload checks that an action holds memory for its largest payload, keeps a part of it at
@@ -81,6 +85,69 @@ func TestPackReservesMemory(t *testing.T) {
 			if isFree := size == 1<<30; isFree == errors.Is(err, helmerr.ErrBusy) || isFree && (err != nil || used == 0) {
 				t.Errorf("%s with %d free bytes: %d are used: %v", name, size, used, err)
 			}
+		}
+	}
+}
+
+// TestUpdateReservesMemory checks that memory is reserved before a record is packed again, for its texts as JSON.
+func TestUpdateReservesMemory(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*release.Release, string){
+		"manifest":    func(rls *release.Release, text string) { rls.Manifest = text },
+		"hook":        func(rls *release.Release, text string) { rls.Hooks[0].Manifest = text },
+		"description": func(rls *release.Release, text string) { rls.Info.Description = text },
+		"values":      func(rls *release.Release, text string) { rls.Config = map[string]any{"a": []any{text}} },
+		"chart":       func(rls *release.Release, text string) { rls.Chart.Metadata.Description = text },
+	} {
+		rls := helmtest.FullRelease()
+		change(rls, strings.Repeat("<", 2<<20))
+		memory := actionmemory.NewBudget(1 << 30)
+		full := memory.Lease(actionmemory.Owner{})
+		// Without escapes, this would be enough.
+		if err := full.Records(memory.Total() - 8<<20); err != nil {
+			t.Fatal(err)
+		}
+		s := NewStore(t.Context(), StoreOptions{Codec: NewCodec()})
+		s.Memory = memory.Lease(actionmemory.Owner{})
+		if err := s.updateWhole("demo", rls); err == nil {
+			t.Errorf("%s: packed without free memory", name)
+		}
+		full.Release()
+		s.Memory = memory.Lease(actionmemory.Owner{})
+		if _, err := s.Pack(rls); err != nil || memory.Used() < 2*6*2<<20 {
+			t.Errorf("%s: %d bytes are held: %v", name, memory.Used(), err)
+		}
+	}
+}
+
+// TestLargeJSONIsRefusedFirst checks that a record that is too large as JSON is not written as JSON.
+func TestLargeJSONIsRefusedFirst(t *testing.T) { //nolint:paralleltest // It measures memory.
+	rls := helmtest.FullRelease()
+	rls.Manifest = strings.Repeat("<", maxRecordBytes/6+1)
+	codec := NewCodec()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := codec.pack(rls)
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > maxRecordBytes/4 || !errors.Is(err, helmerr.ErrTooLarge) {
+		t.Errorf("it takes %d MiB: %v", taken>>20, err)
+	}
+}
+
+// TestJSONSize checks that the computed size of a text in JSON is its real size, and that of a record is not larger.
+func TestJSONSize(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"plain", "<a>&\"b\"\\", "\b\f\n\r\t\x00\x1f\x7f", "Zoë \u2028\u2029 \ufffd 😀"} {
+		data, err := json.Marshal(text)
+		if err != nil || escapedSize(text) != len(data)-len(`""`) {
+			t.Errorf("%s has %d bytes, not %d: %v", data, len(data)-len(`""`), escapedSize(text), err)
+		}
+	}
+	for name, rls := range sparseReleases() {
+		rls.Chart, rls.Labels = nil, map[string]string{"not": strings.Repeat("stored", 1000)}
+		data, err := json.Marshal(rls)
+		if size := jsonSize(reflect.ValueOf(rls)); err != nil || size > len(data) {
+			t.Errorf("%s: %d bytes, not %d: %v", name, len(data), size, err)
 		}
 	}
 }

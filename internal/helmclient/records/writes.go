@@ -122,11 +122,11 @@ func (s *Store) updateSmall(key string, stub *release.Release) error {
 
 // updateWhole saves a record that is not split.
 func (s *Store) updateWhole(key string, rls *release.Release) error {
-	text, err := s.codec.Encode(rls)
+	packed, err := s.Pack(rls)
 	if err != nil {
 		return errEncode(key, err)
 	}
-	if err := s.save(recordSecret(key, rls, "modifiedAt", text)); err != nil {
+	if err := s.save(recordSecret(key, rls, "modifiedAt", encodeBase64(packed))); err != nil {
 		return err
 	}
 	s.mu.Lock()

@@ -75,7 +75,7 @@ func (s *Session) GuardUnowned(options *model.Options) {
 
 // FindLeftovers reads the manifests of revisions that Helm does not check. The action then deletes the objects of these
 // revisions, except objects that the new revision has. If the newest revision did not fail and was not interrupted,
-// FindLeftovers reads no additional records.
+// FindLeftovers reads no additional records. It reserves memory for the manifests.
 func (s *Session) FindLeftovers(decision decide.Decision, desired model.Desired) error {
 	if s.Cluster == nil {
 		return nil
@@ -107,6 +107,9 @@ func (s *Session) FindLeftovers(decision decide.Decision, desired model.Desired)
 		known[key] = true
 		manifest, err := s.ManifestOf(record)
 		if err != nil {
+			return err
+		}
+		if err := s.Memory.Expect(manifest); err != nil {
 			return err
 		}
 		found.Manifests = append(found.Manifests, manifest)
