@@ -47,8 +47,9 @@ var (
 	endOfList = metadataEvent("BOOKMARK", "", "2", `"annotations":{"k8s.io/initial-events-end":"true"}`)
 )
 
-// TestRepeatedObjectsTakeNoMemory checks that the API server of a workload cluster cannot fill the memory of the manager
-// with small events about one object, or with records of one release. It runs alone, because it measures the memory.
+// TestRepeatedObjectsTakeNoMemory checks that the API server of a workload cluster cannot fill the memory of the
+// manager with small events about one object, or with records of one release. It runs alone, because it measures the
+// memory.
 func TestRepeatedObjectsTakeNoMemory(t *testing.T) {
 	const events, most = 50_000, 8 << 20
 	heap := func() int64 {
@@ -151,8 +152,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestObjectDeletedDuringList checks that an object counts as deleted if the cluster deletes it after the list has shown
-// it, but before the list ends.
+// TestObjectDeletedDuringList checks that an object counts as deleted if the cluster deletes it after the list has
+// shown it, but before the list ends.
 func TestObjectDeletedDuringList(t *testing.T) {
 	t.Parallel()
 	const label = `"labels":{"owner":"helm","name":"app"}`
