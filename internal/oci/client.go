@@ -177,6 +177,18 @@ func New(opts Options) (*Client, error) {
 	return &Client{opts: opts, store: content, endpoints: endpoints, pulls: bytebudget.New(opts.MaxBytes / pullShare)}, nil
 }
 
+// HTTPClient returns a client for hosts that are neither registries nor chart repositories, for example the revocation
+// service of a certificate. Its requests have the connections, refused addresses, redirects, limits and retries of
+// requests to registries, and no credentials. The caller must bound the bodies, see Reserve. The error is
+// ErrInvalidAccess.
+func (c *Client) HTTPClient() (*http.Client, error) { return c.endpoints.ServiceClient() }
+
+// Reserve reserves a number of bytes of Options.Bytes for the tenant of the context. It waits until the context ends.
+// The error wraps bytebudget.ErrExhausted.
+func (c *Client) Reserve(ctx context.Context, n int64) (*bytebudget.Lease, error) {
+	return c.opts.Bytes.Acquire(ctx, bytebudget.Owner{Tenant: transport.TenantOf(ctx)}, n)
+}
+
 // Close closes idle connections. The store does not need to be closed.
 func (c *Client) Close() {
 	c.endpoints.Close()

@@ -46,8 +46,9 @@ type Connections struct {
 	strict bool
 }
 
-// errLinkLocal means that a registry redirected a request to an address that no storage of a registry has.
-var errLinkLocal = errors.New("refused a redirect to a link-local address or another address of a cloud's own services")
+// errLinkLocal means that a registry redirected a request to an address that no storage of a registry has, or that a
+// service has such an address.
+var errLinkLocal = errors.New("refused a link-local address or another address of a cloud's own services")
 
 // errLocal means that a local address of the manager was refused. A tenant chose the address, or a registry redirected
 // a request to it.

@@ -23,6 +23,9 @@ const (
 	RequestIndex = "index"
 	// RequestRedirect is a request to the target of a redirect, for example the storage of a registry.
 	RequestRedirect = "redirect"
+	// RequestService is a request to a host that is neither a registry nor a chart repository, for example the
+	// revocation service of a certificate. Its RequestEvent.Registry is empty.
+	RequestService = "service"
 )
 
 // RequestEvent describes one HTTP request. Each retry is a separate request.

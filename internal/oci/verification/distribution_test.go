@@ -48,7 +48,7 @@ func TestVerifyWithDistributionRegistry(t *testing.T) {
 	r, pushing := startDistribution(t)
 	client := must(oci.New(oci.Options{Dir: t.TempDir()}))(t)
 	t.Cleanup(client.Close)
-	v := must(New(Options{Registry: client, HTTPClient: noNetwork()}))(t)
+	v := must(New(Options{Registry: client, httpClient: noNetwork()}))(t)
 	access := oci.Access{CA: r.CA(), DockerConfigs: [][]byte{must(r.DockerConfigJSON())(t)}}
 
 	key := newTestKey(t)

@@ -42,4 +42,16 @@
 // "oci://". There are two differences. Level "skip" is refused. Authenticity is enforced at every level: otherwise a
 // verification would prove nothing. With "audit" or "permissive", only expiry, timestamps and revocation are logged
 // instead of enforced. Plugins are not supported.
+//
+// # Requests
+//
+// Requests to other hosts than the registry use the HTTP client of the registry's Client, so the same addresses are
+// refused:
+//
+//   - The root of the public Sigstore is downloaded from one fixed URL. The library bounds each file.
+//   - The revocation of notation's certificates is checked by OCSP and CRLs, only for certificates that the policy
+//     trusts. The number and the size of the responses are bounded, and a CRL is read within the memory budget.
+//
+// There are no other requests: certificates, log entries and timestamps of cosign are checked with the trusted root,
+// and provenance files with the keyring.
 package verification

@@ -6,10 +6,7 @@ package verification
 import (
 	"context"
 	"fmt"
-	"net/http"
 
-	"github.com/notaryproject/notation-core-go/revocation"
-	"github.com/notaryproject/notation-core-go/revocation/crl"
 	"github.com/notaryproject/notation-core-go/revocation/purpose"
 	"github.com/notaryproject/notation-go"
 	"github.com/notaryproject/notation-go/registry"
@@ -25,7 +22,8 @@ import (
 // because this loop stops at the first signature that cannot be fetched.
 type notationCheck struct {
 	*target
-	verifier notation.Verifier
+	verifier   notation.Verifier
+	revocation *revocationCheck
 	// artifact is the artifact that must be signed.
 	artifact ocispec.Descriptor
 	found    *findings
@@ -40,8 +38,14 @@ func (v *Verifier) verifyNotation(ctx context.Context, target *target, rules *no
 		return nil, err
 	}
 	check := &notationCheck{target: target, found: found}
-	var err error
-	if check.verifier, err = rules.verifier(v.opts.HTTPClient); err != nil {
+	client, err := v.opts.client()
+	if err != nil {
+		return nil, err
+	}
+	if check.revocation, err = newRevocationCheck(target.registry, client); err != nil {
+		return nil, err
+	}
+	if check.verifier, err = rules.verifier(check.revocation); err != nil {
 		return nil, err
 	}
 	mediaType, manifest, err := target.registry.RawManifest(ctx, target.url, target.digest, target.access)
@@ -68,20 +72,13 @@ func (r *notationRules) appliesTo(target *target) error {
 	return nil
 }
 
-// verifier returns the library's verifier. The verifier uses the client for revocation checks.
-func (r *notationRules) verifier(client *http.Client) (notation.Verifier, error) {
-	lists, err := crl.NewHTTPFetcher(client)
+// verifier returns the library's verifier with a revocation check.
+func (r *notationRules) verifier(check *revocationCheck) (notation.Verifier, error) {
+	signing, err := check.validator(purpose.CodeSigning)
 	if err != nil {
 		return nil, err
 	}
-	validator := func(of purpose.Purpose) (revocation.Validator, error) {
-		return revocation.NewWithOptions(revocation.Options{OCSPHTTPClient: client, CRLFetcher: lists, CertChainPurpose: of})
-	}
-	signing, err := validator(purpose.CodeSigning)
-	if err != nil {
-		return nil, err
-	}
-	stamping, err := validator(purpose.Timestamping)
+	stamping, err := check.validator(purpose.Timestamping)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +135,7 @@ func notationPriority(r oci.Referrer) int {
 	}
 }
 
-// check verifies one signature. The error means that the signature could not be read.
+// check verifies one signature. The error means that the signature could not be read, or not be checked now.
 func (c *notationCheck) check(ctx context.Context,
 	content *oci.Content,
 ) (signers []string, refused *refusal, err error) {
@@ -155,7 +152,11 @@ func (c *notationCheck) check(ctx context.Context,
 		SignatureMediaType: content.Layers[0].MediaType,
 	})
 	if failure != nil {
-		return nil, refusalOf(outcome, failure), nil
+		refused = refusalOf(outcome, failure)
+	}
+	refused, err = c.revocation.explain(refused, c.String())
+	if refused != nil || err != nil {
+		return nil, refused, err
 	}
 	chain := outcome.EnvelopeContent.SignerInfo.CertificateChain
 	return []string{chain[0].Subject.String()}, nil, nil

@@ -153,12 +153,13 @@ func TestUntrustedCertificatesCauseNoRevocationRequests(t *testing.T) {
 		return nil, http.ErrServerClosed
 	})}
 	notary := newNotary("jane")
-	foreignSigner := signing.NewNotary("jane", time.Now().Add(time.Hour), "http://ocsp.test")
+	foreignSigner := signing.NewRevocableNotary("jane", time.Now().Add(time.Hour),
+		signing.Services{OCSP: []string{"http://ocsp.test"}})
 	verify := func(by *signing.Notary, trusted *signing.Notary) error {
 		b := newBed(t, true)
 		artifact := b.push("artifact")
 		check(t, by.Sign(t.Context(), artifact))
-		v := b.verifier(func(o *Options) { o.HTTPClient = counting })
+		v := b.verifier(func(o *Options) { o.httpClient = counting })
 		policy := notationPolicy(trusted, signing.TrustAnyone("audit"))
 		_, err := v.Verify(t.Context(), b.url(), artifact.Digest(), b.access(), policy)
 		return err
@@ -177,7 +178,8 @@ func TestUntrustedCertificatesCauseNoRevocationRequests(t *testing.T) {
 
 func TestStrictLevelChecksRevocation(t *testing.T) {
 	t.Parallel()
-	notary := signing.NewNotary("jane", time.Now().Add(time.Hour), "http://ocsp.test")
+	notary := signing.NewRevocableNotary("jane", time.Now().Add(time.Hour),
+		signing.Services{OCSP: []string{"http://ocsp.test"}})
 	b := newBed(t, true)
 	artifact := b.push("artifact")
 	check(t, notary.Sign(t.Context(), artifact))

@@ -48,8 +48,15 @@ type publicRoot struct {
 }
 
 func newPublicRoot(opts Options) *publicRoot {
-	source := tufSource{client: opts.HTTPClient, dir: opts.Dir, url: tuf.DefaultMirror, root: tuf.DefaultRoot()}
-	return &publicRoot{fetch: source.fetch, now: time.Now}
+	fetch := func(ctx context.Context) (*root.TrustedRoot, error) {
+		client, err := opts.client()
+		if err != nil {
+			return nil, err
+		}
+		source := tufSource{client: client, dir: opts.Dir, url: tuf.DefaultMirror, root: tuf.DefaultRoot()}
+		return source.fetch(ctx)
+	}
+	return &publicRoot{fetch: fetch, now: time.Now}
 }
 
 // get returns the root, and fetches it if it is not fresh. Failed attempts are repeated after a minute. Concurrent

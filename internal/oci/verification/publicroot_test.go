@@ -151,7 +151,7 @@ func TestPublicRootIsFetchedOnlyWhenNeeded(t *testing.T) {
 	b := newBed(t, true)
 	var asked atomic.Int32
 	v := b.verifier(func(o *Options) {
-		o.HTTPClient = &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+		o.httpClient = &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
 			asked.Add(1)
 			return nil, errors.New("planted")
 		})}

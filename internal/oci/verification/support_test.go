@@ -43,7 +43,7 @@ type bed struct {
 }
 
 // newBed starts a registry that lists referrers by the API, or stores lists under a tag.
-func newBed(t *testing.T, referrersAPI bool) *bed {
+func newBed(t *testing.T, referrersAPI bool, change ...func(*oci.Options)) *bed {
 	t.Helper()
 	b := &bed{t: t}
 	registry := ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)), ggcr.WithReferrersSupport(referrersAPI))
@@ -59,9 +59,12 @@ func newBed(t *testing.T, referrersAPI bool) *bed {
 	b.srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	t.Cleanup(b.srv.Close)
 	b.Registry = signing.Registry{Host: strings.TrimPrefix(b.srv.URL, "https://"), Client: b.srv.Client()}
+	opts := oci.Options{Dir: t.TempDir(), Timeout: 10 * time.Second, RequestsPerSecond: 10_000}
+	for _, f := range change {
+		f(&opts)
+	}
 	var err error
-	b.client, err = oci.New(oci.Options{Dir: t.TempDir(), Timeout: 10 * time.Second, RequestsPerSecond: 10_000})
-	if err != nil {
+	if b.client, err = oci.New(opts); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.client.Close)
@@ -120,7 +123,7 @@ func (b *bed) asked() []string {
 
 func (b *bed) verifier(change ...func(*Options)) *Verifier {
 	b.t.Helper()
-	opts := Options{Registry: b.client, Timeout: 20 * time.Second, HTTPClient: noNetwork()}
+	opts := Options{Registry: b.client, Timeout: 20 * time.Second, httpClient: noNetwork()}
 	for _, f := range change {
 		f(&opts)
 	}

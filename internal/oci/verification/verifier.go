@@ -40,12 +40,25 @@ type Options struct {
 	Dir string
 	// Timeout bounds one verification, with all its requests. Default 60 s.
 	Timeout time.Duration
-	// HTTPClient downloads the public Sigstore's trusted root, and checks the revocation of notation's certificates. The
-	// default client uses the proxy of the environment. It limits each request to 10 s, so that unresponsive services
-	// leave time for the rest.
-	HTTPClient *http.Client
 	// CacheSize is the number of successful verifications in the cache. Default 10 000.
 	CacheSize int
+
+	// httpClient replaces the Registry's HTTP client in tests.
+	httpClient *http.Client
+}
+
+// client returns the client that downloads the public Sigstore's trusted root, and checks the revocation of notation's
+// certificates. It limits each request to 10 s, so that unresponsive services leave time for the rest.
+func (o Options) client() (*http.Client, error) {
+	if o.httpClient != nil {
+		return o.httpClient, nil
+	}
+	client, err := o.Registry.HTTPClient()
+	if err != nil {
+		return nil, err
+	}
+	client.Timeout = defaultRequestTimeout
+	return client, nil
 }
 
 // Provenance checks provenance files.
@@ -86,9 +99,6 @@ func New(opts Options) (*Verifier, error) {
 	}
 	if opts.CacheSize <= 0 {
 		opts.CacheSize = defaultCacheSize
-	}
-	if opts.HTTPClient == nil {
-		opts.HTTPClient = &http.Client{Timeout: defaultRequestTimeout}
 	}
 	results, err := lru.NewLRU[resultKey, Result](opts.CacheSize, nil)
 	if err != nil {

@@ -6,9 +6,11 @@ package signing
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
+	"math/big"
 	"time"
 
 	"github.com/notaryproject/notation-core-go/signature"
@@ -21,15 +23,39 @@ import (
 // Notary signs with notation, with a certificate of its own authority.
 type Notary struct{ root, signer *Certified }
 
+// Services are the URLs in a certificate of the services that report whether it is revoked.
+type Services struct {
+	// OCSP are servers for single certificates. CRLs are lists of revoked certificates.
+	OCSP, CRLs []string
+}
+
 // NewNotary returns a Notary with a common name. Its signing certificate is valid from two hours ago until a time. It
-// names servers that report whether it is revoked (OCSP).
-func NewNotary(name string, until time.Time, servers ...string) *Notary {
+// names no service for its revocation.
+func NewNotary(name string, until time.Time) *Notary {
+	return NewRevocableNotary(name, until, Services{})
+}
+
+// NewRevocableNotary is like NewNotary, for a certificate that names services for its revocation.
+func NewRevocableNotary(name string, until time.Time, services Services) *Notary {
 	authority := newRoot("Test Notary")
 	return &Notary{root: authority, signer: authority.issue(&x509.Certificate{
-		Subject: notarySubject(name), NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until, OCSPServer: servers,
+		Subject: notarySubject(name), NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until,
+		OCSPServer: services.OCSP, CRLDistributionPoints: services.CRLs,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning},
 		BasicConstraintsValid: true,
 	})}
+}
+
+// CRL returns a list of revoked certificates, which the authority signed. The list has the signing certificate if
+// isRevoked is true.
+func (n *Notary) CRL(isRevoked bool) []byte {
+	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now().Add(-time.Hour),
+		NextUpdate: time.Now().Add(time.Hour)}
+	if isRevoked {
+		list.RevokedCertificateEntries = []x509.RevocationListEntry{
+			{SerialNumber: n.signer.Certificate.SerialNumber, RevocationTime: time.Now().Add(-time.Hour)}}
+	}
+	return must(x509.CreateRevocationList(rand.Reader, list, n.root.Certificate, n.root.key))
 }
 
 // notarySubject has the parts that a trusted identity must name at least: country, state and organization.
