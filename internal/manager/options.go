@@ -143,7 +143,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 			"Lower values save memory and cost CPU time.")
 	fs.BoolVar(&o.allowLocal, "allow-local-addresses", false,
 		"Allow loopback, link-local and unspecified addresses for the registries and proxies of HelmOps and the API servers "+
-			"of kubeconfigs, and loopback addresses for the revocation services of certificates. Registries in --registries-file and --record-storage-url are always allowed.")
+			"of kubeconfigs, and loopback addresses for the revocation services of certificates. "+
+			"Registries in --registries-file and --record-storage-url are always allowed.")
 	fs.Int64Var(
 		&o.memoryLimit,
 		"memory-limit",
