@@ -95,10 +95,8 @@ func (c *Cache) Get(key Key, revision int, hold func(bytes int64) error) (manife
 	}
 	var text strings.Builder
 	text.Grow(entry.size)
-	if _, err := io.Copy(&text, flate.NewReader(bytes.NewReader(entry.compressed))); err != nil {
-		return "", false, nil
-	}
-	return text.String(), true, nil
+	_, err = io.Copy(&text, flate.NewReader(bytes.NewReader(entry.compressed)))
+	return text.String(), err == nil, nil
 }
 
 // Put replaces the cached manifest of a release.
