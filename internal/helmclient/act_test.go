@@ -20,6 +20,7 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
@@ -29,14 +30,17 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
 
-// faultyDriver fails the n-th write of a kind; the first write is 1.
+// faultyDriver fails the n-th write of a kind; the first write is 1. Like [records.Store], it commits the memory of the
+// session before a write.
 type faultyDriver struct {
 	driver.Driver
 	failCreate, failUpdate int
 	creates, updates       int
+	session                *session.Session
 }
 
 func (d *faultyDriver) Create(key string, rls *release.Release) error {
+	d.session.Memory.Commit()
 	if d.creates++; d.creates == d.failCreate {
 		return helmtest.ErrCut
 	}
@@ -44,6 +48,7 @@ func (d *faultyDriver) Create(key string, rls *release.Release) error {
 }
 
 func (d *faultyDriver) Update(key string, rls *release.Release) error {
+	d.session.Memory.Commit()
 	if d.updates++; d.updates == d.failUpdate {
 		return helmtest.ErrCut
 	}
@@ -68,6 +73,7 @@ func newFakeCluster() *fakeCluster {
 	) (*session.Session, error) {
 		s := session.New(ctx, c.driver, c.kube, c.renderer, desired, logs)
 		s.Config.Capabilities = chartutil.DefaultCapabilities.Copy()
+		c.driver.session = s
 		return s, nil
 	}
 	return c
@@ -438,6 +444,44 @@ func TestRecordsOfPublicValues(t *testing.T) {
 		}
 		if rls.Version++; records.HasPublicValues(rls) {
 			t.Error("the label is valid for a record of another program that copied it")
+		}
+	}
+}
+
+// TestRecoveryHasItsOwnLease checks that the mark of an interrupted record does not commit the memory of the action
+// that follows: the action is refused if it needs more memory than the manager has, and it waits if the memory is not
+// free.
+func TestRecoveryHasItsOwnLease(t *testing.T) {
+	t.Parallel()
+	recovery := decide.Decision{Action: model.ActionRecoverThenUpgrade, Recovery: decide.RecoverFail, FromRevision: 1}
+	large := helmtest.NewChart("1.0.0", map[string]string{
+		"large.yaml": helmtest.ConfigMap("large", strings.Repeat("x", 1<<20))})
+	for _, tc := range []struct {
+		total   int64
+		kind    error
+		history string
+	}{{5 << 20, helmerr.ErrTooLarge, "failed"}, {32 << 20, nil, "failed/deployed"}} {
+		c := newFakeCluster()
+		c.driver.failUpdate = 1
+		_, err := c.act(t, decide.Decision{Action: model.ActionInstall})
+		helmtest.WantError(t, err, helmerr.ErrUnreachable, true)
+		budget := actionmemory.NewBudget(tc.total)
+		c.connections.Shared.Actions = budget
+		other := budget.Lease(actionmemory.Owner{})
+		if err := other.Records(tc.total); err != nil {
+			t.Fatal(err)
+		}
+		waited := false
+		options := model.Options{Progress: func(string) {
+			// The lease of the action that waits is empty, and the record is marked.
+			waited = budget.Used() == tc.total && c.history(t) == "failed"
+			other.Release()
+		}}
+		result, err := c.Act(t.Context(), model.Target{}, recovery, helmtest.DesiredFor("apps", "demo", "a1", "v1"), options,
+			large, nil)
+		if (err != nil) != (tc.kind != nil) || !errors.Is(err, tc.kind) || result.StorageChanged != (err == nil) ||
+			waited != (err == nil) || c.history(t) != tc.history {
+			t.Errorf("%d bytes: history %s, waited %t: %+v, %v", tc.total, c.history(t), waited, result, err)
 		}
 	}
 }
