@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ import (
 	kubefake "helm.sh/helm/v3/pkg/kube/fake"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
@@ -212,9 +214,36 @@ func TestDryRunsUseTheSameSessions(t *testing.T) {
 	c.open = func(context.Context, model.Target, model.Desired, *helmerr.LogBuffer) (*session.Session, error) {
 		return nil, errReplaced
 	}
-	if _, err := c.Present(t.Context(), model.Target{}, "apps", "demo"); err == nil ||
+	if _, err := c.Present(t.Context(), model.Target{}, "apps", "demo", nil); err == nil ||
 		!strings.Contains(err.Error(), errReplaced.Error()) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestPresentHoldsMemory checks that the memory for the objects of a release is reserved while they are used, and only
+// then. Without a release, there is nothing to use.
+func TestPresentHoldsMemory(t *testing.T) {
+	t.Parallel()
+	c := newFakeCluster()
+	budget := c.connections.Shared.Actions
+	var uses []string
+	use := func(objects, hooks []*unstructured.Unstructured) {
+		uses = append(uses, fmt.Sprint(len(objects), len(hooks), budget.Used() >= 1<<20))
+	}
+	present, err := c.Present(t.Context(), model.Target{}, "apps", "demo", use)
+	if err != nil || len(uses) != 0 {
+		t.Errorf("without a release: %+v, %v", present, err)
+	}
+	chrt := helmtest.NewChart("1.0.0", map[string]string{
+		"large.yaml": helmtest.ConfigMap("large", strings.Repeat("x", 1<<20))})
+	if _, err := c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionInstall},
+		helmtest.DesiredFor("apps", "demo", "a1", "v1"), model.Options{}, chrt, nil); err != nil {
+		t.Fatal(err)
+	}
+	present, err = c.Present(t.Context(), model.Target{}, "apps", "demo", use)
+	if err != nil || present.Revision != 1 || !slices.Equal(uses, []string{"1 0 true"}) ||
+		budget.Used() != 0 {
+		t.Errorf("%+v, used %q, %d bytes are left: %v", present, uses, budget.Used(), err)
 	}
 }
 
