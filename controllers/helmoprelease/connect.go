@@ -54,8 +54,8 @@ type Engine interface {
 		error)
 	Act(ctx context.Context, target model.Target, decision decide.Decision, desired model.Desired,
 		options model.Options, chart *bundle.Chart, values map[string]any) (helmclient.Result, error)
-	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int) ([]*unstructured.Unstructured,
-		error)
+	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int,
+		use func([]*unstructured.Unstructured)) error
 	Access(target model.Target) (*model.Access, error)
 	Lock(target model.Target, desired model.Desired) (unlock func(), err error)
 	Confirm(ctx context.Context, target model.Target, desired model.Desired, observed model.Record) error

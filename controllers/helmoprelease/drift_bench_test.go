@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,8 +41,9 @@ type manifestEngine struct {
 	objects []*unstructured.Unstructured
 	err     error
 	access  *model.Access
-	// asked counts the calls of Manifest.
-	asked int
+	// asked counts the calls of Manifest. isUsed is true while the objects are used.
+	asked  int
+	isUsed atomic.Bool
 	// locked and changed are the errors of Lock and Confirm; confirmed counts the calls of Confirm. locks is the number
 	// of held locks.
 	locked, changed  error
@@ -50,10 +52,16 @@ type manifestEngine struct {
 	during func()
 }
 
-func (e *manifestEngine) Manifest(context.Context, model.Target, string, string, int) ([]*unstructured.Unstructured,
-	error) {
+func (e *manifestEngine) Manifest(_ context.Context, _ model.Target, _, _ string, _ int,
+	use func([]*unstructured.Unstructured),
+) error {
 	e.asked++
-	return e.objects, e.err
+	if e.err == nil {
+		e.isUsed.Store(true)
+		defer e.isUsed.Store(false)
+		use(e.objects)
+	}
+	return e.err
 }
 
 func (e *manifestEngine) Access(model.Target) (*model.Access, error) { return e.access, nil }
@@ -152,6 +160,10 @@ func (b *driftBench) serve(w http.ResponseWriter, req *http.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
+	// A correction reads an object only after a conflict.
+	if req.Method == http.MethodGet && b.refuse == nil && !b.engine.isUsed.Load() {
+		b.Errorf("%s is compared after the memory for the manifest was released", req.URL.Path)
+	}
 	name := req.URL.Path[strings.LastIndex(req.URL.Path, "/")+1:]
 	value := b.values[name]
 	switch {

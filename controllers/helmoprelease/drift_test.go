@@ -216,6 +216,27 @@ func TestNoCorrectionForReleaseOfOtherManager(t *testing.T) {
 	}
 }
 
+// TestKnownDifferencesHaveNoContent checks that the memory of a release has neither the objects nor the patches that
+// correct its differences.
+func TestKnownDifferencesHaveNoContent(t *testing.T) {
+	t.Parallel()
+	b := newDriftBench(t, 2, 0)
+	b.edit("c0")
+	b.missing = "c1"
+	b.vanish("c1")
+	b.r.assessDrift(t.Context(), b.p)
+	cluster := drift.Cluster{Config: b.engine.access.Config, Mapper: b.engine.access.Mapper}
+	for ref, known := range b.memory().Differing {
+		if err := drift.Correct(t.Context(), cluster, known); err == nil ||
+			!strings.Contains(err.Error(), "not returned by a comparison") {
+			t.Errorf("%s is corrected from the memory: %v", ref, err)
+		}
+	}
+	if len(b.memory().Differing) != 2 || len(b.p.drift.Differences) != 2 {
+		t.Errorf("known are %v, found are %v", b.memory().Differing, b.p.drift.Differences)
+	}
+}
+
 // TestForeignObjectIsNotContested checks an object that now belongs to another release. Its difference must not be
 // reported as contested.
 func TestForeignObjectIsNotContested(t *testing.T) {

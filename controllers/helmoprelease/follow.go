@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -158,7 +159,9 @@ func (r *Reconciler) readInventory(ctx context.Context, p *releasePass, revision
 	defer done()
 	ctx, cancel := context.WithTimeout(ctx, manifestTimeout)
 	defer cancel()
-	objects, err := r.engine.Manifest(ctx, p.target, p.desired.Namespace, p.desired.Name, revision)
+	var refs []inventory.Ref
+	err := r.engine.Manifest(ctx, p.target, p.desired.Namespace, p.desired.Name, revision,
+		func(objects []*unstructured.Unstructured) { refs = inventory.FromObjects(objects) })
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("Cannot read the manifest of the release; it is tried again", "why", err.Error())
 		p.due(queue.Spread(requeue.UnreachableRetry, p.release))
@@ -169,6 +172,6 @@ func (r *Reconciler) readInventory(ctx context.Context, p *releasePass, revision
 		r.memoryOf(p.release).Health.ForgetGenerations()
 		drifttracking.Forget(p.release)
 	}
-	p.release.Status.Inventory = releaseinventory.Of(&p.release.Spec, inventory.FromObjects(objects), revision)
+	p.release.Status.Inventory = releaseinventory.Of(&p.release.Spec, refs, revision)
 	return nil
 }

@@ -66,10 +66,11 @@ type (
 	}
 )
 
-func (e healthEngine) Manifest(context.Context, model.Target, string, string, int) ([]*unstructured.Unstructured,
-	error) {
+func (e healthEngine) Manifest(_ context.Context, _ model.Target, _, _ string, _ int,
+	use func([]*unstructured.Unstructured),
+) error {
 	if e.bench.unreadable != nil {
-		return nil, e.bench.unreadable
+		return e.bench.unreadable
 	}
 	var objects []*unstructured.Unstructured
 	for ref := range e.bench.objects {
@@ -80,7 +81,8 @@ func (e healthEngine) Manifest(context.Context, model.Target, string, string, in
 		object.SetName(ref.Name)
 		objects = append(objects, object)
 	}
-	return objects, nil
+	use(objects)
+	return nil
 }
 
 func (e healthEngine) Access(model.Target) (*model.Access, error) {

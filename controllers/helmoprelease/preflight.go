@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -142,8 +143,9 @@ func (r *Reconciler) renderImages(ctx context.Context, p *releasePass, options m
 	if err != nil {
 		return nil, err
 	}
-	objects, err := rendered.Objects()
-	return images.Of(objects), err
+	var names []string
+	err = rendered.Objects(func(objects []*unstructured.Unstructured) { names = images.Of(objects) })
+	return names, err
 }
 
 // reportImages reports why a release waits for its images. A failed release stays failed: only its next try waits.

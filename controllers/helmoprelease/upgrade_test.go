@@ -56,7 +56,9 @@ func (e *presentEngine) Act(context.Context, model.Target, decide.Decision, mode
 
 func (*presentEngine) Saw(string, string, string, map[inventory.Ref]model.ObjectVersion) {}
 
-func (e *presentEngine) Present(context.Context, model.Target, string, string) (dryrun.Present, error) {
+func (e *presentEngine) Present(_ context.Context, _ model.Target, _, _ string,
+	use func(objects, hooks []*unstructured.Unstructured),
+) (dryrun.Present, error) {
 	e.reads++
 	budget := &unstructured.Unstructured{}
 	budget.SetAPIVersion("policy/v1beta1")
@@ -64,8 +66,8 @@ func (e *presentEngine) Present(context.Context, model.Target, string, string) (
 	budget.SetName("hunter2-web")
 	present := dryrun.Present{KubeVersion: "v1.36.2", Revision: 1,
 		Serves: func(schema.GroupVersionKind) bool { return true }}
-	if !e.isClean {
-		present.Objects = []*unstructured.Unstructured{budget}
+	if !e.isClean && e.err == nil {
+		use([]*unstructured.Unstructured{budget}, nil)
 	}
 	return present, e.err
 }

@@ -38,6 +38,27 @@ func widgets() *apiextensionsv1.CustomResourceDefinition {
 		}}}
 }
 
+// TestAddDropsSchemas checks that definitions are kept without their schemas, which may have megabytes.
+func TestAddDropsSchemas(t *testing.T) {
+	t.Parallel()
+	definition := widgets()
+	for i := range definition.Spec.Versions {
+		definition.Spec.Versions[i].Schema = &apiextensionsv1.CustomResourceValidation{}
+	}
+	definitions := Definitions{}
+	definitions.Add(definition)
+	for _, kept := range definitions {
+		for i := range kept.Spec.Versions {
+			if kept.Spec.Versions[i].Schema != nil {
+				t.Errorf("version %s has its schema", kept.Spec.Versions[i].Name)
+			}
+		}
+		if len(kept.Spec.Versions) != len(definition.Spec.Versions) {
+			t.Errorf("kept %+v of %+v", kept, definition)
+		}
+	}
+}
+
 func TestAt(t *testing.T) {
 	t.Parallel()
 	definitions := Definitions{}

@@ -31,9 +31,18 @@ const (
 type Definitions map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition
 
 // Add adds a definition. A later definition replaces an earlier definition of the same kind: pass the definitions of a
-// chart after the definitions of the cluster.
+// chart after the definitions of the cluster. Add keeps only what determines the stages of the versions: the schemas
+// of a definition may have megabytes.
 func (d Definitions) Add(definition *apiextensionsv1.CustomResourceDefinition) {
-	d[schema.GroupKind{Group: definition.Spec.Group, Kind: definition.Spec.Names.Kind}] = definition
+	kept := &apiextensionsv1.CustomResourceDefinition{}
+	for i := range definition.Spec.Versions {
+		one := &definition.Spec.Versions[i]
+		kept.Spec.Versions = append(kept.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{
+			Name: one.Name, Served: one.Served,
+			Deprecated: one.Deprecated, DeprecationWarning: one.DeprecationWarning,
+		})
+	}
+	d[schema.GroupKind{Group: definition.Spec.Group, Kind: definition.Spec.Names.Kind}] = kept
 }
 
 // Of returns the stage and the lifecycle of the API of a CustomResourceDefinition; false if there is no definition of

@@ -81,6 +81,12 @@ type Difference struct {
 	content [sha256.Size]byte
 }
 
+// WithoutContent returns the difference without the object and the patch that correct it.
+func (d Difference) WithoutContent() Difference {
+	d.desired, d.patch = nil, nil
+	return d
+}
+
 // String describes the difference without values.
 func (d Difference) String() string {
 	if d.Missing {

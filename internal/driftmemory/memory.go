@@ -29,7 +29,8 @@ type Memory struct {
 	// compared holds the fingerprint of each object at its last comparison; 0 for an object that did not exist. Objects
 	// that were not compared yet are not in the map.
 	compared map[inventory.Ref]uint64
-	// Differing are the objects that differ.
+	// Differing are the objects that differ, without what corrects them: an object may differ for a long time, and its
+	// content may have megabytes. Each correction follows a comparison.
 	Differing map[inventory.Ref]drift.Difference
 	// Uncompared holds the objects whose comparison failed. Uncorrected holds the objects whose correction failed.
 	Uncompared, Uncorrected failures
@@ -137,14 +138,14 @@ func (m *Memory) ToCompare(manifest []*unstructured.Unstructured,
 }
 
 // Update records the result of a comparison of objects. Suspects that are not in the manifest are recorded as equal.
-func (m *Memory) Update(suspects map[inventory.Ref]bool, compared []*unstructured.Unstructured, found drift.Comparison,
+func (m *Memory) Update(suspects map[inventory.Ref]bool, compared []inventory.Ref, found drift.Comparison,
 	snapshot *objectwatch.Snapshot, now time.Time,
 ) {
 	delete(m.Uncompared, inventory.Ref{})
 	done := map[inventory.Ref]bool{}
 	maps.Copy(done, suspects)
-	for _, object := range compared {
-		delete(done, inventory.Of(object))
+	for _, ref := range compared {
+		delete(done, ref)
 	}
 	for _, ref := range found.Compared {
 		done[ref] = true
@@ -156,7 +157,7 @@ func (m *Memory) Update(suspects map[inventory.Ref]bool, compared []*unstructure
 	differ := map[inventory.Ref]bool{}
 	for _, difference := range found.Differences {
 		differ[difference.Ref] = true
-		m.Differing[difference.Ref] = difference
+		m.Differing[difference.Ref] = difference.WithoutContent()
 	}
 	for ref := range done {
 		m.compared[ref] = FingerprintOf(snapshot.Objects[ref])

@@ -38,8 +38,8 @@ const (
 // Engine reads what a release installed, and guards a release during a correction. Package helmclient implements it,
 // see Lock and Confirm of its Client.
 type Engine interface {
-	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int) ([]*unstructured.Unstructured,
-		error)
+	Manifest(ctx context.Context, target model.Target, namespace, name string, revision int,
+		use func([]*unstructured.Unstructured)) error
 	Access(target model.Target) (*model.Access, error)
 	Lock(target model.Target, desired model.Desired) (unlock func(), err error)
 	Confirm(ctx context.Context, target model.Target, desired model.Desired, observed model.Record) error
@@ -149,12 +149,12 @@ func (p *Pass) compare(ctx context.Context, suspects map[inventory.Ref]bool) err
 	}
 	ctx, cancel := context.WithTimeout(ctx, driftTimeout)
 	defer cancel()
-	objects, found, err := p.compareSuspects(ctx, suspects, rules)
+	compared, found, err := p.compareSuspects(ctx, suspects, rules)
 	if err != nil {
 		p.Memory.Uncompared.Add(inventory.Ref{}, 0, err, p.Now())
 		return nil
 	}
-	p.Memory.Update(suspects, objects, found, p.Snapshot, p.Now())
+	p.Memory.Update(suspects, compared, found, p.Snapshot, p.Now())
 	p.Differences = found.Differences
 	if p.Memory.Left(p.Snapshot) > 0 {
 		p.due(driftmemory.Retry)
@@ -170,20 +170,24 @@ func (p *Pass) compare(ctx context.Context, suspects map[inventory.Ref]bool) err
 // could be compared.
 func (p *Pass) compareSuspects(ctx context.Context, suspects map[inventory.Ref]bool,
 	rules *drift.Rules,
-) ([]*unstructured.Unstructured, drift.Comparison, error) {
-	manifest, err := p.Engine.Manifest(ctx, p.Target, p.Desired.Namespace, p.Desired.Name, p.Memory.Revision)
-	if err != nil {
-		return nil, drift.Comparison{}, err
-	}
+) (compared []inventory.Ref, found drift.Comparison, err error) {
 	access, err := p.Engine.Access(p.Target)
 	if err != nil {
 		return nil, drift.Comparison{}, err
 	}
-	objects := p.Memory.ToCompare(manifest, suspects)
 	cluster := drift.Cluster{Config: access.Config, Mapper: access.Mapper}
-	found, err := drift.Compare(ctx, cluster, drift.Release{Namespace: p.Desired.Namespace, Name: p.Desired.Name}, rules,
-		objects)
-	return objects, found, err
+	release := drift.Release{Namespace: p.Desired.Namespace, Name: p.Desired.Name}
+	var failure error
+	err = p.Engine.Manifest(ctx, p.Target, p.Desired.Namespace, p.Desired.Name, p.Memory.Revision,
+		func(manifest []*unstructured.Unstructured) {
+			objects := p.Memory.ToCompare(manifest, suspects)
+			compared = inventory.FromObjects(objects)
+			found, failure = drift.Compare(ctx, cluster, release, rules, objects)
+		})
+	if err == nil {
+		err = failure
+	}
+	return compared, found, err
 }
 
 func driftRules(spec *addonsv1.DriftDetectionOptions) (*drift.Rules, error) {

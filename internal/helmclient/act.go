@@ -85,13 +85,20 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	defer end()
 	waiting, stopWaiting := waitsOf(acting, ctx, j)
 	defer stopWaiting()
+	within := func(use func(*session.Session) error) error {
+		return session.Use(acting, c.connections.Shared.Actions, waiting, c.open, target, desired, logs, use)
+	}
+	if decision.Recovery == decide.RecoverFail {
+		if err := within(func(s *session.Session) error { return verbs.MarkFailed(s, j) }); err != nil {
+			return fail(err)
+		}
+	}
 	var result Result
 	var last error
-	err = session.Use(acting, c.connections.Shared.Actions, waiting, c.open, target, desired, logs,
-		func(s *session.Session) error {
-			result, last = c.actIn(acting, s, target, j, timeout)
-			return last
-		})
+	err = within(func(s *session.Session) error {
+		result, last = c.actIn(acting, s, target, j, timeout)
+		return last
+	})
 	if err != nil && err != last { //nolint:errorlint // It is the same error if an action returned it.
 		return fail(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,8 +19,10 @@ import (
 	kubefake "helm.sh/helm/v3/pkg/kube/fake"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
@@ -29,14 +32,17 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
 
-// faultyDriver fails the n-th write of a kind; the first write is 1.
+// faultyDriver fails the n-th write of a kind; the first write is 1. Like [records.Store], it commits the memory of the
+// session before a write.
 type faultyDriver struct {
 	driver.Driver
 	failCreate, failUpdate int
 	creates, updates       int
+	session                *session.Session
 }
 
 func (d *faultyDriver) Create(key string, rls *release.Release) error {
+	d.session.Memory.Commit()
 	if d.creates++; d.creates == d.failCreate {
 		return helmtest.ErrCut
 	}
@@ -44,6 +50,7 @@ func (d *faultyDriver) Create(key string, rls *release.Release) error {
 }
 
 func (d *faultyDriver) Update(key string, rls *release.Release) error {
+	d.session.Memory.Commit()
 	if d.updates++; d.updates == d.failUpdate {
 		return helmtest.ErrCut
 	}
@@ -68,6 +75,7 @@ func newFakeCluster() *fakeCluster {
 	) (*session.Session, error) {
 		s := session.New(ctx, c.driver, c.kube, c.renderer, desired, logs)
 		s.Config.Capabilities = chartutil.DefaultCapabilities.Copy()
+		c.driver.session = s
 		return s, nil
 	}
 	return c
@@ -206,9 +214,36 @@ func TestDryRunsUseTheSameSessions(t *testing.T) {
 	c.open = func(context.Context, model.Target, model.Desired, *helmerr.LogBuffer) (*session.Session, error) {
 		return nil, errReplaced
 	}
-	if _, err := c.Present(t.Context(), model.Target{}, "apps", "demo"); err == nil ||
+	if _, err := c.Present(t.Context(), model.Target{}, "apps", "demo", nil); err == nil ||
 		!strings.Contains(err.Error(), errReplaced.Error()) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestPresentHoldsMemory checks that the memory for the objects of a release is reserved while they are used, and only
+// then. Without a release, there is nothing to use.
+func TestPresentHoldsMemory(t *testing.T) {
+	t.Parallel()
+	c := newFakeCluster()
+	budget := c.connections.Shared.Actions
+	var uses []string
+	use := func(objects, hooks []*unstructured.Unstructured) {
+		uses = append(uses, fmt.Sprint(len(objects), len(hooks), budget.Used() >= 1<<20))
+	}
+	present, err := c.Present(t.Context(), model.Target{}, "apps", "demo", use)
+	if err != nil || len(uses) != 0 {
+		t.Errorf("without a release: %+v, %v", present, err)
+	}
+	chrt := helmtest.NewChart("1.0.0", map[string]string{
+		"large.yaml": helmtest.ConfigMap("large", strings.Repeat("x", 1<<20))})
+	if _, err := c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionInstall},
+		helmtest.DesiredFor("apps", "demo", "a1", "v1"), model.Options{}, chrt, nil); err != nil {
+		t.Fatal(err)
+	}
+	present, err = c.Present(t.Context(), model.Target{}, "apps", "demo", use)
+	if err != nil || present.Revision != 1 || !slices.Equal(uses, []string{"1 0 true"}) ||
+		budget.Used() != 0 {
+		t.Errorf("%+v, used %q, %d bytes are left: %v", present, uses, budget.Used(), err)
 	}
 }
 
@@ -438,6 +473,44 @@ func TestRecordsOfPublicValues(t *testing.T) {
 		}
 		if rls.Version++; records.HasPublicValues(rls) {
 			t.Error("the label is valid for a record of another program that copied it")
+		}
+	}
+}
+
+// TestRecoveryHasItsOwnLease checks that the mark of an interrupted record does not commit the memory of the action
+// that follows: the action is refused if it needs more memory than the manager has, and it waits if the memory is not
+// free.
+func TestRecoveryHasItsOwnLease(t *testing.T) {
+	t.Parallel()
+	recovery := decide.Decision{Action: model.ActionRecoverThenUpgrade, Recovery: decide.RecoverFail, FromRevision: 1}
+	large := helmtest.NewChart("1.0.0", map[string]string{
+		"large.yaml": helmtest.ConfigMap("large", strings.Repeat("x", 1<<20))})
+	for _, tc := range []struct {
+		total   int64
+		kind    error
+		history string
+	}{{5 << 20, helmerr.ErrTooLarge, "failed"}, {32 << 20, nil, "failed/deployed"}} {
+		c := newFakeCluster()
+		c.driver.failUpdate = 1
+		_, err := c.act(t, decide.Decision{Action: model.ActionInstall})
+		helmtest.WantError(t, err, helmerr.ErrUnreachable, true)
+		budget := actionmemory.NewBudget(tc.total)
+		c.connections.Shared.Actions = budget
+		other := budget.Lease(actionmemory.Owner{})
+		if err := other.Records(tc.total); err != nil {
+			t.Fatal(err)
+		}
+		waited := false
+		options := model.Options{Progress: func(string) {
+			// The lease of the action that waits is empty, and the record is marked.
+			waited = budget.Used() == tc.total && c.history(t) == "failed"
+			other.Release()
+		}}
+		result, err := c.Act(t.Context(), model.Target{}, recovery, helmtest.DesiredFor("apps", "demo", "a1", "v1"), options,
+			large, nil)
+		if (err != nil) != (tc.kind != nil) || !errors.Is(err, tc.kind) || result.StorageChanged != (err == nil) ||
+			waited != (err == nil) || c.history(t) != tc.history {
+			t.Errorf("%d bytes: history %s, waited %t: %+v, %v", tc.total, c.history(t), waited, result, err)
 		}
 	}
 }

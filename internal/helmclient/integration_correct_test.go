@@ -46,7 +46,7 @@ func (b *bench) correctDrift(desired model.Desired) (left []drift.Difference, er
 	if err != nil || obs.State(desired) != model.StateInSync {
 		return nil, err
 	}
-	manifest, err := b.client.Manifest(ctx, b.target, desired.Namespace, desired.Name, newest.Revision)
+	manifest, err := manifestOf(ctx, b.client, b.target, desired.Namespace, desired.Name, newest.Revision)
 	if err != nil {
 		return nil, err
 	}

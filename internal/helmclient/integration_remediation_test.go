@@ -400,7 +400,7 @@ func TestIntegrationManifest(t *testing.T) {
 	}
 	manifest := func(revision int) []string {
 		t.Helper()
-		objects, err := b.client.Manifest(t.Context(), b.target, b.namespace, "demo", revision)
+		objects, err := manifestOf(t.Context(), b.client, b.target, b.namespace, "demo", revision)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -428,7 +428,7 @@ func TestIntegrationManifest(t *testing.T) {
 	if requests := b.cutter.Take(); len(requests) != 0 {
 		t.Errorf("a manifest in memory takes %v", requests)
 	}
-	_, err := b.client.Manifest(t.Context(), b.target, b.namespace, "demo", 2)
+	_, err := manifestOf(t.Context(), b.client, b.target, b.namespace, "demo", 2)
 	helmtest.WantError(t, err, helmerr.ErrStale, false)
 }
 

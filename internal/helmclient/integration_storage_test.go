@@ -17,6 +17,7 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
@@ -209,7 +210,7 @@ func TestIntegrationFailingStoreBlocksActions(t *testing.T) {
 		b.wantConfigMap("first", "1")
 		b.wantRecords(run.desired, "1 deployed")
 	}
-	_, err := b.client.Manifest(t.Context(), b.target, b.namespace, "demo", 1)
+	_, err := manifestOf(t.Context(), b.client, b.target, b.namespace, "demo", 1)
 	helmtest.WantError(t, err, helmerr.ErrRecordStorage, false, "the release is not changed")
 	uninstall := decide.Uninstall(b.observe(run.desired), run.desired, model.Policy{}, time.Now())
 	_, err = run.act(t.Context(), uninstall)
@@ -476,11 +477,15 @@ func TestIntegrationPayloadMemory(t *testing.T) {
 	run.options.Install.Timeout = 0
 	run.mustSettle(t)
 	b.newProcess(run)
-	if _, err := b.client.Manifest(t.Context(), b.target, b.namespace, "demo", 1); err != nil {
-		t.Fatal(err)
+	held := int64(0)
+	reading := b.client.connections.Shared.Actions
+	err = b.client.Manifest(t.Context(), b.target, b.namespace, "demo", 1,
+		func([]*unstructured.Unstructured) { held = reading.Used() })
+	if err != nil || held == 0 {
+		t.Fatalf("%d bytes are reserved for the objects: %v", held, err)
 	}
 	for name, memory := range map[string]*actionmemory.Budget{"acting": memory,
-		"reading": b.client.connections.Shared.Actions} {
+		"reading": reading} {
 		if memory.Used() != 0 {
 			t.Errorf("not all was given back after %s", name)
 		}

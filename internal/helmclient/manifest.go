@@ -18,8 +18,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
 )
 
-// Manifest returns the objects of a Helm revision, with their namespaces and without hooks. The caller may change the
-// objects. The manifests of the revisions that Act created are cached. For other revisions, Manifest reads the record.
+// Manifest calls use with the objects of a Helm revision, with their namespaces and without hooks. use may change the
+// objects, but must not keep them: Manifest reserves memory for them only until use returns. Without an error, Manifest
+// calls use once. The manifests of the revisions that Act created are cached. For other revisions, Manifest reads the
+// record.
 //
 // An object without a namespace gets the namespace of the release, unless its kind is cluster-scoped in the cluster. An
 // object of a kind that the cluster does not serve also gets this namespace. This is harmless: for cluster-scoped
@@ -27,11 +29,19 @@ import (
 //
 // The error is an [*helmerr.Error]. Its kind is [helmerr.ErrStale] if the revision does not exist.
 func (c *Client) Manifest(ctx context.Context, target model.Target, namespace, name string,
-	revision int,
-) ([]*unstructured.Unstructured, error) {
+	revision int, use func([]*unstructured.Unstructured),
+) error {
 	key := releaseKey(target, namespace, name)
-	return session.Read(ctx, c.connections.Shared.Actions, c.open, target, namespace, name,
-		func(s *session.Session) ([]*unstructured.Unstructured, error) { return c.manifest(s, key, revision) })
+	_, err := session.Read(ctx, c.connections.Shared.Actions, c.open, target, namespace, name,
+		func(s *session.Session) (none struct{}, err error) {
+			objects, err := c.manifest(s, key, revision)
+			if err == nil {
+				s.Memory.Settle()
+				use(objects)
+			}
+			return none, err
+		})
+	return err
 }
 
 func (c *Client) manifest(s *session.Session, key manifests.Key, revision int) ([]*unstructured.Unstructured, error) {

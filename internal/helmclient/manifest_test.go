@@ -17,6 +17,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -24,6 +25,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/apply"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
@@ -109,13 +111,21 @@ func knownKindsOf(t *testing.T, c *Client, target model.Target) *connections.Kin
 	return conn.Kinds
 }
 
+// manifestOf returns the objects of a Helm revision, for tests without a bound for the memory.
+func manifestOf(ctx context.Context, c *Client, target model.Target, namespace, name string, revision int,
+) (objects []*unstructured.Unstructured, err error) {
+	err = c.Manifest(ctx, target, namespace, name, revision,
+		func(all []*unstructured.Unstructured) { objects = all })
+	return objects, err
+}
+
 // TestManifestDiscoversUnknownKindsOnce checks that one call runs discovery only once for the unknown kinds of a
 // manifest. This must also hold if discovery fails or takes longer than the deadline of the caller.
 func TestManifestDiscoversUnknownKindsOnce(t *testing.T) {
 	t.Parallel()
 	server := newDiscoveryServer(t)
 	c, target := server.client(t)
-	objects, err := c.Manifest(t.Context(), target, "apps", "web", 1)
+	objects, err := manifestOf(t.Context(), c, target, "apps", "web", 1)
 	if err != nil || len(objects) != 7 || objects[0].GetNamespace() != "apps" || objects[1].GetNamespace() != "apps" {
 		t.Fatalf("%d objects, %v", len(objects), err)
 	}
@@ -130,7 +140,7 @@ func TestManifestDiscoversUnknownKindsOnce(t *testing.T) {
 		server.fails.Store(fails)
 		server.asked.Store(0)
 		age()
-		if objects, err := c.Manifest(t.Context(), target, "apps", "web", 1); err != nil ||
+		if objects, err := manifestOf(t.Context(), c, target, "apps", "web", 1); err != nil ||
 			objects[0].GetNamespace() != "apps" {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -144,11 +154,39 @@ func TestManifestDiscoversUnknownKindsOnce(t *testing.T) {
 	age()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := c.Manifest(ctx, target, "apps", "web", 1); !errors.Is(err, helmerr.ErrUnreachable) {
+	if _, err := manifestOf(ctx, c, target, "apps", "web", 1); !errors.Is(err, helmerr.ErrUnreachable) {
 		t.Errorf("the deadline passed, but: %v", err)
 	}
 	if asked := server.asked.Load(); asked != 1 {
 		t.Errorf("asked %d times", asked)
+	}
+}
+
+// TestManifestHoldsMemory checks that the memory for the objects of a manifest is reserved while they are used, also if
+// the use panics, and only then.
+func TestManifestHoldsMemory(t *testing.T) {
+	t.Parallel()
+	c, target := newDiscoveryServer(t).client(t)
+	large := helmtest.ConfigMap("large", strings.Repeat("x", 1<<20))
+	c.manifests.Put(releaseKey(target, "apps", "web"), 1, large)
+	budget := c.connections.Shared.Actions
+	for _, panics := range []bool{false, true} {
+		used, held := 0, int64(0)
+		use := func(objects []*unstructured.Unstructured) {
+			used, held = used+len(objects), budget.Used()
+			if panics {
+				panic("a bug")
+			}
+		}
+		func() {
+			defer func() { _ = recover() }()
+			if err := c.Manifest(t.Context(), target, "apps", "web", 1, use); err != nil {
+				t.Error(err)
+			}
+		}()
+		if used != 1 || held < 1<<20 || budget.Used() != 0 {
+			t.Errorf("panics: %t, used %d with %d bytes, %d bytes are left", panics, used, held, budget.Used())
+		}
 	}
 }
 
@@ -158,7 +196,7 @@ func TestManifestWithoutDiscovery(t *testing.T) {
 	server := newDiscoveryServer(t)
 	c, target := server.client(t)
 	server.fails.Store(true)
-	if objects, err := c.Manifest(t.Context(), target, "apps", "web", 1); err == nil {
+	if objects, err := manifestOf(t.Context(), c, target, "apps", "web", 1); err == nil {
 		t.Errorf("%d objects", len(objects))
 	}
 }
@@ -180,7 +218,7 @@ func TestUnknownKindIntervalStartsAfterDiscovery(t *testing.T) {
 		return time.Unix(0, now.Load())
 	}
 	for range 2 {
-		if _, err := c.Manifest(t.Context(), target, "apps", "web", 1); err != nil {
+		if _, err := manifestOf(t.Context(), c, target, "apps", "web", 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -188,7 +226,7 @@ func TestUnknownKindIntervalStartsAfterDiscovery(t *testing.T) {
 		t.Errorf("asked %d times; once for what the cluster serves and once for what it does not is enough", asked)
 	}
 	now.Add(int64(4 * connections.UnknownKindInterval))
-	if _, err := c.Manifest(t.Context(), target, "apps", "web", 1); err != nil || server.asked.Load() != 3 {
+	if _, err := manifestOf(t.Context(), c, target, "apps", "web", 1); err != nil || server.asked.Load() != 3 {
 		t.Errorf("asked %d times, %v", server.asked.Load(), err)
 	}
 }
@@ -200,7 +238,7 @@ func TestManifestWithUnresponsiveAPIService(t *testing.T) {
 	server := newDiscoveryServer(t)
 	server.silent.Store(true)
 	c, target := server.client(t)
-	objects, err := c.Manifest(t.Context(), target, "apps", "web", 1)
+	objects, err := manifestOf(t.Context(), c, target, "apps", "web", 1)
 	if !errors.Is(err, helmerr.ErrUnreachable) || !strings.Contains(err.Error(), "Kind0 of example.com/v1") {
 		t.Fatalf("%d objects, %v", len(objects), err)
 	}
@@ -227,7 +265,7 @@ func TestManifestWithUnresponsiveAPIService(t *testing.T) {
 	}
 	server.silent.Store(false)
 	mapper.Reset()
-	if objects, err := c.Manifest(t.Context(), target, "apps", "web", 1); err != nil || len(objects) != 7 {
+	if objects, err := manifestOf(t.Context(), c, target, "apps", "web", 1); err != nil || len(objects) != 7 {
 		t.Errorf("%d objects, %v", len(objects), err)
 	}
 	if _, err := mapper.RESTMapping(schema.GroupKind{Group: "example.com", Kind: "Kind0"}); !meta.IsNoMatchError(err) {

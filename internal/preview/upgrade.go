@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -198,13 +199,13 @@ type askedOnce struct {
 }
 
 // Present implements upgraderun.Engine.
-func (e askedOnce) Present(ctx context.Context, target model.Target, namespace, name string) (
-	dryrun.Present, error,
-) {
+func (e askedOnce) Present(ctx context.Context, target model.Target, namespace, name string,
+	use func(objects, hooks []*unstructured.Unstructured),
+) (dryrun.Present, error) {
 	if silent, ok := e.silent.Load(target.Key); ok {
 		return dryrun.Present{}, silent.(error)
 	}
-	present, err := e.Client.Present(ctx, target, namespace, name)
+	present, err := e.Client.Present(ctx, target, namespace, name, use)
 	if err != nil && !errors.Is(ctx.Err(), context.Canceled) && (errors.Is(err, helmerr.ErrUnreachable) ||
 		errors.Is(err, helmerr.ErrRequestDeadline) || ctx.Err() != nil) {
 		e.silent.Store(target.Key, err)

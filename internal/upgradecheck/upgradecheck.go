@@ -26,6 +26,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
 
 // Reason is the kind of a finding.
@@ -70,11 +71,30 @@ type Finding struct {
 	WayOut  string `json:"wayOut"`
 }
 
-// Objects are the objects of a release or of a rendering. Definitions are the CustomResourceDefinitions of their kinds.
+// Objects are references to the objects of a release or of a rendering. The objects themselves are not part of it,
+// because a check keeps the Objects of all steps, and the objects of one rendering may have megabytes.
 type Objects struct {
-	Objects, Hooks []*unstructured.Unstructured
-	Definitions    apilifecycle.Definitions
+	// Tests are the hooks that run only as tests. Hooks are the other hooks.
+	Objects, Hooks, Tests []inventory.Ref
+	// Definitions are the CustomResourceDefinitions of the kinds.
+	Definitions apilifecycle.Definitions
 }
+
+// ObjectsOf returns the references to objects and hooks, without Definitions.
+func ObjectsOf(objects, hooks []*unstructured.Unstructured) Objects {
+	all := Objects{Objects: inventory.FromObjects(objects)}
+	for _, hook := range hooks {
+		if isTest(hook) {
+			all.Tests = append(all.Tests, inventory.Of(hook))
+		} else {
+			all.Hooks = append(all.Hooks, inventory.Of(hook))
+		}
+	}
+	return all
+}
+
+// All returns the references to all objects and hooks.
+func (o *Objects) All() []inventory.Ref { return slices.Concat(o.Objects, o.Hooks, o.Tests) }
 
 // Step is one minor version of the upgrade.
 type Step struct {
@@ -127,7 +147,7 @@ type Ahead struct {
 	// Step contains the version before the step.
 	Step
 	// NotServed are the rendered objects in an API of Kubernetes that the version before the step does not serve.
-	NotServed []*unstructured.Unstructured
+	NotServed []inventory.Ref
 	// To is the version of the step.
 	To apilifecycle.Version
 }
@@ -202,11 +222,11 @@ func order(a, b bool) int {
 // note adds the stages of objects in a step.
 func note(all map[use]*uses, objects Objects, version apilifecycle.Version, isChart bool) {
 	for _, list := range []struct {
-		objects []*unstructured.Unstructured
-		hook    bool
-	}{{objects.Objects, false}, {objects.Hooks, true}} {
-		for _, object := range list.objects {
-			key := use{object.GroupVersionKind(), title(object), list.hook, list.hook && IsTest(object)}
+		refs         []inventory.Ref
+		hook, isTest bool
+	}{{objects.Objects, false, false}, {objects.Hooks, true, false}, {objects.Tests, true, true}} {
+		for _, ref := range list.refs {
+			key := use{ref.GroupVersionKind(), title(ref), list.hook, list.isTest}
 			stage, known := objects.Definitions.At(key.kind, version)
 			if stage == apilifecycle.Current {
 				continue
@@ -233,17 +253,15 @@ const hookAnnotation = "helm.sh/hook"
 // testEvents are the events of hooks that are tests.
 var testEvents = []string{"test", "test-success"}
 
-// IsTest reports whether a hook runs only as a test.
-func IsTest(hook *unstructured.Unstructured) bool {
+// isTest reports whether a hook runs only as a test.
+func isTest(hook *unstructured.Unstructured) bool {
 	events := strings.Split(hook.GetAnnotations()[hookAnnotation], ",")
 	return !slices.ContainsFunc(events, func(event string) bool {
 		return !slices.Contains(testEvents, strings.ToLower(strings.TrimSpace(event)))
 	})
 }
 
-func title(object *unstructured.Unstructured) string {
-	return strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/")
-}
+func title(ref inventory.Ref) string { return strings.TrimPrefix(ref.Namespace+"/"+ref.Name, "/") }
 
 // changes returns the finding about a change of the add-on's version.
 func changes(release *Release, step *Step, before string) Finding {
@@ -279,9 +297,9 @@ func aheadOf(a *Ahead) []Finding {
 		return []Finding{finding}
 	}
 	objects := map[schema.GroupVersionKind][]string{}
-	for _, object := range a.NotServed {
-		kind := object.GroupVersionKind()
-		objects[kind] = append(objects[kind], title(object))
+	for _, ref := range a.NotServed {
+		kind := ref.GroupVersionKind()
+		objects[kind] = append(objects[kind], title(ref))
 	}
 	findings := make([]Finding, 0, len(objects))
 	for kind, names := range objects {

@@ -15,7 +15,7 @@ import (
 
 // objectsOf returns objects from "apiVersion Kind name"; those with a fourth word are hooks of this event.
 func objectsOf(texts ...string) Objects {
-	var all Objects
+	var objects, hooks []*unstructured.Unstructured
 	for _, text := range texts {
 		words := strings.Fields(text)
 		object := &unstructured.Unstructured{}
@@ -24,12 +24,12 @@ func objectsOf(texts ...string) Objects {
 		object.SetName(words[2])
 		if len(words) > 3 {
 			object.SetAnnotations(map[string]string{"helm.sh/hook": words[3]})
-			all.Hooks = append(all.Hooks, object)
+			hooks = append(hooks, object)
 		} else {
-			all.Objects = append(all.Objects, object)
+			objects = append(objects, object)
 		}
 	}
-	return all
+	return ObjectsOf(objects, hooks)
 }
 
 func stepOf(minor int, chart string, objects Objects) Step {

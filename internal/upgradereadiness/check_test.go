@@ -39,13 +39,16 @@ type presentEngine struct {
 	reads int
 }
 
-func (e *presentEngine) Present(context.Context, model.Target, string, string) (dryrun.Present, error) {
+func (e *presentEngine) Present(_ context.Context, _ model.Target, _, _ string,
+	use func(objects, hooks []*unstructured.Unstructured),
+) (dryrun.Present, error) {
 	e.reads++
 	budget := &unstructured.Unstructured{}
 	budget.SetAPIVersion("policy/v1beta1")
 	budget.SetKind("PodDisruptionBudget")
 	budget.SetName("web")
-	return dryrun.Present{KubeVersion: "v1.36.2", Revision: 1, Objects: []*unstructured.Unstructured{budget},
+	use([]*unstructured.Unstructured{budget}, nil)
+	return dryrun.Present{KubeVersion: "v1.36.2", Revision: 1,
 		Serves: func(schema.GroupVersionKind) bool { return true }}, nil
 }
 

@@ -16,6 +16,7 @@ package upgraderun
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -31,6 +32,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/dryrun"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradecheck"
 )
@@ -41,7 +43,8 @@ const requestTimeout = time.Minute
 
 // Engine reads releases in their clusters and renders charts for them.
 type Engine interface {
-	Present(ctx context.Context, target model.Target, namespace, name string) (dryrun.Present, error)
+	Present(ctx context.Context, target model.Target, namespace, name string,
+		use func(objects, hooks []*unstructured.Unstructured)) (dryrun.Present, error)
 	Definitions(ctx context.Context, target model.Target, namespace string, kinds []schema.GroupKind) (
 		[]*apiextensionsv1.CustomResourceDefinition, error)
 	Render(ctx context.Context, target model.Target, desired model.Desired, options model.Options, chart *bundle.Chart,
@@ -139,7 +142,9 @@ func Kept(release *addonsv1.HelmOpRelease, spec *addonsv1.HelmOpReleaseSpec) str
 type run struct {
 	*Check
 	present dryrun.Present
-	steps   []step
+	// installed are the objects of the release.
+	installed upgradecheck.Objects
+	steps     []step
 }
 
 // Run carries out the check.
@@ -152,7 +157,11 @@ func (c *Check) Run(ctx context.Context) (Result, error) {
 	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	name := c.Release.Spec.Release
-	if r.present, err = c.Engine.Present(bounded, c.Target, name.Namespace, name.Name); err != nil {
+	r.present, err = c.Engine.Present(bounded, c.Target, name.Namespace, name.Name,
+		func(objects, hooks []*unstructured.Unstructured) {
+			r.installed = upgradecheck.ObjectsOf(objects, hooks)
+		})
+	if err != nil {
 		return Result{}, err
 	}
 	result := Result{Running: r.present.KubeVersion}
@@ -181,11 +190,11 @@ func (c *Check) Run(ctx context.Context) (Result, error) {
 func (r *run) read(ctx context.Context) ([]upgradecheck.Step, *upgradecheck.Release, error) {
 	artifact := &r.Release.Spec.Artifact
 	release := &upgradecheck.Release{Chart: versionOf(artifact), Digest: apiutil.ArtifactIdentity(artifact),
-		Present: upgradecheck.Objects{Objects: r.present.Objects, Hooks: r.present.Hooks}, IsAhead: r.IsAhead,
-		Kept: r.Kept, Paused: r.Paused, RunsTests: r.runsTests(), Unnamed: r.Unnamed}
+		Present: r.installed, IsAhead: r.IsAhead, Kept: r.Kept, Paused: r.Paused, RunsTests: r.runsTests(),
+		Unnamed: r.Unnamed}
 	steps := make([]upgradecheck.Step, len(r.steps))
-	all := slices.Concat(r.present.Objects, r.present.Hooks)
-	files := make([][]*unstructured.Unstructured, len(r.steps))
+	all := r.installed.All()
+	files := make([]apilifecycle.Definitions, len(r.steps))
 	for i, one := range r.steps {
 		steps[i].Version = one.minor
 		if r.Kept != "" {
@@ -195,8 +204,7 @@ func (r *run) read(ctx context.Context) ([]upgradecheck.Step, *upgradecheck.Rele
 		if files[i], err = r.render(ctx, &steps[i], one); err != nil {
 			return nil, nil, fmt.Errorf("the check for %s: %w", one.minor, err)
 		}
-		all = append(all, steps[i].Rendered.Objects...)
-		all = append(all, steps[i].Rendered.Hooks...)
+		all = append(all, steps[i].Rendered.All()...)
 	}
 	var err error
 	if release.Ahead, err = r.ahead(ctx, release.Digest, steps); err != nil {
@@ -208,11 +216,9 @@ func (r *run) read(ctx context.Context) ([]upgradecheck.Step, *upgradecheck.Rele
 	}
 	release.Present.Definitions = definitions
 	for i := range steps {
-		steps[i].Rendered.Definitions, err = definitionsAfter(definitions, files[i], steps[i].Rendered.Objects,
+		rendered := &steps[i].Rendered
+		rendered.Definitions = definitionsAfter(definitions, files[i], rendered.Definitions,
 			r.replacesCRDs())
-		if err != nil {
-			return nil, nil, err
-		}
 	}
 	return steps, release, nil
 }
@@ -260,12 +266,15 @@ func (r *run) ahead(ctx context.Context, present string, steps []upgradecheck.St
 // Kubernetes. isRunning is true if the cluster runs this version now. Tests count only if HelmOp runs them.
 func (r *run) notServed(rendered *upgradecheck.Objects, version apilifecycle.Version,
 	isRunning bool,
-) []*unstructured.Unstructured {
-	var found []*unstructured.Unstructured
-	for i, object := range slices.Concat(rendered.Objects, rendered.Hooks) {
-		kind := object.GroupVersionKind()
-		isIdle := i >= len(rendered.Objects) && upgradecheck.IsTest(object) && !r.runsTests()
-		if !apilifecycle.IsOfKubernetes(kind.Group) || isIdle {
+) []inventory.Ref {
+	refs := slices.Concat(rendered.Objects, rendered.Hooks)
+	if r.runsTests() {
+		refs = rendered.All()
+	}
+	var found []inventory.Ref
+	for _, ref := range refs {
+		kind := ref.GroupVersionKind()
+		if !apilifecycle.IsOfKubernetes(kind.Group) {
 			continue
 		}
 		isServed := r.present.Serves(kind)
@@ -276,14 +285,15 @@ func (r *run) notServed(rendered *upgradecheck.Objects, version apilifecycle.Ver
 			isServed = (isServed || isIntroduced) && !isRemoved
 		}
 		if !isServed {
-			found = append(found, object)
+			found = append(found, ref)
 		}
 	}
 	return found
 }
 
-// render sets the chart and the objects of a step. It returns the objects in the folders crds that would be applied.
-func (r *run) render(ctx context.Context, into *upgradecheck.Step, of step) ([]*unstructured.Unstructured, error) {
+// render sets the chart and the objects of a step, and the definitions in its templates. It returns the definitions in
+// the folders crds that would be applied.
+func (r *run) render(ctx context.Context, into *upgradecheck.Step, of step) (apilifecycle.Definitions, error) {
 	return r.renderFor(ctx, into, of, of.exact, r.upgradedTo(of))
 }
 
@@ -315,9 +325,9 @@ func (r *run) versionFor(of step) string {
 	return r.steps[len(r.steps)-1].exact
 }
 
-// renderFor renders the chart of a step for an exact version of Kubernetes.
+// renderFor does the same as render for an exact version of Kubernetes.
 func (r *run) renderFor(ctx context.Context, into *upgradecheck.Step, of step, version string, with renderWith) (
-	[]*unstructured.Unstructured, error,
+	apilifecycle.Definitions, error,
 ) {
 	artifact, err := r.Artifact(ctx, r.versionFor(of))
 	if err != nil {
@@ -344,7 +354,12 @@ func (r *run) renderFor(ctx context.Context, into *upgradecheck.Step, of step, v
 	if err != nil {
 		return nil, err
 	}
-	objects, hooks, files, err := rendered.Parts()
-	into.Rendered.Objects, into.Rendered.Hooks = objects, hooks
-	return files, err
+	var files apilifecycle.Definitions
+	var inTemplates, inFiles error
+	err = rendered.Parts(func(objects, hooks, definitions []*unstructured.Unstructured) {
+		into.Rendered = upgradecheck.ObjectsOf(objects, hooks)
+		into.Rendered.Definitions, inTemplates = definitionsIn(objects)
+		files, inFiles = definitionsIn(definitions)
+	})
+	return files, errors.Join(err, inTemplates, inFiles)
 }

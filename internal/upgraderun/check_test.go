@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
@@ -28,7 +29,9 @@ type recordingEngine struct {
 	rendered []string
 }
 
-func (e *recordingEngine) Present(context.Context, model.Target, string, string) (dryrun.Present, error) {
+func (e *recordingEngine) Present(context.Context, model.Target, string, string,
+	func(objects, hooks []*unstructured.Unstructured),
+) (dryrun.Present, error) {
 	return dryrun.Present{KubeVersion: "v1.23.1", Serves: func(schema.GroupVersionKind) bool { return true }}, nil
 }
 

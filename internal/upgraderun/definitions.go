@@ -16,17 +16,18 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apilifecycle"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 )
 
-// definitions returns the CustomResourceDefinitions in the cluster for objects. It reads them as the user of the
-// kubeconfig, because the identity of the release may lack the permission.
-func (r *run) definitions(ctx context.Context, objects []*unstructured.Unstructured) (
+// definitions returns the CustomResourceDefinitions in the cluster for the kinds of objects. It reads them as the user
+// of the kubeconfig, because the identity of the release may lack the permission.
+func (r *run) definitions(ctx context.Context, refs []inventory.Ref) (
 	apilifecycle.Definitions, error,
 ) {
 	kinds := map[schema.GroupKind]bool{}
-	for _, object := range objects {
-		if kind := object.GroupVersionKind().GroupKind(); !apilifecycle.IsOfKubernetes(kind.Group) {
+	for _, ref := range refs {
+		if kind := ref.GroupVersionKind().GroupKind(); !apilifecycle.IsOfKubernetes(kind.Group) {
 			kinds[kind] = true
 		}
 	}
@@ -49,27 +50,17 @@ func (r *run) definitions(ctx context.Context, objects []*unstructured.Unstructu
 // definitionsAfter returns the definitions of a cluster after a rendering is applied. It adds the definitions in
 // templates, and the missing definitions in the folders crds. If replaces is true, all definitions in the folders crds
 // are added.
-func definitionsAfter(cluster apilifecycle.Definitions, files, rendered []*unstructured.Unstructured,
-	replaces bool,
-) (apilifecycle.Definitions, error) {
+func definitionsAfter(cluster, files, rendered apilifecycle.Definitions, replaces bool) apilifecycle.Definitions {
 	all := apilifecycle.Definitions{}
 	if replaces {
 		maps.Copy(all, cluster)
 	}
-	for _, object := range files {
-		if err := addDefinition(all, object); err != nil {
-			return nil, err
-		}
-	}
+	maps.Copy(all, files)
 	if !replaces {
 		maps.Copy(all, cluster)
 	}
-	for _, object := range rendered {
-		if err := addDefinition(all, object); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
+	maps.Copy(all, rendered)
+	return all
 }
 
 // replacesCRDs reports whether the next action replaces the objects in the folders crds.
@@ -81,15 +72,18 @@ func (r *run) replacesCRDs() bool {
 	return options.Install.CRDs == model.CRDsCreateReplace
 }
 
-// addDefinition adds an object if it is a CustomResourceDefinition.
-func addDefinition(definitions apilifecycle.Definitions, object *unstructured.Unstructured) error {
-	if object.GroupVersionKind() != apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition") {
-		return nil
+// definitionsIn returns the CustomResourceDefinitions among objects.
+func definitionsIn(objects []*unstructured.Unstructured) (apilifecycle.Definitions, error) {
+	definitions := apilifecycle.Definitions{}
+	for _, object := range objects {
+		if object.GroupVersionKind() != apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition") {
+			continue
+		}
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, definition); err != nil {
+			return nil, fmt.Errorf("the CustomResourceDefinition %s of the chart: %w", object.GetName(), err)
+		}
+		definitions.Add(definition)
 	}
-	definition := &apiextensionsv1.CustomResourceDefinition{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, definition); err != nil {
-		return fmt.Errorf("the CustomResourceDefinition %s of the chart: %w", object.GetName(), err)
-	}
-	definitions.Add(definition)
-	return nil
+	return definitions, nil
 }

@@ -34,18 +34,20 @@ func definition(t *testing.T, version string) *unstructured.Unstructured {
 // TestDefinitionsAfter checks which definition applies after a release is installed or upgraded.
 func TestDefinitionsAfter(t *testing.T) {
 	t.Parallel()
-	cluster := apilifecycle.Definitions{}
 	other := parsed(t, "{apiVersion: v1, kind: Secret}")
-	if err := addDefinition(cluster, definition(t, "v1")); err != nil {
-		t.Fatal(err)
+	in := func(objects ...*unstructured.Unstructured) apilifecycle.Definitions {
+		definitions, err := definitionsIn(objects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return definitions
 	}
-	file, rendered := []*unstructured.Unstructured{other, definition(t, "v2")},
-		[]*unstructured.Unstructured{definition(t, "v3"), other}
+	cluster, file := in(definition(t, "v1")), in(other, definition(t, "v2"))
+	rendered := in(definition(t, "v3"), other)
 	for name, tc := range map[string]struct {
-		cluster         apilifecycle.Definitions
-		files, rendered []*unstructured.Unstructured
-		replaces        bool
-		want            string
+		cluster, files, rendered apilifecycle.Definitions
+		replaces                 bool
+		want                     string
 	}{
 		"none":                     {},
 		"of the cluster":           {cluster: cluster, want: "v1"},
@@ -56,12 +58,8 @@ func TestDefinitionsAfter(t *testing.T) {
 		"a template after a file":  {files: file, rendered: rendered, replaces: true, want: "v3"},
 		"the cluster stays itself": {cluster: cluster, replaces: true, want: "v1"},
 	} {
-		got, err := definitionsAfter(tc.cluster, tc.files, tc.rendered, tc.replaces)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
 		var versions []string
-		for _, one := range got {
+		for _, one := range definitionsAfter(tc.cluster, tc.files, tc.rendered, tc.replaces) {
 			versions = append(versions, one.Spec.Versions[0].Name)
 		}
 		if strings.Join(versions, " ") != tc.want {
@@ -70,7 +68,7 @@ func TestDefinitionsAfter(t *testing.T) {
 	}
 	broken := definition(t, "v1")
 	broken.Object["spec"] = "none"
-	if err := addDefinition(apilifecycle.Definitions{}, broken); err == nil {
+	if _, err := definitionsIn([]*unstructured.Unstructured{broken}); err == nil {
 		t.Error("a malformed definition is accepted")
 	}
 }

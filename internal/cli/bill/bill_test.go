@@ -191,7 +191,8 @@ func TestDescribe(t *testing.T) {
 	for name, message := range map[string]string{"": "CRD [redacted].example.com: " + secretInName,
 		"the planted failure": "the [redacted] failure"} {
 		release := &Release{Message: name}
-		release.describe(objects, &preview.Release{SecretValues: []any{"planted"}})
+		release.describe(objects)
+		release.mask(&preview.Release{SecretValues: []any{"planted"}})
 		got, want := fmt.Sprint(release.Images, release.CRDs), "[app:1 r.example/[redacted]:1] [a.example.com (v1) "+
 			"[redacted].example.com (v1) widgets.example.com ([redacted])]"
 		if got != want || release.Message != message {

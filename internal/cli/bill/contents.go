@@ -19,10 +19,13 @@ import (
 // secretInName is the reason why an artifact is not known if its name contains a value from a Secret.
 const secretInName = "its name contains a value from a Secret, and the list masks it; do not keep names in Secrets"
 
-// describe sets the images and the CRDs of a release. Users pass bills on, so values from Secrets are masked in all
-// texts.
-func (r *Release) describe(objects []*unstructured.Unstructured, of *preview.Release) {
+// describe sets the images and the CRDs of a release.
+func (r *Release) describe(objects []*unstructured.Unstructured) {
 	r.Images, r.CRDs = images.Of(objects), crdsOf(objects)
+}
+
+// mask masks values from Secrets in all texts, because users pass bills on.
+func (r *Release) mask(of *preview.Release) {
 	if of == nil {
 		return
 	}

@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -112,18 +111,17 @@ func (m *making) addRelease(ctx context.Context, subject *Subject, cluster clien
 	title := apiutil.TitleOf(helmOp.Namespace, cluster)
 	release := Release{HelmOp: strings.TrimPrefix(client.ObjectKeyFromObject(helmOp).String(), m.options.Namespace+"/")}
 	var got preview.Contents
-	var objects []*unstructured.Unstructured
 	then, err := subject.Previewer.At(ctx, helmOp, pinned[title])
 	if err == nil {
 		got, err = subject.Previewer.Contents(ctx, then, cluster, m.options.Offline)
 	}
 	if err == nil {
-		objects, err = got.Rendered.Objects()
+		err = got.Rendered.Objects(release.describe)
 	}
 	if err != nil {
 		release.Message = fleetview.WithoutNames(err.Error(), title, apiutil.ChildName(helmOp.Name, title), 1)
 	}
-	release.describe(objects, got.Release)
+	release.mask(got.Release)
 	access, accessErr := subject.Previewer.Access(ctx, helmOp)
 	isResolved := got.Release != nil && got.Release.IsResolved()
 	if isResolved {

@@ -12,5 +12,6 @@
 // The tenant of an owner may hold a half of the memory, and one cluster a quarter. One action at a time may exceed
 // these shares, up to the whole memory, because a release may need more than a share.
 //
-// The package only counts. It does not read, render or parse. Callers must reserve memory before they use it.
+// The package only counts. It does not read, render or parse. Callers must reserve memory before they use it, and must
+// keep nothing large after they have released the Lease.
 package actionmemory

@@ -87,7 +87,9 @@ func metadataOf(recorded *release.Release) *chart.Metadata {
 }
 
 // differencesAround returns the changes that an upgrade would make, except changes of the objects in the manifest.
-func (s reader) differencesAround(j session.Job, manifest string, rendered Result) ([]adoption.Difference, error) {
+func (s reader) differencesAround(j session.Job, manifest string,
+	rendered parsedResult,
+) ([]adoption.Difference, error) {
 	if s.Cluster == nil {
 		return nil, nil
 	}

@@ -66,13 +66,15 @@ func (e *Engine) renderFor(ctx context.Context, target model.Target, desired mod
 	job := session.Job{Desired: desired, Options: options, Chart: chrt, Values: values}
 	var rendered Result
 	waits := actionmemory.Waits{Context: ctx}
-	err = session.Use(ctx, e.memory, waits, e.open, target, desired, logs, func(s *session.Session) (err error) {
+	err = session.Use(ctx, e.memory, waits, e.open, target, desired, logs, func(s *session.Session) error {
 		if change != nil {
 			if err := change(s.Config.Capabilities); err != nil {
 				return err
 			}
 		}
-		rendered, err = reader{s}.render(job, next)
+		// The parsed objects must not outlive the session, because it has the memory for them.
+		parsed, err := reader{s}.render(job, next)
+		rendered = parsed.Result
 		return err
 	})
 	if err != nil {
@@ -122,5 +124,5 @@ func (e *Engine) RenderOffline(ctx context.Context, desired model.Desired, optio
 	if err != nil {
 		return Result{}, s.Error(model.ActionInstall, err)
 	}
-	return rendered, nil
+	return rendered.Result, nil
 }

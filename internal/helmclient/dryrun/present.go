@@ -36,18 +36,20 @@ type Present struct {
 	Revision int
 	// Chart is the version of the chart of Revision.
 	Chart string
-	// Objects are the rendered objects of Revision. Hooks are the rendered objects of its hooks.
-	Objects, Hooks []*unstructured.Unstructured
 }
 
-// Present returns the version of a cluster and the objects of a release. The error is an [*helmerr.Error].
-func (e *Engine) Present(ctx context.Context, target model.Target, namespace, name string) (Present, error) {
+// Present describes a cluster and a release. If the cluster has the release, Present calls use once with the rendered
+// objects of the revision and of its hooks. use must not keep them: Present reserves memory for them only until use
+// returns. The error is an [*helmerr.Error].
+func (e *Engine) Present(ctx context.Context, target model.Target, namespace, name string,
+	use func(objects, hooks []*unstructured.Unstructured),
+) (Present, error) {
 	return session.Read(ctx, e.memory, e.open, target, namespace, name, func(s *session.Session) (Present, error) {
-		return reader{s}.present(name)
+		return reader{s}.present(name, use)
 	})
 }
 
-func (s reader) present(name string) (Present, error) {
+func (s reader) present(name string, use func(objects, hooks []*unstructured.Unstructured)) (Present, error) {
 	served := map[schema.GroupVersionKind]bool{}
 	for _, one := range s.Config.Capabilities.APIVersions {
 		if kind, ok := kindIn(one); ok {
@@ -73,11 +75,17 @@ func (s reader) present(name string) (Present, error) {
 	if record.Chart != nil && record.Chart.Metadata != nil {
 		present.Chart = record.Chart.Metadata.Version
 	}
-	if present.Objects, err = apply.Decode(s.Memory, record.Manifest); err != nil {
+	objects, err := apply.Decode(s.Memory, record.Manifest)
+	if err != nil {
 		return present, err
 	}
-	present.Hooks, err = apply.Decode(s.Memory, session.HookTexts(record.Hooks)...)
-	return present, err
+	hooks, err := apply.Decode(s.Memory, session.HookTexts(record.Hooks)...)
+	if err != nil {
+		return present, err
+	}
+	s.Memory.Settle()
+	use(objects, hooks)
+	return present, nil
 }
 
 var definitionsResource = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")

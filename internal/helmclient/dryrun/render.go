@@ -34,42 +34,52 @@ type Result struct {
 	// Notes is the rendered NOTES.txt of the chart.
 	Notes string
 
+	// within calls a function with memory for the release; nil if there is no bound.
+	within func(use func(*actionmemory.Lease) error) error
+}
+
+// parsedResult is a Result with the parsed objects of the session that rendered it.
+type parsedResult struct {
+	Result
 	// hooks are the hooks in the types of Helm. crds are the objects in the folders crds.
 	hooks []*release.Hook
 	crds  []*crds.Object
 	// announced are the kinds that the cluster serves only after the CRDs are applied.
 	announced []schema.GroupVersionKind
-	// within calls a function with memory for the release; nil if there is no bound.
-	within func(use func(*actionmemory.Lease) error) error
 }
 
-// Objects returns all objects, including hooks and the objects in the folders crds.
-func (r *Result) Objects() ([]*unstructured.Unstructured, error) {
-	objects, hooks, definitions, err := r.Parts()
-	return slices.Concat(definitions, objects, hooks), err
+// Objects calls use with all objects, including hooks and the objects in the folders crds, see [Result.Parts].
+func (r *Result) Objects(use func([]*unstructured.Unstructured)) error {
+	return r.Parts(func(objects, hooks, definitions []*unstructured.Unstructured) {
+		use(slices.Concat(definitions, objects, hooks))
+	})
 }
 
-// Parts returns the objects of the rendering, the objects of its hooks, and the objects in the folders crds. It waits
-// until there is memory to parse them.
-func (r *Result) Parts() (objects, hooks, definitions []*unstructured.Unstructured, err error) {
+// Parts calls use with the objects of the rendering, the objects of its hooks, and the objects in the folders crds. It
+// waits until there is memory to parse them. use must not keep the objects: Parts reserves memory for them only until
+// use returns. Without an error, Parts calls use once.
+func (r *Result) Parts(use func(objects, hooks, definitions []*unstructured.Unstructured)) error {
 	within := r.within
 	if within == nil {
 		within = func(use func(*actionmemory.Lease) error) error { return use(nil) }
 	}
-	err = within(func(lease *actionmemory.Lease) (err error) {
-		if objects, err = apply.Decode(lease, r.Manifest); err != nil {
+	return within(func(lease *actionmemory.Lease) error {
+		objects, err := apply.Decode(lease, r.Manifest)
+		if err != nil {
 			return err
 		}
-		if hooks, err = apply.Decode(lease, r.Hooks...); err != nil {
+		hooks, err := apply.Decode(lease, r.Hooks...)
+		if err != nil {
 			return err
 		}
-		definitions, err = apply.Decode(lease, r.CRDs...)
-		return err
+		definitions, err := apply.Decode(lease, r.CRDs...)
+		if err != nil {
+			return err
+		}
+		lease.Settle()
+		use(objects, hooks, definitions)
+		return nil
 	})
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	return objects, hooks, definitions, nil
 }
 
 // reader reads and renders a release with a session, and changes nothing.
@@ -77,7 +87,7 @@ type reader struct{ *session.Session }
 
 // render renders a release. next describes the release for the templates. For an adoption, the options of an upgrade
 // apply, even if next is an installation.
-func (s reader) render(j session.Job, next chartutil.ReleaseOptions) (rendered Result, err error) {
+func (s reader) render(j session.Job, next chartutil.ReleaseOptions) (rendered parsedResult, err error) {
 	rendered.Revision = next.Revision
 	policy, skipsSchema, values := j.Options.Install.CRDs, j.Options.Install.DisableSchemaValidation, j.Values
 	if next.IsUpgrade || j.Decision.Action == model.ActionAdopt {
@@ -114,7 +124,7 @@ func (s reader) render(j session.Job, next chartutil.ReleaseOptions) (rendered R
 
 // announce adds the kinds of CRDs to the capabilities that templates see. The action would apply these CRDs before it
 // renders the chart.
-func (s reader) announce(rendered *Result, policy model.CRDPolicy) {
+func (s reader) announce(rendered *parsedResult, policy model.CRDPolicy) {
 	capabilities := s.Config.Capabilities
 	rendered.announced = crds.Announced(rendered.crds, policy, capabilities.APIVersions)
 	capabilities.APIVersions = crds.WithKinds(capabilities.APIVersions, rendered.announced)
@@ -132,8 +142,9 @@ func nextRelease(desired model.Desired, observation model.Observation) chartutil
 	return next
 }
 
-// renderManifest sets the manifest, the hooks and the notes of a Result.
-func (s reader) renderManifest(j session.Job, source rendering.Source, next chartutil.ReleaseOptions, rendered *Result,
+// renderManifest sets the manifest, the hooks and the notes of a rendering.
+func (s reader) renderManifest(j session.Job, source rendering.Source, next chartutil.ReleaseOptions,
+	rendered *parsedResult,
 ) (err error) {
 	install := s.DryRun(j.Desired, next.IsUpgrade)
 	if install.PostRenderer, err = s.PostRenderer(j); err != nil {

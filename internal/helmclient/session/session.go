@@ -172,7 +172,8 @@ func (s *Session) SetMemory(lease *actionmemory.Lease) {
 	}
 }
 
-// Read opens a session for a release and calls read, see [Use]. The error is an [*helmerr.Error].
+// Read opens a session for a release and calls read, see [Use]. The result must not hold anything for which the session
+// has reserved memory. The error is an [*helmerr.Error].
 func Read[Result any](ctx context.Context, all *actionmemory.Budget, open Opener, target model.Target,
 	namespace, name string, read func(*Session) (Result, error),
 ) (result Result, err error) {

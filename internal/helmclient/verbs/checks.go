@@ -25,7 +25,7 @@ import (
 // separates two actions, but it does not protect a decision against later changes.
 func (s *verb) checkNewest() error {
 	if s.Decision.FromRevision == 0 || s.Decision.Recovery == decide.RecoverReplace {
-		// recoverPending has checked the newest revision and then hidden its record.
+		// hidePending has checked the newest revision and then hidden its record.
 		return nil
 	}
 	last, err := s.Config.Releases.Last(s.Desired.Name)

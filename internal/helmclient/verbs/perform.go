@@ -37,8 +37,8 @@ func Check(ctx context.Context, renderer *rendering.Renderer, j session.Job) err
 	return renderer.CheckValues(ctx, j.Source(j.Values))
 }
 
-// Perform carries out the recovery and the action of a job. It returns the results of the tests that ran, even with an
-// error.
+// Perform carries out the action of a job. It returns the results of the tests that ran, even with an error. If the
+// recovery of the decision is [decide.RecoverFail], the caller must call [MarkFailed] before, in another session.
 func Perform(open *session.Session, j session.Job) ([]model.TestResult, error) {
 	s := &verb{Session: open, Job: j}
 	if s.Cluster != nil {
@@ -56,8 +56,8 @@ func Perform(open *session.Session, j session.Job) ([]model.TestResult, error) {
 }
 
 func (s *verb) perform() error {
-	if s.Decision.Recovery != decide.RecoverNothing {
-		if err := s.recoverPending(); err != nil {
+	if s.Decision.Recovery == decide.RecoverReplace {
+		if err := s.hidePending(); err != nil {
 			return err
 		}
 	}
