@@ -146,7 +146,8 @@ func NewBoundedLoader(limits Limits, runner sandbox.Runner, bytes *bytebudget.Bu
 
 // Chart returns the chart of an artifact. All callers share the chart and must not change it. Each caller pulls with
 // its own credentials, so a failed pull does not fail other callers. Concurrent callers of one tenant share a parse.
-// The error wraps bytebudget.ErrExhausted if there is no free memory. The caller should retry later.
+// The error wraps bytebudget.ErrExhausted if there is no free memory, and sandbox.ErrNoChild if no process is free to
+// build a kustomization. The caller should retry later.
 func (l *Loader) Chart(ctx context.Context, src Source) (*chart.Chart, error) {
 	found, err := l.chart(ctx, src)
 	if err == nil {

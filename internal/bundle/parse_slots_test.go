@@ -10,7 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
@@ -71,3 +73,62 @@ func TestSlowKustomizationsLeaveSlotsForOtherTenants(t *testing.T) {
 		}
 	})
 }
+
+func smallKustomization(t *testing.T) Source {
+	t.Helper()
+	return flux(t, map[string]string{"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": configMap("a")})
+}
+
+// TestKustomizationDoesNotKeepMemoryFromRenderers checks that a parse gives its memory back if it gets no child: the
+// renderings in the children may wait for this memory.
+func TestKustomizationDoesNotKeepMemoryFromRenderers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const total = 64 << 20
+		owner := bytebudget.Owner{Tenant: "a"}
+		budget := bytebudget.New(total)
+		runner := sandbox.NewPool(sandbox.Options{Children: 1})
+		l := NewBoundedLoader(Limits{}, runner, budget)
+		start, isParsing := time.Now(), make(chan struct{})
+		rendered := make(chan error)
+		go func() {
+			// The rendering has the only child of the tenant, and waits for memory.
+			_, err := runner.Run(t.Context(), sandbox.Request{Tenant: "a", Begin: func() error {
+				<-isParsing
+				waiting, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+				defer cancel()
+				lease, err := budget.Acquire(waiting, owner, 1<<20)
+				if err != nil {
+					return err
+				}
+				lease.Release()
+				return errRendered
+			}})
+			rendered <- err
+		}()
+		synctest.Wait()
+		parsed := make(chan error)
+		go func() {
+			src := smallKustomization(t)
+			src.Layers[0].Size, src.Owner, src.Tenant = total/4, owner, "a"
+			_, err := l.Chart(t.Context(), src)
+			parsed <- err
+		}()
+		synctest.Wait()
+		if held := budget.InUse(); held != budget.Most(owner) {
+			t.Fatalf("the parse holds %d bytes", held)
+		}
+		close(isParsing)
+		if err := <-parsed; !errors.Is(err, sandbox.ErrNoChild) {
+			t.Errorf("the parse: %v", err)
+		}
+		if err := <-rendered; !errors.Is(err, errRendered) {
+			t.Errorf("the rendering: %v", err)
+		}
+		if waited := time.Since(start); waited > time.Minute || budget.InUse() != 0 {
+			t.Errorf("waited %s, %d bytes are taken", waited, budget.InUse())
+		}
+	})
+}
+
+var errRendered = errors.New("rendered")

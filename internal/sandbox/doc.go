@@ -11,6 +11,9 @@
 //   - A child has limits for address space, CPU time and output, see [Limits]. The parent kills a child after its time
 //     limit, or when the context of the request ends. Work that terminates a child never terminates the parent: the
 //     request fails with a [*LimitError], which contains the last note of the child.
+//   - A large output waits for memory, see [Options.Reserve]. This wait does not count against the time limit. If no
+//     memory becomes free before the context ends, the parent kills the child, and the error is [ErrNoMemory] and not a
+//     [*LimitError].
 //   - A child has an empty environment, no open files except its pipes, and no way to write files. It ends with its
 //     parent.
 //   - A child serves many requests, one after the other. It ends after some seconds without a request, or when it keeps

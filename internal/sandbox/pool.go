@@ -26,8 +26,9 @@ type Options struct {
 	Started func()
 	Ended   func(limit Limit)
 	// Reserve is called before the output or a question of a child is read, if it is large. It waits until there is
-	// memory for size bytes of a tenant, at most until ctx ends. release is called when Run returns. The caller of Run
-	// decodes the output after that. Nil reserves nothing.
+	// memory for size bytes of a tenant, at most until ctx ends. For a question, release is called after the answer.
+	// For the output, release is called when Run returns, and the caller of Run decodes the output after that. Nil
+	// reserves nothing.
 	Reserve func(ctx context.Context, tenant string, size int64) (release func(), err error)
 }
 
@@ -67,7 +68,7 @@ func NewPool(options Options) *Pool {
 
 // Run implements Runner.
 func (p *Pool) Run(ctx context.Context, request Request) ([]byte, error) {
-	if err := p.acquire(ctx, request.Tenant); err != nil {
+	if err := p.acquireFor(ctx, &request); err != nil {
 		return nil, err
 	}
 	defer p.release(request.Tenant)
@@ -116,6 +117,22 @@ func (p *Pool) Close() {
 		child.stop()
 	}
 	p.idle = nil
+}
+
+// maxHeldWait is how long a request waits for a child if its caller holds memory.
+const maxHeldWait = time.Minute
+
+// errOccupied is the cause of an [ErrNoChild] after maxHeldWait.
+var errOccupied = errors.New("other requests occupy the renderers, so it is tried again later")
+
+// acquireFor waits until a request may run.
+func (p *Pool) acquireFor(ctx context.Context, request *Request) error {
+	if request.HoldsMemory {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, maxHeldWait, errOccupied)
+		defer cancel()
+	}
+	return p.acquire(ctx, request.Tenant)
 }
 
 // acquire waits until a request of a tenant may run.

@@ -88,26 +88,26 @@ func (p *process) stop() {
 
 // run runs a request. After an error other than a *TaskError, the process is stopped.
 func (p *process) run(ctx context.Context, request *Request) ([]byte, error) {
-	timed, cancel := context.WithTimeout(ctx, p.limits.Time)
-	defer cancel()
+	timed, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := newTimeLimit(p.limits.Time, func() { cancel(context.DeadlineExceeded) })
+	defer limit.timer.Stop()
 	unbind := context.AfterFunc(timed, func() { _ = p.cmd.Process.Kill() })
 	doing := ""
-	output, err := p.exchange(timed, request, &doing)
+	output, err := p.exchange(timed, limit, request, &doing)
 	isStopped := !unbind()
-	if !isStopped && err != nil && timed.Err() != nil && errors.Is(err, timed.Err()) {
-		// The wait for memory ended together with the time of the request.
-		_ = p.cmd.Process.Kill()
-		isStopped = true
-	}
-	if isStopped {
-		// The process was killed, but it may have sent its result before.
+	if hasNoMemory := errors.Is(err, ErrNoMemory); isStopped || hasNoMemory {
 		p.isOver = true
+		_ = p.cmd.Process.Kill()
 		_ = p.reap()
-		if err == nil {
+		switch {
+		case err == nil:
+			// The process sent its result before it was killed.
 			return output, nil
-		}
-		if errors.Is(ctx.Err(), context.Canceled) {
+		case errors.Is(ctx.Err(), context.Canceled):
 			return nil, context.Cause(ctx)
+		case hasNoMemory:
+			return nil, err
 		}
 		return nil, &LimitError{Limit: LimitTime, Limits: p.limits, Doing: doing}
 	}
@@ -121,6 +121,29 @@ func (p *process) run(ctx context.Context, request *Request) ([]byte, error) {
 	p.isOver = true
 	_ = p.cmd.Process.Kill()
 	return nil, p.explain(err, p.reap(), doing)
+}
+
+// timeLimit ends a request after its time. The time does not include pauses.
+type timeLimit struct {
+	timer *time.Timer
+	// end is when the timer fires.
+	end time.Time
+}
+
+func newTimeLimit(limit time.Duration, end func()) *timeLimit {
+	return &timeLimit{timer: time.AfterFunc(limit, end), end: time.Now().Add(limit)}
+}
+
+// pause stops the timer until resume is called.
+func (l *timeLimit) pause() (resume func()) {
+	start := time.Now()
+	if !l.timer.Stop() {
+		return func() {} // the time has ended
+	}
+	return func() {
+		l.end = l.end.Add(time.Since(start))
+		l.timer.Reset(time.Until(l.end))
+	}
 }
 
 // explain returns why the communication with a process failed, after the process has ended.
@@ -147,17 +170,14 @@ func (p *process) explain(err, ended error, doing string) error {
 }
 
 // exchange sends a request, and reads frames until the result.
-func (p *process) exchange(ctx context.Context, request *Request, doing *string) ([]byte, error) {
+func (p *process) exchange(ctx context.Context, limit *timeLimit, request *Request, doing *string) ([]byte, error) {
 	slot, err := p.share(request.Shared)
 	if err != nil {
 		return nil, err
 	}
-	var releases []func()
-	defer func() {
-		for _, release := range releases {
-			release()
-		}
-	}()
+	// release returns the memory of the last frame.
+	release := func() {}
+	defer func() { release() }()
 	name := append([]byte{slot, byte(len(request.Task))}, request.Task...)
 	if err := writeFrame(p.in, frameRequest, name, request.Input); err != nil {
 		return nil, err
@@ -166,13 +186,18 @@ func (p *process) exchange(ctx context.Context, request *Request, doing *string)
 		if p.reserve == nil || request.HoldsMemory || size <= smallFrame {
 			return nil
 		}
-		release, err := p.reserve(ctx, request.Tenant, size)
-		if err == nil {
-			releases = append(releases, release)
+		defer limit.pause()()
+		reserved, err := p.reserve(ctx, request.Tenant, size)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrNoMemory, err)
 		}
-		return err
+		release = reserved
+		return nil
 	}
 	for {
+		// Otherwise, the next frame could wait for the memory of the last frame.
+		release()
+		release = func() {}
 		kind, content, err := readFrame(p.out, p.limits.Output+1, reserve)
 		if err != nil {
 			return nil, err

@@ -254,8 +254,7 @@ func TestSharedDataIsSentOnce(t *testing.T) {
 	g.Expect(get("a")).To(Equal("A"))
 }
 
-// TestOutputIsReserved checks that memory is reserved before a large output is read, that a request waits for it at
-// most until its deadline, and that the memory is given back.
+// TestOutputIsReserved checks that memory is reserved before a large output is read, and that the memory is given back.
 func TestOutputIsReserved(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -273,16 +272,142 @@ func TestOutputIsReserved(t *testing.T) {
 	g.Expect(released).To(Equal(1))
 	g.Expect(pool.Run(t.Context(), Request{Task: "large", Tenant: "a", HoldsMemory: true})).To(HaveLen(2 << 20))
 	g.Expect(released).To(Equal(1), "the caller holds memory")
+}
 
-	pool = newTestPool(t, Limits{Time: 100 * time.Millisecond})
-	pool.options.Reserve = func(ctx context.Context, _ string, _ int64) (func(), error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
+// TestQuestionReleasesItsMemory checks that a request does not wait for memory that its own question holds.
+func TestQuestionReleasesItsMemory(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	pool := newTestPool(t, Limits{})
+	held, reserved := 0, 0
+	pool.options.Reserve = func(context.Context, string, int64) (func(), error) {
+		g.Expect(held).To(BeZero())
+		held++
+		reserved++
+		return func() { held-- }, nil
 	}
-	_, err := pool.Run(t.Context(), Request{Task: "large", Tenant: "a"})
-	var limited *LimitError
-	g.Expect(errors.As(err, &limited)).To(BeTrue(), "%v", err)
-	g.Expect(limited.Limit).To(Equal(LimitTime))
+	answer := func(_ context.Context, question []byte) ([]byte, error) {
+		g.Expect(held).To(Equal(1))
+		return question, nil
+	}
+	input := make([]byte, 2<<20)
+	g.Expect(pool.Run(t.Context(), Request{Task: "ask", Input: input, Answer: answer})).To(HaveLen(len(input)))
+	g.Expect(reserved).To(Equal(2), "the question and the output")
+	g.Expect(held).To(BeZero())
+}
+
+// TestNoMemoryIsNoLimit checks that a request whose output gets no memory did not exceed a limit. Its child ends.
+func TestNoMemoryIsNoLimit(t *testing.T) {
+	t.Parallel()
+	untilDeadline := func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+	for name, tc := range map[string]struct {
+		reserve   func(ctx context.Context) error
+		isStopped bool
+	}{
+		"the reservation fails":   {func(context.Context) error { return errors.New("no memory") }, false},
+		"the deadline has passed": {untilDeadline, false},
+		"the request is stopped":  {untilDeadline, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			pool := newTestPool(t, Limits{})
+			pool.options.Ended = func(limit Limit) { t.Errorf("the limit %q ended a child", limit) }
+			stopped, stop := context.WithCancelCause(t.Context())
+			isReserved := false
+			pool.options.Reserve = func(ctx context.Context, _ string, _ int64) (func(), error) {
+				isReserved = true
+				if tc.isStopped {
+					stop(errors.New("stopped"))
+				}
+				return nil, tc.reserve(ctx)
+			}
+			var err error
+			// A busy machine may take longer than the first deadlines to start the child.
+			for wait := time.Second; !isReserved; wait *= 2 {
+				ctx, cancel := context.WithTimeout(stopped, wait)
+				_, err = pool.Run(ctx, Request{Task: "large", Tenant: "a"})
+				cancel()
+			}
+			if tc.isStopped {
+				g.Expect(err).To(MatchError("stopped"))
+			} else {
+				g.Expect(err).To(MatchError(ErrNoMemory))
+			}
+			var limited *LimitError
+			g.Expect(errors.As(err, &limited)).To(BeFalse(), "%v", err)
+			g.Expect(pool.idle).To(BeEmpty())
+			next := Request{Task: "echo", Input: []byte("next")}
+			g.Expect(pool.Run(t.Context(), next)).To(BeEquivalentTo("next"))
+		})
+	}
+}
+
+// TestTimeExcludesWaitsForMemory checks that the time of a request does not pass while it waits for memory.
+func TestTimeExcludesWaitsForMemory(t *testing.T) {
+	t.Parallel()
+	child, err := startProcess(Limits{}.withDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer child.stop()
+	limit := newTimeLimit(time.Hour, func() { t.Error("the time has ended") })
+	wasPaused := false
+	child.reserve = func(context.Context, string, int64) (func(), error) {
+		wasPaused = !limit.timer.Stop()
+		return func() {}, nil
+	}
+	doing := ""
+	if _, err := child.exchange(t.Context(), limit, &Request{Task: "large"}, &doing); err != nil || !wasPaused {
+		t.Errorf("%v, the time was paused: %t", err, wasPaused)
+	}
+	if !limit.timer.Stop() {
+		t.Error("the time does not pass after the wait")
+	}
+}
+
+func TestTimeLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start, ended := time.Now(), make(chan time.Duration, 1)
+		limit := newTimeLimit(time.Minute, func() { ended <- time.Since(start) })
+		for _, pause := range []time.Duration{time.Hour, time.Second} {
+			time.Sleep(20 * time.Second)
+			resume := limit.pause()
+			time.Sleep(pause)
+			resume()
+		}
+		if got, want := <-ended, time.Minute+time.Hour+time.Second; got != want {
+			t.Errorf("ended after %s, want %s", got, want)
+		}
+		limit.pause()()
+		if limit.timer.Stop() {
+			t.Error("the timer runs again after the end")
+		}
+	})
+}
+
+// TestHeldMemoryEndsTheWaitForAChild checks that a request whose caller holds memory does not wait for a child without
+// end: the requests in the children may wait for this memory.
+func TestHeldMemoryEndsTheWaitForAChild(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPool(Options{Children: 1})
+		for _, other := range []string{"two", "three"} {
+			if err := p.acquire(t.Context(), other); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for holdsMemory, want := range map[bool]time.Duration{true: time.Minute, false: time.Hour} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			start := time.Now()
+			_, err := p.Run(ctx, Request{Task: "none", Tenant: "one", HoldsMemory: holdsMemory})
+			if waited := time.Since(start); !errors.Is(err, ErrNoChild) || waited != want {
+				t.Errorf("it holds memory: %t: waited %s, want %s: %v", holdsMemory, waited, want, err)
+			}
+			cancel()
+		}
+	})
 }
 
 func TestIdleChildrenEnd(t *testing.T) {

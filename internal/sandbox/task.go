@@ -51,7 +51,8 @@ type Request struct {
 	// Tenant is the tenant of the request. Tenants share children fairly.
 	Tenant string
 	// HoldsMemory means that the caller holds memory of the budget behind [Options.Reserve]. Then it must not wait for
-	// more, so Reserve is not called. The task must limit its output itself.
+	// more, so Reserve is not called. The task must limit its output itself. The request waits at most one minute for
+	// a child, because the requests in all children may wait for the memory of the caller.
 	HoldsMemory bool
 	// Input is passed to the task.
 	Input []byte
@@ -77,7 +78,7 @@ type Shared struct {
 // Runner runs requests.
 type Runner interface {
 	// Run returns the output of a task. The error is a [*TaskError] if the task failed, and a [*LimitError] if a limit
-	// terminated it.
+	// terminated it. The error wraps [ErrNoChild] or [ErrNoMemory] if other requests are the cause: retry later.
 	Run(ctx context.Context, request Request) ([]byte, error)
 }
 
@@ -88,7 +89,7 @@ type Limits struct {
 	Memory int64
 	// CPU is the CPU time of one request, in whole seconds. Default: 30 seconds.
 	CPU time.Duration
-	// Time is the time of one request, from its start in a child. Default: 5 minutes.
+	// Time is the time of one request, from its start in a child, without the waits for memory. Default: 5 minutes.
 	Time time.Duration
 	// Output is the maximum size of the output, and of each question, in bytes. Default: 64 MiB.
 	Output int64
@@ -182,5 +183,9 @@ func (e *LimitError) Remedy() string {
 	}
 }
 
-// ErrNoChild means that no child was available for the request in time.
-var ErrNoChild = errors.New("no renderer was free in time")
+var (
+	// ErrNoChild means that no child was available for the request in time.
+	ErrNoChild = errors.New("no renderer was free in time")
+	// ErrNoMemory means that [Options.Reserve] returned an error, usually because no memory became free in time.
+	ErrNoMemory = errors.New("no memory was free in time for the output of the renderer")
+)

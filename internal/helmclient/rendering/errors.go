@@ -94,7 +94,7 @@ func limitError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, sandbox.ErrNoChild):
+	case errors.Is(err, sandbox.ErrNoChild), errors.Is(err, sandbox.ErrNoMemory):
 		return Errorf(ErrBusy, "%s: other charts occupy the renderers; the release is tried again soon", err)
 	case !errors.As(err, &limited):
 		return err

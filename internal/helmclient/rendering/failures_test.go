@@ -260,3 +260,15 @@ func TestExpiredFailuresAreRemoved(t *testing.T) {
 		t.Errorf("%d tenants with %d bytes are left", len(f.tenants), f.bytes)
 	}
 }
+
+// TestNoMemoryIsNoLimitOfChart checks that a rendering that got no memory is handled like a rendering without a child:
+// other charts are the cause.
+func TestNoMemoryIsNoLimitOfChart(t *testing.T) {
+	t.Parallel()
+	var noChild, noMemory *Error
+	if !errors.As(limitError(sandbox.ErrNoChild), &noChild) ||
+		!errors.As(limitError(sandbox.ErrNoMemory), &noMemory) ||
+		noMemory.Kind != noChild.Kind || errors.Is(noMemory, ErrLimit) {
+		t.Errorf("without a child: %v, without memory: %v", noChild, noMemory)
+	}
+}
