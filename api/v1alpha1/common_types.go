@@ -53,8 +53,8 @@ const (
 	ConfirmDeletionsAnnotation = "addons.cluster.x-k8s.io/confirm-deletions"
 
 	// DeletionConfirmedAnnotation on a HelmOpRelease marks a release whose deletion a user has confirmed by
-	// ConfirmDeletionsAnnotation. The value is the value of this confirmation. The HelmOp controller sets the annotation,
-	// and removes it when the Cluster is selected again.
+	// ConfirmDeletionsAnnotation. The value is the value of this confirmation. The HelmOp controller sets the
+	// annotation, and removes it when the Cluster is selected again.
 	DeletionConfirmedAnnotation = "addons.cluster.x-k8s.io/deletion-confirmed"
 
 	// OrphanAnnotation with the value "true", on a HelmOpRelease, leaves the release installed when the HelmOpRelease is
@@ -62,9 +62,9 @@ const (
 	OrphanAnnotation = "addons.cluster.x-k8s.io/orphan"
 
 	// DeletionAdmittedAnnotation with the UID of the owning HelmOp, on a HelmOpRelease under deletion, allows the
-	// uninstallation of its release. A HelmOp under deletion sets the annotation within the limits of spec.rollout, also
-	// if another client deleted the HelmOpRelease. Without limits, HelmOp does not need the annotation. If the HelmOp does
-	// not exist, the release stays installed until a user sets the annotation.
+	// uninstallation of its release. A HelmOp under deletion sets the annotation within the limits of spec.rollout,
+	// also if another client deleted the HelmOpRelease. Without limits, HelmOp does not need the annotation. If the
+	// HelmOp does not exist, the release stays installed until a user sets the annotation.
 	DeletionAdmittedAnnotation = "addons.cluster.x-k8s.io/deletion-admitted"
 
 	// DeletionHoldAnnotation on a Cluster under deletion holds the deletion until releases are uninstalled, see

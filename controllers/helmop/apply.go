@@ -42,9 +42,8 @@ func (r *Reconciler) applyPlan(ctx context.Context, scope *helmOpScope) []error 
 			unreachable = append(unreachable, i)
 		}
 	}
-	return r.writeEach(ctx, scope, append(reachable, unreachable...), func(ctx context.Context, c *clusterScope) error {
-		return r.applyStep(ctx, scope, c)
-	})
+	return r.writeEach(ctx, scope, append(reachable, unreachable...),
+		func(ctx context.Context, c *clusterScope) error { return r.applyStep(ctx, scope, c) })
 }
 
 // writeEach calls write for the Clusters with the given indices, for several Clusters in parallel. write changes only

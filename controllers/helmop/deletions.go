@@ -90,7 +90,7 @@ func (r *Reconciler) markConfirmed(ctx context.Context, scope *helmOpScope, clus
 			changed = append(changed, i)
 		}
 	}
-	return kerrors.NewAggregate(r.writeEach(ctx, scope, changed, func(ctx context.Context, c *clusterScope) error {
+	errs := r.writeEach(ctx, scope, changed, func(ctx context.Context, c *clusterScope) error {
 		value := "null"
 		if !c.selected {
 			value = strconv.Quote(scope.helmOp.Annotations[addonsv1.ConfirmDeletionsAnnotation])
@@ -104,7 +104,8 @@ func (r *Reconciler) markConfirmed(ctx context.Context, scope *helmOpScope, clus
 		}
 		c.child = marked
 		return nil
-	}))
+	})
+	return kerrors.NewAggregate(errs)
 }
 
 // deletionState converts the deletions in a status into the state that the decision needs.

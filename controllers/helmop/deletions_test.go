@@ -95,7 +95,8 @@ func (f *brakedFleet) pass(unselected func(cluster string) bool) (*helmOpScope, 
 		} else if err != nil {
 			f.Fatal(err)
 		}
-		scope.clusters = append(scope.clusters, &clusterScope{name: c.Name, child: child, selected: !unselected(c.Name)})
+		scope.clusters = append(scope.clusters,
+			&clusterScope{name: c.Name, child: child, selected: !unselected(c.Name)})
 	}
 	for _, c := range scope.clusters {
 		planned, err := plannedCluster(c, 0, "", rolloutstate.NewCache())
@@ -187,12 +188,14 @@ func TestDeletionsAreHeldAndConfirmed(t *testing.T) {
 		t.Error(event)
 	}
 	// After a restart, the manager has only the status and the annotations.
-	if again := f.mustPass(eleven); !again.deletions.Held || !equality.Semantic.DeepEqual(helmOp.Status.Deletions, status) {
+	again := f.mustPass(eleven)
+	if !again.deletions.Held || !equality.Semantic.DeepEqual(helmOp.Status.Deletions, status) {
 		t.Errorf("the status changes from %+v to %+v", status, helmOp.Status.Deletions)
 	}
 	f.confirm()
-	if scope := f.mustPass(eleven); scope.deletions.Held || conditions.Get(helmOp, addonsv1.DeletionsHeldCondition) != nil {
-		t.Errorf("they are not confirmed: %+v", scope.deletions)
+	confirmed := f.mustPass(eleven)
+	if confirmed.deletions.Held || conditions.Get(helmOp, addonsv1.DeletionsHeldCondition) != nil {
+		t.Errorf("they are not confirmed: %+v", confirmed.deletions)
 	}
 	if event := <-f.recorder.Events; !strings.Contains(event, addonsv1.DeletionsConfirmedEvent) {
 		t.Error(event)
@@ -225,7 +228,7 @@ func TestConfirmationIsForNamedReleases(t *testing.T) {
 	f.mustPass(dev)
 	f.room = 40
 	if scope := f.mustPass(prod); !scope.deletions.Held || len(scope.clusters) != 35 {
-		t.Errorf("20 releases are deleted that nobody confirmed: %+v", scope.deletions)
+		t.Errorf("20 releases are deleted without a confirmation: %+v", scope.deletions)
 	}
 	if status := f.helmOp.Status.Deletions; status.Waiting != 20 || status.Confirmed != 0 || f.confirmed() != 0 {
 		t.Errorf("%+v, %d releases are marked", status, f.confirmed())
@@ -288,7 +291,8 @@ func TestDeletionsThatAreNotHeld(t *testing.T) {
 					tc.change(&clusters[i])
 				}
 			}
-			if decision := brake.Decide(r.deletionInput(&helmOpScope{helmOp: helmOp}, clusters)); decision.Held != tc.held {
+			decision := brake.Decide(r.deletionInput(&helmOpScope{helmOp: helmOp}, clusters))
+			if decision.Held != tc.held {
 				t.Errorf("%+v", decision)
 			}
 		})

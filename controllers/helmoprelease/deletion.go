@@ -267,23 +267,24 @@ func isAdmittedByOwner(release *addonsv1.HelmOpRelease) bool {
 	return owner != nil && apiutil.IsAdmittedBy(release, owner.UID)
 }
 
-// awaitOwner reports that a release under deletion waits until its HelmOp is restored, or until a user decides. Normally,
-// a deleted HelmOp waits for its releases. A restore from a backup can create HelmOpReleases before HelmOps. Garbage
-// collection then deletes the HelmOpReleases, because their owner does not exist. This must not uninstall the releases
-// of a fleet. The next pass begins with an event of the HelmOpRelease, the HelmOp or the Cluster.
+// awaitOwner reports that a release under deletion waits until its HelmOp is restored, or until a user decides.
+// Normally, a deleted HelmOp waits for its releases. A restore from a backup can create HelmOpReleases before HelmOps.
+// Garbage collection then deletes the HelmOpReleases, because their owner does not exist. This must not uninstall the
+// releases of a fleet. The next pass begins with an event of the HelmOpRelease, the HelmOp or the Cluster.
 func (r *Reconciler) awaitOwner(ctx context.Context, scope *releaseScope) {
 	release := scope.release
 	name, uid := apiutil.HelmOpOf(release), ""
 	if owner := metav1.GetControllerOfNoCopy(release); owner != nil {
 		uid = string(owner.UID)
 	}
-	message := fmt.Sprintf("HelmOp %q with the UID %s, the owner of this release, does not exist: it was not restored from "+
-		"a backup, or its finalizer was removed. HelmOp leaves the release installed and waits. To keep the release, "+
-		"restore a HelmOp of this name that selects the Cluster, or set the annotation %s=true on this HelmOpRelease. To "+
-		"uninstall the release: kubectl -n %s annotate %s %s --overwrite %s=%s", name, uid, addonsv1.OrphanAnnotation,
-		release.Namespace, addonsv1.HelmOpReleaseResource, release.Name, addonsv1.DeletionAdmittedAnnotation, uid)
+	message := fmt.Sprintf("HelmOp %q with the UID %s, the owner of this release, does not exist: it was not "+
+		"restored from a backup, or its finalizer was removed. HelmOp leaves the release installed and waits. "+
+		"To keep the release, restore a HelmOp of this name that selects the Cluster, or set the annotation "+
+		"%s=true on this HelmOpRelease. To uninstall the release: kubectl -n %s annotate %s %s --overwrite %s=%s",
+		name, uid, addonsv1.OrphanAnnotation, release.Namespace, addonsv1.HelmOpReleaseResource, release.Name,
+		addonsv1.DeletionAdmittedAnnotation, uid)
 	if report.SetNotReady(release, addonsv1.OwnerNotFoundReason, message) {
 		r.event(scope, corev1.EventTypeWarning, addonsv1.OwnerNotFoundReason, attempts.VerbUninstall, message)
-		ctrl.LoggerFrom(ctx).Info("Waiting for a decision before the release is uninstalled, because its HelmOp does not exist")
+		ctrl.LoggerFrom(ctx).Info("The release stays installed until a user decides: its HelmOp does not exist")
 	}
 }

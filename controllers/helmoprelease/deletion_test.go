@@ -128,8 +128,8 @@ func TestWaitingUninstallationsAreLimited(t *testing.T) {
 	}
 }
 
-// TestReleaseWithoutOwnerWaits checks that a release whose HelmOp does not exist stays installed, however long the HelmOp
-// is missing. It is uninstalled if the HelmOp permitted this before, or if a user permits it.
+// TestReleaseWithoutOwnerWaits checks that a release whose HelmOp does not exist stays installed, however long the
+// HelmOp is missing. It is uninstalled if the HelmOp permitted this before, or if a user permits it.
 func TestReleaseWithoutOwnerWaits(t *testing.T) {
 	t.Parallel()
 	b := controllertest.NewReleaseBench(t)
@@ -166,7 +166,7 @@ func TestReleaseWithoutOwnerWaits(t *testing.T) {
 		if err != nil || ready.Reason != tc.want {
 			t.Errorf("%+v: Ready is %+v, error %v", tc, ready, err)
 		}
-		command := fmt.Sprintf("kubectl -n platform annotate helmopreleases.addons.cluster.x-k8s.io %s --overwrite %s=%s",
+		command := fmt.Sprintf("kubectl -n platform annotate %s %s --overwrite %s=%s", addonsv1.HelmOpReleaseResource,
 			b.Release.Name, addonsv1.DeletionAdmittedAnnotation, owner.UID)
 		if waits && !strings.Contains(ready.Message, command) {
 			t.Errorf("no %q in %q", command, ready.Message)

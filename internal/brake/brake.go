@@ -58,9 +58,9 @@ type State struct {
 type Input struct {
 	State State
 
-	// Pending are the names of the objects whose deletion has not begun. Confirmed is the number of them whose deletion
-	// a user has confirmed: the caller stores a mark on each object. Total is the number of all objects that are not
-	// under deletion, including the objects in Pending.
+	// Pending are the names of the objects whose deletion has not begun. Confirmed is the number of these objects with
+	// the mark of a confirmed deletion. Total is the number of all objects that are not under deletion, including the
+	// objects in Pending.
 	Pending   []string
 	Confirmed int
 	Total     int
@@ -90,8 +90,8 @@ type Decision struct {
 	// Confirmation is the value that confirms the waiting deletions; empty if none waits.
 	Confirmation string
 
-	// JustConfirmed is true if the confirmation ended the wait with this decision. The caller must then mark each pending
-	// object as confirmed, before it stores State.
+	// JustConfirmed is true if the confirmation ended the wait with this decision. The caller must then mark each
+	// pending object as confirmed, before it stores State.
 	JustConfirmed bool
 
 	// State is the new state. It must be stored before any deletion begins.
