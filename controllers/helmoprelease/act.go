@@ -47,8 +47,8 @@ type releaseInputs struct {
 	values map[string]any
 }
 
-// act carries out a decision that needs Helm, if the chart, the images and the values are available. If no slot is free,
-// act returns. The release is enqueued when it gets a slot.
+// act carries out a decision that needs Helm, if the chart, the images and the values are available. If no slot is
+// free, act returns. The release is enqueued when it gets a slot.
 //
 // Only the wait for the chart and for images needs no slot: both may be long. The values are rendered with a slot,
 // because a rendering may take a second of CPU time. Otherwise each pass over a release that waits for a slot would
@@ -187,8 +187,8 @@ func (r *Reconciler) reportActed(ctx context.Context, p *releasePass, decision d
 	return ctrl.Result{RequeueAfter: p.requeueAfter}
 }
 
-// getChart returns the chart for an installation or an upgrade. If ok is false, the chart is not available. getChart has
-// then reported the cause, and the pass must return result and err.
+// getChart returns the chart for an installation or an upgrade. If ok is false, the chart is not available. getChart
+// has then reported the cause, and the pass must return result and err.
 func (r *Reconciler) getChart(ctx context.Context,
 	p *releasePass,
 ) (chart *bundle.Chart, result ctrl.Result, err error, ok bool) {

@@ -125,8 +125,8 @@ func (r *Reconciler) checkImages(ctx context.Context, p *releasePass, check *ima
 	return ctrl.Result{}, nil, true
 }
 
-// hideSecrets returns a function that removes the values of Secrets from a text. The name of an image may contain such a
-// value.
+// hideSecrets returns a function that removes the values of Secrets from a text. The name of an image may contain such
+// a value.
 func (p *releasePass) hideSecrets() func(string) string {
 	return helmerr.NewRedactor(nil, p.options.SecretValues).Hide
 }

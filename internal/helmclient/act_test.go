@@ -382,9 +382,9 @@ func TestActErrorsHideValuesOfOtherRevisions(t *testing.T) {
 	}
 }
 
-// TestActErrorsHideSecretsOfRecords checks actions that do not render the values, and an upgrade that reuses values whose
-// Secret is no longer in use. If the record may have a value from a Secret, errors must not contain its values. Otherwise
-// errors must quote them.
+// TestActErrorsHideSecretsOfRecords checks actions that do not render the values, and an upgrade that reuses values
+// whose Secret is no longer in use. If the record may have a value from a Secret, errors must not contain its values.
+// Otherwise errors must quote them.
 func TestActErrorsHideSecretsOfRecords(t *testing.T) {
 	t.Parallel()
 	secrets := []any{map[string]any{"flavour": "s3cret"}}
