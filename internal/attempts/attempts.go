@@ -176,7 +176,10 @@ func attemptDigest(desired model.Desired) string {
 // exceeded the limits. After any other failure, the same action follows. An action for which the manager had no room is
 // no try, even if it marked the record of an interrupted action first.
 func IsTry(result helmclient.Result, err error) bool {
-	return err == nil || !errors.Is(err, helmerr.ErrBusy) && (result.StorageChanged || errors.Is(err, helmerr.ErrRenderLimit))
+	if errors.Is(err, helmerr.ErrBusy) {
+		return false
+	}
+	return err == nil || result.StorageChanged || errors.Is(err, helmerr.ErrRenderLimit)
 }
 
 // Record records an action and its result in the status: the number of failures, the history and the release. It

@@ -42,7 +42,9 @@ type faultyDriver struct {
 }
 
 func (d *faultyDriver) Create(key string, rls *release.Release) error {
-	d.session.Memory.Commit()
+	if err := d.session.Memory.Commit(); err != nil {
+		return err
+	}
 	if d.creates++; d.creates == d.failCreate {
 		return helmtest.ErrCut
 	}
@@ -50,7 +52,9 @@ func (d *faultyDriver) Create(key string, rls *release.Release) error {
 }
 
 func (d *faultyDriver) Update(key string, rls *release.Release) error {
-	d.session.Memory.Commit()
+	if err := d.session.Memory.Commit(); err != nil {
+		return err
+	}
 	if d.updates++; d.updates == d.failUpdate {
 		return helmtest.ErrCut
 	}

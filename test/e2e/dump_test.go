@@ -37,8 +37,8 @@ const (
 	dumpedLines = 60
 )
 
-// dump logs the state after a failed scenario: its objects, Events and the managers' log lines about them. At the end of
-// the report, hack/cmd/testrun repeats the message that was logged before the first line.
+// dump logs the state after a failed scenario: its objects, Events and the managers' log lines about them. At the end
+// of the report, hack/cmd/testrun repeats the message that was logged before the first line.
 func (s *scenario) dump() {
 	s.Logf("the state after the failure:")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

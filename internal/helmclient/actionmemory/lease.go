@@ -188,9 +188,9 @@ type Waits struct {
 }
 
 // Do calls use with a Lease, and releases the Lease. If use needs more memory than is free, Do waits until what it
-// needed so far is free, and calls use again. use must keep nothing large when it fails. With a nil Budget, the Lease is
-// nil. The error is [helmerr.ErrBusy] if the memory is not free within 15 seconds. If a wait ends early, use has changed
-// nothing in the end.
+// needed so far is free, and calls use again. use must keep nothing large when it fails. With a nil Budget, the Lease
+// is nil. The error is [helmerr.ErrBusy] if the memory is not free within 15 seconds. If a wait ends early, use has
+// changed nothing in the end.
 func (b *Budget) Do(waits Waits, owner Owner, use func(*Lease) error) error {
 	for need := int64(0); ; {
 		wanted, err := b.Lease(owner).try(waits.Context, need, use)

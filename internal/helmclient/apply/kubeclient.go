@@ -134,16 +134,19 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 
 // begin is called before each change of an object. The objects of the manifests are built by then, except in an
 // uninstallation.
-func (k *Client) begin() {
-	k.Memory.Commit()
-	if !k.Lenient {
+func (k *Client) begin() error {
+	err := k.Memory.Commit()
+	if err == nil && !k.Lenient {
 		k.Memory.Settle()
 	}
+	return err
 }
 
 // Create implements kube.Interface.
 func (k *Client) Create(resources kube.ResourceList) (*kube.Result, error) {
-	k.begin()
+	if err := k.begin(); err != nil {
+		return &kube.Result{}, err
+	}
 	if hook, ok := hookOf(resources); ok {
 		k.Progress("creating " + hook)
 	} else {
@@ -190,7 +193,9 @@ func (k *Client) UpdateThreeWayMerge(original, target kube.ResourceList, force b
 func (k *Client) apply(original, target kube.ResourceList,
 	update func(original, target kube.ResourceList) (*kube.Result, error),
 ) (*kube.Result, error) {
-	k.begin()
+	if err := k.begin(); err != nil {
+		return &kube.Result{}, err
+	}
 	k.Progress("applying " + plural.Count(len(target), "object", "objects"))
 	if k.RefusesUnowned {
 		if err := k.refuseUnowned(target); err != nil {
@@ -260,7 +265,9 @@ func (k *Client) WaitForDelete(resources kube.ResourceList, timeout time.Duratio
 
 // Delete implements kube.Interface. Helm calls it for hooks, and to clean up after a failed action.
 func (k *Client) Delete(resources kube.ResourceList) (*kube.Result, []error) {
-	k.begin()
+	if err := k.begin(); err != nil {
+		return &kube.Result{}, []error{err}
+	}
 	if _, ok := hookOf(resources); ok {
 		return k.Client.Delete(resources)
 	}
@@ -272,7 +279,9 @@ func (k *Client) Delete(resources kube.ResourceList) (*kube.Result, []error) {
 func (k *Client) DeleteWithPropagationPolicy(resources kube.ResourceList,
 	policy metav1.DeletionPropagation,
 ) (*kube.Result, []error) {
-	k.begin()
+	if err := k.begin(); err != nil {
+		return &kube.Result{}, []error{err}
+	}
 	k.Progress("deleting " + plural.Count(len(resources), "object", "objects"))
 	behind, err := k.leftBehind(resources)
 	if err != nil {

@@ -37,7 +37,7 @@ type LogBuffer struct {
 func (b *LogBuffer) Hide(values map[string]any) { b.add(NewRedactor(values, nil)) }
 
 // HideAll makes the buffer remove all values from all later log lines and errors, and the keys that may be secret. It
-// is for values of which some come from a Secret, and it is not known which.
+// is for values if some of them may come from a Secret, and HelmOp does not know which.
 func (b *LogBuffer) HideAll(values map[string]any) {
 	b.add(NewRedactor(nil, redaction.AppendKeys([]any{values}, values)))
 }
