@@ -21,6 +21,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/actionprogress"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/brake"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
@@ -50,16 +51,17 @@ type releaseInputs struct {
 // act carries out a decision that needs Helm, if the chart, the images and the values are available. If no slot is
 // free, act returns. The release is enqueued when it gets a slot.
 //
-// Only the wait for the chart and for images needs no slot: both may be long. The values are rendered with a slot,
+// Only the wait for the pull and for images needs no slot: both may be long. The values are rendered with a slot,
 // because a rendering may take a second of CPU time. Otherwise each pass over a release that waits for a slot would
-// render them again, and one namespace could occupy the workers of all.
+// render them again, and one namespace could occupy the workers of all. A chart that is not in the cache is parsed with
+// a slot for the same reason.
 func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.Decision) (ctrl.Result, error) {
-	var inputs releaseInputs
+	var pulled *artifacts.Pulled
 	if decision.Action.RendersChart() {
 		var result ctrl.Result
 		var err error
 		var ok bool
-		if inputs.chart, result, err, ok = r.getChart(ctx, p); !ok {
+		if pulled, result, err, ok = r.pullChart(ctx, p); !ok {
 			p.trace.FailedInputs(conditions.GetReason(p.release, addonsv1.ReleasedCondition))
 			return result, err
 		}
@@ -76,8 +78,9 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 	}
 	defer done()
 	p.trace.EndWait(tracing.SpanWaitForSlot)
+	var inputs releaseInputs
 	if decision.Action.RendersChart() {
-		if inputs.values, result, err, ok = r.renderValues(ctx, p); !ok {
+		if inputs, result, err, ok = r.gatherInputs(ctx, p, pulled); !ok {
 			p.trace.FailedInputs(conditions.GetReason(p.release, addonsv1.ReleasedCondition))
 			return result, err
 		}
@@ -187,11 +190,11 @@ func (r *Reconciler) reportActed(ctx context.Context, p *releasePass, decision d
 	return ctrl.Result{RequeueAfter: p.requeueAfter}
 }
 
-// getChart returns the chart for an installation or an upgrade. If ok is false, the chart is not available. getChart
+// pullChart pulls the chart for an installation or an upgrade. If ok is false, the chart is not available. pullChart
 // has then reported the cause, and the pass must return result and err.
-func (r *Reconciler) getChart(ctx context.Context,
+func (r *Reconciler) pullChart(ctx context.Context,
 	p *releasePass,
-) (chart *bundle.Chart, result ctrl.Result, err error, ok bool) {
+) (pulled *artifacts.Pulled, result ctrl.Result, err error, ok bool) {
 	release := p.release
 	if p.helmOp == nil {
 		report.SetNotReady(release, addonsv1.UpdatingReason,
@@ -203,7 +206,7 @@ func (r *Reconciler) getChart(ctx context.Context,
 		return nil, result, err, false
 	}
 	began := p.trace.Now()
-	chart, err = r.charts.Get(ctx, release, p.helmOp)
+	pulled, err = r.charts.Pull(ctx, release, p.helmOp)
 	if isFetching(err) {
 		p.trace.Wait(tracing.SpanPull, began)
 	} else {
@@ -214,22 +217,27 @@ func (r *Reconciler) getChart(ctx context.Context,
 		return nil, result, err, false
 	}
 	r.memoryOf(release).Preparation.Pause(&release.Status)
-	return chart, ctrl.Result{}, nil, true
+	return pulled, ctrl.Result{}, nil, true
 }
 
-// renderValues renders the values for an installation or an upgrade. If ok is false, renderValues has reported the
-// cause, and the pass must return result and err. The caller has a slot.
-func (r *Reconciler) renderValues(ctx context.Context,
-	p *releasePass,
-) (values map[string]any, result ctrl.Result, err error, ok bool) {
+// gatherInputs renders the values for an installation or an upgrade, and parses the chart if the cache does not have
+// it. If ok is false, gatherInputs has reported the cause, and the pass must return result and err. The caller has a
+// slot.
+func (r *Reconciler) gatherInputs(ctx context.Context, p *releasePass,
+	pulled *artifacts.Pulled,
+) (inputs releaseInputs, result ctrl.Result, err error, ok bool) {
 	began := p.trace.Now()
-	values, err = r.renderInto(ctx, p)
+	inputs.values, err = r.renderInto(ctx, p)
 	p.trace.Step(tracing.SpanRender, began)
 	if err != nil {
 		result, err = r.failed(ctx, p.releaseScope, failures.Rendering, err)
-		return nil, result, err, false
+		return inputs, result, err, false
 	}
-	return values, ctrl.Result{}, nil, true
+	if inputs.chart, err = pulled.Chart(ctx); err != nil {
+		result, err = r.fetchFailed(ctx, p, err)
+		return inputs, result, err, false
+	}
+	return inputs, ctrl.Result{}, nil, true
 }
 
 // renderInto returns the rendered values. It sets the rendered spec.postRender and the secret values in the options of

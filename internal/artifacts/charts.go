@@ -75,15 +75,49 @@ func New(registry Fetcher, loader ChartLoader, verifier verify.Verifier, referen
 // Source returns a source that enqueues a release when its background task has ended, successfully or not.
 func (c *Charts) Source() source.Source { return c.tasks.Waker.Source() }
 
-// Get returns the chart of a release. The caller must not change the chart.
+// Pulled is the chart of an artifact that is in the store.
+type Pulled struct {
+	chart    *bundle.Chart
+	isCached bool
+	loader   ChartLoader
+	source   bundle.Source
+}
+
+// Chart returns the chart. The caller must not change it. If the cache does not have the chart, for example because the
+// chart is too large for the cache, Chart parses it. This may take minutes, because it waits for other parses of the
+// namespace. So callers must have a slot.
+func (p *Pulled) Chart(ctx context.Context) (*bundle.Chart, error) {
+	if p.isCached {
+		return p.chart, nil
+	}
+	return p.loader.Chart(ctx, p.source)
+}
+
+func (c *Charts) pulled(source bundle.Source) *Pulled {
+	chart, ok := c.loader.Cached(source)
+	return &Pulled{chart: chart, isCached: ok, loader: c.loader, source: source}
+}
+
+// Get pulls the chart of a release and returns it, see Pull and Pulled.
+func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease,
+	helmOp *addonsv1.HelmOp,
+) (*bundle.Chart, error) {
+	pulled, err := c.Pull(ctx, release, helmOp)
+	if err != nil {
+		return nil, err
+	}
+	return pulled.Chart(ctx)
+}
+
+// Pull returns the chart of a release.
 //
 // If the store does not have the chart, or if its signature is not known to be valid, a background task fetches,
 // verifies and parses the chart. All releases of the namespace with the same chart share the task. While the task runs,
 // the error is ErrFetching, or ErrRefetching if the last attempt failed. After a failure, the error is a *Failure with
 // the time of the next attempt.
-func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease,
+func (c *Charts) Pull(ctx context.Context, release *addonsv1.HelmOpRelease,
 	helmOp *addonsv1.HelmOp,
-) (*bundle.Chart, error) {
+) (*Pulled, error) {
 	artifact := release.Spec.Artifact
 	policy, err := c.references.Policy(ctx, helmOp)
 	if err != nil {
@@ -92,12 +126,12 @@ func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease,
 	isSigned := verify.IsVerified(c.verifier, apiutil.KnownArtifacts(&helmOp.Status), &artifact, policy)
 	content, stored := c.registry.Stored(artifact.URL, artifact.Digest)
 	if stored && isSigned {
-		chart, err := c.storedChart(ctx, content, &artifact, release)
+		pulled, err := c.storedChart(ctx, content, &artifact, release)
 		if !errors.Is(err, ocierr.ErrNotStored) {
-			return chart, err
+			return pulled, err
 		}
 	}
-	// Get reads the credentials only here: without a request to the registry, an error in them does not matter.
+	// Pull reads the credentials only here: without a request to the registry, an error in them does not matter.
 	access, err := c.references.Access(ctx, helmOp)
 	if err != nil {
 		return nil, err
@@ -126,10 +160,10 @@ func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease,
 	if err := c.outcome(key, ok, err); err != nil {
 		return nil, err
 	}
-	return c.loader.Chart(ctx, bundleSource(content, &artifact, release.Namespace, content.ReadLayer))
+	return c.pulled(bundleSource(content, &artifact, release.Namespace, content.ReadLayer)), nil
 }
 
-// IsParsed reports whether the cache has the chart of a release. Otherwise, Get fetches, unpacks or parses the chart.
+// IsParsed reports whether the cache has the chart of a release. Otherwise, Pull fetches, unpacks or parses the chart.
 func (c *Charts) IsParsed(release *addonsv1.HelmOpRelease) bool {
 	artifact := &release.Spec.Artifact
 	content, stored := c.registry.Stored(artifact.URL, artifact.Digest)
@@ -156,22 +190,21 @@ func (c *Charts) outcome(key string, done bool, err error) error {
 	return err
 }
 
-// storedChart loads a chart from the store. If the chart cannot be loaded, all releases wait for
-// the same next attempt. Building a kustomization may take minutes, so a background task does it
-// instead of the worker.
+// storedChart loads a chart from the store. If the chart cannot be loaded, all releases wait for the same next attempt.
+// Building a kustomization may take minutes, so a background task does it instead of the worker.
 func (c *Charts) storedChart(ctx context.Context, content *oci.Content, artifact *addonsv1.ResolvedArtifact,
 	release *addonsv1.HelmOpRelease,
-) (*bundle.Chart, error) {
+) (*Pulled, error) {
 	source := bundleSource(content, artifact, release.Namespace, content.ReadStored)
-	if chart, ok := c.loader.Cached(source); ok {
-		return chart, nil
+	if pulled := c.pulled(source); pulled.isCached {
+		return pulled, nil
 	}
 	key := apiutil.ArtifactIdentity(artifact)
 	if failure := c.failures.pending(key, c.now()); failure != nil {
 		return nil, failure
 	}
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
-	// Namespaces do not share tasks, as in Get.
+	// Namespaces do not share tasks, as in Pull.
 	shared := strings.Join([]string{"stored", release.Namespace, key}, "\n")
 	_, err, ok := c.tasks.Run(ctx, shared, request, func(ctx context.Context) (*oci.Content, error) {
 		_, err := async.Guarded(ctx, func(ctx context.Context) (*bundle.Chart, error) { return c.loader.Chart(ctx, source) })
@@ -186,7 +219,7 @@ func (c *Charts) storedChart(ctx context.Context, content *oci.Content, artifact
 	if err := c.outcome(key, ok, err); err != nil {
 		return nil, err
 	}
-	return c.loader.Chart(ctx, source)
+	return c.pulled(source), nil
 }
 
 // fetch verifies an artifact if there is a policy, and pulls it into the store.

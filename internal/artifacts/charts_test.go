@@ -20,7 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 )
 
-// badCharts counts the attempts to load a chart. Each attempt fails, and no chart is cached.
+// badCharts counts the attempts to load a chart. Each attempt has the error err, and no chart is cached.
 type badCharts struct {
 	err   error
 	loads int
@@ -65,6 +65,22 @@ func TestInvalidStoredChartIsLoadedOnce(t *testing.T) {
 	now = now.Add(time.Hour)
 	if _, err := c.storedChart(t.Context(), &oci.Content{}, artifact, release); !errors.Is(err, ocierr.ErrNotStored) {
 		t.Errorf("error = %v, want one that has it fetched", err)
+	}
+}
+
+// TestUncachedChartIsParsedByItsCaller has a chart that is too large for the cache. Only a background task, and a caller
+// with a slot, may parse it.
+func TestUncachedChartIsParsedByItsCaller(t *testing.T) {
+	t.Parallel()
+	charts := &badCharts{}
+	c := New(nil, charts, nil, nil, 4)
+	pulled, err := c.storedChart(t.Context(), &oci.Content{}, &addonsv1.ResolvedArtifact{Digest: "sha256:1"},
+		&addonsv1.HelmOpRelease{})
+	if err != nil || charts.loads != 1 {
+		t.Fatalf("loaded %d times, want only by the task: %v", charts.loads, err)
+	}
+	if _, err := pulled.Chart(t.Context()); err != nil || charts.loads != 2 {
+		t.Errorf("loaded %d times, want by the caller, too: %v", charts.loads, err)
 	}
 }
 
