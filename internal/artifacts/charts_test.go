@@ -68,8 +68,8 @@ func TestInvalidStoredChartIsLoadedOnce(t *testing.T) {
 	}
 }
 
-// TestUncachedChartIsParsedByItsCaller has a chart that is too large for the cache. Only a background task, and a caller
-// with a slot, may parse it.
+// TestUncachedChartIsParsedByItsCaller has a chart that is too large for the cache. Only a background task, and a
+// caller with a slot, may parse it.
 func TestUncachedChartIsParsedByItsCaller(t *testing.T) {
 	t.Parallel()
 	charts := &badCharts{}
