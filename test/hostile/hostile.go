@@ -43,7 +43,7 @@ func Charts() []Chart {
 	const cpu = "(more than .* of CPU time|it was not done in time)"
 	return []Chart{
 		template("memory", "of memory", `{{ repeat 68719476736 "x" | len }}`),
-		template("list", "(of memory|it was not done in time)", `{{ range until 2000000000 }}{{ end }}`),
+		template("list", "(of memory|of CPU time|it was not done in time)", `{{ range until 2000000000 }}{{ end }}`),
 		template("loops", cpu, `{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}`),
 		{Name: "schema", Reason: addonsv1.RenderLimitExceededReason, Limit: cpu + " at values.schema.json",
 			file: "values.schema.json", text: schema()},
