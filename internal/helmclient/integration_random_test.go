@@ -31,9 +31,9 @@ const (
 	randomRounds = 6
 	// randomSteps is the number of steps in a round.
 	randomSteps = 14
-	// maxRequests is the number of requests of an action with the chart of this test. Another step may happen before
-	// any of these requests.
-	maxRequests = 16
+	// maxRequests is the number of requests of an action with the chart of this test, and hookRequests the number of
+	// further requests for its hook. Another step may happen before any of these requests.
+	maxRequests, hookRequests = 16, 8
 )
 
 // randomStep is an event for a release. It depends only on the seed, so that a round can be repeated.
@@ -65,7 +65,41 @@ const (
 	otherActs  randomKind = "the other manager acts"
 	otherStale randomKind = "the other manager acts on a remembered decision"
 	otherTakes randomKind = "the other HelmOp takes the release over"
+	askRetry   randomKind = "request a retry"
 )
+
+// randomSetting is the same for all steps of a round.
+type randomSetting struct {
+	// contest means that both HelmOps desire the release all the time, with install.takeOwnership. Otherwise, only one of
+	// them desires the release at a time.
+	contest bool
+	// hook adds a hook to the chart.
+	hook bool
+}
+
+func (s randomSetting) requests() int {
+	if s.hook {
+		return maxRequests + hookRequests
+	}
+	return maxRequests
+}
+
+func (s randomSetting) templates() map[string]string {
+	templates := helmtest.TwoConfigMaps()
+	if s.hook {
+		templates["hook.yaml"] = randomHook
+	}
+	return templates
+}
+
+// randomHook is a hook of each action. Helm deletes it before the next action creates it again.
+const randomHook = `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-hook
+  annotations:
+    helm.sh/hook: pre-install,post-install,pre-upgrade,post-upgrade,pre-rollback,pre-delete
+`
 
 func (s randomStep) String() string {
 	text := fmt.Sprintf("%s (%d)", s.kind, s.party)
@@ -80,10 +114,15 @@ func (s randomStep) String() string {
 
 // randomPlan returns the steps of a round. In half of the rounds, no person uses the helm command: after such a use,
 // objects may be missing.
-func randomPlan(r *rand.Rand) []randomStep {
+func randomPlan(r *rand.Rand, setting randomSetting) []randomStep {
 	kinds := []randomKind{
-		change, change, change, handOn, handOn, handOnSame, handOnSame, act, act, act, act, act, act, remember, remember,
-		actStale, actStale, waitLong, correct, correct, correct,
+		change, change, change, act, act, act, act, act, act, remember, remember, actStale, actStale, waitLong, correct,
+		correct, correct,
+	}
+	if setting.contest {
+		kinds = append(kinds, askRetry)
+	} else {
+		kinds = append(kinds, handOn, handOn, handOnSame, handOnSame)
 	}
 	within := []randomKind{nothing, nothing, otherActs, otherActs, otherActs, otherStale}
 	if r.IntN(2) == 0 {
@@ -93,11 +132,11 @@ func randomPlan(r *rand.Rand) []randomStep {
 	steps := make([]randomStep, randomSteps)
 	steps[0] = randomStep{kind: act, meanwhile: nothing}
 	for i := 1; i < len(steps); i++ {
-		s := randomStep{kind: kinds[r.IntN(len(kinds))], party: r.IntN(2), at: r.IntN(maxRequests), meanwhile: nothing}
+		s := randomStep{kind: kinds[r.IntN(len(kinds))], party: r.IntN(2), at: r.IntN(setting.requests()), meanwhile: nothing}
 		if steps[i-1].kind.isHandOver() && r.IntN(4) > 0 {
 			// While one HelmOp uninstalls the release, the other one takes it over. The first requests decide which of
 			// them succeeds.
-			s.kind, s.at = act, r.IntN(maxRequests/2)
+			s.kind, s.at = act, r.IntN(setting.requests()/2)
 		}
 		if s.acts() || s.kind.isHelm() {
 			s.kill = r.IntN(3) == 0
@@ -105,6 +144,9 @@ func randomPlan(r *rand.Rand) []randomStep {
 		}
 		if s.kind == correct {
 			s.kill, s.meanwhile = r.IntN(3) == 0, append(within, otherTakes, otherTakes, otherTakes)[r.IntN(len(within)+3)]
+		}
+		if setting.contest && s.meanwhile == otherTakes {
+			s.meanwhile = otherActs
 		}
 		steps[i] = s
 	}
@@ -128,6 +170,9 @@ type randomParty struct {
 	gone bool
 	// remembered is a decision of an earlier step.
 	remembered *decide.Decision
+	// had means that the party knows that it had the release, and has not requested a retry since. It counts in a contest
+	// only.
+	had bool
 }
 
 func (p *randomParty) value() string { return fmt.Sprintf("version %d", p.version) }
@@ -143,13 +188,14 @@ func (p *randomParty) setVersion(version int) {
 	p.desired.ValuesDigest = fmt.Sprintf("v%d", version)
 }
 
-// randomRound is a round with two HelmOps and a person with the helm command. Only one of the HelmOps desires the
-// release at a time.
+// randomRound is a round with two HelmOps and a person with the helm command.
 type randomRound struct {
+	randomSetting
 	t       *testing.T
 	parties [2]*randomParty
 	// watcher reads the release for the checks: its requests do not count as requests of a party.
 	watcher *bench
+	// wanted is the index of the party that desires the release. In a contest, it is the owner of the newest record.
 	wanted  int
 	version int
 	// later is how far the clock of decisions is ahead.
@@ -162,14 +208,14 @@ type randomRound struct {
 	log  []string
 }
 
-func newRandomRound(t *testing.T, namespace string) *randomRound {
+func newRandomRound(t *testing.T, namespace string, setting randomSetting) *randomRound {
 	t.Helper()
-	r := &randomRound{t: t, version: 1}
+	r := &randomRound{randomSetting: setting, t: t, version: 1}
 	kube := newKube(t)
 	r.watcher = &bench{t: t, kube: kube, namespace: namespace}
 	r.watcher.reconnect(-1)
 	for i := range r.parties {
-		p := &randomParty{bench: &bench{t: t, kube: kube, namespace: namespace}, gone: i != 0}
+		p := &randomParty{bench: &bench{t: t, kube: kube, namespace: namespace}, gone: i != 0 && !setting.contest}
 		p.reconnect(-1)
 		p.desired = helmtest.DesiredFor(namespace, "demo", "a1", "v1")
 		p.desired.Owner, p.desired.ManagementCluster = fmt.Sprintf("default.party-%d", i), "here"
@@ -191,7 +237,11 @@ func (r *randomRound) decide(p *randomParty, past model.Past) (decide.Decision, 
 		return decide.Decision{}, err
 	}
 	now := time.Now().Add(r.later)
-	if p == r.parties[r.wanted] {
+	if r.contest {
+		past.WasOurs = p.had
+		p.had = p.had || obs.State(p.desired) != model.StateForeign && obs.Owner() != ""
+	}
+	if r.contest || p == r.parties[r.wanted] {
 		policy := model.Policy{TakeOwnership: true, Install: model.FailurePolicy{Retries: new(int)},
 			Upgrade: model.FailurePolicy{Retries: new(int)}}
 		*policy.Install.Retries, *policy.Upgrade.Retries = -1, -1
@@ -204,12 +254,12 @@ func (r *randomRound) decide(p *randomParty, past model.Past) (decide.Decision, 
 // other party also changes nothing.
 func (r *randomRound) carryOut(p *randomParty, decision decide.Decision) {
 	if _, ok := actionTimeout(decision.Action, p.options); !ok {
-		p.gone = p.gone || p != r.parties[r.wanted] && decision.Action != model.ActionWait
+		p.gone = p.gone || !r.contest && p != r.parties[r.wanted] && decision.Action != model.ActionWait
 		r.note("  %s: %s (%s)", p.desired.Owner, decision.Action, decision.Message)
 		return
 	}
-	_, err := p.act(decision, p.desired, helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()),
-		map[string]any{"cidr": p.value()})
+	result, err := p.act(decision, p.desired, helmtest.NewChart("1.0.0", r.templates()), map[string]any{"cidr": p.value()})
+	p.had = p.had || err == nil && result.Revision > 0
 	r.note("  %s: %s of Helm revision %d (%s): %v", p.desired.Owner, decision.Action, decision.FromRevision,
 		decision.Reason,
 		err)
@@ -242,7 +292,12 @@ func (r *randomRound) run(s randomStep) {
 	switch s.kind {
 	case change:
 		r.version++
-		r.parties[r.wanted].setVersion(r.version)
+		if !r.contest {
+			p = r.parties[r.wanted]
+		}
+		p.setVersion(r.version)
+	case askRetry:
+		p.had = false
 	case handOn, handOnSame:
 		r.handOver(s.kind == handOnSame)
 	case waitLong:
@@ -335,17 +390,19 @@ func (r *randomRound) meanwhile(s randomStep) {
 
 func (r *randomRound) helm(p *randomParty, kind randomKind, wrap func(http.RoundTripper) http.RoundTripper) {
 	r.helmUsed = true
-	r.note("  %s: %v", kind, p.helm(kind, wrap))
+	r.note("  %s: %v", kind, p.helm(kind, r.templates(), wrap))
 }
 
 // helm runs an action of the helm command.
-func (p *randomParty) helm(kind randomKind, wrap func(http.RoundTripper) http.RoundTripper) error {
+func (p *randomParty) helm(kind randomKind, templates map[string]string,
+	wrap func(http.RoundTripper) http.RoundTripper,
+) error {
 	config := p.humanThrough(wrap)
 	switch kind {
 	case upgrade:
 		upgrade := action.NewUpgrade(config)
 		upgrade.Namespace = p.namespace
-		_, err := upgrade.Run("demo", helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "human"})
+		_, err := upgrade.Run("demo", helmtest.NewChart("1.0.0", templates), map[string]any{"cidr": "human"})
 		return err
 	case rollback:
 		return action.NewRollback(config).Run("demo")
@@ -372,8 +429,22 @@ func (r *randomRound) objects() map[string]types.UID {
 
 // isInSync reports whether the release has the desired state of its party.
 func (r *randomRound) isInSync() bool {
+	r.findOwner()
 	p := r.parties[r.wanted]
 	return !p.gone && r.watcher.observe(p.desired).State(p.desired) == model.StateInSync
+}
+
+// findOwner finds the party that has the release in a contest.
+func (r *randomRound) findOwner() {
+	if !r.contest {
+		return
+	}
+	owner := r.watcher.observe(r.parties[0].desired).Owner()
+	for i, p := range r.parties {
+		if model.OwnerLabel(p.desired.Owner) == owner {
+			r.wanted = i
+		}
+	}
 }
 
 // errLost means that desired objects of the owner of the release were deleted.
@@ -425,6 +496,53 @@ func (r *randomRound) steps(plan []randomStep) error {
 		}
 	}
 	return nil
+}
+
+// settle makes both managers act until one of them has the release and the other one leaves it alone. Each of them may
+// take the release over once more, because a killed manager may not know that it had the release.
+func (r *randomRound) settle() error {
+	for i := range 20 {
+		past := model.Past{}
+		lost, err := r.hasLost()
+		if err != nil {
+			return err
+		}
+		if lost {
+			past.Restore, past.Request = true, fmt.Sprintf("%x", i)
+		}
+		settled := 0
+		for _, p := range r.parties {
+			decision, err := r.decide(p, past)
+			if err != nil {
+				return err
+			}
+			switch decision.Action {
+			case model.ActionNone, model.ActionRefuse:
+				settled++
+			case model.ActionWait:
+				r.later += max(decision.RequeueAfter, 20*time.Minute)
+			}
+			r.carryOut(p, decision)
+		}
+		if settled < len(r.parties) {
+			continue
+		}
+		r.findOwner()
+		p, other := r.parties[r.wanted], r.parties[1-r.wanted]
+		left, err := p.correctDrift(p.desired)
+		if len(left) > 0 {
+			return fmt.Errorf("not corrected: %s", drifttracking.List(left))
+		}
+		refused, errRefused := r.decide(other, model.Past{})
+		if err := errors.Join(err, errRefused, r.check()); err != nil {
+			return err
+		}
+		if refused.Action != model.ActionRefuse || !strings.Contains(refused.Message, p.desired.Owner) {
+			return fmt.Errorf("the loser does not name the owner: %s (%s)", refused.Action, refused.Message)
+		}
+		return nil
+	}
+	return errors.New("the contest does not end")
 }
 
 // converge makes both managers act until the release has its desired state. If a person deleted objects with the helm
@@ -496,8 +614,9 @@ func isRepeated(newer, older model.Record) bool {
 
 // TestIntegrationRandom makes two HelmOps, each with its own manager, hand over a release repeatedly and change the
 // release. They also act on observations of earlier steps, and correct edited objects. Managers are killed between
-// requests. In half of the rounds, a person uses the helm command. In the end, the HelmOp that desires the release has
-// exactly one release with all its objects. HelmOp deleted no object that its owner desired.
+// requests. In half of the rounds, a person uses the helm command, and in half of them, the chart has a hook. In a third
+// of the rounds, both HelmOps want the release at the same time. In the end, one HelmOp has exactly one release with all
+// its objects. HelmOp deleted no object that its owner desired.
 //
 // HELMOP_ROUNDS is the number of rounds. A failure prints HELMOP_SEED, which repeats a round.
 func TestIntegrationRandom(t *testing.T) {
@@ -509,11 +628,16 @@ func TestIntegrationRandom(t *testing.T) {
 		seed := sample.Seed() + uint64(i)
 		t.Run(fmt.Sprintf("round-%d", i), func(t *testing.T) {
 			t.Parallel()
-			r := newRandomRound(t, namespaceOf(t))
-			plan := randomPlan(rand.New(rand.NewPCG(seed, 0)))
-			err := r.steps(plan)
+			random := rand.New(rand.NewPCG(seed, 0))
+			setting := randomSetting{contest: seed%3 == 0, hook: random.IntN(2) == 0}
+			r := newRandomRound(t, namespaceOf(t), setting)
+			err := r.steps(randomPlan(random, setting))
 			if err == nil {
-				err = r.converge()
+				end := r.converge
+				if setting.contest {
+					end = r.settle
+				}
+				err = end()
 			}
 			t.Logf("HELMOP_SEED=%d HELMOP_ROUNDS=1 repeats this plan:\n%s", seed, strings.Join(r.log, "\n"))
 			if err != nil {
