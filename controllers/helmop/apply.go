@@ -128,6 +128,9 @@ func (r *Reconciler) applyStep(ctx context.Context, scope *helmOpScope, c *clust
 		log.Info("Deleting a release")
 		return client.IgnoreNotFound(r.client.Delete(ctx, c.child, client.Preconditions{UID: &c.child.UID}))
 	default:
+		if waitsForFormerOwner(scope.helmOp, c.child) {
+			return nil
+		}
 		return r.repairChild(ctx, scope.helmOp, c.child)
 	}
 }
@@ -164,7 +167,8 @@ func isAsPlanned(scope *helmOpScope, c *clusterScope) bool {
 	switch {
 	case c.step.Action != rollout.ActionNone:
 		return false
-	case c.child == nil || c.object == nil || apiutil.IsClusterPaused(c.cluster):
+	case c.child == nil || c.object == nil || apiutil.IsClusterPaused(c.cluster) ||
+		waitsForFormerOwner(scope.helmOp, c.child):
 		return true
 	default:
 		return needsNoRepair(scope.helmOp, c.child)

@@ -56,6 +56,14 @@ func (r *Reconciler) repairChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	return client.IgnoreNotFound(r.client.Patch(ctx, repaired, patch))
 }
 
+// waitsForFormerOwner reports whether a child is under deletion, and its owner is a former HelmOp of the same name. The
+// owner reference of such a child stays: it shows that the HelmOp has not decided this deletion, see
+// [deletionintent.Unknown]. If the HelmOp selects the Cluster, it creates the child again.
+func waitsForFormerOwner(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
+	owner := metav1.GetControllerOfNoCopy(child)
+	return !child.DeletionTimestamp.IsZero() && owner != nil && owner.UID != helmOp.UID
+}
+
 // mayAdopt reports whether the owner reference of a child may be restored. If a user deletes the HelmOp with the
 // propagation policy Orphan, garbage collection removes the reference. The cache can show the child without its
 // reference before it shows the deletion of the HelmOp. So mayAdopt reads the HelmOp from the API server.

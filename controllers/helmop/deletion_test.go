@@ -20,6 +20,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
 // deletedHelmOp returns a HelmOp under deletion with five releases.
@@ -184,6 +185,39 @@ func TestOrphanedHelmOpDeletesRevisions(t *testing.T) {
 	revisions := &addonsv1.HelmOpRevisionList{}
 	if err := r.client.List(t.Context(), revisions); err != nil || len(revisions.Items) > 0 {
 		t.Errorf("%d revisions are left, %v", len(revisions.Items), err)
+	}
+}
+
+// TestDeletedChildKeepsItsFormerOwner checks that a HelmOp with the name of a former one does not become the owner of a
+// release under deletion. Otherwise, the deletion would seem to be its own decision, and the release of an unselected
+// Cluster would be uninstalled.
+func TestDeletedChildKeepsItsFormerOwner(t *testing.T) {
+	t.Parallel()
+	const former types.UID = "former"
+	now := metav1.Now()
+	r, helmOp := deletedHelmOp(t, nil, func(c *addonsv1.HelmOpRelease) {
+		c.DeletionTimestamp, c.OwnerReferences[0].UID = &now, former
+	})
+	helmOp.DeletionTimestamp = nil
+	children, err := r.children(t.Context(), helmOp)
+	if err != nil || len(children) != 5 {
+		t.Fatalf("%d children, %v", len(children), err)
+	}
+	scope := &helmOpScope{helmOp: helmOp}
+	c := &clusterScope{child: children[0], cluster: &clusterv1.Cluster{}, object: apiutil.NewCluster(),
+		step: rollout.Step{Action: rollout.ActionNone}}
+	if !isAsPlanned(scope, c) {
+		t.Error("the release needs a step")
+	}
+	if err := r.applyStep(t.Context(), scope, c); err != nil {
+		t.Fatal(err)
+	}
+	after := &addonsv1.HelmOpRelease{}
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(c.child), after); err != nil {
+		t.Fatal(err)
+	}
+	if uid := metav1.GetControllerOf(after).UID; uid != former {
+		t.Errorf("the owner is %q", uid)
 	}
 }
 
