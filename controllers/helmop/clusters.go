@@ -40,6 +40,10 @@ type clusterScope struct {
 	object   *unstructured.Unstructured
 	selected bool
 
+	// kept is true if selected is true only to keep the release: whether the HelmOp selects the Cluster is not known, or
+	// the HelmOp may not access the Cluster.
+	kept bool
+
 	// otherShard is the message for a Cluster of another shard than the HelmOp. The release of such a Cluster is not
 	// changed. otherShard is empty if both have the same shard.
 	otherShard string
@@ -106,7 +110,7 @@ func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) err
 		object := &objects[i]
 		key := client.ObjectKeyFromObject(object)
 		child := byCluster[key]
-		selected := selector.Matches(object)
+		selected, kept := selector.Matches(object), false
 		if !selected && child == nil {
 			continue
 		}
@@ -114,11 +118,11 @@ func (r *Reconciler) selectClusters(ctx context.Context, scope *helmOpScope) err
 		cluster, err := r.renderer.Objects.Typed(object)
 		if err != nil {
 			// If the Cluster cannot be read, its release is not changed.
-			cluster, selected = &clusterv1.Cluster{}, true
+			cluster, selected, kept = &clusterv1.Cluster{}, true, true
 		}
 		scope.clusters = append(scope.clusters, &clusterScope{
 			name: apiutil.TitleOf(helmOp.Namespace, key), key: key, cluster: cluster, object: object, selected: selected,
-			child: child, err: err,
+			kept: kept, child: child, err: err,
 		})
 	}
 	if err := r.addManagement(ctx, scope, byCluster); err != nil {
@@ -218,9 +222,9 @@ func (r *Reconciler) unlistedCluster(ctx context.Context, scope *helmOpScope, ke
 	// A release stays if its HelmOp has lost the access, or if the check of the access failed.
 	switch {
 	case accessErr != nil:
-		c.selected, c.err = true, accessErr
+		c.selected, c.kept, c.err = true, true, accessErr
 	case !allowed:
-		c.selected, c.err = true, selection.DeniedError(helmOp, key)
+		c.selected, c.kept, c.err = true, true, selection.DeniedError(helmOp, key)
 	}
 	return c, nil
 }

@@ -72,7 +72,8 @@ func (r *Reconciler) deletionInput(scope *helmOpScope, clusters []rollout.Cluste
 }
 
 // markConfirmed sets the annotation that marks a confirmed deletion on each release whose deletion was just confirmed.
-// It removes the annotation from the releases of Clusters that are selected again. So a confirmation is valid only for
+// It removes the annotation from the releases of Clusters that are selected again. A Cluster that only seems to be
+// selected, because its release is kept, keeps the annotation. So a confirmation is valid only for
 // the releases that waited when it was given. The annotation survives a restart and clusterctl move.
 func (r *Reconciler) markConfirmed(ctx context.Context, scope *helmOpScope, clusters []rollout.Cluster) error {
 	pending := sets.Set[string]{}
@@ -85,7 +86,7 @@ func (r *Reconciler) markConfirmed(ctx context.Context, scope *helmOpScope, clus
 		if c.Child == nil || c.Child.Deleting {
 			continue
 		}
-		if c.Child.Confirmed && c.Selected || !c.Child.Confirmed && pending.Has(c.Name) {
+		if c.Child.Confirmed && c.Selected && !scope.clusters[i].kept || !c.Child.Confirmed && pending.Has(c.Name) {
 			c.Child.Confirmed = !c.Child.Confirmed
 			changed = append(changed, i)
 		}

@@ -51,6 +51,9 @@ type brakedFleet struct {
 	// room is the number of deletions that a pass begins.
 	room int
 
+	// keeps is true while it is not known which Clusters the HelmOp selects.
+	keeps bool
+
 	// failing is the name of a HelmOpRelease that cannot be patched.
 	failing string
 }
@@ -96,7 +99,7 @@ func (f *brakedFleet) pass(unselected func(cluster string) bool) (*helmOpScope, 
 			f.Fatal(err)
 		}
 		scope.clusters = append(scope.clusters,
-			&clusterScope{name: c.Name, child: child, selected: !unselected(c.Name)})
+			&clusterScope{name: c.Name, child: child, selected: f.keeps || !unselected(c.Name), kept: f.keeps})
 	}
 	for _, c := range scope.clusters {
 		planned, err := plannedCluster(c, 0, "", rolloutstate.NewCache())
@@ -236,6 +239,25 @@ func TestConfirmationIsForNamedReleases(t *testing.T) {
 	// The confirmation was valid until the Clusters were selected again.
 	if scope := f.mustPass(dev); !scope.deletions.Held || len(scope.clusters) != 35 {
 		t.Errorf("15 releases are deleted with an old confirmation: %+v", scope.deletions)
+	}
+}
+
+// TestConfirmationOutlivesUnknownAccess checks that a confirmation stays valid while it is not known which Clusters the
+// HelmOp selects.
+func TestConfirmationOutlivesUnknownAccess(t *testing.T) {
+	t.Parallel()
+	f := newBrakedFleet(t)
+	eleven := before("c11")
+	f.mustPass(eleven)
+	f.confirm()
+	f.mustPass(eleven)
+	f.keeps = true
+	if scope := f.mustPass(eleven); len(scope.clusters) != 40 || f.confirmed() != 11 {
+		t.Errorf("%d releases are left, %d of them are marked", len(scope.clusters), f.confirmed())
+	}
+	f.keeps, f.room = false, 40
+	if scope := f.mustPass(eleven); scope.deletions.Held {
+		t.Errorf("the confirmed deletions wait: %+v", scope.deletions)
 	}
 }
 
