@@ -119,19 +119,17 @@ func (p *Pool) Close() {
 	p.idle = nil
 }
 
-// maxHeldWait is how long a request waits for a child if its caller holds memory.
-const maxHeldWait = time.Minute
+// maxWait is how long a request waits for a child. Its caller may hold memory for which the requests in all children
+// wait, and the rest of its own timeout must be long enough for what follows.
+const maxWait = time.Minute
 
-// errOccupied is the cause of an [ErrNoChild] after maxHeldWait.
+// errOccupied is the cause of an [ErrNoChild] after maxWait.
 var errOccupied = errors.New("other requests occupy the renderers, so it is tried again later")
 
 // acquireFor waits until a request may run.
 func (p *Pool) acquireFor(ctx context.Context, request *Request) error {
-	if request.HoldsMemory {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, maxHeldWait, errOccupied)
-		defer cancel()
-	}
+	ctx, cancel := context.WithTimeoutCause(ctx, maxWait, errOccupied)
+	defer cancel()
 	return p.acquire(ctx, request.Tenant)
 }
 

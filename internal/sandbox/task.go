@@ -51,8 +51,7 @@ type Request struct {
 	// Tenant is the tenant of the request. Tenants share children fairly.
 	Tenant string
 	// HoldsMemory means that the caller holds memory of the budget behind [Options.Reserve]. Then it must not wait for
-	// more, so Reserve is not called. The task must limit its output itself. The request waits at most one minute for
-	// a child, because the requests in all children may wait for the memory of the caller.
+	// more, so Reserve is not called. The task must limit its output itself.
 	HoldsMemory bool
 	// Input is passed to the task.
 	Input []byte
