@@ -206,7 +206,7 @@ func (r *Reconciler) pullChart(ctx context.Context,
 		return nil, result, err, false
 	}
 	began := p.trace.Now()
-	pulled, err = r.charts.Pull(ctx, release, p.helmOp)
+	pulled, err = r.charts.Pull(ctx, release, p.helmOp, r.slots.IsGranted(client.ObjectKeyFromObject(release)))
 	if isFetching(err) {
 		p.trace.Wait(tracing.SpanPull, began)
 	} else {
@@ -335,7 +335,9 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	options.Progress = progress.Set
 	result, err := r.engine.Act(ctx, target, decision, desired, options, nil, nil)
 	progress.Stop()
-	monitoring.ObserveAction(attempts.VerbUninstall, started, r.now(), err)
+	if !errors.Is(err, helmerr.ErrBusy) {
+		monitoring.ObserveAction(attempts.VerbUninstall, started, r.now(), err)
+	}
 	r.reportRecordsLeft(scope, result)
 	subject.RecordUninstall(decision, attempt, result, err, r.now())
 	if err != nil {

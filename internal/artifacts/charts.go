@@ -24,6 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/verification"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/verify"
 )
 
@@ -102,7 +103,7 @@ func (c *Charts) pulled(source bundle.Source) *Pulled {
 func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease,
 	helmOp *addonsv1.HelmOp,
 ) (*bundle.Chart, error) {
-	pulled, err := c.Pull(ctx, release, helmOp)
+	pulled, err := c.Pull(ctx, release, helmOp, false)
 	if err != nil {
 		return nil, err
 	}
@@ -114,9 +115,12 @@ func (c *Charts) Get(ctx context.Context, release *addonsv1.HelmOpRelease,
 // If the store does not have the chart, or if its signature is not known to be valid, a background task fetches,
 // verifies and parses the chart. All releases of the namespace with the same chart share the task. While the task runs,
 // the error is ErrFetching, or ErrRefetching if the last attempt failed. After a failure, the error is a *Failure with
-// the time of the next attempt.
+// the time of the next attempt. A shortage of the manager itself is no failure of the artifact, see IsBusy.
+//
+// If the store has the chart and the cache does not, a background task parses it. With hasSlot, there is no task, and
+// [Pulled.Chart] parses the chart: the release would lose its slot during the task.
 func (c *Charts) Pull(ctx context.Context, release *addonsv1.HelmOpRelease,
-	helmOp *addonsv1.HelmOp,
+	helmOp *addonsv1.HelmOp, hasSlot bool,
 ) (*Pulled, error) {
 	artifact := release.Spec.Artifact
 	policy, err := c.references.Policy(ctx, helmOp)
@@ -126,7 +130,7 @@ func (c *Charts) Pull(ctx context.Context, release *addonsv1.HelmOpRelease,
 	isSigned := verify.IsVerified(c.verifier, apiutil.KnownArtifacts(&helmOp.Status), &artifact, policy)
 	content, stored := c.registry.Stored(artifact.URL, artifact.Digest)
 	if stored && isSigned {
-		pulled, err := c.storedChart(ctx, content, &artifact, release)
+		pulled, err := c.storedChart(ctx, content, &artifact, release, hasSlot)
 		if !errors.Is(err, ocierr.ErrNotStored) {
 			return pulled, err
 		}
@@ -163,6 +167,12 @@ func (c *Charts) Pull(ctx context.Context, release *addonsv1.HelmOpRelease,
 	return c.pulled(bundleSource(content, &artifact, release.Namespace, content.ReadLayer)), nil
 }
 
+// IsBusy reports whether an artifact could not be read because the manager has no free memory or no free process for it
+// at this time. Another try may succeed, whatever the artifact is.
+func IsBusy(err error) bool {
+	return errors.Is(err, sandbox.ErrNoChild) || errors.Is(err, bytebudget.ErrExhausted)
+}
+
 // IsParsed reports whether the cache has the chart of a release. Otherwise, Pull fetches, unpacks or parses the chart.
 func (c *Charts) IsParsed(release *addonsv1.HelmOpRelease) bool {
 	artifact := &release.Spec.Artifact
@@ -183,6 +193,8 @@ func (c *Charts) outcome(key string, done bool, err error) error {
 		return ErrFetching
 	case err == nil:
 		return nil
+	case IsBusy(err):
+		return err
 	}
 	if failure := c.failures.failure(key, c.now()); failure != nil {
 		return failure
@@ -190,23 +202,22 @@ func (c *Charts) outcome(key string, done bool, err error) error {
 	return err
 }
 
-// storedChart loads a chart from the store. If the chart cannot be loaded, all releases wait for the same next attempt.
-// Building a kustomization may take minutes, so a background task does it instead of the worker.
+// storedChart loads a chart from the store. If the chart cannot be loaded, all releases of the namespace wait for the
+// same next attempt. Building a kustomization may take minutes, so a background task does it instead of the worker.
 func (c *Charts) storedChart(ctx context.Context, content *oci.Content, artifact *addonsv1.ResolvedArtifact,
-	release *addonsv1.HelmOpRelease,
+	release *addonsv1.HelmOpRelease, hasSlot bool,
 ) (*Pulled, error) {
 	source := bundleSource(content, artifact, release.Namespace, content.ReadStored)
-	if pulled := c.pulled(source); pulled.isCached {
+	if pulled := c.pulled(source); pulled.isCached || hasSlot {
 		return pulled, nil
 	}
-	key := apiutil.ArtifactIdentity(artifact)
+	// Namespaces share neither tasks nor failures, as in Pull.
+	key := strings.Join([]string{"stored", release.Namespace, apiutil.ArtifactIdentity(artifact)}, "\n")
 	if failure := c.failures.pending(key, c.now()); failure != nil {
 		return nil, failure
 	}
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(release)}
-	// Namespaces do not share tasks, as in Pull.
-	shared := strings.Join([]string{"stored", release.Namespace, key}, "\n")
-	_, err, ok := c.tasks.Run(ctx, shared, request, func(ctx context.Context) (*oci.Content, error) {
+	_, err, ok := c.tasks.Run(ctx, key, request, func(ctx context.Context) (*oci.Content, error) {
 		_, err := async.Guarded(ctx, func(ctx context.Context) (*bundle.Chart, error) { return c.loader.Chart(ctx, source) })
 		if !errors.Is(err, ocierr.ErrNotStored) && ctx.Err() == nil {
 			c.failures.record(key, err, c.now())

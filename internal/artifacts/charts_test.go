@@ -6,6 +6,7 @@ package artifacts
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,9 +16,11 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
 // badCharts counts the attempts to load a chart. Each attempt has the error err, and no chart is cached.
@@ -47,7 +50,7 @@ func TestInvalidStoredChartIsLoadedOnce(t *testing.T) {
 	c.now = func() time.Time { return now }
 	artifact, release := &addonsv1.ResolvedArtifact{Digest: "sha256:1"}, &addonsv1.HelmOpRelease{}
 	for range 100 {
-		_, err := c.storedChart(t.Context(), &oci.Content{}, artifact, release)
+		_, err := c.storedChart(t.Context(), &oci.Content{}, artifact, release, false)
 		var failure *Failure
 		if !errors.As(err, &failure) || !errors.Is(err, bundle.ErrInvalidChart) || failure.Wait <= 0 {
 			t.Fatalf("error = %v, want an error with the time of the next try", err)
@@ -57,13 +60,13 @@ func TestInvalidStoredChartIsLoadedOnce(t *testing.T) {
 		t.Errorf("loaded %d times, want once", charts.loads)
 	}
 	now = now.Add(time.Minute)
-	_, _ = c.storedChart(t.Context(), &oci.Content{}, artifact, release) // the next try
+	_, _ = c.storedChart(t.Context(), &oci.Content{}, artifact, release, false) // the next try
 	if charts.loads != 2 {
 		t.Errorf("loaded %d times, want another try when it is time", charts.loads)
 	}
 	charts.err = ocierr.ErrNotStored
 	now = now.Add(time.Hour)
-	if _, err := c.storedChart(t.Context(), &oci.Content{}, artifact, release); !errors.Is(err, ocierr.ErrNotStored) {
+	if _, err := c.storedChart(t.Context(), &oci.Content{}, artifact, release, false); !errors.Is(err, ocierr.ErrNotStored) {
 		t.Errorf("error = %v, want one that has it fetched", err)
 	}
 }
@@ -74,13 +77,43 @@ func TestUncachedChartIsParsedByItsCaller(t *testing.T) {
 	t.Parallel()
 	charts := &badCharts{}
 	c := New(nil, charts, nil, nil, 4)
-	pulled, err := c.storedChart(t.Context(), &oci.Content{}, &addonsv1.ResolvedArtifact{Digest: "sha256:1"},
-		&addonsv1.HelmOpRelease{})
-	if err != nil || charts.loads != 1 {
-		t.Fatalf("loaded %d times, want only by the task: %v", charts.loads, err)
+	for hasSlot, byTask := range map[bool]int{false: 1, true: 0} {
+		charts.loads = 0
+		pulled, err := c.storedChart(t.Context(), &oci.Content{}, &addonsv1.ResolvedArtifact{Digest: "sha256:1"},
+			&addonsv1.HelmOpRelease{}, hasSlot)
+		if err != nil || charts.loads != byTask {
+			t.Fatalf("with a slot: %t: loaded %d times, want only by the task: %v", hasSlot, charts.loads, err)
+		}
+		if _, err := pulled.Chart(t.Context()); err != nil || charts.loads != byTask+1 {
+			t.Errorf("with a slot: %t: loaded %d times, want by the caller, too: %v", hasSlot, charts.loads, err)
+		}
 	}
-	if _, err := pulled.Chart(t.Context()); err != nil || charts.loads != 2 {
-		t.Errorf("loaded %d times, want by the caller, too: %v", charts.loads, err)
+}
+
+// TestFailuresOfStoredCharts checks that a failed load delays only the releases of the same namespace, and that a load
+// for which the manager was busy delays none.
+func TestFailuresOfStoredCharts(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err   error
+		loads int
+	}{
+		"invalid":    {bundle.ErrInvalidChart, 2},
+		"no process": {fmt.Errorf("building: %w", sandbox.ErrNoChild), 4},
+		"no memory":  {fmt.Errorf("reading: %w", bytebudget.ErrExhausted), 4},
+	} {
+		charts := &badCharts{err: tc.err}
+		c := New(nil, charts, nil, nil, 4)
+		for _, namespace := range []string{"one", "one", "two", "two"} {
+			release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
+			_, err := c.storedChart(t.Context(), &oci.Content{}, &addonsv1.ResolvedArtifact{Digest: "sha256:1"}, release, false)
+			if !errors.Is(err, tc.err) {
+				t.Errorf("%s: error = %v", name, err)
+			}
+		}
+		if charts.loads != tc.loads {
+			t.Errorf("%s: loaded %d times, want %d", name, charts.loads, tc.loads)
+		}
 	}
 }
 
@@ -93,7 +126,8 @@ func TestSlowStoredChartDoesNotBlockWorker(t *testing.T) {
 		c := New(nil, charts, nil, nil, 4)
 		release := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "slow"}}
 		load := func() error {
-			_, err := c.storedChart(t.Context(), &oci.Content{}, &addonsv1.ResolvedArtifact{Digest: "sha256:1"}, release)
+			_, err := c.storedChart(t.Context(), &oci.Content{}, &addonsv1.ResolvedArtifact{Digest: "sha256:1"}, release,
+				false)
 			return err
 		}
 		for range 2 {

@@ -43,8 +43,11 @@ func newFailures() *failures {
 	return &failures{byKey: map[string]recordedFailure{}}
 }
 
-// record records the result of an attempt.
+// record records the result of an attempt. It ignores an attempt for which the manager was busy.
 func (f *failures) record(key string, err error, now time.Time) {
+	if IsBusy(err) {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for other, failure := range f.byKey {

@@ -18,6 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/ocierr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
@@ -163,7 +164,10 @@ func waits(err error, stage Stage) (Outcome, bool) {
 		waiting.Reason, waiting.KeepsFailure = addonsv1.FetchingArtifactReason, true
 	case errors.Is(err, kindcache.ErrPending):
 		waiting.Wait = clusterview.KindRetry
-	case errors.Is(err, helmerr.ErrBusy):
+	case errors.Is(err, ocierr.ErrNotStored):
+		// The store has removed the artifact since the pull. The next pass pulls it again.
+		waiting.Reason, waiting.Wait = addonsv1.FetchingArtifactReason, time.Second
+	case errors.Is(err, helmerr.ErrBusy), artifacts.IsBusy(err):
 		// The chart and the cluster are not the cause, so a rollout must not count it.
 		waiting.Wait = requeue.BusyRetry
 	case errors.Is(err, assignedvalues.ErrOutdated), stage.name == checking && apierrors.IsConflict(err):

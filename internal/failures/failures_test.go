@@ -18,6 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/assignedvalues"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bundle"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
@@ -26,6 +27,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
@@ -53,6 +55,8 @@ func TestOfReleases(t *testing.T) {
 	fetchingArtifact := Outcome{Kind: Waiting, Reason: addonsv1.FetchingArtifactReason, Passes: true}
 	refetching := fetchingArtifact
 	refetching.KeepsFailure = true
+	notStored := fetchingArtifact
+	notStored.Wait = time.Second
 	updating := func(wait time.Duration) Outcome {
 		return Outcome{Kind: Waiting, Reason: addonsv1.UpdatingReason, Wait: wait, Passes: true}
 	}
@@ -84,10 +88,13 @@ func TestOfReleases(t *testing.T) {
 		"a template": {errOther, Rendering, failed(addonsv1.TemplateFailedReason)},
 		"a missing Secret": {references.ErrReferenceNotFound, Rendering,
 			failed(addonsv1.ReferenceNotFoundReason)},
-		"a pull is running":   {artifacts.ErrFetching, Fetching, fetchingArtifact},
-		"a pull runs again":   {artifacts.ErrRefetching, Fetching, refetching},
-		"an invalid chart":    {bundle.ErrInvalidChart, Fetching, failed(addonsv1.ChartInvalidReason)},
-		"an unknown registry": {errOther, Fetching, failed(addonsv1.ArtifactFetchFailedReason)},
+		"no process for an artifact": {sandbox.ErrNoChild, Fetching, updating(requeue.BusyRetry)},
+		"no memory for an artifact":  {bytebudget.ErrExhausted, Fetching, updating(requeue.BusyRetry)},
+		"removed from the store":     {ocierr.ErrNotStored, Fetching, notStored},
+		"a pull is running":          {artifacts.ErrFetching, Fetching, fetchingArtifact},
+		"a pull runs again":          {artifacts.ErrRefetching, Fetching, refetching},
+		"an invalid chart":           {bundle.ErrInvalidChart, Fetching, failed(addonsv1.ChartInvalidReason)},
+		"an unknown registry":        {errOther, Fetching, failed(addonsv1.ArtifactFetchFailedReason)},
 		"a failed pull": {failedPull{ocierr.ErrNotFound, time.Minute}, Fetching,
 			pull(time.Minute)},
 		"a failed pull that is due": {failedPull{ocierr.ErrNotFound, 0}, Fetching, pull(time.Millisecond)},
