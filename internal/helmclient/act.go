@@ -57,7 +57,7 @@ type Result struct {
 // other actions they may be nil. Act does nothing for a decision without an action and for ActionCorrectDrift.
 //
 // The end of ctx does not stop a running action. Only the timeout of the action and Options.Stop end the action. But
-// the end of ctx ends a wait for memory.
+// the end of ctx ends a wait for memory. The timeout does not include waits for memory.
 func (c *Client) Act(ctx context.Context, target model.Target, decision decide.Decision, desired model.Desired,
 	options model.Options,
 	chrt *chart.Chart, values map[string]any,
@@ -71,32 +71,42 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	if err := ctx.Err(); err != nil {
 		return fail(fmt.Errorf("nothing was changed: %w", err))
 	}
-	acting, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
-	defer cancel()
+	// An action that waited for memory begins again, with the whole timeout.
+	end := context.CancelFunc(func() {})
+	defer func() { end() }()
+	within := func() (acting context.Context) {
+		end()
+		acting, end = context.WithTimeout(context.WithoutCancel(ctx), timeout)
+		return acting
+	}
 
 	j := session.Job{Decision: decision, Desired: desired, Options: options, Chart: chrt, Values: values}
-	if err := verbs.Check(acting, c.renderer, j); err != nil {
+	if err := verbs.Check(within(), c.renderer, j); err != nil {
 		return fail(err)
 	}
-	end, err := c.running.begin(target, desired)
+	ended, err := c.running.begin(target, desired)
 	if err != nil {
 		return fail(err)
 	}
-	defer end()
-	waiting, stopWaiting := waitsOf(acting, ctx, j)
+	defer ended()
+	waiting, stopWaiting := waitsOf(ctx, j)
 	defer stopWaiting()
-	within := func(use func(*session.Session) error) error {
-		return session.Use(acting, c.connections.Shared.Actions, waiting, c.open, target, desired, logs, use)
+	open := func(_ context.Context, target model.Target, desired model.Desired, logs *helmerr.LogBuffer,
+	) (*session.Session, error) {
+		return c.open(within(), target, desired, logs)
+	}
+	inSession := func(use func(*session.Session) error) error {
+		return session.Use(ctx, c.connections.Shared.Actions, waiting, open, target, desired, logs, use)
 	}
 	if decision.Recovery == decide.RecoverFail {
-		if err := within(func(s *session.Session) error { return verbs.MarkFailed(s, j) }); err != nil {
+		if err := inSession(func(s *session.Session) error { return verbs.MarkFailed(s, j) }); err != nil {
 			return fail(err)
 		}
 	}
 	var result Result
 	var last error
-	err = within(func(s *session.Session) error {
-		result, last = c.actIn(acting, s, target, j, timeout)
+	err = inSession(func(s *session.Session) error {
+		result, last = c.actIn(s, target, j, timeout)
 		return last
 	})
 	if err != nil && err != last { //nolint:errorlint // It is the same error if an action returned it.
@@ -105,13 +115,13 @@ func (c *Client) Act(ctx context.Context, target model.Target, decision decide.D
 	return result, err
 }
 
-// waitsOf returns the waits for memory of an action. An action that waits has changed nothing. So its waits end when it
-// should stop, and not only at its timeout.
-func waitsOf(acting, caller context.Context, j session.Job) (waits actionmemory.Waits, stop func()) {
-	ctx, cancel := context.WithCancelCause(acting)
-	stops := []func() bool{context.AfterFunc(caller, func() { cancel(context.Cause(caller)) })}
+// waitsOf returns the waits for memory of an action. An action that waits has changed nothing. So its waits also end
+// with the context of the caller, and when it should stop.
+func waitsOf(ctx context.Context, j session.Job) (waits actionmemory.Waits, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	keepStop := func() bool { return true }
 	if j.Options.Stop != nil && j.Decision.Action != model.ActionUninstall {
-		stops = append(stops, context.AfterFunc(j.Options.Stop, func() { cancel(context.Cause(j.Options.Stop)) }))
+		keepStop = context.AfterFunc(j.Options.Stop, func() { cancel(context.Cause(j.Options.Stop)) })
 	}
 	waits = actionmemory.Waits{Context: ctx, Begin: func() {
 		if j.Options.Progress != nil {
@@ -119,15 +129,13 @@ func waitsOf(acting, caller context.Context, j session.Job) (waits actionmemory.
 		}
 	}}
 	return waits, func() {
-		for _, stop := range stops {
-			stop()
-		}
+		keepStop()
 		cancel(nil)
 	}
 }
 
 // actIn carries out a job in a session.
-func (c *Client) actIn(ctx context.Context, s *session.Session, target model.Target, j session.Job,
+func (c *Client) actIn(s *session.Session, target model.Target, j session.Job,
 	timeout time.Duration,
 ) (Result, error) {
 	action := j.Decision.Action
@@ -136,7 +144,7 @@ func (c *Client) actIn(ctx context.Context, s *session.Session, target model.Tar
 	if s.Cluster != nil {
 		s.Cluster.Known, since = c.versions.Get(target.Key, s.Cluster.Owner)
 	}
-	tests, late, err := c.performAndFinish(ctx, s, j)
+	tests, late, err := c.performAndFinish(s.Ctx, s, j)
 	c.manifests.Note(releaseKey(target, j.Desired.Namespace, j.Desired.Name), s.Storage)
 	c.noteVersions(target, s, since, action == model.ActionUninstall && err == nil)
 	result := resultOf(s, action)

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
@@ -386,8 +388,8 @@ func TestActErrorsHideValuesOfOtherRevisions(t *testing.T) {
 	}
 }
 
-// TestActErrorsHideSecretsOfRecords checks actions that do not render the values, and an upgrade that reuses values
-// whose Secret is no longer in use. If the record may have a value from a Secret, errors must not contain its values.
+// TestActErrorsHideSecretsOfRecords checks actions that do not render the values, and upgrades after whose last revision
+// the Secret was removed. If the record may have a value from a Secret, errors must not contain its values.
 // Otherwise errors must quote them.
 func TestActErrorsHideSecretsOfRecords(t *testing.T) {
 	t.Parallel()
@@ -402,6 +404,7 @@ func TestActErrorsHideSecretsOfRecords(t *testing.T) {
 		"rollback":       {decision: decide.Decision{Action: model.ActionRollback, FromRevision: 2, RollbackTo: 1}},
 		"test":           {decision: decide.Decision{Action: model.ActionTest, FromRevision: 2}},
 		"uninstallation": {decision: decide.Decision{Action: model.ActionUninstall}},
+		"upgrade":        {decision: decide.Decision{Action: model.ActionUpgrade}},
 		"reuse": {decide.Decision{Action: model.ActionUpgrade},
 			model.Options{Upgrade: model.UpgradeOptions{Values: model.ValuesReuse}}},
 	} {
@@ -516,6 +519,46 @@ func TestRecoveryHasItsOwnLease(t *testing.T) {
 			waited != (err == nil) || c.history(t) != tc.history {
 			t.Errorf("%d bytes: history %s, waited %t: %+v, %v", tc.total, c.history(t), waited, result, err)
 		}
+	}
+}
+
+// TestWaitForMemoryTakesNoTimeOfTheAction checks that an action has its whole timeout after it has waited for memory.
+func TestWaitForMemoryTakesNoTimeOfTheAction(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newFakeCluster()
+		budget := actionmemory.NewBudget(32 << 20)
+		c.connections.Shared.Actions = budget
+		other := budget.Lease(actionmemory.Owner{})
+		if err := other.Records(32 << 20); err != nil {
+			t.Fatal(err)
+		}
+		options := model.Options{Install: model.InstallOptions{Timeout: 10 * time.Second}, Progress: func(string) {
+			time.AfterFunc(12*time.Second, other.Release)
+		}}
+		large := helmtest.NewChart("1.0.0", map[string]string{
+			"large.yaml": helmtest.ConfigMap("large", strings.Repeat("x", 1<<20))})
+		_, err := c.Act(t.Context(), model.Target{}, decide.Decision{Action: model.ActionInstall},
+			helmtest.DesiredFor("apps", "demo", "a1", "v1"), options, large, nil)
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestRefusalStaysReadable checks that the text of a refused deletion is not redacted: a user must be able to run the
+// command in the text.
+func TestRefusalStaysReadable(t *testing.T) {
+	t.Parallel()
+	logs := &helmerr.LogBuffer{}
+	logs.HideAll(map[string]any{"replicas": int64(3), "cluster": "prod-1"})
+	const text = "annotate helmops calico confirm-deletions=3-5e8d for Cluster prod-1"
+	err := helmerr.Acting(model.ActionUninstall, helmerr.New(helmerr.ErrRefused, text), nil, logs)
+	if !strings.Contains(err.Error(), text) {
+		t.Errorf("got %q, want %q", err, text)
+	}
+	if err := helmerr.Acting(model.ActionUninstall, errors.New(text), nil, logs); strings.Contains(err.Error(), "prod-1") {
+		t.Errorf("got %q, want no values", err)
 	}
 }
 

@@ -34,7 +34,7 @@ func (s reader) adoptionDifferences(j session.Job) (*release.Release, []adoption
 		return nil, nil, fmt.Errorf("reading the release to adopt: %w", err)
 	}
 	// The manifest and the hooks of the revision may contain these values.
-	s.Logs.Hide(recorded.Config)
+	s.HideFormer(recorded, j.Values)
 	j = renderedFor(j, recorded)
 	rendered, err := s.render(j, releaseOptionsOf(recorded))
 	if err != nil {

@@ -186,7 +186,7 @@ func (s reader) planPrevious(j session.Job, plan *model.Plan) (manifest string, 
 		return "", err
 	}
 	plan.PreviousValues = previous.Config
-	s.Logs.Hide(previous.Config)
+	s.HideFormer(previous, j.Values)
 	if err := s.FindLeftovers(j.Decision, j.Desired); err != nil {
 		return "", err
 	}

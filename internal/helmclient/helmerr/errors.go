@@ -218,7 +218,8 @@ func Observing(err error) *Error {
 	return &Error{Kind: Classify(err), Message: redactor{}.text(err.Error())}
 }
 
-// Acting returns the error of an action, classified and without values. deletions are the errors of the deletions of
+// Acting returns the error of an action, classified and without values. The text of [ErrRefused] stays as it is: it has
+// only names, numbers and a command, which a user must be able to run. deletions are the errors of the deletions of
 // the action, or nil.
 func Acting(action model.Action, err, deletions error, logs *LogBuffer) *Error {
 	kind, text := Classify(err), err.Error()
@@ -231,5 +232,8 @@ func Acting(action model.Action, err, deletions error, logs *LogBuffer) *Error {
 			kind = Classify(deletions)
 		}
 	}
-	return &Error{Kind: kind, Action: action, Message: logs.Text(text), Logs: logs.Last()}
+	if kind == nil || !errors.Is(kind, ErrRefused) {
+		text = logs.Text(text)
+	}
+	return &Error{Kind: kind, Action: action, Message: text, Logs: logs.Last()}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"slices"
 	"strings"
 	"sync"
 
@@ -17,8 +18,9 @@ import (
 const (
 	// maxLogLines is the number of Helm's log lines that a LogBuffer keeps. The last lines have the cause of a failure.
 	maxLogLines = 10
-	// maxLogLine is the maximum length of a line, in bytes.
-	maxLogLine = 300
+	// maxLogLine is the maximum length of a line, in bytes. A longer line is redacted before it is cut: a cut secret would
+	// not be found. maxRawLine is the maximum length of a line that is kept until it is needed.
+	maxLogLine, maxRawLine = 300, 16 << 10
 )
 
 // SilenceHelm discards everything that the Helm SDK writes to Go's standard logger, because some warnings quote values
@@ -26,7 +28,8 @@ const (
 // that uses the standard logger.
 func SilenceHelm() { log.SetOutput(io.Discard) }
 
-// LogBuffer keeps the last lines that Helm logged, without values.
+// LogBuffer keeps the last lines that Helm logged. It removes values when the lines are needed, which is only after a
+// failure: an index of many values takes much memory.
 type LogBuffer struct {
 	mu       sync.Mutex
 	Redactor redactor
@@ -64,19 +67,25 @@ func (b *LogBuffer) Printf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	line := truncate.Text(b.Redactor.text(text), maxLogLine)
-	if n := len(b.lines); n > 0 && b.lines[n-1] == line {
+	if len(text) > maxRawLine {
+		text = truncate.Text(b.Redactor.text(text), maxLogLine)
+	}
+	if n := len(b.lines); n > 0 && b.lines[n-1] == text {
 		return
 	}
-	b.lines = append(b.lines, line)
+	b.lines = append(b.lines, text)
 	if len(b.lines) > maxLogLines {
 		b.lines = b.lines[1:]
 	}
 }
 
-// Last returns the last lines, oldest first.
+// Last returns the last lines without values, oldest first.
 func (b *LogBuffer) Last() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return append([]string(nil), b.lines...)
+	var lines []string
+	for _, line := range b.lines {
+		lines = append(lines, truncate.Text(b.Redactor.text(line), maxLogLine))
+	}
+	return slices.Compact(lines)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/redaction"
 )
 
 // Previous returns the revision that an upgrade starts from. This is the deployed revision, or the newest revision if
@@ -42,6 +43,16 @@ func (s *Session) HideValues(recorded *release.Release) {
 		return
 	}
 	s.Logs.HideAll(recorded.Config)
+}
+
+// HideFormer is like HideValues, but the values of the release at present stay readable: they are hidden already if they
+// are secret. A Secret may have had another content when the revision was recorded.
+func (s *Session) HideFormer(recorded *release.Release, values map[string]any) {
+	if records.HasPublicValues(recorded) {
+		s.Logs.Hide(recorded.Config)
+		return
+	}
+	s.Logs.HideAll(redaction.Former(recorded.Config, values))
 }
 
 // ManifestOf returns the manifest of a record. If the history has only the metadata, ManifestOf reads the record.

@@ -8,6 +8,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
@@ -38,12 +39,14 @@ func (s *verb) upgrade() error {
 	if err != nil {
 		return err
 	}
-	revision, err := s.nextRevision()
+	last, err := s.lastSettled()
 	if err != nil {
 		return err
 	}
+	// The API server may quote the objects that it does not change.
+	s.HideFormer(last, values)
 	rendered, err := s.Render(s.Source(values), chartutil.ReleaseOptions{
-		Name: s.Desired.Name, Namespace: s.Desired.Namespace, Revision: revision, IsUpgrade: true,
+		Name: s.Desired.Name, Namespace: s.Desired.Namespace, Revision: last.Version + 1, IsUpgrade: true,
 	})
 	if err != nil {
 		return err
@@ -81,17 +84,16 @@ func (s *verb) newUpgrade(desired model.Desired, options model.UpgradeOptions) *
 	return upgrade
 }
 
-// nextRevision returns the number of the next revision, for the templates. It returns the errors that Helm's upgrade
-// would return.
-func (s *verb) nextRevision() (int, error) {
+// lastSettled returns the newest revision. It returns the errors that Helm's upgrade would return.
+func (s *verb) lastSettled() (*release.Release, error) {
 	last, err := s.Config.Releases.Last(s.Desired.Name)
 	switch {
 	case errors.Is(err, driver.ErrReleaseNotFound):
-		return 0, driver.NewErrNoDeployedReleases(s.Desired.Name)
+		return nil, driver.NewErrNoDeployedReleases(s.Desired.Name)
 	case err != nil:
-		return 0, err
+		return nil, err
 	case last.Info != nil && last.Info.Status.IsPending():
-		return 0, helmerr.New(helmerr.ErrStale, "another operation (install/upgrade/rollback) is in progress")
+		return nil, helmerr.New(helmerr.ErrStale, "another operation (install/upgrade/rollback) is in progress")
 	}
-	return last.Version + 1, nil
+	return last, nil
 }
