@@ -194,5 +194,12 @@ func TestReadsInTurn(t *testing.T) {
 		if last := time.Until(reads.objects[of(many-1)]); len(dues) != many || last > many*turnTime {
 			t.Errorf("%d reads have %d times, the last is in %s", many, len(dues), last)
 		}
+		// Reads that were dropped take no time.
+		reads.forget(r)
+		other := target{release: &release{}}
+		reads.readInTurn(other)
+		if due := time.Until(reads.objects[other]); due > turnTime {
+			t.Errorf("the first read of another release is in %s", due)
+		}
 	})
 }

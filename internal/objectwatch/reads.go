@@ -60,6 +60,10 @@ func (c *pendingReads) confirm(t target, after time.Duration) {
 // readInTurn schedules the read of an object that may not be listed. If a read of the object is due sooner, it stays.
 func (c *pendingReads) readInTurn(t target) {
 	due := time.Now()
+	// Reads that were dropped take no time.
+	if last := due.Add(time.Duration(len(c.objects)) * turnTime); c.lastTurn.After(last) {
+		c.lastTurn = last
+	}
 	if next := c.lastTurn.Add(turnTime); next.After(due) {
 		due = next
 	}
