@@ -258,7 +258,8 @@ func dockerConfigFor(host, user, password string) []byte {
 
 func newClient(t *testing.T, change ...func(*Options)) *Client {
 	t.Helper()
-	opts := Options{Dir: t.TempDir(), Timeout: 10 * time.Second, retryBase: time.Millisecond}
+	// The timeout is long, because a full machine may need seconds for ten megabytes.
+	opts := Options{Dir: t.TempDir(), Timeout: time.Minute, retryBase: time.Millisecond}
 	for _, f := range change {
 		f(&opts)
 	}

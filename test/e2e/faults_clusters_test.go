@@ -67,8 +67,9 @@ func TestClusterCatchesUpAfterAPIServerOutage(t *testing.T) {
 	two.eventuallyRevisions(releaseNamespace, "hello", "1 superseded", "2 deployed")
 }
 
-// connectionFollows is how long a connection may take to use a new kubeconfig, on a busy machine. On an idle machine it
-// takes two seconds. By probes alone, the old connection would be closed only after five failures, 10 s apart.
+// connectionFollows is how long a connection may take to use a new kubeconfig, on a busy machine, in addition to three
+// usual upgrades. On an idle machine it takes two seconds. By probes alone, the old connection would be closed only after
+// five failures, 10 s apart.
 const connectionFollows = 30 * time.Second
 
 // TestKubeconfigReplaced makes the kubeconfig of a Cluster invalid and writes a new one: with other credentials, then
@@ -79,18 +80,21 @@ func TestKubeconfigReplaced(t *testing.T) {
 	helmOp := s.newHelmOp("hello", forAll)
 	s.create(helmOp)
 	w.eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
-	s.SetDefaultEventuallyTimeout(connectionFollows)
+	began := time.Now()
+	s.setGreeting(helmOp, "two")
+	w.eventuallyReleased(helmOp, releaseNamespace, "hello", 2)
+	s.SetDefaultEventuallyTimeout(connectionFollows + 3*time.Since(began))
 
 	for i, options := range []apiserver.RotateOptions{{}, {NewPort: true}} {
 		s.must(s.env.Management.Provider.RotateKubeconfig(s.Context(), s.key("one"), options))
 		w.reconnect()
 		began := time.Now()
 		s.setGreeting(helmOp, began.String())
-		w.eventuallyReleased(helmOp, releaseNamespace, "hello", 2+i)
+		w.eventuallyReleased(helmOp, releaseNamespace, "hello", 3+i)
 		s.Logf("with %+v: upgraded after %s", options, time.Since(began))
 		w.eventuallyHello(releaseNamespace, "hello", map[string]string{"greeting": began.String()})
 	}
-	w.eventuallyRevisions(releaseNamespace, "hello", "1 superseded", "2 superseded", "3 deployed")
+	w.eventuallyRevisions(releaseNamespace, "hello", "1 superseded", "2 superseded", "3 superseded", "4 deployed")
 }
 
 // reconnect connects to a workload cluster again.

@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"context"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -46,7 +47,8 @@ type slowRelease struct {
 // manager continues at once, without another revision.
 func TestManagerRestartContinuesActions(t *testing.T) {
 	beginFirst(t)
-	env := ownEnvironment(t, environment.Options{ManagerArgs: shortLease})
+	// A rendering must not reach its limit before the manager is killed, also while the machine is full.
+	env := ownEnvironment(t, environment.Options{ManagerArgs: append(slices.Clone(shortLease), "--render-cpu=5m")})
 	s := newScenarioIn(t, env)
 	var w *workload
 	s.step("killed, and a Cluster is re-created", func(s *scenario) { w = s.recreatedWhileManagerIsDown("one") })

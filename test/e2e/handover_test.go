@@ -27,7 +27,7 @@ const (
 	handOvers = 8
 	// handOverReleases is the number of releases that change their owner at the same time.
 	handOverReleases = 3
-	// handOverTime is the timeout for one change.
+	// handOverTime is the timeout for one change, unless four installations take longer.
 	handOverTime = 30 * time.Second
 )
 
@@ -79,8 +79,11 @@ func TestReleaseMovesBetweenHelmOps(t *testing.T) {
 			w.expectInstalled(user, pair[to])
 		}
 	}
+	installing := time.Now()
 	s.label("one", to, "yes")
 	handedOver()
+	// On a full machine, each step takes much longer than usual: also the installation, which hands nothing over.
+	limit := max(handOverTime, 4*time.Since(installing))
 	longest := time.Duration(0)
 	for round := range rounds {
 		from, to = to, from
@@ -100,7 +103,7 @@ func TestReleaseMovesBetweenHelmOps(t *testing.T) {
 		}
 		handedOver()
 		longest = max(longest, time.Since(began))
-		if longest > handOverTime {
+		if longest > limit {
 			t.Fatalf("round %d, labels %d requests apart, took %s", round, between, longest)
 		}
 	}

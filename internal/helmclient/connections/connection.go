@@ -222,7 +222,7 @@ func (c *Connection) Records(ctx context.Context, namespace string, storage mode
 // has a cache for repeated reads of an object.
 func (c *Connection) ActionConfig(ctx context.Context) *rest.Config {
 	config := c.RestConfig(ctx)
-	config.Transport = newReadCache(&helmerr.Refusals{Base: config.Transport}, c.root, c.Namespaces)
+	config.Transport = newReadCache(&helmerr.Refusals{Base: config.Transport}, c.root, c.Namespaces, c.Kinds.Now)
 	return config
 }
 

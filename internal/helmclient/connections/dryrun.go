@@ -36,7 +36,7 @@ var errBodyOfDeletion = errors.New("a deletion with a body cannot be sent as a d
 func (c *Connection) PlanConfig(ctx context.Context) *rest.Config {
 	config := c.RestConfig(ctx)
 	config.Transport = &dryRun{objects: map[string][]byte{},
-		reads: newReadCache(&helmerr.Refusals{Base: config.Transport}, c.root, c.Namespaces)}
+		reads: newReadCache(&helmerr.Refusals{Base: config.Transport}, c.root, c.Namespaces, c.Kinds.Now)}
 	return config
 }
 

@@ -71,9 +71,9 @@ type cachedRead struct {
 	body   []byte
 }
 
-func newReadCache(base http.RoundTripper, root string, existing *records.NameSet) *readCache {
+func newReadCache(base http.RoundTripper, root string, existing *records.NameSet, now func() time.Time) *readCache {
 	return &readCache{
-		base: base, root: root, now: time.Now, existing: existing,
+		base: base, root: root, now: now, existing: existing,
 		reads: map[string]*cachedRead{}, missing: map[string]time.Time{}, expectedMissing: map[string]bool{},
 	}
 }

@@ -40,7 +40,7 @@ func newCachedServer(t *testing.T) *cachedServer {
 	}))
 	t.Cleanup(server.Close)
 	s.url = server.URL
-	s.cache = newReadCache(http.DefaultTransport, "/k8s/one", records.NewNameSet())
+	s.cache = newReadCache(http.DefaultTransport, "/k8s/one", records.NewNameSet(), time.Now)
 	s.cache.now = func() time.Time { return s.now }
 	return s
 }
