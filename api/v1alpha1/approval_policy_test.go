@@ -19,6 +19,33 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
 
+// createForTest creates an object and deletes it at the end of the test.
+func createForTest(t *testing.T, c client.Client, obj *unstructured.Unstructured) {
+	t.Helper()
+	if err := c.Create(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Delete(context.WithoutCancel(t.Context()), obj) })
+}
+
+// createDocumentedPolicy creates the ValidatingAdmissionPolicy in a page of docs, and its binding. They get other names,
+// because TestDocumentation uses the documented names on the same API server.
+func createDocumentedPolicy(t *testing.T, c client.Client, page string) {
+	t.Helper()
+	for _, document := range yamlOf(t, filepath.Join("..", "..", "docs", page)) {
+		obj := documentedObject(t, document)
+		if obj == nil || !strings.HasPrefix(obj.GetKind(), "ValidatingAdmissionPolicy") {
+			continue
+		}
+		name := strings.ToLower(t.Name())
+		obj.SetName(name)
+		if obj.GetKind() == "ValidatingAdmissionPolicyBinding" {
+			change(t, obj, "spec.policyName", name)
+		}
+		createForTest(t, c, obj)
+	}
+}
+
 // TestApprovalPolicy applies the policy in docs/rollouts.md. A user without the verb approve may change a HelmOp. Such
 // a user may neither approve the HelmOp nor end the requirement of approvals.
 func TestApprovalPolicy(t *testing.T) {
@@ -26,23 +53,8 @@ func TestApprovalPolicy(t *testing.T) {
 	g := gomega.NewWithT(t)
 	g.SetDefaultEventuallyTimeout(time.Minute)
 	c := newClient(t)
-	create := func(obj *unstructured.Unstructured) {
-		g.Expect(c.Create(t.Context(), obj)).To(gomega.Succeed())
-		t.Cleanup(func() { _ = c.Delete(context.WithoutCancel(t.Context()), obj) })
-	}
-	for _, document := range yamlOf(t, filepath.Join("..", "..", "docs", "rollouts.md")) {
-		obj := documentedObject(t, document)
-		if obj == nil || !strings.HasPrefix(obj.GetKind(), "ValidatingAdmissionPolicy") {
-			continue
-		}
-		// TestDocumentation uses the documented name on the same API server.
-		const name = "approvals-under-test"
-		obj.SetName(name)
-		if obj.GetKind() == "ValidatingAdmissionPolicyBinding" {
-			change(t, obj, "spec.policyName", name)
-		}
-		create(obj)
-	}
+	create := func(obj *unstructured.Unstructured) { createForTest(t, c, obj) }
+	createDocumentedPolicy(t, c, "rollouts.md")
 	const user = "author"
 	for _, text := range []string{`
 apiVersion: rbac.authorization.k8s.io/v1
@@ -94,4 +106,59 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: author}]
 	created.SetUID("")
 	g.Expect(author.Create(t.Context(), created, client.DryRunAll)).To(
 		gomega.MatchError(gomega.ContainSubstring("only users who may approve")))
+}
+
+// TestImpersonationPolicy applies the policy in docs/multi-tenancy.md. In a namespace with the label, a HelmOp must have
+// the ServiceAccount and the namespace in the policy, and must not read kubeconfigs.
+func TestImpersonationPolicy(t *testing.T) {
+	t.Parallel()
+	g := gomega.NewWithT(t)
+	g.SetDefaultEventuallyTimeout(time.Minute)
+	c := newClient(t)
+	createDocumentedPolicy(t, c, "multi-tenancy.md")
+	namespace := &unstructured.Unstructured{}
+	namespace.SetAPIVersion("v1")
+	namespace.SetKind("Namespace")
+	namespace.SetName("impersonation-policy")
+	namespace.SetLabels(map[string]string{"helmop.example.com/tenant": "true"})
+	createForTest(t, c, namespace)
+	try := func(path string, value any) error {
+		helmOp := decode(t, validHelmOp)
+		helmOp.SetNamespace(namespace.GetName())
+		change(t, helmOp, "spec.impersonateServiceAccountName", "helmop")
+		change(t, helmOp, "spec.release", map[string]any{"namespace": "shop"})
+		if path != "" {
+			change(t, helmOp, path, value)
+		}
+		return c.Create(t.Context(), helmOp, client.DryRunAll)
+	}
+	valuesFrom := func(name string) any {
+		return []any{map[string]any{"kind": "Secret", "name": name}}
+	}
+	override := func(field string, value any) any {
+		return []any{map[string]any{"name": "all", "clusterSelector": map[string]any{}, field: value}}
+	}
+	const account = "spec.impersonateServiceAccountName"
+	// The API server needs a moment until it uses the policy.
+	g.Eventually(func() error { return try(account, nil) }).Should(gomega.HaveOccurred())
+	for name, tc := range map[string]struct {
+		path  string
+		value any
+		want  string
+	}{
+		"no account":              {account, nil, "to helmop"},
+		"another account":         {account, "admin", "to helmop"},
+		"another namespace":       {"spec.release", map[string]any{"namespace": "flux-system"}, "to shop"},
+		"no namespace":            {"spec.release", nil, "to shop"},
+		"an account of overrides": {"spec.overrides", override("impersonateServiceAccountName", "admin"), "overrides"},
+		"values of overrides":     {"spec.overrides", override("valuesFrom", valuesFrom("fine")), "overrides"},
+		"a kubeconfig":            {"spec.valuesFrom", valuesFrom("prod-1-kubeconfig"), "kubeconfigs"},
+		"a template":              {"spec.valuesFrom", valuesFrom("{{ .Cluster.metadata.name }}-x"), "kubeconfigs"},
+		"another template":        {"spec.valuesFrom", valuesFrom("$x"), "kubeconfigs"},
+	} {
+		g.Expect(try(tc.path, tc.value)).To(gomega.MatchError(gomega.ContainSubstring(tc.want)), name)
+	}
+	g.Expect(try("", nil)).To(gomega.Succeed())
+	g.Expect(try("spec.valuesFrom", valuesFrom("fine"))).To(gomega.Succeed())
+	g.Expect(try("spec.overrides", override("values", map[string]any{"a": "b"}))).To(gomega.Succeed())
 }
