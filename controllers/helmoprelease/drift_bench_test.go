@@ -193,10 +193,18 @@ func (b *driftBench) serve(w http.ResponseWriter, req *http.Request) {
 	if value == "" {
 		value = "1"
 	}
+	manager := "helmop"
+	if value != "1" {
+		manager = "editor"
+	}
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"key": value},
 		"metadata": map[string]any{
 			"name": name, "namespace": "apps", "uid": "x", "resourceVersion": "1",
+			"managedFields": []any{map[string]any{
+				"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+				"fieldsV1": map[string]any{"f:data": map[string]any{"f:key": map[string]any{}}},
+			}},
 			"labels":      map[string]any{"app.kubernetes.io/managed-by": "Helm"},
 			"annotations": map[string]any{"meta.helm.sh/release-name": "web", "meta.helm.sh/release-namespace": "apps"},
 		},

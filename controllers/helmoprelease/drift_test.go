@@ -281,7 +281,8 @@ func TestContestedObjectNamesManager(t *testing.T) {
 		b.pass()
 		b.now = b.now.Add(time.Second)
 	}
-	b.want(report.True, addonsv1.DriftContestedReason, "reverts the corrections of ConfigMap apps/c0 again and again")
+	b.want(report.True, addonsv1.DriftContestedReason,
+		`Field manager "editor" reverts the corrections of ConfigMap apps/c0 again and again`)
 	b.wantState(model.StateDrifted)
 	if b.patches != 3 || b.p.release.Status.Drift.Objects[0].HeldUntil.IsZero() {
 		t.Errorf("put right %d times, %+v", b.patches, b.p.release.Status.Drift)

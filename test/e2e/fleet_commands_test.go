@@ -165,7 +165,7 @@ func (s *scenario) rendersAsTheManager() {
 	s.mustCommand("resume", "rendered", "--wait", "--timeout", patience.String())
 	s.eventually(helmOp, ready(2))
 	s.mustCommand("pause", "rendered", "--wait", "--timeout", patience.String())
-	s.greet(helmOp, "later")
+	s.setGreeting(helmOp, "later")
 	s.Expect(s.mustCommand("render", "rendered", "--cluster", "two")).To(gomega.And(
 		gomega.ContainSubstring(`greeting: "later"`), gomega.ContainSubstring("kind: ConfigMap")))
 	// A paused HelmOp cannot be deleted.
@@ -179,7 +179,7 @@ func (s *scenario) pausesAndResumes() {
 	s.eventually(helmOp, ready(2))
 	s.mustCommand("pause", "held", "--wait", "--timeout", patience.String())
 	s.eventually(helmOp, condition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason))
-	s.greet(helmOp, "later")
+	s.setGreeting(helmOp, "later")
 	s.mustCommand("resume", "held", "--wait", "--timeout", patience.String())
 	s.mustCommand("rollout", "status", "held", "--timeout", patience.String())
 	s.eventually(helmOp, ready(2), inPhase(2, addonsv1.RolloutPhaseComplete))
@@ -192,7 +192,7 @@ func (s *scenario) promotesWaves() {
 	s.create(helmOp)
 	s.eventually(helmOp, ready(2), inPhase(1, addonsv1.RolloutPhaseComplete))
 	first := string(helmOp.Spec.Values.Raw)
-	s.greet(helmOp, "two")
+	s.setGreeting(helmOp, "two")
 	s.promotesCanary(helmOp, 2)
 	s.eventuallyPrints("HelmOp revision 2 is rolled out", "events", "waves")
 
@@ -237,7 +237,7 @@ func (s *scenario) abortsAndContinues() {
 	helmOp := s.newHelmOp("steered", forAll, withCanary)
 	s.create(helmOp)
 	s.eventually(helmOp, ready(2), inPhase(1, addonsv1.RolloutPhaseComplete))
-	s.greet(helmOp, "two")
+	s.setGreeting(helmOp, "two")
 	s.eventually(helmOp, inPhase(2, addonsv1.RolloutPhaseProgressing), waitsFor("2/canary"))
 	steer := func(verb string) {
 		s.Helper()
@@ -277,10 +277,10 @@ func (s *scenario) rollsBackOneCluster() {
 	helmOp := s.newHelmOp("pinned", forAll)
 	s.create(helmOp)
 	s.eventually(helmOp, ready(2), inPhase(1, addonsv1.RolloutPhaseComplete))
-	s.greet(helmOp, "two")
+	s.setGreeting(helmOp, "two")
 	s.eventually(helmOp, ready(2), inPhase(2, addonsv1.RolloutPhaseComplete))
 	s.mustCommand("rollback", "pinned", "--cluster", "two", "--wait", "--timeout", patience.String())
-	s.greet(helmOp, "three")
+	s.setGreeting(helmOp, "three")
 	s.eventually(helmOp, inPhase(3, addonsv1.RolloutPhaseComplete),
 		condition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
 	s.Expect(s.mustCommand("status", "pinned")).To(gomega.And(

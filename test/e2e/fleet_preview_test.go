@@ -31,7 +31,7 @@ func (s *scenario) previewsAsTheManager() {
 		gomega.ContainSubstring("\n+  greeting: later\n")))
 	s.Expect(s.mustCommand("preview", "previewed")).To(gomega.ContainSubstring("no changes"))
 
-	s.greet(helmOp, "later")
+	s.setGreeting(helmOp, "later")
 	s.eventually(helmOp, ready(2), inPhase(2, addonsv1.RolloutPhaseComplete))
 	s.Expect(s.mustCommand("preview", "previewed")).To(gomega.ContainSubstring("no changes"))
 }

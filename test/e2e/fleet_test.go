@@ -200,7 +200,7 @@ func (f *fleet) failover(s *scenario) {
 	s.must(err)
 	before := s.leader()
 	s.must(leader.Kill())
-	s.greet(f.helmOp, "after the failover")
+	s.setGreeting(f.helmOp, "after the failover")
 	for _, w := range f.in(s) {
 		w.expectGreeting(f.helmOp, 2, "after the failover")
 		w.eventuallyRevisions(releaseNamespace, "fleet", "1 superseded", "2 deployed")

@@ -46,15 +46,19 @@ func TestHostileUser(t *testing.T) {
 	helmOp := s.newHelmOp("hello", forAll, func(h *addonsv1.HelmOp) {
 		h.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeCorrect}
 	})
+	// The other release in the same namespace is not damaged.
+	beside := s.newHelmOp("beside", forAll)
 	s.create(helmOp)
+	s.create(beside)
 	one.eventuallyReleased(helmOp, releaseNamespace, "hello", 1)
+	one.eventuallyReleased(beside, releaseNamespace, "beside", 1)
 	neighbour := newNeighbour(two)
 	memory := s.followMemory()
 
 	s.step("marks objects as if clusterctl had moved them", func(s *scenario) {
 		one := one.in(s)
 		one.annotateHello(clusterctlv1.DeleteForMoveAnnotation)
-		s.greet(helmOp, "security fix")
+		s.setGreeting(helmOp, "security fix")
 		one.expectGreeting(helmOp, 2, "security fix")
 		neighbour.expectServed(s.T)
 	})
@@ -78,6 +82,8 @@ func TestHostileUser(t *testing.T) {
 		s.child(helmOp, "one", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 			expectStatus(g, child, addonsv1.ReadyCondition, metav1.ConditionFalse)
 		})
+		s.setGreeting(beside, "beside damaged records")
+		one.eventuallyReleased(beside, releaseNamespace, "beside", 2)
 		neighbour.expectServed(s.T)
 		s.must(one.DeleteAllOf(s.Context(), &corev1.Secret{}, client.InNamespace(releaseNamespace),
 			client.MatchingLabels{forgedLabel: "yes"}))

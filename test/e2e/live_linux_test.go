@@ -31,7 +31,7 @@ func TestLiveStatus(t *testing.T) {
 
 	screen, end := s.onTerminal("status", "live", "--live", "--namespace", s.namespace)
 	s.Eventually(screen, patience).Should(gbytes.Say("one, two"))
-	s.greet(helmOp, "two")
+	s.setGreeting(helmOp, "two")
 	s.Eventually(screen, patience).Should(gbytes.Say("waits for the promotion"))
 	s.mustCommand("rollout", "promote", "live", "--wave", "canary")
 	s.Eventually(screen, patience).Should(gbytes.Say("HelmOp revision 2 Complete"))

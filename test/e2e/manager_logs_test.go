@@ -136,12 +136,12 @@ func (l *managerLogs) follows(s *scenario) {
 	upgrades := func() int { return strings.Count(printed.String(), `action="Upgrade"`) }
 	s.Eventually(printed.String).Should(gomega.ContainSubstring(`="`))
 	before := upgrades()
-	s.greet(l.logged, "before the restart")
+	s.setGreeting(l.logged, "before the restart")
 	s.Eventually(upgrades).Should(gomega.Equal(before + 1))
 	s.eventually(l.logged, ready(2))
 	// A manager that is killed would keep its lease for a minute.
 	s.must(s.managerInPod().Stop(s.Context()))
-	s.greet(l.logged, "after the restart")
+	s.setGreeting(l.logged, "after the restart")
 	s.Eventually(upgrades).Should(gomega.Equal(before + 2))
 	s.eventually(l.logged, ready(2))
 	cancel()
@@ -226,7 +226,7 @@ func (l *managerLogs) readsAll(s *scenario) {
 		manager := &d.Spec.Template.Spec.Containers[0]
 		manager.Args = append(manager.Args, "--v=8")
 	})
-	s.greet(l.logged, "with all details")
+	s.setGreeting(l.logged, "with all details")
 	s.eventually(l.logged, ready(2))
 	// The old Pod ends when both new ones are ready. Only the leader logs about HelmOps.
 	s.Eventually(func(g gomega.Gomega) {

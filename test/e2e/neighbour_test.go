@@ -60,7 +60,7 @@ func (n *neighbour) serve(t *testing.T) (install, upgrade time.Duration) {
 	s.create(helmOp)
 	cluster.eventuallyReleased(helmOp, releaseNamespace, helmOp.Name, 1)
 	install, began = time.Since(began), time.Now()
-	s.greet(helmOp, "served")
+	s.setGreeting(helmOp, "served")
 	cluster.expectGreeting(helmOp, 2, "served")
 	return install.Round(time.Millisecond), time.Since(began).Round(time.Millisecond)
 }

@@ -41,7 +41,7 @@ func TestPause(t *testing.T) {
 		s.pause("one", true)
 		s.eventually(helmOp, pausedClusters(1))
 		s.child(helmOp, "one", childCondition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason))
-		s.greet(helmOp, "by the Cluster")
+		s.setGreeting(helmOp, "by the Cluster")
 		s.eventually(helmOp, pausedClusters(1))
 		one.expectUntouched()
 		s.pause("one", false)
@@ -51,7 +51,7 @@ func TestPause(t *testing.T) {
 	s.step("upgrade, by spec.paused", func(s *scenario) {
 		one := one.in(s)
 		update(s, helmOp, pauseHelmOp(true))
-		s.greet(helmOp, "by spec.paused")
+		s.setGreeting(helmOp, "by spec.paused")
 		s.eventually(helmOp, condition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason))
 		one.expectUntouched()
 		update(s, helmOp, pauseHelmOp(false))
@@ -61,7 +61,7 @@ func TestPause(t *testing.T) {
 	s.step("upgrade, by the annotation of the HelmOp", func(s *scenario) {
 		one := one.in(s)
 		update(s, helmOp, annotatePaused[*addonsv1.HelmOp](true))
-		s.greet(helmOp, "by annotation")
+		s.setGreeting(helmOp, "by annotation")
 		s.eventually(helmOp, condition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.PausedReason))
 		one.expectUntouched()
 		update(s, helmOp, annotatePaused[*addonsv1.HelmOp](false))
@@ -71,7 +71,7 @@ func TestPause(t *testing.T) {
 		one := one.in(s)
 		child := s.child(helmOp, "one")
 		update(s, child, annotatePaused[*addonsv1.HelmOpRelease](true))
-		s.greet(helmOp, "by the child")
+		s.setGreeting(helmOp, "by the child")
 		s.eventually(helmOp, pausedClusters(1))
 		one.expectUntouched()
 		update(s, child, annotatePaused[*addonsv1.HelmOpRelease](false))
@@ -86,7 +86,7 @@ func TestPause(t *testing.T) {
 		s.eventually(helmOp, condition(addonsv1.PausedCondition, metav1.ConditionTrue, addonsv1.BeingMovedReason))
 		one.expectUntouched()
 		update(s, helmOp, markMoved[*addonsv1.HelmOp](false))
-		s.greet(helmOp, "by a move")
+		s.setGreeting(helmOp, "by a move")
 		s.eventually(helmOp, pausedClusters(1))
 		one.expectUntouched()
 		update(s, child, markMoved[*addonsv1.HelmOpRelease](false))
@@ -103,7 +103,7 @@ func TestPause(t *testing.T) {
 				g.Expect(conditions.GetMessage(child, addonsv1.ClusterBeingMovedCondition)).To(gomega.HaveSuffix(message))
 			})
 		s.eventually(helmOp, condition(addonsv1.ClusterBeingMovedCondition, metav1.ConditionTrue, addonsv1.BeingMovedReason))
-		s.greet(helmOp, "with a marked Cluster")
+		s.setGreeting(helmOp, "with a marked Cluster")
 		one.expectGreeting(helmOp, 7, "with a marked Cluster")
 		update(s, s.cluster("one"), markMoved[*clusterv1.Cluster](false))
 		s.child(helmOp, "one", func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
@@ -161,11 +161,6 @@ func (s *scenario) expectHeld(helmOp *addonsv1.HelmOp, w *workload) {
 	s.must(s.client.Get(s.Context(), client.ObjectKeyFromObject(helmOp), helmOp))
 	s.Expect(helmOp.DeletionTimestamp.IsZero()).To(gomega.BeFalse())
 	s.Expect(helmOp.Finalizers).To(gomega.ContainElement(addonsv1.HelmOpFinalizer))
-}
-
-func (s *scenario) greet(helmOp *addonsv1.HelmOp, greeting string) {
-	s.Helper()
-	update(s, helmOp, func(h *addonsv1.HelmOp) { h.Spec.Values = helloValues(map[string]any{"greeting": greeting}) })
 }
 
 func (w *workload) expectGreeting(helmOp *addonsv1.HelmOp, revision int, greeting string) {

@@ -69,7 +69,7 @@ func TestUserWithKubectl(t *testing.T) {
 		s.create(helmOp)
 		one.eventuallyHello(releaseNamespace, "long", map[string]string{"cluster": "one"})
 		s.eventually(helmOp, ready(1))
-		s.greet(helmOp, "again")
+		s.setGreeting(helmOp, "again")
 		one.eventuallyHello(releaseNamespace, "long", map[string]string{"greeting": "again"})
 		s.remove(helmOp)
 		s.eventuallyGone(helmOp)
