@@ -28,8 +28,8 @@ func createForTest(t *testing.T, c client.Client, obj *unstructured.Unstructured
 	t.Cleanup(func() { _ = c.Delete(context.WithoutCancel(t.Context()), obj) })
 }
 
-// createDocumentedPolicy creates the ValidatingAdmissionPolicy in a page of docs, and its binding. They get other names,
-// because TestDocumentation uses the documented names on the same API server.
+// createDocumentedPolicy creates the ValidatingAdmissionPolicy in a page of docs, and its binding. They get other
+// names, because TestDocumentation uses the documented names on the same API server.
 func createDocumentedPolicy(t *testing.T, c client.Client, page string) {
 	t.Helper()
 	for _, document := range yamlOf(t, filepath.Join("..", "..", "docs", page)) {
@@ -108,8 +108,8 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: author}]
 		gomega.MatchError(gomega.ContainSubstring("only users who may approve")))
 }
 
-// TestImpersonationPolicy applies the policy in docs/multi-tenancy.md. In a namespace with the label, a HelmOp must have
-// the ServiceAccount and the namespace in the policy, and must not read kubeconfigs.
+// TestImpersonationPolicy applies the policy in docs/multi-tenancy.md. In a namespace with the label, a HelmOp must
+// have the ServiceAccount and the namespace in the policy, and must not read kubeconfigs.
 func TestImpersonationPolicy(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)

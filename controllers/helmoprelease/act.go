@@ -127,9 +127,7 @@ func (r *Reconciler) perform(ctx context.Context, p *releasePass, decision decid
 	}
 	r.memoryOf(p.release).Preparation.End(&p.release.Status)
 	decision = decision.Performed(result.Revision)
-	if !errors.Is(err, helmerr.ErrBusy) {
-		monitoring.ObserveAction(attempts.VerbOf(decision.Action), started, r.now(), err)
-	}
+	r.observeAction(attempts.VerbOf(decision.Action), started, err)
 	defer p.traceAction(decision, started, r.now(), err)
 	r.reportRecordsLeft(p.releaseScope, result)
 	r.rendered.Note(decision.Action, &p.desired, result, err)
@@ -188,6 +186,13 @@ func (r *Reconciler) reportActed(ctx context.Context, p *releasePass, decision d
 	// The release is in sync now. The next pass may come much later.
 	p.release.Status.State = string(model.StateInSync)
 	return ctrl.Result{RequeueAfter: p.requeueAfter}
+}
+
+// observeAction measures an action. An action for which the manager was busy has not begun.
+func (r *Reconciler) observeAction(verb string, started time.Time, err error) {
+	if !errors.Is(err, helmerr.ErrBusy) {
+		monitoring.ObserveAction(verb, started, r.now(), err)
+	}
 }
 
 // pullChart pulls the chart for an installation or an upgrade. If ok is false, the chart is not available. pullChart
@@ -335,9 +340,7 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	options.Progress = progress.Set
 	result, err := r.engine.Act(ctx, target, decision, desired, options, nil, nil)
 	progress.Stop()
-	if !errors.Is(err, helmerr.ErrBusy) {
-		monitoring.ObserveAction(attempts.VerbUninstall, started, r.now(), err)
-	}
+	r.observeAction(attempts.VerbUninstall, started, err)
 	r.reportRecordsLeft(scope, result)
 	subject.RecordUninstall(decision, attempt, result, err, r.now())
 	if err != nil {

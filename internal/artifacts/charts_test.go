@@ -66,7 +66,8 @@ func TestInvalidStoredChartIsLoadedOnce(t *testing.T) {
 	}
 	charts.err = ocierr.ErrNotStored
 	now = now.Add(time.Hour)
-	if _, err := c.storedChart(t.Context(), &oci.Content{}, artifact, release, false); !errors.Is(err, ocierr.ErrNotStored) {
+	_, err := c.storedChart(t.Context(), &oci.Content{}, artifact, release, false)
+	if !errors.Is(err, ocierr.ErrNotStored) {
 		t.Errorf("error = %v, want one that has it fetched", err)
 	}
 }

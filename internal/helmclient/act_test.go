@@ -388,8 +388,8 @@ func TestActErrorsHideValuesOfOtherRevisions(t *testing.T) {
 	}
 }
 
-// TestActErrorsHideSecretsOfRecords checks actions that do not render the values, and upgrades after whose last revision
-// the Secret was removed. If the record may have a value from a Secret, errors must not contain its values.
+// TestActErrorsHideSecretsOfRecords checks actions that do not render the values, and upgrades after whose last
+// revision the Secret was removed. If the record may have a value from a Secret, errors must not contain its values.
 // Otherwise errors must quote them.
 func TestActErrorsHideSecretsOfRecords(t *testing.T) {
 	t.Parallel()

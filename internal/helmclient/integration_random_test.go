@@ -614,9 +614,9 @@ func isRepeated(newer, older model.Record) bool {
 
 // TestIntegrationRandom makes two HelmOps, each with its own manager, hand over a release repeatedly and change the
 // release. They also act on observations of earlier steps, and correct edited objects. Managers are killed between
-// requests. In half of the rounds, a person uses the helm command, and in half of them, the chart has a hook. In a third
-// of the rounds, both HelmOps want the release at the same time. In the end, one HelmOp has exactly one release with all
-// its objects. HelmOp deleted no object that its owner desired.
+// requests. In half of the rounds, a person uses the helm command, and in half of them, the chart has a hook. In a
+// third of the rounds, both HelmOps want the release at the same time. In the end, one HelmOp has exactly one release
+// with all its objects. HelmOp deleted no object that its owner desired.
 //
 // HELMOP_ROUNDS is the number of rounds. A failure prints HELMOP_SEED, which repeats a round.
 func TestIntegrationRandom(t *testing.T) {

@@ -159,8 +159,8 @@ func TestIntegrationBudgetOfRequests(t *testing.T) {
 	step("uninstallation without watches", second, unwatchedUninstallBudget)
 }
 
-// freezeCaches stops the clock of the caches of the connection. On a full machine, an action takes longer than they keep
-// what they have read.
+// freezeCaches stops the clock of the caches of the connection. On a full machine, an action takes longer than they
+// keep what they have read.
 func (b *bench) freezeCaches() {
 	now := time.Now()
 	knownKindsOf(b.t, b.client, b.target).Now = func() time.Time { return now }

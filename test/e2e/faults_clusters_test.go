@@ -68,8 +68,8 @@ func TestClusterCatchesUpAfterAPIServerOutage(t *testing.T) {
 }
 
 // connectionFollows is how long a connection may take to use a new kubeconfig, on a busy machine, in addition to three
-// usual upgrades. On an idle machine it takes two seconds. By probes alone, the old connection would be closed only after
-// five failures, 10 s apart.
+// usual upgrades. On an idle machine it takes two seconds. By probes alone, the old connection would be closed only
+// after five failures, 10 s apart.
 const connectionFollows = 30 * time.Second
 
 // TestKubeconfigReplaced makes the kubeconfig of a Cluster invalid and writes a new one: with other credentials, then

@@ -45,8 +45,8 @@ func (s *Session) HideValues(recorded *release.Release) {
 	s.Logs.HideAll(recorded.Config)
 }
 
-// HideFormer is like HideValues, but the values of the release at present stay readable: they are hidden already if they
-// are secret. A Secret may have had another content when the revision was recorded.
+// HideFormer is like HideValues, but the values of the release at present stay readable: they are hidden already if
+// they are secret. A Secret may have had another content when the revision was recorded.
 func (s *Session) HideFormer(recorded *release.Release, values map[string]any) {
 	if records.HasPublicValues(recorded) {
 		s.Logs.Hide(recorded.Config)
