@@ -111,9 +111,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.helmOpConcurrency, "helmop-concurrency", 5,
 		"Number of HelmOps to reconcile concurrently.")
 	fs.IntVar(&o.releaseConcurrency, "helmoprelease-concurrency", 24,
-		"Number of releases to reconcile concurrently. One eighth of the workers is reserved for status checks. "+
-			"One namespace can use at most three quarters of the workers that other namespaces do not use, and one HelmOp "+
-			"three quarters of that.")
+		"Number of releases to reconcile concurrently. One eighth of the workers is reserved for status checks. One "+
+			"namespace can use three quarters of those that others do not use, and one HelmOp three quarters of that.")
 	fs.IntVar(&o.clusterConcurrency, "cluster-concurrency", 4,
 		"Number of Helm actions to run concurrently in one Cluster.")
 	fs.DurationVar(
