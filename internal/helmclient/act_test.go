@@ -31,7 +31,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/session"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/sandbox"
 )
 
 // faultyDriver fails the n-th write of a kind; the first write is 1. Like [records.Store], it commits the memory of the
@@ -527,6 +529,8 @@ func TestWaitForMemoryTakesNoTimeOfTheAction(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newFakeCluster()
+		// The clock of the test must not run while the chart is rendered.
+		c.renderer = rendering.NewRenderer(sandbox.InProcess(rendering.Tasks()))
 		budget := actionmemory.NewBudget(32 << 20)
 		c.connections.Shared.Actions = budget
 		other := budget.Lease(actionmemory.Owner{})
