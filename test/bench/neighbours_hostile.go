@@ -116,7 +116,12 @@ func (t *hostileTenant) start(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := t.registry.PushChart(ctx, "slow", hostile.Version, hostile.Charts()[0].Files()); err != nil {
+	// The chart is in no other registry. Otherwise, the manager would have it in its store, and render it at once.
+	_, err = t.registry.PushChart(ctx, "slow", hostile.Version, registry.ChartFiles(map[string]string{
+		"Chart.yaml":              "apiVersion: v2\nname: slow\nversion: " + hostile.Version + "\n",
+		"templates/harmless.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: harmless}\n",
+	}))
+	if err != nil {
 		return err
 	}
 	for mode, repository := range map[registry.Mode]string{registry.Hang: "silent", registry.Drip: "slow"} {
