@@ -128,9 +128,6 @@ func (r *Reconciler) applyStep(ctx context.Context, scope *helmOpScope, c *clust
 		log.Info("Deleting a release")
 		return client.IgnoreNotFound(r.client.Delete(ctx, c.child, client.Preconditions{UID: &c.child.UID}))
 	default:
-		if waitsForFormerOwner(scope.helmOp, c.child) {
-			return nil
-		}
 		return r.repairChild(ctx, scope.helmOp, c.child)
 	}
 }

@@ -4,6 +4,7 @@
 package helmop
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -203,13 +204,10 @@ func TestDeletedChildKeepsItsFormerOwner(t *testing.T) {
 	if err != nil || len(children) != 5 {
 		t.Fatalf("%d children, %v", len(children), err)
 	}
-	scope := &helmOpScope{helmOp: helmOp}
-	c := &clusterScope{child: children[0], cluster: &clusterv1.Cluster{}, object: apiutil.NewCluster(),
-		step: rollout.Step{Action: rollout.ActionNone}}
-	if !isAsPlanned(scope, c) {
-		t.Error("the release needs a step")
-	}
-	if err := r.applyStep(t.Context(), scope, c); err != nil {
+	c := &clusterScope{child: children[0], cluster: &clusterv1.Cluster{}, object: apiutil.NewCluster()}
+	scope := &helmOpScope{helmOp: helmOp, clusters: []*clusterScope{c},
+		plan: rollout.Result{Steps: []rollout.Step{{Action: rollout.ActionNone}}}}
+	if err := errors.Join(r.applyPlan(t.Context(), scope)...); err != nil {
 		t.Fatal(err)
 	}
 	after := &addonsv1.HelmOpRelease{}

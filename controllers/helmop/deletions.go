@@ -73,8 +73,8 @@ func (r *Reconciler) deletionInput(scope *helmOpScope, clusters []rollout.Cluste
 
 // markConfirmed sets the annotation that marks a confirmed deletion on each release whose deletion was just confirmed.
 // It removes the annotation from the releases of Clusters that are selected again. A Cluster that only seems to be
-// selected, because its release is kept, keeps the annotation. So a confirmation is valid only for
-// the releases that waited when it was given. The annotation survives a restart and clusterctl move.
+// selected, because its release is kept, keeps the annotation. So a confirmation is valid only for the releases that
+// waited when it was given. The annotation survives a restart and clusterctl move.
 func (r *Reconciler) markConfirmed(ctx context.Context, scope *helmOpScope, clusters []rollout.Cluster) error {
 	pending := sets.Set[string]{}
 	if scope.deletions.JustConfirmed {

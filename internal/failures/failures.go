@@ -165,8 +165,9 @@ func waits(err error, stage Stage) (Outcome, bool) {
 	case errors.Is(err, kindcache.ErrPending):
 		waiting.Wait = clusterview.KindRetry
 	case errors.Is(err, ocierr.ErrNotStored):
-		// The store has removed the artifact since the pull. The next pass pulls it again.
-		waiting.Reason, waiting.Wait = addonsv1.FetchingArtifactReason, time.Second
+		// The store has removed the artifact since the pull. The next pass pulls it again, but not at once: the store may be
+		// too small for all artifacts in use.
+		waiting.Reason, waiting.Wait = addonsv1.FetchingArtifactReason, requeue.BusyRetry
 	case errors.Is(err, helmerr.ErrBusy), artifacts.IsBusy(err):
 		// The chart and the cluster are not the cause, so a rollout must not count it.
 		waiting.Wait = requeue.BusyRetry

@@ -56,7 +56,7 @@ func TestOfReleases(t *testing.T) {
 	refetching := fetchingArtifact
 	refetching.KeepsFailure = true
 	notStored := fetchingArtifact
-	notStored.Wait = time.Second
+	notStored.Wait = requeue.BusyRetry
 	updating := func(wait time.Duration) Outcome {
 		return Outcome{Kind: Waiting, Reason: addonsv1.UpdatingReason, Wait: wait, Passes: true}
 	}

@@ -502,13 +502,9 @@ func (r *randomRound) steps(plan []randomStep) error {
 // take the release over once more, because a killed manager may not know that it had the release.
 func (r *randomRound) settle() error {
 	for i := range 20 {
-		past := model.Past{}
-		lost, err := r.hasLost()
+		past, err := r.pastIn(i)
 		if err != nil {
 			return err
-		}
-		if lost {
-			past.Restore, past.Request = true, fmt.Sprintf("%x", i)
 		}
 		settled := 0
 		for _, p := range r.parties {
@@ -529,12 +525,8 @@ func (r *randomRound) settle() error {
 		}
 		r.findOwner()
 		p, other := r.parties[r.wanted], r.parties[1-r.wanted]
-		left, err := p.correctDrift(p.desired)
-		if len(left) > 0 {
-			return fmt.Errorf("not corrected: %s", drifttracking.List(left))
-		}
-		refused, errRefused := r.decide(other, model.Past{})
-		if err := errors.Join(err, errRefused, r.check()); err != nil {
+		refused, err := r.decide(other, model.Past{})
+		if err := errors.Join(err, r.correctAndCheck(p)); err != nil {
 			return err
 		}
 		if refused.Action != model.ActionRefuse || !strings.Contains(refused.Message, p.desired.Owner) {
@@ -551,13 +543,9 @@ func (r *randomRound) converge() error {
 	p, other := r.parties[r.wanted], r.parties[1-r.wanted]
 	for i := range 20 {
 		r.actNow(other)
-		past := model.Past{}
-		lost, err := r.hasLost()
+		past, err := r.pastIn(i)
 		if err != nil {
 			return err
-		}
-		if lost {
-			past.Restore, past.Request = true, fmt.Sprintf("%x", i)
 		}
 		decision, err := r.decide(p, past)
 		if err != nil {
@@ -566,11 +554,7 @@ func (r *randomRound) converge() error {
 		switch decision.Action {
 		case model.ActionNone:
 			if other.gone {
-				left, err := p.correctDrift(p.desired)
-				if len(left) > 0 {
-					return fmt.Errorf("not corrected: %s", drifttracking.List(left))
-				}
-				return errors.Join(err, r.check())
+				return r.correctAndCheck(p)
 			}
 		case model.ActionWait:
 			r.later += max(decision.RequeueAfter, 20*time.Minute)
@@ -578,6 +562,24 @@ func (r *randomRound) converge() error {
 		r.carryOut(p, decision)
 	}
 	return errors.New("no end")
+}
+
+// pastIn returns the past for a try at the end of a round. If objects are missing, the past requests them again.
+func (r *randomRound) pastIn(try int) (model.Past, error) {
+	lost, err := r.hasLost()
+	if err != nil || !lost {
+		return model.Past{}, err
+	}
+	return model.Past{Restore: true, Request: fmt.Sprintf("%x", try)}, nil
+}
+
+// correctAndCheck corrects drift of a release that has its desired state, and checks the release.
+func (r *randomRound) correctAndCheck(p *randomParty) error {
+	left, err := p.correctDrift(p.desired)
+	if len(left) > 0 {
+		return fmt.Errorf("not corrected: %s", drifttracking.List(left))
+	}
+	return errors.Join(err, r.check())
 }
 
 func (r *randomRound) check() error {

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/redaction"
 )
 
 // DiffMasker hides secrets in two versions of an object. It replaces each secret with a digest that depends on the key
@@ -28,8 +29,8 @@ type DiffMasker struct {
 // secrets, and those with keys such as "password".
 func NewDiffMasker(key []byte, values map[string]any, secretValues []any, previous map[string]any) *DiffMasker {
 	secrets, present := map[string]bool{}, map[string]bool{}
-	collectTexts(secretValues, secrets)
-	collectTexts(values, present)
+	redaction.Texts(secretValues, secrets)
+	redaction.Texts(values, present)
 	all := appendFormer(slices.Clone(secretValues), values, previous, secrets)
 	all = appendNamed(all, previous, func(text string) bool { return secrets[text] || !present[text] })
 	return &DiffMasker{Masker: &Masker{hide: helmerr.NewRedactor(nil, all).Hide}, key: key}
@@ -59,23 +60,6 @@ func appendNamed(former []any, previous any, isHidden func(string) bool) []any {
 		}
 	}
 	return former
-}
-
-// collectTexts adds the texts and numbers in a value to found.
-func collectTexts(value any, found map[string]bool) {
-	switch typed := value.(type) {
-	case map[string]any:
-		for _, inner := range typed {
-			collectTexts(inner, found)
-		}
-	case []any:
-		for _, inner := range typed {
-			collectTexts(inner, found)
-		}
-	case nil, bool:
-	default:
-		found[fmt.Sprint(typed)] = true
-	}
 }
 
 // appendFormer appends the previous values at the paths of secrets.

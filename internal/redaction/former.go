@@ -8,21 +8,21 @@ import "fmt"
 // Former returns the values in "before" that occur nowhere in "now", with their keys. It leaves out booleans.
 func Former(before, now map[string]any) map[string]any {
 	present := map[string]bool{}
-	collect(now, present)
+	Texts(now, present)
 	former, _ := without(before, present).(map[string]any)
 	return former
 }
 
-// collect adds the texts and numbers in a value to found.
-func collect(value any, found map[string]bool) {
+// Texts adds the texts and numbers in a value, at any depth, to found.
+func Texts(value any, found map[string]bool) {
 	switch typed := value.(type) {
 	case map[string]any:
 		for _, child := range typed {
-			collect(child, found)
+			Texts(child, found)
 		}
 	case []any:
 		for _, child := range typed {
-			collect(child, found)
+			Texts(child, found)
 		}
 	case nil, bool:
 	default:

@@ -218,9 +218,9 @@ func Observing(err error) *Error {
 	return &Error{Kind: Classify(err), Message: redactor{}.text(err.Error())}
 }
 
-// Acting returns the error of an action, classified and without values. The text of [ErrRefused] stays as it is: it has
-// only names, numbers and a command, which a user must be able to run. deletions are the errors of the deletions of
-// the action, or nil.
+// Acting returns the error of an action, classified and without values. The text of [ErrRefused] is only shortened: it
+// has names, numbers and a command, which a user must be able to run. deletions are the errors of the deletions of the
+// action, or nil.
 func Acting(action model.Action, err, deletions error, logs *LogBuffer) *Error {
 	kind, text := Classify(err), err.Error()
 	if errors.Is(kind, ErrConflict) {
@@ -232,8 +232,9 @@ func Acting(action model.Action, err, deletions error, logs *LogBuffer) *Error {
 			kind = Classify(deletions)
 		}
 	}
-	if kind == nil || !errors.Is(kind, ErrRefused) {
-		text = logs.Text(text)
+	message := logs.Text(text)
+	if errors.Is(kind, ErrRefused) {
+		message = redactor{}.text(text)
 	}
-	return &Error{Kind: kind, Action: action, Message: text, Logs: logs.Last()}
+	return &Error{Kind: kind, Action: action, Message: message, Logs: logs.Last()}
 }
