@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -55,7 +56,7 @@ type Reconciler struct {
 	planned    *rolloutstate.Cache
 	moved      clustermove.Releases
 	recorder   events.EventRecorder
-	delays     memory.Objects[requeue.Delay]
+	memories   memory.Objects[helmOpMemory]
 	kinds      *kindcache.Watcher
 	tracer     *tracing.Tracer
 	now        func() time.Time
@@ -72,6 +73,16 @@ type Reconciler struct {
 	// answers reports which Clusters answer. The HelmOps of these Clusters come first. answers is nil if that is not
 	// known.
 	answers queue.ClusterAnswers
+}
+
+// helmOpMemory is what the reconciler keeps of a HelmOp only in memory.
+type helmOpMemory struct {
+	// delay is the delay after a pass that failed.
+	delay requeue.Delay
+
+	// lost are the Clusters whose release was deleted without a confirmation, and has not been created again. A restarted
+	// manager does not know them. They then count as lost until the loss is over.
+	lost sets.Set[string]
 }
 
 // helmOpScope is the state of one pass over a HelmOp. Each field names the step that sets it.
@@ -201,7 +212,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 // drop drops the state of a HelmOp in memory. The HelmOp does not exist any more, or another manager serves it.
 func (r *Reconciler) drop(helmOp client.ObjectKey) {
 	r.resolver.Forget(helmOp)
-	r.delays.Drop(helmOp)
+	r.memories.Drop(helmOp)
 }
 
 func (r *Reconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1.HelmOp) (ctrl.Result, error) {
@@ -244,7 +255,9 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, helmOp *addonsv1.HelmO
 func (r *Reconciler) tryAgain(ctx context.Context, scope *helmOpScope, err error) (ctrl.Result, error) {
 	result, object := ctrl.Result{RequeueAfter: scope.requeueAfter}, client.ObjectKeyFromObject(scope.helmOp)
 	if err == nil {
-		r.delays.Drop(object)
+		if known := r.memories.Known(object); known != nil {
+			known.delay = requeue.Delay{}
+		}
 		return result, nil
 	}
 	outcome := failures.Of(err, failures.Recording)
@@ -252,7 +265,7 @@ func (r *Reconciler) tryAgain(ctx context.Context, scope *helmOpScope, err error
 		return ctrl.Result{}, err
 	}
 	cause := requeue.Cause{Generation: scope.helmOp.Generation, Reason: outcome.Reason}
-	wait, isNews := r.delays.Of(object).After(cause, err.Error())
+	wait, isNews := r.memories.Of(object).delay.After(cause, err.Error())
 	if isNews {
 		ctrl.LoggerFrom(ctx).Info("Releases cannot be written; this is tried again", "error", err.Error())
 	}

@@ -142,25 +142,28 @@ func deletionStatus(decision *brake.Decision, pending, confirmed int) *addonsv1.
 // recordDeletions writes the number of unconfirmed deletions into the status before the first of these deletions. So a
 // restarted manager counts them. The end of the pass writes the other changes of the status.
 func (r *Reconciler) recordDeletions(ctx context.Context, scope *helmOpScope, clusters []rollout.Cluster) error {
-	begun, returned, confirmed, pending := 0, 0, 0, sets.New(scope.pendingDeletions...)
+	begun, returned, confirmed, pending := sets.Set[string]{}, 0, 0, sets.New(scope.pendingDeletions...)
+	lost := r.lostReleases(scope)
 	for i, step := range scope.plan.Steps {
 		// The deletion does not count if the Cluster does not exist or is under deletion.
 		isPending, begins := pending.Has(step.Cluster), step.Action == rollout.ActionDelete
 		switch {
 		case isPending && begins && !clusters[i].Child.Confirmed:
-			begun++
+			begun.Insert(step.Cluster)
 		case isPending && !begins && clusters[i].Child.Confirmed:
 			confirmed++
-		// A Cluster that existed before the rollout may be selected again.
-		case step.Action == rollout.ActionCreate && clusters[i].Known:
+		case step.Action == rollout.ActionCreate && lost.Has(step.Cluster):
+			// The Cluster is selected again. If the creation fails, it is repeated, but counts only once.
+			lost.Delete(step.Cluster)
 			returned++
 		}
 	}
 	helmOp, decision := scope.helmOp, &scope.deletions
 	before := helmOp.DeepCopy()
-	decision.State = decision.State.Return(returned).Begin(begun, r.now())
+	decision.State = decision.State.Return(returned).Begin(begun.Len(), r.now())
 	helmOp.Status.Deletions = deletionStatus(decision, len(scope.pendingDeletions), confirmed)
-	if begun == 0 || equality.Semantic.DeepEqual(before.Status.Deletions, helmOp.Status.Deletions) {
+	lost.Insert(begun.UnsortedList()...)
+	if begun.Len() == 0 || equality.Semantic.DeepEqual(before.Status.Deletions, helmOp.Status.Deletions) {
 		return nil
 	}
 	written := before.DeepCopy()
@@ -170,6 +173,15 @@ func (r *Reconciler) recordDeletions(ctx context.Context, scope *helmOpScope, cl
 		return fmt.Errorf("recording deletions of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
 	}
 	return nil
+}
+
+// lostReleases returns the Clusters that lost their release in the present loss, as far as this process knows them.
+func (r *Reconciler) lostReleases(scope *helmOpScope) sets.Set[string] {
+	known := r.memories.Of(client.ObjectKeyFromObject(scope.helmOp))
+	if known.lost == nil || scope.deletions.State.Recent == 0 {
+		known.lost = sets.Set[string]{}
+	}
+	return known.lost
 }
 
 // reportDeletions sets the condition DeletionsHeld. It records an Event when deletions begin to wait for a

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,9 @@ type brakedFleet struct {
 
 	// failing is the name of a HelmOpRelease that cannot be patched.
 	failing string
+
+	// creates are Clusters whose missing release each pass tries to create, without success.
+	creates []string
 }
 
 func newBrakedFleet(t *testing.T) *brakedFleet {
@@ -88,12 +92,20 @@ func newBrakedFleet(t *testing.T) *brakedFleet {
 // pass makes a pass. unselected reports which Clusters are no longer selected.
 func (f *brakedFleet) pass(unselected func(cluster string) bool) (*helmOpScope, error) {
 	f.Helper()
+	stored := &addonsv1.HelmOp{}
+	if err := f.r.client.Get(f.Context(), client.ObjectKeyFromObject(f.helmOp), stored); err != nil {
+		f.Fatal(err)
+	}
+	f.helmOp.ResourceVersion = stored.ResourceVersion
 	scope := &helmOpScope{helmOp: f.helmOp}
 	var clusters []rollout.Cluster
 	for _, c := range clustersWithUnselected(0) {
 		child := &addonsv1.HelmOpRelease{}
 		key := client.ObjectKey{Namespace: "n", Name: apiutil.ChildName("calico", c.Name)}
 		if err := f.r.client.Get(f.Context(), key, child); apierrors.IsNotFound(err) {
+			if slices.Contains(f.creates, c.Name) {
+				scope.clusters = append(scope.clusters, &clusterScope{name: c.Name, selected: true})
+			}
 			continue
 		} else if err != nil {
 			f.Fatal(err)
@@ -113,7 +125,10 @@ func (f *brakedFleet) pass(unselected func(cluster string) bool) (*helmOpScope, 
 	begun := 0
 	for i, c := range scope.clusters {
 		c.step = rollout.Step{Cluster: c.name}
-		if unselected(c.name) && !scope.deletions.Held && begun < f.room {
+		switch {
+		case c.child == nil:
+			c.step.Action = rollout.ActionCreate
+		case unselected(c.name) && !scope.deletions.Held && begun < f.room:
 			c.step.Action = rollout.ActionDelete
 			begun++
 		}
@@ -279,6 +294,33 @@ func TestConfirmationIsRepeated(t *testing.T) {
 	}
 	if scope := f.mustPass(before("")); len(scope.clusters) != 29 {
 		t.Errorf("%d releases are left", len(scope.clusters))
+	}
+}
+
+// TestCreationsHideNoLoss removes the labels of Clusters one by one. One release is missing from the start, and each
+// pass tries to create it. This must not reduce the number of lost releases. A release that comes back counts once.
+func TestCreationsHideNoLoss(t *testing.T) {
+	t.Parallel()
+	f := newBrakedFleet(t)
+	f.room = 40
+	missing := controllertest.ReleaseFor("n", apiutil.ChildName("calico", "c39"), addonsv1.ClusterReference{Name: "c39"})
+	if err := f.r.client.Delete(f.Context(), missing); err != nil {
+		t.Fatal(err)
+	}
+	f.creates = []string{"c39"}
+	for i := range 9 {
+		f.mustPass(before(fmt.Sprintf("c%02d", i+1)))
+		f.mustPass(before(fmt.Sprintf("c%02d", i+1)))
+	}
+	if scope := f.mustPass(before("c10")); !scope.deletions.Held || len(scope.clusters) != 31 {
+		t.Errorf("the tenth deletion of 39 does not wait: %+v", f.helmOp.Status.Deletions)
+	}
+	f.creates = append(f.creates, "c00")
+	back := func(cluster string) bool { return cluster != "c00" && cluster < "c09" }
+	f.mustPass(back)
+	f.mustPass(back)
+	if got := f.helmOp.Status.Deletions; got.Recent != 8 {
+		t.Errorf("one of nine lost releases comes back: %+v", got)
 	}
 }
 
