@@ -18,15 +18,15 @@ import (
 const Free = 64 << 10
 
 const (
-	// hostShare and tenantShare are the divisors of a Budget: one host may hold a quarter, and one tenant a half.
-	hostShare, tenantShare = 4, 2
+	// ownShare is the divisor of a Budget for one tenant at one host, and wideShare the divisor for one tenant at all
+	// hosts, and for one host with all tenants.
+	ownShare, wideShare = 4, 2
 )
 
 var (
 	// ErrExhausted means that the Budget has too few free bytes at the moment: retry later.
 	ErrExhausted = errors.New("the memory budget is used up")
-	// ErrTooLarge means that a single item needs more than the share of its owner. Retries do not
-	// help.
+	// ErrTooLarge means that a single item needs more than the share of its owner. Retries do not help.
 	ErrTooLarge = errors.New("larger than the share of one host")
 )
 
@@ -50,11 +50,10 @@ type Budget struct {
 	shares map[share]*owned
 }
 
-// share identifies the share of an owner. It includes the kind, so that a tenant and a host of the
-// same name have different shares.
+// share identifies the share of one tenant at one host, of a tenant at all hosts, or of a host with all tenants.
 type share struct {
-	part int64
-	name string
+	part         int64
+	tenant, host string
 }
 
 // owned is the share of an owner that holds or waits for bytes.
@@ -65,16 +64,16 @@ type owned struct {
 
 // New returns a Budget of total bytes, at least one byte for each share.
 func New(total int64) *Budget {
-	total = max(total, hostShare)
+	total = max(total, ownShare)
 	return &Budget{total: total, all: semaphore.NewWeighted(total), shares: map[share]*owned{}}
 }
 
-// Share returns how many bytes one host may hold. It is 0 for a nil Budget.
+// Share returns how many bytes one tenant may hold at one host. It is 0 for a nil Budget.
 func (b *Budget) Share() int64 {
 	if b == nil {
 		return 0
 	}
-	return b.total / hostShare
+	return b.total / ownShare
 }
 
 // Total returns the size of the Budget in bytes.
@@ -91,9 +90,9 @@ func (b *Budget) Waiting() int64 { return b.waiting.Load() }
 func (b *Budget) Most(owner Owner) int64 {
 	switch {
 	case owner.Host != "":
-		return b.total / hostShare
+		return b.total / ownShare
 	case owner.Tenant != "":
-		return b.total / tenantShare
+		return b.total / wideShare
 	default:
 		return b.total
 	}
@@ -133,15 +132,23 @@ type source struct {
 }
 
 // sources returns the semaphores for a lease of an owner, in the order of acquisition. The owner's own shares are
-// first. So a caller that waits for these shares holds nothing that other owners need.
+// first. So a caller that waits for these shares holds nothing that other owners need. A tenant has less than the share
+// of a host: other tenants can still use the host.
 func (b *Budget) sources(owner Owner) []source {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var sources []source
-	for _, s := range []share{{hostShare, owner.Host}, {tenantShare, owner.Tenant}} {
-		if s.name == "" {
-			continue
-		}
+	var shares []share
+	if owner.Host != "" {
+		shares = append(shares, share{ownShare, owner.Tenant, owner.Host})
+	}
+	if owner.Tenant != "" {
+		shares = append(shares, share{wideShare, owner.Tenant, ""})
+	}
+	if owner.Host != "" {
+		shares = append(shares, share{wideShare, "", owner.Host})
+	}
+	for _, s := range shares {
 		of := b.shares[s]
 		if of == nil {
 			of = &owned{Weighted: semaphore.NewWeighted(b.total / s.part)}

@@ -55,6 +55,20 @@ func TestHostsAndTenantsHaveShares(t *testing.T) {
 	g.Expect(isFull(t, b, bytebudget.Owner{Host: "a"}, 100)).To(BeFalse())
 }
 
+// TestTenantsShareHost checks that one tenant leaves bytes of a host to other tenants, and that all tenants together
+// leave bytes to other hosts.
+func TestTenantsShareHost(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	b := bytebudget.New(400)
+	at := func(tenant, host string) bytebudget.Owner { return bytebudget.Owner{Tenant: tenant, Host: host} }
+	acquire(t, b, at("a", "registry"), 100)
+	g.Expect(isFull(t, b, at("a", "registry"), 1)).To(BeTrue(), "of the tenant at this host")
+	acquire(t, b, at("b", "registry"), 100)
+	g.Expect(isFull(t, b, at("c", "registry"), 1)).To(BeTrue(), "of the host")
+	g.Expect(isFull(t, b, at("c", "other"), 100)).To(BeFalse(), "of another host")
+}
+
 func TestGrowNeverWaits(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

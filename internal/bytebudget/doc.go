@@ -12,8 +12,9 @@
 //
 // # Contract
 //
-//   - The leases of a Budget together never exceed its total. One host holds at most a quarter of the total, one tenant
-//     at most a half. A request for more than the share of its owner gets exactly this share.
+//   - The leases of a Budget together never exceed its total. One tenant holds at most a quarter of the total at one
+//     host, and a half at all hosts. All tenants together hold at most a half at one host. A request for more than the
+//     share of its owner gets exactly this share.
 //   - Acquire waits in the order of the requests until the context ends. It takes from the owner's shares first: a
 //     waiting caller does not hold bytes that another owner needs.
 //   - Grow never waits. So no lease waits while it holds bytes, and there is no deadlock.
