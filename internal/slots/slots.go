@@ -58,6 +58,12 @@ func (c *Claim) holder() types.NamespacedName {
 	return types.NamespacedName{Namespace: c.Release.Namespace, Name: c.HelmOp}
 }
 
+// place is a Cluster, and a namespace that uses it.
+type place struct{ cluster, namespace string }
+
+// place returns the place of a claim.
+func (c *Claim) place() place { return place{c.Cluster, c.Release.Namespace} }
+
 // waiter is a release that waits for a slot, or that has a granted slot and has not used it yet.
 type waiter struct {
 	Claim
@@ -81,7 +87,9 @@ type Slots struct {
 	// the deletion of objects.
 	namespaces, uninstallations *fairshare.Pool[string]
 	helmOps                     map[types.NamespacedName]int
-	clusters                    map[string]int
+	// clusters counts the used slots by Cluster, and places by Cluster and namespace.
+	clusters map[string]int
+	places   map[place]int
 
 	// waiters has all releases in the queues, and the releases with an unused granted slot. queues has the waiting
 	// releases by HelmOp, in the order of their requests.
@@ -121,6 +129,7 @@ func New(options Options) *Slots {
 		namespaces:      fairshare.NewPool[string](workers, max(1, workers-max(1, workers/8))),
 		uninstallations: fairshare.NewPool[string](uninstallations, uninstallations),
 		helmOps:         map[types.NamespacedName]int{}, clusters: map[string]int{},
+		places:  map[place]int{},
 		waiters: map[types.NamespacedName]*waiter{}, queues: map[types.NamespacedName][]*waiter{},
 	}
 }
@@ -214,6 +223,7 @@ func (s *Slots) take(claim *Claim) {
 	s.namespaces.Take(claim.Release.Namespace)
 	s.helmOps[claim.holder()]++
 	s.clusters[claim.Cluster]++
+	s.places[claim.place()]++
 	if claim.Uninstalling {
 		s.uninstallations.Take(claim.Release.Namespace)
 	}
@@ -222,12 +232,9 @@ func (s *Slots) take(claim *Claim) {
 // giveBack frees a slot, and grants free slots to waiting releases.
 func (s *Slots) giveBack(claim *Claim) {
 	s.namespaces.GiveBack(claim.Release.Namespace)
-	if s.helmOps[claim.holder()]--; s.helmOps[claim.holder()] <= 0 {
-		delete(s.helmOps, claim.holder())
-	}
-	if s.clusters[claim.Cluster]--; s.clusters[claim.Cluster] <= 0 {
-		delete(s.clusters, claim.Cluster)
-	}
+	decrement(s.helmOps, claim.holder())
+	decrement(s.clusters, claim.Cluster)
+	decrement(s.places, claim.place())
 	if claim.Uninstalling {
 		s.uninstallations.GiveBack(claim.Release.Namespace)
 	}
@@ -239,15 +246,40 @@ func (s *Slots) giveBack(claim *Claim) {
 	}
 }
 
-// next returns the waiter that gets the next slot; nil if there is none.
+// decrement reduces a number of used slots. It removes the number at zero.
+func decrement[Key comparable](used map[Key]int, key Key) {
+	if used[key]--; used[key] <= 0 {
+		delete(used, key)
+	}
+}
+
+// next returns the waiter that gets the next slot; nil if there is none. The shares of all Clusters choose the Cluster.
+// In the Cluster, the namespace with the fewest slots there is first. Otherwise a namespace that has many slots in other
+// Clusters would wait there as long as another namespace has waiters.
 func (s *Slots) next() *waiter {
+	best := s.first(nil, s.isBefore)
+	if best == nil {
+		return nil
+	}
+	return s.first(&best.Cluster, func(w, other *waiter) bool {
+		if other != nil {
+			if held, others := s.places[w.place()], s.places[other.place()]; held != others {
+				return held < others
+			}
+		}
+		return s.isBefore(w, other)
+	})
+}
+
+// first returns the waiter that is before all others; nil if there is none. cluster selects the waiters of one Cluster.
+func (s *Slots) first(cluster *string, isBefore func(w, other *waiter) bool) *waiter {
 	var best *waiter
 	for helmOp, queue := range s.queues {
 		if !s.admits(helmOp) {
 			continue
 		}
 		for _, w := range queue {
-			if s.isBefore(w, best) && s.fits(&w.Claim) {
+			if (cluster == nil || w.Cluster == *cluster) && isBefore(w, best) && s.fits(&w.Claim) {
 				best = w
 			}
 		}

@@ -81,7 +81,7 @@ func (b *bench) wantWoken(releases ...string) {
 func (b *bench) wantEmpty() {
 	b.Helper()
 	s := b.slots
-	left := len(s.clusters) + len(s.helmOps) + len(s.waiters) + len(s.queues)
+	left := len(s.clusters) + len(s.places) + len(s.helmOps) + len(s.waiters) + len(s.queues)
 	if s.namespaces.Total() != 0 || s.uninstallations.Total() != 0 || left != 0 || len(b.woken) != 0 || b.inUse != 0 ||
 		b.waiting != 0 {
 		b.Errorf("something is left: %+v, woken: %v", s, b.woken)
@@ -211,6 +211,27 @@ func TestSlotsOfClustersAndHelmOps(t *testing.T) {
 	one := newBench(t, 1, 1)
 	one.want(claimFor("a", "c", "h"), true)
 	one.want(claimFor("b", "c", "h"), false)
+}
+
+// TestNamespacesAlternateInACluster checks that a namespace with many slots in other Clusters gets a slot in a Cluster
+// whose slots another namespace uses all the time.
+func TestNamespacesAlternateInACluster(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 32, 2)
+	for i := range 8 {
+		b.want(claimOf("platform", fmt.Sprintf("p%d", i), strconv.Itoa(i), "cni"), true)
+	}
+	for i := range 2 {
+		b.want(claimOf("tenant", fmt.Sprintf("t%d", i), "shared", fmt.Sprintf("hook-%d", i)), true)
+	}
+	for i := range 3 {
+		b.want(claimOf("tenant", fmt.Sprintf("w%d", i), "shared", fmt.Sprintf("wait-%d", i)), false)
+	}
+	b.want(claimOf("platform", "late", "shared", "cni"), false)
+	b.end("t0")
+	b.wantWoken("late") // The tenant has fewer slots in all, but more in this Cluster.
+	b.end("t1")
+	b.wantWoken("w0")
 }
 
 // TestSomeWorkersGetNoSlot checks that actions never take all workers, even if there are few. Hooks can delay an action
