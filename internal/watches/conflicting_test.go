@@ -31,6 +31,9 @@ func TestConflictingReleasesAreEnqueued(t *testing.T) {
 		named("far", "two", "cilium"))
 	before, after := named("winner", "one", "cilium"), named("winner", "one", "cilium")
 	after.Status.Release = &addonsv1.ReleaseObservation{Revision: 2}
+	adopted, again := after.DeepCopy(), after.DeepCopy()
+	adopted.Status.History = []addonsv1.ReleaseAction{{Action: "Adopt", FromRevision: 2, Succeeded: true}}
+	again.Status.History = []addonsv1.ReleaseAction{{Action: "Test", FromRevision: 2, Succeeded: true}}
 	want := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(loser)}
 	for name, tc := range map[string]struct {
 		event    any
@@ -38,6 +41,9 @@ func TestConflictingReleasesAreEnqueued(t *testing.T) {
 	}{
 		"a new revision": {event: event.UpdateEvent{ObjectOld: before, ObjectNew: after}, enqueued: true},
 		"no revision":    {event: event.UpdateEvent{ObjectOld: after, ObjectNew: after}},
+		"adopted":        {event: event.UpdateEvent{ObjectOld: after, ObjectNew: adopted}, enqueued: true},
+		"adopted before": {event: event.UpdateEvent{ObjectOld: adopted, ObjectNew: adopted}},
+		"tested":         {event: event.UpdateEvent{ObjectOld: after, ObjectNew: again}},
 		"deleted":        {event: event.DeleteEvent{Object: after}, enqueued: true},
 	} {
 		t.Run(name, func(t *testing.T) {
