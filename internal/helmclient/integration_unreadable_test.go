@@ -20,6 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
 // spoilRecord changes the Secret of a revision, as a person could.
@@ -41,7 +42,7 @@ func garble(secret *corev1.Secret) { secret.Data[records.Key] = []byte("garbage"
 // tooManyValues adds more JSON values to a record than are permitted.
 func tooManyValues(t *testing.T) func(*corev1.Secret) {
 	return func(secret *corev1.Secret) {
-		values := strings.TrimSuffix(strings.Repeat("{},", records.MaxValues), ",")
+		values := strings.TrimSuffix(strings.Repeat("{},", rendering.MaxRecordValues), ",")
 		var packed bytes.Buffer
 		w := gzip.NewWriter(&packed)
 		_, err := w.Write([]byte(`{"name":"demo","version":1,"info":{"status":"deployed"},"config":{"a":[` + values + `]}}`))

@@ -25,6 +25,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/jsonvalues"
 )
 
@@ -32,10 +33,6 @@ const (
 	// maxRecordBytes bounds the unpacked size of a record. A regular record in a Secret has at most some tens of
 	// megabytes; a malicious one could fill the memory.
 	maxRecordBytes = 64 << 20
-	// MaxValues bounds the number of JSON values in a record. A value may take hundreds of bytes in memory, so 64 MiB
-	// of "{}," would take gigabytes. A manifest, a template and a file are one value each. The largest charts have some
-	// thousands of other values, and one MiB of short values has fewer than MaxValues.
-	MaxValues = 250_000
 	// freeText is the unpacked size, in bytes, up to which no memory is reserved. Nearly all records are smaller.
 	freeText = 1 << 20
 	// firstText is the memory, in bytes, that is allocated for the beginning of an unpacked record.
@@ -139,10 +136,10 @@ func (c *Codec) packWith(piece *chartPiece, rls *release.Release, hold holdText)
 	if err := c.checkUnpacked(unpacked); err != nil {
 		return nil, err
 	}
-	if values.Count > MaxValues {
+	if values.Count > rendering.MaxRecordValues {
 		return nil, helmerr.New(helmerr.ErrTooLarge,
 			"values and metadata of chart and release have more than %d JSON values, which is the limit: "+
-				"move long lists to a file of the chart, or split the chart", MaxValues)
+				"move long lists to a file of the chart, or split the chart", rendering.MaxRecordValues)
 	}
 	return packText(piece.Packed, texts...)
 }
@@ -319,8 +316,8 @@ func (c *Codec) unpackRecord(packed []byte, hold holdText) (*release.Release, er
 	if noRoom := (errNoRoom{}); errors.As(err, &noRoom) {
 		return nil, noRoom.error
 	}
-	if err == nil && jsonvalues.Count(text) > MaxValues {
-		return nil, fmt.Errorf("it has more than %d JSON values: %w", MaxValues, errUnreadableRecord)
+	if err == nil && jsonvalues.Count(text) > rendering.MaxRecordValues {
+		return nil, fmt.Errorf("it has more than %d JSON values: %w", rendering.MaxRecordValues, errUnreadableRecord)
 	}
 	// The error of the decoder is dropped because it may quote values.
 	if err != nil || json.Unmarshal(text, rls) != nil || rls.Info == nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/rendering"
 )
 
 // TestHostileRecordTakesLittleMemory checks that the number of values in a record is bounded, not only its size,
@@ -73,7 +74,7 @@ func TestRecordBombTakesLittleMemory(t *testing.T) { //nolint:paralleltest // It
 func TestPackValuesLimit(t *testing.T) {
 	t.Parallel()
 	rls, codec := helmtest.FullRelease(), NewCodec()
-	for n, large := range map[int]bool{MaxValues / 2: false, MaxValues + 1: true} {
+	for n, large := range map[int]bool{rendering.MaxRecordValues / 2: false, rendering.MaxRecordValues + 1: true} {
 		values := make(map[string]any, n)
 		for i := range n {
 			values[fmt.Sprint(i)] = i

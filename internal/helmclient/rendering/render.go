@@ -61,6 +61,9 @@ func runRender(work *sandbox.Work, request renderRequest) (*renderResult, error)
 		return nil, err
 	}
 	if result.IsProcessed {
+		if err := checkMerged(chrt.Values); err != nil {
+			return nil, err
+		}
 		result.Dependencies, result.Values = chrt.Metadata.Dependencies, chrt.Values
 	}
 	values, err := chartutil.ToRenderValuesWithSchemaValidation(
@@ -79,6 +82,40 @@ func runRender(work *sandbox.Work, request renderRequest) (*renderResult, error)
 	}
 	work.Note(noteManifests)
 	return result, result.add(files)
+}
+
+// checkMerged returns an error if the values of a chart are too many for a record after its dependencies were processed.
+// A chart can import the same values many times. They are small here, because the copies share their memory, but not in
+// the answer to the engine.
+func checkMerged(values map[string]any) error {
+	if countValues(values, MaxRecordValues) < 0 {
+		return Errorf(ErrInvalidChart, "the chart has more than %d values after values were imported from its dependencies: "+
+			"import fewer values", MaxRecordValues)
+	}
+	return nil
+}
+
+// countValues returns how many values are left after the values in a value were counted. The result is negative if there
+// were not enough.
+func countValues(value any, left int) int {
+	left--
+	switch value := value.(type) {
+	case map[string]any:
+		for _, item := range value {
+			if left < 0 {
+				break
+			}
+			left = countValues(item, left)
+		}
+	case []any:
+		for _, item := range value {
+			if left < 0 {
+				break
+			}
+			left = countValues(item, left)
+		}
+	}
+	return left
 }
 
 // add adds the rendered files that Helm reads, in the order of their names. It returns an error if they are too large.

@@ -267,6 +267,15 @@ func TestHostileCharts(t *testing.T) {
 	sub := newChart("1.0.0", nil)
 	sub.Metadata.Name, sub.Values = "sub", map[string]any{"list": make([]any, 10_000)}
 	aliases.AddDependency(sub)
+	imports := template("")
+	imports.Metadata.Dependencies = []*chart.Dependency{{Name: "sub", Version: "1.x"}}
+	for i := range 50 {
+		imports.Metadata.Dependencies[0].ImportValues = append(imports.Metadata.Dependencies[0].ImportValues,
+			map[string]any{"child": "exported", "parent": fmt.Sprintf("p%d", i)})
+	}
+	exporting := newChart("1.0.0", nil)
+	exporting.Metadata.Name, exporting.Values = "sub", map[string]any{"exported": map[string]any{"list": make([]any, 6_000)}}
+	imports.AddDependency(exporting)
 	bad := `template "demo/templates/bad.yaml"`
 	for name, tc := range map[string]struct {
 		chart *chart.Chart
@@ -288,6 +297,7 @@ func TestHostileCharts(t *testing.T) {
 		"UTF-16":           {template("\xff\xfea\x00:\x00 \x00b\x00"), "not UTF-8 text"},
 		"a directive":      {template("%TAG ! tag:x,\r---\r- !a b"), "%TAG"},
 		"notes":            {newChart("1.0.0", map[string]string{"NOTES.txt": `{{ repeat 1000000 "{{" }}`}), "1 MiB"},
+		"imported values":  {imports, "more than 250000 values"},
 		"aliased subchart": {aliases, "the dependencies and values of the chart"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -307,7 +317,7 @@ func TestHostileCharts(t *testing.T) {
 				g.Expect(err).To(MatchError(ErrInvalidChart))
 				g.Expect(err).To(MatchError(ContainSubstring("from demo/templates/bad.yaml on")))
 				return
-			case "UTF-16", "a directive", "notes":
+			case "UTF-16", "a directive", "notes", "imported values":
 				g.Expect(err).To(MatchError(ErrInvalidChart))
 				g.Expect(err).To(MatchError(ContainSubstring(tc.text)))
 				return
