@@ -296,6 +296,11 @@ func TestRefusedAdoption(t *testing.T) {
 		if p.requeueAfter != conflictRetry {
 			t.Errorf("%s: the next check is after %s", reason, p.requeueAfter)
 		}
+		p.decision.RequeueAfter = decide.OtherProcessRetry
+		if _, err := (&Reconciler{recorder: recorder}).carryOut(t.Context(), p); err != nil ||
+			p.requeueAfter != decide.OtherProcessRetry {
+			t.Errorf("%s: while the owner works on it, the next check is after %s: %v", reason, p.requeueAfter, err)
+		}
 	}
 }
 

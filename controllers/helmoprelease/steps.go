@@ -4,6 +4,7 @@
 package helmoprelease
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -390,7 +391,7 @@ func (r *Reconciler) carryOut(ctx context.Context, p *releasePass) (*ctrl.Result
 		r.reportStalled(p, decision)
 	case model.ActionRefuse:
 		r.reportRefused(p, decision)
-		p.due(conflictRetry)
+		p.due(cmp.Or(decision.RequeueAfter, conflictRetry))
 	default:
 		if actiongate.AwaitsRollout(release, decision) {
 			releasestatus.NotReleased(release, addonsv1.AdoptionPendingReason, adoptionPending)

@@ -190,3 +190,28 @@ func TestIntegrationReinstalledRevisionIsStale(t *testing.T) {
 	b.wantRecords(desired, "1 deployed")
 	b.wantConfigMap("demo-value", "2")
 }
+
+// TestIntegrationAdoptedRevisionIsStale checks that a decision is not carried out after another HelmOp has adopted the
+// release. The adoption changes only the labels of the record.
+func TestIntegrationAdoptedRevisionIsStale(t *testing.T) {
+	b := newBench(t)
+	former := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
+	chrt, values := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"}
+	b.converge(former, chrt, values)
+	next, changed := former, former
+	next.Owner, next.UID, changed.ValuesDigest = "default.next", "uid-next", "v2"
+	upgrade := b.decide(changed, model.Policy{})
+	tests := upgrade
+	tests.Action = model.ActionTest
+	adopt := b.decide(next, model.Policy{TakeOwnership: true})
+	if _, err := b.act(adopt, next, chrt, values); err != nil {
+		t.Fatal(err)
+	}
+	b.wantRecords(next, "1 deployed")
+	for _, stale := range []decide.Decision{upgrade, tests} {
+		_, err := b.act(stale, changed, chrt, map[string]any{"cidr": "2"})
+		helmtest.WantError(t, err, helmerr.ErrStale, false, `belongs to HelmOp "default.next"`)
+	}
+	b.wantRecords(next, "1 deployed")
+	b.wantConfigMap("demo-value", "1")
+}

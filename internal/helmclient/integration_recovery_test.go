@@ -84,12 +84,22 @@ func TestIntegrationPendingRecordOfOtherUID(t *testing.T) {
 	if decision.Action != model.ActionWait || decision.RequeueAfter != decide.OtherProcessRetry {
 		t.Errorf("young record of another: %+v", decision)
 	}
-	decision = decide.Next(b.observe(desired), desired, model.Policy{}, model.Past{},
-		time.Now().Add(model.DefaultPendingTimeout))
-	if _, err := b.act(decision, desired, chrt, values); err != nil {
+	next := func(later time.Duration) decide.Decision {
+		return decide.Next(b.observe(desired), desired, model.Policy{}, model.Past{}, time.Now().Add(later))
+	}
+	// The record names the end of its action, so the wait is shorter than for a record without it.
+	if decision = next(model.DefaultTimeout); decision.Action != model.ActionWait {
+		t.Errorf("the other action may still be running: %+v", decision)
+	}
+	if _, err := b.act(next(model.DefaultTimeout+2*decide.ActionMargin), desired, chrt, values); err != nil {
 		t.Fatal(err)
 	}
 	b.wantRecords(desired, "1 deployed")
+	for _, secret := range b.recordSecrets() {
+		if deadline, ok := secret.Labels[model.LabelDeadline]; ok {
+			t.Errorf("the record of an action that has ended names the deadline %q", deadline)
+		}
+	}
 }
 
 func TestIntegrationStaleRecovery(t *testing.T) {

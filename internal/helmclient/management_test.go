@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
@@ -31,6 +32,7 @@ func TestManagementCluster(t *testing.T) {
 		own, former   string
 		takeOwnership bool
 		wasOurs       bool
+		advice        string
 		want          model.Action
 		uninstall     model.Action
 	}{
@@ -41,14 +43,14 @@ func TestManagementCluster(t *testing.T) {
 		"moved": {record: formerUID, own: hereUID, former: formerUID, want: model.ActionNone,
 			uninstall: model.ActionUninstall},
 		"other management cluster": {record: otherUID2, own: hereUID, want: model.ActionRefuse,
-			uninstall: model.ActionRefuse},
+			uninstall: model.ActionRefuse, advice: "set install.takeOwnership"},
 		"other management cluster, moved from a third": {record: otherUID2, own: hereUID, former: formerUID,
 			want:      model.ActionRefuse,
 			uninstall: model.ActionRefuse},
 		"adopted": {record: otherUID2, own: hereUID, takeOwnership: true, want: model.ActionAdopt,
 			uninstall: model.ActionRefuse},
 		"not taken back": {record: otherUID2, own: hereUID, takeOwnership: true, wasOurs: true,
-			want: model.ActionRefuse, uninstall: model.ActionRefuse},
+			want: model.ActionRefuse, uninstall: model.ActionRefuse, advice: "request a retry"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,8 +62,9 @@ func TestManagementCluster(t *testing.T) {
 			if got.Action != tc.want {
 				t.Errorf("decided %+v, want %s", got, tc.want)
 			}
-			if got.Action == model.ActionRefuse && !strings.Contains(got.Message, tc.record) {
-				t.Errorf("the message %q does not name the management cluster", got.Message)
+			if got.Action == model.ActionRefuse &&
+				(!strings.Contains(got.Message, tc.record) || !strings.Contains(got.Message, tc.advice)) {
+				t.Errorf("the message %q does not name the management cluster and %q", got.Message, tc.advice)
 			}
 			if got := decide.Uninstall(obs, d, model.Policy{TakeOwnership: tc.takeOwnership},
 				helmtest.Now); got.Action != tc.uninstall {
@@ -100,9 +103,13 @@ func TestIntegrationTakeOver(t *testing.T) {
 	former.ManagementCluster = formerUID
 	chrt := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps())
 	b.converge(former, chrt, map[string]any{"cidr": "1"})
-	stale := decide.Uninstall(b.observe(former), former, model.Policy{}, time.Now())
 	former.ValuesDigest = "v2"
 	b.converge(former, chrt, map[string]any{"cidr": "2"})
+	changed := former
+	changed.ValuesDigest = "v3"
+	stale := []decide.Decision{
+		decide.Uninstall(b.observe(former), former, model.Policy{}, time.Now()), b.decide(changed, model.Policy{}),
+	}
 
 	moved := former
 	moved.ManagementCluster, moved.FormerManagementCluster, moved.UID = hereUID, formerUID, "uid-moved"
@@ -128,9 +135,9 @@ func TestIntegrationTakeOver(t *testing.T) {
 	if got := b.decide(former, model.Policy{}); got.Action != model.ActionRefuse {
 		t.Errorf("the former one decides %+v", got)
 	}
-	stale.FromRevision = 2
-	if _, err := b.act(stale, former, nil, nil); err == nil {
-		t.Error("the former one uninstalled the release upon a decision from before the move")
+	for _, decision := range stale {
+		_, err := b.act(decision, changed, chrt, map[string]any{"cidr": "3"})
+		helmtest.WantError(t, err, helmerr.ErrStale, false, "belongs to the management cluster")
 	}
 	b.wantConfigMap("demo-value", "2")
 	if err := b.client.TakeOver(t.Context(), b.target, moved, model.Observation{Records: []model.Record{

@@ -124,7 +124,8 @@ type Decision struct {
 	UnchangedOnly bool
 	// Request is the last retry request, as a label value. Act saves it in the new record.
 	Request string
-	// RequeueAfter is the time until the next decision, set with ActionWait only.
+	// RequeueAfter is the time until the next decision, set with ActionWait, and with ActionRefuse while the other owner
+	// may be working on the release.
 	RequeueAfter time.Duration
 	// NextTryAt is the time of the next attempt after a failure, set with ReasonBackoff, or the time when HelmOp takes
 	// over a record of another process at the latest, set with ReasonPendingOtherOwner. It is zero for other reasons.
@@ -173,17 +174,10 @@ func (s situation) decide(d Decision) Decision {
 	}
 	switch d.State {
 	case model.StateForeign:
-		isLost := s.past.WasOurs && s.obs.Owner() != ""
-		switch {
-		case s.policy.TakeOwnership && !isLost:
+		if isLost := s.past.WasOurs && s.obs.Owner() != ""; s.policy.TakeOwnership && !isLost {
 			return s.decideAdoption(d)
-		case release.Status(s.newest.Status) == release.StatusUninstalling:
-			return s.refuseUninstalling(d)
-		case isLost && s.policy.TakeOwnership:
-			return d.refuseLost(s.obs, s.desired)
-		default:
-			return d.refuse(s.obs, s.desired)
 		}
+		return s.refuseForeign(d)
 	case model.StateAbsent:
 		return s.install(d, "The release is not installed.")
 	case model.StateUninstalled:
@@ -337,6 +331,23 @@ func (d Decision) finishUninstall() Decision {
 		fmt.Sprintf("The uninstallation of Helm revision %d did not complete.", d.FromRevision))
 }
 
+// refuseForeign returns the decision not to change a release of another owner that may not be adopted.
+func (s situation) refuseForeign(d Decision) Decision {
+	status := release.Status(s.newest.Status)
+	if (status == release.StatusUninstalling || status.IsPending()) && !s.abandonedAt().IsZero() {
+		// There is no event when the other process ends.
+		d.RequeueAfter = OtherProcessRetry
+	}
+	switch {
+	case status == release.StatusUninstalling:
+		return s.refuseUninstalling(d)
+	case s.policy.TakeOwnership:
+		return d.refuseLost(s.obs, s.desired)
+	default:
+		return d.refuse(s.obs, s.desired)
+	}
+}
+
 // refuseUninstalling returns the decision not to change a release of another owner that is being uninstalled. HelmOp
 // installs the release when it is gone. Only a HelmOp that may take ownership completes an abandoned uninstallation.
 func (s situation) refuseUninstalling(d Decision) Decision {
@@ -354,7 +365,8 @@ func (s situation) refuseUninstalling(d Decision) Decision {
 // HelmOps would take over the release from each other forever.
 func (d Decision) refuseLost(obs model.Observation, desired model.Desired) Decision {
 	if model.IsSameOwner(obs, desired) {
-		return d.refuse(obs, desired)
+		return d.stay(model.ActionRefuse, ReasonConflict,
+			otherManagementCluster(obs, "request a retry to take the release back"))
 	}
 	return d.stay(model.ActionRefuse, ReasonConflict, fmt.Sprintf("HelmOp %q has taken over the release: change the"+
 		" release name or the Clusters of one of the two HelmOps, or request a retry to take the release back.", obs.Owner()))
@@ -367,7 +379,8 @@ func (d Decision) refuse(obs model.Observation, desired model.Desired) Decision 
 		return d.stay(model.ActionRefuse, ReasonConflict, "The release exists and was not installed by HelmOp: set"+
 			" install.takeOwnership to take ownership of it, or choose another release name or namespace.")
 	case model.IsSameOwner(obs, desired):
-		return d.stay(model.ActionRefuse, ReasonConflict, d.otherManagementCluster(obs))
+		return d.stay(model.ActionRefuse, ReasonConflict,
+			otherManagementCluster(obs, "set install.takeOwnership to take ownership of the release"))
 	default:
 		return d.stay(model.ActionRefuse, ReasonConflict, fmt.Sprintf("The release belongs to HelmOp %q: set"+
 			" install.takeOwnership to take ownership of it, or choose another release name or namespace.", owner))

@@ -10,8 +10,9 @@ import (
 )
 
 // otherManagementCluster returns the message for a release of a HelmOp of the same name in another management cluster.
-func (d Decision) otherManagementCluster(obs model.Observation) string {
+// advice names the way to get the release.
+func otherManagementCluster(obs model.Observation, advice string) string {
 	return fmt.Sprintf("The release belongs to the HelmOp of the same name in another management cluster (UID %q of its "+
-		"namespace kube-system): delete the HelmOp in one of the two management clusters, or set install.takeOwnership to "+
-		"take ownership of the release.", obs.ManagementCluster())
+		"namespace kube-system): delete the HelmOp in one of the two management clusters, or %s.",
+		obs.ManagementCluster(), advice)
 }

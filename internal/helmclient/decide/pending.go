@@ -168,11 +168,10 @@ func (s situation) pendingUntil() time.Time {
 	return s.abandonedAt()
 }
 
-// uninstallingUntil returns until when to wait for an uninstallation by the manager of another shard or by the helm
-// command. It is zero if HelmOp may continue now: HelmOp continues an uninstallation by this manager, or by an earlier
-// process in the same shard, at once.
+// uninstallingUntil returns until when to wait for an uninstallation by another manager or by the helm command. It is
+// zero if HelmOp may continue now: HelmOp continues an uninstallation for the same object in the same shard at once.
 func (s situation) uninstallingUntil() time.Time {
-	if s.newest.Uninstalling && !isOfOtherShard(s.newest, s.desired) || s.newest.IsPointerUninstalledByHand() {
+	if s.newest.Uninstalling && isOwnPending(s.newest, s.desired) || s.newest.IsPointerUninstalledByHand() {
 		return time.Time{}
 	}
 	return s.abandonedAt()

@@ -37,7 +37,7 @@ func TestDecideWaitsForOtherShard(t *testing.T) {
 		"uninstall of another, abandoned": {helmtest.Record("uninstalling", 1, uninstalling, inShard("a"), old), "b",
 			model.ActionUninstall, model.ActionUninstall},
 		"uninstall of another object": {helmtest.Record("uninstalling", 1, uninstalling, inShard("a"), otherUID), "b",
-			model.ActionUninstall, model.ActionUninstall},
+			model.ActionWait, model.ActionWait},
 		"uninstalled by hand": {helmtest.Record("uninstalling", 1, inShard("b")), "b", model.ActionWait,
 			model.ActionWait},
 		"uninstalled by hand, abandoned": {helmtest.Record("uninstalling", 1, inShard("b"), old), "b",

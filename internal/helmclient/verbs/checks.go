@@ -21,8 +21,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// checkNewest returns an error if the newest revision is not the revision that the decision is based on. Helm's lock
-// separates two actions, but it does not protect a decision against later changes.
+// checkNewest returns an error if the newest revision is not the revision that the decision is based on, or has another
+// owner since then. Helm's lock separates two actions, but it does not protect a decision against later changes.
 func (s *verb) checkNewest() error {
 	if s.Decision.FromRevision == 0 || s.Decision.Recovery == decide.RecoverReplace {
 		// hidePending has checked the newest revision and then hidden its record.
@@ -42,7 +42,27 @@ func (s *verb) checkNewest() error {
 	if err := s.checkSameRecord(); err != nil {
 		return err
 	}
+	if err := checkOwner(last, s.Decision, s.Desired); err != nil {
+		return err
+	}
 	return checkNotUninstalled(last)
+}
+
+// checkOwner returns an error if the newest revision belongs to another owner or management cluster since the decision:
+// an adoption or a takeover may change only the labels of the record. A decision about a release of another owner
+// permits to change it.
+func checkOwner(last *release.Release, decision decide.Decision, desired model.Desired) error {
+	owner, management := last.Labels[model.LabelOwner], last.Labels[model.LabelManagementCluster]
+	switch {
+	case decision.State == model.StateForeign:
+		return nil
+	case owner != "" && owner != model.OwnerLabel(desired.Owner):
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d belongs to HelmOp %q", last.Version, owner)
+	case !model.IsManagedBy(management, desired):
+		return helmerr.New(helmerr.ErrStale, "Helm revision %d belongs to the management cluster %q", last.Version,
+			management)
+	}
+	return nil
 }
 
 // checkSameRecord returns an error if the record is not the record that the decision is based on. A reinstalled release

@@ -67,6 +67,9 @@ func (s *verb) pendingRecord() (*release.Release, error) {
 	if err := s.checkSameRecord(); err != nil {
 		return nil, err
 	}
+	if err := checkOwner(record, s.Decision, s.Desired); err != nil {
+		return nil, err
+	}
 	if record.Info == nil || !record.Info.Status.IsPending() && record.Info.Status != release.StatusUninstalling {
 		return nil, helmerr.New(helmerr.ErrStale, "Helm revision %d is no longer pending", revision)
 	}

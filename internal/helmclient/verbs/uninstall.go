@@ -118,7 +118,7 @@ func (s *verb) markUninstalling() (unmark func() error, err error) {
 	if err := s.checkSameRecord(); err != nil {
 		return nil, err
 	}
-	info := *last.Info
+	info, uid := *last.Info, last.Labels[model.LabelReleaseUID]
 	unmark = func() error {
 		if info.Status == release.StatusUninstalling {
 			return nil
@@ -126,6 +126,7 @@ func (s *verb) markUninstalling() (unmark func() error, err error) {
 		s.Storage.Mark(false)
 		last.Info = &info
 		delete(last.Labels, model.LabelNeverWorked)
+		model.SetText(last.Labels, model.LabelReleaseUID, uid)
 		if err := s.Config.Releases.Update(last); err != nil {
 			return fmt.Errorf("removing the mark that Helm revision %d is being uninstalled: %w", last.Version, err)
 		}
@@ -141,6 +142,11 @@ func (s *verb) markUninstalling() (unmark func() error, err error) {
 		// The status "uninstalling" hides that the release never worked. The label keeps this fact for the next
 		// uninstallation, if this uninstallation is interrupted.
 		last.Labels[model.LabelNeverWorked] = "true"
+	}
+	if last.Labels[model.LabelOwner] != "" {
+		// Only a manager of this object continues the uninstallation at once. After a move, the record may have the UID of
+		// the former object.
+		model.SetText(last.Labels, model.LabelReleaseUID, s.Desired.UID)
 	}
 	if err := s.Config.Releases.Update(last); err != nil {
 		return nil, fmt.Errorf("marking Helm revision %d as uninstalling: %w", last.Version, err)
@@ -162,22 +168,16 @@ func (s *verb) markUninstalling() (unmark func() error, err error) {
 
 // checkUninstallable returns an error if the newest revision is not the revision that the decision is based on.
 func checkUninstallable(last *release.Release, decision decide.Decision, desired model.Desired) error {
-	owner := last.Labels[model.LabelOwner]
 	switch {
 	case decision.FromRevision > 0 && last.Version != decision.FromRevision:
 		return helmerr.New(helmerr.ErrStale, "Helm revision %d was created after Helm revision "+
 			"%d", last.Version, decision.FromRevision)
-	case owner != "" && owner != model.OwnerLabel(desired.Owner) && decision.State != model.StateForeign:
-		return helmerr.New(helmerr.ErrStale, "Helm revision %d belongs to HelmOp %q", last.Version, owner)
-	case !model.IsManagedBy(last.Labels[model.LabelManagementCluster], desired) && decision.State != model.StateForeign:
-		return helmerr.New(helmerr.ErrStale, "Helm revision %d belongs to the management cluster %q", last.Version,
-			last.Labels[model.LabelManagementCluster])
 	case last.Info == nil:
 		return helmerr.New(helmerr.ErrStale, "the record of Helm revision %d is incomplete", last.Version)
 	case last.Info.Status.IsPending() && decision.State != model.StatePending:
 		return helmerr.New(helmerr.ErrStale, "Helm revision %d is %s", last.Version, last.Info.Status)
 	}
-	return nil
+	return checkOwner(last, decision, desired)
 }
 
 // checkNotUninstalledMeanwhile returns an error if the previous owner of an adopted release has begun to uninstall the
