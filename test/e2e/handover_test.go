@@ -36,7 +36,7 @@ type handOverPair map[string]*addonsv1.HelmOp
 
 // newHandOverPairs creates pairs of HelmOps that select the Clusters with the label "former" or "next". Only the first
 // pair has drift detection. It also watches the records of the release, so that the previous owner finds a change at
-// once.
+// once. The last pair does not take ownership: the next owner waits until the former owner has uninstalled the release.
 func (s *scenario) newHandOverPairs() []handOverPair {
 	s.Helper()
 	pairs := make([]handOverPair, handOverReleases)
@@ -47,7 +47,7 @@ func (s *scenario) newHandOverPairs() []handOverPair {
 				h.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{label: "yes"}}
 				h.Spec.Release.Name = fmt.Sprintf("hello-%d", i)
 				h.Spec.Values = helloValues(map[string]any{"greeting": h.Name})
-				h.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: new(true)}
+				h.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: new(i < handOverReleases-1)}
 				if i == 0 {
 					h.Spec.DriftDetection = &addonsv1.DriftDetectionOptions{Mode: addonsv1.DriftModeWarn}
 				}
@@ -119,12 +119,20 @@ func TestReleaseMovesBetweenHelmOps(t *testing.T) {
 		func(g gomega.Gomega, child *addonsv1.HelmOpRelease) {
 			g.Expect(toJSON(child.Status.Conditions)).To(gomega.ContainSubstring(s.namespace + "." + pairs[0][from].Name))
 		})
+	var owners []*addonsv1.HelmOp
 	for _, pair := range pairs {
-		s.child(pair[from], "one", childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
+		owner, loser := pair[from], pair[to]
+		if !*owner.Spec.Install.TakeOwnership {
+			owner, loser = loser, owner
+		}
+		owners = append(owners, owner)
+		s.child(owner, "one", childCondition(addonsv1.ReadyCondition, metav1.ConditionTrue, addonsv1.ReadyReason))
+		s.child(loser, "one", childCondition(addonsv1.ReleasedCondition, metav1.ConditionFalse,
+			addonsv1.ReleaseConflictReason))
 	}
 	w.expectUntouched()
-	for _, pair := range pairs {
-		w.expectInstalled(user, pair[from])
+	for _, owner := range owners {
+		w.expectInstalled(user, owner)
 	}
 }
 
