@@ -254,7 +254,7 @@ func decrement[Key comparable](used map[Key]int, key Key) {
 }
 
 // next returns the waiter that gets the next slot; nil if there is none. The shares of all Clusters choose the Cluster.
-// In the Cluster, the namespace with the fewest slots there is first. Otherwise a namespace that has many slots in other
+// In the Cluster, the namespace with the fewest slots there is first. Otherwise a namespace with many slots in other
 // Clusters would wait there as long as another namespace has waiters.
 func (s *Slots) next() *waiter {
 	best := s.first(nil, s.isBefore)

@@ -84,9 +84,9 @@ func runRender(work *sandbox.Work, request renderRequest) (*renderResult, error)
 	return result, result.add(files)
 }
 
-// checkMerged returns an error if the values of a chart are too many for a record after its dependencies were processed.
-// A chart can import the same values many times. They are small here, because the copies share their memory, but not in
-// the answer to the engine.
+// checkMerged returns an error if the values of a chart, after its dependencies were processed, are too many for a
+// record. A chart can import the same values many times. They are small here, because the copies share their memory, but
+// not in the answer to the engine.
 func checkMerged(values map[string]any) error {
 	if countValues(values, MaxRecordValues) < 0 {
 		return Errorf(ErrInvalidChart, "the chart has more than %d values after values were imported from its dependencies: "+
@@ -95,8 +95,7 @@ func checkMerged(values map[string]any) error {
 	return nil
 }
 
-// countValues returns how many values are left after the values in a value were counted. The result is negative if there
-// were not enough.
+// countValues subtracts the number of values in a value from left. It stops when the result is negative.
 func countValues(value any, left int) int {
 	left--
 	switch value := value.(type) {

@@ -274,7 +274,8 @@ func TestHostileCharts(t *testing.T) {
 			map[string]any{"child": "exported", "parent": fmt.Sprintf("p%d", i)})
 	}
 	exporting := newChart("1.0.0", nil)
-	exporting.Metadata.Name, exporting.Values = "sub", map[string]any{"exported": map[string]any{"list": make([]any, 6_000)}}
+	exporting.Metadata.Name = "sub"
+	exporting.Values = map[string]any{"exported": map[string]any{"list": make([]any, 6_000)}}
 	imports.AddDependency(exporting)
 	bad := `template "demo/templates/bad.yaml"`
 	for name, tc := range map[string]struct {
