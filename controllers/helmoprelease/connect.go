@@ -208,15 +208,17 @@ func (r *Reconciler) observeFirst(ctx context.Context, p *releasePass) (observat
 	if len(siblings) == 0 {
 		return r.observe(ctx, p.release, p.target, p.desired)
 	}
-	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)}
-	own := recordreads.Sibling{Name: p.desired.Name, Key: recordreads.KeyOf(p.release, p.target, p.desired)}
-	observation, err, ok = r.reads.ObserveShared(ctx, request, apiutil.ClusterKey(p.release), own, siblings,
+	own := recordreads.Sibling{
+		Request: ctrl.Request{NamespacedName: client.ObjectKeyFromObject(p.release)},
+		Name:    p.desired.Name, Key: recordreads.KeyOf(p.release, p.target, p.desired),
+	}
+	observation, err, ok = r.reads.ObserveShared(ctx, apiutil.ClusterKey(p.release), own, siblings,
 		func(ctx context.Context) (map[string]model.Observation, error) {
 			return r.engine.ObserveNamespace(ctx, p.target, p.desired.Namespace, p.desired.Name)
 		})
 	switch {
 	case !ok:
-		r.slots.Keep(request.NamespacedName)
+		r.slots.Keep(own.Request.NamespacedName)
 	case err == nil:
 		first.Keep(own.Key, observation)
 	}
@@ -237,7 +239,8 @@ func (r *Reconciler) siblings(ctx context.Context, p *releasePass) []recordreads
 		name := model.Desired{Namespace: child.Spec.Release.Namespace, Name: child.Spec.Release.Name}
 		key := client.ObjectKeyFromObject(child)
 		siblings = append(siblings, recordreads.Sibling{
-			Name: name.Name, Key: recordreads.KeyOf(child, target, name),
+			Request: ctrl.Request{NamespacedName: key},
+			Name:    name.Name, Key: recordreads.KeyOf(child, target, name),
 			First: func() *recordreads.First { return r.firstOf(ctx, key) },
 		})
 	}

@@ -88,12 +88,13 @@ func TestNewReleasePrecedesUpToDateReleases(t *testing.T) {
 	for i := range 1000 {
 		objects = append(objects, controllertest.UpToDateRelease(fmt.Sprintf("old-%d", i)))
 	}
-	changed := controllertest.UpToDateRelease("changed")
+	changed, begun := controllertest.UpToDateRelease("changed"), controllertest.UpToDateRelease("begun")
 	changed.Generation++
+	begun.Generation++
 	// The API server of this release did not respond at first.
 	late := controllertest.ReleaseFor("default", "new", addonsv1.ClusterReference{Name: "new"})
 	report.Unreachable(late, "")
-	objects = append(objects, changed, late)
+	objects = append(objects, changed, begun, late)
 	waiting := queue.New(controllertest.StoreOf(t, objects...), func(client.ObjectKey) bool { return true },
 		func(release client.ObjectKey) bool { return release.Name == "old-3" })("test",
 		requeue.NewLimiter()).(priorityqueue.PriorityQueue[ctrl.Request])
@@ -113,8 +114,12 @@ func TestNewReleasePrecedesUpToDateReleases(t *testing.T) {
 	waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, controllertest.RequestFor("changed"),
 		controllertest.RequestFor("new"))
 	waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(async.PriorityOfSlot)}, controllertest.RequestFor("old-999"))
+	// Begun work raises only the priority of releases that are up to date.
+	for _, name := range []string{"old-500", "begun"} {
+		waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(async.PriorityOfBegun)}, controllertest.RequestFor(name))
+	}
 	// "old-3" was granted a slot, and is enqueued at the end of its read.
-	for _, want := range []string{"old-3", "old-999", "new", "changed"} {
+	for _, want := range []string{"old-3", "old-999", "new", "changed", "begun", "old-500", "old-0"} {
 		if got, _ := waiting.Get(); got.Name != want {
 			t.Errorf("%s comes, want %s", got.Name, want)
 		}

@@ -17,11 +17,19 @@ const (
 	// PriorityOfSlot is the priority of an object that has been granted a slot. Until this object uses the slot, no
 	// other object can.
 	PriorityOfSlot = 100
+
+	// PriorityOfBegun is the lowest priority of an object that continues begun work, see [Waker.Begun]. It is above the
+	// priority of objects that are only checked, and below all other priorities.
+	PriorityOfBegun = -80
 )
 
 // Waker enqueues objects of a controller when their results are available, so no object needs to poll. The zero value
 // enqueues nothing until its source has started. A Waker is safe for concurrent use.
 type Waker struct {
+	// Begun is true if the results expire. Then the woken objects come before objects that are only checked and have not
+	// begun. It must not change after the source has started.
+	Begun bool
+
 	mu    sync.Mutex
 	base  context.Context
 	queue RequestQueue
@@ -44,9 +52,11 @@ func (w *Waker) controllerContext() context.Context {
 	return w.base
 }
 
-// Wake enqueues an object with the priority that its state has.
+// Wake enqueues an object with the priority that its state has. With Begun, this is at least PriorityOfBegun.
 func (w *Waker) Wake(object ctrl.Request) {
-	if queue := w.started(); queue != nil {
+	if w.Begun {
+		w.wakeWith(PriorityOfBegun, object)
+	} else if queue := w.started(); queue != nil {
 		queue.Add(object)
 	}
 }
@@ -60,11 +70,13 @@ func (w *Waker) started() RequestQueue {
 }
 
 // WakeFirst enqueues an object before all others, because it holds a slot that other objects need.
-func (w *Waker) WakeFirst(object ctrl.Request) {
+func (w *Waker) WakeFirst(object ctrl.Request) { w.wakeWith(PriorityOfSlot, object) }
+
+func (w *Waker) wakeWith(priority int, object ctrl.Request) {
 	switch queue := w.started().(type) {
 	case nil:
 	case priorityqueue.PriorityQueue[ctrl.Request]:
-		queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(PriorityOfSlot)}, object)
+		queue.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, object)
 	default:
 		queue.Add(object)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,7 +41,8 @@ const (
 	PriorityOfFailure = -10
 
 	// PriorityOfRest is for releases that are known to be in their desired state, and for releases in unreachable
-	// Clusters. A manager that has just started checks all of them.
+	// Clusters. A manager that has just started checks all of them. Releases of this priority that have begun, and whose
+	// read has ended, have async.PriorityOfBegun.
 	PriorityOfRest = -90
 )
 
@@ -142,10 +144,11 @@ func AnswersOf(clusters clusterview.Clusters) ClusterAnswers {
 // with a granted slot is first, whatever caused the request.
 func New(reader client.Reader, answers ClusterAnswers, hasSlot func(client.ObjectKey) bool) Constructor {
 	priorityOf := func(request ctrl.Request, given *int) int {
-		// At the start, all listed objects have a low priority. The queue ignores it: unfinished releases among them are as
-		// urgent as others.
-		if given != nil && *given != handler.LowPriority {
-			return *given
+		// At the start, all listed objects have a low priority. Unfinished releases among them are as urgent as others. So
+		// this priority, and that of begun work, are only lower bounds.
+		least := ptr.Deref(given, handler.LowPriority)
+		if least != handler.LowPriority && least != async.PriorityOfBegun {
+			return least
 		}
 		if hasSlot(request.NamespacedName) {
 			return async.PriorityOfSlot
@@ -154,7 +157,7 @@ func New(reader client.Reader, answers ClusterAnswers, hasSlot func(client.Objec
 		if reader.Get(context.Background(), request.NamespacedName, release, client.UnsafeDisableDeepCopy) != nil {
 			return PriorityOfWork // The object is deleted, or not in the cache yet.
 		}
-		return PriorityOf(release, answers(apiutil.ClusterKey(release)), time.Now())
+		return max(least, PriorityOf(release, answers(apiutil.ClusterKey(release)), time.Now()))
 	}
 	return func(name string,
 		limiter workqueue.TypedRateLimiter[ctrl.Request]) workqueue.TypedRateLimitingInterface[ctrl.Request] {

@@ -43,9 +43,10 @@ func (f *First) Keep(key string, observation model.Observation) {
 	f.read.CompareAndSwap(nil, &firstRead{Observation: observation, key: key, at: time.Now()})
 }
 
-// keepForTwo stores the result of the first read for two passes. It ignores the results of later reads.
-func (f *First) keepForTwo(key string, observation model.Observation, at time.Time) {
-	f.read.CompareAndSwap(nil, &firstRead{Observation: observation, key: key, at: at, again: true})
+// keepForTwo stores the result of the first read for two passes, and reports whether it did. It ignores the results of
+// later reads.
+func (f *First) keepForTwo(key string, observation model.Observation, at time.Time) bool {
+	return f.read.CompareAndSwap(nil, &firstRead{Observation: observation, key: key, at: at, again: true})
 }
 
 // Take returns the result of the first read. It drops the result with its last use. The result must be younger than

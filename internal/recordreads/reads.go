@@ -61,7 +61,7 @@ func New(workers int, links Links) *Reads {
 	// Reads are small, and each Cluster has a limit. With a common limit, hundreds of unresponsive Clusters would delay
 	// the others.
 	tasks := async.NewUnboundedTasks[model.Observation](workers)
-	tasks.Kept = resultKept
+	tasks.Kept, tasks.Waker.Begun = resultKept, true
 	return &Reads{
 		tasks: tasks, links: links,
 		inFlight: map[client.ObjectKey]int{}, waiting: map[client.ObjectKey]map[ctrl.Request]string{},

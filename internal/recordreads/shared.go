@@ -16,6 +16,8 @@ import (
 
 // Sibling is a release whose records one request reads together with the records of others.
 type Sibling struct {
+	// Request is the request for the release.
+	Request ctrl.Request
 	// Name is the name of the Helm release, and Key is the key of the read, see [KeyOf].
 	Name, Key string
 	// First returns what gets the result; nil for a release that does not exist any more. It is called at the end of the
@@ -26,16 +28,20 @@ type Sibling struct {
 // ObserveShared does the same as Observe for the first read of a release, and holds no worker. One request reads the
 // records of several releases of a cluster: all of them must be in the same namespace, and the same user must read
 // them. While such a request runs, it begins no other request. The siblings are the other releases.
-func (s *Reads) ObserveShared(ctx context.Context, release ctrl.Request, cluster client.ObjectKey, own Sibling,
-	siblings []Sibling, read func(context.Context) (map[string]model.Observation, error),
+//
+// At the end of the request, the release and the siblings with a result are enqueued. Then the passes over the releases
+// of a cluster follow each other, and their watches begin together.
+func (s *Reads) ObserveShared(ctx context.Context, cluster client.ObjectKey, own Sibling, siblings []Sibling,
+	read func(context.Context) (map[string]model.Observation, error),
 ) (observation model.Observation, err error, done bool) {
 	group := groupOf(own.Key)
-	if !s.tasks.IsUnderWay(own.Key) && !s.beginShared(cluster, release, own.Key, group) {
+	if !s.tasks.IsUnderWay(own.Key) && !s.beginShared(cluster, own, group) {
 		return observation, nil, false
 	}
-	return s.tasks.RunWithin(ctx, 0, own.Key, release, s.bounded(cluster,
+	return s.tasks.RunWithin(ctx, 0, own.Key, own.Request, s.bounded(cluster,
 		func(ctx context.Context) (model.Observation, error) {
-			defer s.endShared(group)
+			var served []Sibling
+			defer func() { s.endShared(cluster, group, served) }()
 			at := time.Now()
 			found, err := read(ctx)
 			if err != nil {
@@ -47,8 +53,8 @@ func (s *Reads) ObserveShared(ctx context.Context, release ctrl.Request, cluster
 				if !ok || groupOf(sibling.Key) != group {
 					continue
 				}
-				if first := sibling.First(); first != nil {
-					first.keepForTwo(sibling.Key, of, at)
+				if first := sibling.First(); first != nil && first.keepForTwo(sibling.Key, of, at) {
+					served = append(served, sibling)
 				}
 			}
 			return found[own.Name], nil
@@ -64,12 +70,12 @@ func groupOf(key string) string {
 
 // beginShared reports whether a shared read may begin. If not, the release is enqueued again when a read of the cluster
 // ends.
-func (s *Reads) beginShared(cluster client.ObjectKey, release ctrl.Request, key, group string) bool {
+func (s *Reads) beginShared(cluster client.ObjectKey, own Sibling, group string) bool {
 	isUnresponsive := s.links.State(cluster).Unresponsive
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.shared[group]; ok || isUnresponsive && s.inFlight[cluster] >= maxReadsWhenUnresponsive {
-		s.waitLocked(cluster, release, key)
+		s.waitLocked(cluster, own.Request, own.Key)
 		return false
 	}
 	s.shared[group] = struct{}{}
@@ -77,8 +83,16 @@ func (s *Reads) beginShared(cluster client.ObjectKey, release ctrl.Request, key,
 	return true
 }
 
-func (s *Reads) endShared(group string) {
+// endShared ends a shared read. The siblings with a result wait for the end of the read, too: each of them is then
+// enqueued once, whether or not it has waited before.
+func (s *Reads) endShared(cluster client.ObjectKey, group string, served []Sibling) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.shared, group)
+	if s.inFlight[cluster] == 0 {
+		return // Forget was called during the read.
+	}
+	for _, sibling := range served {
+		s.waitLocked(cluster, sibling.Request, sibling.Key)
+	}
 }

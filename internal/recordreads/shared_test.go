@@ -11,9 +11,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
 )
 
 // sharedFixture has some releases in one namespace of a cluster. Their records are read together.
@@ -38,25 +43,29 @@ func newSharedFixture(t *testing.T, releases int) *sharedFixture {
 
 func sharedKey(name string) string { return "c\nuid\nuser\napps\n" + name + "\nuid of " + name }
 
+func siblingOf(name string, first *First) Sibling {
+	return Sibling{Request: controllertest.RequestFor(name), Name: name, Key: sharedKey(name),
+		First: func() *First { return first }}
+}
+
 // pass makes one pass over a release. It reports whether the pass has the records, and whether an earlier read had
 // them.
 func (f *sharedFixture) pass(name string) (done, isRemembered bool, err error) {
-	key, first := sharedKey(name), f.firsts[name]
-	if observation, ok := first.Take(key); ok {
+	own, first := siblingOf(name, f.firsts[name]), f.firsts[name]
+	if observation, ok := first.Take(own.Key); ok {
 		return true, true, wantRevisionOf(name, observation)
 	}
 	var siblings []Sibling
 	for other, known := range f.firsts {
 		if other != name {
-			siblings = append(siblings, Sibling{Name: other, Key: sharedKey(other), First: func() *First { return known }})
+			siblings = append(siblings, siblingOf(other, known))
 		}
 	}
-	observation, err, done := f.ObserveShared(f.Context(), controllertest.RequestFor(name), named("c"),
-		Sibling{Name: name, Key: key}, siblings, f.readAll)
+	observation, err, done := f.ObserveShared(f.Context(), named("c"), own, siblings, f.readAll)
 	if !done || err != nil {
 		return done, false, err
 	}
-	first.Keep(key, observation)
+	first.Keep(own.Key, observation)
 	return true, false, wantRevisionOf(name, observation)
 }
 
@@ -174,6 +183,63 @@ func TestSharedResultServesTwoPasses(t *testing.T) {
 		}
 		if f.requests != 1 {
 			t.Errorf("%d requests", f.requests)
+		}
+	})
+}
+
+// TestReleasesOfClusterFollowEachOther checks that the end of a shared read enqueues all releases of the cluster before
+// the releases of other clusters, and each of them once. Otherwise their watches would begin at different times, and
+// each late release would repeat a list.
+func TestReleasesOfClusterFollowEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const releases, others = 5, 50
+		f := newSharedFixture(t, releases)
+		waiting := priorityqueue.New[ctrl.Request]("")
+		defer waiting.ShutDown()
+		if err := f.Source().Start(t.Context(), waiting); err != nil {
+			t.Fatal(err)
+		}
+		_, _, _ = f.pass("0")
+		_, _, _ = f.pass("1") // It waits for the read.
+		for i := range others {
+			enqueue(waiting, fmt.Sprint("other-", i))
+		}
+		for i := 2; i < releases; i++ {
+			enqueue(waiting, fmt.Sprint(i))
+		}
+		<-time.After(50 * time.Millisecond)
+		synctest.Wait()
+		for range releases {
+			request, priority, _ := waiting.GetWithPriority()
+			if priority != async.PriorityOfBegun {
+				t.Errorf("release %s has the priority %d", request.Name, priority)
+			}
+			if done, _, err := f.pass(request.Name); !done || err != nil {
+				t.Errorf("release %s: %t, %v", request.Name, done, err)
+			}
+			waiting.Done(request)
+		}
+		if f.requests != 1 || waiting.Len() != others {
+			t.Errorf("%d requests, and %d others in the queue", f.requests, waiting.Len())
+		}
+	})
+}
+
+// enqueue enqueues a release that is only checked.
+func enqueue(waiting priorityqueue.PriorityQueue[ctrl.Request], name string) {
+	waiting.AddWithOpts(priorityqueue.AddOpts{Priority: new(queue.PriorityOfRest)}, controllertest.RequestFor(name))
+}
+
+// TestSiblingsAreNotEnqueuedAfterForget checks that no release waits for a read that was forgotten.
+func TestSiblingsAreNotEnqueuedAfterForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newSharedFixture(t, 2)
+		_, _, _ = f.pass("0")
+		f.Forget(named("c"))
+		<-time.After(50 * time.Millisecond)
+		synctest.Wait()
+		if len(f.waiting) != 0 || f.queue.Len() != 1 {
+			t.Errorf("%d clusters have waiting releases, %d releases are in the queue", len(f.waiting), f.queue.Len())
 		}
 	})
 }
