@@ -77,7 +77,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		&addonsv1.HelmOpRevision{}); err != nil {
 		return err
 	}
-	ofWatchFilter := builder.WithPredicates(watches.OfWatchFilter(options.WatchFilter))
+	// At the start, all HelmOps are reconciled anyway.
+	afterStart := builder.WithPredicates(watches.AfterStart())
 	toHelmOps := func(ctx context.Context, obj client.Object) []ctrl.Request {
 		return watches.RequestsForCluster(ctx, r.client, obj)
 	}
@@ -88,19 +89,20 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Named("helmop").
 		For(&addonsv1.HelmOp{}, builder.WithPredicates(watches.OfWatchFilter(options.WatchFilter), watches.SpecChanged())).
 		Watches(&addonsv1.HelmOpRelease{}, watches.DelayedBy(watches.RequestForOwner(r.client), watches.Settled(r.client)),
-			ofWatchFilter).
+			builder.WithPredicates(watches.OfWatchFilter(options.WatchFilter), watches.AfterStart())).
 		Watches(&addonsv1.HelmOpRelease{}, dependencies.HelmOpsOnChange(r.client)).
 		Watches(&addonsv1.HelmOpRelease{}, r.moved.Handler(r.now)).
 		Watches(&addonsv1.HelmOp{}, watches.Delayed(dependencies.DependentHelmOps(r.client)),
 			builder.WithPredicates(dependencies.DependencyChanged())).
 		Watches(&addonsv1.HelmOp{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watches.ReportedNotServed())).
-		Watches(apiutil.NewCluster(), watches.Delayed(toHelmOps)).
-		WatchesMetadata(apiutil.PartialOf(apiutil.KindSecret), watches.Delayed(ofSecret)).
+		Watches(apiutil.NewCluster(), watches.Delayed(toHelmOps), afterStart).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindSecret), watches.Delayed(ofSecret), afterStart).
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindConfigMap),
-			watches.Delayed(watches.RequestsForReference(apiutil.KindConfigMap, r.client))).
+			watches.Delayed(watches.RequestsForReference(apiutil.KindConfigMap, r.client)), afterStart).
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindServiceAccount),
-			watches.Delayed(watches.RequestsForReference(apiutil.KindServiceAccount, r.client))).
-		WatchesMetadata(apiutil.PartialOf(apiutil.KindNamespace), watches.Delayed(watches.RequestsForNamespace(r.client))).
+			watches.Delayed(watches.RequestsForReference(apiutil.KindServiceAccount, r.client)), afterStart).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindNamespace), watches.Delayed(watches.RequestsForNamespace(r.client)),
+			afterStart).
 		WatchesRawSource(r.resolver.Source()).
 		WithOptions(concurrency).
 		Build(r)

@@ -113,6 +113,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	awaitingUninstall := handler.EnqueueRequestsFromMapFunc(dependencies.EndingRequests(r.client))
 	unready := func(toHelmOps handler.MapFunc) handler.MapFunc { return watches.UnreadyRequests(r.client, toHelmOps) }
 	ofSecret := watches.RequestsForSecret(r.client, options.References)
+	// At the start, all releases are reconciled anyway.
+	afterStart := builder.WithPredicates(watches.AfterStart())
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("helmoprelease").
 		For(&addonsv1.HelmOpRelease{},
@@ -130,9 +132,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			builder.WithPredicates(dependencies.DependencyChanged())).
 		Watches(&addonsv1.HelmOp{}, awaitingUninstall, builder.WithPredicates(dependencies.ChoiceMayChange())).
 		Watches(apiutil.NewCluster(), awaitingUninstall, builder.WithPredicates(dependencies.ChoiceMayChange())).
-		WatchesMetadata(apiutil.PartialOf(apiutil.KindSecret), watches.Delayed(unready(ofSecret))).
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindSecret), watches.Delayed(unready(ofSecret)), afterStart).
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindServiceAccount),
-			watches.Delayed(unready(watches.RequestsForReference(apiutil.KindServiceAccount, r.client)))).
+			watches.Delayed(unready(watches.RequestsForReference(apiutil.KindServiceAccount, r.client))), afterStart).
 		WatchesRawSource(r.charts.Source()).
 		WatchesRawSource(r.images.Source()).
 		WatchesRawSource(r.reads.Source()).

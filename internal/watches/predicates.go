@@ -76,13 +76,23 @@ func OfWatchFilter(value string) predicate.Predicate {
 	return watched
 }
 
+// AfterStart drops the create events of the objects that exist when a controller starts. The controller enqueues all
+// objects that it reconciles, and its workers begin when the informers of all its sources have their first lists. So
+// the first passes know these objects. It must not be used for a source that is added later, see [ClusterObjects]: for
+// such a source, the objects that exist are in the initial list, too, but passes may have run without them.
+func AfterStart() predicate.Predicate {
+	return predicate.Funcs{CreateFunc: isAfterStart}
+}
+
+func isAfterStart(e event.CreateEvent) bool { return !e.IsInInitialList }
+
 // ReleaseHandlingChanged passes events of HelmOps that change whether their releases may be reconciled, change how they
 // are deleted, or request a retry. All other changes reach a release through its spec.
 func ReleaseHandlingChanged() predicate.Predicate {
 	return predicate.Funcs{
 		// If a HelmOp returns to the shard, its releases were not reconciled meanwhile. At the start, all releases are
 		// reconciled anyway.
-		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
+		CreateFunc: isAfterStart,
 		UpdateFunc: Updated(func(before, after *addonsv1.HelmOp) bool {
 			return before.Spec.Paused != after.Spec.Paused ||
 				annotations.HasPaused(before) != annotations.HasPaused(after) ||

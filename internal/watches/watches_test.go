@@ -127,3 +127,16 @@ func TestHelmOpThatReturnsToShardPassesPredicate(t *testing.T) {
 		}
 	}
 }
+
+// TestAfterStart checks that only create events of the initial list are dropped.
+func TestAfterStart(t *testing.T) {
+	t.Parallel()
+	after, object := AfterStart(), &addonsv1.HelmOpRelease{}
+	if after.Create(event.CreateEvent{Object: object, IsInInitialList: true}) {
+		t.Error("passes an object of the initial list")
+	}
+	if !after.Create(event.CreateEvent{Object: object}) || !after.Delete(event.DeleteEvent{Object: object}) ||
+		!after.Update(event.UpdateEvent{ObjectOld: object, ObjectNew: object}) {
+		t.Error("drops a later event")
+	}
+}
