@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -24,8 +25,9 @@ import (
 )
 
 const (
-	// profileSeconds is the duration of CPU profiles.
-	profileSeconds = 10
+	// profileSeconds is the duration of a CPU profile. maxProfiles is the largest number of CPU profiles of a phase, which
+	// follow each other until its end.
+	profileSeconds, maxProfiles = 10, 6
 	// settleInterval is the time between two samples of SettledMemory. settlePatience is the timeout of the wait.
 	settleInterval, settlePatience = 2 * time.Second, 90 * time.Second
 
@@ -33,8 +35,9 @@ const (
 	settledShare = 0.03
 
 	// metricsInterval is the time between two reads of the manager's metrics in a wait. It is not shorter because each
-	// read makes the manager list everything that it counts.
-	metricsInterval = 500 * time.Millisecond
+	// read makes the manager list everything that it counts. While more than manyWaiting releases wait for a worker, the
+	// end is far, and the time is busyInterval: in a restart, shorter times would be a fifth of the manager's work.
+	metricsInterval, busyInterval, manyWaiting = 500 * time.Millisecond, 2 * time.Second, 500
 )
 
 // Traffic are the numbers of requests in the audit logs of the API servers.
@@ -257,9 +260,9 @@ func (m *Manager) measure(ctx context.Context, phase string, mark Mark, cpu time
 	return cost, profiled()
 }
 
-// profile takes profiles of a phase: the CPU from the start, and the metrics at the end. The returned function waits
-// for them.
-func (m *Manager) profile(ctx context.Context, phase string) (wait func() error) {
+// profile takes profiles of a phase: of the CPU during the phase, and the others and the metrics at its end. The caller
+// calls the returned function at the end of the phase. It waits for the profiles. Go's pprof combines those of the CPU.
+func (m *Manager) profile(ctx context.Context, phase string) (end func() error) {
 	dir := m.world.opts.Profiles
 	if dir == "" {
 		return func() error { return nil }
@@ -268,10 +271,16 @@ func (m *Manager) profile(ctx context.Context, phase string) (wait func() error)
 		return filepath.Join(dir, strings.ReplaceAll(phase, " ", "-")+"."+kind+".pprof")
 	}
 	cpu := make(chan error, 1)
+	var ended atomic.Bool
 	go func() {
-		cpu <- m.Save(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", profileSeconds), file("cpu"))
+		var err error
+		for i := 1; i <= maxProfiles && err == nil && !ended.Load(); i++ {
+			err = m.Save(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", profileSeconds), file(fmt.Sprint("cpu-", i)))
+		}
+		cpu <- err
 	}()
 	return func() error {
+		ended.Store(true)
 		errs := []error{<-cpu}
 		for _, kind := range []string{"heap", "mutex", "goroutine", "allocs"} {
 			errs = append(errs, m.Save(ctx, "/debug/pprof/"+kind, file(kind)))
@@ -351,7 +360,9 @@ func connections(metrics measure.Metrics) int {
 
 // WaitConnected waits until the manager is connected to n workload clusters.
 func (m *Manager) WaitConnected(ctx context.Context, n int) error {
-	return m.waitMetrics(ctx, func(metrics measure.Metrics) bool { return connections(metrics) >= n })
+	return m.waitMetrics(ctx, func(metrics measure.Metrics) (bool, time.Duration) {
+		return connections(metrics) >= n, metricsInterval
+	})
 }
 
 // WaitRecognized waits until the manager is connected to n workload clusters, has checked this number of releases and
@@ -375,35 +386,46 @@ const releaseController = `controller="helmoprelease"`
 // waitCalm waits until the metrics match and the manager reconciles no release.
 func (m *Manager) waitCalm(ctx context.Context, matches func(measure.Metrics) bool) error {
 	calm := 0
-	return m.waitMetrics(ctx, func(metrics measure.Metrics) bool {
-		if matches(metrics) && metrics.Sum("controller_runtime_active_workers", releaseController) == 0 &&
-			metrics.Sum("workqueue_depth", releaseController) == 0 && metrics.Sum("helmop_cluster_reads") == 0 {
+	return m.waitMetrics(ctx, func(metrics measure.Metrics) (bool, time.Duration) {
+		waiting := metrics.Sum("workqueue_depth", releaseController)
+		if waiting == 0 && matches(metrics) && metrics.Sum("helmop_cluster_reads") == 0 &&
+			metrics.Sum("controller_runtime_active_workers", releaseController) == 0 {
 			calm++
 		} else {
 			calm = 0
 		}
-		return calm == 2
+		return calm == 2, intervalFor(waiting)
 	})
 }
 
-// waitMetrics waits until the metrics match.
-func (m *Manager) waitMetrics(ctx context.Context, matches func(measure.Metrics) bool) error {
+// intervalFor returns the time until the next read of the metrics if a number of releases wait for a worker.
+func intervalFor(waiting float64) time.Duration {
+	if waiting > manyWaiting {
+		return busyInterval
+	}
+	return metricsInterval
+}
+
+// waitMetrics waits until the metrics match. If they do not, matches returns the time until the next read.
+func (m *Manager) waitMetrics(ctx context.Context, matches func(measure.Metrics) (bool, time.Duration)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	ticker := time.NewTicker(metricsInterval)
-	defer ticker.Stop()
 	for {
+		began, next := time.Now(), metricsInterval
 		// A manager that has just started may not answer yet.
 		metrics, err := m.Metrics(ctx)
-		if err == nil && matches(metrics) {
-			return nil
+		if err == nil {
+			var done bool
+			if done, next = matches(metrics); done {
+				return nil
+			}
 		}
 		select {
 		case <-m.Done():
 			return errors.New("the manager has ended")
 		case <-ctx.Done():
 			return fmt.Errorf("the metrics of the manager do not match: %w", errors.Join(ctx.Err(), err))
-		case <-ticker.C:
+		case <-time.After(time.Until(began.Add(next))):
 		}
 	}
 }

@@ -3,7 +3,10 @@
 
 package world
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestSettledMemory(t *testing.T) {
 	t.Parallel()
@@ -26,5 +29,17 @@ func TestSettledMemory(t *testing.T) {
 				t.Errorf("isSettled(%v) is %t", tc.samples, got)
 			}
 		})
+	}
+}
+
+// TestIntervalFor checks that a wait reads the metrics rarely while its end is far, and often before its end.
+func TestIntervalFor(t *testing.T) {
+	t.Parallel()
+	for waiting, want := range map[float64]time.Duration{
+		0: metricsInterval, manyWaiting: metricsInterval, manyWaiting + 1: busyInterval, 5000: busyInterval,
+	} {
+		if got := intervalFor(waiting); got != want {
+			t.Errorf("the time until the next read is %s with %.0f waiting releases, want %s", got, waiting, want)
+		}
 	}
 }
