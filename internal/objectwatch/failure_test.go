@@ -181,10 +181,10 @@ func TestFailureOfHealthIsReportedAfterEarlierFailure(t *testing.T) {
 		}
 		reported := func(what string, s *stream, want bool) {
 			t.Helper()
-			w.notifier.beforeStart = nil
+			w.notifier.changes = nil
 			s.failure.set(errors.New("503"))
 			w.requestFailureLocked(r)
-			if got := len(w.notifier.beforeStart) > 0; got != want {
+			if got := len(w.notifier.changes) > 0; got != want {
 				t.Errorf("%s: asked for: %t", what, got)
 			}
 		}

@@ -27,9 +27,10 @@ type notifier struct {
 
 	mu    sync.Mutex
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
-	// beforeStart are the releases that changed before there was a queue.
-	beforeStart map[types.NamespacedName]struct{}
-	paces       map[types.NamespacedName]*pace
+	// changes are the releases that changed and are not in the queue yet; nil if there are none. While there are changes
+	// and a queue, a goroutine for enqueue is about to run.
+	changes map[types.NamespacedName]struct{}
+	paces   map[types.NamespacedName]*pace
 }
 
 // pace holds the time of the next request of a release, and the limit of its requests.
@@ -43,10 +44,9 @@ func (n *notifier) start(ctx context.Context, queue workqueue.TypedRateLimitingI
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.queue = queue
-	for key := range n.beforeStart {
-		queue.Add(reconcile.Request{NamespacedName: key})
+	if n.changes != nil {
+		go n.enqueue()
 	}
-	n.beforeStart = nil
 	context.AfterFunc(ctx, func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -55,17 +55,50 @@ func (n *notifier) start(ctx context.Context, queue workqueue.TypedRateLimitingI
 	return nil
 }
 
-// changed requests a release. If a request is pending, it adds another request for the same time.
+// changed requests a release. It does not use the queue itself: its callers hold the lock of the Watcher, and the queue
+// looks up the state of each release.
 func (n *notifier) changed(key types.NamespacedName) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.queue == nil {
-		if n.beforeStart == nil {
-			n.beforeStart = map[types.NamespacedName]struct{}{}
+	if n.changes == nil {
+		n.changes = map[types.NamespacedName]struct{}{}
+		if n.queue != nil {
+			go n.enqueue()
 		}
-		n.beforeStart[key] = struct{}{}
-		return
 	}
+	n.changes[key] = struct{}{}
+}
+
+// enqueue adds a request for each change to the queue. It does so even if a request is pending: the queue may have
+// delivered the release early, and its pass may not have read this change. The queue keeps only one request, the
+// earliest.
+func (n *notifier) enqueue() {
+	queue, delays := n.take()
+	for key, delay := range delays {
+		queue.AddAfter(reconcile.Request{NamespacedName: key}, delay)
+	}
+}
+
+// take returns the changed releases with the delays of their requests. After the end of the controller, there are none.
+func (n *notifier) take() (queue workqueue.TypedRateLimitingInterface[reconcile.Request],
+	delays map[types.NamespacedName]time.Duration,
+) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	changes := n.changes
+	if n.changes = nil; n.queue == nil {
+		return nil, nil
+	}
+	now := time.Now()
+	delays = make(map[types.NamespacedName]time.Duration, len(changes))
+	for key := range changes {
+		delays[key] = n.dueLocked(key, now).Sub(now)
+	}
+	return n.queue, delays
+}
+
+// dueLocked returns the time of the next request of a release.
+func (n *notifier) dueLocked(key types.NamespacedName, now time.Time) time.Time {
 	p := n.paces[key]
 	if p == nil {
 		p = &pace{limiter: rate.NewLimiter(rate.Every(requestInterval), burstRequests)}
@@ -74,19 +107,16 @@ func (n *notifier) changed(key types.NamespacedName) {
 		}
 		n.paces[key] = p
 	}
-	now := time.Now()
 	if !now.Before(p.due) {
 		p.due = now.Add(max(n.debounce, p.limiter.ReserveN(now, 1).DelayFrom(now)))
 	}
-	// Add the request even if one is pending. The queue may have delivered the release early, and its pass may not have
-	// read this change. The queue keeps only one request, the earliest.
-	n.queue.AddAfter(reconcile.Request{NamespacedName: key}, p.due.Sub(now))
+	return p.due
 }
 
 // forget drops the state of a release.
 func (n *notifier) forget(key types.NamespacedName) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.beforeStart, key)
+	delete(n.changes, key)
 	delete(n.paces, key)
 }

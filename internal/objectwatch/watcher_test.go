@@ -124,7 +124,7 @@ func TestRequestsAreCollected(t *testing.T) {
 			n.changed(key("late"))
 		}
 		synctest.Wait()
-		if queue.Len() != 1 {
+		if queue.Len() != 0 {
 			t.Errorf("%d requests before their time", queue.Len())
 		}
 		<-time.After(time.Second)
@@ -201,6 +201,35 @@ func TestRequestsOfChangingReleasesAreLimited(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// TestQueueIsUsedWithoutLock checks that a change does not wait for the queue: it happens under the lock of the Watcher,
+// and the queue looks up the state of each release.
+func TestQueueIsUsedWithoutLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, queue := notifier{debounce: time.Second}, slowQueue{added: make(chan types.NamespacedName)}
+		if err := n.start(t.Context(), queue); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			n.changed(key("one"))
+			synctest.Wait() // The queue is in use.
+			n.changed(key("two"))
+			if first, second := <-queue.added, <-queue.added; first != key("one") || second != key("two") {
+				t.Errorf("requests for %s and %s", first, second)
+			}
+		}
+	})
+}
+
+// slowQueue is a queue whose AddAfter ends when the release is received from added.
+type slowQueue struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	added chan types.NamespacedName
+}
+
+// AddAfter implements workqueue.TypedDelayingInterface.
+func (q slowQueue) AddAfter(request reconcile.Request, _ time.Duration) { q.added <- request.NamespacedName }
 
 // mapper behaves like a cluster that does not answer.
 type mapper struct {
