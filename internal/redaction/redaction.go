@@ -6,6 +6,7 @@ package redaction
 import (
 	"encoding/base64"
 	"encoding/json"
+	"math/bits"
 	"net/url"
 	"slices"
 	"strconv"
@@ -18,11 +19,18 @@ import (
 const (
 	// Mark replaces hidden text.
 	Mark = "[redacted]"
-	// Hidden replaces a whole text if the set of secrets is too large to search for.
-	Hidden = Mark + ": the whole message is hidden, because the secrets are too large to search for"
+	// Hidden replaces a whole text if a search for the secrets would take too much time or memory.
+	Hidden = Mark + ": the whole message is hidden, because a search for the secrets would take too long"
 
 	// maxSecretBytes is the largest total size of the secrets that are searched for.
 	maxSecretBytes = 1 << 20
+	// maxFormBytes is the largest total size of the forms of the secrets, for example in base64.
+	maxFormBytes = 16 << 20
+	// maxSteps is the largest number of steps of a search. A step takes some nanoseconds. A search needs more steps only
+	// if thousands of long secrets have the same characters, which the text also repeats thousands of times.
+	maxSteps = 16 << 20
+	// scanned is the number of bytes in which one step finds the first character of a word.
+	scanned = 16
 	// maxText is the largest text that is searched, in bytes. The rest is cut off.
 	maxText = 64 << 10
 	// minLength is the minimum length of secrets that are searched for within words.
@@ -30,8 +38,6 @@ const (
 	// longLength is the minimum length of secrets that are also found in parts. Such a secret is found by samples of
 	// sampleLength characters, one at each sampleStep characters. So each part of 24 characters contains a sample.
 	longLength, sampleLength, sampleStep = 24, 16, 8
-	// middleLength and minLength are the numbers of leading characters by which secrets are looked up.
-	middleLength = 8
 )
 
 // Set is a set of secrets. It is safe for concurrent use. A nil Set hides nothing.
@@ -69,7 +75,11 @@ func (s *Set) Hide(text string) string {
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText], "")
 	}
-	return replace(text, s.index.find(text))
+	found := search{text: text, ends: make([]int32, len(text)), steps: maxSteps}
+	if s.index.size > maxFormBytes || !s.index.find(&found) {
+		return Hidden
+	}
+	return found.replaced()
 }
 
 // needle is one form of a secret, as it occurs in a view.
@@ -90,33 +100,44 @@ type index struct {
 	plain, encoded needles
 	// words and exact are searched for in the unchanged text. words are found only where they stand alone.
 	words, exact []string
+	// size is the size of the needles in bytes.
+	size int
 }
 
 type needles struct {
-	short, middle map[string][]*needle
-	long          map[string][]sample
+	// lengths holds the lengths of the short needles by their first minLength characters: one bit for each length.
+	lengths map[string]uint32
+	short   map[string]*needle
+	long    map[string][]sample
 }
 
 func (n *needles) add(one needle) {
 	if n.short == nil {
-		*n = needles{map[string][]*needle{}, map[string][]*needle{}, map[string][]sample{}}
+		*n = needles{map[string]uint32{}, map[string]*needle{}, map[string][]sample{}}
 	}
-	switch length := len(one.text); {
-	case length >= longLength:
+	length := len(one.text)
+	if length >= longLength {
 		for at := 0; at+sampleLength <= length; at += sampleStep {
 			key := one.text[at : at+sampleLength]
 			n.long[key] = append(n.long[key], sample{&one, at})
 		}
-	case length >= middleLength:
-		n.middle[one.text[:middleLength]] = append(n.middle[one.text[:middleLength]], &one)
-	default:
-		n.short[one.text[:minLength]] = append(n.short[one.text[:minLength]], &one)
+		return
 	}
+	n.lengths[one.text[:minLength]] |= 1 << length
+	if same := n.short[one.text]; same != nil {
+		same.before, same.after = max(same.before, one.before), max(same.after, one.after)
+		return
+	}
+	n.short[one.text] = &one
 }
 
-// build builds the index.
+// build builds the index. It stops if the index is too large.
 func (s *Set) build() {
 	for _, secret := range s.secrets {
+		if s.index.size > maxFormBytes {
+			s.index = index{size: s.index.size}
+			return
+		}
 		plain := string(bare(unitsOf(secret)).bytes())
 		switch {
 		case len(plain) >= minLength:
@@ -132,15 +153,19 @@ func (s *Set) build() {
 
 // add adds all forms of a secret.
 func (x *index) add(secret, plain string) {
-	x.plain.add(needle{text: plain})
+	add := func(to *needles, one needle) {
+		x.size += len(one.text)
+		to.add(one)
+	}
+	add(&x.plain, needle{text: plain})
 	// The secret itself may look like an escaped text.
 	if other := string(bare(unescape(unitsOf(secret))).bytes()); other != plain && len(other) >= minLength {
-		x.plain.add(needle{text: other})
+		add(&x.plain, needle{text: other})
 	}
 	// The views for URLs keep "+", which means a space in a query.
 	if strings.Contains(secret, " ") {
 		if query := url.QueryEscape(secret); len(query) >= minLength {
-			x.plain.add(needle{text: query})
+			add(&x.plain, needle{text: query})
 		}
 	}
 	quoted := strconv.Quote(secret)
@@ -152,16 +177,16 @@ func (x *index) add(secret, plain string) {
 	for _, form := range slices.Compact(forms) {
 		for shift := range 3 {
 			encoded := base64.StdEncoding.EncodeToString(append(make([]byte, shift), form...))
-			bits := 8 * (shift + len(form))
-			one := needle{text: encoded[(8*shift+5)/6 : bits/6]}
+			length := 8 * (shift + len(form)) // in bits
+			one := needle{text: encoded[(8*shift+5)/6 : length/6]}
 			if shift > 0 {
 				one.before = 1
 			}
-			if bits%6 > 0 {
+			if length%6 > 0 {
 				one.after = 1
 			}
 			if len(one.text) >= minLength {
-				x.encoded.add(one)
+				add(&x.encoded, one)
 			}
 		}
 	}
@@ -170,65 +195,83 @@ func (x *index) add(secret, plain string) {
 // span is a part of a text: the byte offsets of its start and its end, without the end.
 type span struct{ from, to int }
 
-// find returns the spans of all secrets.
-func (x *index) find(text string) []span {
-	plain := unitsOf(text)
-	once := unescape(plain)
-	var spans []span
-	// The last view is for escapes that are split over lines.
-	for _, view := range []units{plain, once, unescape(once), unescapeURL(plain), unescape(joined(plain))} {
-		spans = append(spans, x.plain.find(bare(view), text)...)
-	}
-	spans = append(spans, x.encoded.find(standard(bare(once)), text)...)
-	for _, exact := range x.exact {
-		for at := 0; ; {
-			i := strings.Index(text[at:], exact)
-			if i < 0 {
-				break
-			}
-			spans = append(spans, span{at + i, at + i + len(exact)})
-			at += i + len(exact)
-		}
-	}
-	for _, word := range x.words {
-		spans = append(spans, findWord(text, word)...)
-	}
-	return spans
+// search is the search for secrets in a text.
+type search struct {
+	text string
+	// ends holds the greatest end of the spans that start at each byte; zero if none starts there.
+	ends []int32
+	// steps is the number of steps that the search may still take.
+	steps int
 }
 
-// find returns the spans of needles in a view of a text.
-func (n *needles) find(view units, text string) []span {
+func (s *search) add(found span) { s.ends[found.from] = max(s.ends[found.from], int32(found.to)) }
+
+// find finds the spans of all secrets. It returns false if the search takes too many steps.
+func (x *index) find(in *search) bool {
+	plain := unitsOf(in.text)
+	once := unescape(plain)
+	// The last view is for escapes that are split over lines. For most texts, all views are the same.
+	var searched []units
+	for _, view := range []units{plain, once, unescape(once), unescapeURL(plain), unescape(joined(plain))} {
+		view = bare(view)
+		if !slices.ContainsFunc(searched, func(other units) bool { return slices.Equal(other, view) }) {
+			x.plain.find(view, in)
+			searched = append(searched, view)
+		}
+	}
+	x.encoded.find(standard(bare(once)), in)
+	for _, exact := range x.exact {
+		end := 0
+		in.findAll(exact, func(found span) bool {
+			isNext := found.from >= end
+			if isNext {
+				end = found.to
+			}
+			return isNext
+		})
+	}
+	for _, word := range x.words {
+		in.findAll(word, standsAlone(in.text, word))
+	}
+	return in.steps >= 0
+}
+
+// find finds the spans of needles in a view of a text.
+func (n *needles) find(view units, in *search) {
 	data := view.bytes()
-	var spans []span
 	for i := range data {
 		if i+minLength <= len(data) {
-			for _, one := range n.short[string(data[i:i+minLength])] {
-				spans = one.appendTo(spans, view, data, i, text)
-			}
-		}
-		if i+middleLength <= len(data) {
-			for _, one := range n.middle[string(data[i:i+middleLength])] {
-				spans = one.appendTo(spans, view, data, i, text)
+			for lengths := n.lengths[string(data[i:i+minLength])]; lengths != 0; lengths &= lengths - 1 {
+				end := i + bits.TrailingZeros32(lengths)
+				if end > len(data) {
+					break
+				}
+				if one := n.short[string(data[i:end])]; one != nil {
+					in.add(one.widen(span{view[i].from, view[end-1].to}, in))
+				}
 			}
 		}
 		if i+sampleLength <= len(data) {
 			for _, one := range n.long[string(data[i:i+sampleLength])] {
-				spans = append(spans, one.around(view, data, i, text))
+				if in.steps--; in.steps < 0 {
+					return
+				}
+				if !one.isRepeated(data, i) {
+					in.add(one.around(view, data, i, in))
+				}
 			}
 		}
 	}
-	return spans
 }
 
-func (n *needle) appendTo(spans []span, view units, data []byte, at int, text string) []span {
-	if end := at + len(n.text); end <= len(data) && string(data[at:end]) == n.text {
-		return append(spans, n.widen(span{view[at].from, view[end-1].to}, text))
-	}
-	return spans
+// isRepeated reports whether the needle's previous sample is also found, before this sample. Then both have the same
+// characters around them.
+func (s sample) isRepeated(data []byte, at int) bool {
+	return s.at >= sampleStep && at >= sampleStep && string(data[at-sampleStep:at]) == s.text[s.at-sampleStep:s.at]
 }
 
 // around returns the span of all characters around a sample that match the needle.
-func (s sample) around(view units, data []byte, at int, text string) span {
+func (s sample) around(view units, data []byte, at int, in *search) span {
 	from, to, first, last := at, at+sampleLength, s.at, s.at+sampleLength
 	for from > 0 && first > 0 && data[from-1] == s.text[first-1] {
 		from, first = from-1, first-1
@@ -236,65 +279,72 @@ func (s sample) around(view units, data []byte, at int, text string) span {
 	for to < len(data) && last < len(s.text) && data[to] == s.text[last] {
 		to, last = to+1, last+1
 	}
-	return s.widen(span{view[from].from, view[to-1].to}, text)
+	in.steps -= to - from
+	return s.widen(span{view[from].from, view[to-1].to}, in)
 }
 
 // widen extends a span by the adjacent base64 characters that also contain bits of the secret, and by the padding.
-func (n *needle) widen(found span, text string) span {
+func (n *needle) widen(found span, in *search) span {
 	isEncoded := func(c byte) bool {
 		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("+/-_", c) >= 0
 	}
-	for i := 0; i < n.before && found.from > 0 && isEncoded(text[found.from-1]); i++ {
+	for i := 0; i < n.before && found.from > 0 && isEncoded(in.text[found.from-1]); i++ {
 		found.from--
 	}
-	for i := 0; i < n.after && found.to < len(text) && isEncoded(text[found.to]); i++ {
+	for i := 0; i < n.after && found.to < len(in.text) && isEncoded(in.text[found.to]); i++ {
 		found.to++
 	}
-	for n.after > 0 && found.to < len(text) && text[found.to] == '=' {
+	for n.after > 0 && found.to < len(in.text) && in.text[found.to] == '=' {
 		found.to++
+		in.steps--
 	}
 	return found
 }
 
-// findWord returns the spans where a word stands alone. A word next to letters or digits is a part of another word. A
-// word without letters and digits must stand between quotes or white space.
-func findWord(text, word string) []span {
+// findAll finds the spans of a word that a function accepts.
+func (s *search) findAll(word string, accepts func(span) bool) {
+	s.steps -= len(s.text) / scanned
+	for at := 0; s.steps >= 0; s.steps-- {
+		i := strings.Index(s.text[at:], word)
+		if i < 0 {
+			return
+		}
+		found := span{at + i, at + i + len(word)}
+		if accepts(found) {
+			s.add(found)
+		}
+		at = found.from + 1
+	}
+}
+
+// standsAlone returns a function that reports whether a word stands alone. A word next to letters or digits is a part of
+// another word. A word without letters and digits must stand between quotes or white space.
+func standsAlone(text, word string) func(span) bool {
 	isPart := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 	if !strings.ContainsFunc(word, isPart) {
 		isPart = func(r rune) bool { return !unicode.IsSpace(r) && !strings.ContainsRune("\"'`", r) }
 	}
-	var spans []span
-	for at := 0; ; {
-		i := strings.Index(text[at:], word)
-		if i < 0 {
-			return spans
-		}
-		from := at + i
-		to := from + len(word)
-		before, _ := utf8.DecodeLastRuneInString(text[:from])
-		after, _ := utf8.DecodeRuneInString(text[to:])
-		if (from == 0 || !isPart(before)) && (to == len(text) || !isPart(after)) {
-			spans = append(spans, span{from, to})
-		}
-		at = from + 1
+	return func(found span) bool {
+		before, _ := utf8.DecodeLastRuneInString(text[:found.from])
+		after, _ := utf8.DecodeRuneInString(text[found.to:])
+		return (found.from == 0 || !isPart(before)) && (found.to == len(text) || !isPart(after))
 	}
 }
 
-// replace replaces each span by Mark.
-func replace(text string, spans []span) string {
-	if len(spans) == 0 {
-		return text
-	}
-	slices.SortFunc(spans, func(a, b span) int { return a.from - b.from })
+// replaced returns the text with Mark in place of the spans.
+func (s *search) replaced() string {
 	var out strings.Builder
 	end := 0
-	for i, s := range spans {
-		if i == 0 || s.from > end {
-			out.WriteString(text[end:s.from])
+	for from, to := range s.ends {
+		if to == 0 {
+			continue
+		}
+		if from > end || end == 0 {
+			out.WriteString(s.text[end:from])
 			out.WriteString(Mark)
 		}
-		end = max(end, s.to)
+		end = max(end, int(to))
 	}
-	out.WriteString(text[end:])
+	out.WriteString(s.text[end:])
 	return out.String()
 }

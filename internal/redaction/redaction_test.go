@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -170,6 +171,77 @@ func TestTooManySecretsHideWholeText(t *testing.T) {
 	}
 	if got := (*Set)(nil).Hide("anything"); got != "anything" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestSimilarSecretsTakeLittleMemory checks secrets and texts that an author chose so that many samples match at each
+// position. It measures memory, so it runs alone.
+func TestSimilarSecretsTakeLittleMemory(t *testing.T) {
+	numbered := func(format string, count int) []string {
+		all := make([]string, count)
+		for i := range all {
+			all[i] = fmt.Sprintf(format, i)
+		}
+		return all
+	}
+	long, repeated := "aaaaaaaaaaaaaaaa%08d", strings.Repeat("a", 60_000)
+	for name, given := range map[string]struct {
+		secrets []string
+		text    string
+		want    string
+	}{
+		"one sample":       {numbered(long, 3000), repeated, Hidden},
+		"periodic":         {[]string{repeated}, repeated, Hidden},
+		"one prefix":       {numbered("aaaaaaaa%d", 60_000), repeated, repeated},
+		"long padding":     {numbered(long, 3000), "YWFhYWFhYWFhYWFhYWFh" + strings.Repeat("=", 60_000), Hidden},
+		"many words":       {numbered("%x", 4096), strings.Repeat("1 ", 30_000), Hidden},
+		"many white texts": {whites(20_000), strings.Repeat(" ", 60_000), Hidden},
+		"large forms":      {[]string{strings.Repeat("<", maxSecretBytes)}, "anything", Hidden},
+	} {
+		set := New(given.secrets, true)
+		set.once.Do(set.build)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if got := set.Hide(given.text); got != given.want {
+			t.Errorf("%s: got %.80q", name, got)
+		}
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
+			t.Errorf("%s: took %d MiB", name, used>>20)
+		}
+	}
+}
+
+// whites returns secrets of white space.
+func whites(count int) []string {
+	all := make([]string, count)
+	for i := range all {
+		all[i] = strings.NewReplacer("0", " ", "1", "\t").Replace(fmt.Sprintf("%024b", i))
+	}
+	return all
+}
+
+// TestPartOfManySimilarSecretsIsHidden checks that similar secrets of an ordinary size do not hide the whole text.
+func TestPartOfManySimilarSecretsIsHidden(t *testing.T) {
+	t.Parallel()
+	secrets := make([]string, 300)
+	for i := range secrets {
+		secrets[i] = fmt.Sprintf("https://registry.example.com/v2/%08d", i)
+	}
+	text := "install failed: "
+	for _, secret := range secrets {
+		text += secret + " is bad, "
+	}
+	got := New(secrets, true).Hide(text)
+	if want := "install failed: " + strings.Repeat(Mark+" is bad, ", len(secrets)); got != want {
+		t.Errorf("got %.300q", got)
+	}
+	long := secret(rand.New(rand.NewPCG(3, 4)))
+	for len(long) < maxText/2 {
+		long += secret(rand.New(rand.NewPCG(5, uint64(len(long)))))
+	}
+	if got := New([]string{long}, true).Hide("bad value: " + long + "."); got != "bad value: "+Mark+"." {
+		t.Errorf("got %.300q", got)
 	}
 }
 
