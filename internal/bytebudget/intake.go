@@ -29,10 +29,9 @@ type Intake struct {
 	lease   *Lease
 }
 
-// NewIntake returns an Intake for an answer of a media type and a size in bytes, -1 if the size is
-// unknown.
-func NewIntake(budget *Budget, owner Owner, mediaType string, size int64) *Intake {
-	return &Intake{budget: budget, owner: owner, size: size, meter: NewMeter(mediaType), allowed: Free}
+// NewIntake returns an Intake for an answer of a form and a size in bytes, -1 if the size is unknown.
+func NewIntake(budget *Budget, owner Owner, form Form, size int64) *Intake {
+	return &Intake{budget: budget, owner: owner, size: size, meter: NewMeter(form), allowed: Free}
 }
 
 // Room returns how many bytes the caller may read now, at least one. The first [Free] bytes need no lease. After them,

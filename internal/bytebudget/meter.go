@@ -3,10 +3,6 @@
 
 package bytebudget
 
-import (
-	"strings"
-)
-
 const (
 	// perByte is the memory for one byte of an answer: the byte itself, its part of a growing buffer,
 	// and its decoded form.
@@ -27,7 +23,7 @@ const (
 // memory.
 type Meter struct {
 	bytes int64
-	// scan counts the values in the bytes; nil for an unknown media type.
+	// scan counts the values in the bytes; nil for text.
 	scan scanner
 }
 
@@ -37,13 +33,27 @@ type scanner interface {
 	cost() int64
 }
 
-// NewMeter returns a Meter for an answer of a media type, for example the value of the header Content-Type.
-func NewMeter(mediaType string) *Meter {
-	switch {
-	case strings.Contains(mediaType, "protobuf"):
+// Form is the form of an answer. The caller must know how the answer will be decoded: the sender also chooses the header
+// Content-Type.
+type Form uint8
+
+const (
+	// Text is an answer that is not decoded.
+	Text Form = iota
+	// JSON is an answer that is decoded as JSON.
+	JSON
+	// Protobuf is an answer that is decoded as a protobuf message.
+	Protobuf
+)
+
+// NewMeter returns a Meter for an answer of a form.
+func NewMeter(form Form) *Meter {
+	switch form {
+	case Protobuf:
 		return &Meter{scan: &fields{}}
-	case strings.Contains(mediaType, "json"):
+	case JSON:
 		return &Meter{scan: &values{}}
+	case Text:
 	}
 	return &Meter{}
 }

@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	asJSON   = "application/json"
-	asBinary = "application/vnd.kubernetes.protobuf"
+	asJSON   = bytebudget.JSON
+	asBinary = bytebudget.Protobuf
 )
 
 // cost returns the estimate of a meter for an answer that arrives in pieces.
-func cost(mediaType string, data []byte, piece int) int64 {
-	m := bytebudget.NewMeter(mediaType)
+func cost(form bytebudget.Form, data []byte, piece int) int64 {
+	m := bytebudget.NewMeter(form)
 	for len(data) > 0 {
 		n := min(piece, len(data))
 		m.Add(data[:n])
@@ -74,7 +74,7 @@ func repeated(open, value, end string, size int) []byte {
 // binary encodes an object in the binary form of Kubernetes.
 func binary(t *testing.T, obj kruntime.Object) []byte {
 	t.Helper()
-	info, _ := kruntime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), asBinary)
+	info, _ := kruntime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), kruntime.ContentTypeProtobuf)
 	var out bytes.Buffer
 	if err := scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion).Encode(obj, &out); err != nil {
 		t.Fatal(err)
@@ -154,9 +154,9 @@ volumeMounts: [{name: a, mountPath: /a}]}], volumes: [{name: a, configMap: {name
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {
-		mediaType string
-		data      []byte
-		decode    func([]byte) any
+		form   bytebudget.Form
+		data   []byte
+		decode func([]byte) any
 		// common is true if the estimate must not be much larger.
 		common bool
 	}{
@@ -178,11 +178,11 @@ volumeMounts: [{name: a, mountPath: /a}]}], volumes: [{name: a, configMap: {name
 			typed, false},
 		"labels of two bytes": {asBinary, enveloped(message(0x12, message(0x0a, labels(50_000)))), typed, false},
 		"crowded metadata":    {asBinary, binary(t, crowd), typed, false},
-		"text": {"text/plain", bytes.Repeat([]byte("a line of a log\n"), 1<<16),
+		"text": {bytebudget.Text, bytes.Repeat([]byte("a line of a log\n"), 1<<16),
 			func(b []byte) any { return string(b) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			estimated, needed := cost(tc.mediaType, tc.data, len(tc.data)), taken(tc.data, tc.decode)
+			estimated, needed := cost(tc.form, tc.data, len(tc.data)), taken(tc.data, tc.decode)
 			t.Logf("%d bytes: estimated %d, taken %d (%.1f)", len(tc.data), estimated, needed,
 				float64(estimated)/float64(needed))
 			if estimated < needed {
@@ -192,7 +192,7 @@ volumeMounts: [{name: a, mountPath: /a}]}], volumes: [{name: a, configMap: {name
 				t.Errorf("estimated %d for %d", estimated, needed)
 			}
 			for _, piece := range []int{7, 4096} {
-				if got := cost(tc.mediaType, tc.data, piece); got != estimated {
+				if got := cost(tc.form, tc.data, piece); got != estimated {
 					t.Errorf("in pieces of %d: %d instead of %d", piece, got, estimated)
 				}
 			}
@@ -205,9 +205,9 @@ func FuzzMeter(f *testing.F) {
 	f.Add([]byte("k8s\x00\x0a\x02\x12\x00\x12\xff"), 3)
 	f.Add([]byte(`{"a":[{},"\"{"]}`), 1)
 	f.Fuzz(func(t *testing.T, data []byte, piece int) {
-		for _, mediaType := range []string{asJSON, asBinary, ""} {
-			if a, b := cost(mediaType, data, len(data)), cost(mediaType, data, 1+piece&15); a != b {
-				t.Errorf("%s: %d and %d", mediaType, a, b)
+		for _, form := range []bytebudget.Form{asJSON, asBinary, bytebudget.Text} {
+			if a, b := cost(form, data, len(data)), cost(form, data, 1+piece&15); a != b {
+				t.Errorf("%d: %d and %d", form, a, b)
 			}
 		}
 	})

@@ -155,11 +155,11 @@ func (f *frames) takeShare(buffer *bytes.Buffer, n, size int) error {
 	defer cancel()
 	var err error
 	if f.share == nil {
-		mediaType := "json"
+		form := bytebudget.JSON
 		if buffer.Bytes()[0] != '{' {
-			mediaType = "protobuf"
+			form = bytebudget.Protobuf
 		}
-		f.share = bytebudget.NewIntake(f.memory.budget, f.memory.owner, mediaType, int64(size))
+		f.share = bytebudget.NewIntake(f.memory.budget, f.memory.owner, form, int64(size))
 		// The length prefix is not part of the message.
 		err = f.share.Took(bytes.TrimPrefix(buffer.Bytes(), lengthOf(size)))
 		f.timeout = time.AfterFunc(2*f.memory.maxWait, f.memory.abandon)

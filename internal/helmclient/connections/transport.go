@@ -58,17 +58,23 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		}
 	}
 	watch := isWatch(req)
-	if !watch {
-		timer := time.AfterFunc(t.timeout, func() { cancel(helmerr.ErrRequestDeadline) })
-		stopParent := stop
-		stop = func() bool { timer.Stop(); return stopParent() }
-	}
 	release := func() { stop(); cancel(nil) }
+	bound := func() {
+		timer := time.AfterFunc(t.timeout, func() { cancel(helmerr.ErrRequestDeadline) })
+		release = func() { timer.Stop(); stop(); cancel(nil) }
+	}
+	if !watch {
+		bound()
+	}
 
 	resp, err := t.base.RoundTrip(req.WithContext(ctx))
 	if err != nil {
 		defer release()
 		return nil, causeOf(ctx, req.Context(), err)
+	}
+	if watch && resp.StatusCode != http.StatusOK { // The clients read an error response as a whole.
+		watch = false
+		bound()
 	}
 	if watch {
 		resp = detached(resp)
@@ -77,9 +83,14 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	body := &boundedBody{body: resp.Body, from: resp.Body, remaining: -1, release: release,
 		cause: func(err error) error { return causeOf(ctx, caller, err) }}
 	if !watch {
-		body.remaining = maxResponseBytes
-		share := bytebudget.NewIntake(t.bytes, t.owner, resp.Header.Get("Content-Type"), resp.ContentLength)
-		body.from = bytebudget.NewReader(ctx, resp.Body, share)
+		form, err := formOf(req, resp)
+		if err != nil {
+			defer release()
+			return nil, errors.Join(err, resp.Body.Close())
+		}
+		body.form, body.remaining = form, maxResponseBytes
+		share := bytebudget.NewIntake(t.bytes, t.owner, form.form, resp.ContentLength)
+		body.from = bytebudget.NewReader(ctx, form.content(resp.Body), share)
 		body.release = func() { share.ReleaseSoon(); release() }
 	}
 	resp.Body = body
@@ -124,6 +135,9 @@ func changesKinds(req *http.Request) bool {
 type boundedBody struct {
 	body io.Closer
 	from io.Reader
+	// form is the form of the body. started is true after the start of the body was checked.
+	form    bodyForm
+	started bool
 	// remaining is the number of bytes that may still be read; negative if there is no limit.
 	remaining int64
 	release   func()
@@ -137,6 +151,12 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.remaining >= 0 {
 		if b.remaining -= int64(n); b.remaining < 0 {
 			return 0, errResponseTooLarge
+		}
+	}
+	if !b.started && n > 0 {
+		var wrong error
+		if b.started, wrong = b.form.checkStart(p[:n]); wrong != nil {
+			return 0, wrong
 		}
 	}
 	switch {

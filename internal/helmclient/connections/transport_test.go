@@ -31,6 +31,7 @@ func hangingServer(t *testing.T, headers bool) *httptest.Server {
 	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if headers {
+			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusOK)
 			w.(http.Flusher).Flush()
 		}
@@ -165,9 +166,9 @@ func TestTransportMemoryBudget(t *testing.T) {
 	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		text := map[string]string{"/small": "{}", "/dense": strings.Repeat("[{},", 1<<20),
-			"/large":     strings.Repeat("x", 1<<20),
-			"/announced": strings.Repeat("x", 1<<20), "/held": strings.Repeat("x", 1<<20)}[r.URL.Path]
+		text := map[string]string{"/small": "{}", "/dense": "{" + strings.Repeat("[{},", 1<<20),
+			"/large":     "{" + strings.Repeat("x", 1<<20),
+			"/announced": "{" + strings.Repeat("x", 1<<20), "/held": "{" + strings.Repeat("x", 1<<20)}[r.URL.Path]
 		if r.URL.Path == "/announced" {
 			w.Header().Set("Content-Length", strconv.Itoa(maxResponseBytes))
 		}

@@ -90,7 +90,8 @@ type sharedBody struct {
 func newSharedBody(ctx context.Context, resp *http.Response, budget *bytebudget.Budget,
 	owner bytebudget.Owner,
 ) *sharedBody {
-	intake := bytebudget.NewIntake(budget, owner, resp.Header.Get("Content-Type"), resp.ContentLength)
+	// All these responses are decoded as JSON, whatever media type they have.
+	intake := bytebudget.NewIntake(budget, owner, bytebudget.JSON, resp.ContentLength)
 	return &sharedBody{Reader: bytebudget.NewReader(ctx, resp.Body, intake), body: resp.Body, intake: intake}
 }
 
