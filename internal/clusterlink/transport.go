@@ -22,6 +22,13 @@ const (
 	busyIdle = 20 * time.Second
 	// dialTimeout, keepAlive and handshakeTimeout are the values of client-go.
 	dialTimeout, keepAlive, handshakeTimeout = 30 * time.Second, 30 * time.Second, 10 * time.Second
+	// maxHeaderBytes is the maximum size of the headers of a response. API servers send about 1 kB.
+	maxHeaderBytes = 64 << 10
+	// steadyBuffer and busyBuffer are the most bytes that HTTP/2 buffers for a response that is not read yet. This memory
+	// is in no budget. 500 watches of a Cluster may have a buffer each. One buffer for each round trip is sent, so a
+	// buffer of 128 KiB still permits 1.3 MB/s at 100 ms. The limit for the whole connection stays at 1 GiB, so that a
+	// response that is not read does not block others.
+	steadyBuffer, busyBuffer = 128 << 10, 1 << 20
 	// maxIdlePerHost is the value of client-go. It affects only API servers without HTTP/2.
 	maxIdlePerHost = 25
 )
@@ -63,6 +70,7 @@ func newConnections(settings *clienttransport.Config, refuseLocal bool, signs *p
 		pulse:  signs,
 	}
 	r.steady.DialContext = signs.watched(r.steady.DialContext)
+	r.steady.HTTP2.MaxReceiveBufferPerStream, r.busy.HTTP2.MaxReceiveBufferPerStream = steadyBuffer, busyBuffer
 	r.steady.HTTP2.SendPingTimeout, r.steady.HTTP2.PingTimeout = pingInterval, pingTimeout
 	r.busy.IdleConnTimeout = busyIdle
 	return r, nil
@@ -81,13 +89,14 @@ func newTransport(settings *clienttransport.Config, secured *tls.Config, refuseL
 		dial = guard.DialContext
 	}
 	return utilnet.SetTransportDefaults(&http.Transport{
-		Proxy:               proxy,
-		TLSHandshakeTimeout: handshakeTimeout,
-		TLSClientConfig:     secured,
-		MaxIdleConnsPerHost: maxIdlePerHost,
-		DialContext:         dial,
-		DisableCompression:  settings.DisableCompression,
-		HTTP2:               &http.HTTP2Config{MaxDecoderHeaderTableSize: 1, MaxEncoderHeaderTableSize: 1},
+		Proxy:                  proxy,
+		TLSHandshakeTimeout:    handshakeTimeout,
+		TLSClientConfig:        secured,
+		MaxIdleConnsPerHost:    maxIdlePerHost,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		DialContext:            dial,
+		DisableCompression:     settings.DisableCompression,
+		HTTP2:                  &http.HTTP2Config{MaxDecoderHeaderTableSize: 1, MaxEncoderHeaderTableSize: 1},
 	})
 }
 

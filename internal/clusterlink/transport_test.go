@@ -223,3 +223,56 @@ func TestLocalAddressesAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestServerCannotFillBuffers checks how much of a response is buffered before it is read, and that other responses
+// still arrive.
+func TestServerCannotFillBuffers(t *testing.T) {
+	t.Parallel()
+	sent := make(chan int, 1)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Query().Has("headers"):
+			w.Header().Set("X-Large", strings.Repeat("a", 2*maxHeaderBytes))
+		case r.URL.Query().Has("fill"):
+			control, total := http.NewResponseController(w), 0
+			for {
+				n, err := w.Write(make([]byte, 4<<10))
+				if total += n; err == nil {
+					err = errors.Join(control.SetWriteDeadline(time.Now().Add(time.Second)), control.Flush())
+				}
+				if err != nil {
+					sent <- total
+					return
+				}
+			}
+		}
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	way := (&apiServer{Server: server}).way(t)
+	for path, limit := range map[string]int{"/a?watch=true": steadyBuffer, "/a": busyBuffer} {
+		accept, query := "", "&"
+		if limit == busyBuffer {
+			accept, query = "application/json", "?"
+		}
+		filled, err := way.RoundTrip(request(t, http.MethodGet, server.URL+path+query+"fill", accept))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := way.RoundTrip(request(t, http.MethodGet, server.URL+path, accept))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := <-sent; got < limit || got > limit+limit/2 {
+			t.Errorf("%s: the server has sent %d bytes", path, got)
+		}
+		if resp, err := way.RoundTrip(request(t, http.MethodGet, server.URL+path+query+"headers", accept)); err == nil {
+			t.Errorf("%s: headers of any size arrived", path)
+			_ = resp.Body.Close()
+		}
+		if err := errors.Join(filled.Body.Close(), other.Body.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}

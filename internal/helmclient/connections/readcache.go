@@ -141,7 +141,9 @@ func (c *readCache) read(req *http.Request) (*cachedRead, *http.Response, error)
 	if err := resp.Body.Close(); err != nil {
 		return nil, nil, err
 	}
-	return &cachedRead{at: c.now(), path: req.URL.Path, status: resp.StatusCode, header: resp.Header, body: body}, nil, nil
+	// Other headers may take much memory, and the clients do not use them.
+	header := http.Header{"Content-Type": resp.Header["Content-Type"]}
+	return &cachedRead{at: c.now(), path: req.URL.Path, status: resp.StatusCode, header: header, body: body}, nil, nil
 }
 
 // put caches a response, unless there was a write during the read; writes is the count of writes before the read.

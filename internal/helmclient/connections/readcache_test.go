@@ -127,6 +127,26 @@ func TestReadCacheTTLAndWrites(t *testing.T) {
 	}
 }
 
+// TestReadCacheKeepsFewHeaders checks that a server cannot fill the memory with headers.
+func TestReadCacheKeepsFewHeaders(t *testing.T) {
+	t.Parallel()
+	s := newCachedServer(t)
+	s.answer = func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Large", strings.Repeat("a", 1<<10))
+		return false
+	}
+	s.do(http.MethodGet, cachedObject)
+	for _, read := range s.cache.reads {
+		if len(read.header) != 1 || read.header.Get("Content-Type") != "application/json" {
+			t.Errorf("got %v", read.header)
+		}
+	}
+	if len(s.cache.reads) != 1 {
+		t.Errorf("%d responses are cached", len(s.cache.reads))
+	}
+}
+
 // TestReadCacheDropsReadDuringWrite checks that the response to a read during a write is not cached.
 func TestReadCacheDropsReadDuringWrite(t *testing.T) {
 	t.Parallel()

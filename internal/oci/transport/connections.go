@@ -27,7 +27,9 @@ const (
 	// maxIdleConns is the maximum number of idle connections to a host.
 	maxIdleConns   = 8
 	maxHeaderBytes = 64 << 10
-	maxRedirects   = 5
+	// maxBuffer is the most bytes that HTTP/2 buffers for a response that is not read yet. This memory is in no budget.
+	maxBuffer    = 1 << 20
+	maxRedirects = 5
 )
 
 // errDowngrade means that a registry redirected a request from HTTPS to a protocol without TLS.
@@ -104,6 +106,7 @@ func NewConnections(settings Settings) (*Connections, error) {
 		MaxIdleConnsPerHost:    maxIdleConns,
 		IdleConnTimeout:        idleConnTimeout,
 		MaxResponseHeaderBytes: maxHeaderBytes,
+		HTTP2:                  &http.HTTP2Config{MaxReceiveBufferPerStream: maxBuffer},
 		// A compressed body has no length, but the length is needed to limit manifests.
 		DisableCompression: true,
 	}

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestRedirectsToLocalAddressesAreRefused checks that a registry cannot redirect to a local address if the
@@ -38,6 +39,52 @@ func TestRedirectsToLocalAddressesAreRefused(t *testing.T) {
 		}
 		if !errors.Is(err, errLocal) {
 			t.Errorf("%s: %v", target, err)
+		}
+	}
+}
+
+// TestRegistryCannotFillBuffers checks how much of a response is buffered before it is read.
+func TestRegistryCannotFillBuffers(t *testing.T) {
+	t.Parallel()
+	sent := make(chan int, 1)
+	storage := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		control, total := http.NewResponseController(w), 0
+		for {
+			n, err := w.Write(make([]byte, 16<<10))
+			if total += n; err == nil {
+				err = errors.Join(control.SetWriteDeadline(time.Now().Add(time.Second)), control.Flush())
+			}
+			if err != nil {
+				sent <- total
+				return
+			}
+		}
+	}))
+	storage.EnableHTTP2 = true
+	storage.StartTLS()
+	t.Cleanup(storage.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: storage.Certificate().Raw})
+	made, err := NewConnections(Settings{Authorities: [][]byte{authority},
+		Environment: func(*http.Request) (*url.URL, error) { return nil, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(made.Close)
+	for name, transport := range map[string]*http.Transport{"direct": made.direct, "redirected": made.redirected,
+		"external": made.external} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, storage.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := <-sent; resp.ProtoMajor != 2 || got < maxBuffer || got > 2*maxBuffer {
+			t.Errorf("%s: %s has sent %d bytes", name, resp.Proto, got)
+		}
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
