@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -200,6 +201,7 @@ func (k *Kinds) runFlight(flight *kindsFlight, known *knownKinds) {
 func (k *Kinds) discover(known *knownKinds) (*knownKinds, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), model.RequestTimeout, helmerr.ErrRequestDeadline)
 	defer cancel()
+	k.tags.received.Store(0)
 	serverVersion, err := k.live.ServerVersionWithContext(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster's version: %w", err)
@@ -211,6 +213,9 @@ func (k *Kinds) discover(known *knownKinds) (*knownKinds, error) {
 	documents, ok := k.fetchServed(ctx)
 	if !ok {
 		result, err := readServed(ctx, k.live, serverVersion)
+		if k.tags.received.Load() > maxKindsBytes {
+			return nil, errKindsTooLarge // An incomplete result could change what a chart renders.
+		}
 		if err == nil && result.partial == nil {
 			result.tag = k.tags.last()
 		}
@@ -231,7 +236,7 @@ func (k *Kinds) discover(known *knownKinds) (*knownKinds, error) {
 func readServed(ctx context.Context, from *discovery.DiscoveryClient,
 	serverVersion *version.Info,
 ) (*kindsResult, error) {
-	groups, resources, err := from.ServerGroupsAndResourcesWithContext(ctx)
+	groups, resources, err := limitedDiscovery{from}.read(ctx)
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("reading the cluster's API versions: %w", err)
 	}
@@ -296,9 +301,11 @@ func groupResources(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) 
 	return all
 }
 
-// tagTransport stores the ETag of the last list of kinds.
+// tagTransport stores the ETag of the last list of kinds. It limits the size of the responses of a discovery.
 type tagTransport struct {
 	base http.RoundTripper
+	// received is the number of bytes that a discovery has received.
+	received atomic.Int64
 
 	mu  sync.Mutex
 	tag string
@@ -307,12 +314,18 @@ type tagTransport struct {
 // RoundTrip implements http.RoundTripper.
 func (t *tagTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.base.RoundTrip(req)
-	if err == nil && strings.HasSuffix(req.URL.Path, "/apis") {
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasSuffix(req.URL.Path, "/apis") {
 		t.mu.Lock()
 		t.tag = resp.Header.Get("ETag")
 		t.mu.Unlock()
 	}
-	return resp, err
+	if !strings.Contains(req.URL.Path, "/openapi/") {
+		resp.Body = &kindsBody{ReadCloser: resp.Body, received: &t.received}
+	}
+	return resp, nil
 }
 
 func (t *tagTransport) last() string {

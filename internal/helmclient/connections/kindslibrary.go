@@ -91,7 +91,7 @@ func (k *Kinds) fetchServed(ctx context.Context) (servedDocuments, bool) {
 		}
 		req.Header.Set("Accept", discovery.AcceptV2+","+discovery.AcceptV1)
 		req.Header.Set("User-Agent", model.UserAgent)
-		resp, err := k.tags.base.RoundTrip(req)
+		resp, err := k.tags.RoundTrip(req)
 		if err != nil {
 			return nil, false
 		}
