@@ -80,7 +80,7 @@ func TestRegistryCannotFillBuffers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := <-sent; resp.ProtoMajor != 2 || got < maxBuffer || got > 2*maxBuffer {
+		if got := <-sent; resp.ProtoMajor != 2 || got == 0 || got > 2*maxBuffer {
 			t.Errorf("%s: %s has sent %d bytes", name, resp.Proto, got)
 		}
 		if err := resp.Body.Close(); err != nil {
