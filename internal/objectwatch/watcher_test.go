@@ -202,8 +202,8 @@ func TestRequestsOfChangingReleasesAreLimited(t *testing.T) {
 	})
 }
 
-// TestQueueIsUsedWithoutLock checks that a change does not wait for the queue: it happens under the lock of the Watcher,
-// and the queue looks up the state of each release.
+// TestQueueIsUsedWithoutLock checks that a change does not wait for the queue: the change happens under the lock of the
+// Watcher, and the queue looks up the state of each release.
 func TestQueueIsUsedWithoutLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -229,7 +229,9 @@ type slowQueue struct {
 }
 
 // AddAfter implements workqueue.TypedDelayingInterface.
-func (q slowQueue) AddAfter(request reconcile.Request, _ time.Duration) { q.added <- request.NamespacedName }
+func (q slowQueue) AddAfter(request reconcile.Request, _ time.Duration) {
+	q.added <- request.NamespacedName
+}
 
 // mapper behaves like a cluster that does not answer.
 type mapper struct {
