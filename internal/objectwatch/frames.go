@@ -41,7 +41,7 @@ type frames struct {
 	memory eventMemory
 	// share is the memory for the event that is being received; nil for a small event.
 	share *bytebudget.Intake
-	// timeout ends the stream if the event is not received in time.
+	// timeout ends the stream if the event is not received in time; nil if no rest of an event is awaited.
 	timeout *time.Timer
 	// chunk is the last piece that was read. unread is its part that belongs to later events.
 	chunk  [512]byte
@@ -53,8 +53,8 @@ type eventMemory struct {
 	ctx    context.Context
 	budget *bytebudget.Budget
 	owner  bytebudget.Owner
-	// maxWait is how long an event waits for its memory. abandon ends the stream if an event is not complete after twice
-	// this time, because other events may wait for the memory.
+	// maxWait is how long an event waits for its memory. abandon ends the stream if an event is not complete twice this
+	// time after its first byte, because other events may wait for the memory. A small event also keeps a buffer.
 	maxWait time.Duration
 	abandon func()
 }
@@ -106,6 +106,11 @@ func (f *frames) end() {
 		f.share.Release()
 		f.share = nil
 	}
+	f.stopTimeout()
+}
+
+// stopTimeout ends the wait for the rest of an event.
+func (f *frames) stopTimeout() {
 	if f.timeout != nil {
 		f.timeout.Stop()
 		f.timeout = nil
@@ -126,6 +131,9 @@ func (f *frames) read() error {
 
 // more waits for more bytes of an event that has begun. The end of the body is an error here.
 func (f *frames) more() error {
+	if f.timeout == nil && f.memory.abandon != nil {
+		f.timeout = time.AfterFunc(2*f.memory.maxWait, f.memory.abandon)
+	}
 	err := f.read()
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -162,7 +170,6 @@ func (f *frames) takeShare(buffer *bytes.Buffer, n, size int) error {
 		f.share = bytebudget.NewIntake(f.memory.budget, f.memory.owner, form, int64(size))
 		// The length prefix is not part of the message.
 		err = f.share.Took(bytes.TrimPrefix(buffer.Bytes(), lengthOf(size)))
-		f.timeout = time.AfterFunc(2*f.memory.maxWait, f.memory.abandon)
 	}
 	if err == nil {
 		_, err = f.share.Room(ctx)
@@ -196,6 +203,7 @@ func (f *frames) text(buffer *bytes.Buffer, take func([]byte) error) error {
 			return err
 		}
 		if object.ended {
+			f.stopTimeout() // take may wait, and the server is not the cause
 			return take(buffer.Bytes())
 		}
 		if err := f.more(); err != nil {
@@ -217,6 +225,7 @@ func (f *frames) binary(buffer *bytes.Buffer, take func([]byte) error) error {
 				return err
 			}
 		case followers > lengthBytes || binary.BigEndian.Uint32(buffer.Bytes()) == 0:
+			f.stopTimeout()
 			return take(buffer.Bytes()[lengthBytes:])
 		default:
 			length := binary.BigEndian.Uint32(buffer.Bytes())

@@ -208,19 +208,48 @@ func TestFramesShareMemory(t *testing.T) {
 	}
 }
 
-// TestFramesAreNotHeldUp checks that an event that has its share but does not arrive ends the stream.
+// TestFramesAreNotHeldUp checks that an event of any size that begins but does not arrive ends the stream.
 func TestFramesAreNotHeldUp(t *testing.T) {
 	t.Parallel()
-	budget := bytebudget.New(32 << 20)
-	body, feed := io.Pipe()
-	go func() { _, _ = feed.Write([]byte(`{"a":"` + strings.Repeat("x", 1<<20))) }() // the rest does not arrive
-	abandoned := errors.New("abandoned")
-	f := frames{body: body, memory: eventMemory{ctx: t.Context(), budget: budget, maxWait: time.Second,
-		owner: bytebudget.Owner{Host: "a"}, abandon: func() { _ = feed.CloseWithError(abandoned) }}}
-	if err := f.next(func([]byte) error { return nil }); !errors.Is(err, abandoned) {
-		t.Errorf("got %v", err)
+	for name, begun := range map[string]string{
+		"first byte": "{",
+		"small":      `{"a":"` + strings.Repeat("x", 63<<10),
+		"large":      `{"a":"` + strings.Repeat("x", 1<<20),
+		"binary":     string(withLength(make([]byte, 63<<10))[:32<<10]),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			budget := bytebudget.New(32 << 20)
+			body, feed := io.Pipe()
+			go func() { _, _ = io.WriteString(feed, begun) }() // the rest does not arrive
+			// Without a timeout, the test would wait forever.
+			stop := time.AfterFunc(time.Minute, func() { _ = feed.Close() })
+			defer stop.Stop()
+			abandoned := errors.New("abandoned")
+			f := frames{body: body, memory: eventMemory{ctx: t.Context(), budget: budget, maxWait: time.Second,
+				owner: bytebudget.Owner{Host: "a"}, abandon: func() { _ = feed.CloseWithError(abandoned) }}}
+			if err := f.next(func([]byte) error { return nil }); !errors.Is(err, abandoned) {
+				t.Errorf("got %v", err)
+			}
+			if held := budget.InUse(); held != 0 {
+				t.Errorf("%d bytes are still held", held)
+			}
+		})
 	}
-	if held := budget.InUse(); held != 0 {
-		t.Errorf("%d bytes are still held", held)
+}
+
+// TestFramesAwaitDecoding checks that an event that has arrived does not end the stream.
+func TestFramesAwaitDecoding(t *testing.T) {
+	t.Parallel()
+	f := frames{body: strings.NewReader(`{"a":"` + strings.Repeat("x", 1<<20) + `"}`), memory: eventMemory{
+		ctx: t.Context(), budget: bytebudget.New(32 << 20), maxWait: time.Minute, owner: bytebudget.Owner{Host: "a"},
+		abandon: func() {}}}
+	if err := f.next(func([]byte) error {
+		if f.timeout != nil {
+			t.Error("the timeout still runs")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
 	}
 }
