@@ -190,10 +190,15 @@ func (c *cluster) bounded(ctx context.Context, transport http.RoundTripper) *bou
 // RestConfig returns a config for clients. ctx bounds each request.
 func (c *Connection) RestConfig(ctx context.Context) *rest.Config {
 	config := c.host
+	config.Transport = c.boundedAsUser(ctx)
+	return &config
+}
+
+// boundedAsUser returns the transport of RestConfig.
+func (c *Connection) boundedAsUser(ctx context.Context) *boundedTransport {
 	bounded := c.bounded(ctx, c.transport)
 	bounded.kindsChanged = c.forgetKinds
-	config.Transport = bounded
-	return &config
+	return bounded
 }
 
 // ObservationKey returns the key of a release in Observations.
@@ -221,9 +226,16 @@ func (c *Connection) Records(ctx context.Context, namespace string, storage mode
 // ActionConfig returns a config for the clients of one action; ctx bounds each request. In addition to RestConfig, it
 // has a cache for repeated reads of an object.
 func (c *Connection) ActionConfig(ctx context.Context) *rest.Config {
-	config := c.RestConfig(ctx)
-	config.Transport = newReadCache(&helmerr.Refusals{Base: config.Transport}, c.root, c.Namespaces, c.Kinds.Now)
-	return config
+	config := c.host
+	config.Transport = c.actionReads(ctx)
+	return &config
+}
+
+// actionReads returns the transport of ActionConfig.
+func (c *Connection) actionReads(ctx context.Context) *readCache {
+	bounded := c.boundedAsUser(ctx)
+	bounded.metersWatches = true
+	return newReadCache(&helmerr.Refusals{Base: bounded}, c.root, c.Namespaces, c.Kinds.Now)
 }
 
 // Capabilities returns the version and the kinds that the cluster serves. The result is not older than kindsTTL.

@@ -34,10 +34,9 @@ var errBodyOfDeletion = errors.New("a deletion with a body cannot be sent as a d
 // PlanConfig returns a config as ActionConfig does, for the clients of a plan. No request of these clients changes the
 // cluster.
 func (c *Connection) PlanConfig(ctx context.Context) *rest.Config {
-	config := c.RestConfig(ctx)
-	config.Transport = &dryRun{objects: map[string][]byte{},
-		reads: newReadCache(&helmerr.Refusals{Base: config.Transport}, c.root, c.Namespaces, c.Kinds.Now)}
-	return config
+	config := c.host
+	config.Transport = &dryRun{objects: map[string][]byte{}, reads: c.actionReads(ctx)}
+	return &config
 }
 
 // RoundTrip implements http.RoundTripper.

@@ -104,6 +104,29 @@ func TestMediaTypesOfResponses(t *testing.T) {
 	}
 }
 
+// TestActionsMeterWatches checks that an event for a hook takes memory from the budget. Others who watch have their own
+// limits.
+func TestActionsMeterWatches(t *testing.T) {
+	t.Parallel()
+	event := `{"type":"ADDED","object":{"a":[` + strings.Repeat("{},", 1<<18) + "0]}}"
+	for name, want := range map[string]error{"action": errTooMuchToDecode, "other": nil} {
+		transport, address := answering(t, http.StatusOK, "application/json", event)
+		conn, err := NewCluster("a/b", &rest.Config{Host: address}, sharedState{bytes: transport.bytes,
+			library: newKindsLibrary()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.close)
+		config := conn.Own.RestConfig(t.Context())
+		if name == "action" {
+			config = conn.Own.ActionConfig(t.Context())
+		}
+		if err := read(t.Context(), t, config.Transport, address+"/a?watch=true"); !errors.Is(err, want) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
 // TestClientsDoNotDecodeYAML checks that neither an object nor an error in YAML reaches the decoders of the clients.
 func TestClientsDoNotDecodeYAML(t *testing.T) {
 	t.Parallel()

@@ -42,6 +42,9 @@ type boundedTransport struct {
 	bytes *bytebudget.Budget
 	// owner is the owner to whom the memory for responses is charged.
 	owner bytebudget.Owner
+	// metersWatches is true if the events of a watch take memory from the budget, all together, until the watch ends. The
+	// clients of an action decode events of up to 16 MiB. Other users of watches have their own limits.
+	metersWatches bool
 	// kindsChanged, if set, is called after a request that may have changed the kinds that the cluster serves.
 	kindsChanged func()
 }
@@ -83,12 +86,15 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	body := &boundedBody{body: resp.Body, from: resp.Body, remaining: -1, release: release,
 		cause: func(err error) error { return causeOf(ctx, caller, err) }}
 	if !watch {
+		body.remaining = maxResponseBytes
+	}
+	if !watch || t.metersWatches {
 		form, err := formOf(req, resp)
 		if err != nil {
 			defer release()
 			return nil, errors.Join(err, resp.Body.Close())
 		}
-		body.form, body.remaining = form, maxResponseBytes
+		body.form = form
 		share := bytebudget.NewIntake(t.bytes, t.owner, form.form, resp.ContentLength)
 		body.from = bytebudget.NewReader(ctx, form.content(resp.Body), share)
 		body.release = func() { share.ReleaseSoon(); release() }
