@@ -33,7 +33,7 @@ type scanner interface {
 	cost() int64
 }
 
-// Form is the form of an answer. The caller must know how the answer will be decoded: the sender also chooses the header
+// Form is the form of an answer. The caller must know how the answer will be decoded: the sender chooses the header
 // Content-Type.
 type Form uint8
 

@@ -317,8 +317,8 @@ func (s *search) findAll(word string, accepts func(span) bool) {
 	}
 }
 
-// standsAlone returns a function that reports whether a word stands alone. A word next to letters or digits is a part of
-// another word. A word without letters and digits must stand between quotes or white space.
+// standsAlone returns a function that reports whether a word stands alone. A word next to letters or digits is a part
+// of another word. A word without letters and digits must stand between quotes or white space.
 func standsAlone(text, word string) func(span) bool {
 	isPart := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 	if !strings.ContainsFunc(word, isPart) {

@@ -71,7 +71,8 @@ func TestDiscoveryIsLimited(t *testing.T) {
 			var requests atomic.Int64
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				requests.Add(1)
-				mediaType, text := "application/json", ""
+				mediaType := "application/json"
+				var text string
 				switch {
 				case r.URL.Path == "/version":
 					text = `{"major":"1","minor":"36","gitVersion":"v1.36.0"}`
@@ -107,7 +108,8 @@ func TestDiscoveryIsLimited(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || !strings.Contains(err.Error(), tc.want) || !errors.Is(helmerr.Classify(err), helmerr.ErrUnreachable) {
+			if err == nil || !strings.Contains(err.Error(), tc.want) ||
+				!errors.Is(helmerr.Classify(err), helmerr.ErrUnreachable) {
 				t.Errorf("got %v", err)
 			}
 			if got := requests.Load(); tc.requests > 0 && got > tc.requests {
