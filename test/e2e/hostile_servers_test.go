@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/tls"
@@ -50,7 +51,7 @@ type misbehaviour struct {
 var misbehaviours = map[string]misbehaviour{
 	"endless": {meets: isRead, beginning: `{"kind":"List","apiVersion":"v1","items":[`,
 		again: strings.Repeat(`{},`, 1<<18)},
-	"zipped": {meets: isRead, again: zippedZeros(), encoding: "gzip"},
+	"zipped": {meets: isRead, again: zippedSpaces(), encoding: "gzip"},
 	"slow": {meets: isRead, beginning: `{"kind":"List","apiVersion":"v1","items":[`, again: `{},`,
 		pause: 50 * time.Millisecond},
 	"events": {
@@ -86,11 +87,11 @@ func (m misbehaviour) answer(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// zippedZeros returns a member of a gzip stream: 16 MiB of zeros in 16 kB.
-func zippedZeros() string {
+// zippedSpaces returns a member of a gzip stream: 16 MiB of spaces in 16 kB. JSON may begin so.
+func zippedSpaces() string {
 	var packed strings.Builder
 	writer := gzip.NewWriter(&packed)
-	_, err := writer.Write(make([]byte, 16<<20))
+	_, err := writer.Write(bytes.Repeat([]byte(" "), 16<<20))
 	if err == nil {
 		err = writer.Close()
 	}
