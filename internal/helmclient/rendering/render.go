@@ -85,8 +85,8 @@ func runRender(work *sandbox.Work, request renderRequest) (*renderResult, error)
 }
 
 // checkMerged returns an error if the values of a chart, after its dependencies were processed, are too many for a
-// record. A chart can import the same values many times. They are small here, because the copies share their memory, but
-// not in the answer to the engine.
+// record. A chart can import the same values many times. They are small here, because the copies share their memory,
+// but not in the answer to the engine.
 func checkMerged(values map[string]any) error {
 	if countValues(values, MaxRecordValues) < 0 {
 		return Errorf(ErrInvalidChart, "the chart has more than %d values after values were imported from its dependencies: "+
