@@ -27,7 +27,7 @@ var (
 	// ErrExhausted means that the Budget has too few free bytes at the moment: retry later.
 	ErrExhausted = errors.New("the memory budget is used up")
 	// ErrTooLarge means that a single item needs more than the share of its owner. Retries do not help.
-	ErrTooLarge = errors.New("larger than the share of one host")
+	ErrTooLarge = errors.New("larger than the share of one tenant at one host")
 )
 
 // Owner is the tenant and the host whose shares a lease reduces. If a field is empty, its limit does not apply.
@@ -85,8 +85,8 @@ func (b *Budget) InUse() int64 { return b.inUse.Load() }
 // Waiting returns the number of callers that wait in Acquire.
 func (b *Budget) Waiting() int64 { return b.waiting.Load() }
 
-// Most returns how many bytes a lease of an owner may hold: the share of the host, without a host the share of the
-// tenant, and without both the whole Budget.
+// Most returns how many bytes a lease of an owner may hold: the share of the tenant at the host, without a host the
+// share of the tenant, and without both the whole Budget.
 func (b *Budget) Most(owner Owner) int64 {
 	switch {
 	case owner.Host != "":

@@ -48,7 +48,7 @@ type Client struct {
 func New(registry *oci.Client) *Client { return NewBounded(registry, maxIndexes, maxReading) }
 
 // NewBounded is like New with other limits for the memory: kept for all indexes, and reading for the indexes that are
-// being read. One host may use a quarter of reading, and one tenant a half. Both limits are in bytes.
+// being read. One tenant may use a quarter of reading for one host, and a half for all hosts. Both limits are in bytes.
 func NewBounded(registry *oci.Client, kept, reading int64) *Client {
 	return &Client{
 		registry: registry, now: time.Now,

@@ -15,7 +15,7 @@
 //     at most once a minute.
 //   - An index has at most 64 MiB. The package reads it as a stream, and keeps the version, the digest and the URLs of
 //     each entry: at most 24 MiB for one index and 64 MiB for all. An entry that cannot be read is skipped. All indexes
-//     that are being read share 96 MiB. One host may use a quarter of it, one tenant a half.
+//     that are being read share 96 MiB. One tenant may use a quarter of it for one host, and a half for all hosts.
 //   - If the index has no digest for a version, Resolve pulls the archive and computes the digest. It does this once
 //     per entry of the index, until the process ends.
 //   - An archive may be at another host than the index. Credentials are not sent to it.

@@ -26,8 +26,8 @@ const (
 	maxHeaderBytes = 64 << 10
 	// steadyBuffer and busyBuffer are the most bytes that HTTP/2 buffers for a response that is not read yet. This memory
 	// is in no budget. 500 watches of a Cluster may have a buffer each. One buffer for each round trip is sent, so a
-	// buffer of 128 KiB still permits 1.3 MB/s at 100 ms. The limit for the whole connection stays at 1 GiB, so that a
-	// response that is not read does not block others.
+	// buffer of 128 KiB still permits 1.3 MB/s at 100 ms, also for the list at the start of a watch. The limit for the
+	// whole connection stays at 1 GiB, so that a response that is not read does not block others.
 	steadyBuffer, busyBuffer = 128 << 10, 1 << 20
 	// maxIdlePerHost is the value of client-go. It affects only API servers without HTTP/2.
 	maxIdlePerHost = 25

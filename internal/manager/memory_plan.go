@@ -45,8 +45,8 @@ type share struct{ thousandths, least, most int64 }
 // These are the shares of the heap. Together with fixedCaches, they leave at least 1/objectsShare of the heap, as long
 // as no lower bound applies.
 var (
-	// underWayShare is for responses, events and artifacts while they are read. One host has a quarter, one tenant a
-	// half.
+	// underWayShare is for responses, events and artifacts while they are read. One tenant has a quarter for one host, and
+	// a half for all hosts.
 	underWayShare = share{240, 48, 0}
 	// actionsShare is for the records, charts and manifests of actions on large releases.
 	actionsShare = share{230, 32, 0}

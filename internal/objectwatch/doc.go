@@ -30,8 +30,9 @@
 // only waits, with the smallest stack. Events are read one by one, and only their result is kept. A list keeps one
 // result for each followed object, whatever the cluster sends, and has at most 1000 pages.
 //
-// A large event takes its share of Options.Bytes before it is read, and must be complete within a minute. A cluster has
-// at most 500 streams under one identity. Further objects have an error (State.WatchError) until other streams end.
+// An event must be complete within a minute after its first byte. A large event takes its share of Options.Bytes before
+// it is read. A cluster has at most 500 streams under one identity. Further objects have an error (State.WatchError)
+// until other streams end.
 //
 // # Missing objects
 //

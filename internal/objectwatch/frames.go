@@ -53,8 +53,8 @@ type eventMemory struct {
 	ctx    context.Context
 	budget *bytebudget.Budget
 	owner  bytebudget.Owner
-	// maxWait is how long an event waits for its memory. abandon ends the stream if an event is not complete twice this
-	// time after its first byte, because other events may wait for the memory. A small event also keeps a buffer.
+	// maxWait is how long an event waits for its memory. abandon ends the stream if an event is not complete within twice
+	// this time after its first byte, because other events may wait for the memory. A small event also keeps a buffer.
 	maxWait time.Duration
 	abandon func()
 }

@@ -4,6 +4,7 @@
 package connections
 
 import (
+	"bufio"
 	"bytes"
 	"io"
 	"mime"
@@ -43,10 +44,10 @@ type bodyForm struct {
 	isErrorText bool
 }
 
-// formOf returns the form of a response. The API server chooses the media type, and the clients
-// choose the decoder by this type: JSON, protobuf, but also YAML, which takes gigabytes for some texts, and their own
-// type if the server names none. Some clients also choose the decoder by the body. So formOf permits only the types
-// that the memory budget can measure. It makes the body of an error response a short text if it has another type.
+// formOf returns the form of a response. The API server chooses the media type, and the clients choose the decoder by
+// this type: JSON, protobuf, but also YAML, which takes gigabytes for some texts, and their own type if the server names
+// none. Some clients also choose the decoder by the body. So formOf permits only the types that the memory budget can
+// measure. It makes the body of an error response a short text if it has another type.
 func formOf(req *http.Request, resp *http.Response) (bodyForm, error) {
 	given, accept := resp.Header.Get("Content-Type"), req.Header.Get("Accept")
 	mediaType, _, err := mime.ParseMediaType(given)
@@ -55,13 +56,16 @@ func formOf(req *http.Request, resp *http.Response) (bodyForm, error) {
 	}
 	isError := resp.StatusCode < http.StatusOK || resp.StatusCode >= http.StatusMultipleChoices
 	switch {
-	case mediaType == runtime.ContentTypeJSON:
+	case mediaType == runtime.ContentTypeJSON && (!isError || beginsWithObject(resp)):
 		return bodyForm{form: bytebudget.JSON, start: jsonStart}, nil
 	case mediaType == runtime.ContentTypeProtobuf && strings.Contains(accept, runtime.ContentTypeProtobuf):
+		if isWatch(req) {
+			return bodyForm{form: bytebudget.Protobuf}, nil // Each event begins with its length.
+		}
 		return bodyForm{form: bytebudget.Protobuf, start: protobufStart}, nil
 	case isError:
 		switch {
-		case given == "":
+		case given == "", mediaType == runtime.ContentTypeJSON:
 			resp.Header.Set("Content-Type", "text/plain")
 		case !strings.HasPrefix(mediaType, "text/"):
 			resp.Header.Set("Content-Type", "application/octet-stream")
@@ -76,6 +80,18 @@ func formOf(req *http.Request, resp *http.Response) (bodyForm, error) {
 	}
 	return bodyForm{}, helmerr.New(helmerr.ErrUnreachable,
 		"the response of the cluster has the media type %q instead of JSON", truncate.Text(given, 64))
+}
+
+// beginsWithObject reports whether a body begins with a JSON object. Some proxies send error messages of other forms as
+// JSON. The clients must then still see the status of the response.
+func beginsWithObject(resp *http.Response) bool {
+	body := bufio.NewReader(resp.Body)
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{body, resp.Body}
+	first, err := body.Peek(1)
+	return err == nil && first[0] == jsonStart
 }
 
 // checkStart reports whether a body may start with data. The caller stops when started is true.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
@@ -36,7 +37,7 @@ func answering(t *testing.T, status int, mediaType, text string) (*boundedTransp
 	}))
 	t.Cleanup(server.Close)
 	return &boundedTransport{base: http.DefaultTransport, parent: t.Context(), timeout: time.Minute,
-		bytes: bytebudget.New(16 << 20), owner: ownerOf("a/b")}, server.URL
+		bytes: bytebudget.New(16 << 20), owner: ownerOf("a/b"), metersWatches: true}, server.URL
 }
 
 // TestMediaTypesOfResponses checks that a server cannot choose a form that the memory budget does not measure.
@@ -50,26 +51,29 @@ func TestMediaTypesOfResponses(t *testing.T) {
 		text                    string
 		want                    error
 	}{
-		"JSON":               {200, "application/json", "", "", object, nil},
-		"white space":        {200, "application/json", "", "", "\n " + object, nil},
-		"parameters":         {200, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", "", "", object, nil},
-		"capital letters":    {200, "Application/JSON", "", "", dense, errTooMuchToDecode},
-		"hidden protobuf":    {200, "application/json; x=protobuf", "", "", dense, errTooMuchToDecode},
-		"protobuf":           {200, runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf, "", binary, nil},
-		"unwanted protobuf":  {200, runtime.ContentTypeProtobuf, "application/json", "", binary, helmerr.ErrUnreachable},
-		"JSON as protobuf":   {200, runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf, "", object, errNotAnObject},
-		"YAML":               {200, "application/yaml", "", "", "a: b", helmerr.ErrUnreachable},
-		"YAML as JSON":       {200, "application/json", "", "", "a: b", errNotAnObject},
-		"CBOR":               {200, "application/cbor", "", "", "\xd9\xd9\xf7\xa0", helmerr.ErrUnreachable},
-		"no type":            {200, "", "", "", object, helmerr.ErrUnreachable},
-		"invalid type":       {200, "json;;", "", "", object, helmerr.ErrUnreachable},
-		"login page":         {200, "text/html", "", "", "<html>", helmerr.ErrUnreachable},
-		"no body":            {200, "", "", "", "", nil},
-		"no content":         {204, "", "", "", "", nil},
-		"log":                {200, "text/plain", "", "/api/v1/namespaces/a/pods/b/log", "a line", nil},
-		"object named log":   {200, "application/yaml", "", "/api/v1/namespaces/a/pods/log", "a: b", helmerr.ErrUnreachable},
-		"OpenAPI":            {200, "application/octet-stream", "application/" + openAPIForm + ".spec.v2@v1.0+protobuf", "", "a", nil},
-		"error in JSON":      {403, "application/json", "", "", object, nil},
+		"JSON":              {200, "application/json", "", "", object, nil},
+		"white space":       {200, "application/json", "", "", "\n " + object, nil},
+		"parameters":        {200, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", "", "", object, nil},
+		"capital letters":   {200, "Application/JSON", "", "", dense, errTooMuchToDecode},
+		"hidden protobuf":   {200, "application/json; x=protobuf", "", "", dense, errTooMuchToDecode},
+		"protobuf":          {200, runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf, "", binary, nil},
+		"unwanted protobuf": {200, runtime.ContentTypeProtobuf, "application/json", "", binary, helmerr.ErrUnreachable},
+		"JSON as protobuf":  {200, runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf, "", object, errNotAnObject},
+		"YAML":              {200, "application/yaml", "", "", "a: b", helmerr.ErrUnreachable},
+		"YAML as JSON":      {200, "application/json", "", "", "a: b", errNotAnObject},
+		"CBOR":              {200, "application/cbor", "", "", "\xd9\xd9\xf7\xa0", helmerr.ErrUnreachable},
+		"no type":           {200, "", "", "", object, helmerr.ErrUnreachable},
+		"invalid type":      {200, "json;;", "", "", object, helmerr.ErrUnreachable},
+		"login page":        {200, "text/html", "", "", "<html>", helmerr.ErrUnreachable},
+		"no body":           {200, "", "", "", "", nil},
+		"no content":        {204, "", "", "", "", nil},
+		"log":               {200, "text/plain", "", "/api/v1/namespaces/a/pods/b/log", "a line", nil},
+		"object named log":  {200, "application/yaml", "", "/api/v1/namespaces/a/pods/log", "a: b", helmerr.ErrUnreachable},
+		"OpenAPI":           {200, "application/octet-stream", "application/" + openAPIForm + ".spec.v2@v1.0+protobuf", "", "a", nil},
+		"error in JSON":     {403, "application/json", "", "", object, nil},
+		"message in JSON":   {403, "application/json", "", "", `"Forbidden"`, nil},
+		"protobuf events": {200, runtime.ContentTypeProtobuf + ";stream=watch", runtime.ContentTypeProtobuf, "/a?watch=true",
+			"\x00\x00\x00\x04" + binary, nil},
 		"dense error":        {500, "application/json", "", "", dense, errTooMuchToDecode},
 		"error without type": {502, "", "", "", "Bad Gateway", nil},
 		"error as a page":    {503, "text/html", "", "", "<html>", nil},
@@ -125,6 +129,34 @@ func TestActionsMeterWatches(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
+}
+
+// TestClosedWatchReturnsMemory checks that a watch of an action that is closed during a read returns its memory.
+func TestClosedWatchReturnsMemory(t *testing.T) {
+	t.Parallel()
+	g := gomega.NewWithT(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"a":"`+strings.Repeat("a", 2*bytebudget.Free))
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	transport := &boundedTransport{base: http.DefaultTransport, parent: t.Context(), timeout: time.Minute,
+		bytes: bytebudget.New(16 << 20), owner: ownerOf("a/b"), metersWatches: true}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/a?watch=true", nil)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	resp, err := transport.RoundTrip(req)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	read := make(chan error)
+	go func() {
+		_, err := io.ReadAll(resp.Body)
+		read <- err
+	}()
+	g.Eventually(transport.bytes.InUse).Should(gomega.BeNumerically(">", 0))
+	g.Expect(resp.Body.Close()).To(gomega.Succeed())
+	g.Eventually(read).Should(gomega.Receive(gomega.HaveOccurred()))
+	g.Eventually(transport.bytes.InUse).Should(gomega.BeZero())
 }
 
 // TestClientsDoNotDecodeYAML checks that neither an object nor an error in YAML reaches the decoders of the clients.

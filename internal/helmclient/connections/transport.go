@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,10 @@ import (
 // maxResponseBytes bounds the body of a response that is not a watch. Ten revisions of 1 MiB, in base64 and JSON, take
 // less than half of it.
 const maxResponseBytes = 64 << 20
+
+// firstEvents is the size of the events, in bytes, for which a watch of an action first reserves memory. Most hooks have
+// smaller events.
+const firstEvents = 2 * bytebudget.Free
 
 var (
 	errResponseTooLarge = fmt.Errorf("the response of the cluster is larger than %d MiB", maxResponseBytes>>20)
@@ -95,9 +100,12 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 			return nil, errors.Join(err, resp.Body.Close())
 		}
 		body.form = form
-		share := bytebudget.NewIntake(t.bytes, t.owner, form.form, resp.ContentLength)
-		body.from = bytebudget.NewReader(ctx, form.content(resp.Body), share)
-		body.release = func() { share.ReleaseSoon(); release() }
+		size := resp.ContentLength
+		if watch {
+			size = firstEvents
+		}
+		body.share = bytebudget.NewIntake(t.bytes, t.owner, form.form, size)
+		body.from = bytebudget.NewReader(ctx, form.content(resp.Body), body.share)
 	}
 	resp.Body = body
 	if t.kindsChanged != nil && changesKinds(req) && resp.StatusCode < http.StatusMultipleChoices {
@@ -149,10 +157,16 @@ type boundedBody struct {
 	release   func()
 	cause     func(error) error
 	closed    atomic.Bool
+
+	// reading is held by Read. share is the memory for the body; nil if there is none.
+	reading sync.Mutex
+	share   *bytebudget.Intake
 }
 
 // Read implements io.Reader.
 func (b *boundedBody) Read(p []byte) (int, error) {
+	b.reading.Lock()
+	defer b.reading.Unlock()
 	n, err := b.from.Read(p)
 	if b.remaining >= 0 {
 		if b.remaining -= int64(n); b.remaining < 0 {
@@ -182,6 +196,12 @@ func (b *boundedBody) Close() error {
 	err := b.body.Close()
 	if b.closed.CompareAndSwap(false, true) {
 		b.release()
+		if b.share != nil {
+			// The client of a watch may still read. The read ends now, and then uses the share no more.
+			b.reading.Lock()
+			defer b.reading.Unlock()
+			b.share.ReleaseSoon()
+		}
 	}
 	return err
 }

@@ -88,6 +88,8 @@ func TestDecide(t *testing.T) {
 			action: model.ActionInstall, reason: ReasonNotInstalled, from: 3, to: 4},
 		"uninstalling": {records: one(helmtest.Record("uninstalling", 3, uninstalling)), state: model.StateUninstalling,
 			action: model.ActionUninstall, reason: ReasonFinishUninstall, from: 3, to: 3},
+		"uninstalling, made by another hand": {records: one(helmtest.Record("uninstalling", 3, uninstalling, otherHand)),
+			state: model.StateUninstalling, action: model.ActionUninstall, reason: ReasonFinishUninstall, from: 3, to: 3},
 		"uninstalling for another UID, young": {records: one(helmtest.Record("uninstalling", 3, uninstalling, otherUID)),
 			state: model.StateUninstalling, action: model.ActionWait, reason: ReasonPendingOtherOwner, from: 3, to: 3,
 			after: OtherProcessRetry},
@@ -410,6 +412,9 @@ func TestDecideUninstall(t *testing.T) {
 			action: model.ActionUninstall, reason: ReasonFinishUninstall},
 		"uninstalled with helm, split record": {records: []model.Record{helmtest.Record("uninstalling", 2, isPointer)},
 			action: model.ActionUninstall, reason: ReasonFinishUninstall},
+		"uninstalling, made by another hand": {
+			records: []model.Record{helmtest.Record("uninstalling", 2, uninstalling, otherHand)},
+			action:  model.ActionUninstall, reason: ReasonFinishUninstall},
 		"uninstalling for another UID, young": {
 			records: []model.Record{helmtest.Record("uninstalling", 2, uninstalling, otherUID)},
 			action:  model.ActionWait, reason: ReasonPendingOtherOwner},

@@ -171,7 +171,10 @@ func (s situation) pendingUntil() time.Time {
 // uninstallingUntil returns until when to wait for an uninstallation by another manager or by the helm command. It is
 // zero if HelmOp may continue now: HelmOp continues an uninstallation for the same object in the same shard at once.
 func (s situation) uninstallingUntil() time.Time {
-	if s.newest.Uninstalling && isOwnPending(s.newest, s.desired) || s.newest.IsPointerUninstalledByHand() {
+	// The mark and the UID belong to this record, also if a person made its revision.
+	isOwn := s.newest.Uninstalling && s.desired.UID != "" && s.newest.UID == s.desired.UID &&
+		s.newest.Shard == s.desired.Shard
+	if isOwn || s.newest.IsPointerUninstalledByHand() {
 		return time.Time{}
 	}
 	return s.abandonedAt()

@@ -289,8 +289,8 @@ func (r Record) IsFor(desired Desired) bool {
 }
 
 // HasDeadline reports whether the record has the deadline of its running action. A copied label, on a record that the
-// helm command created, does not count.
-func (r Record) HasDeadline() bool { return r.Authentic() && !r.Deadline.IsZero() }
+// helm command created, does not count. An uninstallation sets the label on any record.
+func (r Record) HasDeadline() bool { return (r.Authentic() || r.Uninstalling) && !r.Deadline.IsZero() }
 
 // IsPointerUninstalledByHand reports whether the helm command uninstalled a release whose record is a pointer. In this
 // case, the helm command deletes no objects.
