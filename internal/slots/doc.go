@@ -17,8 +17,8 @@
 //
 // A free slot goes to the namespace with the fewest slots, and in this namespace to the HelmOp with the fewest. Among
 // the releases of the HelmOp, releases that are not installed yet come first. After them, the longest wait decides. If
-// several namespaces wait for the Cluster of this release, the namespace with the fewest slots there is first. A release
-// is skipped if its Cluster, HelmOp or namespace has reached its limit. Uninstallations that wait for the
+// several namespaces wait for the Cluster of this release, the namespace with the fewest slots there is first. A
+// release is skipped if its Cluster, HelmOp or namespace has reached its limit. Uninstallations that wait for the
 // deletion of their objects have a separate limit, which namespaces share by the same rule.
 //
 // # What callers must do

@@ -45,9 +45,9 @@ type bodyForm struct {
 }
 
 // formOf returns the form of a response. The API server chooses the media type, and the clients choose the decoder by
-// this type: JSON, protobuf, but also YAML, which takes gigabytes for some texts, and their own type if the server names
-// none. Some clients also choose the decoder by the body. So formOf permits only the types that the memory budget can
-// measure. It makes the body of an error response a short text if it has another type.
+// this type: JSON, protobuf, but also YAML, which takes gigabytes for some texts, and their own type if the server
+// names none. Some clients also choose the decoder by the body. So formOf permits only the types that the memory budget
+// can measure. It makes the body of an error response a short text if it has another type.
 func formOf(req *http.Request, resp *http.Response) (bodyForm, error) {
 	given, accept := resp.Header.Get("Content-Type"), req.Header.Get("Accept")
 	mediaType, _, err := mime.ParseMediaType(given)

@@ -148,6 +148,7 @@ func TestClosedWatchReturnsMemory(t *testing.T) {
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	resp, err := transport.RoundTrip(req)
 	g.Expect(err).NotTo(gomega.HaveOccurred())
+	defer func() { _ = resp.Body.Close() }()
 	read := make(chan error)
 	go func() {
 		_, err := io.ReadAll(resp.Body)

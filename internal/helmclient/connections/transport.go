@@ -24,8 +24,8 @@ import (
 // less than half of it.
 const maxResponseBytes = 64 << 20
 
-// firstEvents is the size of the events, in bytes, for which a watch of an action first reserves memory. Most hooks have
-// smaller events.
+// firstEvents is the size of the events, in bytes, for which a watch of an action first reserves memory. Most hooks
+// have smaller events.
 const firstEvents = 2 * bytebudget.Free
 
 var (
