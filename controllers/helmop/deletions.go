@@ -142,14 +142,15 @@ func deletionStatus(decision *brake.Decision, pending, confirmed int) *addonsv1.
 // recordDeletions writes the number of unconfirmed deletions into the status before the first of these deletions. So a
 // restarted manager counts them. The end of the pass writes the other changes of the status.
 func (r *Reconciler) recordDeletions(ctx context.Context, scope *helmOpScope, clusters []rollout.Cluster) error {
-	begun, returned, confirmed, pending := sets.Set[string]{}, 0, 0, sets.New(scope.pendingDeletions...)
+	begun, returned, confirmed, pending := 0, 0, 0, sets.New(scope.pendingDeletions...)
 	lost := r.lostReleases(scope)
 	for i, step := range scope.plan.Steps {
 		// The deletion does not count if the Cluster does not exist or is under deletion.
 		isPending, begins := pending.Has(step.Cluster), step.Action == rollout.ActionDelete
 		switch {
 		case isPending && begins && !clusters[i].Child.Confirmed:
-			begun.Insert(step.Cluster)
+			lost.Insert(step.Cluster)
+			begun++
 		case isPending && !begins && clusters[i].Child.Confirmed:
 			confirmed++
 		case step.Action == rollout.ActionCreate && lost.Has(step.Cluster):
@@ -160,10 +161,9 @@ func (r *Reconciler) recordDeletions(ctx context.Context, scope *helmOpScope, cl
 	}
 	helmOp, decision := scope.helmOp, &scope.deletions
 	before := helmOp.DeepCopy()
-	decision.State = decision.State.Return(returned).Begin(begun.Len(), r.now())
+	decision.State = decision.State.Return(returned).Begin(begun, r.now())
 	helmOp.Status.Deletions = deletionStatus(decision, len(scope.pendingDeletions), confirmed)
-	lost.Insert(begun.UnsortedList()...)
-	if begun.Len() == 0 || equality.Semantic.DeepEqual(before.Status.Deletions, helmOp.Status.Deletions) {
+	if begun == 0 || equality.Semantic.DeepEqual(before.Status.Deletions, helmOp.Status.Deletions) {
 		return nil
 	}
 	written := before.DeepCopy()

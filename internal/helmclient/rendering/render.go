@@ -98,21 +98,18 @@ func checkMerged(values map[string]any) error {
 // countValues subtracts the number of values in a value from left. It stops when the result is negative.
 func countValues(value any, left int) int {
 	left--
+	items := slices.Values[[]any](nil)
 	switch value := value.(type) {
 	case map[string]any:
-		for _, item := range value {
-			if left < 0 {
-				break
-			}
-			left = countValues(item, left)
-		}
+		items = maps.Values(value)
 	case []any:
-		for _, item := range value {
-			if left < 0 {
-				break
-			}
-			left = countValues(item, left)
+		items = slices.Values(value)
+	}
+	for item := range items {
+		if left < 0 {
+			break
 		}
+		left = countValues(item, left)
 	}
 	return left
 }
