@@ -63,7 +63,8 @@ type Rollout struct {
 	// A Cluster fails if HelmOp cannot render, install or upgrade its release, if
 	// the release does not become healthy in time, or if the tests of the release
 	// fail. A Cluster that had failed before the rollout does not count. A failure
-	// that a retry corrected does not count.
+	// that a retry corrected does not count. A Cluster does not fail while its
+	// release only waits: for a registry, or for another Helm action.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=4

@@ -15,6 +15,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
@@ -63,11 +64,18 @@ func Health(child *addonsv1.HelmOpRelease) (rollout.Health, time.Time) {
 			since = assigned.At.Time
 		}
 		return rollout.HealthReady, since
-	case ready.Status == metav1.ConditionFalse && !apiutil.ProgressReasons[ready.Reason]:
+	case ready.Status == metav1.ConditionFalse && (hasFailed(child) || !reasons.IsPassing(ready.Reason)) &&
+		!apiutil.ProgressReasons[ready.Reason]:
 		return rollout.HealthFailed, time.Time{}
 	default:
 		return rollout.HealthProgressing, time.Time{}
 	}
+}
+
+// hasFailed reports whether the last attempt failed, and changed something in the cluster, with the current spec. Before
+// such an attempt, a registry that does not answer or another Helm action says nothing about the HelmOp revision.
+func hasFailed(child *addonsv1.HelmOpRelease) bool {
+	return child.Status.Failures > 0 && child.Status.LastAttemptedGeneration == child.Generation
 }
 
 // ReadyBefore returns how long a release was Ready with its current spec before its Cluster became unreachable. ok is

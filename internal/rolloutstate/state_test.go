@@ -13,6 +13,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
 // TestCacheByGeneration checks that the result for a child is cached until its generation changes.
@@ -42,6 +43,42 @@ func TestCacheByGeneration(t *testing.T) {
 	child.UID, child.Spec.ValuesDigest = "v", "c"
 	if of() == second {
 		t.Error("the cached spec of another child is used")
+	}
+}
+
+// TestHealthOfWaitingRelease checks that a release does not count as failed while it waits for a registry or for
+// another Helm action, unless it failed before with the same spec.
+func TestHealthOfWaitingRelease(t *testing.T) {
+	t.Parallel()
+	failedWith := func(generation int64) func(*addonsv1.HelmOpRelease) {
+		return func(r *addonsv1.HelmOpRelease) { r.Status.Failures, r.Status.LastAttemptedGeneration = 1, generation }
+	}
+	for name, tc := range map[string]struct {
+		reason string
+		before func(*addonsv1.HelmOpRelease)
+		want   rollout.Health
+	}{
+		"upgrade failed":                    {reason: addonsv1.UpgradeFailedReason, want: rollout.HealthFailed},
+		"chart invalid":                     {reason: addonsv1.ChartInvalidReason, want: rollout.HealthFailed},
+		"updating":                          {reason: addonsv1.UpdatingReason},
+		"registry does not answer":          {reason: addonsv1.RegistryUnreachableReason},
+		"registry limits requests":          {reason: addonsv1.RegistryRateLimitedReason},
+		"another Helm action":               {reason: addonsv1.ReleasePendingReason},
+		"Helm's records cannot be read":     {reason: addonsv1.ObservationFailedReason},
+		"registry of records":               {reason: addonsv1.RecordStorageFailedReason},
+		"another Helm action after failure": {addonsv1.ReleasePendingReason, failedWith(2), rollout.HealthFailed},
+		"registry after failure":            {addonsv1.RegistryUnreachableReason, failedWith(2), rollout.HealthFailed},
+		"failure of the spec before":        {reason: addonsv1.RegistryUnreachableReason, before: failedWith(1)},
+	} {
+		release := &addonsv1.HelmOpRelease{}
+		release.Generation = 2
+		if tc.before != nil {
+			tc.before(release)
+		}
+		report.SetNotReady(release, tc.reason, "")
+		if got, _ := Health(release); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
 	}
 }
 
