@@ -42,6 +42,7 @@ type DeletionStatus struct {
 	// recent is the number of deletions that began without a confirmation, each
 	// less than 10 minutes after the previous deletion. HelmOp adds this number to
 	// the number of new deletions, and compares the sum with spec.maxDeletions.
+	// While deletions wait, recent stays as it is.
 	// +optional
 	Recent int32 `json:"recent,omitempty"`
 

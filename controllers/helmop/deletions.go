@@ -47,16 +47,22 @@ func (r *Reconciler) decideDeletions(ctx context.Context, scope *helmOpScope, cl
 // decision does not limit them: the release is orphaned, or another HelmOp has taken over the release.
 func (r *Reconciler) deletionInput(scope *helmOpScope, clusters []rollout.Cluster) brake.Input {
 	helmOp := scope.helmOp
+	now := r.now()
 	in := brake.Input{
-		State: deletionState(helmOp.Status.Deletions), Max: helmOp.Spec.MaxDeletions,
-		Confirmation: helmOp.Annotations[addonsv1.ConfirmDeletionsAnnotation], Now: r.now(),
+		State: deletionState(helmOp.Status.Deletions).Current(now), Max: helmOp.Spec.MaxDeletions,
+		Confirmation: helmOp.Annotations[addonsv1.ConfirmDeletionsAnnotation], Now: now,
 	}
 	if helmOp.Spec.DeletionPolicy == addonsv1.DeletionPolicyOrphan {
 		in.Max = new(intstr.FromString("100%"))
 	}
+	lost := r.lostReleases(helmOp, in.State)
 	for i := range clusters {
 		c := &clusters[i]
 		if c.Child == nil || c.Gone || c.Deleting || !c.Selected && c.Child.Deleting {
+			continue
+		}
+		if lost.Has(c.Name) && rollout.IsLeaving(c) {
+			// State counts this deletion. It failed, or the cache does not have it yet.
 			continue
 		}
 		in.Total++
@@ -143,7 +149,7 @@ func deletionStatus(decision *brake.Decision, pending, confirmed int) *addonsv1.
 // restarted manager counts them. The end of the pass writes the other changes of the status.
 func (r *Reconciler) recordDeletions(ctx context.Context, scope *helmOpScope, clusters []rollout.Cluster) error {
 	begun, returned, confirmed, pending := 0, 0, 0, sets.New(scope.pendingDeletions...)
-	lost := r.lostReleases(scope)
+	lost := r.lostReleases(scope.helmOp, scope.deletions.State)
 	for i, step := range scope.plan.Steps {
 		// The deletion does not count if the Cluster does not exist or is under deletion.
 		isPending, begins := pending.Has(step.Cluster), step.Action == rollout.ActionDelete
@@ -176,9 +182,9 @@ func (r *Reconciler) recordDeletions(ctx context.Context, scope *helmOpScope, cl
 }
 
 // lostReleases returns the Clusters that lost their release in the present loss, as far as this process knows them.
-func (r *Reconciler) lostReleases(scope *helmOpScope) sets.Set[string] {
-	known := r.memories.Of(client.ObjectKeyFromObject(scope.helmOp))
-	if known.lost == nil || scope.deletions.State.Recent == 0 {
+func (r *Reconciler) lostReleases(helmOp *addonsv1.HelmOp, state brake.State) sets.Set[string] {
+	known := r.memories.Of(client.ObjectKeyFromObject(helmOp))
+	if known.lost == nil || state.Recent == 0 {
 		known.lost = sets.Set[string]{}
 	}
 	return known.lost

@@ -58,6 +58,9 @@ type brakedFleet struct {
 	// failing is the name of a HelmOpRelease that cannot be patched.
 	failing string
 
+	// unseen is true while deletions do not show: they fail, or the cache does not have them yet.
+	unseen bool
+
 	// creates are Clusters whose missing release each pass tries to create, without success.
 	creates []string
 }
@@ -84,6 +87,11 @@ func newBrakedFleet(t *testing.T) *brakedFleet {
 			return errors.New("the API server does not answer")
 		}
 		return c.Patch(ctx, obj, patch, options...)
+	}, Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, options ...client.DeleteOption) error {
+		if f.unseen {
+			return nil
+		}
+		return c.Delete(ctx, obj, options...)
 	}})
 	f.r = &Reconciler{now: func() time.Time { return controllertest.Noon }, recorder: f.recorder, client: client}
 	return f
@@ -321,6 +329,22 @@ func TestCreationsHideNoLoss(t *testing.T) {
 	f.mustPass(back)
 	if got := f.helmOp.Status.Deletions; got.Recent != 8 {
 		t.Errorf("one of nine lost releases comes back: %+v", got)
+	}
+}
+
+// TestDeletionCountsOnce repeats deletions that the cache does not show yet. Each of them counts once.
+func TestDeletionCountsOnce(t *testing.T) {
+	t.Parallel()
+	f := newBrakedFleet(t)
+	f.room, f.unseen = 40, true
+	for range 3 {
+		scope := f.mustPass(before("c06"))
+		if got := f.helmOp.Status.Deletions; scope.deletions.Held || got.Recent != 6 || scope.deletions.Total != 40 {
+			t.Fatalf("6 of 40 releases are deleted: %+v, of %d", got, scope.deletions.Total)
+		}
+	}
+	if scope := f.mustPass(before("c11")); !scope.deletions.Held || f.helmOp.Status.Deletions.Waiting != 5 {
+		t.Errorf("the eleventh release does not wait: %+v", f.helmOp.Status.Deletions)
 	}
 }
 

@@ -43,8 +43,8 @@ func Limit(value *intstr.IntOrString, total int) int {
 
 // State is the state that is stored between two decisions. The zero value means that there were no deletions.
 type State struct {
-	// Recent is the number of deletions that began without a confirmation, each less than Window after the previous one.
-	// LastAt is when the last of them began.
+	// Recent is the number of deletions that began without a confirmation, each less than Window after the previous one,
+	// or while others wait. LastAt is when the last of them began.
 	Recent int
 	LastAt time.Time
 
@@ -100,10 +100,7 @@ type Decision struct {
 
 // Decide decides whether deletions may begin.
 func Decide(in Input) Decision {
-	s := in.State
-	if in.Now.Sub(s.LastAt) >= Window {
-		s.Recent, s.LastAt = 0, time.Time{}
-	}
+	s := in.State.Current(in.Now)
 	pending := len(in.Pending)
 	total := in.Total + s.Recent
 	d := Decision{Total: total, Limit: Limit(in.Max, total)}
@@ -132,6 +129,15 @@ func Decide(in Input) Decision {
 	d.Lost = s.Recent + pending
 	d.Held, d.Confirmation, d.State = true, Confirmation(s.WaitingSince, in.Pending), s
 	return d
+}
+
+// Current returns the state at a time. Deletions that began long ago no longer count, unless others wait: these belong
+// to the same loss, and would otherwise begin by themselves.
+func (s State) Current(now time.Time) State {
+	if s.WaitingSince.IsZero() && now.Sub(s.LastAt) >= Window {
+		s.Recent, s.LastAt = 0, time.Time{}
+	}
+	return s
 }
 
 // Begin returns the state after a number of unconfirmed deletions began.

@@ -149,6 +149,27 @@ func TestDecide(t *testing.T) {
 				t.Errorf("7 of 30 wait: %+v", d)
 			}
 		},
+		"what waits does not begin when the earlier deletions are long ago": func(t *testing.T, f *fleet) {
+			f.pending = names(0, 6)
+			f.decide("", all)
+			f.pending = names(6, 12)
+			if !f.decide("", all).Held {
+				t.Fatal("12 of 40 do not wait")
+			}
+			for range 3 {
+				f.now = f.now.Add(2 * Window)
+				if d := f.decide("", all); !d.Held || d.Lost != 12 || d.Total != 40 {
+					t.Fatalf("they begin by themselves: %+v", d)
+				}
+			}
+			// After the end of the wait, the earlier deletions no longer count.
+			f.pending = nil
+			f.decide("", all)
+			f.pending = names(12, 19)
+			if d := f.decide("", all); d.Held {
+				t.Errorf("7 of 34 wait: %+v", d)
+			}
+		},
 		"what waits does not begin while labels are put back": func(t *testing.T, f *fleet) {
 			f.pending = names(0, 11)
 			f.decide("", all)
