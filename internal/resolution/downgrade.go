@@ -42,15 +42,13 @@ func checkMoved(ref addonsv1.ArtifactReference, known *addonsv1.ArtifactStatus, 
 		"name its digest there", reasons.ErrVersionMoved, known.Version, known.Digest, found.Digest)
 }
 
-// artifactInUse returns the previous artifact of a reference from the same source; nil if it is not known. It reads the
-// status or, after a move or a restore, the newest revision.
-func artifactInUse(helmOp *addonsv1.HelmOp, newest *addonsv1.HelmOpRevision, l *lookup) *addonsv1.ArtifactStatus {
-	if l.known != nil {
-		return l.known
-	}
+// recordedArtifact returns the artifact that the newest revision has for a reference to the same source; nil if there is
+// none. Its ResolvedAt is the start of the revision.
+func recordedArtifact(helmOp *addonsv1.HelmOp, newest *addonsv1.HelmOpRevision, l *lookup) *addonsv1.ArtifactStatus {
 	recorded := revisionstore.ArtifactOfSource(newest, &helmOp.Spec.Source, l.key.ref)
 	if recorded == nil {
 		return nil
 	}
-	return &addonsv1.ArtifactStatus{ResolvedArtifact: *recorded}
+	return &addonsv1.ArtifactStatus{ResolvedArtifact: *recorded, SourceDigest: l.source,
+		ResolvedAt: newest.Status.StartedAt}
 }

@@ -89,9 +89,8 @@ func TestCheckMoved(t *testing.T) {
 	}
 }
 
-// TestArtifactInUseFromRevision checks that the artifact of a reference comes from the newest revision if the status
-// has none: a restore or clusterctl move loses the status.
-func TestArtifactInUseFromRevision(t *testing.T) {
+// TestRecordedArtifact checks which references have an artifact in the newest revision.
+func TestRecordedArtifact(t *testing.T) {
 	t.Parallel()
 	helmOp := &addonsv1.HelmOp{}
 	helmOp.Spec.Source = addonsv1.ArtifactSource{URL: "oci://r.example/charts/c",
@@ -100,7 +99,7 @@ func TestArtifactInUseFromRevision(t *testing.T) {
 	revision.Spec.HelmOp.Source = helmOp.Spec.Source
 	revision.Spec.Artifact = &addonsv1.ResolvedArtifact{Tag: "1.2.0", Digest: "sha256:a"}
 	l := &lookup{key: referenceKey{ref: helmOp.Spec.Source.Ref}}
-	if before := artifactInUse(helmOp, revision, l); before == nil || before.Tag != "1.2.0" {
+	if before := recordedArtifact(helmOp, revision, l); before == nil || before.Tag != "1.2.0" {
 		t.Errorf("the artifact in use is %+v", before)
 	}
 	for name, change := range map[string]func(){
@@ -110,7 +109,7 @@ func TestArtifactInUseFromRevision(t *testing.T) {
 		},
 	} {
 		change()
-		if before := artifactInUse(helmOp, revision, l); before != nil {
+		if before := recordedArtifact(helmOp, revision, l); before != nil {
 			t.Errorf("%s: the artifact in use is %+v", name, before)
 		}
 	}

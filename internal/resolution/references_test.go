@@ -301,6 +301,40 @@ func TestResolvePrefersNewerResultToStaleStatus(t *testing.T) {
 	expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 2, "edge": 2, "next": 2})
 }
 
+// TestResolvePrefersNewerRevisionToStaleStatus checks a new manager whose predecessor created a revision of a moved tag,
+// and then stopped before it wrote the status. The registry does not answer.
+func TestResolvePrefersNewerRevisionToStaleStatus(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		started time.Duration
+		want    string
+	}{
+		"the revision is newer": {started: time.Minute, want: "sha256:moved"},
+		"the status is newer":   {started: -time.Minute, want: "sha256:1"},
+	} {
+		r := newResolver(t)
+		r.registry.set("source", tagDouble{hangs: true})
+		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{Ref: controllertest.Tagged("source")})
+		digest, err := apiutil.SourceDigest(&helmOp.Spec.Source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		helmOp.Status.Artifact = &addonsv1.ArtifactStatus{SourceDigest: digest, ResolvedAt: metav1.NewTime(r.clock),
+			ResolvedArtifact: addonsv1.ResolvedArtifact{Digest: "sha256:1"}}
+		newest := &addonsv1.HelmOpRevision{}
+		newest.Spec.HelmOp.Source = helmOp.Spec.Source
+		newest.Spec.Artifact = &addonsv1.ResolvedArtifact{Digest: "sha256:moved"}
+		newest.Status.StartedAt = metav1.NewTime(r.clock.Add(tc.started))
+		outcome, err := r.Resolve(t.Context(), helmOp, Input{IsComplete: true, Newest: newest})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := digestKnown(outcome); got != tc.want {
+			t.Errorf("%s: the artifact is %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
 // TestResolveRequestIsForAllReferences checks that a request is done when the lookups of all references have ended.
 func TestResolveRequestIsForAllReferences(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

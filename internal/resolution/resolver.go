@@ -150,7 +150,7 @@ func (r *Resolver) Resolve(ctx context.Context, helmOp *addonsv1.HelmOp, input I
 	}
 	var open []*lookup
 	for _, l := range lookups {
-		r.loadCached(helmOp, l)
+		r.loadCached(p, l)
 		if !r.isUpToDate(p, l) {
 			open = append(open, l)
 		}
@@ -233,12 +233,17 @@ func readAccess(ctx context.Context, reader *references.Reader, helmOp *addonsv1
 	return a, err
 }
 
-// loadCached sets the last known artifact and the last result of a lookup. The artifact in memory has priority over an
-// older artifact in the status, because the last write of the status may have failed. With the older artifact, every
-// Cluster would return to the previous artifact.
-func (r *Resolver) loadCached(helmOp *addonsv1.HelmOp, l *lookup) {
-	l.known = artifactOfSource(&helmOp.Status, l.source)
+// loadCached sets the last known artifact and the last result of a lookup. An artifact in memory or in the newest
+// revision has priority over an older artifact in the status, because the last write of the status may have failed, or
+// the manager stopped before it. With the older artifact, every Cluster would return to the previous artifact.
+func (r *Resolver) loadCached(p *pass, l *lookup) {
+	l.known = artifactOfSource(&p.helmOp.Status, l.source)
 	l.lastResult, l.hasFailedBefore, _ = r.schedule.lastResult(l.key, l.lookupKey)
+	recorded := recordedArtifact(p.helmOp, p.input.Newest, l)
+	if recorded != nil && l.known != nil && l.known.ResolvedArtifact != recorded.ResolvedArtifact &&
+		l.known.ResolvedAt.Before(&recorded.ResolvedAt) {
+		l.known = recorded
+	}
 	cached := r.schedule.lastArtifact(l.key, l.source)
 	// The status may also be newer: another manager resolved the reference.
 	isNewer := cached != nil && (l.known == nil ||
@@ -344,7 +349,11 @@ func resolve(ctx context.Context, registry Registry, verifier verify.Verifier, a
 func (r *Resolver) storeResult(p *pass, l *lookup, found resolved, err error, at time.Time) {
 	helmOp := p.helmOp
 	if err == nil {
-		inUse := artifactInUse(helmOp, p.input.Newest, l)
+		inUse := l.known
+		if inUse == nil {
+			// After a move or a restore, the status is empty.
+			inUse = recordedArtifact(helmOp, p.input.Newest, l)
+		}
 		err = errors.Join(checkDowngrade(l.key.ref, inUse, &found.artifact), checkMoved(l.key.ref, inUse, &found.artifact))
 	}
 	l.result.verified, l.result.isFresh = verifiedCondition(helmOp, l, found, err)
