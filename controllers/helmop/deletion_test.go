@@ -154,9 +154,9 @@ func TestReconcileDeleteWithinLimits(t *testing.T) {
 	}
 }
 
-// TestOrphanedHelmOpDeletesRevisions deletes a HelmOp with the propagation policy Orphan. The revisions must be
-// deleted, although garbage collection removed their owner references.
-func TestOrphanedHelmOpDeletesRevisions(t *testing.T) {
+// TestDeletedHelmOpDeletesRevisions deletes a HelmOp. Its revisions must be deleted before the HelmOp disappears,
+// whether they have an owner reference or garbage collection removed it (propagation policy Orphan).
+func TestDeletedHelmOpDeletesRevisions(t *testing.T) {
 	t.Parallel()
 	r, helmOp := deletedHelmOp(t, nil, nil)
 	if err := r.client.DeleteAllOf(t.Context(), &addonsv1.HelmOpRelease{}, client.InNamespace("n")); err != nil {
@@ -176,6 +176,10 @@ func TestOrphanedHelmOpDeletesRevisions(t *testing.T) {
 		revision := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "n",
 			Name: apiutil.RevisionName("calico", number), Labels: apiutil.ChildSelector(helmOp)}}
 		revision.Spec.Number = number
+		if number > 0 {
+			revision.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(helmOp,
+				addonsv1.GroupVersion.WithKind(apiutil.HelmOpKind))}
+		}
 		if err := r.client.Create(t.Context(), revision); err != nil {
 			t.Fatal(err)
 		}
