@@ -77,7 +77,7 @@ func (r *Reconciler) waitAfterInterruption(ctx context.Context, p *releasePass,
 	preparation *attempts.Preparation,
 ) time.Duration {
 	newest, _ := p.observation.Newest()
-	at := preparation.NextAt(p.subject(), newest)
+	at := preparation.NextAt(p.subject(), newest, r.now())
 	// If this process has made the same rendering for another Cluster, the former manager stopped for another reason.
 	if !at.After(r.now()) || !r.rendered.IsNew(attempts.RenderingOf(&p.desired)) {
 		return 0

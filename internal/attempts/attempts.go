@@ -228,10 +228,14 @@ func (s *Subject) Write(status *addonsv1.HelmOpReleaseStatus, failures int, at m
 }
 
 // RetryDelay returns the rest of the wait after earlier failures of the same uninstallation; 0 if the uninstallation is
-// due.
+// due. It is due, too, if the time of the last failure is in the future: the clock of a former manager was ahead, and
+// the wait would become longer by the difference. The next failure has the right time.
 func RetryDelay(release *addonsv1.HelmOpRelease, attempt string, now time.Time) time.Duration {
 	status := &release.Status
 	if status.Failures == 0 || status.LastAttemptedDigest != attempt {
+		return 0
+	}
+	if status.LastAttemptedAt.After(now) {
 		return 0
 	}
 	return max(0, status.LastAttemptedAt.Add(model.Backoff(int(status.Failures), apiutil.Jitter(release))).Sub(now))

@@ -383,6 +383,7 @@ func TestRetryDelay(t *testing.T) {
 		"failed once, just now":    {failed(1, "x"), "x", 0, backoff(1)},
 		"failed once, a while ago": {failed(1, "x"), "x", 4 * time.Second, backoff(1) - 4*time.Second},
 		"failed once, long ago":    {failed(1, "x"), "x", time.Hour, 0},
+		"a clock was ahead":        {failed(1, "x"), "x", -3 * time.Hour, 0},
 		"failed thrice":            {failed(3, "x"), "x", 0, backoff(3)},
 		"failed very often":        {failed(1<<30, "x"), "x", 0, backoff(100)},
 	}

@@ -44,13 +44,14 @@ func (p *Preparation) interrupted(key string, status *addonsv1.HelmOpReleaseStat
 
 // NextAt returns when a release may be prepared. It is the zero time unless a former manager began the same preparation
 // and did not end it. The delay grows with the number of such managers. If the newest Helm revision is a running action
-// from after the start of the preparation, the preparation had ended: Helm writes its record after the rendering.
-func (p *Preparation) NextAt(s *Subject, newest model.Record) time.Time {
+// from after the start of the preparation, the preparation had ended: Helm writes its record after the rendering. A
+// preparation that began in the future does not delay the release: the clock of the former manager was ahead.
+func (p *Preparation) NextAt(s *Subject, newest model.Record, now time.Time) time.Time {
 	former := p.interrupted(s.preparationKey(), &s.Release.Status)
 	if former == nil {
 		return time.Time{}
 	}
-	if newest.IsPendingSince(s.Desired, former.StartedAt.Time) {
+	if former.StartedAt.After(now) || newest.IsPendingSince(s.Desired, former.StartedAt.Time) {
 		return time.Time{}
 	}
 	return former.StartedAt.Add(model.Backoff(int(former.Count), apiutil.Jitter(s.Release)))

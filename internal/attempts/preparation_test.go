@@ -38,7 +38,7 @@ func TestInterruptedPreparation(t *testing.T) {
 	var wait time.Duration
 	for stop := range 5 {
 		var manager Preparation
-		if at := manager.NextAt(s, model.Record{}); at.IsZero() != (stop == 0) || stop > 0 && at.Sub(now) <= wait {
+		if at := manager.NextAt(s, model.Record{}, now); at.IsZero() != (stop == 0) || stop > 0 && at.Sub(now) <= wait {
 			t.Fatalf("stop %d: the next preparation is at %s, %s after the last", stop, at, at.Sub(now))
 		} else if stop > 0 {
 			wait = at.Sub(now)
@@ -47,7 +47,7 @@ func TestInterruptedPreparation(t *testing.T) {
 		if !begin(&manager, s, now) || s.Release.Status.Preparation.Count != int32(stop+1) {
 			t.Fatalf("stop %d: %+v", stop, s.Release.Status.Preparation)
 		}
-		if begin(&manager, s, now) || !manager.NextAt(s, model.Record{}).IsZero() {
+		if begin(&manager, s, now) || !manager.NextAt(s, model.Record{}, now).IsZero() {
 			t.Errorf("stop %d: the same manager writes twice, or waits for itself", stop)
 		}
 		// The release waits for a slot between the parsing and the rendering. Both belong to the same preparation.
@@ -68,7 +68,7 @@ func TestInterruptedPreparation(t *testing.T) {
 		other := &Subject{Release: s.Release.DeepCopy(), HelmOp: s.HelmOp, Desired: s.Desired}
 		change(other)
 		var manager Preparation
-		if !manager.NextAt(other, model.Record{}).IsZero() || !begin(&manager, other, now) ||
+		if !manager.NextAt(other, model.Record{}, now).IsZero() || !begin(&manager, other, now) ||
 			other.Release.Status.Preparation.Count != 1 {
 			t.Errorf("%s: %+v", name, other.Release.Status.Preparation)
 		}
@@ -95,7 +95,7 @@ func TestPreparationEndsWithRecord(t *testing.T) {
 	} {
 		newest := record
 		tc.change(&newest)
-		if at := (&Preparation{}).NextAt(s, newest); at.IsZero() == tc.waits {
+		if at := (&Preparation{}).NextAt(s, newest, now.Add(time.Second)); at.IsZero() == tc.waits {
 			t.Errorf("%s: the next preparation is at %s", name, at)
 		}
 	}
@@ -118,7 +118,7 @@ func TestPreparationIsWrittenAgain(t *testing.T) {
 		{"after the end, whose write failed", func() { p.End(&addonsv1.HelmOpReleaseStatus{}) }},
 	} {
 		step.change()
-		if !p.NextAt(s, model.Record{}).IsZero() || !begin(&p, s, controllertest.Noon) ||
+		if !p.NextAt(s, model.Record{}, controllertest.Noon).IsZero() || !begin(&p, s, controllertest.Noon) ||
 			s.Release.Status.Preparation.Count != 1 {
 			t.Errorf("%s: %+v", step.name, s.Release.Status.Preparation)
 		}
@@ -149,7 +149,7 @@ func TestFailedFetch(t *testing.T) {
 	if s.Release.Status.Preparation != nil || !p.IsRefetched(s) {
 		t.Errorf("status %+v, refetched %t", s.Release.Status.Preparation, p.IsRefetched(s))
 	}
-	if at := (&Preparation{}).NextAt(s, model.Record{}); !at.IsZero() {
+	if at := (&Preparation{}).NextAt(s, model.Record{}, controllertest.Noon); !at.IsZero() {
 		t.Errorf("the next manager waits until %s", at)
 	}
 	other := preparedSubject()
@@ -159,5 +159,18 @@ func TestFailedFetch(t *testing.T) {
 	}
 	if !begin(&p, s, controllertest.Noon) || p.IsRefetched(s) {
 		t.Errorf("the rendering is not written: %+v", s.Release.Status.Preparation)
+	}
+}
+
+// TestPreparationOfFastClock checks that a preparation that a manager with a fast clock began does not delay the
+// release by the difference of the clocks.
+func TestPreparationOfFastClock(t *testing.T) {
+	t.Parallel()
+	for ahead, waits := range map[time.Duration]bool{-time.Second: true, 0: true, 3 * time.Hour: false} {
+		s := preparedSubject()
+		begin(&Preparation{}, s, controllertest.Noon.Add(ahead))
+		if at := (&Preparation{}).NextAt(s, model.Record{}, controllertest.Noon); at.IsZero() == waits {
+			t.Errorf("%s ahead: the next preparation is at %s", ahead, at)
+		}
 	}
 }
