@@ -193,7 +193,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		report.SetPaused(helmOp, true, message)
 		conditions.Delete(helmOp, addonsv1.ClusterBeingMovedCondition)
 		switch conditions.GetReason(helmOp, addonsv1.ReadyCondition) {
-		case addonsv1.ShardNotServedReason, addonsv1.ShardChangedReason:
+		case addonsv1.ShardNotServedReason, addonsv1.ShardChangedReason, addonsv1.BeingMovedReason:
 			report.SetCondition(helmOp, addonsv1.ReadyCondition, metav1.ConditionUnknown, addonsv1.PausedReason, message)
 		}
 		return ctrl.Result{}, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -33,14 +34,17 @@ type movable interface {
 
 // BeingMoved sets the condition Paused of an object that clusterctl move is moving, and writes the object. The message
 // has the command that ends the pause if no move is running: an interrupted move or a user may have left the annotation
-// of a move.
+// of a move. If Ready is True for an earlier generation, it becomes Unknown: HelmOp does not apply the new spec.
 func BeingMoved(ctx context.Context, c client.Client, obj movable, resource string, owned []string) error {
 	before := copied(obj)
-	SetCondition(obj, addonsv1.PausedCondition, True, addonsv1.BeingMovedReason, fmt.Sprintf(
-		"This object is not reconciled: its annotation %s means that clusterctl move is moving it to another management "+
-			"cluster. If no move is running, remove the annotation: kubectl -n %s annotate %s %s %s-",
+	message := fmt.Sprintf("This object is not reconciled: its annotation %s means that clusterctl move is moving it to "+
+		"another management cluster. If no move is running, remove the annotation: kubectl -n %s annotate %s %s %s-",
 		clusterctlv1.DeleteForMoveAnnotation, obj.GetNamespace(), resource, obj.GetName(),
-		clusterctlv1.DeleteForMoveAnnotation))
+		clusterctlv1.DeleteForMoveAnnotation)
+	SetCondition(obj, addonsv1.PausedCondition, True, addonsv1.BeingMovedReason, message)
+	if isOutdated(obj, addonsv1.ReadyCondition) {
+		SetCondition(obj, addonsv1.ReadyCondition, metav1.ConditionUnknown, addonsv1.BeingMovedReason, message)
+	}
 	Deleting(obj)
 	return client.IgnoreNotFound(WriteObject(ctx, c, before, obj, owned))
 }

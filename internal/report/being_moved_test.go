@@ -8,7 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 )
@@ -44,6 +48,37 @@ func TestClustersBeingMoved(t *testing.T) {
 		ClustersBeingMoved(release, nil)
 		if conditions.Has(release, addonsv1.ClusterBeingMovedCondition) {
 			t.Errorf("%s: the condition stays", name)
+		}
+	}
+}
+
+// TestMovedObjectWithNewSpecIsNotReady checks that an object that is being moved is not Ready with a spec that HelmOp
+// has not applied.
+func TestMovedObjectWithNewSpecIsNotReady(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	if err := addonsv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	for generation, want := range map[int64]metav1.ConditionStatus{1: True, 2: metav1.ConditionUnknown} {
+		helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "one", Generation: 1}}
+		SetCondition(helmOp, addonsv1.ReadyCondition, True, addonsv1.ReadyReason, "")
+		helmOp.Generation = generation
+		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(helmOp).WithStatusSubresource(helmOp).Build()
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(helmOp), helmOp); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := BeingMoved(t.Context(), c, helmOp, addonsv1.HelmOpResource, nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(helmOp), helmOp); err != nil {
+				t.Fatal(err)
+			}
+			if got := conditions.Get(helmOp, addonsv1.ReadyCondition); got.Status != want ||
+				!conditions.IsTrue(helmOp, addonsv1.PausedCondition) {
+				t.Errorf("generation %d: %+v", generation, helmOp.Status.Conditions)
+			}
 		}
 	}
 }

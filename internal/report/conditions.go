@@ -100,18 +100,21 @@ func SetNotReady(release *addonsv1.HelmOpRelease, reason, message string) bool {
 	return SetCondition(release, addonsv1.ReadyCondition, metav1.ConditionFalse, reason, message)
 }
 
+// isOutdated reports whether a condition of an object is True for an earlier generation.
+func isOutdated(obj conditions.Setter, condition string) bool {
+	known := conditions.Get(obj, condition)
+	return known != nil && known.Status == True && known.ObservedGeneration != obj.(metav1.Object).GetGeneration()
+}
+
 // Outdated sets the condition Ready to False if it is True for an earlier generation and the object is not paused. It
 // also removes the condition Stalled of an earlier generation. A pass that ends early must not leave conditions about
 // an earlier spec.
 func Outdated(obj conditions.Setter) {
 	object := obj.(metav1.Object)
-	isOutdated := func(known *metav1.Condition) bool {
-		return known != nil && known.Status == True && known.ObservedGeneration != object.GetGeneration()
-	}
-	if isOutdated(conditions.Get(obj, addonsv1.StalledCondition)) {
+	if isOutdated(obj, addonsv1.StalledCondition) {
 		conditions.Delete(obj, addonsv1.StalledCondition)
 	}
-	if !isOutdated(conditions.Get(obj, addonsv1.ReadyCondition)) || conditions.IsTrue(obj, addonsv1.PausedCondition) {
+	if !isOutdated(obj, addonsv1.ReadyCondition) || conditions.IsTrue(obj, addonsv1.PausedCondition) {
 		return
 	}
 	reason, message := addonsv1.ProgressingReason, "The spec changed and is not reconciled yet"
