@@ -12,6 +12,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/actiongate"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
@@ -52,7 +53,7 @@ func (r *Reconciler) waitsForMaintenance(p *releasePass, decision decide.Decisio
 	p.due(r.untilOpen(state))
 	if decision.Failures > 0 {
 		releasestatus.NotReleased(p.release, releasestatus.StandingReason(p.release, decision),
-			releasestatus.WithLastError(p.release, "The next try waits for maintenance: "+state.Why))
+			releasestatus.WithLastError(p.release, apiutil.RetryAwaitsMaintenance+": "+state.Why))
 		return true
 	}
 	releasestatus.NotReleased(p.release, addonsv1.WaitingForMaintenanceReason,

@@ -179,6 +179,10 @@ var ProgressReasons = map[string]bool{
 	addonsv1.OtherShardReason:                 true,
 }
 
+// RetryAwaitsMaintenance begins the message of a failed release whose next try waits for maintenance. A requested retry
+// waits, too.
+const RetryAwaitsMaintenance = "The next try waits for maintenance"
+
 // RevisionOf returns the number of the HelmOp revision that is assigned to a release; 0 if it is not known.
 func RevisionOf(child *addonsv1.HelmOpRelease) int64 {
 	if child == nil || child.Spec.Rollout == nil {

@@ -4,6 +4,7 @@
 package fleetview
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -49,10 +51,10 @@ func (p Program) Command(helmOp *addonsv1.HelmOp, command string, flags ...strin
 	return strings.Join(append([]string{p.Name, command, helmOp.Name, "-n", helmOp.Namespace}, flags...), " ") + p.Flags
 }
 
-// removePause returns a command that removes the annotation that pauses an object.
-func (p Program) removePause(resource string, object metav1.Object) string {
+// removeAnnotation returns a command that removes an annotation from an object.
+func (p Program) removeAnnotation(resource string, object metav1.Object, annotation string) string {
 	return fmt.Sprintf("kubectl -n %s annotate %s %s %s-", object.GetNamespace(), resource, object.GetName(),
-		clusterv1.PausedAnnotation) + p.Flags
+		annotation) + p.Flags
 }
 
 // Summary is the state of a HelmOp and of its rollout.
@@ -232,8 +234,12 @@ func NextForHelmOp(helmOp *addonsv1.HelmOp, p Program) []Step {
 			add("Resume the paused HelmOp", on("resume"))
 		} else {
 			add("The annotation cluster.x-k8s.io/paused pauses the HelmOp; remove the annotation",
-				p.removePause(addonsv1.HelmOpResource, helmOp))
+				p.removeAnnotation(addonsv1.HelmOpResource, helmOp, clusterv1.PausedAnnotation))
 		}
+	}
+	if conditions.GetReason(helmOp, addonsv1.PausedCondition) == addonsv1.BeingMovedReason {
+		add("The HelmOp is not reconciled, because clusterctl move is moving it; if no move is running, remove the annotation",
+			p.removeAnnotation(addonsv1.HelmOpResource, helmOp, clusterctlv1.DeleteForMoveAnnotation))
 	}
 	if resolved := conditions.Get(helmOp, addonsv1.ResolvedCondition); resolved != nil &&
 		resolved.Status == metav1.ConditionFalse {
@@ -304,13 +310,7 @@ func NextForRelease(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, ro
 	case StateStalled:
 		add("Correct what the message names. The retries are spent, so change the spec or retry", retry)
 	case StateFailed:
-		why := "Correct what the message names"
-		if at := release.Status.NextTryAt; !at.IsZero() {
-			why += ". HelmOp tries again at " + at.UTC().Format(time.RFC3339) + ", or at once"
-		} else {
-			why += ", then retry"
-		}
-		add(why, retry)
+		add(nextForFailure(release, row, retry))
 	case StateUnreachable:
 		add("Make the API server of the Cluster answer. HelmOp checks every 10 seconds and then continues by itself", "")
 	case StateDrifted:
@@ -331,13 +331,33 @@ func NextForRelease(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, ro
 	return steps
 }
 
+// nextForFailure returns what a user can do for a failed release. Some waits do not end with a retry.
+func nextForFailure(release *addonsv1.HelmOpRelease, row *Row, retry string) (why, command string) {
+	again := ""
+	if at := release.Status.NextTryAt; !at.IsZero() {
+		again = " at " + at.UTC().Format(time.RFC3339)
+	}
+	switch {
+	case row.Reason == addonsv1.ReleasePendingReason:
+		return fmt.Sprintf("Wait: HelmOp continues when the other action ends, or%s at the latest. If no action is running "+
+			"any more, end it with helm rollback or helm uninstall in the Cluster", cmp.Or(again, " after its timeout")), ""
+	case strings.HasPrefix(row.Message, apiutil.RetryAwaitsMaintenance):
+		return fmt.Sprintf("Correct what the message names. HelmOp tries again when maintenance permits it%s; a retry "+
+			"waits, too", again), ""
+	case again != "":
+		return "Correct what the message names. HelmOp tries again" + again + ", or at once", retry
+	default:
+		return "Correct what the message names, then retry", retry
+	}
+}
+
 func nextForPause(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease, p Program) []Step {
 	switch {
 	case helmOp.Spec.Paused:
 		return []Step{{Why: "Resume the paused HelmOp", Command: p.Command(helmOp, "resume")}}
 	case apiutil.IsChildPaused(release):
 		return []Step{{Why: "The annotation cluster.x-k8s.io/paused pauses the release; remove it",
-			Command: p.removePause(addonsv1.HelmOpReleaseResource, release)}}
+			Command: p.removeAnnotation(addonsv1.HelmOpReleaseResource, release, clusterv1.PausedAnnotation)}}
 	default:
 		return []Step{{Why: "End the pause that the condition Paused names"}}
 	}

@@ -5,11 +5,14 @@ package fleetview
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview/fleettest"
 )
 
@@ -40,6 +43,10 @@ func TestNext(t *testing.T) {
 		"spec.paused": {func(h *addonsv1.HelmOp) { h.Spec.Paused = true }, []string{"x resume h -n ns"}},
 		"paused by annotation": {func(h *addonsv1.HelmOp) { h.Annotations["cluster.x-k8s.io/paused"] = "" },
 			[]string{"kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h cluster.x-k8s.io/paused-"}},
+		"moved by clusterctl": {func(h *addonsv1.HelmOp) {
+			h.Status.Conditions = []metav1.Condition{fleettest.Condition("Ready=True/Ready"),
+				fleettest.Condition("Paused=True/BeingMoved")}
+		}, []string{"kubectl -n ns annotate helmops.addons.cluster.x-k8s.io h clusterctl.cluster.x-k8s.io/delete-for-move-"}},
 		"not resolved": {func(h *addonsv1.HelmOp) {
 			h.Status.Conditions = []metav1.Condition{fleettest.Condition("Resolved=False/NoMatchingTag")}
 		}, []string{"x reconcile h -n ns"}},
@@ -61,6 +68,36 @@ func TestNext(t *testing.T) {
 		}
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// TestNextForFailure checks that a retry is recommended only if it begins at once.
+func TestNextForFailure(t *testing.T) {
+	t.Parallel()
+	at := metav1.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		row   Row
+		at    metav1.Time
+		want  string
+		retry bool
+	}{
+		"no more tries": {Row{Reason: addonsv1.ReleaseConflictReason}, metav1.Time{}, ", then retry", true},
+		"a next try": {Row{Reason: addonsv1.UpgradeFailedReason}, at,
+			"HelmOp tries again at 2026-11-28T12:00:00Z, or at once", true},
+		"another action": {Row{Reason: addonsv1.ReleasePendingReason}, at,
+			"when the other action ends, or at 2026-11-28T12:00:00Z at the latest", false},
+		"maintenance": {Row{Reason: addonsv1.UpgradeFailedReason, Message: apiutil.RetryAwaitsMaintenance + ": no"}, at,
+			"when maintenance permits it at 2026-11-28T12:00:00Z", false},
+		"maintenance without an end": {Row{Reason: addonsv1.UpgradeFailedReason,
+			Message: apiutil.RetryAwaitsMaintenance + ": no"}, metav1.Time{}, "when maintenance permits it; a retry", false},
+	} {
+		tc.row.State, tc.row.Cluster = StateFailed, "one"
+		release := &addonsv1.HelmOpRelease{}
+		release.Status.NextTryAt = tc.at
+		steps := NextForRelease(fleettest.Rolling(nil), release, &tc.row, Program{Name: "x"})
+		if len(steps) != 1 || !strings.Contains(steps[0].Why, tc.want) || (steps[0].Command != "") != tc.retry {
+			t.Errorf("%s: %+v", name, steps)
 		}
 	}
 }
