@@ -27,7 +27,9 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/memory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
@@ -61,6 +63,9 @@ type Reconciler struct {
 
 	// warned has the UIDs of the Clusters for which warnOfMove has recorded an Event, by their keys.
 	warned sync.Map
+
+	// unread has the delays of Clusters whose control planes cannot be read.
+	unread memory.Objects[requeue.Delay]
 }
 
 // lifeScope holds the state of one pass over a Cluster.
@@ -98,6 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if scope == nil {
 		r.warned.Delete(req.NamespacedName)
+		r.unread.Drop(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if !scope.isRead {
@@ -246,6 +252,21 @@ func (r *Reconciler) eventAt(scope *lifeScope, release *addonsv1.HelmOpRelease,
 	}
 }
 
+// controlPlaneFailed returns the delay until the control plane of a Cluster is read again. It logs the cause once: for
+// example, a user must correct a wrong reference or a missing permission.
+func (r *Reconciler) controlPlaneFailed(ctx context.Context, scope *lifeScope, err error) time.Duration {
+	if outcome := failures.Of(err, failures.Planning); outcome.Kind == failures.Waiting {
+		return outcome.Wait
+	}
+	cause := requeue.Cause{Generation: scope.object.GetGeneration(), Reason: addonsv1.ObjectReadFailedReason}
+	wait, isNew := r.unread.Of(client.ObjectKeyFromObject(scope.object)).After(cause, err.Error())
+	if isNew {
+		ctrl.LoggerFrom(ctx).Error(nil, "Cannot read which version of Kubernetes the control plane runs; it is tried again",
+			"error", err.Error())
+	}
+	return wait
+}
+
 // reconcileUpgrade sets, renews and removes the annotations with which HelmOps hold upgrades of the Cluster.
 func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ctrl.Result, error) {
 	holders := upgradeHolders(scope)
@@ -253,8 +274,9 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 	controlPlane, err := r.controlPlane(ctx, scope, len(holders) > 0 || scope.foreign)
 	if err != nil {
 		// A hold must end in time, even if the version is not known.
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot read which version of Kubernetes the control plane runs")
-		result.RequeueAfter = requeue.ObjectReadRetry
+		result.RequeueAfter = r.controlPlaneFailed(ctx, scope, err)
+	} else if known := r.unread.Known(client.ObjectKeyFromObject(scope.object)); known != nil {
+		known.Forget()
 	}
 	after := scope.object.DeepCopy()
 	annotations := after.GetAnnotations()

@@ -47,13 +47,15 @@ func (r *Reconciler) beginHold(ctx context.Context, scope *lifeScope, releases i
 		return fmt.Errorf("holding the deletion of the Cluster: %w", err)
 	}
 	if began {
-		held := "The deletion of the Cluster waits"
+		held, unpause := "The deletion of the Cluster waits", ""
 		if pauses {
-			held = "The Cluster is paused"
+			held, unpause = "The Cluster is paused", " and remove spec.paused"
 		}
 		r.eventAt(scope, nil, eventType(false), addonsv1.ClusterDeletionHeldEvent, "HoldDeletion",
-			fmt.Sprintf("%s until %s uninstalled", held,
-				plural.Count(releases, "release with beforeClusterDelete is", "releases with beforeClusterDelete are")))
+			fmt.Sprintf("%s until %s uninstalled. To stop the deletion, set the annotation %s. To end the hold at once, set "+
+				"the annotation %s=%s%s", held,
+				plural.Count(releases, "release with beforeClusterDelete is", "releases with beforeClusterDelete are"),
+				clusterv1.PausedAnnotation, addonsv1.DeletionHoldAnnotation, apiutil.DeletionHoldOver, unpause))
 	}
 	return nil
 }
