@@ -499,8 +499,8 @@ type HelmOpReleaseStatus struct {
 	// process may be working on the release, nextTryAt is the time when HelmOp takes
 	// over at the latest. nextTryAt is absent if no retry is scheduled: the release
 	// is in its desired state, no retries are left, or the release waits for
-	// something else. If a failed attempt changed nothing in the cluster, HelmOp
-	// does not set nextTryAt.
+	// something else. If an artifact cannot be pulled, nextTryAt is absent, too: all
+	// releases with the artifact wait for the same pull.
 	// +optional
 	NextTryAt metav1.Time `json:"nextTryAt,omitempty,omitzero"`
 

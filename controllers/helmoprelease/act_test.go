@@ -357,7 +357,9 @@ func (m *stoppingManagers) read() *addonsv1.HelmOpRelease {
 func (m *stoppingManagers) begin() *releasePass {
 	release := m.read()
 	m.store.sent = nil
-	return &releasePass{releaseScope: &releaseScope{release: release, before: release.DeepCopy()}, desired: m.desired}
+	before := release.DeepCopy()
+	release.Status.NextTryAt = metav1.Time{} // As carryOut does.
+	return &releasePass{releaseScope: &releaseScope{release: release, before: before}, desired: m.desired}
 }
 
 // end ends a pass, which must have written the status so often.
@@ -432,7 +434,7 @@ func TestPreparationOfArtifactIsWritten(t *testing.T) {
 func TestRestartAfterFailedFetch(t *testing.T) {
 	t.Parallel()
 	m := newStoppingManagers(t, func(*addonsv1.HelmOpRelease) {})
-	down := &ocierr.Error{Op: "pull", Kind: ocierr.ErrUnreachable}
+	down := sharedPull{&ocierr.Error{Op: "pull", Kind: ocierr.ErrUnreachable}}
 	for restart := range 3 {
 		manager := m.start(nil)
 		if wait := m.fetch(manager, artifacts.ErrFetching, 1); wait != 0 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -80,9 +81,14 @@ func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpReleas
 	}
 	r.watcher.Disconnect(key.String())
 	if err := r.checkKubeconfig(ctx, key); err != nil {
+		message := err.Error()
+		if !release.DeletionTimestamp.IsZero() {
+			message += report.OrphanHint
+		}
 		report.SetCondition(release, addonsv1.ClusterReachableCondition, report.False, addonsv1.KubeconfigRefusedReason,
-			err.Error())
-		report.SetNotReady(release, addonsv1.KubeconfigRefusedReason, err.Error())
+			message)
+		report.SetNotReady(release, addonsv1.KubeconfigRefusedReason, message)
+		release.Status.NextTryAt = metav1.Time{}
 		return model.Target{}, false
 	}
 	if errors.Is(err, clusterlink.ErrNotTried) {

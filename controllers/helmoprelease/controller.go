@@ -192,6 +192,8 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request,
 		return ctrl.Result{}, nil
 	}
 	scope.before = release.DeepCopy()
+	// A pass that ends before keepNextTry waits for something that has no time.
+	release.Status.NextTryAt = metav1.Time{}
 	scope.trace = r.tracer.PassOver(release, func() *tracing.Memory { return &r.memoryOf(release).Trace }, r.now)
 	began := scope.trace.Now()
 	defer func() {

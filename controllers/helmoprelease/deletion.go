@@ -19,6 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlife"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
@@ -43,6 +44,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, scope *releaseScope) (
 		r.checkIntent,
 		r.checkAccessOrOrphan,
 		r.waitForDependents,
+		r.keepNextTry,
 		r.connectCluster,
 		r.endWatches,
 		r.uninstallRelease,
@@ -157,9 +159,7 @@ func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Res
 	p.intent, err = r.intents.Of(ctx, p.release)
 	switch {
 	case err != nil:
-		report.SetNotReady(p.release, addonsv1.DeletingReason,
-			"Cannot check whether the HelmOp still needs the release: "+err.Error())
-		return nil, err
+		return end(r.intentFailed(ctx, p.release, err))
 	case p.intent == deletionintent.Keep:
 		ctrl.LoggerFrom(ctx).Info("Leaving the release installed, because it is in the desired state of its HelmOp",
 			"Cluster", apiutil.ClusterKey(p.release))
@@ -169,6 +169,23 @@ func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Res
 		return after(0), nil
 	}
 	return nil, nil
+}
+
+// intentFailed reports why it is not known whether a release under deletion is still needed, for example because the
+// selector of its HelmOp is not valid. The release stays until a user has corrected the cause.
+func (r *Reconciler) intentFailed(ctx context.Context, release *addonsv1.HelmOpRelease, err error,
+) (ctrl.Result, error) {
+	if ctx.Err() != nil {
+		return ctrl.Result{}, ctx.Err()
+	}
+	report.SetNotReady(release, addonsv1.DeletingReason,
+		"The uninstallation waits, because HelmOp cannot check whether the HelmOp still needs the release: "+err.Error())
+	outcome := failures.Of(err, failures.Planning)
+	if outcome.Kind == failures.Waiting {
+		return ctrl.Result{RequeueAfter: outcome.Wait}, nil
+	}
+	outcome.Reason = addonsv1.DeletingReason
+	return r.tryAgain(ctx, release, outcome, err), nil
 }
 
 // checkAccessOrOrphan orphans the release if the HelmOp has lost the access to the Cluster. Otherwise, the

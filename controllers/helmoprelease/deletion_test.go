@@ -157,7 +157,8 @@ func TestReleaseWithoutOwnerWaits(t *testing.T) {
 	} {
 		now, connections.disconnected = controllertest.Noon.Add(tc.after), nil
 		b.Release.Annotations = map[string]string{addonsv1.DeletionAdmittedAnnotation: tc.admitted}
-		result, err := r.reconcileDelete(t.Context(), &releaseScope{release: b.Release, cluster: b.Cluster})
+		result, err := r.reconcileDelete(t.Context(), &releaseScope{release: b.Release, before: b.Release.DeepCopy(),
+			cluster: b.Cluster})
 		waits := tc.want == addonsv1.OwnerNotFoundReason
 		if waits && result.RequeueAfter != 0 {
 			t.Errorf("%+v: the next check is after %s, not after an event", tc, result.RequeueAfter)
@@ -222,6 +223,29 @@ func TestWaitingUninstallationHasATime(t *testing.T) {
 			gomega.ContainSubstring(deadline.Format(time.RFC3339))))
 		g.Expect(b.Release.Status.NextTryAt.Time).To(gomega.BeTemporally("==", deadline))
 	}).WithTimeout(time.Minute).Should(gomega.Succeed())
+}
+
+// TestUnknownIntentIsReported deletes a release whose HelmOp has an invalid selector. The release must say why it waits,
+// and the controller must try again with growing delays instead of returning an error.
+func TestUnknownIntentIsReported(t *testing.T) {
+	t.Parallel()
+	b := controllertest.NewReleaseBench(t)
+	b.HelmOp.Spec.ClusterSelector = &metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "env", Operator: "Like"}}}
+	r := benchReconciler(b)
+	r.now = func() time.Time { return controllertest.Noon }
+	p := &releasePass{releaseScope: &releaseScope{release: b.Release, cluster: b.Cluster, helmOp: b.HelmOp}}
+	for _, about := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		end, err := r.checkIntent(t.Context(), p)
+		if err != nil || end == nil || (end.RequeueAfter-about).Abs() > about/4 {
+			t.Fatalf("got %+v, %v, want a pass after %s", end, err, about)
+		}
+	}
+	ready := conditions.Get(b.Release, addonsv1.ReadyCondition)
+	if ready.Reason != addonsv1.DeletingReason || !strings.Contains(ready.Message, "The uninstallation waits") ||
+		!strings.Contains(ready.Message, "Like") || b.Release.Status.NextTryAt.IsZero() {
+		t.Errorf("%+v, the next try is at %s", ready, b.Release.Status.NextTryAt)
+	}
 }
 
 // seenVersions is an engine that stores the object versions that it gets.

@@ -4,12 +4,13 @@
 package helmoprelease
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -28,11 +29,13 @@ import (
 
 // failed reports an error of a step that did not change the workload cluster, and returns the time of the next try.
 // Package failures decides both. failed returns the error only if the pass was canceled. Otherwise, the conditions have
-// the error, and the log has it once.
+// the error, and the log has it once. The status has the time of the next try only if the release has a delay of its
+// own: each try of a shared pull would otherwise write the status of each release that needs the artifact.
 func (r *Reconciler) failed(ctx context.Context, scope *releaseScope, stage failures.Stage,
 	err error,
 ) (ctrl.Result, error) {
 	release, outcome := scope.release, failures.Of(err, stage)
+	release.Status.NextTryAt = metav1.Time{}
 	if outcome.Kind == failures.Waiting {
 		if !outcome.KeepsFailure || !releasestatus.HasFailed(release) {
 			releasestatus.NotReleased(release, outcome.Reason, err.Error())
@@ -55,12 +58,11 @@ func (r *Reconciler) failed(ctx context.Context, scope *releaseScope, stage fail
 				fmt.Sprintf("Cluster %s, release %s: %v", apiutil.ClusterTitle(release), describe(release), err))
 		}
 	}
-	result := r.tryAgain(ctx, release, outcome, err)
-	result.RequeueAfter = cmp.Or(outcome.Wait, result.RequeueAfter)
-	return result, nil
+	return r.tryAgain(ctx, release, outcome, err), nil
 }
 
-// tryAgain returns the result of a failed pass. The next pass is due after 1 s, 2 s and so on, up to 5 min.
+// tryAgain returns the result of a failed pass. The next pass is due after the wait of the outcome or, without one, after
+// 1 s, 2 s and so on, up to 5 min. The status then has the time of the next try.
 func (r *Reconciler) tryAgain(ctx context.Context, release *addonsv1.HelmOpRelease, outcome failures.Outcome,
 	err error,
 ) ctrl.Result {
@@ -76,7 +78,16 @@ func (r *Reconciler) tryAgain(ctx context.Context, release *addonsv1.HelmOpRelea
 		ctrl.LoggerFrom(ctx).Error(nil, "Cannot bring the release to the desired state; it is tried again", "Cluster",
 			apiutil.ClusterTitle(release), "reason", outcome.Reason, "error", err.Error())
 	}
+	if outcome.Wait > 0 {
+		return ctrl.Result{RequeueAfter: outcome.Wait}
+	}
+	release.Status.NextTryAt = r.tryAt(wait)
 	return ctrl.Result{RequeueAfter: wait}
+}
+
+// tryAt returns the time of a try that is due after a delay, in whole seconds.
+func (r *Reconciler) tryAt(wait time.Duration) metav1.Time {
+	return metav1.NewTime(r.now().Add(wait).Round(time.Second))
 }
 
 // actionFailed reports a failed action. If the action counts as a try, the next pass decides what follows. Otherwise it
@@ -94,5 +105,6 @@ func (r *Reconciler) actionFailed(ctx context.Context, p *releasePass, decision 
 	if !attempts.IsTry(result, err) {
 		return outcome, failure
 	}
+	p.release.Status.NextTryAt = metav1.Time{}
 	return ctrl.Result{RequeueAfter: requeueAtOnce}, nil
 }

@@ -4,14 +4,24 @@
 package helmoprelease
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/artifacts"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
 // TestRefetchKeepsReportedFailure checks that the failure of the last pull stays reported while the chart is pulled
@@ -37,5 +47,92 @@ func TestRefetchKeepsReportedFailure(t *testing.T) {
 	}
 	if got := report(artifacts.ErrFetching); got != addonsv1.FetchingArtifactReason {
 		t.Errorf("the reason while another artifact is pulled is %q", got)
+	}
+}
+
+// sharedPull is the error of a pull that several releases wait for.
+type sharedPull struct{ error }
+
+// Unwrap implements the interface of errors.Is.
+func (s sharedPull) Unwrap() []error {
+	return []error{s.error, &artifacts.Failure{Wait: time.Minute}}
+}
+
+// TestFailureHasTimeOfNextTry checks the time of the next try after failures that changed nothing. Only a release with
+// a delay of its own has a time: a time for each try of a shared pull would be a write for each release that waits.
+func TestFailureHasTimeOfNextTry(t *testing.T) {
+	t.Parallel()
+	no := errors.New("no")
+	for name, tc := range map[string]struct {
+		stage   failures.Stage
+		err     error
+		hasTime bool
+	}{
+		"an action that a quota refuses": {failures.Acting(addonsv1.InstallFailedReason), no, true},
+		"unreadable records":             {failures.Observing, no, true},
+		"a template":                     {failures.Rendering, no, true},
+		"a shared pull":                  {failures.Fetching, sharedPull{no}, false},
+		"a pull that is running":         {failures.Fetching, artifacts.ErrFetching, false},
+		"no answer":                      {failures.Observing, helmerr.ErrUnreachable, false},
+	} {
+		r := &Reconciler{recorder: events.NewFakeRecorder(10), budgets: report.NewEventBudgets(time.Now),
+			now: func() time.Time { return controllertest.Noon }}
+		release := controllertest.UpToDateRelease("one")
+		release.Status.NextTryAt = metav1.NewTime(controllertest.Noon.Add(-time.Hour))
+		result, err := r.failed(t.Context(), &releaseScope{release: release}, tc.stage, tc.err)
+		want := time.Time{}
+		if tc.hasTime {
+			want = controllertest.Noon.Add(result.RequeueAfter).Round(time.Second)
+		}
+		if got := release.Status.NextTryAt; err != nil || !got.Time.Equal(want) {
+			t.Errorf("%s: %+v, %v: the next try is at %s, want %s", name, result, err, got, want)
+		}
+	}
+}
+
+// TestPassWithoutTryHasNoTime checks that a pass that waits for something without a time removes the time of the next
+// try. A pass that ends before the state of the release is known must keep it: the next pass would write it again.
+func TestPassWithoutTryHasNoTime(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(*controllertest.ReleaseBench)
+		kept   bool
+	}{
+		"the control plane is not initialized": {func(b *controllertest.ReleaseBench) {
+			b.Cluster.Status.Initialization.ControlPlaneInitialized = nil
+		}, false},
+		"paused": {func(b *controllertest.ReleaseBench) {
+			b.Release.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		}, false},
+		"the HelmOp is under deletion": {func(b *controllertest.ReleaseBench) {
+			b.HelmOp.Finalizers, b.HelmOp.DeletionTimestamp = []string{addonsv1.HelmOpFinalizer}, new(metav1.Now())
+		}, false},
+		"no connection was tried yet": {func(*controllertest.ReleaseBench) {}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := controllertest.NewReleaseBench(t)
+			b.Cluster.Namespace, b.Cluster.UID = b.Release.Namespace, "one"
+			b.Cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+			b.Release.Spec.ClusterRef.Namespace, b.Release.Status.ClusterUID = "", "one"
+			b.Release.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
+			b.Release.Status.NextTryAt = metav1.NewTime(controllertest.Noon)
+			tc.change(b)
+			r := benchReconciler(b)
+			r.now, r.watcher, r.kubeconfigs = time.Now, forgettingWatcher{forgetting: &forgetting{}}, r.client
+			r.clusters = linkMadeMeanwhile{err: clusterlink.ErrNotTried}
+			release, key := &addonsv1.HelmOpRelease{}, client.ObjectKeyFromObject(b.Release)
+			for range 2 {
+				if err := r.client.Get(t.Context(), key, release); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := r.reconcile(t.Context(), ctrl.Request{NamespacedName: key}, release); err != nil {
+					t.Fatal(err)
+				}
+				if got := release.Status.NextTryAt; got.IsZero() == tc.kept {
+					t.Errorf("the next try is at %s", got)
+				}
+			}
+		})
 	}
 }

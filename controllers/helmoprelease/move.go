@@ -96,6 +96,7 @@ func (r *Reconciler) stopsForMove(ctx context.Context, p *releasePass) (bool, er
 	}
 	p.release.Annotations[clusterv1.PausedAnnotation] = why
 	r.event(p.releaseScope, corev1.EventTypeWarning, addonsv1.ObjectsMovedEvent, verbPause, message)
+	p.release.Status.NextTryAt = metav1.Time{}
 	report.SetPaused(p.release, true, apiutil.PauseReason(p.cluster, p.helmOp, p.release))
 	// If a user removes the annotation, HelmOp must create the missing objects. So the state is dropped.
 	r.dropObjectState(client.ObjectKeyFromObject(p.release))

@@ -145,6 +145,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, scope *releaseScope) (
 		r.checkControlPlane,
 		r.checkAccess,
 		r.addFinalizer,
+		r.keepNextTry,
 		r.connectCluster,
 		r.readSpec,
 		r.observeRecords,
@@ -181,7 +182,6 @@ func (r *Reconciler) checkPause(_ context.Context, p *releasePass) (*ctrl.Result
 	if why == "" {
 		return nil, nil
 	}
-	p.release.Status.NextTryAt = metav1.Time{}
 	return after(0), nil
 }
 
@@ -264,6 +264,13 @@ func (r *Reconciler) addFinalizer(_ context.Context, p *releasePass) (*ctrl.Resu
 		p.leavesStatus = true
 		return after(time.Millisecond), nil
 	}
+	return nil, nil
+}
+
+// keepNextTry restores the stored time of the next try. A later step sets or removes the time. Until then, the time must
+// stay: a pass that ends because the records are being read would otherwise remove it, and the next pass write it again.
+func (r *Reconciler) keepNextTry(_ context.Context, p *releasePass) (*ctrl.Result, error) {
+	p.release.Status.NextTryAt = p.before.Status.NextTryAt
 	return nil, nil
 }
 
