@@ -72,7 +72,7 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 	}
 	done, ok := r.slot(p)
 	if !ok {
-		releasestatus.WaitingForSlot(p.release)
+		releasestatus.WaitingForSlot(p.release, decision)
 		p.trace.Wait(tracing.SpanWaitForSlot, p.trace.Now())
 		return ctrl.Result{}, nil
 	}
@@ -321,7 +321,7 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 	subject := &attempts.Subject{Release: release, HelmOp: scope.helmOp}
 	if wait := attempts.RetryDelay(release, attempt, r.now()); wait > 0 &&
 		attempts.RetryRequest(release, scope.helmOp) == release.Status.LastRetryRequest {
-		release.Status.NextTryAt = metav1.NewTime(r.now().Add(wait).Round(time.Second))
+		release.Status.NextTryAt = r.tryAt(wait)
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	done, wait := r.uninstallSlot(scope, &options.Uninstall, target.Key, desired.Owner)

@@ -145,8 +145,36 @@ func TestConnectReportsNothingBeforeFirstTry(t *testing.T) {
 	}
 }
 
-// TestReleaseWithoutSlotReportsWaiting has a release that waits for a slot. It must report the wait only if it has no
-// condition Ready, or if its condition Ready is no longer correct.
+// refusedKubeconfig is a reader that refuses each kubeconfig.
+type refusedKubeconfig struct{ client.Reader }
+
+func (refusedKubeconfig) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return fmt.Errorf("%w: it runs a program", clusterview.ErrKubeconfigRefused)
+}
+
+// TestRefusedKubeconfigUnderDeletion checks that a deletion that waits for another kubeconfig says how to end without
+// an uninstallation.
+func TestRefusedKubeconfigUnderDeletion(t *testing.T) {
+	t.Parallel()
+	for hint, deletion := range map[string]*metav1.Time{"": nil, report.OrphanHint: new(metav1.Now())} {
+		release := &addonsv1.HelmOpRelease{}
+		release.DeletionTimestamp = deletion
+		r := &Reconciler{clusters: linkMadeMeanwhile{err: clusterlink.ErrNotConnected}, kubeconfigs: refusedKubeconfig{},
+			watcher: &forgetfulWatcher{}}
+		if _, ok := r.connect(t.Context(), release); ok {
+			t.Error("a refused kubeconfig is used")
+		}
+		for _, condition := range []string{addonsv1.ReadyCondition, addonsv1.ClusterReachableCondition} {
+			got := conditions.Get(release, condition)
+			if got.Reason != addonsv1.KubeconfigRefusedReason || !strings.HasSuffix(got.Message, "a program"+hint) {
+				t.Errorf("%+v", got)
+			}
+		}
+	}
+}
+
+// TestReleaseWithoutSlotReportsWaiting has a release that waits for a slot. Its condition Ready must have the wait. The
+// reason of a failure stays.
 func TestReleaseWithoutSlotReportsWaiting(t *testing.T) {
 	t.Parallel()
 	taken := newActionSlots(1, 1, &async.Waker{})
@@ -174,8 +202,12 @@ func TestReleaseWithoutSlotReportsWaiting(t *testing.T) {
 		}
 	}
 	failed := &addonsv1.HelmOpRelease{}
-	report.SetNotReady(failed, addonsv1.UpgradeFailedReason, "no")
-	if ready := act(failed); ready.Reason != addonsv1.UpgradeFailedReason || ready.Message != "no" {
-		t.Errorf("Ready of a failed release is %+v", ready)
+	failed.Status.LastError = "no"
+	releasestatus.NotReleased(failed, addonsv1.UpgradeFailedReason, "the next attempt is at 12:00")
+	for range 2 {
+		if ready := act(failed); ready.Reason != addonsv1.UpgradeFailedReason ||
+			ready.Message != "The next try waits for a slot: the concurrency limit of the manager is reached; the last error: no" {
+			t.Errorf("Ready of a failed release is %+v", ready)
+		}
 	}
 }

@@ -38,23 +38,58 @@ func HasFailed(release *addonsv1.HelmOpRelease) bool {
 	return released != nil && released.Status == report.False && !apiutil.ProgressReasons[released.Reason]
 }
 
-// WaitingForSlot reports that a release waits for a slot, unless it has a Ready condition already that is still true.
-func WaitingForSlot(release *addonsv1.HelmOpRelease) {
-	switch conditions.GetReason(release, addonsv1.ReadyCondition) {
-	case "", addonsv1.WaitingForMaintenanceReason, addonsv1.WaitingForDependenciesReason,
-		addonsv1.ImagesMissingReason, addonsv1.ImagesUnknownReason:
-		report.SetNotReady(release, addonsv1.UpdatingReason,
-			"The release waits for a slot: the concurrency limit of the manager is reached")
+// slotWait ends the messages about the wait for a slot. The text does not change while a release waits, so that a wait
+// causes one write.
+const slotWait = "waits for a slot: the concurrency limit of the manager is reached"
+
+// WaitingForSlot reports that the action of a decision waits for a slot. A release that is Ready with its current spec
+// stays Ready, and a failed release keeps its reason. Other causes do not apply any more: the action only needs a slot.
+func WaitingForSlot(release *addonsv1.HelmOpRelease, decision decide.Decision) {
+	if IsReady(release) {
+		return
 	}
+	reason, ok := standingFailure(release)
+	if !ok {
+		report.SetNotReady(release, addonsv1.UpdatingReason, "The release "+slotWait)
+		return
+	}
+	message := "The next try " + slotWait
+	if decision.Message != "" {
+		message = strings.TrimRight(decision.Message, ". ") + "; the next try " + slotWait
+	}
+	message = WithLastError(release, message)
+	if conditions.GetReason(release, addonsv1.ReleasedCondition) == reason {
+		NotReleased(release, reason, message)
+		return
+	}
+	report.SetNotReady(release, reason, message)
 }
 
-// UninstallWaitsForSlot reports that an uninstallation waits for a slot. It keeps a Ready condition about the deletion.
+// UninstallWaitsForSlot reports that an uninstallation waits for a slot. A failed uninstallation keeps its reason.
 func UninstallWaitsForSlot(release *addonsv1.HelmOpRelease) {
-	if ready := conditions.Get(release, addonsv1.ReadyCondition); ready == nil ||
-		ready.ObservedGeneration != release.Generation {
-		report.SetNotReady(release, addonsv1.DeletingReason,
-			"The uninstallation waits for a slot: the concurrency limit of the manager is reached")
+	const message = "The uninstallation " + slotWait
+	if reason, ok := standingFailure(release); ok {
+		NotReleased(release, reason, WithLastError(release, message))
+		return
 	}
+	report.SetNotReady(release, addonsv1.DeletingReason, message)
+}
+
+// standingFailure returns the reason of Ready if Ready has a failure of the action, the health or the tests of the
+// release with its current spec. Reasons of waits, and of Clusters that could not be reached, are no such failures.
+func standingFailure(release *addonsv1.HelmOpRelease) (reason string, ok bool) {
+	ready := conditions.Get(release, addonsv1.ReadyCondition)
+	if ready == nil || ready.Status != report.False || ready.ObservedGeneration != release.Generation ||
+		apiutil.ProgressReasons[ready.Reason] || ready.Reason == addonsv1.ReleasePendingReason {
+		return "", false
+	}
+	for _, name := range []string{addonsv1.ReleasedCondition, addonsv1.HealthyCondition, addonsv1.TestedCondition} {
+		if cause := conditions.Get(release, name); cause != nil && cause.Status == report.False &&
+			cause.Reason == ready.Reason {
+			return ready.Reason, true
+		}
+	}
+	return "", false
 }
 
 // NoteUnhealthy sets the last error to a list of the unhealthy objects, when an upgrade is rolled back because of them.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -106,4 +107,63 @@ func TestUnreachableClusterKeepsFirstMessage(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWaitForSlotHasItsCause checks the condition Ready of releases that wait for a slot. A second pass must change
+// nothing.
+func TestWaitForSlotHasItsCause(t *testing.T) {
+	t.Parallel()
+	const wait = "waits for a slot: the concurrency limit of the manager is reached"
+	failed := func(reason, message string) func(*addonsv1.HelmOpRelease) {
+		return func(r *addonsv1.HelmOpRelease) {
+			r.Status.LastError = "no"
+			NotReleased(r, reason, message)
+		}
+	}
+	notReady := func(reason, message string) func(*addonsv1.HelmOpRelease) {
+		return func(r *addonsv1.HelmOpRelease) { report.SetNotReady(r, reason, message) }
+	}
+	ready := func(r *addonsv1.HelmOpRelease) {
+		report.SetCondition(r, addonsv1.ReadyCondition, report.True, addonsv1.ReadyReason, "it is")
+	}
+	changedSince := func(change func(*addonsv1.HelmOpRelease)) func(*addonsv1.HelmOpRelease) {
+		return func(r *addonsv1.HelmOpRelease) {
+			change(r)
+			r.Generation++
+		}
+	}
+	action := func(r *addonsv1.HelmOpRelease) { WaitingForSlot(r, decide.Decision{Message: "It failed."}) }
+	for name, tc := range map[string]struct {
+		before          func(*addonsv1.HelmOpRelease)
+		wait            func(*addonsv1.HelmOpRelease)
+		reason, message string
+	}{
+		"new":                {func(*addonsv1.HelmOpRelease) {}, action, addonsv1.UpdatingReason, "The release " + wait},
+		"ready":              {ready, action, addonsv1.ReadyReason, "It is"},
+		"ready, and changed": {changedSince(ready), action, addonsv1.UpdatingReason, "The release " + wait},
+		"failed, and changed": {changedSince(failed(addonsv1.UpgradeFailedReason, "old")), action,
+			addonsv1.UpdatingReason, "The release " + wait},
+		"failed": {failed(addonsv1.UpgradeFailedReason, "the next attempt is at 12:00"), action,
+			addonsv1.UpgradeFailedReason, "It failed; the next try " + wait + "; the last error: no"},
+		"its artifact was fetched": {failed(addonsv1.FetchingArtifactReason, "it is being fetched"), action,
+			addonsv1.UpdatingReason, "The release " + wait},
+		"another action ended": {failed(addonsv1.ReleasePendingReason, "until 12:00"), action, addonsv1.UpdatingReason,
+			"The release " + wait},
+		"the Cluster answers again": {notReady(addonsv1.ClusterUnreachableReason, "no answer"), action,
+			addonsv1.UpdatingReason, "The release " + wait},
+		"an admitted deletion": {notReady(addonsv1.DeletingReason, "until maxUnavailable permits it"),
+			UninstallWaitsForSlot, addonsv1.DeletingReason, "The uninstallation " + wait},
+		"a failed uninstallation": {failed(addonsv1.UninstallFailedReason, "no"), UninstallWaitsForSlot,
+			addonsv1.UninstallFailedReason, "The uninstallation " + wait + "; the last error: no"},
+	} {
+		release := &addonsv1.HelmOpRelease{}
+		tc.before(release)
+		for range 2 {
+			tc.wait(release)
+			if got := conditions.Get(release, addonsv1.ReadyCondition); got.Reason != tc.reason ||
+				got.Message != tc.message {
+				t.Errorf("%s: %s: %s", name, got.Reason, got.Message)
+			}
+		}
+	}
 }
