@@ -6,6 +6,7 @@ package render
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,6 +112,7 @@ func (r *Renderer) Compile(ctx context.Context, helmOp *addonsv1.HelmOp) (*Progr
 	}
 	read := sources{
 		named: map[templating.SourceID]namedSource{}, missing: map[int]error{}, secrets: map[int][]secretContent{},
+		hashes: map[templating.SourceID][sha256.Size]byte{},
 	}
 	if spec.ValuesFrom, err = r.readSources(ctx, helmOp, own.ValuesFrom, "spec.valuesFrom", templating.OfSpec,
 		&read); err != nil {
@@ -244,10 +246,14 @@ func (r *Renderer) Values(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstr
 		return templating.Result{}, nil, err
 	}
 	result, read, err := r.render(ctx, p, objects, chosen.overrides, cluster)
+	if err != nil {
+		// The sources may exceed the limits, so they are not parsed again.
+		return templating.Result{}, nil, err
+	}
 	for _, secret := range append(p.sources.secretsOf(chosen.overrides), read.secrets...) {
 		secretValues = append(secretValues, secret.values()...)
 	}
-	return result, secretValues, err
+	return result, secretValues, nil
 }
 
 // render renders everything for a Cluster, including the objects that belong to the Cluster.

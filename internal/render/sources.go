@@ -5,6 +5,7 @@ package render
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,6 +38,10 @@ type sources struct {
 
 	// secrets are the contents of Secrets with fixed names, by override.
 	secrets map[int][]secretContent
+
+	// hashes are the hashes of all contents of objects with fixed names, and bytes is their total size.
+	hashes map[templating.SourceID][sha256.Size]byte
+	bytes  int
 }
 
 // namedSource is a reference whose name is a template, and its field.
@@ -51,6 +56,9 @@ func (s *sources) description() []string {
 	for id, source := range s.named {
 		described = append(described, fmt.Sprintf("%d %d %s %q %t", id.Override, id.Index, source.Kind, source.Key,
 			source.Optional))
+	}
+	for id, hash := range s.hashes {
+		described = append(described, fmt.Sprintf("%d %d %x", id.Override, id.Index, hash))
 	}
 	for override, err := range s.missing {
 		described = append(described, fmt.Sprintf("%d %v", override, err))
@@ -106,7 +114,12 @@ func (r *Renderer) readSources(ctx context.Context, helmOp *addonsv1.HelmOp, ref
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", at, err)
 		default:
+			// The sum is checked before the next object is read: each may have 1 MiB.
+			if into.bytes += len(data); into.bytes > templating.MaxSourceBytes {
+				return nil, templating.TooManyBytes(at, templating.MaxSourceBytes)
+			}
 			source.Data = data
+			into.hashes[templating.SourceID{Override: override, Index: i}] = sha256.Sum256(data)
 			into.secrets[override] = appendSecret(into.secrets[override], ref, data)
 		}
 		read = append(read, source)
@@ -176,6 +189,7 @@ func (r *Renderer) readClusterSources(ctx context.Context, p *Program, objects *
 			ClusterReference{Kind: object.Kind, Name: object.Name, version: versions[object]})
 	}
 	read.contents = make(templating.Contents, len(found))
+	size := 0
 	for _, source := range found {
 		ref := p.sources.named[source.SourceID]
 		version := versions[ClusterReference{Kind: ref.Kind, Name: source.Name}]
@@ -190,6 +204,9 @@ func (r *Renderer) readClusterSources(ctx context.Context, p *Program, objects *
 				err = fmt.Errorf("%w: %w", ErrObjectRead, err)
 			}
 			return read, err
+		}
+		if size += len(data); size > templating.MaxClusterBytes {
+			return read, templating.TooManyBytes(ref.field, templating.MaxClusterBytes)
 		}
 		read.contents[source.SourceID] = templating.Content{Origin: originOf(&ref.ValuesReference, p.namespace, source.Name),
 			Data: data}

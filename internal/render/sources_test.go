@@ -26,6 +26,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
 // bed renders a HelmOp in namespace n, and counts which contents are read.
@@ -291,15 +292,110 @@ func TestAliasesInSecretTakeLittleMemory(t *testing.T) {
 	b.write("bomb", "a: &a "+strings.Repeat("x", text)+"\nl: ["+strings.Repeat("*a,", aliases)+"]")
 	helmOp := namedByCluster(false)
 	helmOp.Spec.ValuesFrom[0].Name = "bomb"
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	_, err := b.Compile(t.Context(), helmOp)
-	runtime.ReadMemStats(&after)
+	var err error
+	used := allocatedBy(func() { _, err = b.Compile(t.Context(), helmOp) })
 	if err == nil || !strings.Contains(err.Error(), "is larger than") {
 		t.Errorf("got %v", err)
 	}
-	if used := after.TotalAlloc - before.TotalAlloc; used > limit {
+	if used > limit {
 		t.Errorf("%d bytes were allocated, want at most %d; the expanded text has %d", used, limit, text*aliases)
+	}
+}
+
+// manyReferences returns a HelmOp with the most references that the API permits, or fewer. All name the same key.
+func manyReferences(perList, overrides int, ref addonsv1.ValuesReference) *addonsv1.HelmOp {
+	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{})
+	helmOp.Spec.ValuesFrom = slices.Repeat([]addonsv1.ValuesReference{ref}, perList)
+	for i := range overrides {
+		helmOp.Spec.Overrides = append(helmOp.Spec.Overrides, addonsv1.Override{Name: fmt.Sprint(i),
+			ClusterSelector: controllertest.Labelled("it", "yes"), ValuesFrom: helmOp.Spec.ValuesFrom})
+	}
+	return helmOp
+}
+
+// withCheapMetadata answers all reads of metadata, because the fake client copies the whole object for each of them.
+func (b *bed) withCheapMetadata() {
+	metadata := interceptor.NewClient(b.client, interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+			obj.SetResourceVersion("1")
+			return nil
+		},
+	})
+	b.Renderer = New(references.NewReader(metadata, b.client), clusterview.NewReader(b.client, b.client))
+}
+
+// allocatedBy returns the bytes that a function allocates.
+func allocatedBy(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// TestManyReferencesToOneKeyTakeLittleMemory checks the limit of all contents together. The test does not run in
+// parallel, because it counts the memory that the process allocates.
+func TestManyReferencesToOneKeyTakeLittleMemory(t *testing.T) {
+	b := newBed(t)
+	b.write("big", strings.Repeat("x", 1<<20))
+	b.withCheapMetadata()
+	ref := addonsv1.ValuesReference{Kind: apiutil.KindSecret, Name: "big", Key: "values.yaml", TargetPath: "a"}
+	var err error
+	const limit = 64 << 20
+	used := allocatedBy(func() { _, err = b.Compile(t.Context(), manyReferences(32, 32, ref)) })
+	want := "spec.overrides[0] (0).valuesFrom[0]: is, with the sources before it, larger than 33554432 bytes"
+	var invalid *templating.Error
+	if !errors.As(err, &invalid) || invalid.Reason != templating.ReasonLimitExceeded || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if used > limit {
+		t.Errorf("%d bytes were allocated, want at most %d", used, limit)
+	}
+	used = allocatedBy(func() { _, err = b.Compile(t.Context(), manyReferences(32, 0, ref)) })
+	if err != nil || used > limit {
+		t.Errorf("below the limit: %v, and %d bytes were allocated, want at most %d", err, used, limit)
+	}
+}
+
+// TestManyReferencesToAliasesTakeLittleMemory checks the limit of all values together, for a short text whose aliases
+// expand to many values. The test does not run in parallel, because it counts the memory that the process allocates.
+func TestManyReferencesToAliasesTakeLittleMemory(t *testing.T) {
+	const inner, outer, refs, limit = 300, 300, 16, 128 << 20
+	b := newBed(t)
+	b.write("bomb", "a: &a ["+strings.Repeat("1,", inner)+"]\nl: ["+strings.Repeat("*a,", outer)+"]")
+	ref := func(name string) addonsv1.ValuesReference {
+		return addonsv1.ValuesReference{Kind: apiutil.KindSecret, Name: name, Key: "values.yaml"}
+	}
+	for name, helmOp := range map[string]*addonsv1.HelmOp{
+		"fixed":        manyReferences(refs, 0, ref("bomb")),
+		"of a Cluster": manyReferences(refs, 0, ref("{{ `bomb` }}")),
+	} {
+		var err error
+		var secrets []any
+		u, cluster := clusterOf("n", "a", nil)
+		used := allocatedBy(func() { _, secrets, err = b.Values(t.Context(), helmOp, u, cluster) })
+		var invalid *templating.Error
+		if !errors.As(err, &invalid) || invalid.Reason != templating.ReasonLimitExceeded || secrets != nil {
+			t.Errorf("%s: got %v and %d secrets", name, err, len(secrets))
+		}
+		if used > limit {
+			t.Errorf("%s: %d bytes were allocated, want at most %d", name, used, limit)
+		}
+	}
+}
+
+// TestContentsOfOneClusterAreLimited checks that the manager stops to read the objects of a Cluster at a limit.
+func TestContentsOfOneClusterAreLimited(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.write("big", strings.Repeat("x", 1<<20))
+	b.withCheapMetadata()
+	helmOp := manyReferences(17, 0, addonsv1.ValuesReference{Kind: apiutil.KindSecret, Name: "{{ `big` }}",
+		Key: "values.yaml", TargetPath: "a"})
+	got := b.outcomeOf(helmOp, "n", "a", nil)
+	want := "spec.valuesFrom[16]: is, with the sources before it, larger than 16777216 bytes"
+	if got.Err == nil || got.Err.Error() != want {
+		t.Errorf("got %v, want %s", got.Err, want)
 	}
 }
 
@@ -327,6 +423,10 @@ func TestMissingObjectOfAnOverride(t *testing.T) {
 	after, err := b.Compile(t.Context(), helmOp)
 	if err != nil || after.Digest == before.Digest {
 		t.Errorf("the object is not part of the HelmOp revision, or %v", err)
+	}
+	b.write("over", "a: 2")
+	if changed, err := b.Compile(t.Context(), helmOp); err != nil || changed.Digest == after.Digest {
+		t.Errorf("its content is not part of the HelmOp revision, or %v", err)
 	}
 	if got := b.outcomeOf(helmOp, "n", "b", map[string]string{"it": "yes"}); got.Err != nil {
 		t.Errorf("once it is there: %v", got.Err)

@@ -31,7 +31,8 @@ const (
 
 type compiler struct {
 	left, right string
-	sourceBytes int // size of the values sources so far
+	// sourceBytes and sourceNodes are the size of the values sources so far.
+	sourceBytes, sourceNodes int
 }
 
 // textTemplate is one parsed template.

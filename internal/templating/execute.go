@@ -39,7 +39,7 @@ func (t *textTemplate) renderYAML(r *run) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := readYAMLMap(text, r.expand)
+	m, err := (&yamlReader{expand: r.expand}).readMap(text)
 	if err != nil {
 		e := t.at(err, ReasonInvalidValues)
 		e.InOutput = true

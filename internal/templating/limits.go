@@ -13,9 +13,14 @@ const (
 	// valuesTemplate. Helm stores values in a Secret of at most 1 MiB.
 	maxDocumentBytes = 1 << 20
 
-	// maxSourceBytes is the maximum total size of the values sources in a Spec that all Clusters share. Sources of one
-	// Cluster are charged to the budget of its rendering.
-	maxSourceBytes = 32 << 20
+	// MaxSourceBytes is the maximum total size of the values sources in a Spec that all Clusters share, with expanded YAML
+	// aliases. maxSourceNodes is the maximum number of their values: all of them stay in memory, with up to 300 bytes each.
+	// Many sources may have the same short text. Sources of one Cluster are charged to the budget of its rendering.
+	MaxSourceBytes = 32 << 20
+	maxSourceNodes = 2 * maxNodes
+
+	// MaxClusterBytes is the maximum total size of the values sources of one Cluster. It is the whole budget.
+	MaxClusterBytes = maxWork
 
 	// maxPathSteps is the maximum number of keys and indices in a targetPath. maxPathIndex is the maximum index.
 	maxPathSteps, maxPathIndex = 32, 999

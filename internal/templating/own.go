@@ -114,7 +114,7 @@ func encodePrettyJSON(v any) (string, error) {
 }
 
 // fromYAML parses any YAML value: "true" becomes a boolean. Helm's fromYaml parses only maps.
-func fromYAML(text string) (any, error) { return readYAML(text, nil) }
+func fromYAML(text string) (any, error) { return new(yamlReader).read(text) }
 
 // fromJSON parses any JSON value. Integers stay exact.
 func fromJSON(text string) (any, error) {

@@ -18,7 +18,7 @@ func (n patchNode) render(r *run) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := readYAML(text, r.expand)
+	v, err := (&yamlReader{expand: r.expand}).read(text)
 	if err == nil && v == nil {
 		err = faultf(ReasonInvalidValues, "is empty")
 	}

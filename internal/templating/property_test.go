@@ -278,7 +278,7 @@ func FuzzYAMLReadsLikeHelm(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := readYAMLMap(text, nil)
+		got, err := ParseValues([]byte(text))
 		if err != nil {
 			t.Skip("refused")
 		}

@@ -14,8 +14,9 @@ type ValuesSource struct {
 	// Origin is the name of the source in errors, for example "Secret cilium-values key values.yaml".
 	Origin string
 
-	// Data is a YAML map; with TargetPath, it is any text. It is not a template.
-	Data []byte
+	// Data is a YAML map; with TargetPath, it is any text. It is not a template. The JSON of a source does not contain the
+	// data: a Spec may have the same data a thousand times.
+	Data []byte `json:"-"`
 
 	// Absent is true if there is no Data: the source is optional, or its override does not apply.
 	Absent bool
@@ -85,6 +86,8 @@ type source struct {
 type content struct {
 	document map[string]any
 	text     string
+	// bytes and nodes are the size with expanded YAML aliases.
+	bytes, nodes int
 }
 
 // sources compiles a list of sources. The parameter at is the place of the list.
@@ -106,17 +109,28 @@ func (c *compiler) sources(list []ValuesSource, at place, override int) ([]sourc
 		case s.Absent:
 			continue
 		default:
-			if c.sourceBytes += len(s.Data); c.sourceBytes > maxSourceBytes {
-				return nil, compiled.at.errorf(ReasonLimitExceeded, 0, "is, with the sources before it, larger than %d bytes",
-					maxSourceBytes)
-			}
 			if compiled.fixed, err = compiled.read(s.Origin, s.Data); err != nil {
 				return nil, err
+			}
+			c.sourceBytes += max(len(s.Data), compiled.fixed.bytes)
+			c.sourceNodes += compiled.fixed.nodes
+			switch {
+			case c.sourceBytes > MaxSourceBytes:
+				return nil, TooManyBytes(compiled.at.field, MaxSourceBytes)
+			case c.sourceNodes > maxSourceNodes:
+				return nil, compiled.at.errorf(ReasonLimitExceeded, 0, "has, with the sources before it, more than %d values",
+					maxSourceNodes)
 			}
 		}
 		sources = append(sources, compiled)
 	}
 	return sources, nil
+}
+
+// TooManyBytes returns the error for a values source in a field that is, together with the sources before it, larger
+// than a limit.
+func TooManyBytes(field string, limit int) *Error {
+	return place{field: field}.errorf(ReasonLimitExceeded, 0, "is, with the sources before it, larger than %d bytes", limit)
 }
 
 // read parses the data of a source.
@@ -126,9 +140,11 @@ func (s *source) read(origin string, data []byte) (*content, error) {
 	var err error
 	var read content
 	if s.path == nil {
-		read.document, err = ParseValues(data)
+		var reader yamlReader
+		read.document, err = reader.readMap(string(data))
+		read.bytes, read.nodes = reader.bytes, reader.nodes
 	} else {
-		read.text = string(data)
+		read.text, read.bytes, read.nodes = string(data), len(data), 1
 		_, err = new(canonicalizer).text(read.text)
 	}
 	if err != nil {
@@ -154,14 +170,15 @@ func (s *source) over(values map[string]any, r *run, contents Contents) (map[str
 		if !ok {
 			return values, nil
 		}
-		if err := r.spend(len(given.Data)); err != nil {
-			if r.ctx.Err() != nil {
-				return nil, err
-			}
-			return nil, s.at.at(err, ReasonLimitExceeded)
+		if err := s.spend(r, len(given.Data)); err != nil {
+			return nil, err
 		}
 		read, err := s.read(given.Origin, given.Data)
 		if err != nil {
+			return nil, err
+		}
+		// A short text with YAML aliases may have many values.
+		if err := s.spend(r, max(0, read.bytes+read.nodes*costNode-len(given.Data))); err != nil {
 			return nil, err
 		}
 		return s.lay(values, read), nil
@@ -176,6 +193,15 @@ func (s *source) over(values map[string]any, r *run, contents Contents) (map[str
 		fixed.document = document.(map[string]any) // a copy of a map
 	}
 	return s.lay(values, &fixed), nil
+}
+
+// spend charges a rendering for the source.
+func (s *source) spend(r *run, cost int) error {
+	err := r.spend(cost)
+	if err == nil || r.ctx.Err() != nil {
+		return err
+	}
+	return s.at.at(err, ReasonLimitExceeded)
 }
 
 // lay merges content over values, and returns the result. It changes values, which then contain parts of the content.

@@ -187,7 +187,7 @@ func TestClusterSourceErrors(t *testing.T) {
 		})
 	}
 	spec := base()
-	for range maxSourceBytes/maxDocumentBytes + 1 {
+	for range MaxSourceBytes/maxDocumentBytes + 1 {
 		spec.ValuesFrom = append(spec.ValuesFrom, fixedSource(strings.Repeat("x", maxDocumentBytes), "a"))
 	}
 	if _, err := Compile(spec); err == nil || !strings.Contains(err.Error(), "larger than 33554432 bytes") {

@@ -29,13 +29,13 @@ type yamlReader struct {
 
 // ParseValues parses the data of a ValuesSource without a TargetPath, with the same result and the same limits as a
 // rendering. The error contains no data.
-func ParseValues(data []byte) (map[string]any, error) { return readYAMLMap(string(data), nil) }
+func ParseValues(data []byte) (map[string]any, error) { return new(yamlReader).readMap(string(data)) }
 
 var yamlErrorLine = regexp.MustCompile(`\bline (\d+)\b`)
 
-// readYAMLMap parses a document that must be a map. The result of an empty document is an empty map.
-func readYAMLMap(data string, expand func(string) (string, bool)) (map[string]any, error) {
-	v, err := readYAML(data, expand)
+// readMap parses a document that must be a map. The result of an empty document is an empty map.
+func (r *yamlReader) readMap(data string) (map[string]any, error) {
+	v, err := r.read(data)
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +48,8 @@ func readYAMLMap(data string, expand func(string) (string, bool)) (map[string]an
 	return nil, faultf(ReasonInvalidValues, "is not a map of values")
 }
 
-// readYAML parses a document. Its errors contain a line, but no text of the document, because the text may be secret.
-func readYAML(data string, expand func(string) (string, bool)) (v any, err error) {
+// read parses a document. Its errors contain a line, but no text of the document, because the text may be secret.
+func (r *yamlReader) read(data string) (v any, err error) {
 	if len(data) > maxDocumentBytes {
 		return nil, faultf(ReasonLimitExceeded, "is larger than %d bytes", maxDocumentBytes)
 	}
@@ -79,7 +79,6 @@ func readYAML(data string, expand func(string) (string, bool)) (v any, err error
 		}
 		return nil, faultf(ReasonInvalidValues, "has more than one YAML document")
 	}
-	r := &yamlReader{expand: expand}
 	return r.value(&doc, 0)
 }
 
