@@ -117,6 +117,10 @@ type Options struct {
 	// between objects by up to a tenth, so that the passes spread over time. Default: 0, which means never.
 	ResyncPeriod time.Duration
 
+	// ValuesCacheBytes is the size of each of three caches: contents of objects that all Clusters share, contents of
+	// objects of single Clusters, and outcomes of renderings. Default: the sizes of the packages.
+	ValuesCacheBytes int64
+
 	// Tracer exports traces. Default: no traces are exported.
 	Tracer *tracing.Tracer
 }
@@ -150,6 +154,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		reads      = recordreads.New(options.ReleaseConcurrency, options.Clusters)
 		budgets    = report.NewEventBudgets(time.Now)
 	)
+	if options.ValuesCacheBytes > 0 {
+		references.WithCaches(options.ValuesCacheBytes)
+		renderer.WithCache(options.ValuesCacheBytes)
+	}
 	err := helmop.SetupWithManager(ctx, mgr, helmop.Options{
 		Registry: options.Registry, Verifier: options.Verifier, References: references, Renderer: renderer, Guard: guard,
 		Kinds: kinds, Clusters: options.Clusters, Concurrency: options.HelmOpConcurrency,

@@ -240,6 +240,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, m
 		ClusterConcurrency: options.clusterConcurrency,
 		ResyncPeriod:       options.syncPeriod,
 		MinSourceInterval:  options.registry.minInterval,
+		ValuesCacheBytes:   memory.values / 3,
 		Tracer:             tracer,
 	})
 }

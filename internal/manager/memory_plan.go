@@ -51,12 +51,15 @@ var (
 	// actionsShare is for the records, charts and manifests of actions on large releases.
 	actionsShare = share{230, 32, 0}
 	// chartsShare is for the cache of parsed charts, and piecesShare for the cache of packed charts.
-	chartsShare, piecesShare = share{70, 12, 512}, share{40, 8, 256}
+	chartsShare, piecesShare = share{70, 12, 512}, share{32, 8, 256}
 	// manifestsShare, versionsShare and crdsShare are for the caches of manifests, versions of objects and parsed CRDs.
 	manifestsShare, versionsShare, crdsShare = share{30, 4, 128}, share{15, 2, 64}, share{15, 2, 64}
 	// indexesShare is for the cache of the indexes of chart repositories, and readingShare for indexes while they are
 	// read.
-	indexesShare, readingShare = share{30, 4, 128}, share{70, 8, 256}
+	indexesShare, readingShare = share{30, 4, 128}, share{63, 8, 256}
+	// valuesShare is for three caches of the same size: contents of Secrets and ConfigMaps that all Clusters share,
+	// contents of those of single Clusters, and outcomes of renderings.
+	valuesShare = share{20, 4, 192}
 )
 
 // of returns the share of a heap, in bytes.
@@ -78,8 +81,8 @@ type memoryPlan struct {
 	// underWay is the budget for all responses, events and artifacts while they are read. actions is the budget for
 	// actions on large releases.
 	underWay, actions int64
-	// charts, pieces, manifests, versions, crds and indexes are the sizes of the caches.
-	charts, pieces, manifests, versions, crds, indexes int64
+	// charts, pieces, manifests, versions, crds, indexes and values are the sizes of the caches.
+	charts, pieces, manifests, versions, crds, indexes, values int64
 	// reading is the budget for indexes of chart repositories while they are read.
 	reading int64
 }
@@ -125,13 +128,14 @@ func divideHeap(heap, goLimit int64) memoryPlan {
 		charts: chartsShare.of(divided), pieces: piecesShare.of(divided),
 		manifests: manifestsShare.of(divided), versions: versionsShare.of(divided), crds: crdsShare.of(divided),
 		indexes: indexesShare.of(divided), reading: readingShare.of(divided),
+		values: valuesShare.of(divided),
 	}
 }
 
 // shares returns the sum of all budgets and caches.
 func (p memoryPlan) shares() int64 {
 	return p.underWay + p.actions + p.charts + p.pieces + p.manifests + p.versions + p.crds + p.indexes +
-		p.reading + fixedCaches
+		p.reading + p.values + fixedCaches
 }
 
 // fits reports whether all shares and the reserve for objects fit into the heap.

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,14 +33,9 @@ const (
 )
 
 const (
-	// maxCachedReferences bounds the number of cached contents. Kubernetes limits each to 1 MiB, and
-	// most are below 1 KiB. With more references, some contents are read again on each use.
-	maxCachedReferences = 1024
-
-	// maxClusterBytes bounds the cached contents of objects of single Clusters, in bytes. An object of a single Cluster is
-	// read only when its Cluster is rendered, which is rare. These objects have their own cache: in the common cache, they
-	// would evict the contents that all Clusters share.
-	maxClusterBytes = 8 << 20
+	// defaultBytes bounds each of the two caches of contents, in bytes. Kubernetes limits each object to 1 MiB, and most
+	// are below 1 KiB. With more contents, some are read again on each use.
+	defaultBytes = 8 << 20
 )
 
 // ErrReferenceNotFound means that an object that a HelmOp refers to, or a key in it, does not
@@ -61,15 +55,22 @@ type Reader struct {
 	// live reads from the API server.
 	live client.Reader
 
-	contents   *lru.Cache[referenceKey, *reference]
-	ofClusters *bytelru.Cache[referenceKey, *reference]
+	// ofClusters are the contents of objects of single Clusters. Such an object is read only when its Cluster is rendered,
+	// which is rare. In the common cache, these objects would evict the contents that all Clusters share.
+	contents, ofClusters *bytelru.Cache[referenceKey, *reference]
 }
 
 // NewReader returns a Reader with a cached reader for metadata and a live reader for contents.
 func NewReader(metadata, live client.Reader) *Reader {
-	contents, _ := lru.New[referenceKey, *reference](maxCachedReferences) // fails only for a size below one
-	return &Reader{Metadata: metadata, live: live, contents: contents,
-		ofClusters: bytelru.New[referenceKey, *reference](maxClusterBytes)}
+	return (&Reader{Metadata: metadata, live: live}).WithCaches(defaultBytes)
+}
+
+// WithCaches limits each of the two caches of contents to a number of bytes. It drops all contents, and returns the
+// Reader.
+func (r *Reader) WithCaches(limit int64) *Reader {
+	r.contents = bytelru.New[referenceKey, *reference](limit)
+	r.ofClusters = bytelru.New[referenceKey, *reference](limit)
+	return r
 }
 
 // reference is the content of a Secret, a ConfigMap or a ServiceAccount. Callers must not change it.
@@ -79,6 +80,18 @@ type reference struct {
 	// pullSecrets are the names of the image pull secrets of a ServiceAccount.
 	pullSecrets     []string
 	resourceVersion string
+}
+
+// size returns the size of the whole object in bytes, also of keys to which no HelmOp refers.
+func (ref *reference) size() int64 {
+	size := 0
+	for key, value := range ref.data {
+		size += len(key) + len(value)
+	}
+	for _, name := range ref.pullSecrets {
+		size += len(name)
+	}
+	return int64(size)
 }
 
 type referenceKey struct {
@@ -102,7 +115,7 @@ func (r *Reader) read(ctx context.Context, kind, namespace, name string) (*refer
 	if err != nil {
 		return nil, r.readError(key, err)
 	}
-	r.contents.Add(key, ref)
+	r.contents.Put(key, ref, ref.size())
 	return ref, nil
 }
 
@@ -192,11 +205,7 @@ func (r *Reader) ReadClusterKey(ctx context.Context, kind, namespace, name, key,
 			r.ofClusters.Remove(object)
 			return nil, r.readError(object, err)
 		}
-		size := 0
-		for key, value := range known.data {
-			size += len(key) + len(value)
-		}
-		r.ofClusters.Put(object, known, int64(size))
+		r.ofClusters.Put(object, known, known.size())
 	}
 	return known.keyOf(key, kind, namespace, name)
 }

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,16 +19,19 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
 const (
+	// defaultBytes bounds the cached outcomes, in bytes. Most take less than 1 KiB. With more releases, a reconciliation
+	// without changes must render some of them again.
+	defaultBytes = 16 << 20
 
-	// maxCachedOutcomes is the largest number of cached outcomes, with about 300 bytes each. With more releases, a
-	// reconciliation without changes must render some of them again.
-	maxCachedOutcomes = 1 << 15
+	// outcomeBytes and referenceBytes are the sizes of an outcome and of a reference in it, without their texts.
+	outcomeBytes, referenceBytes = 256, 48
 )
 
 // ErrObjectRead wraps the error of reading an object that templates use.
@@ -40,14 +42,18 @@ var ErrObjectRead = errors.New("cannot read an object of the Cluster")
 type Renderer struct {
 	references *references.Reader
 	Objects    *clusterview.Reader
-	outcomes   *lru.Cache[outcomeKey, cachedOutcome]
+	outcomes   *bytelru.Cache[outcomeKey, cachedOutcome]
 }
 
 // New returns a Renderer.
 func New(references *references.Reader, objects *clusterview.Reader) *Renderer {
-	// lru.New fails only if the size is not positive.
-	outcomes, _ := lru.New[outcomeKey, cachedOutcome](maxCachedOutcomes)
-	return &Renderer{references: references, Objects: objects, outcomes: outcomes}
+	return (&Renderer{references: references, Objects: objects}).WithCache(defaultBytes)
+}
+
+// WithCache limits the cache of outcomes to a number of bytes. It drops all outcomes, and returns the Renderer.
+func (r *Renderer) WithCache(limit int64) *Renderer {
+	r.outcomes = bytelru.New[outcomeKey, cachedOutcome](limit)
+	return r
 }
 
 // Program is a compiled HelmOp, before it is rendered for a Cluster.
@@ -95,6 +101,21 @@ type outcomeKey struct {
 type cachedOutcome struct {
 	version string
 	outcome
+}
+
+func (k outcomeKey) size() int64 { return int64(len(k.helmOp) + len(k.cluster) + len(k.program)) }
+
+// size returns the size of an outcome in bytes. An outcome may have a thousand references with long names.
+func (c *cachedOutcome) size() int64 {
+	size := outcomeBytes + len(c.version) + len(c.Release.Name) + len(c.Release.Namespace) + len(c.ValuesDigest) +
+		len(c.PostRenderDigest) + cap(c.References)*referenceBytes
+	for _, ref := range c.References {
+		size += len(ref.Kind) + len(ref.Name) + len(ref.version)
+	}
+	if c.Err != nil {
+		size += len(c.Err.Error())
+	}
+	return int64(size)
 }
 
 // Compile reads the values that all Clusters share, and parses the templates of a HelmOp.
@@ -223,7 +244,8 @@ func (r *Renderer) Outcome(ctx context.Context, p *Program, u *unstructured.Unst
 		rendered.Release = addonsv1.ReleaseIdentity{Name: result.Name, Namespace: result.Namespace}
 		rendered.ValuesDigest, rendered.PostRenderDigest = result.Digest, result.PostRenderDigest
 	}
-	r.outcomes.Add(key, cachedOutcome{version: version, outcome: rendered})
+	cached := cachedOutcome{version: version, outcome: rendered}
+	r.outcomes.Put(key, cached, key.size()+cached.size())
 	return rendered, chosen, objects
 }
 

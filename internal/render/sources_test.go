@@ -399,6 +399,29 @@ func TestContentsOfOneClusterAreLimited(t *testing.T) {
 	}
 }
 
+// TestOutcomesAreBounded checks that the cache of outcomes has a limit in bytes, which counts the references. An author
+// edits a HelmOp again and again.
+func TestOutcomesAreBounded(t *testing.T) {
+	t.Parallel()
+	const refs, edits, limit = 32, 40, 256 << 10
+	b := newBed(t)
+	b.WithCache(limit)
+	helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{})
+	for i := range refs {
+		helmOp.Spec.ValuesFrom = append(helmOp.Spec.ValuesFrom, addonsv1.ValuesReference{Kind: apiutil.KindSecret,
+			Name: fmt.Sprintf("{{ `%s` }}%d", strings.Repeat("x", 250), i), Key: "k", Optional: true})
+	}
+	for i := range edits {
+		helmOp.Spec.ValuesTemplate = fmt.Sprintf("a: %d", i)
+		if got := b.outcomeOf(helmOp, "n", "a", nil); got.Err != nil || len(got.References) != refs {
+			t.Fatalf("got %v with %d references", got.Err, len(got.References))
+		}
+	}
+	if entries, bytes := b.outcomes.Stats(); entries < 10 || entries > limit/(refs*250) || bytes > limit {
+		t.Errorf("%d outcomes with %d bytes are kept, want at most %d", entries, bytes, limit/(refs*250))
+	}
+}
+
 // TestMissingObjectOfAnOverride fails the Clusters of the override and no others, and is part of the HelmOp revision.
 func TestMissingObjectOfAnOverride(t *testing.T) {
 	t.Parallel()
