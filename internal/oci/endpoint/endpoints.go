@@ -16,6 +16,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytebudget"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dialguard"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/credentials"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/oci/routes"
@@ -26,7 +27,7 @@ const (
 	// maxTransports is the maximum number of connection pools. There is one for each CA, client certificate and proxy
 	// in use.
 	maxTransports = 64
-	// maxClients is the maximum number of token caches. There is one for each registry and credential in use.
+	// maxClients is the maximum number of clients. There is one for each registry and credential in use.
 	maxClients = 512
 	// MaxMetadata is the maximum size of a manifest and of a page of tags, in bytes.
 	MaxMetadata = 4 << 20
@@ -75,12 +76,15 @@ type Endpoints struct {
 	mu         sync.Mutex
 	transports *lru.LRU[string, *transport.Connections]
 	clients    *lru.LRU[string, *auth.Client]
+	// tokens holds the tokens of all clients.
+	tokens *bytelru.Cache[string, token]
 }
 
 // New returns Endpoints. It reports an invalid file of the options and does not fail. Calls that need the file fail.
 func New(opts Options) *Endpoints {
 	opts.Requests.Answer = func(ctx context.Context, resp *http.Response) { exchangeFrom(ctx).record(resp) }
-	c := &Endpoints{opts: opts, pool: transport.NewPool(opts.Requests), blocklist: newMirrorBlocklist()}
+	c := &Endpoints{opts: opts, pool: transport.NewPool(opts.Requests), blocklist: newMirrorBlocklist(),
+		tokens: bytelru.New[string, token](maxTokens)}
 	// NewLRU returns an error only if the size is not positive.
 	c.transports, _ = lru.NewLRU(maxTransports, func(_ string, t *transport.Connections) { t.Close() })
 	c.clients, _ = lru.NewLRU[string, *auth.Client](maxClients, nil)
@@ -152,14 +156,14 @@ func (c *Endpoints) client(h *hop, credential auth.Credential) *auth.Client {
 	defer c.mu.Unlock()
 	client, ok := c.clients.Get(key)
 	if !ok {
-		client = c.newClient(h, credential, user)
+		client = c.newClient(h, credential, user, key)
 		c.clients.Add(key, client)
 	}
 	return client
 }
 
-// newClient returns an HTTP client with authentication and a token cache.
-func (c *Endpoints) newClient(h *hop, credential auth.Credential, user string) *auth.Client {
+// newClient returns an HTTP client with authentication. key identifies the client in the cache of tokens.
+func (c *Endpoints) newClient(h *hop, credential auth.Credential, user, key string) *auth.Client {
 	host := h.Ref.Host()
 	client := &auth.Client{
 		Client: c.pool.Client(transport.Target{
@@ -172,7 +176,7 @@ func (c *Endpoints) newClient(h *hop, credential auth.Credential, user string) *
 			}
 			return auth.EmptyCredential, nil
 		},
-		Cache:    auth.NewCache(),
+		Cache:    &tokenCache{client: key, tokens: c.tokens},
 		ClientID: "helmop",
 	}
 	client.SetUserAgent(c.opts.UserAgent)
