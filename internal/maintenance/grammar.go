@@ -10,6 +10,7 @@ import (
 	"time"
 	_ "time/tzdata" // The image has no time zone database, so the program embeds it.
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/netresearch/go-cron"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
@@ -70,14 +71,21 @@ func newWindow(schedule string, duration time.Duration, zone string) (window, er
 	return window{schedule: spec, duration: duration}, nil
 }
 
+// locations caches time zones, because each one takes some KiB. There are about 600 of them.
+var locations, _ = lru.New[string, *time.Location](1 << 10) // fails only if the size is not positive
+
 func locationOf(zone string) (*time.Location, error) {
 	if zone == "" {
 		return time.UTC, nil
 	}
+	if known, ok := locations.Get(zone); ok {
+		return known, nil
+	}
 	location, err := time.LoadLocation(zone)
 	if err != nil || zone == "Local" {
-		return nil, fmt.Errorf("the time zone %q is not known; an example is Europe/Berlin", zone)
+		return nil, fmt.Errorf("the time zone %q is not known; an example is Europe/Berlin", clip(zone))
 	}
+	locations.Add(strings.Clone(zone), location) // the name may be a part of an annotation
 	return location, nil
 }
 

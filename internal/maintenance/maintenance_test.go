@@ -6,6 +6,7 @@ package maintenance
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -243,4 +244,37 @@ func FuzzAnnotations(f *testing.F) {
 			t.Errorf("%+v", got)
 		}
 	})
+}
+
+// TestCachesAreBounded checks the memory for annotations that their author changes again and again. It measures memory,
+// so it runs alone.
+func TestCachesAreBounded(t *testing.T) {
+	now := at(t, "2026-11-26T12:00:00Z")
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for name, tc := range map[string]struct {
+		before, repeated, after string
+		length                  int
+		why                     string
+	}{
+		"windows that are too long": {"0 22 * * * 4h;", ";", "", 200 << 10, "it has more than 8 KiB"},
+		"freezes that are too long": {"-|2026-12-20/2027-01-03;", ";", "", 200 << 10, "it has more than 8 KiB"},
+		"a window":                  {"0 22 * * * 4h a b", "\x01", "", 7000, "not five fields"},
+		"a schedule":                {"", "\x01", " * * * * 4h", 7000, "the schedule"},
+		"a time zone":               {"0 22 * * * 4h ", "\x01", "", 7000, "the time zone"},
+		"valid windows":             {"0 22 * * * 4h", " ", ";", 7000, "closed"},
+	} {
+		for i := range 1000 {
+			text := tc.before + strings.Repeat(tc.repeated, tc.length+i) + tc.after
+			if state := limits(text).At(now); !strings.Contains(state.Why, tc.why) || len(state.Why) > 2*maxInvalid {
+				t.Fatalf("%s: got %.2000q", name, state.Why)
+			}
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if kept := int64(after.HeapAlloc) - int64(before.HeapAlloc); kept > 8<<20 {
+		t.Errorf("%d MiB are kept", kept>>20)
+	}
 }

@@ -4,14 +4,16 @@
 package maintenance
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/truncate"
 )
 
 // rules are the limits from one author.
@@ -59,12 +61,18 @@ func rulesOfSpec(spec *addonsv1.Maintenance) *rules {
 	return r
 }
 
-// annotationTexts holds the values of the annotations of a Cluster for windows and freezes.
-type annotationTexts struct{ windows, freezes string }
+const (
+	// maxText is the largest value of an annotation, in bytes. maxInvalid is the longest error in messages, in bytes.
+	maxText, maxInvalid = 8 << 10, 1 << 10
 
-// parsedRules caches the rules of annotations. The Clusters of a fleet have few different annotations, and a pass over
-// a HelmOp needs the rules for each Cluster.
-var parsedRules, _ = lru.New[annotationTexts, *rules](1 << 12) // fails only if the size is not positive
+	// maxParsed is the size of the cache of parsed rules, in bytes. parsedBytes and parsedBytesOfText are the estimated
+	// sizes of parsed rules and of what is parsed from a byte of a text.
+	maxParsed, parsedBytes, parsedBytesOfText = 1 << 20, 1 << 10, 16
+)
+
+// parsedRules caches the rules of annotations by their digests. The Clusters of a fleet have few different annotations,
+// and a pass over a HelmOp needs the rules for each Cluster.
+var parsedRules = bytelru.New[[sha256.Size]byte, *rules](maxParsed)
 
 // rulesOfCluster parses the limits in the annotations of a Cluster; nil if there are none.
 func rulesOfCluster(annotations map[string]string) *rules {
@@ -74,13 +82,20 @@ func rulesOfCluster(annotations map[string]string) *rules {
 	if !hasWindows && !hasFreezes && !hasVeto {
 		return nil
 	}
-	r := rulesOfTexts(annotationTexts{windows, freezes})
+	var r rules
 	switch {
+	case len(windows) > maxText:
+		r.refuse(addonsv1.MaintenanceWindowsAnnotation, errTooLong)
+	case len(freezes) > maxText:
+		r.refuse(addonsv1.MaintenanceFreezesAnnotation, errTooLong)
 	case hasWindows && windows == "":
 		r.refuse(addonsv1.MaintenanceWindowsAnnotation, errEmpty)
 	case hasFreezes && freezes == "":
 		r.refuse(addonsv1.MaintenanceFreezesAnnotation, errEmpty)
+	default:
+		r = rulesOfTexts(windows, freezes)
 	}
+	r.whose = "the Cluster"
 	if hasVeto {
 		if r.veto = clip(strings.TrimSpace(veto)); r.veto == "" {
 			r.veto = "without a reason"
@@ -89,25 +104,30 @@ func rulesOfCluster(annotations map[string]string) *rules {
 	return &r
 }
 
-var errEmpty = errors.New("it is empty; remove the annotation, or add an entry")
+var (
+	errEmpty   = errors.New("it is empty; remove the annotation, or add an entry")
+	errTooLong = fmt.Errorf("it has more than %d KiB", maxText>>10)
+)
 
 // rulesOfTexts parses windows and freezes. An empty text means none.
-func rulesOfTexts(texts annotationTexts) rules {
-	if known, ok := parsedRules.Get(texts); ok {
+func rulesOfTexts(windows, freezes string) rules {
+	digest := sha256.Sum256(fmt.Appendf(nil, "%d %s%s", len(windows), windows, freezes))
+	if known, ok := parsedRules.Get(digest); ok {
 		return *known
 	}
-	r := rules{whose: "the Cluster", key: fmt.Sprintf("%q %q", texts.windows, texts.freezes)}
+	r := rules{key: hex.EncodeToString(digest[:])}
 	var err error
-	if r.windows, err = parseEach(texts.windows, parseWindow); err != nil {
+	if r.windows, err = parseEach(windows, parseWindow); err != nil {
 		r.refuse(addonsv1.MaintenanceWindowsAnnotation, err)
-	} else if r.freezes, err = parseEach(texts.freezes, parseFreeze); err != nil {
+	} else if r.freezes, err = parseEach(freezes, parseFreeze); err != nil {
 		r.refuse(addonsv1.MaintenanceFreezesAnnotation, err)
 	}
-	parsedRules.Add(texts, &r)
+	parsedRules.Put(digest, &r, int64(parsedBytes+parsedBytesOfText*(len(windows)+len(freezes))))
 	return r
 }
 
 // refuse records that an annotation cannot be parsed.
 func (r *rules) refuse(annotation string, err error) {
-	r.invalid = fmt.Sprintf("the annotation %s of the Cluster is not valid: %v", annotation, err)
+	r.invalid = fmt.Sprintf("the annotation %s of the Cluster is not valid: %s", annotation,
+		truncate.Text(err.Error(), maxInvalid))
 }

@@ -4,6 +4,7 @@
 package maintenance
 
 import (
+	"crypto/sha256"
 	"strings"
 	"time"
 
@@ -27,9 +28,9 @@ type found struct {
 	opens time.Time
 }
 
-// searches caches the results of searches, by the keys of the rules. A search over windows that never overlap takes
+// searches caches the results of searches, by the digests of the keys of the rules. A search over windows that never overlap takes
 // milliseconds, and a pass over a HelmOp needs the result for each Cluster.
-var searches, _ = lru.New[string, found](1 << 12) // fails only if the size is not positive
+var searches, _ = lru.New[[sha256.Size]byte, found](1 << 12) // fails only if the size is not positive
 
 // opening returns the next time that all limits permit; zero if none was found. The limits permit no change from now
 // until the time until.
@@ -38,7 +39,7 @@ func (l Limits) opening(now, until time.Time) time.Time {
 	for _, r := range l.rules {
 		keys = append(keys, r.key)
 	}
-	key := strings.Join(keys, "\n")
+	key := sha256.Sum256([]byte(strings.Join(keys, "\n")))
 	if known, ok := searches.Get(key); ok && !now.Before(known.from) && now.Before(known.until) {
 		return known.opens
 	}
