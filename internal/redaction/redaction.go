@@ -26,6 +26,11 @@ const (
 	maxSecretBytes = 1 << 20
 	// maxFormBytes is the largest total size of the forms of the secrets, for example in base64.
 	maxFormBytes = 16 << 20
+	// maxEntries is the largest number of entries of an index. An entry takes up to 200 bytes.
+	maxEntries = 200_000
+	// maxKeptBytes is the largest total size of the secrets of a Set that keeps its index. Such an index takes at most
+	// about 3 MiB.
+	maxKeptBytes = 16 << 10
 	// maxSteps is the largest number of steps of a search. A step takes some nanoseconds. A search needs more steps only
 	// if thousands of long secrets have the same characters, which the text also repeats thousands of times.
 	maxSteps = 16 << 20
@@ -42,25 +47,31 @@ const (
 
 // Set is a set of secrets. It is safe for concurrent use. A nil Set hides nothing.
 type Set struct {
-	secrets  []string
-	words    bool
-	tooLarge bool
+	secrets []string
+	words   bool
+	// size is the total size of the secrets in bytes.
+	size int
 
-	// once builds the index when the first text is searched: most actions succeed and need no index.
-	once  sync.Once
-	index index
+	// kept returns the index of a small Set. It builds the index when the first text is searched: most actions succeed
+	// and need no index.
+	kept func() *index
 }
+
+// large is held as long as the index of a large Set exists. So there is only one: many actions may fail at the same
+// time.
+var large sync.Mutex
 
 // New returns a Set. If words is true, the Set includes secrets of less than four characters.
 func New(secrets []string, words bool) *Set {
 	if len(secrets) == 0 {
 		return nil
 	}
-	size := 0
+	s := &Set{secrets: secrets, words: words}
 	for _, secret := range secrets {
-		size += len(secret)
+		s.size += len(secret)
 	}
-	return &Set{secrets: secrets, words: words, tooLarge: size > maxSecretBytes}
+	s.kept = sync.OnceValue(s.build)
+	return s
 }
 
 // Hide returns a text without the secrets.
@@ -68,15 +79,26 @@ func (s *Set) Hide(text string) string {
 	switch {
 	case s == nil || text == "":
 		return text
-	case s.tooLarge:
+	case s.size > maxSecretBytes:
+		return Hidden
+	case s.size > maxKeptBytes:
+		large.Lock()
+		defer large.Unlock()
+		return s.build().hide(text)
+	}
+	return s.kept().hide(text)
+}
+
+// hide returns a text without the secrets in the index.
+func (x *index) hide(text string) string {
+	if x.isTooLarge() {
 		return Hidden
 	}
-	s.once.Do(s.build)
 	if len(text) > maxText {
 		text = strings.ToValidUTF8(text[:maxText], "")
 	}
 	found := search{text: text, ends: make([]int32, len(text)), steps: maxSteps}
-	if s.index.size > maxFormBytes || !s.index.find(&found) {
+	if !x.find(&found) {
 		return Hidden
 	}
 	return found.replaced()
@@ -100,9 +122,11 @@ type index struct {
 	plain, encoded needles
 	// words and exact are searched for in the unchanged text. words are found only where they stand alone.
 	words, exact []string
-	// size is the size of the needles in bytes.
-	size int
+	// size is the size of the needles in bytes. entries is the number of short needles, samples, words and exact.
+	size, entries int
 }
+
+func (x *index) isTooLarge() bool { return x.size > maxFormBytes || x.entries > maxEntries }
 
 type needles struct {
 	// lengths holds the lengths of the short needles by their first minLength characters: one bit for each length.
@@ -131,36 +155,48 @@ func (n *needles) add(one needle) {
 	n.short[one.text] = &one
 }
 
-// build builds the index. It stops if the index is too large.
-func (s *Set) build() {
+// build returns the index of the secrets. If the index is too large, it is empty except for its size.
+func (s *Set) build() *index {
+	x := &index{}
 	for _, secret := range s.secrets {
-		if s.index.size > maxFormBytes {
-			s.index = index{size: s.index.size}
-			return
-		}
-		plain := string(bare(unitsOf(secret)).bytes())
+		plain := bareText(secret)
 		switch {
 		case len(plain) >= minLength:
-			s.index.add(secret, plain)
+			x.add(secret, plain)
 		case len(secret) >= minLength:
-			s.index.exact = append(s.index.exact, secret)
+			x.exact = append(x.exact, secret)
+			x.entries++
 		case s.words && secret != "":
-			s.index.words = append(s.index.words, secret, base64.StdEncoding.EncodeToString([]byte(secret)),
+			x.words = append(x.words, secret, base64.StdEncoding.EncodeToString([]byte(secret)),
 				base64.RawStdEncoding.EncodeToString([]byte(secret)))
+			x.entries += 3
+		}
+		if x.isTooLarge() {
+			return &index{size: x.size, entries: x.entries}
 		}
 	}
+	return x
 }
 
 // add adds all forms of a secret.
 func (x *index) add(secret, plain string) {
 	add := func(to *needles, one needle) {
 		x.size += len(one.text)
-		to.add(one)
+		x.entries++
+		if len(one.text) >= longLength {
+			x.entries += (len(one.text) - sampleLength) / sampleStep
+		}
+		if !x.isTooLarge() {
+			to.add(one)
+		}
 	}
 	add(&x.plain, needle{text: plain})
 	// The secret itself may look like an escaped text.
-	if other := string(bare(unescape(unitsOf(secret))).bytes()); other != plain && len(other) >= minLength {
-		add(&x.plain, needle{text: other})
+	if strings.Contains(secret, `\`) {
+		other := string(bare(unescape(unitsOf(secret))).bytes())
+		if other != plain && len(other) >= minLength {
+			add(&x.plain, needle{text: other})
+		}
 	}
 	// The views for URLs keep "+", which means a space in a query.
 	if strings.Contains(secret, " ") {
@@ -176,6 +212,9 @@ func (x *index) add(secret, plain string) {
 	slices.Sort(forms)
 	for _, form := range slices.Compact(forms) {
 		for shift := range 3 {
+			if x.isTooLarge() {
+				return
+			}
 			encoded := base64.StdEncoding.EncodeToString(append(make([]byte, shift), form...))
 			length := 8 * (shift + len(form)) // in bits
 			one := needle{text: encoded[(8*shift+5)/6 : length/6]}

@@ -175,7 +175,7 @@ func TestTooManySecretsHideWholeText(t *testing.T) {
 }
 
 // TestSimilarSecretsTakeLittleMemory checks secrets and texts that an author chose so that many samples match at each
-// position. It measures memory, so it runs alone.
+// position. It also measures the memory for the index, so it runs alone.
 func TestSimilarSecretsTakeLittleMemory(t *testing.T) {
 	numbered := func(format string, count int) []string {
 		all := make([]string, count)
@@ -192,21 +192,23 @@ func TestSimilarSecretsTakeLittleMemory(t *testing.T) {
 	}{
 		"one sample":       {numbered(long, 3000), repeated, Hidden},
 		"periodic":         {[]string{repeated}, repeated, Hidden},
-		"one prefix":       {numbered("aaaaaaaa%d", 60_000), repeated, repeated},
+		"one prefix":       {numbered("aaaaaaaa%d", 45_000), repeated, repeated},
 		"long padding":     {numbered(long, 3000), "YWFhYWFhYWFhYWFhYWFh" + strings.Repeat("=", 60_000), Hidden},
 		"many words":       {numbered("%x", 4096), strings.Repeat("1 ", 30_000), Hidden},
 		"many white texts": {whites(20_000), strings.Repeat(" ", 60_000), Hidden},
 		"large forms":      {[]string{strings.Repeat("<", maxSecretBytes)}, "anything", Hidden},
+		"many forms":       {numbered("<%07d", 100_000), "anything", Hidden},
+		"many short words": {numbered("%x", 200_000), "anything", Hidden},
+		"many long":        {numbered("%08d<-a-long-secret-with-forms", 28_000), "anything", Hidden},
 	} {
 		set := New(given.secrets, true)
-		set.once.Do(set.build)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		if got := set.Hide(given.text); got != given.want {
 			t.Errorf("%s: got %.80q", name, got)
 		}
 		runtime.ReadMemStats(&after)
-		if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
+		if used := after.TotalAlloc - before.TotalAlloc; used > 80<<20 {
 			t.Errorf("%s: took %d MiB", name, used>>20)
 		}
 	}
@@ -257,4 +259,32 @@ func FuzzHide(f *testing.F) {
 			t.Errorf("%q is left in %q", secret, got)
 		}
 	})
+}
+
+// TestLargeIndexesAreNotKept checks the memory that many Sets of many secrets keep after a search. It measures memory, so
+// it runs alone.
+func TestLargeIndexesAreNotKept(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	secrets := make([]string, 4000)
+	for i := range secrets {
+		secrets[i] = secret(r)
+	}
+	used := func() int64 {
+		runtime.GC()
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return int64(stats.HeapAlloc)
+	}
+	before := used()
+	sets := make([]*Set, 5)
+	for i := range sets {
+		sets[i] = New(secrets, true)
+		if got := sets[i].Hide("the password " + secrets[i] + " is bad"); got != "the password "+Mark+" is bad" {
+			t.Errorf("got %q", got)
+		}
+	}
+	if kept := used() - before; kept > 1<<20 {
+		t.Errorf("%d MiB are kept", kept>>20)
+	}
+	runtime.KeepAlive(sets)
 }
