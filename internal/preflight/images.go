@@ -35,6 +35,10 @@ const (
 	maxImages = 500
 	maxHosts  = 50
 
+	// maxNameBytes limits the names of the images of a release together, because they are kept as long as the release
+	// waits: 256 bytes for each of maxImages images.
+	maxNameBytes = 256 * maxImages
+
 	// maxResults is the largest number of stored results of a namespace: enough for 10 releases with maxImages images.
 	maxResults = 10 * maxImages
 
@@ -89,10 +93,18 @@ func (l *List) Of(inputs string) (names []string, ok bool) {
 // without the values that they must hide.
 func (l *List) HasSecret() bool { return l.hasSecret }
 
-// Set sets the images for inputs. Of too many images, it keeps one more than Check accepts. hide removes the values of
-// Secrets from a text.
+// Set sets the images for inputs. Of too many images or bytes, it keeps one more than Check accepts. hide removes the
+// values of Secrets from a text.
 func (l *List) Set(inputs string, names []string, hide func(string) string) {
 	kept := slices.Clone(names[:min(len(names), maxImages+1)])
+	size := 0
+	for i, name := range kept {
+		if size += len(name); size > maxNameBytes {
+			kept[i] = strings.Clone(name[:len(name)-(size-maxNameBytes)+1])
+			kept = slices.Clip(kept[:i+1])
+			break
+		}
+	}
 	text := strings.Join(kept, "\n")
 	*l = List{inputs: inputs, images: kept, hasSecret: hide(text) != text}
 }
@@ -134,7 +146,7 @@ type Outcome struct {
 	Unknown []string
 	Err     error
 
-	// Refused says why the images are not looked up: the release has too many images or hosts.
+	// Refused says why the images are not looked up: the release has too many images or hosts, or too long names.
 	Refused string
 
 	// IsPending is true if some lookups have not ended. The release is enqueued when they have ended.
@@ -201,8 +213,11 @@ func lookupsOf(release *Release) (lookups []lookup, refused string, err error) {
 	if len(release.Images) > maxImages {
 		return nil, fmt.Sprintf("it has more than %d images", maxImages), nil
 	}
-	hosts := map[string]bool{}
+	hosts, size := map[string]bool{}, 0
 	for _, name := range release.Images {
+		if size += len(name); size > maxNameBytes {
+			return nil, fmt.Sprintf("the names of its images have more than %d bytes", maxNameBytes), nil
+		}
 		l := lookup{name: name}
 		if l.reference, err = images.Parse(name); err != nil {
 			lookups = append(lookups, l) // Outcome.add reports it

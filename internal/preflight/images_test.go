@@ -207,6 +207,11 @@ func TestRefusesTooMany(t *testing.T) {
 		}{
 			{names(maxImages, "r.example/a:%d"), ""},
 			{names(maxImages+1, "r.example/a:%d"), "it has more than 500 images"},
+			{names(maxImages, "r.example/"+strings.Repeat("a", maxNameBytes/maxImages-15)+":%03d"), ""},
+			{names(maxImages, "r.example/"+strings.Repeat("a", maxNameBytes/maxImages)+":%03d"),
+				"the names of its images have more than 128000 bytes"},
+			{names(2, strings.Repeat("not an image", maxNameBytes)+"%d"),
+				"the names of its images have more than 128000 bytes"},
 			{names(maxHosts, "r%d.example/a:1"), ""},
 			{names(maxHosts+1, "r%d.example/a:1"), "its images are on more than 50 hosts"},
 		} {
@@ -216,10 +221,22 @@ func TestRefusesTooMany(t *testing.T) {
 				t.Errorf("%d images: %+v, %d lookups", len(tc.images), outcome, r.sum())
 			}
 		}
-		var list List
-		list.Set("a", names(3*maxImages, "r.example/a:%d"), strings.Clone)
-		if kept, _ := list.Of("a"); len(kept) != maxImages+1 {
-			t.Errorf("%d images of a list are kept", len(kept))
+		for _, images := range [][]string{
+			names(3*maxImages, "r.example/a:%d"),
+			names(maxImages, strings.Repeat("not an image", 2000)+"%d"),
+			names(1, strings.Repeat("not an image", maxNameBytes)+"%d"),
+		} {
+			var list List
+			list.Set("a", images, strings.Clone)
+			kept, _ := list.Of("a")
+			if size := len(strings.Join(kept, "")); len(kept) > maxImages+1 || size > maxNameBytes+1 {
+				t.Errorf("%d images of a list are kept, with %d bytes", len(kept), size)
+			}
+			r := &counting{calls: map[string]int{}}
+			before, after := check(t, New(r, 8), releaseOf(1, images...)), check(t, New(r, 8), releaseOf(1, kept...))
+			if before.Refused == "" || after.Refused != before.Refused {
+				t.Errorf("the images are refused with %q, and the list with %q", before.Refused, after.Refused)
+			}
 		}
 	})
 }

@@ -13,7 +13,7 @@
 //   - in parts, if the secret is long: each part of 24 characters or more, also if the secret is cut off;
 //   - as a separate word only, if it has less than four characters.
 //
-// If a search would take too much time or memory, Hide hides the whole text. It does not hide a short secret within another word,
-// because it reveals nothing there. It does not find encrypted, hashed or compressed secrets. Callers pass texts
-// through Hide before they show them.
+// If a search would take too much time or memory, Hide hides the whole text. It does not hide a short secret within
+// another word, because it reveals nothing there. It does not find encrypted, hashed or compressed secrets. Callers pass
+// texts through Hide before they show them.
 package redaction

@@ -261,8 +261,8 @@ func FuzzHide(f *testing.F) {
 	})
 }
 
-// TestLargeIndexesAreNotKept checks the memory that many Sets of many secrets keep after a search. It measures memory, so
-// it runs alone.
+// TestLargeIndexesAreNotKept checks the memory that Sets of many secrets keep after a search. It measures memory, so it
+// runs alone.
 func TestLargeIndexesAreNotKept(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	secrets := make([]string, 4000)
