@@ -98,13 +98,13 @@ func TestRedirectsAreBounded(t *testing.T) {
 	}{
 		"out of TLS":          {plain.URL + "/planted-x", "without TLS", ocierr.ErrTLS},
 		"in circles":          {loop.URL, "redirects", ocierr.ErrUnexpected},
-		"to the cloud's own":  {"https://169.254.169.254/planted-x", "link-local", ocierr.ErrUnexpected},
-		"in IPv6 too":         {"https://[fe80::1%25lo]:443/planted-x", "link-local", ocierr.ErrUnexpected},
-		"in IPv6 for IPv4":    {"https://[::ffff:169.254.169.254]/planted-x", "link-local", ocierr.ErrUnexpected},
-		"to AWS in IPv6":      {"https://[fd00:ec2::254]/planted-x", "link-local", ocierr.ErrUnexpected},
-		"to Alibaba":          {"https://100.100.100.200/planted-x", "link-local", ocierr.ErrUnexpected},
-		"to Azure":            {"https://168.63.129.16/planted-x", "link-local", ocierr.ErrUnexpected},
-		"by NAT64":            {"https://[64:ff9b::a9fe:a9fe]/planted-x", "link-local", ocierr.ErrUnexpected},
+		"to the cloud's own":  {"https://169.254.169.254/planted-x", "link-local", ocierr.ErrAddressRefused},
+		"in IPv6 too":         {"https://[fe80::1%25lo]:443/planted-x", "link-local", ocierr.ErrAddressRefused},
+		"in IPv6 for IPv4":    {"https://[::ffff:169.254.169.254]/planted-x", "link-local", ocierr.ErrAddressRefused},
+		"to AWS in IPv6":      {"https://[fd00:ec2::254]/planted-x", "link-local", ocierr.ErrAddressRefused},
+		"to Alibaba":          {"https://100.100.100.200/planted-x", "link-local", ocierr.ErrAddressRefused},
+		"to Azure":            {"https://168.63.129.16/planted-x", "link-local", ocierr.ErrAddressRefused},
+		"by NAT64":            {"https://[64:ff9b::a9fe:a9fe]/planted-x", "link-local", ocierr.ErrAddressRefused},
 		"to another protocol": {"ftp://127.0.0.1/planted-x", "without TLS", ocierr.ErrTLS},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,6 +114,10 @@ func TestRedirectsAreBounded(t *testing.T) {
 			err := pullByRedirect(t, r, tc.target)
 			if !errors.Is(err, tc.kind) || !strings.Contains(err.Error(), tc.text) {
 				t.Fatalf("error = %v, want %v with %q", err, tc.kind, tc.text)
+			}
+			var failure *ocierr.Error
+			if errors.Is(err, ocierr.ErrAddressRefused) && (!errors.As(err, &failure) || failure.Hint == "") {
+				t.Errorf("%v has no hint", err)
 			}
 			noSecrets(t, err)
 		})

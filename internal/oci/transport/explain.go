@@ -23,6 +23,9 @@ const (
 		"it supports"
 	hintLocal = "use an address that other machines can reach, or ask the operator of the manager to add the " +
 		"registry to its registries file"
+	// The registries file does not permit these addresses.
+	hintLinkLocal = "use a registry that redirects only to addresses that other machines can reach"
+
 	hintCA    = "provide the registry's CA certificate, or fix the certificate"
 	hintProxy = "check the proxy's address and credentials, and that it allows connections to the registry"
 )
@@ -32,7 +35,7 @@ const (
 func Explain(out *ocierr.Error, err error) bool {
 	switch {
 	case errors.Is(err, errLinkLocal):
-		out.Kind, out.Detail = ocierr.ErrUnexpected, errLinkLocal.Error()
+		out.Kind, out.Detail, out.Hint = ocierr.ErrAddressRefused, errLinkLocal.Error(), hintLinkLocal
 	case errors.Is(err, errLocal):
 		out.Kind, out.Detail, out.Hint = ocierr.ErrAddressRefused, errLocal.Error(), hintLocal
 	case errors.Is(err, errDowngrade):
