@@ -28,8 +28,8 @@ type found struct {
 	opens time.Time
 }
 
-// searches caches the results of searches, by the digests of the keys of the rules. A search over windows that never overlap takes
-// milliseconds, and a pass over a HelmOp needs the result for each Cluster.
+// searches caches the results of searches, by the digests of the keys of the rules. A search over windows that never
+// overlap takes milliseconds, and a pass over a HelmOp needs the result for each Cluster.
 var searches, _ = lru.New[[sha256.Size]byte, found](1 << 12) // fails only if the size is not positive
 
 // opening returns the next time that all limits permit; zero if none was found. The limits permit no change from now
