@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,11 @@ import (
 // less than half of it.
 const maxResponseBytes = 64 << 20
 
+// maxRetryAfter is the longest time, in seconds, that a cluster may demand before client-go repeats a request. client-go
+// waits outside the transport and repeats a request at most ten times. Helm passes no context, so neither the end of the
+// action nor its timeout would end a longer wait.
+const maxRetryAfter = 2
+
 // firstEvents is the size of the events, in bytes, for which a watch of an action first reserves memory. Most hooks
 // have smaller events.
 const firstEvents = 2 * bytebudget.Free
@@ -34,7 +40,7 @@ var (
 )
 
 // boundedTransport adds a deadline to each request and a size limit to each response, because Helm passes no context to
-// its requests. It also reports changes of the kinds that a cluster serves.
+// its requests. It also limits Retry-After, and reports changes of the kinds that a cluster serves.
 type boundedTransport struct {
 	base http.RoundTripper
 	// parent bounds all requests together.
@@ -80,6 +86,7 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		defer release()
 		return nil, causeOf(ctx, req.Context(), err)
 	}
+	limitRetryAfter(resp.Header)
 	if watch && resp.StatusCode != http.StatusOK { // The clients read an error response as a whole.
 		watch = false
 		bound()
@@ -112,6 +119,14 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		t.kindsChanged()
 	}
 	return resp, nil
+}
+
+// limitRetryAfter limits the wait that a response demands to maxRetryAfter. client-go ignores a Retry-After that is not a
+// number of seconds.
+func limitRetryAfter(header http.Header) {
+	if seconds, err := strconv.Atoi(header.Get("Retry-After")); err == nil && seconds > maxRetryAfter {
+		header.Set("Retry-After", strconv.Itoa(maxRetryAfter))
+	}
 }
 
 // detached returns a copy of a response, and empties the original. The HTTP/2 connection keeps the original until the

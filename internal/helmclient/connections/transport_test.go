@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"weak"
@@ -215,6 +216,55 @@ func TestTransportMemoryBudget(t *testing.T) {
 	g.Eventually(held).Should(gomega.Receive(gomega.BeNil()))
 	g.Expect(read(t.Context(), t, of("a/held", time.Minute), server.URL+"/large")).To(gomega.Succeed())
 	g.Eventually(budget.InUse, "10s").Should(gomega.BeZero())
+}
+
+// TestRetryAfterIsLimited checks that no client of a cluster waits as long as its server demands.
+func TestRetryAfterIsLimited(t *testing.T) {
+	t.Parallel()
+	var demanded, status atomic.Value
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", demanded.Load().(string))
+		w.WriteHeader(status.Load().(int))
+	}))
+	t.Cleanup(server.Close)
+	kept, err := NewCluster("", &rest.Config{Host: server.URL}, NewSharedState(DefaultMemory()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(kept.close)
+	user, err := kept.as("user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	transports := map[string]http.RoundTripper{
+		"clients": kept.Own.RestConfig(t.Context()).Transport, "user": user.RestConfig(t.Context()).Transport,
+		"action": kept.Own.ActionConfig(t.Context()).Transport, "plan": kept.Own.PlanConfig(t.Context()).Transport,
+		"discovery": kept.Kinds.host.Transport, "kinds": kept.Kinds.tags,
+	}
+	for name, transport := range transports {
+		for _, code := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+			for _, query := range []string{"", "?watch=true"} {
+				for of, want := range map[string]string{"1000000000": "2", "2": "2", "1": "1", "soon": "soon", "": ""} {
+					demanded.Store(of)
+					status.Store(code)
+					req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/api/v1/pods"+query, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					resp, err := transport.RoundTrip(req)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got := resp.Header.Get("Retry-After"); got != want {
+						t.Errorf("%s%s: %d with Retry-After %q is handed on with %q", name, query, code, of, got)
+					}
+					if err := resp.Body.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		}
+	}
 }
 
 func TestTransportReportsKindsChange(t *testing.T) {
