@@ -47,6 +47,15 @@ func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	return found.value, ok
 }
 
+// Take returns the value of a key, and removes the entry.
+func (c *Cache[K, V]) Take(key K) (value V, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found, ok := c.entries.Peek(key)
+	c.entries.Remove(key)
+	return found.value, ok
+}
+
 // Put stores a value with a size in bytes. It replaces the previous value of the key. It does not store a value larger
 // than the limit.
 func (c *Cache[K, V]) Put(key K, value V, size int64) {
@@ -71,6 +80,18 @@ func (c *Cache[K, V]) RemoveIf(matches func(key K) bool) {
 		if matches(key) {
 			c.entries.Remove(key)
 		}
+	}
+}
+
+// RemoveOldest removes the least recently used entries as long as their values match.
+func (c *Cache[K, V]) RemoveOldest(matches func(value V) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		if _, oldest, ok := c.entries.GetOldest(); !ok || !matches(oldest.value) {
+			return
+		}
+		c.entries.RemoveOldest()
 	}
 }
 

@@ -101,3 +101,25 @@ func TestConcurrentUse(t *testing.T) {
 	group.Wait()
 	kept(t, c)
 }
+
+func TestTakeAndRemoveOldest(t *testing.T) {
+	t.Parallel()
+	c := New[string, int](1 << 20)
+	for i, key := range []string{"a", "b", "c", "d"} {
+		c.Put(key, i, 10)
+	}
+	if value, ok := c.Take("b"); value != 1 || !ok {
+		t.Errorf("took %d, %t", value, ok)
+	}
+	if _, ok := c.Take("b"); ok {
+		t.Error("an entry was taken twice")
+	}
+	c.RemoveOldest(func(value int) bool { return value != 2 })
+	if got := kept(t, c); got != "c d" {
+		t.Errorf("kept %q after the oldest were removed", got)
+	}
+	c.RemoveOldest(func(int) bool { return true })
+	if got := kept(t, c); got != "" {
+		t.Errorf("kept %q after all were removed", got)
+	}
+}

@@ -4,6 +4,7 @@
 package helmclient
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -24,12 +25,12 @@ func (c *Client) Observe(ctx context.Context, target model.Target, namespace, na
 		return model.Observation{}, helmerr.Observing(err)
 	}
 	at := conn.Observations.Now()
-	found, err := history(ctx, conn.Metadata, namespace, name)
+	found, err := historyOf(ctx, conn.Metadata, namespace, name)
 	if err != nil {
 		return model.Observation{}, helmerr.Observing(err)
 	}
-	conn.Observations.Put(conn.ObservationKey(namespace, name), at, found)
-	return observationOf(found), nil
+	conn.Observations.Put(conn.ObservationKey(namespace, name), at, found.metadata, found.bytes)
+	return found.observation(), nil
 }
 
 // ObserveNamespace does the same as Observe for all releases of a namespace together, in one request. The result has
@@ -50,10 +51,11 @@ func (c *Client) ObserveNamespace(ctx context.Context, target model.Target, name
 		observation, err := c.Observe(ctx, target, namespace, name)
 		return map[string]model.Observation{name: observation}, err
 	}
-	conn.Observations.Put(conn.ObservationKey(namespace, name), at, byName[name])
+	found := cmp.Or(byName[name], &history{})
+	conn.Observations.Put(conn.ObservationKey(namespace, name), at, found.metadata, found.bytes)
 	observations := make(map[string]model.Observation, len(byName))
 	for of, found := range byName {
-		observations[of] = observationOf(found)
+		observations[of] = found.observation()
 	}
 	return observations, nil
 }
@@ -61,16 +63,19 @@ func (c *Client) ObserveNamespace(ctx context.Context, target model.Target, name
 // historiesIn reads the metadata of all records in a namespace, by the names of their releases. isComplete is false if
 // there are too many for one response.
 func historiesIn(ctx context.Context, client metadata.Interface, namespace string,
-) (byName map[string][]metav1.PartialObjectMetadata, isComplete bool, err error) {
+) (byName map[string]*history, isComplete bool, err error) {
 	options := metav1.ListOptions{LabelSelector: records.SelectorOfAll, Limit: records.ObservePageSize}
 	page, err := recordsIn(client, namespace).List(ctx, options)
 	if err != nil || page.Continue != "" {
 		return nil, false, err
 	}
-	byName = map[string][]metav1.PartialObjectMetadata{}
+	byName = map[string]*history{}
 	for i := range page.Items {
 		name := page.Items[i].Labels[model.HelmLabelName]
-		byName[name] = append(byName[name], page.Items[i])
+		if byName[name] == nil {
+			byName[name] = &history{}
+		}
+		byName[name].add(&page.Items[i])
 	}
 	return byName, true, nil
 }
@@ -79,33 +84,49 @@ func recordsIn(client metadata.Interface, namespace string) metadata.ResourceInt
 	return client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace)
 }
 
-// history reads the metadata of a release's records.
-func history(ctx context.Context, client metadata.Interface, namespace, name string,
-) ([]metav1.PartialObjectMetadata, error) {
+// history is what is read from the metadata of a release's records.
+type history struct {
+	records []model.Record
+	// metadata is the trimmed metadata. bytes is its size.
+	metadata []metav1.PartialObjectMetadata
+	bytes    int64
+}
+
+// add adds the metadata of a record.
+func (h *history) add(object *metav1.PartialObjectMetadata) {
+	if record, ok := records.FromMetadata(&object.ObjectMeta); ok {
+		h.records = append(h.records, record)
+	}
+	trimmed, size := records.Trim(object)
+	h.metadata = append(h.metadata, trimmed)
+	h.bytes += size
+}
+
+// observation returns the observation that the records show.
+func (h *history) observation() model.Observation {
+	slices.SortFunc(h.records, func(a, b model.Record) int { return b.Revision - a.Revision })
+	return model.Observation{Records: h.records}
+}
+
+// historyOf reads the metadata of a release's records.
+func historyOf(ctx context.Context, client metadata.Interface, namespace, name string) (*history, error) {
 	options := metav1.ListOptions{LabelSelector: records.Selector(name), Limit: records.ObservePageSize}
-	var found []metav1.PartialObjectMetadata
+	found := &history{}
 	for range records.MaxObservePages {
 		page, err := recordsIn(client, namespace).List(ctx, options)
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, page.Items...)
+		for i := range page.Items {
+			found.add(&page.Items[i])
+		}
 		if page.Continue == "" {
 			return found, nil
+		}
+		if found.bytes > records.MaxObservedBytes {
+			break
 		}
 		options.Continue = page.Continue
 	}
 	return nil, records.ErrTooMany
-}
-
-// observationOf returns the observation that the metadata of a release's records show.
-func observationOf(found []metav1.PartialObjectMetadata) model.Observation {
-	var obs model.Observation
-	for i := range found {
-		if record, ok := records.FromMetadata(&found[i].ObjectMeta); ok {
-			obs.Records = append(obs.Records, record)
-		}
-	}
-	slices.SortFunc(obs.Records, func(a, b model.Record) int { return b.Revision - a.Revision })
-	return obs
 }

@@ -45,28 +45,28 @@ func TestObserve(t *testing.T) {
 		secret("b", "10", "deployed"),
 		secret("c", "no number", "deployed"),
 		secret("d", "11", "deployed", "name", "other"))
-	found, err := history(t.Context(), client, "apps", "demo")
+	found, err := historyOf(t.Context(), client, "apps", "demo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	obs := observationOf(found)
+	obs := found.observation()
 	if len(obs.Records) != 2 || obs.Records[0].Revision != 10 || obs.Records[1].Revision != 9 {
 		t.Errorf("records %+v", obs.Records)
 	}
 	if obs.Owner() != "default.demo" {
 		t.Errorf("owner %q", obs.Owner())
 	}
-	if empty, err := history(t.Context(), client, "none", "demo"); err != nil || len(empty) != 0 {
+	if empty, err := historyOf(t.Context(), client, "none", "demo"); err != nil || len(empty.metadata) != 0 {
 		t.Errorf("a namespace without records: %+v, %v", empty, err)
 	}
 	all, isComplete, err := historiesIn(t.Context(), client, "apps")
 	if err != nil || !isComplete || len(all) != 2 {
 		t.Fatalf("the records of all releases: %+v, %t, %v", all, isComplete, err)
 	}
-	if same := observationOf(all["demo"]); !reflect.DeepEqual(same, obs) {
+	if same := all["demo"].observation(); !reflect.DeepEqual(same, obs) {
 		t.Errorf("together with other releases, the release has the records %+v, want %+v", same, obs)
 	}
-	if other := observationOf(all["other"]); len(other.Records) != 1 || other.Records[0].Revision != 11 {
+	if other := all["other"].observation(); len(other.Records) != 1 || other.Records[0].Revision != 11 {
 		t.Errorf("the other release has the records %+v", other.Records)
 	}
 }

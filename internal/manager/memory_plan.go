@@ -32,9 +32,9 @@ const (
 	// the garbage between two collections. For comparison: a thousand idle Clusters with five releases each use about a
 	// quarter of the heap in a container of 2 GiB.
 	objectsShare = 5
-	// fixedCaches is the size of the caches whose size is not planned, in bytes: kept failures of renderers,
-	// digests of the archives in chart repositories, and tokens for registries.
-	fixedCaches = 9 << 20
+	// fixedCaches is the size of the caches whose size is not planned, in bytes: kept failures of renderers, digests of
+	// the archives in chart repositories, tokens for registries, and observed records.
+	fixedCaches = 13 << 20
 	mebibyte    = 1 << 20
 )
 

@@ -21,6 +21,9 @@ const (
 	ObservePageSize = 500
 	// MaxObservePages bounds the pages of an observation, because the history of a release may have no limit.
 	MaxObservePages = 20
+	// MaxObservedBytes bounds the metadata of an observation, in bytes, because the memory for a page is reserved only
+	// until its end. As many records as HelmOp reads take about half of it.
+	MaxObservedBytes = 32 << 20
 )
 
 // ErrTooMany is the error for a history with more records than HelmOp reads.

@@ -5,6 +5,8 @@ package records
 
 import (
 	"fmt"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +22,7 @@ func TestObservations(t *testing.T) {
 	o.Now = func() time.Time { return now }
 	records := []metav1.PartialObjectMetadata{{}}
 	key := func(name string) ObservationKey { return ObservationKey{Namespace: "apps", Name: name} }
-	o.Put(key("a"), now, records)
+	o.Put(key("a"), now, records, 0)
 	if _, ok := o.Take(ObservationKey{Namespace: "apps", Name: "a", User: "other"}); ok {
 		t.Error("another user gets the observation")
 	}
@@ -30,20 +32,46 @@ func TestObservations(t *testing.T) {
 	if _, ok := o.Take(key("a")); ok {
 		t.Error("the observation was returned twice")
 	}
-	o.Put(key("a"), now, records)
+	o.Put(key("a"), now, records, 0)
 	o.Drop(key("a"))
 	if _, ok := o.Take(key("a")); ok {
 		t.Error("the observation exists after Drop")
 	}
-	o.Put(key("old"), now, records)
+	o.Put(key("old"), now, records, 0)
 	now = now.Add(observationTTL)
 	if _, ok := o.Take(key("old")); ok {
 		t.Error("an old observation was returned")
 	}
-	for i := range 3 * maxObservations {
-		o.Put(key(fmt.Sprint(i)), now, records)
+	if kept, _ := o.byKey.Stats(); kept != 0 {
+		t.Error("an old observation is kept")
 	}
-	if n := o.byKey.Len(); n != maxObservations {
-		t.Errorf("%d are kept", n)
+	o.Put(key("old"), now, records, 0)
+	now = now.Add(observationTTL)
+	o.Put(key("new"), now, records, 0)
+	if kept, _ := o.byKey.Stats(); kept != 1 {
+		t.Errorf("%d observations are kept after one has expired", kept)
+	}
+	for i := range 100 {
+		o.Put(key(fmt.Sprint(i)), now, records, maxObservations/10)
+	}
+	if kept, bytes := o.byKey.Stats(); kept != 9 || bytes > maxObservations {
+		t.Errorf("%d are kept, with %d bytes", kept, bytes)
+	}
+}
+
+// TestTrim checks that only the metadata is kept that an action reads.
+func TestTrim(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 1000)
+	object := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "b", GenerateName: text,
+		Labels: map[string]string{"c": text}, Annotations: map[string]string{"d": text}, Finalizers: []string{text},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: text}}}}
+	want := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "b", Labels: object.Labels}}
+	got, size := Trim(&object)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v", got)
+	}
+	if size < 1000 || size > 2000 {
+		t.Errorf("%d bytes", size)
 	}
 }
