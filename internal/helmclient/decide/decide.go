@@ -175,7 +175,9 @@ func (s situation) decide(d Decision) Decision {
 	switch d.State {
 	case model.StateForeign:
 		if isLost := s.past.WasOurs && s.obs.Owner() != ""; s.policy.TakeOwnership && !isLost {
-			return s.decideAdoption(d)
+			// The records of another owner do not count attempts at this desired state.
+			d.Failures = s.unrecordedFailures()
+			return s.afterUnrecorded(d, s.decideAdoption(d))
 		}
 		return s.refuseForeign(d)
 	case model.StateAbsent:
@@ -192,7 +194,8 @@ func (s situation) decide(d Decision) Decision {
 		return s.retry(d, s.policy.Upgrade, model.ActionUpgrade, ReasonRetryFailed,
 			fmt.Sprintf("The upgrade failed, and Helm revision %d rolled it back.", revision))
 	case model.StateUnmanaged:
-		return s.reach(d, ReasonChangedOutsideHelmOp, fmt.Sprintf("Helm revision %d was not made by HelmOp.", revision))
+		return s.afterUnrecorded(d, s.reach(d, ReasonChangedOutsideHelmOp,
+			fmt.Sprintf("Helm revision %d was not made by HelmOp.", revision)))
 	case model.StateUninstalling:
 		if s.newest.IsPointerUninstalledByHand() {
 			return d.recoverFailed(ReasonChangedOutsideHelmOp, fmt.Sprintf("Helm revision %d was uninstalled with the helm "+
@@ -271,8 +274,8 @@ func (s situation) decideOutOfSync(d Decision) Decision {
 	newest := s.newest
 	differ := newest.Differences(s.desired)
 	if len(differ) == 0 {
-		return s.reach(d, ReasonNotDeployed,
-			fmt.Sprintf("Helm revision %d is the newest, but its status is %q.", newest.Revision, newest.Status))
+		return s.afterUnrecorded(d, s.reach(d, ReasonNotDeployed,
+			fmt.Sprintf("Helm revision %d is the newest, but its status is %q.", newest.Revision, newest.Status)))
 	}
 	reasons := map[model.Difference]string{
 		model.DifferenceArtifact:   ReasonArtifactChanged,

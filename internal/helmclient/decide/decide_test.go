@@ -146,7 +146,7 @@ func TestDecide(t *testing.T) {
 		"adopt": {records: one(helmtest.Record("deployed", 3, otherOwner)), policy: adopt,
 			state: model.StateForeign, action: model.ActionAdopt, reason: ReasonAdopt, from: 3, to: 3},
 		"adopt failed": {records: one(helmtest.Record("failed", 3, otherOwner)), policy: adopt,
-			state: model.StateForeign, action: model.ActionUpgrade, reason: ReasonAdopt, from: 3, to: 4, failures: 1},
+			state: model.StateForeign, action: model.ActionUpgrade, reason: ReasonAdopt, from: 3, to: 4},
 		"adopt unchanged only": {records: one(helmtest.Record("deployed", 3, otherOwner)), policy: unchangedOnly,
 			state: model.StateForeign, action: model.ActionAdopt, reason: ReasonAdopt, from: 3, to: 3},
 		"adopt unchanged only, failed": {records: one(helmtest.Record("failed", 3, unlabelled)), policy: unchangedOnly,

@@ -20,6 +20,30 @@ func (s situation) failures() int {
 	return max(s.past.Failures, s.newest.FailuresAt(s.desired))
 }
 
+// unrecordedFailures returns the number of failed attempts that the caller counted. Attempts that ended while the chart
+// was rendered have no record.
+func (s situation) unrecordedFailures() int {
+	if s.past.RetryRequested {
+		return 0
+	}
+	return s.past.Failures
+}
+
+// afterUnrecorded delays or stops a decision to render the chart after failed attempts without a record. Such an attempt
+// does not change the state of the release, so the same decision would follow at once.
+func (s situation) afterUnrecorded(d, decided Decision) Decision {
+	if s.unrecordedFailures() == 0 || !decided.Action.RendersChart() {
+		return decided
+	}
+	if !s.policy.Upgrade.Allows(d.Failures) {
+		return d.stall(ReasonRetriesExhausted, decided.Message)
+	}
+	if wait := s.remaining(s.past.FailedAt, d.Failures); wait > 0 {
+		return s.backOff(d, wait, decided.Message)
+	}
+	return decided
+}
+
 // install decides if the release does not exist. Earlier failures count if the release was uninstalled because it
 // failed.
 func (s situation) install(d Decision, message string) Decision {

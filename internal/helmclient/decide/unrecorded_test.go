@@ -24,6 +24,36 @@ func TestDecideCountsAttemptsWithoutRecord(t *testing.T) {
 	ago := func(count int, since time.Duration) model.Past {
 		return model.Past{Failures: count, FailedAt: helmtest.Now.Add(-since)}
 	}
+	foreign := []model.Record{helmtest.Record("deployed", 3, unlabelled)}
+	running := []model.Record{helmtest.Record("superseded", 3)}
+	adopts := model.Policy{TakeOwnership: true}
+	for name, tc := range map[string]struct {
+		records []model.Record
+		state   model.State
+		action  model.Action
+		reason  string
+		to      int
+	}{
+		"an adoption": {foreign, model.StateForeign, model.ActionAdopt, ReasonAdopt, 3},
+		"an adoption of a failed release": {[]model.Record{helmtest.Record("failed", 3, unlabelled)}, model.StateForeign,
+			model.ActionUpgrade, ReasonAdopt, 4},
+		"a revision by hand":              {[]model.Record{helmtest.Record("deployed", 3, otherHand)}, model.StateUnmanaged, model.ActionUpgrade, ReasonChangedOutsideHelmOp, 4},
+		"a revision that is not deployed": {running, model.StateOutOfSync, model.ActionUpgrade, ReasonNotDeployed, 4},
+	} {
+		runRemediationCases(t, map[string]remediationCase{
+			name: {records: tc.records, policy: adopts,
+				want: decided(tc.action, tc.state, tc.reason, 3, tc.to, 0, 0)},
+			name + ", failed": {records: tc.records, policy: adopts, past: ago(1, 3*time.Second),
+				want: decided(model.ActionWait, tc.state, ReasonBackoff, 3, 3, 1, 7*time.Second)},
+			name + ", failed a while ago": {records: tc.records, policy: adopts, past: ago(1, time.Minute),
+				want: decided(tc.action, tc.state, tc.reason, 3, tc.to, 1, 0)},
+			name + ", failed too often": {records: tc.records, policy: adopts, past: ago(11, time.Hour),
+				want: decided(model.ActionStall, tc.state, ReasonRetriesExhausted, 3, 3, 11, 0)},
+			name + ", retry requested": {records: tc.records, policy: adopts,
+				past: model.Past{Failures: 11, FailedAt: helmtest.Now, RetryRequested: true},
+				want: decided(tc.action, tc.state, tc.reason, 3, tc.to, 0, 0)},
+		})
+	}
 	runRemediationCases(t, map[string]remediationCase{
 		"an upgrade": {records: deployed,
 			want: decided(model.ActionUpgrade, model.StateOutOfSync, ReasonArtifactChanged, 3, 4, 0, 0)},
