@@ -271,6 +271,7 @@ func (c *cluster) close() {
 		c.retention.Stop()
 	}
 	c.mu.Unlock()
+	c.Kinds.drop()
 	utilnet.CloseIdleConnectionsFor(c.Own.transport)
 }
 

@@ -85,6 +85,8 @@ type kindsResult struct {
 	tag          string
 	capabilities *chartutil.Capabilities
 	mapper       meta.RESTMapper
+	// bytes is about the memory of the result.
+	bytes int64
 }
 
 // kindsFlight is a running discovery. The result is set before done is closed.
@@ -124,8 +126,9 @@ func (k *Kinds) Invalidate() {
 // drop frees the known kinds.
 func (k *Kinds) drop() {
 	k.Mu.Lock()
-	defer k.Mu.Unlock()
 	k.known = nil
+	k.Mu.Unlock()
+	k.library.kept.remove(k)
 }
 
 // current returns the known kinds for a new action. They are not older than kindsTTL.
@@ -178,9 +181,6 @@ func (k *Kinds) runFlight(flight *kindsFlight, known *knownKinds) {
 	defer func() {
 		k.Mu.Lock()
 		flight.result, flight.err = result, err
-		if err == nil {
-			k.known = result
-		}
 		k.flight = nil
 		k.Mu.Unlock()
 		close(flight.done)
@@ -189,6 +189,10 @@ func (k *Kinds) runFlight(flight *kindsFlight, known *knownKinds) {
 	if err == nil {
 		result.expired, result.invalid = flight.expired, flight.invalid
 		result.discoveredAt = k.Now()
+		k.Mu.Lock()
+		k.known = result
+		k.Mu.Unlock()
+		k.library.kept.keep(k, result.kindsResult)
 		if k.discovered != nil {
 			k.discovered()
 		}
@@ -252,6 +256,7 @@ func readServed(ctx context.Context, from *discovery.DiscoveryClient,
 		HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
 	}
 	read.mapper = restmapper.NewDiscoveryRESTMapper(groupResources(groups, resources))
+	read.weigh()
 	return read, nil
 }
 

@@ -29,12 +29,15 @@ import (
 // results are shared, so a cluster cannot influence the result for another cluster. The library drops results that no
 // cluster uses. It is safe for concurrent use.
 type kindsLibrary struct {
+	kept *keptKinds
+
 	mu       sync.Mutex
 	byDigest map[[sha256.Size]byte]weak.Pointer[kindsResult]
 }
 
 func newKindsLibrary() *kindsLibrary {
-	return &kindsLibrary{byDigest: map[[sha256.Size]byte]weak.Pointer[kindsResult]{}}
+	return &kindsLibrary{kept: newKeptKinds(maxKeptKinds),
+		byDigest: map[[sha256.Size]byte]weak.Pointer[kindsResult]{}}
 }
 
 // find returns the result for documents with the digest; nil if there is none.

@@ -21,9 +21,11 @@ const (
 	// maxKindsBytes is the maximum size of all responses together, in bytes.
 	maxKindsBytes = 8 << 20
 	// maxKindsVersions is the maximum number of groups, and of versions of all groups together.
-	maxKindsVersions = 2_000
+	maxKindsVersions = 1_000
 	// maxKindsResources is the maximum number of resources and subresources.
-	maxKindsResources = 20_000
+	maxKindsResources = 8_000
+	// maxKeptKinds bounds the results that all clusters keep, in bytes by estimate. One result alone may be larger.
+	maxKeptKinds = 32 << 20
 	// kindsAttempts is how often an incomplete discovery is run, as in client-go.
 	kindsAttempts = 2
 )

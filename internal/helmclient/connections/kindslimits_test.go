@@ -55,14 +55,14 @@ func TestDiscoveryIsLimited(t *testing.T) {
 		requests      int64
 	}{
 		"many resources":          {apis: aggregated(versionOf(5_000))},
-		"too many resources":      {apis: aggregated(versionOf(maxKindsResources + 1)), want: "20001 resources"},
-		"too many versions":       {apis: aggregated(repeatedText(`{"version":"v%d"}`, 2_001)), want: "2001 API groups"},
-		"too many stale versions": {apis: aggregated(repeatedText(stale, 2_001)), want: "2001 API groups"},
+		"too many resources":      {apis: aggregated(versionOf(maxKindsResources + 1)), want: "8001 resources"},
+		"too many versions":       {apis: aggregated(repeatedText(`{"version":"v%d"}`, 1_001)), want: "1001 API groups"},
+		"too many stale versions": {apis: aggregated(repeatedText(stale, 1_001)), want: "1001 API groups"},
 		"too large":               {apis: aggregated(versionOf(1)) + strings.Repeat(" ", maxKindsBytes), want: "8 MiB"},
 		"old, many resources":     {isOld: true, apis: repeatedText(group, 1), version: repeatedText(legacy, 5_000)},
-		"old, too many groups":    {isOld: true, apis: repeatedText(group, 2_001), want: "2002 API groups", requests: 6},
-		"old, too many resources": {isOld: true, apis: repeatedText(group, 1), version: repeatedText(legacy, 20_001),
-			want: "20001 resources"},
+		"old, too many groups":    {isOld: true, apis: repeatedText(group, 1_001), want: "1002 API groups", requests: 6},
+		"old, too many resources": {isOld: true, apis: repeatedText(group, 1), version: repeatedText(legacy, 8_001),
+			want: "8001 resources"},
 		"old, too large resources": {isOld: true, apis: repeatedText(group, 9), version: strings.Repeat(" ", 1<<20),
 			want: "8 MiB"},
 	} {
