@@ -34,7 +34,7 @@ const (
 	objectsShare = 5
 	// fixedCaches is the size of the caches whose size is not planned, in bytes: kept failures of renderers, digests of
 	// the archives in chart repositories, tokens for registries, and observed records.
-	fixedCaches = 13 << 20
+	fixedCaches = 10 << 20
 	mebibyte    = 1 << 20
 )
 
@@ -53,10 +53,10 @@ var (
 	// chartsShare is for the cache of parsed charts, and piecesShare for the cache of packed charts.
 	chartsShare, piecesShare = share{70, 12, 512}, share{32, 8, 256}
 	// manifestsShare, versionsShare and crdsShare are for the caches of manifests, versions of objects and parsed CRDs.
-	manifestsShare, versionsShare, crdsShare = share{30, 4, 128}, share{15, 2, 64}, share{15, 2, 64}
+	manifestsShare, versionsShare, crdsShare = share{28, 4, 128}, share{15, 2, 64}, share{15, 2, 64}
 	// indexesShare is for the cache of the indexes of chart repositories, and readingShare for indexes while they are
 	// read.
-	indexesShare, readingShare = share{30, 4, 128}, share{63, 8, 256}
+	indexesShare, readingShare = share{27, 4, 128}, share{62, 8, 256}
 	// valuesShare is for three caches of the same size: contents of Secrets and ConfigMaps that all Clusters share,
 	// contents of those of single Clusters, and outcomes of renderings.
 	valuesShare = share{20, 4, 192}

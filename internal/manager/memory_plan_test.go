@@ -51,7 +51,7 @@ func TestSharesFitIntoHeap(t *testing.T) {
 			}
 		}
 	}
-	if plan := planMemory(2<<30, renderer, 0); plan.heap-plan.shares() < 226<<20 {
+	if plan := planMemory(2<<30, renderer, 0); plan.heap-plan.shares() < 230<<20 {
 		t.Errorf("the default limit leaves %d MiB for the objects of a thousand Clusters", (plan.heap-plan.shares())>>20)
 	}
 	if plan := planMemory(0, renderer, 0); plan.heap != 0 || plan.shares() > defaultMemory/heapParts*heapTenths {

@@ -21,7 +21,7 @@ const (
 	// maxObservations bounds the cached observations of all clusters, in bytes. It is enough for the workers that are
 	// about to act, and for some observations after which no action is needed: ten records take about 20 KiB. An action
 	// whose observation is not cached lists the records again.
-	maxObservations = 4 << 20
+	maxObservations = 1 << 20
 )
 
 // Observations caches recent observations for the actions that follow. It is safe for concurrent use.
