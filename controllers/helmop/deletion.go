@@ -163,9 +163,9 @@ func isOrphaned(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 		child.DeletionTimestamp.IsZero() && (owner == nil || owner.Kind != apiutil.HelmOpKind)
 }
 
-// removeFinalizerIfDone deletes the revisions of a HelmOp without children, and then removes the finalizer. If there are
-// children in other shards, for example because the HelmOp was restored without its status, the HelmOp stays until they
-// are deleted. Garbage collection would delete the revisions too late: a HelmOp that is created again at once, for
+// removeFinalizerIfDone deletes the revisions of a HelmOp without children, and then removes the finalizer. If there
+// are children in other shards, for example because the HelmOp was restored without its status, the HelmOp stays until
+// they are deleted. Garbage collection would delete the revisions too late: a HelmOp that is created again at once, for
 // example by "kubectl replace --force", would adopt them, and install the former chart in some Clusters.
 func (r *Reconciler) removeFinalizerIfDone(ctx context.Context, helmOp *addonsv1.HelmOp) error {
 	if relabelled, err := r.relabeler().Releases(ctx, helmOp); err != nil || relabelled > 0 {

@@ -225,8 +225,8 @@ func TestWaitingUninstallationHasATime(t *testing.T) {
 	}).WithTimeout(time.Minute).Should(gomega.Succeed())
 }
 
-// TestUnknownIntentIsReported deletes a release whose HelmOp has an invalid selector. The release must say why it waits,
-// and the controller must try again with growing delays instead of returning an error.
+// TestUnknownIntentIsReported deletes a release whose HelmOp has an invalid selector. The release must say why it
+// waits, and the controller must try again with growing delays instead of returning an error.
 func TestUnknownIntentIsReported(t *testing.T) {
 	t.Parallel()
 	b := controllertest.NewReleaseBench(t)

@@ -61,8 +61,8 @@ func (r *Reconciler) failed(ctx context.Context, scope *releaseScope, stage fail
 	return r.tryAgain(ctx, release, outcome, err), nil
 }
 
-// tryAgain returns the result of a failed pass. The next pass is due after the wait of the outcome or, without one, after
-// 1 s, 2 s and so on, up to 5 min. The status then has the time of the next try.
+// tryAgain returns the result of a failed pass. The next pass is due after the wait of the outcome or, without one,
+// after 1 s, 2 s and so on, up to 5 min. The status then has the time of the next try.
 func (r *Reconciler) tryAgain(ctx context.Context, release *addonsv1.HelmOpRelease, outcome failures.Outcome,
 	err error,
 ) ctrl.Result {

@@ -267,8 +267,9 @@ func (r *Reconciler) addFinalizer(_ context.Context, p *releasePass) (*ctrl.Resu
 	return nil, nil
 }
 
-// keepNextTry restores the stored time of the next try. A later step sets or removes the time. Until then, the time must
-// stay: a pass that ends because the records are being read would otherwise remove it, and the next pass write it again.
+// keepNextTry restores the stored time of the next try. A later step sets or removes the time. Until then, the time
+// must stay: a pass that ends because the records are being read would otherwise remove it, and the next pass write it
+// again.
 func (r *Reconciler) keepNextTry(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	p.release.Status.NextTryAt = p.before.Status.NextTryAt
 	return nil, nil

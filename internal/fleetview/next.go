@@ -238,7 +238,8 @@ func NextForHelmOp(helmOp *addonsv1.HelmOp, p Program) []Step {
 		}
 	}
 	if conditions.GetReason(helmOp, addonsv1.PausedCondition) == addonsv1.BeingMovedReason {
-		add("The HelmOp is not reconciled, because clusterctl move is moving it; if no move is running, remove the annotation",
+		add("The HelmOp is not reconciled, because clusterctl move is moving it; if no move is running, remove "+
+			"the annotation",
 			p.removeAnnotation(addonsv1.HelmOpResource, helmOp, clusterctlv1.DeleteForMoveAnnotation))
 	}
 	if resolved := conditions.Get(helmOp, addonsv1.ResolvedCondition); resolved != nil &&

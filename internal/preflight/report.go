@@ -54,6 +54,6 @@ func unknownImages(outcome *Outcome, hide func(string) string) string {
 }
 
 func refusedImages(outcome *Outcome) string {
-	return fmt.Sprintf("The release is not changed, because its images are not looked up: %s; correct or split the chart, or "+
-		"set spec.preflight.images to Ignored", outcome.Refused)
+	return fmt.Sprintf("The release is not changed, because its images are not looked up: %s; correct or split the "+
+		"chart, or set spec.preflight.images to Ignored", outcome.Refused)
 }

@@ -14,6 +14,6 @@
 //   - as a separate word only, if it has less than four characters.
 //
 // If a search would take too much time or memory, Hide hides the whole text. It does not hide a short secret within
-// another word, because it reveals nothing there. It does not find encrypted, hashed or compressed secrets. Callers pass
-// texts through Hide before they show them.
+// another word, because it reveals nothing there. It does not find encrypted, hashed or compressed secrets. Callers
+// pass texts through Hide before they show them.
 package redaction

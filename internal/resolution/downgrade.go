@@ -42,8 +42,8 @@ func checkMoved(ref addonsv1.ArtifactReference, known *addonsv1.ArtifactStatus, 
 		"name its digest there", reasons.ErrVersionMoved, known.Version, known.Digest, found.Digest)
 }
 
-// recordedArtifact returns the artifact that the newest revision has for a reference to the same source; nil if there is
-// none. Its ResolvedAt is the start of the revision.
+// recordedArtifact returns the artifact that the newest revision has for a reference to the same source; nil if there
+// is none. Its ResolvedAt is the start of the revision.
 func recordedArtifact(helmOp *addonsv1.HelmOp, newest *addonsv1.HelmOpRevision, l *lookup) *addonsv1.ArtifactStatus {
 	recorded := revisionstore.ArtifactOfSource(newest, &helmOp.Spec.Source, l.key.ref)
 	if recorded == nil {

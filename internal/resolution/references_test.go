@@ -301,8 +301,8 @@ func TestResolvePrefersNewerResultToStaleStatus(t *testing.T) {
 	expectEqual(t, "requests", r.registry.requestsByTag(), map[string]int{"source": 2, "edge": 2, "next": 2})
 }
 
-// TestResolvePrefersNewerRevisionToStaleStatus checks a new manager whose predecessor created a revision of a moved tag,
-// and then stopped before it wrote the status. The registry does not answer.
+// TestResolvePrefersNewerRevisionToStaleStatus checks a new manager whose predecessor created a revision of a moved
+// tag, and then stopped before it wrote the status. The registry does not answer.
 func TestResolvePrefersNewerRevisionToStaleStatus(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

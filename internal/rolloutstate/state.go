@@ -72,8 +72,9 @@ func Health(child *addonsv1.HelmOpRelease) (rollout.Health, time.Time) {
 	}
 }
 
-// hasFailed reports whether the last attempt failed, and changed something in the cluster, with the current spec. Before
-// such an attempt, a registry that does not answer or another Helm action says nothing about the HelmOp revision.
+// hasFailed reports whether the last attempt failed, and changed something in the cluster, with the current spec.
+// Before such an attempt, a registry that does not answer or another Helm action says nothing about the HelmOp
+// revision.
 func hasFailed(child *addonsv1.HelmOpRelease) bool {
 	return child.Status.Failures > 0 && child.Status.LastAttemptedGeneration == child.Generation
 }

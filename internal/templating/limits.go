@@ -14,8 +14,8 @@ const (
 	maxDocumentBytes = 1 << 20
 
 	// MaxSourceBytes is the maximum total size of the values sources in a Spec that all Clusters share, with expanded YAML
-	// aliases. maxSourceNodes is the maximum number of their values: all of them stay in memory, with up to 300 bytes each.
-	// Many sources may have the same short text. Sources of one Cluster are charged to the budget of its rendering.
+	// aliases. maxSourceNodes is the maximum number of their values: all of them stay in memory, with up to 300 bytes
+	// each. Many sources may have the same short text. Sources of one Cluster are charged to the budget of its rendering.
 	MaxSourceBytes = 32 << 20
 	maxSourceNodes = 2 * maxNodes
 

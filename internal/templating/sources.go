@@ -130,7 +130,8 @@ func (c *compiler) sources(list []ValuesSource, at place, override int) ([]sourc
 // TooManyBytes returns the error for a values source in a field that is, together with the sources before it, larger
 // than a limit.
 func TooManyBytes(field string, limit int) *Error {
-	return place{field: field}.errorf(ReasonLimitExceeded, 0, "is, with the sources before it, larger than %d bytes", limit)
+	return place{field: field}.errorf(ReasonLimitExceeded, 0, "is, with the sources before it, larger than %d bytes",
+		limit)
 }
 
 // read parses the data of a source.

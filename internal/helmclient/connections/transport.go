@@ -25,9 +25,9 @@ import (
 // less than half of it.
 const maxResponseBytes = 64 << 20
 
-// maxRetryAfter is the longest time, in seconds, that a cluster may demand before client-go repeats a request. client-go
-// waits outside the transport and repeats a request at most ten times. Helm passes no context, so neither the end of the
-// action nor its timeout would end a longer wait.
+// maxRetryAfter is the longest time, in seconds, that a cluster may demand before client-go repeats a request.
+// client-go waits outside the transport and repeats a request at most ten times. Helm passes no context, so neither the
+// end of the action nor its timeout would end a longer wait.
 const maxRetryAfter = 2
 
 // firstEvents is the size of the events, in bytes, for which a watch of an action first reserves memory. Most hooks
@@ -121,8 +121,8 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	return resp, nil
 }
 
-// limitRetryAfter limits the wait that a response demands to maxRetryAfter. client-go ignores a Retry-After that is not a
-// number of seconds.
+// limitRetryAfter limits the wait that a response demands to maxRetryAfter. client-go ignores a Retry-After that is not
+// a number of seconds.
 func limitRetryAfter(header http.Header) {
 	if seconds, err := strconv.Atoi(header.Get("Retry-After")); err == nil && seconds > maxRetryAfter {
 		header.Set("Retry-After", strconv.Itoa(maxRetryAfter))

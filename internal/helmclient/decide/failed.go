@@ -29,8 +29,8 @@ func (s situation) unrecordedFailures() int {
 	return s.past.Failures
 }
 
-// afterUnrecorded delays or stops a decision to render the chart after failed attempts without a record. Such an attempt
-// does not change the state of the release, so the same decision would follow at once.
+// afterUnrecorded delays or stops a decision to render the chart after failed attempts without a record. Such an
+// attempt does not change the state of the release, so the same decision would follow at once.
 func (s situation) afterUnrecorded(d, decided Decision) Decision {
 	if s.unrecordedFailures() == 0 || !decided.Action.RendersChart() {
 		return decided

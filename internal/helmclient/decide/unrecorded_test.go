@@ -37,7 +37,8 @@ func TestDecideCountsAttemptsWithoutRecord(t *testing.T) {
 		"an adoption": {foreign, model.StateForeign, model.ActionAdopt, ReasonAdopt, 3},
 		"an adoption of a failed release": {[]model.Record{helmtest.Record("failed", 3, unlabelled)}, model.StateForeign,
 			model.ActionUpgrade, ReasonAdopt, 4},
-		"a revision by hand":              {[]model.Record{helmtest.Record("deployed", 3, otherHand)}, model.StateUnmanaged, model.ActionUpgrade, ReasonChangedOutsideHelmOp, 4},
+		"a revision by hand": {[]model.Record{helmtest.Record("deployed", 3, otherHand)}, model.StateUnmanaged,
+			model.ActionUpgrade, ReasonChangedOutsideHelmOp, 4},
 		"a revision that is not deployed": {running, model.StateOutOfSync, model.ActionUpgrade, ReasonNotDeployed, 4},
 	} {
 		runRemediationCases(t, map[string]remediationCase{
