@@ -206,7 +206,8 @@ func TestReleaseWithoutSlotReportsWaiting(t *testing.T) {
 	releasestatus.NotReleased(failed, addonsv1.UpgradeFailedReason, "the next attempt is at 12:00")
 	for range 2 {
 		if ready := act(failed); ready.Reason != addonsv1.UpgradeFailedReason ||
-			ready.Message != "The next try waits for a slot: the concurrency limit of the manager is reached; the last error: no" {
+			ready.Message != "The next try waits for a slot: the concurrency limit of the manager is reached; "+
+				"the last error: no" {
 			t.Errorf("Ready of a failed release is %+v", ready)
 		}
 	}
