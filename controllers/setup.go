@@ -117,9 +117,10 @@ type Options struct {
 	// between objects by up to a tenth, so that the passes spread over time. Default: 0, which means never.
 	ResyncPeriod time.Duration
 
-	// ValuesCacheBytes is the size of each of three caches: contents of objects that all Clusters share, contents of
-	// objects of single Clusters, and outcomes of renderings. Default: the sizes of the packages.
-	ValuesCacheBytes int64
+	// ValuesCacheBytes is the size of each of two caches: contents of objects that all Clusters share, and contents of
+	// objects of single Clusters. OutcomesCacheBytes is the size of the cache of outcomes of renderings. Default: the
+	// sizes of the packages.
+	ValuesCacheBytes, OutcomesCacheBytes int64
 
 	// Tracer exports traces. Default: no traces are exported.
 	Tracer *tracing.Tracer
@@ -156,7 +157,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	)
 	if options.ValuesCacheBytes > 0 {
 		references.WithCaches(options.ValuesCacheBytes)
-		renderer.WithCache(options.ValuesCacheBytes)
+	}
+	if options.OutcomesCacheBytes > 0 {
+		renderer.WithCache(options.OutcomesCacheBytes)
 	}
 	err := helmop.SetupWithManager(ctx, mgr, helmop.Options{
 		Registry: options.Registry, Verifier: options.Verifier, References: references, Renderer: renderer, Guard: guard,

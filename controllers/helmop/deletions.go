@@ -148,15 +148,15 @@ func deletionStatus(decision *brake.Decision, pending, confirmed int) *addonsv1.
 // recordDeletions writes the number of unconfirmed deletions into the status before the first of these deletions. So a
 // restarted manager counts them. The end of the pass writes the other changes of the status.
 func (r *Reconciler) recordDeletions(ctx context.Context, scope *helmOpScope, clusters []rollout.Cluster) error {
-	begun, returned, confirmed, pending := 0, 0, 0, sets.New(scope.pendingDeletions...)
+	var begun []string
+	returned, confirmed, pending := 0, 0, sets.New(scope.pendingDeletions...)
 	lost := r.lostReleases(scope.helmOp, scope.deletions.State)
 	for i, step := range scope.plan.Steps {
 		// The deletion does not count if the Cluster does not exist or is under deletion.
 		isPending, begins := pending.Has(step.Cluster), step.Action == rollout.ActionDelete
 		switch {
 		case isPending && begins && !clusters[i].Child.Confirmed:
-			lost.Insert(step.Cluster)
-			begun++
+			begun = append(begun, step.Cluster)
 		case isPending && !begins && clusters[i].Child.Confirmed:
 			confirmed++
 		case step.Action == rollout.ActionCreate && lost.Has(step.Cluster):
@@ -167,17 +167,21 @@ func (r *Reconciler) recordDeletions(ctx context.Context, scope *helmOpScope, cl
 	}
 	helmOp, decision := scope.helmOp, &scope.deletions
 	before := helmOp.DeepCopy()
-	decision.State = decision.State.Return(returned).Begin(begun, r.now())
+	decision.State = decision.State.Return(returned).Begin(len(begun), r.now())
 	helmOp.Status.Deletions = deletionStatus(decision, len(scope.pendingDeletions), confirmed)
-	if begun == 0 || equality.Semantic.DeepEqual(before.Status.Deletions, helmOp.Status.Deletions) {
+	if len(begun) == 0 {
 		return nil
 	}
-	written := before.DeepCopy()
-	written.Status.Deletions = helmOp.Status.Deletions.DeepCopy()
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Status().Patch(ctx, written, patch); err != nil {
-		return fmt.Errorf("recording deletions of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
+	if !equality.Semantic.DeepEqual(before.Status.Deletions, helmOp.Status.Deletions) {
+		written := before.DeepCopy()
+		written.Status.Deletions = helmOp.Status.Deletions.DeepCopy()
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := r.client.Status().Patch(ctx, written, patch); err != nil {
+			return fmt.Errorf("recording deletions of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
+		}
 	}
+	// The stored state counts these releases.
+	lost.Insert(begun...)
 	return nil
 }
 

@@ -58,6 +58,9 @@ type brakedFleet struct {
 	// failing is the name of a HelmOpRelease that cannot be patched.
 	failing string
 
+	// refused is true while the status cannot be written.
+	refused bool
+
 	// unseen is true while deletions do not show: they fail, or the cache does not have them yet.
 	unseen bool
 
@@ -87,6 +90,13 @@ func newBrakedFleet(t *testing.T) *brakedFleet {
 			return errors.New("the API server does not answer")
 		}
 		return c.Patch(ctx, obj, patch, options...)
+	}, SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, obj client.Object,
+		patch client.Patch, options ...client.SubResourcePatchOption,
+	) error {
+		if f.refused {
+			return errors.New("the API server does not answer")
+		}
+		return c.SubResource(subResource).Patch(ctx, obj, patch, options...)
 	}, Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, options ...client.DeleteOption) error {
 		if f.unseen {
 			return nil
@@ -143,8 +153,10 @@ func (f *brakedFleet) pass(unselected func(cluster string) bool) (*helmOpScope, 
 		scope.plan.Steps = append(scope.plan.Steps, c.step)
 		clusters[i].Known = true
 	}
+	stored.Status.Deletions = f.helmOp.Status.Deletions.DeepCopy()
 	if err := f.r.recordDeletions(f.Context(), scope, clusters); err != nil {
-		f.Fatal(err)
+		f.helmOp.Status.Deletions = stored.Status.Deletions
+		return scope, err
 	}
 	f.r.reportDeletions(scope)
 	for _, c := range scope.clusters {
@@ -329,6 +341,24 @@ func TestCreationsHideNoLoss(t *testing.T) {
 	f.mustPass(back)
 	if got := f.helmOp.Status.Deletions; got.Recent != 8 {
 		t.Errorf("one of nine lost releases comes back: %+v", got)
+	}
+}
+
+// TestDeletionCountsIfItsRecordFailed checks deletions whose number could not be stored. They must not begin without
+// being counted.
+func TestDeletionCountsIfItsRecordFailed(t *testing.T) {
+	t.Parallel()
+	f := newBrakedFleet(t)
+	f.room, f.unseen = 40, true
+	f.mustPass(before("c06"))
+	f.refused = true
+	if _, err := f.pass(before("c10")); err == nil {
+		t.Fatal("the status was written")
+	}
+	f.refused = false
+	f.mustPass(before("c10"))
+	if got := f.helmOp.Status.Deletions; got.Recent != 10 {
+		t.Errorf("10 releases are deleted: %+v", got)
 	}
 }
 

@@ -240,7 +240,8 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, m
 		ClusterConcurrency: options.clusterConcurrency,
 		ResyncPeriod:       options.syncPeriod,
 		MinSourceInterval:  options.registry.minInterval,
-		ValuesCacheBytes:   memory.values / 3,
+		ValuesCacheBytes:   memory.values,
+		OutcomesCacheBytes: memory.outcomes,
 		Tracer:             tracer,
 	})
 }

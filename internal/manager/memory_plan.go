@@ -56,10 +56,10 @@ var (
 	manifestsShare, versionsShare, crdsShare = share{28, 4, 128}, share{15, 2, 64}, share{15, 2, 64}
 	// indexesShare is for the cache of the indexes of chart repositories, and readingShare for indexes while they are
 	// read.
-	indexesShare, readingShare = share{27, 4, 128}, share{62, 8, 256}
-	// valuesShare is for three caches of the same size: contents of Secrets and ConfigMaps that all Clusters share,
-	// contents of those of single Clusters, and outcomes of renderings.
-	valuesShare = share{20, 4, 192}
+	indexesShare, readingShare = share{27, 4, 128}, share{59, 8, 256}
+	// valuesShare is for each of two caches: contents of Secrets and ConfigMaps that all Clusters share, and contents of
+	// those of single Clusters. outcomesShare is for the cache of outcomes of renderings: with 2 GiB, for 15,000 of them.
+	valuesShare, outcomesShare = share{5, 1, 64}, share{12, 3, 128}
 )
 
 // of returns the share of a heap, in bytes.
@@ -81,8 +81,9 @@ type memoryPlan struct {
 	// underWay is the budget for all responses, events and artifacts while they are read. actions is the budget for
 	// actions on large releases.
 	underWay, actions int64
-	// charts, pieces, manifests, versions, crds, indexes and values are the sizes of the caches.
-	charts, pieces, manifests, versions, crds, indexes, values int64
+	// charts, pieces, manifests, versions, crds, indexes and outcomes are the sizes of the caches. values is the size of
+	// each of two caches.
+	charts, pieces, manifests, versions, crds, indexes, values, outcomes int64
 	// reading is the budget for indexes of chart repositories while they are read.
 	reading int64
 }
@@ -128,14 +129,14 @@ func divideHeap(heap, goLimit int64) memoryPlan {
 		charts: chartsShare.of(divided), pieces: piecesShare.of(divided),
 		manifests: manifestsShare.of(divided), versions: versionsShare.of(divided), crds: crdsShare.of(divided),
 		indexes: indexesShare.of(divided), reading: readingShare.of(divided),
-		values: valuesShare.of(divided),
+		values: valuesShare.of(divided), outcomes: outcomesShare.of(divided),
 	}
 }
 
 // shares returns the sum of all budgets and caches.
 func (p memoryPlan) shares() int64 {
 	return p.underWay + p.actions + p.charts + p.pieces + p.manifests + p.versions + p.crds + p.indexes +
-		p.reading + p.values + fixedCaches
+		p.reading + 2*p.values + p.outcomes + fixedCaches
 }
 
 // fits reports whether all shares and the reserve for objects fit into the heap.

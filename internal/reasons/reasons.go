@@ -113,8 +113,6 @@ var passing = map[string]bool{
 	addonsv1.TrustRootUnavailableReason: true,
 	addonsv1.VerificationErrorReason:    true,
 	addonsv1.ReleasePendingReason:       true,
-	addonsv1.ObservationFailedReason:    true,
-	addonsv1.RecordStorageFailedReason:  true,
 }
 
 // IsPassing reports whether the state with a reason passes without a change by a user.

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+	"weak"
 )
 
 const (
@@ -55,6 +56,8 @@ type Set struct {
 	// kept returns the index of a small Set. It builds the index when the first text is searched: most actions succeed
 	// and need no index.
 	kept func() *index
+	// last is the last index of a large Set, until the next collection of garbage. The lock large guards it.
+	last weak.Pointer[index]
 }
 
 // large is held as long as the index of a large Set exists. So there is only one: many actions may fail at the same
@@ -84,9 +87,19 @@ func (s *Set) Hide(text string) string {
 	case s.size > maxKeptBytes:
 		large.Lock()
 		defer large.Unlock()
-		return s.build().hide(text)
+		return s.largeIndex().hide(text)
 	}
 	return s.kept().hide(text)
+}
+
+// largeIndex returns the index of a large Set. The caller holds large.
+func (s *Set) largeIndex() *index {
+	x := s.last.Value()
+	if x == nil {
+		x = s.build()
+		s.last = weak.Make(x)
+	}
+	return x
 }
 
 // hide returns a text without the secrets in the index.

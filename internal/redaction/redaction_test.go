@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -259,6 +260,31 @@ func FuzzHide(f *testing.F) {
 			t.Errorf("%q is left in %q", secret, got)
 		}
 	})
+}
+
+// TestLargeIndexIsBuiltOnce hides many texts with the same large Set. The test measures memory and stops the collection
+// of garbage, so it runs alone.
+func TestLargeIndexIsBuiltOnce(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	secrets := make([]string, 4000)
+	for i := range secrets {
+		secrets[i] = secret(r)
+	}
+	set := New(secrets, true)
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	allocated := func(times int) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range times {
+			set.Hide("nothing of it")
+		}
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	first := allocated(1)
+	if rest := allocated(20); rest > first {
+		t.Errorf("20 texts take %d bytes, and the first one took %d", rest, first)
+	}
 }
 
 // TestLargeIndexesAreNotKept checks the memory that Sets of many secrets keep after a search. It measures memory, so it

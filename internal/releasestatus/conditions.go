@@ -49,6 +49,10 @@ func WaitingForSlot(release *addonsv1.HelmOpRelease, decision decide.Decision) {
 		return
 	}
 	reason, ok := standingFailure(release)
+	if !ok && decision.Failures > 0 {
+		// Another reason has replaced that of the failure, for example while the API server did not answer.
+		reason, ok = StandingReason(release, decision), true
+	}
 	if !ok {
 		report.SetNotReady(release, addonsv1.UpdatingReason, "The release "+slotWait)
 		return

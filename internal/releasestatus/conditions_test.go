@@ -133,6 +133,9 @@ func TestWaitForSlotHasItsCause(t *testing.T) {
 		}
 	}
 	action := func(r *addonsv1.HelmOpRelease) { WaitingForSlot(r, decide.Decision{Message: "It failed."}) }
+	again := func(r *addonsv1.HelmOpRelease) {
+		WaitingForSlot(r, decide.Decision{Message: "It failed.", FromRevision: 2, Failures: 1})
+	}
 	for name, tc := range map[string]struct {
 		before          func(*addonsv1.HelmOpRelease)
 		wait            func(*addonsv1.HelmOpRelease)
@@ -151,6 +154,10 @@ func TestWaitForSlotHasItsCause(t *testing.T) {
 			"The release " + wait},
 		"the Cluster answers again": {notReady(addonsv1.ClusterUnreachableReason, "no answer"), action,
 			addonsv1.UpdatingReason, "The release " + wait},
+		"it failed, and the Cluster answers again": {func(r *addonsv1.HelmOpRelease) {
+			failed(addonsv1.UpgradeFailedReason, "at 12:00")(r)
+			report.Unreachable(r, "no answer")
+		}, again, addonsv1.UpgradeFailedReason, "It failed; the next try " + wait + "; the last error: no"},
 		"an admitted deletion": {notReady(addonsv1.DeletingReason, "until maxUnavailable permits it"),
 			UninstallWaitsForSlot, addonsv1.DeletingReason, "The uninstallation " + wait},
 		"a failed uninstallation": {failed(addonsv1.UninstallFailedReason, "no"), UninstallWaitsForSlot,

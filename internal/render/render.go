@@ -103,7 +103,8 @@ type cachedOutcome struct {
 	outcome
 }
 
-func (k outcomeKey) size() int64 { return int64(len(k.helmOp) + len(k.cluster) + len(k.program)) }
+// size returns the size of a key in bytes, without the texts that the outcomes of a HelmOp share.
+func (k outcomeKey) size() int64 { return int64(len(k.cluster)) }
 
 // size returns the size of an outcome in bytes. An outcome may have a thousand references with long names.
 func (c *cachedOutcome) size() int64 {

@@ -5,6 +5,7 @@ package decide
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
@@ -29,10 +30,18 @@ func (s situation) unrecordedFailures() int {
 	return s.past.Failures
 }
 
+// areFailuresRecorded reports whether a record counts all failed attempts. Another program has then changed the release
+// after the last of them.
+func (s situation) areFailuresRecorded() bool {
+	return slices.ContainsFunc(s.obs.Records, func(r model.Record) bool {
+		return r.FailuresAt(s.desired) >= s.past.Failures
+	})
+}
+
 // afterUnrecorded delays or stops a decision to render the chart after failed attempts without a record. Such an
 // attempt does not change the state of the release, so the same decision would follow at once.
 func (s situation) afterUnrecorded(d, decided Decision) Decision {
-	if s.unrecordedFailures() == 0 || !decided.Action.RendersChart() {
+	if s.unrecordedFailures() == 0 || !decided.Action.RendersChart() || s.areFailuresRecorded() {
 		return decided
 	}
 	if !s.policy.Upgrade.Allows(d.Failures) {

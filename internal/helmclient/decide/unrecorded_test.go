@@ -55,7 +55,11 @@ func TestDecideCountsAttemptsWithoutRecord(t *testing.T) {
 				want: decided(tc.action, tc.state, tc.reason, 3, tc.to, 0, 0)},
 		})
 	}
+	byHand := []model.Record{helmtest.Record("deployed", 4, otherHand), helmtest.Record("failed", 3, failures(10))}
 	runRemediationCases(t, map[string]remediationCase{
+		"a revision by hand, after attempts with records": {records: byHand, past: ago(11, time.Minute),
+			want: Decision{Action: model.ActionUpgrade, State: model.StateUnmanaged, Reason: ReasonChangedOutsideHelmOp,
+				FromRevision: 4, ToRevision: 5, Failures: 11}},
 		"an upgrade": {records: deployed,
 			want: decided(model.ActionUpgrade, model.StateOutOfSync, ReasonArtifactChanged, 3, 4, 0, 0)},
 		"an upgrade, failed": {records: deployed, past: ago(1, 3*time.Second),
