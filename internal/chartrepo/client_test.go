@@ -262,7 +262,7 @@ func TestRefusals(t *testing.T) {
 		}, want: ocierr.ErrUnsupported, message: `"file"`},
 		"metadata of a cloud": {change: func(r *chartrepository.Repository) {
 			r.Edit(func(i *repo.IndexFile) { i.Entries["demo"][0].URLs = []string{"https://169.254.169.254/latest"} })
-		}, want: ocierr.ErrUnexpected, message: "link-local"},
+		}, want: ocierr.ErrAddressRefused, message: "link-local"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
