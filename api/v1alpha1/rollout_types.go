@@ -64,7 +64,8 @@ type Rollout struct {
 	// the release does not become healthy in time, or if the tests of the release
 	// fail. A Cluster that had failed before the rollout does not count. A failure
 	// that a retry corrected does not count. A Cluster does not fail while its
-	// release only waits: for a registry, or for another Helm action.
+	// release only waits: for the registry of its artifact, or for another Helm
+	// action.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=4

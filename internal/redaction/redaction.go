@@ -60,8 +60,8 @@ type Set struct {
 	last weak.Pointer[index]
 }
 
-// large is held as long as the index of a large Set exists. So there is only one: many actions may fail at the same
-// time.
+// large is held while the index of a large Set is built and used. So only one is in use, and the others are garbage:
+// many actions may fail at the same time.
 var large sync.Mutex
 
 // New returns a Set. If words is true, the Set includes secrets of less than four characters.
