@@ -16,7 +16,8 @@ type HelmOpSpec struct {
 	// release in each selected Cluster. The Clusters must be in the namespace of
 	// the HelmOp, unless clusterNamespaces is set. An empty selector selects all
 	// Clusters. If a Cluster is no longer selected, HelmOp deletes its release,
-	// see deletionPolicy and maxDeletions. Set exactly one of clusterSelector and
+	// see deletionPolicy and maxDeletions. A selector has at most 256 labels,
+	// expressions and values. Set exactly one of clusterSelector and
 	// managementCluster.
 	// +optional
 	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`

@@ -15,6 +15,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/kindcache"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/queue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
@@ -58,6 +59,8 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 		forgetReads: options.ForgetReads,
 		extension:   options.RuntimeExtension,
 	}
+	concurrency := requeue.ControllerOptions(options.Concurrency)
+	concurrency.NewQueue = queue.NewFair(options.Concurrency)
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("helmop-cluster").
 		For(apiutil.NewCluster()).
@@ -66,7 +69,7 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 			builder.WithPredicates(lifeChanged())).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(requestsForHelmOp(mgr.GetClient())),
 			builder.WithPredicates(lifeOptionsChanged())).
-		WithOptions(requeue.ControllerOptions(options.Concurrency)).
+		WithOptions(concurrency).
 		Build(r)
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
@@ -28,7 +29,7 @@ const concurrentWrites = 4
 
 // applyPlan carries out the plan. Reachable Clusters come first, because their releases can be updated at once.
 // Releases of unreachable Clusters have to wait anyway.
-func (r *Reconciler) applyPlan(ctx context.Context, scope *helmOpScope) []error {
+func (r *Reconciler) applyPlan(ctx context.Context, scope *helmOpScope) error {
 	var reachable, unreachable []int
 	for i, step := range scope.plan.Steps {
 		c := scope.clusters[i]
@@ -47,10 +48,10 @@ func (r *Reconciler) applyPlan(ctx context.Context, scope *helmOpScope) []error 
 }
 
 // writeEach calls write for the Clusters with the given indices, for several Clusters in parallel. write changes only
-// the scope of its Cluster. The result has the errors, by Cluster.
+// the scope of its Cluster. The result combines the errors, in the order of the Clusters.
 func (r *Reconciler) writeEach(ctx context.Context, scope *helmOpScope, indices []int,
 	write func(context.Context, *clusterScope) error,
-) []error {
+) error {
 	errs := make([]error, len(scope.clusters))
 	var writes errgroup.Group
 	writes.SetLimit(concurrentWrites)
@@ -71,7 +72,7 @@ func (r *Reconciler) writeEach(ctx context.Context, scope *helmOpScope, indices 
 		})
 	}
 	_ = writes.Wait() // errs has the errors, by Cluster.
-	return errs
+	return failures.Join(errs)
 }
 
 // waitsForMove reports whether clusterctl move has just deleted the release of a Cluster. The release is then not

@@ -78,12 +78,14 @@ func TestApplyPlanWritesReachableClustersFirst(t *testing.T) {
 		scope.plan.Steps = append(scope.plan.Steps, rollout.Step{Cluster: name, Action: rollout.ActionCreate, Revision: 1})
 	}
 
-	errs := r.applyPlan(t.Context(), scope)
-	for i, cluster := range scope.clusters {
+	err := r.applyPlan(t.Context(), scope)
+	if err == nil || strings.Count(err.Error(), "in Cluster") != 1 {
+		t.Errorf("err = %v, want the error of one Cluster", err)
+	}
+	for _, cluster := range scope.clusters {
 		failed := cluster.name == "b-0"
-		if (errs[i] != nil) != failed || errors.Is(cluster.err, reasons.ErrRecord) != failed ||
-			(cluster.child == nil) != failed {
-			t.Errorf("%s: %v, %v, child %v", cluster.name, errs[i], cluster.err, cluster.child)
+		if errors.Is(cluster.err, reasons.ErrRecord) != failed || (cluster.child == nil) != failed {
+			t.Errorf("%s: %v, child %v", cluster.name, cluster.err, cluster.child)
 		}
 	}
 	for _, cluster := range begun[:concurrentWrites] {
@@ -133,7 +135,7 @@ func TestCreateChildKeepsReleaseOfOtherShard(t *testing.T) {
 				scope.plan.Steps = append(scope.plan.Steps,
 					rollout.Step{Cluster: c.name, Action: rollout.ActionCreate, Revision: 1})
 			}
-			if err := errors.Join(r.applyPlan(t.Context(), scope)...); err != nil {
+			if err := r.applyPlan(t.Context(), scope); err != nil {
 				t.Fatal(err)
 			}
 			if err := live.Get(t.Context(), client.ObjectKeyFromObject(child), child); err != nil ||
@@ -211,8 +213,8 @@ func TestMovedReleaseIsNotCreatedAgain(t *testing.T) {
 			scope.clusters = []*clusterScope{{name: cluster, key: client.ObjectKey{Name: cluster},
 				target: plain.Spec.DeepCopy()}}
 			scope.plan.Steps = []rollout.Step{{Cluster: cluster, Action: rollout.ActionCreate, Revision: 1}}
-			if errs := r.applyPlan(t.Context(), scope); errs[0] != nil {
-				t.Fatal(errs)
+			if err := r.applyPlan(t.Context(), scope); err != nil {
+				t.Fatal(err)
 			}
 			err := c.Get(t.Context(), client.ObjectKeyFromObject(plain), &addonsv1.HelmOpRelease{})
 			if created := err == nil; created != tc.created || (scope.requeueAfter > 0) == tc.created {

@@ -4,7 +4,6 @@
 package helmop
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -211,7 +210,7 @@ func TestDeletedChildKeepsItsFormerOwner(t *testing.T) {
 	c := &clusterScope{child: children[0], cluster: &clusterv1.Cluster{}, object: apiutil.NewCluster()}
 	scope := &helmOpScope{helmOp: helmOp, clusters: []*clusterScope{c},
 		plan: rollout.Result{Steps: []rollout.Step{{Action: rollout.ActionNone}}}}
-	if err := errors.Join(r.applyPlan(t.Context(), scope)...); err != nil {
+	if err := r.applyPlan(t.Context(), scope); err != nil {
 		t.Fatal(err)
 	}
 	after := &addonsv1.HelmOpRelease{}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -97,7 +96,7 @@ func (r *Reconciler) markConfirmed(ctx context.Context, scope *helmOpScope, clus
 			changed = append(changed, i)
 		}
 	}
-	errs := r.writeEach(ctx, scope, changed, func(ctx context.Context, c *clusterScope) error {
+	return r.writeEach(ctx, scope, changed, func(ctx context.Context, c *clusterScope) error {
 		value := "null"
 		if !c.selected {
 			value = strconv.Quote(scope.helmOp.Annotations[addonsv1.ConfirmDeletionsAnnotation])
@@ -112,7 +111,6 @@ func (r *Reconciler) markConfirmed(ctx context.Context, scope *helmOpScope, clus
 		c.child = marked
 		return nil
 	})
-	return kerrors.NewAggregate(errs)
 }
 
 // deletionState converts the deletions in a status into the state that the decision needs.

@@ -24,6 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmopstatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
 // readStrategy sets the strategy of rollouts.
@@ -48,7 +49,7 @@ func strategy(spec *addonsv1.Rollout) (rollout.Strategy, []labels.Selector, erro
 	selectors := make([]labels.Selector, 0, len(spec.Waves))
 	for i := range spec.Waves {
 		wave := &spec.Waves[i]
-		selector, err := metav1.LabelSelectorAsSelector(&wave.ClusterSelector)
+		selector, err := selection.Compile(&wave.ClusterSelector)
 		if err != nil {
 			return rollout.Strategy{}, nil, fmt.Errorf("spec.rollout.waves, %s: clusterSelector: %w", wave.Name, err)
 		}
@@ -140,8 +141,8 @@ func (r *Reconciler) record(ctx context.Context, scope *helmOpScope) error {
 	}
 	r.reportDeletions(scope)
 	r.reportApproval(scope)
-	return kerrors.NewAggregate(append(r.applyPlan(ctx, scope), unmarked, r.repairRevisions(ctx, scope),
-		r.pruneRevisions(ctx, scope)))
+	return kerrors.NewAggregate([]error{r.applyPlan(ctx, scope), unmarked, r.repairRevisions(ctx, scope),
+		r.pruneRevisions(ctx, scope)})
 }
 
 // returns reports whether Clusters return to the last known good revision.

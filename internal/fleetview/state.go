@@ -17,6 +17,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
 // State is the state of a HelmOp in a Cluster, in one word.
@@ -258,7 +259,7 @@ func (w *World) missing(helmOp *addonsv1.HelmOp) []Row {
 	for _, failure := range helmOp.Status.Failures {
 		row(failure.Cluster, StateFailed, failure.Reason, failure.Message)
 	}
-	selector, err := metav1.LabelSelectorAsSelector(helmOp.Spec.ClusterSelector)
+	selector, err := selection.Compile(helmOp.Spec.ClusterSelector)
 	if err != nil {
 		return rows
 	}
@@ -292,7 +293,7 @@ func waveOf(helmOp *addonsv1.HelmOp, clusterLabels map[string]string) string {
 	}
 	for i := range helmOp.Spec.Rollout.Waves {
 		wave := &helmOp.Spec.Rollout.Waves[i]
-		selector, err := metav1.LabelSelectorAsSelector(&wave.ClusterSelector)
+		selector, err := selection.Compile(&wave.ClusterSelector)
 		if err == nil && selector.Matches(labels.Set(clusterLabels)) {
 			return wave.Name
 		}

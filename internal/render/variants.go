@@ -11,11 +11,11 @@ import (
 	"sync"
 
 	"github.com/Masterminds/semver/v3"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
 // MaxNamespaceMetadata is the largest number of labels, and of annotations, in install.namespaceMetadata. The API has
@@ -80,7 +80,7 @@ func NewVariants(spec *addonsv1.HelmOpSpec) (*Variants, error) {
 	var err error
 	for i := range spec.Overrides {
 		o := &spec.Overrides[i]
-		selector, err := metav1.LabelSelectorAsSelector(&o.ClusterSelector)
+		selector, err := selection.Compile(&o.ClusterSelector)
 		if err != nil {
 			return nil, &VariantError{overrideField(i, o) + ".clusterSelector", err}
 		}

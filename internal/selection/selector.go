@@ -30,11 +30,11 @@ type Selector struct {
 func SelectorOf(helmOp *addonsv1.HelmOp) (*Selector, error) {
 	s := &Selector{namespace: helmOp.Namespace, management: helmOp.Spec.ManagementCluster != nil}
 	var err error
-	if s.clusters, err = metav1.LabelSelectorAsSelector(helmOp.Spec.ClusterSelector); err != nil {
+	if s.clusters, err = Compile(helmOp.Spec.ClusterSelector); err != nil {
 		return nil, fmt.Errorf("spec.clusterSelector: %w", err)
 	}
 	if others := helmOp.Spec.ClusterNamespaces; others != nil {
-		if s.namespaces, err = metav1.LabelSelectorAsSelector(&others.NamespaceSelector); err != nil {
+		if s.namespaces, err = Compile(&others.NamespaceSelector); err != nil {
 			return nil, fmt.Errorf("spec.clusterNamespaces.namespaceSelector: %w", err)
 		}
 	}

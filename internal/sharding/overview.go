@@ -23,6 +23,7 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -266,7 +267,7 @@ func (o *ShardOverview) reportAll(ctx context.Context, content *shardContent, st
 	for i := range content.helmOps {
 		errs = append(errs, o.reportUnserved(ctx, &content.helmOps[i], state))
 	}
-	return kerrors.NewAggregate(errs)
+	return failures.Join(errs)
 }
 
 // isServed reports whether the manager of a shard is running. It is running if its lease has not expired. It is also

@@ -10,12 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 )
 
 // Relabeler sets the shard label of a HelmOp on its objects that are in other shards.
@@ -62,7 +62,7 @@ func (r *Relabeler) relabel(ctx context.Context, helmOp *addonsv1.HelmOp, kind s
 		ctrl.LoggerFrom(ctx).Info("Changed the shard label of objects of the HelmOp", "kind", kind, "objects",
 			len(foreign)-len(errs))
 	}
-	return len(foreign), kerrors.NewAggregate(errs)
+	return len(foreign), failures.Join(errs)
 }
 
 // Releases relabels the releases of a HelmOp. It returns the number of releases that were in other shards.
