@@ -115,29 +115,18 @@ func TestRepeatedObjectsTakeNoMemory(t *testing.T) {
 func TestEndlessPages(t *testing.T) {
 	t.Parallel()
 	var pages atomic.Int32
-	config := &rest.Config{Host: "https://hostile.example.com", QPS: -1}
-	config.WrapTransport = func(http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			status, body := http.StatusBadRequest, `{"kind":"Status","apiVersion":"v1",`+
-				`"status":"Failure","reason":"BadRequest","code":400}`
-			if r.URL.Query().Get("watch") == "" {
-				pages.Add(1)
-				if deadline, ok := r.Context().Deadline(); !ok || time.Until(deadline) > listTime {
-					t.Errorf("the deadline of a page is %v", deadline)
-				}
-				status, body = http.StatusOK,
-					`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1",`+
-						`"metadata":{"resourceVersion":"1","continue":"more"},`+
-						`"items":[{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",`+
-						`"metadata":{"name":"c","namespace":"ns"}}]}`
-			}
-			return &http.Response{StatusCode: status, Request: r,
-				Header: http.Header{"Content-Type": {"application/json"}},
-				Body:   io.NopCloser(strings.NewReader(body))}, nil
-		})
-	}
 	watcher := startWatcher(t)
-	watcher.Follow(key("r"), Connection{Config: config}, Plan{Objects: []inventory.Ref{hostileConfig}, Drift: true})
+	watcher.Follow(key("r"), connectionTo(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Query().Get("watch") != "" {
+			return answer(r, http.StatusBadRequest, `{"kind":"Status","apiVersion":"v1",`+
+				`"status":"Failure","reason":"BadRequest","code":400}`), nil
+		}
+		pages.Add(1)
+		if deadline, ok := r.Context().Deadline(); !ok || time.Until(deadline) > listTime {
+			t.Errorf("the deadline of a page is %v", deadline)
+		}
+		return answer(r, http.StatusOK, listOf(`"continue":"more"`)), nil
+	}), Plan{Objects: []inventory.Ref{hostileConfig}, Drift: true})
 	var snapshot Snapshot
 	eventually(t, "an error", func() bool {
 		snapshot, _ = watcher.Look(key("r"))
@@ -151,6 +140,25 @@ func TestEndlessPages(t *testing.T) {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// connectionTo returns a connection to an API server without a network.
+func connectionTo(server roundTripper) Connection {
+	return Connection{Config: &rest.Config{Host: "https://hostile.example.com", QPS: -1,
+		WrapTransport: func(http.RoundTripper) http.RoundTripper { return server }}}
+}
+
+// answer returns the response to a request.
+func answer(r *http.Request, status int, body string) *http.Response {
+	return &http.Response{StatusCode: status, Request: r, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(body))}
+}
+
+// listOf returns a list with hostileConfig, and with more metadata.
+func listOf(more string) string {
+	return `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"1",` + more +
+		`},"items":[{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":` +
+		`{"name":"c","namespace":"ns"}}]}`
+}
 
 // TestObjectDeletedDuringList checks that an object counts as deleted if the cluster deletes it after the list has
 // shown it, but before the list ends.

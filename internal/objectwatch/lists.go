@@ -14,7 +14,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 )
 
-// listAgain is the pause after which kinds are listed again if their list failed.
+// listAgain is the pause before a failed list is repeated.
 const listAgain = time.Minute
 
 // lists schedules the due lists of a link. There is no goroutine while no list is due. The Watcher's lock guards the
@@ -36,8 +36,9 @@ func (l *lists) stop() {
 }
 
 // List reads all listed objects of a release within seconds. Objects that the identity may not list are read one by
-// one, which may take longer. Until then their state is unknown. When all are known, the release is reconciled, see
-// Source. List does nothing for a release that is not followed.
+// one, which may take longer. A list that has just failed is repeated only after a minute. Until then their state is
+// unknown. When all are known, the release is reconciled, see Source. List does nothing for a release that is not
+// followed.
 func (w *Watcher) List(key types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,15 +149,13 @@ func (l *link) beginLists() {
 func (l *link) list() {
 	next := time.Duration(0)
 	for l.ctx.Err() == nil {
-		f, wait := l.dueList()
-		if f == nil {
-			next = wait
+		var due []*feed
+		if due, next = l.dueLists(); len(due) == 0 {
 			break
 		}
-		ctx, cancel := context.WithTimeout(l.ctx, readTimeout)
-		err := f.list(ctx)
-		cancel()
-		l.wasListed(f.stream, err)
+		for _, f := range due {
+			l.listOne(f)
+		}
 	}
 	w := l.watcher
 	w.mu.Lock()
@@ -170,32 +169,56 @@ func (l *link) list() {
 	l.scheduleListsLocked(next)
 }
 
-// dueList returns the feed for a due list. If none is due, it returns the time until the next list; 0 if there is none.
-func (l *link) dueList() (f *feed, next time.Duration) {
+// listOne runs one list, unless its stream has ended.
+func (l *link) listOne(f *feed) {
+	if !f.stream.isCurrent(f.run) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, readTimeout)
+	defer cancel()
+	l.wasListed(f.stream, f.list(ctx))
+}
+
+// isCurrent reports whether a run of the stream has not ended.
+func (s *stream) isCurrent(run int) bool {
+	s.link.watcher.mu.Lock()
+	defer s.link.watcher.mu.Unlock()
+	return s.run == run
+}
+
+// dueLists returns the feeds for all due lists. If none is due, it returns the time until the next list; 0 if there is
+// none.
+func (l *link) dueLists() (due []*feed, next time.Duration) {
 	w := l.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
 	for _, candidate := range l.streams {
 		every := candidate.listEvery()
-		if candidate.key.mode != listed || every == 0 {
+		if every == 0 {
 			continue
 		}
-		// Lists that are due soon run together with the due lists.
 		wait := candidate.listedAt.Add(every).Sub(now)
 		if wait <= every/4 {
-			return &feed{stream: candidate, run: candidate.run, relist: true}, 0
+			// Lists that are due soon run together with the due lists. A failed list waits for its pause.
+			wait = candidate.retryAt.Sub(now)
 		}
-		if next == 0 || wait < next {
+		switch {
+		case wait <= 0:
+			due = append(due, &feed{stream: candidate, run: candidate.run, relist: true})
+		case next == 0 || wait < next:
 			next = wait
 		}
 	}
-	return nil, next
+	return due, next
 }
 
-// listEvery returns how often a stream is listed: the shortest interval among its releases.
-func (s *stream) listEvery() time.Duration {
-	every := time.Duration(0)
+// listEvery returns how often a stream is listed: the shortest interval among its releases. It returns 0 for a stream
+// that is watched.
+func (s *stream) listEvery() (every time.Duration) {
+	if s.key.mode != listed {
+		return 0
+	}
 	for _, targets := range s.followers {
 		for _, t := range targets {
 			if every == 0 || t.release.listEvery < every {
@@ -211,8 +234,8 @@ func (l *link) wasListed(s *stream, err error) {
 	w := l.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	every := s.listEvery()
-	s.listedAt = time.Now()
+	now, every := time.Now(), s.listEvery()
+	s.listedAt = now
 	switch {
 	case err == nil || l.streams[s.key] != s:
 	case apierrors.IsNotFound(err):
@@ -230,7 +253,7 @@ func (l *link) wasListed(s *stream, err error) {
 		}
 		l.workLocked()
 	default:
-		s.listedAt = s.listedAt.Add(min(listAgain, every) - every)
+		s.listedAt, s.retryAt = time.Time{}, now.Add(min(listAgain, every))
 		w.options.Log.V(1).Info("Cannot list objects of releases; retrying", "cluster", l.id.cluster, "kind", s.describe(),
 			"reason", shorten(err))
 	}

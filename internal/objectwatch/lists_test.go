@@ -4,6 +4,9 @@
 package objectwatch
 
 import (
+	"net/http"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,6 +172,61 @@ func TestReadsObjectsThatMayNotBeListed(t *testing.T) {
 	eventually(t, "a request", func() bool { return b.asked(release) > 0 })
 	if state := b.look(release).Objects[kept]; !state.Exists {
 		t.Errorf("the other object is %+v", state)
+	}
+}
+
+// TestFailedListsAreRare checks that a list that fails is repeated only after a pause, also on request, and that
+// further lists follow their interval when a list has succeeded. The interval is much longer than the pause.
+func TestFailedListsAreRare(t *testing.T) {
+	t.Parallel()
+	for name, status := range map[string]int{
+		"an internal error": http.StatusInternalServerError, "an unavailable server": http.StatusServiceUnavailable,
+		"too many requests": http.StatusTooManyRequests, "a refused connection": 0,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const every = 10 * time.Minute
+				var lists atomic.Int32
+				var isWell atomic.Bool
+				watcher := startWatcher(t)
+				watcher.Follow(key("r"), connectionTo(func(r *http.Request) (*http.Response, error) {
+					switch {
+					case lists.Add(1) > 1000:
+						// In a loop without a pause, the time of the bubble would stand still.
+						<-r.Context().Done()
+						return nil, r.Context().Err()
+					case isWell.Load():
+						return answer(r, http.StatusOK, listOf(`"continue":""`)), nil
+					case status == 0:
+						return nil, syscall.ECONNREFUSED
+					default:
+						return answer(r, status, `{"kind":"Status","apiVersion":"v1","status":"Failure"}`), nil
+					}
+				}), Plan{Objects: []inventory.Ref{hostileConfig}, ListEvery: every})
+				<-time.After(time.Hour)
+				if got := lists.Swap(0); got > int32(time.Hour/listAgain) || got < int32((time.Hour-every)/listAgain) {
+					t.Errorf("%d lists in an hour", got)
+				}
+				for range 60 {
+					watcher.List(key("r"))
+					<-time.After(time.Second)
+				}
+				if got := lists.Load(); got > 2 {
+					t.Errorf("%d lists in a minute with many requests", got)
+				}
+				isWell.Store(true)
+				<-time.After(listAgain)
+				if snapshot, _ := watcher.Look(key("r")); !snapshot.Objects[hostileConfig].Known {
+					t.Error("no list succeeded")
+				}
+				lists.Store(0)
+				<-time.After(time.Hour)
+				if got := lists.Load(); got < 6 || got > 8 {
+					t.Errorf("%d lists in an hour when all is well", got)
+				}
+			})
+		})
 	}
 }
 

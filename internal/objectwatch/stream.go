@@ -81,8 +81,9 @@ type stream struct {
 	// settling is true until the run sends its first request. Until then, releases may join without a restart.
 	settling bool
 	failure  failure
-	// listedAt is when a stream of the mode listed was last listed.
-	listedAt time.Time
+	// listedAt is when a stream of the mode listed was last listed; zero if a list is due. A failed list is not repeated
+	// before retryAt, not even on request.
+	listedAt, retryAt time.Time
 }
 
 // beginLocked starts, or restarts, the stream with a list of its objects.
