@@ -32,7 +32,7 @@
 //
 // An event must be complete within a minute after its first byte. A large event takes its share of Options.Bytes before
 // it is read. A cluster has at most 500 streams under one identity. Further objects have an error (State.WatchError)
-// until other streams end.
+// until other streams end. Then the stream that has waited longest begins.
 //
 // # Missing objects
 //

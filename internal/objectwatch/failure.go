@@ -37,12 +37,25 @@ func (t failure) older(other failure) failure {
 	return t
 }
 
-// requestFailureLocked requests a release because of a lasting error. It does so once for all streams, and once more if
-// an error later affects objects whose health is followed.
-func (w *Watcher) requestFailureLocked(r *release) {
-	worst, health := r.failure()
-	if !worst.since.Equal(r.stuckSince) || health.isStuck(w.stuckAfter) && !health.since.Equal(r.healthStuckSince) {
-		r.stuckSince, r.healthStuckSince = worst.since, health.since
+// releases is a set of releases.
+type releases map[*release]struct{}
+
+// requestLocked requests releases.
+func (w *Watcher) requestLocked(concerned releases) {
+	for r := range concerned {
 		w.notifier.changed(r.key)
+	}
+}
+
+// requestFailureLocked requests releases because of a lasting error. It does so once for all streams, and once more if
+// an error later affects objects whose health is followed. It looks at all objects of each release, so callers must
+// collect the releases first.
+func (w *Watcher) requestFailureLocked(concerned releases) {
+	for r := range concerned {
+		worst, health := r.failure()
+		if !worst.since.Equal(r.stuckSince) || health.isStuck(w.stuckAfter) && !health.since.Equal(r.healthStuckSince) {
+			r.stuckSince, r.healthStuckSince = worst.since, health.since
+			w.notifier.changed(r.key)
+		}
 	}
 }

@@ -6,6 +6,7 @@ package objectwatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,6 +160,39 @@ func TestForbiddenKindDoesNotHideHealthOfOthers(t *testing.T) {
 	}
 }
 
+// TestLastingFailureOfKindIsReported checks that a lasting failure of discovery requests each release once, and that
+// the cost of this is one look at each release, however many objects of the kind it has.
+func TestLastingFailureOfKindIsReported(t *testing.T) {
+	t.Parallel()
+	w := New(Options{})
+	w.stuckAfter = 0
+	l, err := newLink(w, linkID{}, Connection{Config: &rest.Config{}, Mapper: refusingMapper{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	widget := inventory.Ref{Group: "example.com", Version: "v1", Kind: "Widget"}
+	for _, name := range []string{"one", "two"} {
+		refs := []inventory.Ref{{Group: "example.com", Version: "v1", Kind: "Gadget", Name: "g"}}
+		for i := range 100 {
+			widget.Name = fmt.Sprint(i)
+			refs = append(refs, widget)
+		}
+		r := newRelease(key(name), 0, Plan{Objects: refs, Drift: true})
+		r.link = l
+		l.releases[r], w.releases[r.key] = struct{}{}, r
+	}
+	if concerned := l.withoutStreamLocked(widget.GroupVersionKind()); len(concerned) != 2 {
+		t.Errorf("the failure concerns %d releases", len(concerned))
+	}
+	for attempt, want := range []int{2, 0} {
+		w.notifier.changes = nil
+		l.resolveKind(widget.GroupVersionKind())
+		if got := len(w.notifier.changes); got != want {
+			t.Errorf("attempt %d requests %d releases, want %d", attempt, got, want)
+		}
+	}
+}
+
 // TestFailureOfHealthIsReportedAfterEarlierFailure checks that an earlier failure, which was reported long ago,
 // does not hide a failure of health.
 func TestFailureOfHealthIsReportedAfterEarlierFailure(t *testing.T) {
@@ -183,7 +217,7 @@ func TestFailureOfHealthIsReportedAfterEarlierFailure(t *testing.T) {
 			t.Helper()
 			w.notifier.changes = nil
 			s.failure.set(errors.New("503"))
-			w.requestFailureLocked(r)
+			w.requestFailureLocked(releases{r: {}})
 			if got := len(w.notifier.changes) > 0; got != want {
 				t.Errorf("%s: asked for: %t", what, got)
 			}

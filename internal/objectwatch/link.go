@@ -5,7 +5,6 @@ package objectwatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -33,10 +32,12 @@ type link struct {
 	// plain is true if the cluster does not stream lists: API servers before Kubernetes 1.32 do not.
 	plain bool
 
-	releases map[*release]struct{}
+	releases releases
 	streams  map[streamKey]*stream
-	// begun is the number of streams that have begun.
-	begun int
+	// begun is the number of streams that have begun. waiting are the streams that wait because of the limit on this
+	// number, with the times since when they wait.
+	begun   int
+	waiting schedule[*stream]
 	// kinds are the discovered kinds.
 	kinds map[schema.GroupVersionKind]resource
 	// unserved are the resources that are not served although discovery named them.
@@ -61,7 +62,7 @@ var secrets = resource{GroupVersionResource: schema.GroupVersionResource{Version
 func newLink(w *Watcher, id linkID, conn Connection) (*link, error) {
 	l := &link{
 		watcher: w, id: id, conn: conn,
-		releases: map[*release]struct{}{}, streams: map[streamKey]*stream{},
+		releases: releases{}, streams: map[streamKey]*stream{},
 		kinds: map[schema.GroupVersionKind]resource{}, unserved: map[schema.GroupVersionResource]unserved{},
 		narrow: map[narrowKey]struct{}{},
 	}
@@ -227,6 +228,7 @@ func (s *stream) endIfIdleLocked() {
 		return
 	}
 	delete(s.link.streams, s.key)
+	s.link.waiting.remove(s)
 	s.run++
 	if s.cancel != nil {
 		s.cancel()
@@ -235,13 +237,10 @@ func (s *stream) endIfIdleLocked() {
 	}
 }
 
-// admitLocked starts a stream that waits because of the limit on the number of streams.
+// admitLocked starts the stream that has waited longest because of the limit on the number of streams.
 func (l *link) admitLocked() {
-	for _, s := range l.streams {
-		if s.cancel == nil && errors.Is(s.failure.err, errTooManyStreams) {
-			s.beginLocked()
-			return
-		}
+	if s, _, ok := l.waiting.first(); ok {
+		s.beginLocked()
 	}
 }
 
@@ -274,6 +273,7 @@ func (l *link) closeLocked() {
 		s.run++
 	}
 	clear(l.streams)
+	l.waiting = schedule[*stream]{}
 	if l.watcher.links[l.id] == l {
 		delete(l.watcher.links, l.id)
 	}

@@ -60,7 +60,7 @@ func (w *Watcher) Installed(key types.NamespacedName) {
 		if o := &r.objects[i]; o.listed {
 			o.exists, o.known, o.status, o.message = true, false, unique.Make(health.Unknown), unique.Make("")
 			if r.link != nil {
-				delete(r.link.pendingReads.objects, target{release: r, index: i})
+				r.link.pendingReads.objects.remove(target{release: r, index: i})
 			}
 		}
 	}

@@ -234,9 +234,16 @@ func TestFailedListsAreRare(t *testing.T) {
 func TestReadsInTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		reads, r := newPendingReads(), &release{}
+		reads, r := newPendingReads(), &release{objects: make([]object, 100)}
 		of := func(i int) target { return target{release: r, index: i} }
-		const many = 100
+		until := func(of target) time.Duration {
+			due, ok := reads.objects.due(of)
+			if !ok {
+				t.Errorf("no read of object %d is due", of.index)
+			}
+			return time.Until(due)
+		}
+		many := len(r.objects)
 		for i := range many / 2 {
 			reads.confirm(of(i), absenceInterval)
 		}
@@ -247,16 +254,16 @@ func TestReadsInTurn(t *testing.T) {
 		}
 		dues := map[time.Duration]bool{}
 		for i := range many {
-			dues[time.Until(reads.objects[of(i)])] = true
+			dues[until(of(i))] = true
 		}
-		if last := time.Until(reads.objects[of(many-1)]); len(dues) != many || last > many*turnTime {
+		if last := until(of(many - 1)); len(dues) != many || last > time.Duration(many)*turnTime {
 			t.Errorf("%d reads have %d times, the last is in %s", many, len(dues), last)
 		}
 		// Reads that were dropped take no time.
 		reads.forget(r)
 		other := target{release: &release{}}
 		reads.readInTurn(other)
-		if due := time.Until(reads.objects[other]); due > turnTime {
+		if due := until(other); due > turnTime {
 			t.Errorf("the first read of another release is in %s", due)
 		}
 	})

@@ -30,10 +30,12 @@ const (
 // pendingReads are the pending single reads of a link: kinds to discover, and objects that are missing in their stream.
 // One goroutine carries out the reads while there are any. The Watcher's lock guards the fields.
 type pendingReads struct {
-	kinds   map[schema.GroupVersionKind]pendingKind
-	objects map[target]time.Time
-	running bool
-	wake    chan struct{}
+	kinds map[schema.GroupVersionKind]pendingKind
+	// kindsDue has the due times of all kinds.
+	kindsDue schedule[schema.GroupVersionKind]
+	objects  schedule[target]
+	running  bool
+	wake     chan struct{}
 	// failures is the number of failed reads of objects in a row.
 	failures int
 	// lastTurn is when the last of the objects that may not be listed is read.
@@ -41,43 +43,52 @@ type pendingReads struct {
 }
 
 func newPendingReads() pendingReads {
-	return pendingReads{
-		kinds: map[schema.GroupVersionKind]pendingKind{}, objects: map[target]time.Time{}, wake: make(chan struct{}, 1),
-	}
+	return pendingReads{kinds: map[schema.GroupVersionKind]pendingKind{}, wake: make(chan struct{}, 1)}
 }
 
 // empty removes all reads. It replaces the maps, because Go maps never shrink and most clusters have no pending reads.
 func (c *pendingReads) empty() {
-	c.kinds, c.objects = map[schema.GroupVersionKind]pendingKind{}, map[target]time.Time{}
-	c.lastTurn = time.Time{}
+	c.kinds, c.kindsDue = map[schema.GroupVersionKind]pendingKind{}, schedule[schema.GroupVersionKind]{}
+	c.objects, c.lastTurn = schedule[target]{}, time.Time{}
+}
+
+// setKind adds or replaces the pending discovery of a kind.
+func (c *pendingReads) setKind(gvk schema.GroupVersionKind, k pendingKind) {
+	c.kinds[gvk] = k
+	c.kindsDue.set(gvk, k.due)
+}
+
+// forgetKind drops the pending discovery of a kind.
+func (c *pendingReads) forgetKind(gvk schema.GroupVersionKind) {
+	delete(c.kinds, gvk)
+	c.kindsDue.remove(gvk)
 }
 
 // confirm schedules the read of an object.
 func (c *pendingReads) confirm(t target, after time.Duration) {
-	c.objects[t] = time.Now().Add(after)
+	c.objects.set(t, time.Now().Add(after))
 }
 
 // readInTurn schedules the read of an object that may not be listed. If a read of the object is due sooner, it stays.
 func (c *pendingReads) readInTurn(t target) {
 	due := time.Now()
 	// Reads that were dropped take no time.
-	if last := due.Add(time.Duration(len(c.objects)) * turnTime); c.lastTurn.After(last) {
+	if last := due.Add(time.Duration(c.objects.len()) * turnTime); c.lastTurn.After(last) {
 		c.lastTurn = last
 	}
 	if next := c.lastTurn.Add(turnTime); next.After(due) {
 		due = next
 	}
-	if at, ok := c.objects[t]; !ok || due.Before(at) {
-		c.objects[t], c.lastTurn = due, due
+	if at, ok := c.objects.due(t); !ok || due.Before(at) {
+		c.objects.set(t, due)
+		c.lastTurn = due
 	}
 }
 
 // forget drops the pending reads of a release.
 func (c *pendingReads) forget(r *release) {
-	for t := range c.objects {
-		if t.release == r {
-			delete(c.objects, t)
-		}
+	for i := range r.objects {
+		c.objects.remove(target{release: r, index: i})
 	}
 }
 
@@ -89,15 +100,9 @@ func pauseAfter(failures int) time.Duration {
 // next returns the read that is due first. If the release of the target is nil, the read is the discovery of a kind.
 // Otherwise it is the read of an object.
 func (c *pendingReads) next() (due time.Time, t target, gvk schema.GroupVersionKind, ok bool) {
-	for candidate, k := range c.kinds {
-		if !ok || k.due.Before(due) {
-			due, gvk, ok = k.due, candidate, true
-		}
-	}
-	for candidate, at := range c.objects {
-		if !ok || at.Before(due) {
-			due, t, ok = at, candidate, true
-		}
+	gvk, due, ok = c.kindsDue.first()
+	if candidate, at, isPending := c.objects.first(); isPending && (!ok || at.Before(due)) {
+		due, t, ok = at, candidate, true
 	}
 	return due, t, gvk, ok
 }
@@ -112,7 +117,7 @@ func (l *link) workLocked() {
 		}
 		return
 	}
-	if len(c.kinds)+len(c.objects) > 0 {
+	if len(c.kinds)+c.objects.len() > 0 {
 		c.running = true
 		l.watcher.goLocked(l.work)
 	}
@@ -158,8 +163,8 @@ func (l *link) rest(d time.Duration) {
 func (l *link) confirmObject(t target) {
 	w := l.watcher
 	w.mu.Lock()
-	if _, ok := l.pendingReads.objects[t]; !ok || t.release.objects[t.index].stream == nil {
-		delete(l.pendingReads.objects, t)
+	if _, ok := l.pendingReads.objects.due(t); !ok || t.release.objects[t.index].stream == nil {
+		l.pendingReads.objects.remove(t)
 		w.mu.Unlock()
 		return
 	}
@@ -175,7 +180,7 @@ func (l *link) confirmObject(t target) {
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, ok := l.pendingReads.objects[t]; !ok || l.ctx.Err() != nil {
+	if _, ok := l.pendingReads.objects.due(t); !ok || l.ctx.Err() != nil {
 		return // the stream or the release has changed in the meantime
 	}
 	switch {

@@ -56,7 +56,7 @@ type unserved struct {
 func (c *pendingReads) resolve(gvk schema.GroupVersionKind) {
 	if k, ok := c.kinds[gvk]; !ok || k.refusals > 0 {
 		k.due, k.refusals = time.Now(), 0
-		c.kinds[gvk] = k
+		c.setKind(gvk, k)
 	}
 }
 
@@ -79,11 +79,11 @@ func (l *link) resolveKind(gvk schema.GroupVersionKind) {
 		return
 	}
 	if l.pendingReads.kinds[gvk].failure.lasts && (err == nil || meta.IsNoMatchError(err)) {
-		l.eachWithoutStreamLocked(gvk, func(r *release, _ int) { w.notifier.changed(r.key) })
+		w.requestLocked(l.withoutStreamLocked(gvk))
 	}
 	switch {
 	case err == nil:
-		delete(l.pendingReads.kinds, gvk)
+		l.pendingReads.forgetKind(gvk)
 		l.resolvedLocked(gvk, served)
 	case meta.IsNoMatchError(err):
 		l.notServedLocked(gvk)
@@ -114,7 +114,7 @@ func (l *link) discover(gvk schema.GroupVersionKind, outdated bool) (resource, e
 func (l *link) notServedLocked(gvk schema.GroupVersionKind) {
 	refusals := l.pendingReads.kinds[gvk].refusals
 	pause := backoff.Exponential(refusalPause, absenceInterval, refusals)
-	l.pendingReads.kinds[gvk] = pendingKind{due: time.Now().Add(pause), refusals: refusals + 1}
+	l.pendingReads.setKind(gvk, pendingKind{due: time.Now().Add(pause), refusals: refusals + 1})
 	followers := false
 	l.eachWithoutStreamLocked(gvk, func(r *release, i int) {
 		followers = true
@@ -123,7 +123,7 @@ func (l *link) notServedLocked(gvk schema.GroupVersionKind) {
 		}
 	})
 	if !followers {
-		delete(l.pendingReads.kinds, gvk)
+		l.pendingReads.forgetKind(gvk)
 	}
 }
 
@@ -134,12 +134,16 @@ func (l *link) unresolvedLocked(gvk schema.GroupVersionKind, err error) {
 	k.failure.set(fmt.Errorf("discovering %s: %s", gvk.GroupKind(), shorten(err)))
 	stuck := k.failure.isStuck(w.stuckAfter)
 	k.due, k.failures = time.Now().Add(pauseAfter(k.failures)), k.failures+1
-	l.pendingReads.kinds[gvk] = k
+	l.pendingReads.setKind(gvk, k)
+	if !first && !stuck {
+		return
+	}
+	concerned := l.withoutStreamLocked(gvk)
 	if first {
-		l.eachWithoutStreamLocked(gvk, func(r *release, _ int) { w.notifier.changed(r.key) })
+		w.requestLocked(concerned)
 	}
 	if stuck {
-		l.eachWithoutStreamLocked(gvk, func(r *release, _ int) { w.requestFailureLocked(r) })
+		w.requestFailureLocked(concerned)
 	}
 }
 
@@ -174,12 +178,12 @@ func (l *link) unservedLocked(served schema.GroupVersionResource, err error) {
 	l.unserved[served] = g
 
 	chore := pendingKind{due: now.Add(pause), outdated: true, failure: g.failure}
-	releases := map[*release]struct{}{}
+	concerned := releases{}
 	for _, s := range l.streams {
 		if s.key.resource == served && s.key.mode != helmRecords {
 			l.clearLocked(s, func(t target) {
-				releases[t.release] = struct{}{}
-				l.pendingReads.kinds[t.release.objects[t.index].ref.Value().GroupVersionKind()] = chore
+				concerned[t.release] = struct{}{}
+				l.pendingReads.setKind(t.release.objects[t.index].ref.Value().GroupVersionKind(), chore)
 			})
 		}
 	}
@@ -189,9 +193,7 @@ func (l *link) unservedLocked(served schema.GroupVersionResource, err error) {
 		}
 	}
 	if stuck {
-		for r := range releases {
-			l.watcher.requestFailureLocked(r)
-		}
+		l.watcher.requestFailureLocked(concerned)
 	}
 	l.workLocked()
 }
@@ -204,7 +206,7 @@ func (l *link) clearLocked(s *stream, each func(target)) {
 				t.release.ownStreams--
 			}
 			t.release.objects[t.index].stream = nil
-			delete(l.pendingReads.objects, t)
+			l.pendingReads.objects.remove(t)
 			each(t)
 		}
 	}
@@ -219,6 +221,13 @@ func (l *link) servedLocked(served schema.GroupVersionResource) {
 		g.failure = failure{}
 		l.unserved[served] = g
 	}
+}
+
+// withoutStreamLocked returns the releases with objects of a kind that have no stream.
+func (l *link) withoutStreamLocked(gvk schema.GroupVersionKind) releases {
+	found := releases{}
+	l.eachWithoutStreamLocked(gvk, func(r *release, _ int) { found[r] = struct{}{} })
+	return found
 }
 
 func (l *link) eachWithoutStreamLocked(gvk schema.GroupVersionKind, do func(*release, int)) {

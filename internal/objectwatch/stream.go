@@ -97,10 +97,15 @@ func (s *stream) beginLocked() {
 		settle = rejoinTime
 		s.cancel()
 	case s.link.begun >= s.link.watcher.maxStreams:
-		s.failLocked(fmt.Errorf("watching %s: %w (%d watches)", s.describe(), errTooManyStreams, s.link.begun))
+		// Each object that joins the stream gets here.
+		if _, isWaiting := s.link.waiting.due(s); !isWaiting {
+			s.failLocked(fmt.Errorf("watching %s: %w (%d watches)", s.describe(), errTooManyStreams, s.link.begun))
+			s.link.waiting.set(s, s.failure.since)
+		}
 		return
 	default:
 		s.link.begun++
+		s.link.waiting.remove(s)
 	}
 	ctx, cancel := context.WithCancel(s.link.ctx)
 	s.run++
@@ -202,26 +207,19 @@ func (s *stream) broke(run int, err error) bool {
 // failLocked records an error. It notifies releases that wait for their first state. If the error is a missing
 // permission or lasts long, it notifies all releases. A short error does not affect a release.
 func (s *stream) failLocked(err error) {
-	changed := s.failure.set(err)
-	forbidden := errors.Is(err, ErrForbidden)
-	if changed {
-		s.requestLocked(func(r *release) bool { return forbidden || r.unknown > 0 })
+	w := s.link.watcher
+	isNew, isStuck := s.failure.set(err), s.failure.isStuck(w.stuckAfter)
+	if !isNew && !isStuck {
+		return
 	}
-	if s.failure.isStuck(s.link.watcher.stuckAfter) {
-		s.requestStuckLocked()
-	}
-}
-
-// requestStuckLocked requests the releases that were not requested yet because of a lasting error.
-func (s *stream) requestStuckLocked() {
-	asked := map[*release]struct{}{}
-	for _, targets := range s.followers {
-		for _, t := range targets {
-			if _, ok := asked[t.release]; !ok {
-				asked[t.release] = struct{}{}
-				s.link.watcher.requestFailureLocked(t.release)
-			}
+	concerned, isForbidden := s.releasesLocked(), errors.Is(err, ErrForbidden)
+	for r := range concerned {
+		if isNew && (isForbidden || r.unknown > 0) {
+			w.notifier.changed(r.key)
 		}
+	}
+	if isStuck {
+		w.requestFailureLocked(concerned)
 	}
 }
 
@@ -231,19 +229,19 @@ func (s *stream) clearFailureLocked() {
 	s.failure = failure{}
 	s.link.servedLocked(s.key.resource)
 	if reported {
-		s.requestLocked(func(*release) bool { return true })
+		s.link.watcher.requestLocked(s.releasesLocked())
 	}
 }
 
-// requestLocked requests the releases that follow something in this stream and satisfy concerns.
-func (s *stream) requestLocked(concerns func(*release) bool) {
+// releasesLocked returns the releases that follow something in this stream.
+func (s *stream) releasesLocked() releases {
+	found := releases{}
 	for _, targets := range s.followers {
 		for _, t := range targets {
-			if concerns(t.release) {
-				s.link.watcher.notifier.changed(t.release.key)
-			}
+			found[t.release] = struct{}{}
 		}
 	}
+	return found
 }
 
 func (s *stream) describe() string {

@@ -214,7 +214,7 @@ func (w *Watcher) goLocked(f func()) {
 // applyLocked applies a finding about an object.
 func (w *Watcher) applyLocked(t target, f finding) {
 	if t.release.link != nil {
-		delete(t.release.link.pendingReads.objects, t)
+		t.release.link.pendingReads.objects.remove(t)
 	}
 	if t.release.apply(t.index, f) {
 		w.notifier.changed(t.release.key)
