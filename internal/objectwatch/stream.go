@@ -21,14 +21,16 @@ const (
 	// restarts for a release that joins later. The charts of a new Cluster are installed within seconds, and each restart
 	// costs a full list.
 	settleTime, rejoinTime = 200 * time.Millisecond, time.Second
-	// minPause and maxPause bound the pause after a stream broke. The pause doubles each time.
+	// minPause and maxPause bound the pause after a stream broke, or ended soon. The pause doubles each time.
 	minPause, maxPause = time.Second, 30 * time.Second
 	// quietPause is the pause after an error that usually does not end soon, such as missing permissions.
 	quietPause = 2 * time.Minute
 	// memoryWait is how long a large event waits for its share of the memory.
 	memoryWait = 30 * time.Second
-	// steadyTime is how long a stream must last before the pause after it is short again.
-	steadyTime = time.Minute
+	// steadyTime is how long a request must last before no pause follows its regular end, and before the pause after a
+	// failure is short again. So no stream sends requests more often than a failing one. Proxies often end watches after
+	// 50 or 60 seconds without events.
+	steadyTime = maxPause
 )
 
 // maxStreams bounds the streams of one cluster under one identity, because users choose the kinds with charts and
@@ -137,17 +139,17 @@ func (f *feed) follow() {
 
 // rest handles the end of a request, and waits before the next one. It returns false if the run has ended.
 func (f *feed) rest(err error) bool {
-	lasted := time.Since(f.began)
+	isSteady, justListed := time.Since(f.began) >= steadyTime, f.wasJustListed()
 	switch {
 	case f.ctx.Err() != nil:
 		return false
-	case lasted >= steadyTime:
+	case isSteady:
 		f.failures = 0
 	}
 	if !f.stream.broke(f.run, err) {
 		return false
 	}
-	if err == nil && (lasted >= minPause || f.wasJustListed()) {
+	if err == nil && (isSteady || justListed) {
 		return true
 	}
 	wait := backoff.Exponential(minPause, maxPause, f.failures)

@@ -1,0 +1,98 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package objectwatch
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+// shortWatches is an API server that ends each watch after some time.
+type shortWatches struct {
+	// isPlain is true if the server does not stream lists.
+	isPlain bool
+
+	mu    sync.Mutex
+	lasts time.Duration
+	ended time.Time
+	// gaps are the times from the end of a watch to the beginning of the next one.
+	gaps []time.Duration
+}
+
+// respond answers a request.
+func (s *shortWatches) respond(r *http.Request) (*http.Response, error) {
+	switch query := r.URL.Query(); {
+	case query.Get("watch") == "":
+		return answer(r, http.StatusOK, listOf(`"continue":""`)), nil
+	case s.isPlain && query.Get("sendInitialEvents") != "":
+		return answer(r, http.StatusBadRequest,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"BadRequest"}`), nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended.IsZero() {
+		s.gaps = append(s.gaps, time.Since(s.ended))
+	}
+	response := answer(r, http.StatusOK, "")
+	body, events := io.Pipe()
+	response.Body = body
+	time.AfterFunc(s.lasts, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ended = time.Now()
+		_ = events.Close()
+	})
+	context.AfterFunc(r.Context(), func() { _ = events.Close() })
+	go func() { _, _ = io.WriteString(events, metadataEvent("ADDED", "c", "1", `"uid":"u"`)+endOfList) }()
+	return response, nil
+}
+
+// during returns the gaps between watches during a time. Watches that begin in this time last as long as given.
+func (s *shortWatches) during(d, lasts time.Duration) []time.Duration {
+	s.mu.Lock()
+	s.gaps, s.lasts = nil, lasts
+	s.mu.Unlock()
+	<-time.After(d)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gaps
+}
+
+// TestShortWatchesAreRare checks that a server that always ends watches soon gets few of them. A single short watch,
+// for example when a server restarts, causes no long pause. Nor does a proxy that ends watches after 50 seconds.
+func TestShortWatchesAreRare(t *testing.T) {
+	t.Parallel()
+	for name, isPlain := range map[string]bool{"streaming lists": false, "plain lists": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const longest = 3 * minPause / 2
+				server := &shortWatches{isPlain: isPlain}
+				watcher := startWatcher(t)
+				watcher.Follow(key("r"), connectionTo(server.respond),
+					Plan{Objects: []inventory.Ref{hostileConfig}, Drift: true})
+				if gaps := server.during(time.Hour, minPause+minPause/10); len(gaps) < 60 || len(gaps) > 180 ||
+					gaps[0] > longest {
+					t.Errorf("%d watches in an hour: %v", len(gaps), gaps)
+				}
+				server.during(5*time.Minute, 50*time.Second)
+				if gaps := server.during(10*time.Minute, 50*time.Second); len(gaps) < 11 || slices.Max(gaps) > 0 {
+					t.Errorf("gaps in ten minutes: %v", gaps)
+				}
+				// The first watch in this time began before.
+				if gaps := server.during(time.Minute, 5*time.Second); len(gaps) < 2 || gaps[1] > longest {
+					t.Errorf("gaps after the first short watch: %v", gaps)
+				}
+			})
+		})
+	}
+}
