@@ -11,6 +11,7 @@
 //   - It does not read an object before a change if it knows the content of the object (update.go, written.go).
 //   - With the option force, it replaces objects that the cluster refuses to change (force.go).
 //   - It ends an action whose record no longer exists (stop.go).
+//   - Its waits for hooks end when the action is stopped (hooks.go).
 //   - It parses large manifests within a share of the memory for all parses (parsing.go).
 //   - It finds the objects that failed revisions left behind (leftovers.go).
 //

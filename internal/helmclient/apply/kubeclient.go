@@ -239,7 +239,11 @@ func (k *Client) WatchUntilReady(resources kube.ResourceList, timeout time.Durat
 	if hook, ok := hookOf(resources); ok {
 		k.Progress("waiting for " + hook)
 	}
-	return k.untilStop(resources, timeout, k.Client.WatchUntilReady)
+	ctx, end := context.WithCancel(k.Ctx)
+	defer end()
+	return k.untilStop(resources, timeout, func(hooks kube.ResourceList, timeout time.Duration) error {
+		return k.waitForHooks(ctx, hooks, timeout)
+	})
 }
 
 // WaitForDelete implements kube.InterfaceExt. It does not wait for objects that are not being deleted, because HelmOp
