@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -302,6 +303,9 @@ func (r *Reconciler) uninstall(ctx context.Context, scope *releaseScope, target 
 		return r.failed(ctx, scope, failures.Observing, err)
 	}
 	releasestatus.Reachable(release)
+	if end, err := r.orphanOfSameCluster(ctx, scope, observation); end != nil || err != nil {
+		return ptr.Deref(end, ctrl.Result{}), err
+	}
 	decision := decide.Uninstall(observation, desired, model.Policy{PendingTimeout: releasespec.PendingTimeout}, r.now())
 	release.Status.State, release.Status.NextTryAt = string(decision.State), metav1.NewTime(decision.NextTryAt)
 	switch decision.Action {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -65,4 +66,40 @@ func TestLostReleaseIsNotTakenBackWithoutStatus(t *testing.T) {
 	f.eventually(winner, func(g gomega.Gomega) {
 		g.Expect(winner.Annotations).To(gomega.HaveKeyWithValue(addonsv1.LostToAnnotation, f.namespace+".cni"))
 	})
+}
+
+// TestKubeconfigOfAnotherCluster has two Clusters whose kubeconfigs lead to the same API server, because a user copied
+// the wrong Secret. The release of the first Cluster must not change, also if the second HelmOpRelease is deleted.
+func TestKubeconfigOfAnotherCluster(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	first := f.release(f.artifact("1.0.0", helmtest.TwoConfigMaps()), nil)
+	f.ready(first, 1)
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "two"}}
+	cluster.Spec.Paused = new(false)
+	f.must(f.Create(t.Context(), cluster))
+	cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+	f.must(f.Status().Update(t.Context(), cluster))
+	newer := f.artifact("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
+	inSecond := func(r *addonsv1.HelmOpRelease) {
+		r.Name, r.Labels[clusterv1.ClusterNameLabel], r.Spec.ClusterRef.Name = "cni-two", "two", "two"
+	}
+	second := f.release(newer, inSecond)
+	f.eventually(second, func(g gomega.Gomega) {
+		condition := conditions.Get(second, addonsv1.ReadyCondition)
+		g.Expect(condition).To(gomega.HaveField("Reason", addonsv1.ReleaseConflictReason))
+		g.Expect(condition.Message).To(gomega.ContainSubstring("two-kubeconfig or one-kubeconfig"))
+	})
+	f.must(f.Delete(t.Context(), second))
+	f.gone(second)
+	f.Expect(f.records()).To(gomega.Equal(1))
+	f.Expect(f.configMaps()).To(gomega.Equal(map[string]string{"cni-value": "first", "first": "1"}))
+
+	// If the first HelmOpRelease no longer exists, the second takes over the release.
+	patch(f, first, func() {
+		metav1.SetMetaDataAnnotation(&first.ObjectMeta, addonsv1.OrphanAnnotation, "true")
+	})
+	f.must(f.Delete(t.Context(), first))
+	f.gone(first)
+	f.ready(f.release(newer, inSecond), 2)
 }

@@ -59,8 +59,13 @@ func (r *Reconciler) reportRefused(p *releasePass, decision decide.Decision) {
 	if decision.Reason == decide.ReasonWouldChange {
 		reason = addonsv1.AdoptionWouldChangeReason
 	}
-	if releasestatus.NotReleased(p.release, reason, decision.Message) {
-		r.event(p.releaseScope, corev1.EventTypeWarning, reason, string(decision.Action), decision.Message)
+	r.reportConflict(p, string(decision.Action), reason, decision.Message)
+}
+
+// reportConflict reports that HelmOp does not change a release that belongs to somebody else. It records an Event once.
+func (r *Reconciler) reportConflict(p *releasePass, action, reason, message string) {
+	if releasestatus.NotReleased(p.release, reason, message) {
+		r.event(p.releaseScope, corev1.EventTypeWarning, reason, action, message)
 	}
 }
 

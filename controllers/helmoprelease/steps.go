@@ -149,6 +149,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, scope *releaseScope) (
 		r.connectCluster,
 		r.readSpec,
 		r.observeRecords,
+		r.checkSameCluster,
 		r.takeOverAfterMove,
 		r.followObjects,
 		r.assess,

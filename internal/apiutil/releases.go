@@ -25,6 +25,9 @@ const (
 	// ClusterIndex is the name of the cache index of HelmOpReleases by the "<namespace>/<name>" of their Cluster. The
 	// index has the HelmOpReleases of all namespaces.
 	ClusterIndex = "spec.clusterRef"
+
+	// UIDIndex is the name of the cache index of HelmOpReleases by their UID.
+	UIDIndex = "metadata.uid"
 )
 
 // blockedReasons are the reasons of a release that waits for other releases.
@@ -230,6 +233,9 @@ func WaitsForAdmission(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease)
 func ClustersOfRelease(obj client.Object) []string {
 	return []string{ClusterKey(obj.(*addonsv1.HelmOpRelease)).String()}
 }
+
+// UIDsOfRelease returns the keys of a HelmOpRelease in UIDIndex.
+func UIDsOfRelease(obj client.Object) []string { return []string{string(obj.GetUID())} }
 
 // ChildrenOfCluster returns the HelmOpReleases of a Cluster in all namespaces. They point into the cache and must not
 // be changed. It logs an error and returns nil if the list fails.

@@ -124,7 +124,8 @@ func (b *ReleaseBench) Client() client.Client {
 		}
 	}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex,
-		apiutil.ClustersOfRelease).WithStatusSubresource(&addonsv1.HelmOpRelease{}).
+		apiutil.ClustersOfRelease).WithIndex(&addonsv1.HelmOpRelease{}, apiutil.UIDIndex, apiutil.UIDsOfRelease).
+		WithStatusSubresource(&addonsv1.HelmOpRelease{}).
 		WithObjects(b.namespace.DeepCopy(), b.Cluster.DeepCopy(), b.Release.DeepCopy())
 	if b.HelmOp != nil {
 		builder.WithObjects(b.HelmOp.DeepCopy())

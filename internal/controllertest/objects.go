@@ -101,7 +101,8 @@ func StoreOf(t *testing.T, objects ...client.Object) client.Client {
 		}
 	}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&addonsv1.HelmOpRelease{}).
-		WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease)
+		WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease).
+		WithIndex(&addonsv1.HelmOpRelease{}, apiutil.UIDIndex, apiutil.UIDsOfRelease)
 	for _, obj := range objects {
 		obj = obj.DeepCopyObject().(client.Object)
 		obj.SetResourceVersion("")

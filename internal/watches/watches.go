@@ -85,6 +85,10 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	if err != nil {
 		return err
 	}
+	err = indexer.IndexField(ctx, &addonsv1.HelmOpRelease{}, apiutil.UIDIndex, apiutil.UIDsOfRelease)
+	if err != nil {
+		return err
+	}
 	return indexer.IndexField(ctx, &addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease)
 }
 

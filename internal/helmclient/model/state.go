@@ -130,6 +130,16 @@ func (o Observation) Newest() (newest Record, ok bool) {
 	return o.Records[0], true
 }
 
+// ReleaseUID returns the UID in the newest record that has one, see [Record.UID]; empty if no record has one.
+func (o Observation) ReleaseUID() string {
+	for _, record := range o.Records {
+		if record.UID != "" {
+			return record.UID
+		}
+	}
+	return ""
+}
+
 // Owner returns the owner on the newest record that names an owner; empty if no record does. The newest record may lack
 // the label, because Helm before 3.13 does not copy labels when a person upgrades the release.
 func (o Observation) Owner() string {
