@@ -21,8 +21,10 @@ import (
 	kubefake "helm.sh/helm/v3/pkg/kube/fake"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes/fake"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/actionmemory"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/connections"
@@ -68,16 +70,18 @@ func (d *faultyDriver) Update(key string, rls *release.Release) error {
 // fakeCluster is a Client whose only cluster has records and no other objects.
 type fakeCluster struct {
 	*Client
-	driver *faultyDriver
-	kube   *kubefake.FailingKubeClient
+	driver  *faultyDriver
+	kube    *kubefake.FailingKubeClient
+	secrets typedcorev1.SecretInterface
 }
 
 func newFakeCluster() *fakeCluster {
-	secrets := driver.NewSecrets(fake.NewClientset().CoreV1().Secrets("apps"))
+	secrets := fake.NewClientset().CoreV1().Secrets("apps")
 	c := &fakeCluster{
-		Client: New(testRunner),
-		driver: &faultyDriver{Driver: secrets},
-		kube:   &kubefake.FailingKubeClient{PrintingKubeClient: kubefake.PrintingKubeClient{Out: io.Discard}},
+		Client:  New(testRunner),
+		driver:  &faultyDriver{Driver: driver.NewSecrets(secrets)},
+		kube:    &kubefake.FailingKubeClient{PrintingKubeClient: kubefake.PrintingKubeClient{Out: io.Discard}},
+		secrets: secrets,
 	}
 	c.open = func(ctx context.Context, _ model.Target, desired model.Desired, logs *helmerr.LogBuffer,
 	) (*session.Session, error) {
@@ -589,5 +593,68 @@ func TestActKeepsStatusOfFailedRevision(t *testing.T) {
 	}
 	if got, want := c.history(t), "failed/deployed/failed/failed"; got != want {
 		t.Errorf("after a failed rollback: history %q, want %q", got, want)
+	}
+}
+
+// observe returns what Helm's storage has for the release.
+func (c *fakeCluster) observe(t *testing.T) model.Observation {
+	t.Helper()
+	secrets, err := c.secrets.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var obs model.Observation
+	for _, secret := range secrets.Items {
+		if record, ok := records.FromMetadata(&secret.ObjectMeta); ok {
+			obs.Records = append(obs.Records, record)
+		}
+	}
+	slices.SortFunc(obs.Records, func(a, b model.Record) int { return b.Revision - a.Revision })
+	return obs
+}
+
+// TestActAfterFailedUninstallation checks that a release is kept if it is desired again after its uninstallation
+// failed. Its record shows afterwards that the release may have worked, unless the record says that it never did.
+func TestActAfterFailedUninstallation(t *testing.T) {
+	t.Parallel()
+	for _, neverWorked := range []bool{false, true} {
+		c := newFakeCluster()
+		if _, err := c.act(t, decide.Decision{Action: model.ActionInstall}); err != nil {
+			t.Fatal(err)
+		}
+		c.kube.BuildError = errors.New("no such kind")
+		_, err := c.act(t, decide.Decision{Action: model.ActionUninstall})
+		helmtest.WantError(t, err, nil, true)
+		c.kube.BuildError = nil
+		if neverWorked {
+			c.relabel(t, 1, model.LabelNeverWorked, "true")
+		}
+		again := helmtest.DesiredFor("apps", "demo", "a1", "v1")
+		again.UID = "uid-again"
+		decision := decide.Next(c.observe(t), again, model.Policy{}, model.Past{}, time.Now().Add(time.Hour))
+		if decision.Action != model.ActionRecoverThenUpgrade {
+			t.Fatalf("never worked: %t: decided %+v", neverWorked, decision)
+		}
+		if _, err := c.act(t, decision); err != nil {
+			t.Fatal(err)
+		}
+		newest, former := c.observe(t).Records[0], c.observe(t).Records[1]
+		if newest.Status != "deployed" || newest.MayHaveWorked || former.Status != "failed" || former.Uninstalling ||
+			former.NeverWorked || !former.Interrupted || former.MayHaveWorked == neverWorked {
+			t.Errorf("never worked: %t: the records are %+v and %+v", neverWorked, newest, former)
+		}
+	}
+}
+
+// relabel sets a label of a record.
+func (c *fakeCluster) relabel(t *testing.T, revision int, label, value string) {
+	t.Helper()
+	secret, err := c.secrets.Get(t.Context(), records.NameOf("demo", revision), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret.Labels[label] = value
+	if _, err := c.secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -355,9 +355,9 @@ func matrixGone() map[string]matrixCase {
 				installed(t, b, run)
 				b.setStatus("demo", 1, release.StatusUninstalling)
 			},
-			state: model.StateUninstalling, reason: decide.ReasonFinishUninstall,
-			actions: []model.Action{model.ActionUninstall, model.ActionInstall, model.ActionNone},
-			history: []string{"1 deployed"}, value: "1",
+			state: model.StateUninstalling, reason: decide.ReasonInterrupted,
+			actions: []model.Action{model.ActionRecoverThenUpgrade, model.ActionNone},
+			history: []string{"2 deployed", "1 failed"}, value: "1",
 		},
 		"uninstalled with its history kept": {
 			build: func(t *testing.T, b *bench, run *releaseRun) {

@@ -78,9 +78,10 @@ func TestRecordFromLabels(t *testing.T) {
 	maps.Copy(labels, map[string]string{
 		model.LabelFailures: "3", model.LabelRolledBackFrom: "f", model.LabelRollbackFailures: "2",
 		model.LabelTested: model.TestedPassed, model.LabelInterrupted: "true", model.LabelPostRenderDigest: "p",
-		model.LabelUnproven: "4",
+		model.LabelUnproven: "4", model.LabelNeverWorked: "true", model.LabelMayHaveWorked: "true",
 	})
 	record, _ = model.RecordFromLabels(labels)
+	want.NeverWorked, want.MayHaveWorked = true, true
 	want.Unproven = 4
 	want.Failures, want.RolledBackFrom, want.RollbackFailures, want.Tested, want.Interrupted, want.PostRenderDigest = 3,
 		"f", 2, model.TestedPassed, true, "p"

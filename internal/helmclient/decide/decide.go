@@ -25,8 +25,8 @@ const (
 	// is the proof that an action began.
 	RecoverReplace Recovery = "Replace"
 	// RecoverFail marks the pending record as failed; the next action creates another revision. Helm can then still
-	// find the objects of the failed revision. RecoverFail also applies to a record that the helm command could not
-	// uninstall.
+	// find the objects of the failed revision. RecoverFail also applies to a record whose uninstallation did not
+	// complete.
 	RecoverFail Recovery = "Fail"
 )
 
@@ -197,18 +197,7 @@ func (s situation) decide(d Decision) Decision {
 		return s.afterUnrecorded(d, s.reach(d, ReasonChangedOutsideHelmOp,
 			fmt.Sprintf("Helm revision %d was not made by HelmOp.", revision)))
 	case model.StateUninstalling:
-		if s.newest.IsPointerUninstalledByHand() {
-			return d.recoverFailed(ReasonChangedOutsideHelmOp, fmt.Sprintf("Helm revision %d was uninstalled with the helm "+
-				"command, "+
-				"which deleted nothing because it cannot read split records: HelmOp upgrades the release.", revision))
-		}
-		if until := s.uninstallingUntil(); !until.IsZero() {
-			return s.waitFor(d, until)
-		}
-		if wait := s.remainingBackoff(d.Failures); wait > 0 {
-			return s.backOff(d, wait, fmt.Sprintf("The uninstallation of Helm revision %d did not complete.", revision))
-		}
-		return d.finishUninstall()
+		return s.decideUninstalling(d)
 	default:
 		return s.decidePending(d)
 	}
@@ -352,7 +341,8 @@ func (s situation) refuseForeign(d Decision) Decision {
 }
 
 // refuseUninstalling returns the decision not to change a release of another owner that is being uninstalled. HelmOp
-// installs the release when it is gone. Only a HelmOp that may take ownership completes an abandoned uninstallation.
+// installs the release when it is gone. Only a HelmOp that may take ownership takes over the release after an abandoned
+// uninstallation.
 func (s situation) refuseUninstalling(d Decision) Decision {
 	process, ofOwner := s.otherProcess()
 	advice := "set install.takeOwnership"
@@ -360,7 +350,7 @@ func (s situation) refuseUninstalling(d Decision) Decision {
 		advice = "request a retry"
 	}
 	return d.stay(model.ActionRefuse, ReasonConflict, fmt.Sprintf("The release%s is being uninstalled by %s: HelmOp"+
-		" installs the release after the uninstallation. If the uninstallation does not end, %s to complete it.",
+		" installs the release after the uninstallation. If the uninstallation does not end, %s to take over the release.",
 		ofOwner, process, advice))
 }
 

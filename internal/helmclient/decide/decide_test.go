@@ -24,6 +24,7 @@ func otherOptions(r *model.Record)  { r.OptionsDigest = "1" }
 func old(r *model.Record)           { r.ChangedAt = helmtest.Now.Add(-16 * time.Minute) }
 func isPointer(r *model.Record)     { r.IsPointer = true }
 func uninstalling(r *model.Record)  { r.Uninstalling = true }
+func neverWorked(r *model.Record)   { r.NeverWorked = true }
 func until(after time.Duration) func(*model.Record) {
 	return func(r *model.Record) { r.Deadline = helmtest.Now.Add(after) }
 }
@@ -87,23 +88,31 @@ func TestDecide(t *testing.T) {
 			state:  model.StateUninstalled,
 			action: model.ActionInstall, reason: ReasonNotInstalled, from: 3, to: 4},
 		"uninstalling": {records: one(helmtest.Record("uninstalling", 3, uninstalling)), state: model.StateUninstalling,
-			action: model.ActionUninstall, reason: ReasonFinishUninstall, from: 3, to: 3},
+			action: model.ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 3, to: 4, recovery: RecoverFail,
+			message: "did not complete"},
 		"uninstalling, made by another hand": {records: one(helmtest.Record("uninstalling", 3, uninstalling, otherHand)),
+			state: model.StateUninstalling, action: model.ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 3, to: 4,
+			recovery: RecoverFail},
+		"uninstalling as remediation": {records: one(helmtest.Record("uninstalling", 3, uninstalling, neverWorked)),
 			state: model.StateUninstalling, action: model.ActionUninstall, reason: ReasonFinishUninstall, from: 3, to: 3},
+		"uninstalling as remediation for another UID, old": {
+			records: one(helmtest.Record("uninstalling", 3, uninstalling, neverWorked, otherUID, old)),
+			state:   model.StateUninstalling, action: model.ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 3, to: 4,
+			recovery: RecoverFail},
 		"uninstalling for another UID, young": {records: one(helmtest.Record("uninstalling", 3, uninstalling, otherUID)),
 			state: model.StateUninstalling, action: model.ActionWait, reason: ReasonPendingOtherOwner, from: 3, to: 3,
 			after: OtherProcessRetry},
 		"uninstalling for another UID, old": {records: one(helmtest.Record("uninstalling", 3, uninstalling, otherUID, old)),
-			state: model.StateUninstalling, action: model.ActionUninstall, reason: ReasonFinishUninstall, from: 3, to: 3},
+			state: model.StateUninstalling, action: model.ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 3, to: 4,
+			recovery: RecoverFail},
 		"uninstalled with helm, young": {records: one(helmtest.Record("uninstalling", 3)), state: model.StateUninstalling,
 			action: model.ActionWait,
 			reason: ReasonPendingOtherOwner, from: 3, to: 3, after: OtherProcessRetry},
 		"uninstalled with helm, old": {records: one(helmtest.Record("uninstalling", 3, old)), state: model.StateUninstalling,
-			action: model.ActionUninstall,
-			reason: ReasonFinishUninstall, from: 3, to: 3},
+			action: model.ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 3, to: 4, recovery: RecoverFail},
 		"uninstalling, split record": {records: one(helmtest.Record("uninstalling", 3, isPointer, uninstalling)),
-			state: model.StateUninstalling, action: model.ActionUninstall,
-			reason: ReasonFinishUninstall, from: 3, to: 3},
+			state: model.StateUninstalling, action: model.ActionRecoverThenUpgrade, reason: ReasonInterrupted, from: 3, to: 4,
+			recovery: RecoverFail},
 		"uninstalled with helm, split record": {records: one(helmtest.Record("uninstalling", 3, isPointer)),
 			state: model.StateUninstalling, action: model.ActionRecoverThenUpgrade,
 			reason: ReasonChangedOutsideHelmOp, from: 3, to: 4, recovery: RecoverFail, message: "deleted nothing"},
@@ -178,7 +187,8 @@ func TestDecide(t *testing.T) {
 			state: model.StateForeign, action: model.ActionWait, reason: ReasonPendingOtherOwner, from: 3, to: 3,
 			after: OtherProcessRetry},
 		"adopt uninstalling, old": {records: one(helmtest.Record("uninstalling", 3, unlabelled, old)), policy: adopt,
-			state: model.StateForeign, action: model.ActionUninstall, reason: ReasonFinishUninstall, from: 3, to: 3},
+			state: model.StateForeign, action: model.ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 3, to: 4,
+			recovery: RecoverFail},
 		"in sync, with ownership": {records: one(helmtest.Record("deployed", 3)), policy: adopt, state: model.StateInSync,
 			action: model.ActionNone, reason: ReasonInSync, from: 3, to: 3},
 
@@ -364,13 +374,13 @@ func TestWaitNamesTheOtherProcess(t *testing.T) {
 			byAge)},
 		"refused, uninstalling": {record: helmtest.Record("uninstalling", 3, otherOwner, uninstalling),
 			want: `The release is being uninstalled by HelmOp "default.other"` + after +
-				"set install.takeOwnership to complete it."},
+				"set install.takeOwnership to take over the release."},
 		"refused, helm uninstall": {record: helmtest.Record("uninstalling", 3, otherOwner),
 			want: `The release of HelmOp "default.other" is being uninstalled by the helm command or a similar program` +
-				after + "set install.takeOwnership to complete it."},
+				after + "set install.takeOwnership to take over the release."},
 		"lost, uninstalling": {record: helmtest.Record("uninstalling", 3, otherOwner, uninstalling), policy: takes,
 			past: lost, want: `The release is being uninstalled by HelmOp "default.other"` + after +
-				"request a retry to complete it."},
+				"request a retry to take over the release."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -26,7 +26,7 @@
 // Such a rollback needs no chart and no values. The result is in sync and is tested as usual. A failed return is tried
 // again and never rolled back.
 //
-// A failed or interrupted upgrade never leads to an uninstallation. The decision is to uninstall in two cases: to
-// finish an uninstallation that has begun, or with [model.RemediateUninstall] if the history proves that no revision
-// ever worked.
+// A failed or interrupted upgrade never leads to an uninstallation. For a desired release, the decision is to uninstall
+// only with [model.RemediateUninstall], if the history proves that no revision ever worked, and to finish such an
+// uninstallation. If another uninstallation of a desired release did not complete, the decision is to upgrade.
 package decide

@@ -36,8 +36,6 @@ func (s situation) decideAdoption(d Decision) Decision {
 			" made it, or set install.adoption to Upgrade.", newest.Revision, newest.Status))
 	case !isRunning:
 		return d.act(model.ActionUpgrade, ReasonAdopt, adopting)
-	case status == release.StatusUninstalling:
-		return d.finishUninstall()
 	default:
 		return d.recoverFailed(ReasonPendingTimeout, abandonedMessage(newest, policy))
 	}
@@ -73,6 +71,29 @@ func (s situation) decidePending(d Decision) Decision {
 		decided = d.recoverReplace(model.ActionRecoverThenUpgrade, reason, message)
 	}
 	return s.resume(d, decided, s.policyNow(), d.Failures)
+}
+
+// decideUninstalling decides if an uninstallation of the desired release is running or did not complete. HelmOp
+// completes only its own remediation. Any other uninstallation may have deleted nothing so far, for example because its
+// hook failed, and the release may work. So HelmOp upgrades the release: an upgrade creates the deleted objects again
+// and keeps the others.
+func (s situation) decideUninstalling(d Decision) Decision {
+	if until := s.uninstallingUntil(); !until.IsZero() {
+		return s.waitFor(d, until)
+	}
+	revision := s.newest.Revision
+	switch {
+	case s.newest.IsPointerUninstalledByHand():
+		return d.recoverFailed(ReasonChangedOutsideHelmOp, fmt.Sprintf("Helm revision %d was uninstalled with the helm "+
+			"command, which deleted nothing because it cannot read split records: HelmOp upgrades the release.", revision))
+	case !s.newest.NeverWorked || !s.isUninstallingFor():
+		return d.recoverFailed(ReasonInterrupted, fmt.Sprintf("The uninstallation of Helm revision %d did not complete, "+
+			"and the release is desired: HelmOp upgrades the release, which creates deleted objects again.", revision))
+	}
+	if wait := s.remainingBackoff(d.Failures); wait > 0 {
+		return s.backOff(d, wait, fmt.Sprintf("The uninstallation of Helm revision %d did not complete.", revision))
+	}
+	return d.finishUninstall()
 }
 
 // installsAgain reports whether Helm would install a revision with the number of the newest revision if the newest
@@ -171,13 +192,16 @@ func (s situation) pendingUntil() time.Time {
 // uninstallingUntil returns until when to wait for an uninstallation by another manager or by the helm command. It is
 // zero if HelmOp may continue now: HelmOp continues an uninstallation for the same object in the same shard at once.
 func (s situation) uninstallingUntil() time.Time {
-	// The mark and the UID belong to this record, also if a person made its revision.
-	isOwn := s.newest.Uninstalling && s.desired.UID != "" && s.newest.UID == s.desired.UID &&
-		s.newest.Shard == s.desired.Shard
-	if isOwn || s.newest.IsPointerUninstalledByHand() {
+	if s.isUninstallingFor() && s.newest.Shard == s.desired.Shard || s.newest.IsPointerUninstalledByHand() {
 		return time.Time{}
 	}
 	return s.abandonedAt()
+}
+
+// isUninstallingFor reports whether a manager began the uninstallation for the object of the desired release. The mark
+// and the UID belong to this record, also if a person made its revision.
+func (s situation) isUninstallingFor() bool {
+	return s.newest.Uninstalling && s.desired.UID != "" && s.newest.UID == s.desired.UID
 }
 
 // abandonedAt returns when the newest record counts as abandoned. It is zero if this time has passed.

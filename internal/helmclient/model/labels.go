@@ -70,6 +70,9 @@ const (
 	// LabelNeverWorked is "true" on a record that is being uninstalled if no revision of the release ever worked; absent
 	// on other records.
 	LabelNeverWorked = LabelPrefix + "never-worked"
+	// LabelMayHaveWorked is "true" on failed records if objects of the revision may have worked before: the revision was
+	// being uninstalled, and the uninstallation was given up. It is absent on other records.
+	LabelMayHaveWorked = LabelPrefix + "may-have-worked"
 	// LabelPublicValues is "true" on records whose values have no value from a Secret; absent on other records. Messages
 	// may show such values.
 	LabelPublicValues = LabelPrefix + "public-values"
@@ -202,6 +205,8 @@ func RecordFromLabels(labels map[string]string) (record Record, ok bool) {
 		Request:          labels[LabelRequest],
 		Shard:            labels[LabelShard],
 		Uninstalling:     labels[LabelUninstalling] == "true",
+		NeverWorked:      labels[LabelNeverWorked] == "true",
+		MayHaveWorked:    labels[LabelMayHaveWorked] == "true",
 		IsPointer:        labels[LabelPayload] != "",
 
 		ManagementCluster: labels[LabelManagementCluster],

@@ -108,6 +108,11 @@ type Record struct {
 	Shard string
 	// Uninstalling means that this engine began to uninstall the release, see [LabelUninstalling].
 	Uninstalling bool
+	// NeverWorked means that the release is being uninstalled and that no revision of it ever worked, see
+	// [LabelNeverWorked].
+	NeverWorked bool
+	// MayHaveWorked means that objects of a failed revision may have worked before, see [LabelMayHaveWorked].
+	MayHaveWorked bool
 	// IsPointer means that the record is a pointer to a payload.
 	IsPointer bool
 	// Deadline is the latest end of the running action on the record, see [LabelDeadline]; zero if it is unknown.

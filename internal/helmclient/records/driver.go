@@ -216,6 +216,8 @@ func (d *RecordingDriver) sign(rls *release.Release) {
 	delete(labels, model.LabelUninstalling)
 	if IsUninstalling(rls) {
 		labels[model.LabelUninstalling] = "true"
+	} else {
+		delete(labels, model.LabelNeverWorked)
 	}
 	rls.Labels = labels
 	d.setDeadline(rls)

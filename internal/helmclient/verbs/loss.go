@@ -6,6 +6,7 @@ package verbs
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
@@ -49,18 +50,22 @@ func (s *verb) admitUninstall() error {
 	if s.Options.Admit == nil || s.Cluster == nil {
 		return nil
 	}
-	last, err := s.Config.Releases.Last(s.Desired.Name)
+	history, err := s.Config.Releases.History(s.Desired.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("reading the objects of the release: %w", err)
 	}
+	last := slices.MaxFunc(history, func(a, b *release.Release) int { return a.Version - b.Version })
 	loss, err := s.lossOf(last, "")
 	if err != nil {
 		return err
 	}
-	loss.Uninstalls, loss.NeverWorked = true, s.Cluster.OnlyOwned
+	mayHaveWorked := slices.ContainsFunc(history, func(rls *release.Release) bool {
+		return rls.Labels[model.LabelMayHaveWorked] == "true"
+	})
+	loss.Uninstalls, loss.NeverWorked = true, s.Cluster.OnlyOwned && !mayHaveWorked
 	return s.askFor(loss)
 }
 

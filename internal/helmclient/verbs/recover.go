@@ -18,7 +18,7 @@ import (
 )
 
 // MarkFailed marks the pending record that a decision is based on as failed, so that Helm can act on the release again.
-// It also marks a record that the helm command could not uninstall. The mark does not count as a change of the storage
+// It also marks a record whose uninstallation did not complete. The mark does not count as a change of the storage
 // by the action that follows. This action must use another session: the mark commits the memory of its session, see
 // [actionmemory.Lease.Commit], before the action has reserved any.
 func MarkFailed(open *session.Session, j session.Job) error {
@@ -27,9 +27,13 @@ func MarkFailed(open *session.Session, j session.Job) error {
 	if err != nil {
 		return err
 	}
+	mayHaveWorked := records.IsUninstalling(record) && record.Labels[model.LabelNeverWorked] == ""
 	record.SetStatus(release.StatusFailed, "Interrupted")
 	if record.Labels[model.LabelRevision] == strconv.Itoa(record.Version) {
 		record.Labels[model.LabelInterrupted] = "true"
+		if mayHaveWorked {
+			record.Labels[model.LabelMayHaveWorked] = "true"
+		}
 	}
 	if err := s.Config.Releases.Update(record); err != nil {
 		return fmt.Errorf("recovering the pending Helm revision %d: %w", record.Version, err)

@@ -125,7 +125,6 @@ func (s *verb) markUninstalling() (unmark func() error, err error) {
 		}
 		s.Storage.Mark(false)
 		last.Info = &info
-		delete(last.Labels, model.LabelNeverWorked)
 		delete(last.Labels, model.LabelReleaseUID)
 		model.SetText(last.Labels, model.LabelReleaseUID, uid)
 		if err := s.Config.Releases.Update(last); err != nil {

@@ -1,0 +1,125 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmclient
+
+import (
+	"testing"
+	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+)
+
+// TestIntegrationUninstallingReleaseIsDesiredAgain has an uninstallation that failed in its hook, before it deleted an
+// object. If the release is desired again, HelmOp keeps its objects, and creates only deleted objects again.
+func TestIntegrationUninstallingReleaseIsDesiredAgain(t *testing.T) {
+	byHelmOp := func(t *testing.T, run *releaseRun) {
+		t.Helper()
+		decision, err := run.decideUninstall(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.mustFail(t, decision, model.ActionUninstall)
+	}
+	for name, tc := range map[string]struct {
+		uninstall func(t *testing.T, b *bench, run *releaseRun)
+		// change changes what is desired after the uninstallation failed.
+		change func(run *releaseRun)
+		// waits means that the decision is to wait at first.
+		waits bool
+	}{
+		"by the same object": {
+			uninstall: func(t *testing.T, _ *bench, run *releaseRun) { t.Helper(); byHelmOp(t, run) },
+			change:    func(*releaseRun) {},
+		},
+		"by a former object": {
+			uninstall: func(t *testing.T, _ *bench, run *releaseRun) { t.Helper(); byHelmOp(t, run) },
+			change:    func(run *releaseRun) { run.desired.UID = "uid-again" },
+			waits:     true,
+		},
+		"by another HelmOp": {
+			uninstall: func(t *testing.T, _ *bench, run *releaseRun) { t.Helper(); byHelmOp(t, run) },
+			change: func(run *releaseRun) {
+				run.desired.Owner, run.desired.UID, run.policy.TakeOwnership = "default.other", "uid-other", true
+			},
+			waits: true,
+		},
+		"by helm": {
+			uninstall: func(t *testing.T, b *bench, _ *releaseRun) {
+				t.Helper()
+				if _, err := action.NewUninstall(b.human()).Run("demo"); err == nil {
+					t.Error("helm uninstall did not fail")
+				}
+			},
+			change: func(*releaseRun) {},
+			waits:  true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			templates := helmtest.TwoConfigMaps()
+			templates["hook.yaml"] = hookService("refused", "pre-delete")
+			run := b.newRun(helmtest.NewChart("1.0.0", templates), map[string]any{"cidr": "1"})
+			run.mustSettle(t)
+			before := b.configMapUID("first")
+			tc.uninstall(t, b, run)
+			b.wantRecords(run.desired, "1 uninstalling")
+			deleted := b.kube.CoreV1().ConfigMaps(b.namespace).Delete(t.Context(), "demo-value", metav1.DeleteOptions{})
+			if deleted != nil {
+				t.Fatal(deleted)
+			}
+			tc.change(run)
+			if decision := run.later(t, 0); (decision.Action == model.ActionWait) != tc.waits {
+				t.Errorf("decided %+v", decision)
+			}
+			decision := run.later(t, time.Hour)
+			if decision.Recovery != decide.RecoverFail {
+				t.Errorf("decided %+v", decision)
+			}
+			run.mustAct(t, decision, model.ActionRecoverThenUpgrade)
+			b.wantRecords(run.desired, "2 deployed", "1 failed")
+			b.wantConfigMap("demo-value", "1")
+			if b.configMapUID("first") != before {
+				t.Error("the ConfigMap was created again")
+			}
+		})
+	}
+}
+
+// TestIntegrationInterruptedUninstallationStaysLimited checks that a release that worked does not count as a failed
+// installation after an uninstallation and the recovery from it failed.
+func TestIntegrationInterruptedUninstallationStaysLimited(t *testing.T) {
+	b := newBench(t)
+	templates := helmtest.TwoConfigMaps()
+	templates["hook.yaml"] = hookService("refused", "pre-delete,pre-upgrade")
+	run := b.newRun(helmtest.NewChart("1.0.0", templates), map[string]any{"cidr": "1"})
+	run.policy = helmtest.WithUninstall
+	run.mustSettle(t)
+	decision, err := run.decideUninstall(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.mustFail(t, decision, model.ActionUninstall)
+	run.mustFail(t, run.later(t, 0), model.ActionRecoverThenUpgrade)
+	b.wantRecords(run.desired, "2 failed", "1 failed")
+	if decision := run.later(t, time.Minute); decision.Action != model.ActionUpgrade {
+		t.Errorf("decided %+v", decision)
+	}
+	var asked []model.Loss
+	run.options.Admit = func(loss model.Loss) error {
+		asked = append(asked, loss)
+		return nil
+	}
+	run.options.Uninstall.DisableHooks = true
+	if err := run.settleUninstall(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(asked) != 1 || !asked[0].Uninstalls || asked[0].NeverWorked {
+		t.Errorf("asked for %+v", asked)
+	}
+}
