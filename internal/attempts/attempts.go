@@ -6,6 +6,7 @@ package attempts
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -114,6 +115,7 @@ func (s *Subject) Past(seen Seen) model.Past {
 		Drifted:        seen.HasDrifted,
 		Restore:        seen.IsRestoreRequested,
 		WasOurs:        s.wasOurs(),
+		Worked:         worked(s.Release),
 		RetryRequested: s.isRetryRequested(),
 		RetryAnnotated: s.NewRetryRequest() != "",
 		Request:        s.requestDigest(),
@@ -123,6 +125,14 @@ func (s *Subject) Past(seen Seen) model.Past {
 		past.Failures, past.FailedAt = int(status.Failures), status.LastAttemptedAt.Time
 	}
 	return past
+}
+
+// worked reports whether an action that needs a release that works succeeded in the present Cluster. The history of a
+// release is empty after its Cluster was re-created.
+func worked(release *addonsv1.HelmOpRelease) bool {
+	return slices.ContainsFunc(release.Status.History, func(action addonsv1.ReleaseAction) bool {
+		return action.Succeeded && action.Action != VerbUninstall
+	})
 }
 
 // wasOurs reports whether the object of the caller had the release, and no retry is requested. The annotation shows

@@ -70,6 +70,29 @@ func TestPast(t *testing.T) {
 	}
 }
 
+// TestPastWorked checks which history shows that the release worked.
+func TestPastWorked(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		history []addonsv1.ReleaseAction
+		want    bool
+	}{
+		"nothing": {},
+		"failed": {history: []addonsv1.ReleaseAction{{Action: VerbInstall}, {Action: VerbUninstall, Succeeded: true},
+			{Action: VerbInstall}}},
+		"installed": {history: []addonsv1.ReleaseAction{{Action: VerbInstall}, {Action: VerbInstall, Succeeded: true}},
+			want: true},
+		"adopted":     {history: []addonsv1.ReleaseAction{{Action: VerbAdopt, Succeeded: true}}, want: true},
+		"rolled back": {history: []addonsv1.ReleaseAction{{Action: VerbRollback, Succeeded: true}}, want: true},
+	} {
+		s := triedSubject()
+		s.Release.Status.History = tc.history
+		if got := s.Past(Seen{}).Worked; got != tc.want {
+			t.Errorf("%s: %t, want %t", name, got, tc.want)
+		}
+	}
+}
+
 // TestIsUnproven checks that only a revision that was watched after its deployment can be unproven.
 func TestIsUnproven(t *testing.T) {
 	t.Parallel()

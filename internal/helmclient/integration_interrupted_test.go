@@ -15,12 +15,16 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
 // restart replaces the process. The connection of the new process breaks after a number of requests.
@@ -202,6 +206,72 @@ func TestIntegrationFailedInstallKeepsAdoptedObject(t *testing.T) {
 	}
 	run.mustFail(t, decision, model.ActionUpgrade)
 	b.wantConfigMap("adopted", "new")
+}
+
+// TestIntegrationFailedInstallKeepsSurvivors has a release whose records were lost, for example together with its
+// namespace. If the next installation finds objects of the release and fails, its remediation does not delete them.
+func TestIntegrationFailedInstallKeepsSurvivors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		// isKept means that the manifest of the surviving object has the keep policy.
+		isKept bool
+		want   model.Action
+	}{
+		"objects":           {want: model.ActionUpgrade},
+		"only kept objects": {isKept: true, want: model.ActionUninstall},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			crd := helmtest.CrdOf(b.namespace+".test", "v1")
+			if tc.isKept {
+				crd = strings.Replace(crd, "{by: chart}", "{helm.sh/resource-policy: keep}", 1)
+			}
+			templates := map[string]string{"crd.yaml": crd, "value.yaml": helmtest.ValueConfigMap}
+			run := b.newRun(helmtest.NewChart("1.0.0", templates), map[string]any{"cidr": "1"})
+			run.policy = helmtest.WithUninstall
+			run.mustSettle(t)
+			name := "widgets." + b.namespace + ".test"
+			before := b.crdUID(name)
+			if err := b.kube.CoreV1().Secrets(b.namespace).Delete(t.Context(), records.NameOf("demo", 1),
+				metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.kube.CoreV1().ConfigMaps(b.namespace).Delete(t.Context(), "demo-value",
+				metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			templates["hook.yaml"] = hookService("refused", "post-install,post-upgrade")
+			run.want("a2", helmtest.NewChart("2.0.0", templates))
+			run.mustFail(t, run.later(t, 0), model.ActionInstall)
+			decision := run.later(t, time.Minute)
+			if decision.Action != tc.want {
+				t.Fatalf("decided %+v, want %s", decision, tc.want)
+			}
+			// The upgrade fails, too.
+			if _, err := run.act(t.Context(), decision); (err != nil) != (tc.want == model.ActionUpgrade) {
+				t.Errorf("%s: %v", decision.Action, err)
+			}
+			if after := b.crdUID(name); after != before {
+				t.Errorf("the CRD has UID %q, want %q", after, before)
+			}
+		})
+	}
+}
+
+// crdUID returns the UID of a CRD that is not being deleted; empty if there is none.
+func (b *bench) crdUID(name string) types.UID {
+	b.t.Helper()
+	client, err := apiextensionsclient.NewForConfig(sharedServer.Server(b.t).RESTConfig())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	crd, err := client.ApiextensionsV1().CustomResourceDefinitions().Get(b.t.Context(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || crd != nil && !crd.DeletionTimestamp.IsZero() {
+		return ""
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return crd.UID
 }
 
 // TestIntegrationRollbackSkipsUnhealthyRevision checks that a rollback does not return to an unhealthy revision that

@@ -174,6 +174,8 @@ func TestRelabel(t *testing.T) {
 			[]map[string]string{ours, made, {model.LabelUnproven: "6"}}},
 		"rollback, unproven revision": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Unproven: 5}),
 			[]map[string]string{ours, target, returned, {model.LabelUnproven: "5"}}},
+		"may have worked": {records.AttemptLabels(d, decide.Decision{MayHaveWorked: true}),
+			[]map[string]string{ours, made, {model.LabelMayHaveWorked: "true"}}},
 		"retry requested": {records.AttemptLabels(d, decide.Decision{Request: "q1"}),
 			[]map[string]string{ours, made, {model.LabelRequest: "q1"}}},
 		"rollback, retry requested": {records.RollbackLabels(d, decide.Decision{RollbackTo: 3, Failures: 2, Request: "q1"}),

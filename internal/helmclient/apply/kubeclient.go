@@ -61,6 +61,9 @@ type Client struct {
 	Known Versions
 	// Memory is the memory of the action; nil if there is no bound.
 	Memory *actionmemory.Lease
+	// Found is called if an installation finds objects of the release that an uninstallation would delete; nil for other
+	// actions.
+	Found func()
 	// Recorded returns an error if the record of the action no longer exists; nil if there is no such check.
 	Recorded func() error
 
@@ -195,6 +198,9 @@ func (k *Client) apply(original, target kube.ResourceList,
 ) (*kube.Result, error) {
 	if err := k.begin(); err != nil {
 		return &kube.Result{}, err
+	}
+	if k.Found != nil && slices.ContainsFunc(original, func(info *resource.Info) bool { return !isKeptByManifest(info) }) {
+		k.Found()
 	}
 	k.Progress("applying " + plural.Count(len(target), "object", "objects"))
 	if k.RefusesUnowned {

@@ -116,6 +116,9 @@ type Decision struct {
 	// Unproven is the newest revision that is known never to have been healthy; zero if there is none. Act saves it in
 	// the new record.
 	Unproven int
+	// MayHaveWorked means that the release may have worked, but that its records do not show this. Act saves it in the new
+	// record.
+	MayHaveWorked bool
 	// Keep is a revision that must stay in the history, even beyond the history limit, because a rollback may need it;
 	// zero if there is none.
 	Keep int
@@ -155,6 +158,7 @@ func Next(obs model.Observation, desired model.Desired, policy model.Policy, pas
 		Interruptions: s.interruptions(), Unproven: s.unproven(), Request: model.DigestLabel(past.Request),
 	}
 	d.Keep = s.keeps()
+	d.MayHaveWorked = past.Worked && !slices.ContainsFunc(obs.Records, model.Record.WasApplied)
 	if desired.Return {
 		s = s.withoutRemediation()
 	}

@@ -206,11 +206,19 @@ func (s situation) whyNotUninstalled() string {
 		return "it takes ownership of objects that may have worked before."
 	case s.desired.UID == "" || s.newest.UID != s.desired.UID:
 		return "another HelmOpRelease object installed it."
+	case s.past.Worked || s.mayHaveWorked():
+		return "it worked before, or its installation found objects of an earlier installation."
 	case !s.neverWorked():
 		return "a Helm revision may have worked before, according to its history."
 	default:
 		return ""
 	}
+}
+
+// mayHaveWorked reports whether objects of the release may have worked before, see [model.LabelMayHaveWorked].
+func (s situation) mayHaveWorked() bool {
+	return s.newest.MayHaveWorked ||
+		slices.ContainsFunc(s.below(), func(r model.Record) bool { return r.MayHaveWorked })
 }
 
 // neverWorked reports whether the history proves that no revision of the release ever worked. The history must reach

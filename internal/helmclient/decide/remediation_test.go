@@ -276,6 +276,8 @@ func TestDecideFailedInstall(t *testing.T) {
 		d.FromRevision = revision
 		return d
 	}
+	mayHaveWorked := func(d Decision) Decision { d.MayHaveWorked = true; return d }
+	foundObjects := func(r *model.Record) { r.MayHaveWorked = true }
 	runRemediationCases(t, map[string]remediationCase{
 		"retry": {records: []model.Record{helmtest.Record("failed", 1)}, want: again},
 		"stall": {records: []model.Record{helmtest.Record("failed", 1)},
@@ -298,6 +300,18 @@ func TestDecideFailedInstall(t *testing.T) {
 				ToRevision: 1, Failures: 2}},
 		"not if a revision worked": {records: []model.Record{helmtest.Record("failed", 2),
 			helmtest.Record("superseded", 1)}, policy: helmtest.WithUninstall, want: from(again, 2)},
+		"not if the caller knows that it worked": {records: []model.Record{helmtest.Record("failed", 1)},
+			policy: helmtest.WithUninstall, past: model.Past{Worked: true}, want: mayHaveWorked(again)},
+		"not if the installation found objects": {records: []model.Record{helmtest.Record("failed", 2),
+			helmtest.Record("failed", 1, foundObjects)}, policy: helmtest.WithUninstall, want: from(again, 2)},
+		"uninstall, objects found before an uninstallation": {records: []model.Record{helmtest.Record("failed", 2),
+			helmtest.Record("uninstalled", 1, foundObjects)}, policy: helmtest.WithUninstall, want: from(uninstall, 2)},
+		"install, the caller knows that it worked": {policy: helmtest.WithUninstall, past: model.Past{Worked: true},
+			want: mayHaveWorked(Decision{State: model.StateAbsent, Action: model.ActionInstall, Reason: ReasonNotInstalled,
+				ToRevision: 1})},
+		"upgrade, the records show that it worked": {records: []model.Record{helmtest.Record("failed", 2),
+			helmtest.Record("superseded", 1)}, policy: helmtest.WithUninstall, past: model.Past{Worked: true},
+			want: from(again, 2)},
 		"not if a revision may have worked": {records: []model.Record{helmtest.Record("failed", 4),
 			helmtest.Record("failed", 3)}, policy: helmtest.WithUninstall, want: from(again, 4)},
 		"not if the history has a gap": {records: []model.Record{helmtest.Record("failed", 3),
@@ -326,8 +340,9 @@ func TestDecideFailedInstall(t *testing.T) {
 			policy: helmtest.WithUninstall, past: model.Past{Failures: 2, FailedAt: helmtest.Now.Add(-3 * time.Second)},
 			want: Decision{State: model.StateUninstalling, Action: model.ActionWait, Reason: ReasonBackoff, FromRevision: 1,
 				ToRevision: 1, Failures: 2, RequeueAfter: 17 * time.Second}},
-		"uninstall failed, retry without limit": {records: []model.Record{helmtest.Record("uninstalling", 1, uninstalling, neverWorked)},
-			policy: helmtest.WithUninstall, past: model.Past{Failures: 20, FailedAt: helmtest.Now.Add(-time.Hour)},
+		"uninstall failed, retry without limit": {
+			records: []model.Record{helmtest.Record("uninstalling", 1, uninstalling, neverWorked)},
+			policy:  helmtest.WithUninstall, past: model.Past{Failures: 20, FailedAt: helmtest.Now.Add(-time.Hour)},
 			want: Decision{State: model.StateUninstalling, Action: model.ActionUninstall, Reason: ReasonFinishUninstall,
 				FromRevision: 1, ToRevision: 1, Failures: 20}},
 		"uninstall interrupted": {records: []model.Record{helmtest.Record("uninstalling", 1, uninstalling, neverWorked,
@@ -489,22 +504,23 @@ func TestUnreachable(t *testing.T) {
 func TestDecideNeverUninstallsWhatWorked(t *testing.T) {
 	t.Parallel()
 	statuses := []string{"deployed", "superseded", "failed", "pending-install", "pending-upgrade", "pending-rollback",
-		"unknown"}
+		"unknown", "uninstalling"}
 	changes := []func(*model.Record){func(*model.Record) {}, otherHand, rolledBack, interrupted}
 	policies := []model.Policy{{}, helmtest.WithUninstall, helmtest.WithRollback, helmtest.NeverRetry,
 		{TakeOwnership: true, Install: model.FailurePolicy{Remediate: model.RemediateUninstall},
 			Upgrade: model.FailurePolicy{Remediate: model.RemediateUninstall}, Test: model.TestPolicy{Enabled: true}}}
-	pasts := []model.Past{{}, {Failures: 3, Unhealthy: true, Drifted: true}, {RetryRequested: true, Unhealthy: true}}
+	pasts := []model.Past{{}, {Failures: 3, Unhealthy: true, Drifted: true, Worked: true}, {RetryRequested: true, Unhealthy: true}}
 	var try func(records []model.Record, depth int)
 	try = func(records []model.Record, depth int) {
 		worked := false
 		for _, record := range records {
-			worked = worked || record.Status == "deployed" || record.Status == "superseded"
+			worked = worked || record.Status == "deployed" || record.Status == "superseded" ||
+				record.Status == "uninstalling"
 		}
 		for _, policy := range policies {
 			for _, past := range pasts {
 				d := Next(model.Observation{Records: records}, helmtest.Desired(), policy, past, helmtest.Now)
-				if worked && d.Action == model.ActionUninstall {
+				if (worked || past.Worked) && d.Action == model.ActionUninstall {
 					t.Fatalf("%+v with %+v and %+v: %+v", records, policy, past, d)
 				}
 				if d.Action == model.ActionRollback && (d.RollbackTo < 1 || d.RollbackTo > d.FromRevision) || d.Message == "" ||

@@ -70,8 +70,10 @@ const (
 	// LabelNeverWorked is "true" on a record that is being uninstalled if no revision of the release ever worked; absent
 	// on other records.
 	LabelNeverWorked = LabelPrefix + "never-worked"
-	// LabelMayHaveWorked is "true" on failed records if objects of the revision may have worked before: the revision was
-	// being uninstalled, and the uninstallation was given up. It is absent on other records.
+	// LabelMayHaveWorked is "true" on a record if objects of the revision may have worked before, although all records are
+	// failed. There are three cases: the uninstallation of the revision was given up, the installation failed after it
+	// found objects of the release, or the caller knows that the release worked, see [Past].Worked. It is absent on other
+	// records.
 	LabelMayHaveWorked = LabelPrefix + "may-have-worked"
 	// LabelPublicValues is "true" on records whose values have no value from a Secret; absent on other records. Messages
 	// may show such values.

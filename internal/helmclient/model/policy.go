@@ -77,7 +77,8 @@ const (
 	// upgrade then also fails if the revision does not become healthy or its tests fail.
 	RemediateRollback Remediation = "Rollback"
 	// RemediateUninstall uninstalls a release before the next attempt, if no revision of it ever worked. It does nothing
-	// if the policy takes ownership, because objects of the release may have worked before the release was installed.
+	// if objects of the release may have worked before the release was installed: if the policy takes ownership, or if the
+	// installation found objects of the release.
 	RemediateUninstall Remediation = "Uninstall"
 )
 
@@ -107,6 +108,9 @@ type Past struct {
 	// WasOurs means that the object of the caller created an earlier revision of the release, and that no retry is
 	// requested. If another owner has the release now, the decision is not to take over the release again.
 	WasOurs bool
+	// Worked means that the release worked in this cluster, although its records may be lost. It does not depend on the
+	// desired state.
+	Worked bool
 	// Restore means that objects of the newest revision were deleted, and that their re-creation was requested. As with
 	// RetryRequested, the caller must reset it after an attempt. A request that the newest record has already handled does
 	// not count.

@@ -69,6 +69,8 @@ type RecordingDriver struct {
 	hiddenKey string
 	// held means that updates are ignored.
 	held bool
+	// foundObjects means that the installation found objects of the release.
+	foundObjects bool
 	// marked means that the release was marked as uninstalling before Helm began.
 	marked bool
 	// queried caches the results of queries until the next write: an upgrade reads the history twice, and each result may
@@ -205,7 +207,8 @@ func (d *RecordingDriver) Update(key string, rls *release.Release) error {
 }
 
 // sign labels a record of HelmOp with the shard of this process. So the record shows which shard is uninstalling a
-// release. sign also labels the record if this engine uninstalls the release.
+// release. sign also labels the record if this engine uninstalls the release, or if objects of a failed installation
+// may have worked before.
 func (d *RecordingDriver) sign(rls *release.Release) {
 	if rls.Labels[model.LabelOwner] == "" {
 		return
@@ -218,6 +221,9 @@ func (d *RecordingDriver) sign(rls *release.Release) {
 		labels[model.LabelUninstalling] = "true"
 	} else {
 		delete(labels, model.LabelNeverWorked)
+	}
+	if rls.Info != nil && rls.Info.Status == release.StatusFailed && d.hasFoundObjects() {
+		labels[model.LabelMayHaveWorked] = "true"
 	}
 	rls.Labels = labels
 	d.setDeadline(rls)
@@ -234,6 +240,19 @@ func (d *RecordingDriver) setDeadline(rls *release.Release) {
 // IsUninstalling reports whether an uninstallation of the release has begun, according to its record.
 func IsUninstalling(rls *release.Release) bool {
 	return rls.Info != nil && rls.Info.Status == release.StatusUninstalling
+}
+
+// NoteFound stores that an installation found objects of the release, see [model.LabelMayHaveWorked].
+func (d *RecordingDriver) NoteFound() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.foundObjects = true
+}
+
+func (d *RecordingDriver) hasFoundObjects() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.foundObjects
 }
 
 // Mark stores whether the release is marked as uninstalling.

@@ -76,3 +76,30 @@ func TestRecordingDriverUnreadable(t *testing.T) {
 		t.Errorf("Delete of a missing record: %v", err)
 	}
 }
+
+// TestFoundObjectsAreRecorded checks that only the record of a failed installation says that it found objects.
+func TestFoundObjectsAreRecorded(t *testing.T) {
+	t.Parallel()
+	const key = "sh.helm.release.v1.demo.v1"
+	for status, want := range map[release.Status]bool{release.StatusFailed: true, release.StatusDeployed: false} {
+		clients := fake.NewClientset()
+		made := NewRecordingDriver(driver.NewSecrets(clients.CoreV1().Secrets("apps")),
+			AttemptLabels(helmtest.DesiredFor("apps", "demo", "a1", "v1"), decide.Decision{}))
+		rls := helmtest.Release(1, release.StatusPendingInstall)
+		if err := made.Create(key, rls); err != nil {
+			t.Fatal(err)
+		}
+		made.NoteFound()
+		rls.Info.Status = status
+		if err := made.Update(key, rls); err != nil {
+			t.Fatal(err)
+		}
+		secret, err := clients.CoreV1().Secrets("apps").Get(t.Context(), key, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if record, ok := FromMetadata(&secret.ObjectMeta); !ok || record.MayHaveWorked != want {
+			t.Errorf("%s: %+v, want MayHaveWorked %t", status, record, want)
+		}
+	}
+}

@@ -43,6 +43,9 @@ func (s *verb) install() error {
 		s.Namespace.AssumeMissing()
 		s.assumeMissing()
 	}
+	if s.Cluster != nil {
+		s.Cluster.Found = s.Storage.NoteFound
+	}
 	s.Storage.Labels = records.AttemptLabels(s.Desired, s.Decision).WithPublicValues(s.HasPublicValues())
 	for {
 		// Helm changes the values that it gets.
