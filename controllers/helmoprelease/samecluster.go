@@ -49,8 +49,8 @@ func (r *Reconciler) sameCluster(ctx context.Context, release *addonsv1.HelmOpRe
 	}
 	// After a move, a restore or a re-creation, no HelmOpRelease has the UID any more.
 	others := &addonsv1.HelmOpReleaseList{}
-	if err := r.client.List(ctx, others, client.InNamespace(release.Namespace), client.MatchingFields{apiutil.UIDIndex: uid},
-		client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, others, client.InNamespace(release.Namespace),
+		client.MatchingFields{apiutil.UIDIndex: uid}, client.UnsafeDisableDeepCopy); err != nil {
 		return "", fmt.Errorf("looking for the HelmOpRelease with the UID %s: %w", uid, err)
 	}
 	for i := range others.Items {

@@ -55,8 +55,8 @@ func TestSameCluster(t *testing.T) {
 		}
 		return observation
 	}
-	const conflict = "The release belongs to HelmOpRelease cni-b. The kubeconfigs of the Clusters a and b lead to the same " +
-		"API server, https://a: correct the Secret with the wrong kubeconfig, a-kubeconfig or b-kubeconfig"
+	const conflict = "The release belongs to HelmOpRelease cni-b. The kubeconfigs of the Clusters a and b lead to " +
+		"the same API server, https://a: correct the Secret with the wrong kubeconfig, a-kubeconfig or b-kubeconfig"
 	for name, tc := range map[string]struct {
 		observation model.Observation
 		other       *rest.Config
@@ -68,8 +68,8 @@ func TestSameCluster(t *testing.T) {
 		"an own record":               {observation: records("uid-a", "uid-b"), isConnected: true, other: server("https://a", "", "x")},
 		"a record of a former object": {observation: records("uid-former"), isConnected: true, other: server("https://a", "", "x")},
 		"the same server":             {observation: records("uid-b"), isConnected: true, other: server("https://a", "", "x"), want: conflict},
-		"a newer record without UID": {observation: records("", "uid-b"), isConnected: true, other: server("https://a", "", "x"),
-			want: conflict},
+		"a newer record without UID": {observation: records("", "uid-b"), isConnected: true,
+			other: server("https://a", "", "x"), want: conflict},
 		"another address":       {observation: records("uid-b"), isConnected: true, other: server("https://b", "", "x")},
 		"another name":          {observation: records("uid-b"), isConnected: true, other: server("https://a", "b", "x")},
 		"another authority":     {observation: records("uid-b"), isConnected: true, other: server("https://a", "", "y")},

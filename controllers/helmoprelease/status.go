@@ -62,7 +62,7 @@ func (r *Reconciler) reportRefused(p *releasePass, decision decide.Decision) {
 	r.reportConflict(p, string(decision.Action), reason, decision.Message)
 }
 
-// reportConflict reports that HelmOp does not change a release that belongs to somebody else. It records an Event once.
+// reportConflict reports that HelmOp does not change a release of another owner. It records an Event once.
 func (r *Reconciler) reportConflict(p *releasePass, action, reason, message string) {
 	if releasestatus.NotReleased(p.release, reason, message) {
 		r.event(p.releaseScope, corev1.EventTypeWarning, reason, action, message)
