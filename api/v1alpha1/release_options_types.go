@@ -13,8 +13,9 @@ type ReleaseOptions struct {
 	// - Continuous: HelmOp keeps the release in its desired state.
 	// - InstallOnce: HelmOp installs the release once in each Cluster, until the
 	//   release is Ready. After that, HelmOp does not upgrade, monitor, correct or
-	//   roll back the release. If a Cluster is re-created, HelmOp installs the
-	//   release again. deletionPolicy applies as with Continuous.
+	//   roll back the release, and the release keeps its name and namespace. If a
+	//   Cluster is re-created, HelmOp installs the release again. deletionPolicy
+	//   applies as with Continuous.
 	// +optional
 	ReconcileStrategy ReconcileStrategy `json:"reconcileStrategy,omitempty"`
 

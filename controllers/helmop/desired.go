@@ -17,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/pinning"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
@@ -291,7 +292,9 @@ func (r *Reconciler) renderFor(ctx context.Context, scope *helmOpScope, w *compi
 	if err != nil {
 		return nil, err
 	}
-	return w.ReleaseSpec(scope.helmOp, c.key, rendered, chosen, artifact), nil
+	spec := w.ReleaseSpec(scope.helmOp, c.key, rendered, chosen, artifact)
+	releasespec.KeepIdentity(spec, c.child)
+	return spec, nil
 }
 
 // retryWithin schedules the next pass no later than after a delay. A delay of 0 has no effect.

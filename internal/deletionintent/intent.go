@@ -109,7 +109,7 @@ func (r *Reader) intentByIdentity(ctx context.Context, release *addonsv1.HelmOpR
 	case err != nil:
 		return Uninstall, err
 	}
-	identity, err := r.Renderer.Identity(ctx, revision, object, cluster)
+	identity, err := r.Renderer.Identity(ctx, revision, object, cluster, release)
 	switch {
 	case err != nil:
 		return Uninstall, err

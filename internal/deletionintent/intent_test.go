@@ -41,6 +41,14 @@ func TestIntentByRevision(t *testing.T) {
 			b.Revisions[1].Status.Phase = phase
 		}
 	}
+	// once returns a release that was installed once and is replaced by a revision with a strategy.
+	once := func(strategy addonsv1.ReconcileStrategy) func(*controllertest.ReleaseBench) {
+		return func(b *controllertest.ReleaseBench) {
+			replaced("2")(b)
+			b.Release.Annotations[addonsv1.InstalledOnceAnnotation] = "true"
+			b.Revisions[1].Spec.HelmOp.ReconcileStrategy = strategy
+		}
+	}
 	for name, test := range map[string]struct {
 		change func(*controllertest.ReleaseBench)
 		want   Intent
@@ -62,6 +70,8 @@ func TestIntentByRevision(t *testing.T) {
 			given("2", addonsv1.RolloutPhaseSuperseded)(b)
 			b.HelmOp.Spec.Release.Name = b.Release.Spec.Release.Name
 		}, Keep},
+		"installed once, replaced by a revision that installs once": {once(addonsv1.ReconcileStrategyInstallOnce), Keep},
+		"installed once, replaced by a continuous revision":         {once(addonsv1.ReconcileStrategyContinuous), Replace},
 		"the namespace is not selected": {func(b *controllertest.ReleaseBench) {
 			b.HelmOp.Spec.ClusterNamespaces.NamespaceSelector.MatchLabels = map[string]string{"team": "b"}
 		}, Uninstall},

@@ -132,6 +132,9 @@ func (p *Previewer) preview(ctx context.Context, helmOp *addonsv1.HelmOp, cluste
 	child *addonsv1.HelmOpRelease, key []byte, result *Result,
 ) {
 	release, err := p.Release(ctx, helmOp, cluster)
+	if err == nil {
+		releasespec.KeepIdentity(&release.HelmOpRelease.Spec, child)
+	}
 	if err == nil && release.unresolved == nil {
 		result.ApprovalHash, err = approval.HashOfSpec(apiutil.TitleOf(helmOp.Namespace, cluster),
 			&release.HelmOpRelease.Spec)
@@ -148,10 +151,6 @@ func (p *Previewer) preview(ctx context.Context, helmOp *addonsv1.HelmOp, cluste
 // errNotReady means that a Cluster cannot have releases yet.
 var errNotReady = errors.New("the control plane of the Cluster is not initialized")
 
-// installedOnce is the message about a release that was installed once.
-const installedOnce = "The release was installed once (reconcileStrategy InstallOnce). HelmOp does not change it " +
-	"any more"
-
 func (p *Previewer) outcome(ctx context.Context, release *Release, child *addonsv1.HelmOpRelease, key []byte) (
 	Outcome, error,
 ) {
@@ -160,7 +159,7 @@ func (p *Previewer) outcome(ctx context.Context, release *Release, child *addons
 	}
 	if child != nil {
 		if releasespec.IsDone(&release.HelmOpRelease.Spec, child) {
-			return Outcome{State: StateSame, Action: string(model.ActionNone), Message: installedOnce}, nil
+			return Outcome{State: StateSame, Action: string(model.ActionNone), Message: releasespec.InstalledOnce}, nil
 		}
 		// The UID distinguishes the records of this object from the records of a lost object.
 		release.HelmOpRelease.UID = child.UID

@@ -20,6 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/dryrun"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgradecheck"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/upgraderun"
 )
@@ -145,6 +146,7 @@ func (p *Previewer) upgradeCheck(ctx context.Context, release *Release, child *a
 	check := &upgraderun.Check{Engine: askedOnce{p.Engine, p.silent}, Values: release.Values, Version: version,
 		IsAhead: release.isAhead, Paused: pausedOf(release, child)}
 	if child != nil {
+		releasespec.KeepIdentity(&release.HelmOpRelease.Spec, child)
 		check.Kept = upgraderun.Kept(child, &release.HelmOpRelease.Spec)
 		// The UID distinguishes the records of this object from the records of a lost object.
 		release.HelmOpRelease.UID = child.UID

@@ -253,6 +253,19 @@ func IsDone(spec *addonsv1.HelmOpReleaseSpec, release *addonsv1.HelmOpRelease) b
 	return IsInstalledOnce(spec) && release.Annotations[addonsv1.InstalledOnceAnnotation] == "true"
 }
 
+// InstalledOnce is the message about a release for which IsDone is true.
+const InstalledOnce = "The release was installed once (reconcileStrategy InstallOnce). HelmOp does not change it any " +
+	"more, and keeps its name and its namespace"
+
+// KeepIdentity gives a desired spec the name and the namespace of the existing release if the release was installed
+// once. A release with another name is another release: HelmOp would have to uninstall the existing release, or would
+// install a second one beside it. child is nil if there is no HelmOpRelease.
+func KeepIdentity(spec *addonsv1.HelmOpReleaseSpec, child *addonsv1.HelmOpRelease) {
+	if child != nil && IsDone(spec, child) {
+		spec.Release = child.Spec.Release
+	}
+}
+
 // IsInstalledOnce reports whether HelmOp does not change a release after its installation. Default: false.
 func IsInstalledOnce(spec *addonsv1.HelmOpReleaseSpec) bool {
 	return spec.ReconcileStrategy == addonsv1.ReconcileStrategyInstallOnce

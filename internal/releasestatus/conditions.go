@@ -205,10 +205,6 @@ func isIgnored(release *addonsv1.HelmOpRelease, condition string) bool {
 	return condition == addonsv1.TestedCondition && releasespec.PolicyOf(&release.Spec).Test.IgnoreFailures
 }
 
-// installedOnce is the message of a release that was installed once.
-const installedOnce = "The release was installed once (reconcileStrategy InstallOnce). HelmOp does not change it " +
-	"any more"
-
 // InstalledOnce reports that a release that is installed once is done, and resets its failures.
 func InstalledOnce(release *addonsv1.HelmOpRelease) {
 	for _, name := range []string{addonsv1.TestedCondition, addonsv1.StalledCondition} {
@@ -216,7 +212,7 @@ func InstalledOnce(release *addonsv1.HelmOpRelease) {
 	}
 	release.Status.Failures, release.Status.LastError, release.Status.NextTryAt = 0, "", metav1.Time{}
 	for _, name := range []string{addonsv1.ReleasedCondition, addonsv1.ReadyCondition} {
-		report.SetCondition(release, name, report.True, addonsv1.InstalledOnceReason, installedOnce)
+		report.SetCondition(release, name, report.True, addonsv1.InstalledOnceReason, releasespec.InstalledOnce)
 	}
 }
 

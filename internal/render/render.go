@@ -22,6 +22,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
@@ -295,9 +296,9 @@ func (r *Renderer) render(ctx context.Context, p *Program, objects *clusterview.
 	return result, read, err
 }
 
-// Identity renders the name and the namespace of a release for a Cluster.
+// Identity renders the desired name and namespace of an existing release of a Cluster.
 func (r *Renderer) Identity(ctx context.Context, helmOp *addonsv1.HelmOp, u *unstructured.Unstructured,
-	cluster *clusterv1.Cluster,
+	cluster *clusterv1.Cluster, child *addonsv1.HelmOpRelease,
 ) (addonsv1.ReleaseIdentity, error) {
 	p, err := r.Compile(ctx, helmOp)
 	if err != nil {
@@ -308,5 +309,13 @@ func (r *Renderer) Identity(ctx context.Context, helmOp *addonsv1.HelmOp, u *uns
 		return addonsv1.ReleaseIdentity{}, fmt.Errorf("%w: %w", ErrObjectRead, err)
 	}
 	release, err := p.RenderRelease(ctx, objects.Data)
-	return addonsv1.ReleaseIdentity{Name: release.Name, Namespace: release.Namespace}, err
+	if err != nil {
+		return addonsv1.ReleaseIdentity{}, err
+	}
+	// The version selects only the artifact, not the options.
+	chosen, err := p.Variants.Of(cluster.Labels, "")
+	spec := addonsv1.HelmOpReleaseSpec{ReleaseOptions: chosen.Options,
+		Release: addonsv1.ReleaseIdentity{Name: release.Name, Namespace: release.Namespace}}
+	releasespec.KeepIdentity(&spec, child)
+	return spec.Release, err
 }

@@ -1,0 +1,100 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmop
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
+)
+
+// TestInstalledOnceKeepsIdentity changes the name and the namespace of a release in HelmOp revision 2. A release that
+// was installed once must not be replaced: it gets the revision, and keeps its name and its namespace.
+func TestInstalledOnceKeepsIdentity(t *testing.T) {
+	t.Parallel()
+	once, always := addonsv1.ReconcileStrategyInstallOnce, addonsv1.ReconcileStrategyContinuous
+	override := func(o *addonsv1.HelmOpSpec, strategy addonsv1.ReconcileStrategy) {
+		o.Overrides = []addonsv1.Override{{Name: "all",
+			ReleaseOptions: addonsv1.ReleaseOptions{ReconcileStrategy: strategy}}}
+	}
+	for name, tc := range map[string]struct {
+		annotation string
+		change     func(*addonsv1.HelmOpSpec)
+		want       rollout.Action
+	}{
+		"installed once": {"true", func(s *addonsv1.HelmOpSpec) { s.ReconcileStrategy = once }, rollout.ActionUpdate},
+		"installed once, by an override": {"true", func(s *addonsv1.HelmOpSpec) { override(s, once) },
+			rollout.ActionUpdate},
+		"not installed yet": {"", func(s *addonsv1.HelmOpSpec) { s.ReconcileStrategy = once }, rollout.ActionReplace},
+		"now continuous":    {"true", func(s *addonsv1.HelmOpSpec) { s.ReconcileStrategy = always }, rollout.ActionReplace},
+		"now continuous, by an override": {"true", func(s *addonsv1.HelmOpSpec) {
+			s.ReconcileStrategy = once
+			override(s, always)
+		}, rollout.ActionReplace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := controllertest.NewReleaseBench(t)
+			newest := b.Revisions[1]
+			newest.Spec.Artifact = &addonsv1.ResolvedArtifact{Digest: "a"}
+			newest.Spec.HelmOp.Release.Namespace = "other"
+			tc.change(&newest.Spec.HelmOp)
+			b.Release.Annotations = map[string]string{addonsv1.InstalledOnceAnnotation: tc.annotation}
+			b.Release.Spec.ReconcileStrategy = once
+			b.Cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+			c := b.Client()
+			r := &Reconciler{client: c, now: time.Now, planned: rolloutstate.NewCache(),
+				renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c, c))}
+			scope := &helmOpScope{helmOp: b.HelmOp, revisions: b.Revisions}
+			var err error
+			scope.desired, err = r.compileRevision(t.Context(), revisionstore.WithRevision(b.HelmOp, newest),
+				revisionstore.ArtifactsOf(newest))
+			if err != nil {
+				t.Fatal(err)
+			}
+			scope.desired.number = newest.Spec.Number
+			object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(b.Cluster)
+			if err != nil {
+				t.Fatal(err)
+			}
+			object["kind"] = "Cluster"
+			cluster := &clusterScope{name: "one", key: client.ObjectKeyFromObject(b.Cluster), cluster: b.Cluster,
+				object: &unstructured.Unstructured{Object: object}, selected: true, child: b.Release}
+			scope.clusters = []*clusterScope{cluster}
+
+			if err := r.render(t.Context(), scope); err != nil || cluster.err != nil {
+				t.Fatal(err, cluster.err)
+			}
+			input, err := r.planInput(scope)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cluster.step = rollout.Plan(input).Steps[0]
+			if cluster.step.Action != tc.want || cluster.step.Revision != 2 {
+				t.Fatalf("the step is %+v, want %s to HelmOp revision 2", cluster.step, tc.want)
+			}
+			if tc.want != rollout.ActionUpdate {
+				return
+			}
+			spec, err := r.releaseSpecFor(scope, cluster)
+			want := addonsv1.ReleaseIdentity{Name: "one", Namespace: apiutil.DefaultReleaseNamespace}
+			if err != nil || spec.Release != want {
+				t.Errorf("the release is %+v, %v; want %+v", spec.Release, err, want)
+			}
+		})
+	}
+}
