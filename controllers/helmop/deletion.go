@@ -46,6 +46,11 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, helmOp *addonsv1.HelmO
 			errs = append(errs, r.deleteChild(ctx, helmOp, child))
 			continue
 		}
+		if !child.DeletionTimestamp.IsZero() && isOrphaned(helmOp, child) {
+			// Another program has deleted the child, so the plan has no step for it.
+			errs = append(errs, r.mark(ctx, child.DeepCopy(), addonsv1.OrphanAnnotation, "true"))
+			continue
+		}
 		if !apiutil.IsDeletionAdmitted(helmOp, child) {
 			waiting++
 		}
@@ -142,10 +147,9 @@ func (r *Reconciler) deleteChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 			return err
 		}
 	}
-	if mark != "" && current.Annotations[mark] != value {
-		data := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, mark, value)
-		if err := r.client.Patch(ctx, current, client.RawPatch(types.MergePatchType, []byte(data))); err != nil {
-			return client.IgnoreNotFound(err)
+	if mark != "" {
+		if err := r.mark(ctx, current, mark, value); err != nil {
+			return err
 		}
 	}
 	if !current.DeletionTimestamp.IsZero() {
@@ -154,13 +158,22 @@ func (r *Reconciler) deleteChild(ctx context.Context, helmOp *addonsv1.HelmOp, c
 	return client.IgnoreNotFound(r.client.Delete(ctx, current, client.Preconditions{UID: &current.UID}))
 }
 
+// mark sets an annotation of a child. It changes the child in memory, too.
+func (r *Reconciler) mark(ctx context.Context, child *addonsv1.HelmOpRelease, annotation, value string) error {
+	if child.Annotations[annotation] == value {
+		return nil
+	}
+	data := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, annotation, value)
+	return client.IgnoreNotFound(r.client.Patch(ctx, child, client.RawPatch(types.MergePatchType, data)))
+}
+
 // isOrphaned reports whether the release of a child stays in its cluster. Either the HelmOp or the child has the mark,
 // or garbage collection removed the owner reference of the child. A child from a restored backup is not orphaned,
 // because it has a reference to the former HelmOp.
 func isOrphaned(helmOp *addonsv1.HelmOp, child *addonsv1.HelmOpRelease) bool {
 	owner := metav1.GetControllerOfNoCopy(child)
 	return apiutil.IsOrphaning(helmOp) || child.Annotations[addonsv1.OrphanAnnotation] == "true" ||
-		child.DeletionTimestamp.IsZero() && (owner == nil || owner.Kind != apiutil.HelmOpKind)
+		owner == nil || owner.Kind != apiutil.HelmOpKind
 }
 
 // removeFinalizerIfDone deletes the revisions of a HelmOp without children, and then removes the finalizer. If there

@@ -105,6 +105,15 @@ func TestReconcileDeleteWithinLimits(t *testing.T) {
 			limited(h)
 			h.Finalizers = append(h.Finalizers, metav1.FinalizerOrphanDependents)
 		}, deleted: 5, orphaned: 5},
+		"propagation policy Orphan after Foreground": {change: func(h *addonsv1.HelmOp) {
+			limited(h)
+			h.Finalizers = append(h.Finalizers, metav1.FinalizerOrphanDependents)
+		}, changeChild: func(c *addonsv1.HelmOpRelease) { now := metav1.Now(); c.DeletionTimestamp = &now }, deleted: 5,
+			orphaned: 5},
+		"owner references of deleted releases removed": {change: limited, changeChild: func(c *addonsv1.HelmOpRelease) {
+			now := metav1.Now()
+			c.DeletionTimestamp, c.OwnerReferences = &now, nil
+		}, deleted: 5, orphaned: 5},
 		"owner references removed": {changeChild: func(c *addonsv1.HelmOpRelease) { c.OwnerReferences = nil }, deleted: 5,
 			orphaned: 5},
 		"owner references from before a restore": {

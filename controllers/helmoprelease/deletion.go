@@ -125,6 +125,9 @@ func (r *Reconciler) orphan(scope *releaseScope, eventType, cause string) ctrl.R
 	return removeFinalizer(release)
 }
 
+// orphanedByOwner is the cause for a release whose HelmOp was deleted with "kubectl delete --cascade=orphan".
+const orphanedByOwner = "its HelmOp was deleted with the propagation policy Orphan"
+
 // whyOrphaned returns why a release under deletion stays in its cluster. The result is empty if the release must be
 // uninstalled.
 func whyOrphaned(scope *releaseScope) string {
@@ -133,6 +136,8 @@ func whyOrphaned(scope *releaseScope) string {
 		return "the HelmOpRelease has the annotation " + addonsv1.OrphanAnnotation
 	case apiutil.DeletionPolicy(scope.release, scope.helmOp) == addonsv1.DeletionPolicyOrphan:
 		return "deletionPolicy is Orphan"
+	case scope.helmOp != nil && apiutil.IsOrphaning(scope.helmOp):
+		return orphanedByOwner
 	default:
 		return ""
 	}
@@ -149,8 +154,9 @@ func (r *Reconciler) waitForAdmission(_ context.Context, p *releasePass) (*ctrl.
 	return after(0), nil
 }
 
-// checkIntent removes the finalizer without an uninstallation if the release is in the desired state of its HelmOp. If
-// the HelmOp may be restored later, the pass ends, unless the HelmOp or a user has permitted the uninstallation.
+// checkIntent removes the finalizer without an uninstallation if the release is in the desired state of its HelmOp, or
+// if the HelmOp was deleted with the propagation policy Orphan. If the HelmOp may be restored later, the pass ends,
+// unless the HelmOp or a user has permitted the uninstallation.
 func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
 	if p.isClusterDeleting() {
 		return nil, nil
@@ -164,6 +170,8 @@ func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Res
 		ctrl.LoggerFrom(ctx).Info("Leaving the release installed, because it is in the desired state of its HelmOp",
 			"Cluster", apiutil.ClusterKey(p.release))
 		return end(removeFinalizer(p.release), nil)
+	case p.intent == deletionintent.Orphan:
+		return end(r.orphan(p.releaseScope, corev1.EventTypeNormal, orphanedByOwner), nil)
 	case p.intent == deletionintent.Unknown && !isAdmittedByOwner(p.release):
 		r.awaitOwner(ctx, p.releaseScope)
 		return after(0), nil

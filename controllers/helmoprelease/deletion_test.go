@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -125,6 +126,55 @@ func TestWaitingUninstallationsAreLimited(t *testing.T) {
 	first()
 	if _, ok, waits := take("e", controllertest.HeldSince); !ok || !waits {
 		t.Error("the slot is not released")
+	}
+}
+
+// TestWaitingReleaseIsOrphaned deletes a HelmOp with limits: with the propagation policy Foreground, and then with
+// Orphan. Releases that wait for their admission must be orphaned, before and after garbage collection has removed
+// their owner references.
+func TestWaitingReleaseIsOrphaned(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		finalizers          []string
+		isOwnerless, orphan bool
+	}{
+		"Foreground":              {finalizers: []string{metav1.FinalizerDeleteDependents}},
+		"Orphan":                  {finalizers: []string{metav1.FinalizerOrphanDependents}, orphan: true},
+		"Orphan, and no owner":    {finalizers: []string{metav1.FinalizerOrphanDependents}, isOwnerless: true, orphan: true},
+		"after Orphan, no owner":  {isOwnerless: true, orphan: true},
+		"no policy, and an owner": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := controllertest.NewReleaseBench(t)
+			b.HelmOp.Spec.Rollout = &addonsv1.Rollout{MaxUnavailable: new(intstr.FromInt32(1))}
+			b.HelmOp.DeletionTimestamp = new(metav1.NewTime(controllertest.Noon))
+			b.HelmOp.Finalizers = append(tc.finalizers, addonsv1.HelmOpFinalizer)
+			b.Release.Name = apiutil.ChildName(b.HelmOp.Name, apiutil.ClusterTitle(b.Release))
+			b.Release.DeletionTimestamp = new(metav1.NewTime(controllertest.Noon))
+			b.Release.Finalizers = []string{addonsv1.HelmOpReleaseFinalizer}
+			if tc.isOwnerless {
+				b.Release.OwnerReferences = nil
+			}
+			r, recorder := benchReconciler(b), events.NewFakeRecorder(2)
+			r.recorder, r.budgets = recorder, report.NewEventBudgets(time.Now)
+			scope, err := r.gather(t.Context(), r.client, b.Release)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.reconcileDelete(t.Context(), scope); err != nil {
+				t.Fatal(err)
+			}
+			if isRemoved := len(b.Release.Finalizers) == 0; isRemoved != tc.orphan || len(recorder.Events) > 0 != tc.orphan {
+				t.Fatalf("the HelmOpRelease is removed: %t, with %d Events", isRemoved, len(recorder.Events))
+			}
+			if !tc.orphan {
+				return
+			}
+			if event := <-recorder.Events; !strings.Contains(event, orphanedByOwner) {
+				t.Errorf("the Event is %q", event)
+			}
+		})
 	}
 }
 

@@ -34,6 +34,9 @@ const (
 	// Keep means that the release still belongs to the desired state of the HelmOp. The release stays.
 	Keep
 
+	// Orphan means that the HelmOp was deleted with the propagation policy Orphan. The release stays.
+	Orphan
+
 	// Unknown means that the HelmOp does not exist, or that it has another UID and does not select the Cluster. A
 	// restore from a backup may be running.
 	Unknown
@@ -57,7 +60,10 @@ type Reader struct {
 // stale. The HelmOp then creates the HelmOpRelease again. The labels on Helm's records show that no action is needed.
 func (r *Reader) Of(ctx context.Context, release *addonsv1.HelmOpRelease) (Intent, error) {
 	owner := metav1.GetControllerOf(release)
-	if owner == nil || owner.Kind != apiutil.HelmOpKind {
+	switch {
+	case owner == nil:
+		return r.intentWithoutOwner(ctx, release)
+	case owner.Kind != apiutil.HelmOpKind:
 		return Uninstall, nil
 	}
 	helmOp := &addonsv1.HelmOp{}
@@ -72,7 +78,10 @@ func (r *Reader) Of(ctx context.Context, release *addonsv1.HelmOpRelease) (Inten
 	if err != nil {
 		return Uninstall, fmt.Errorf("reading Cluster %s: %w", apiutil.ClusterKey(release), err)
 	}
-	if !helmOp.DeletionTimestamp.IsZero() {
+	switch {
+	case apiutil.IsOrphaning(helmOp):
+		return Orphan, nil
+	case !helmOp.DeletionTimestamp.IsZero():
 		return Uninstall, nil
 	}
 	selector, err := selection.SelectorOf(helmOp)
@@ -89,6 +98,22 @@ func (r *Reader) Of(ctx context.Context, release *addonsv1.HelmOpRelease) (Inten
 		return Uninstall, nil
 	}
 	return r.intentByIdentity(ctx, release, helmOp, object)
+}
+
+// intentWithoutOwner returns Orphan for a release without an owner reference if its HelmOp is under deletion: garbage
+// collection removes the owner references of a HelmOp that is deleted with the propagation policy Orphan.
+func (r *Reader) intentWithoutOwner(ctx context.Context, release *addonsv1.HelmOpRelease) (Intent, error) {
+	helmOps := &addonsv1.HelmOpList{}
+	if err := r.Live.List(ctx, helmOps, client.InNamespace(release.Namespace)); err != nil {
+		return Uninstall, fmt.Errorf("listing the HelmOps of namespace %s: %w", release.Namespace, err)
+	}
+	for i := range helmOps.Items {
+		if helmOp := &helmOps.Items[i]; !helmOp.DeletionTimestamp.IsZero() &&
+			release.Name == apiutil.ChildName(helmOp.Name, apiutil.ClusterTitle(release)) {
+			return Orphan, nil
+		}
+	}
+	return Uninstall, nil
 }
 
 // intentByIdentity returns, for a Cluster that the HelmOp selects, whether the HelmOp keeps or replaces the release. It

@@ -49,6 +49,16 @@ func TestIntentByRevision(t *testing.T) {
 			b.Revisions[1].Spec.HelmOp.ReconcileStrategy = strategy
 		}
 	}
+	// deleted returns a release of a HelmOp under deletion.
+	deleted := func(change func(*controllertest.ReleaseBench)) func(*controllertest.ReleaseBench) {
+		return func(b *controllertest.ReleaseBench) {
+			b.HelmOp.DeletionTimestamp, b.HelmOp.Finalizers = new(metav1.Now()), []string{addonsv1.HelmOpFinalizer}
+			change(b)
+		}
+	}
+	ownerless := func(b *controllertest.ReleaseBench) {
+		b.Release.Name, b.Release.OwnerReferences = apiutil.ChildName("calico", apiutil.ClusterTitle(b.Release)), nil
+	}
 	for name, test := range map[string]struct {
 		change func(*controllertest.ReleaseBench)
 		want   Intent
@@ -72,6 +82,15 @@ func TestIntentByRevision(t *testing.T) {
 		}, Keep},
 		"installed once, replaced by a revision that installs once": {once(addonsv1.ReconcileStrategyInstallOnce), Keep},
 		"installed once, replaced by a continuous revision":         {once(addonsv1.ReconcileStrategyContinuous), Replace},
+		"the HelmOp is deleted":                                     {deleted(func(*controllertest.ReleaseBench) {}), Uninstall},
+		"the HelmOp is deleted with the propagation policy Orphan": {deleted(func(b *controllertest.ReleaseBench) {
+			b.HelmOp.Finalizers = append(b.HelmOp.Finalizers, metav1.FinalizerOrphanDependents)
+		}), Orphan},
+		"garbage collection removed the owner of a deleted HelmOp": {deleted(ownerless), Orphan},
+		"a deleted HelmOp of another release": {deleted(func(b *controllertest.ReleaseBench) {
+			b.Release.OwnerReferences = nil
+		}), Uninstall},
+		"no owner, and the HelmOp is not deleted": {ownerless, Uninstall},
 		"the namespace is not selected": {func(b *controllertest.ReleaseBench) {
 			b.HelmOp.Spec.ClusterNamespaces.NamespaceSelector.MatchLabels = map[string]string{"team": "b"}
 		}, Uninstall},

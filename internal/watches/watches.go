@@ -151,7 +151,7 @@ func SpecChanged() predicate.Predicate {
 			before, after := e.ObjectOld, e.ObjectNew
 			return before.GetGeneration() != after.GetGeneration() ||
 				before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
-				len(before.GetFinalizers()) != len(after.GetFinalizers()) ||
+				!slices.Equal(before.GetFinalizers(), after.GetFinalizers()) ||
 				!maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
 				!maps.Equal(before.GetLabels(), after.GetLabels())
 		},
