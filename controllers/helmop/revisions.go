@@ -134,6 +134,9 @@ func (r *Reconciler) createRevision(ctx context.Context, scope *helmOpScope,
 	}
 	// A number is never used twice, even after its revision was deleted.
 	number = max(number, scope.releasedRevision()+1)
+	if number > 1 {
+		number = max(number, requestedRevision(helmOp)+1)
+	}
 	revision := &addonsv1.HelmOpRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: apiutil.RevisionName(helmOp.Name, number), Namespace: helmOp.Namespace, Labels: apiutil.ChildSelector(helmOp),

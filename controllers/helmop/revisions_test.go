@@ -19,6 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisions"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 )
 
 // reviser creates revisions of one HelmOp, and reads them in the same way as a new pass.
@@ -167,5 +168,38 @@ func TestReviseReadsRevisionMissingInCache(t *testing.T) {
 	child.Spec.Rollout.Revision++
 	if err := r.readUncached(t.Context(), scope); err != nil || len(scope.revisions) != 1 {
 		t.Errorf("revisions = %v, err = %v, want no revision that was deleted", scope.revisions, err)
+	}
+}
+
+// TestOldRequestsNameNoNewRevision creates revisions of a HelmOp that has annotations of a former HelmOp of the same
+// name. No later revision may have a number in these annotations. Otherwise the annotation would promote or abort its
+// rollout.
+func TestOldRequestsNameNoNewRevision(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		annotations map[string]string
+		want        []int64
+	}{
+		"no requests": {nil, []int64{1, 2, 3}},
+		"old requests": {map[string]string{addonsv1.RolloutPromoteAnnotation: "7/canary",
+			addonsv1.RolloutContinueAnnotation: "2/2", addonsv1.RolloutAbortAnnotation: "5"}, []int64{1, 8, 9}},
+		"malformed": {map[string]string{addonsv1.RolloutPromoteAnnotation: "canary",
+			addonsv1.RolloutContinueAnnotation: "-3", addonsv1.RolloutAbortAnnotation: "9223372036854775807"},
+			[]int64{1, 2, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newReviser(t)
+			r.helmOp.Annotations = tc.annotations
+			for i, want := range tc.want {
+				revision := r.revise()
+				if revision.Spec.Number != want {
+					t.Fatalf("revision %d has the number %d, want %d", i, revision.Spec.Number, want)
+				}
+				if requests := rolloutRequests(r.helmOp, revision); requests != (rollout.Requests{}) {
+					t.Errorf("HelmOp revision %d has the requests %+v", want, requests)
+				}
+			}
+		})
 	}
 }

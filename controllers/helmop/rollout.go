@@ -75,6 +75,26 @@ func (s *helmOpScope) rolloutState() rollout.State {
 	}
 }
 
+// maxRequestedRevision is the highest number of a HelmOp revision in an annotation that HelmOp does not use again.
+// Without a limit, a wrong value would leave no numbers.
+const maxRequestedRevision = 1_000_000_000
+
+// requestedRevision returns the highest number of a HelmOp revision in the annotations with requests; 0 if there is
+// none. A revision that is created later must have a higher number, because the requests are older. For example, a
+// re-created HelmOp still has the annotations of the former HelmOp, but its numbers begin with 1 again. The first
+// revision needs no higher number: for this revision, all Clusters are new, so that no wave delays them.
+func requestedRevision(helmOp *addonsv1.HelmOp) int64 {
+	highest := int64(0)
+	for _, annotation := range []string{addonsv1.RolloutPromoteAnnotation, addonsv1.RolloutContinueAnnotation,
+		addonsv1.RolloutAbortAnnotation} {
+		value, _, _ := strings.Cut(helmOp.Annotations[annotation], "/")
+		if number, err := strconv.ParseInt(value, 10, 64); err == nil && number <= maxRequestedRevision {
+			highest = max(highest, number)
+		}
+	}
+	return highest
+}
+
 // rolloutRequests returns the requests in annotations for the rollout of the newest revision. The value of an
 // annotation begins with the number of its revision. So a request for an older rollout has no effect.
 func rolloutRequests(helmOp *addonsv1.HelmOp, newest *addonsv1.HelmOpRevision) rollout.Requests {

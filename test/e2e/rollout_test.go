@@ -207,8 +207,9 @@ func (t *rolloutClusters) aborted(s *scenario, name string) {
 		condition(addonsv1.RollingOutCondition, metav1.ConditionFalse, addonsv1.RolloutAbortedReason))
 	q.eventuallyText("one", q.in("canary"), "1 superseded", "2 superseded", "3 deployed")
 	q.untouched(since, q.in("early", "prod"))
-	q.annotate(addonsv1.RolloutPromoteAnnotation, "3/canary")
 	q.greet("three")
+	q.eventually(inPhase(3, addonsv1.RolloutPhaseProgressing), waitsFor("3/canary"))
+	q.annotate(addonsv1.RolloutPromoteAnnotation, "3/canary")
 	q.eventually(inPhase(3, addonsv1.RolloutPhaseComplete), ready(q.count))
 	q.eventuallyText("three", q.in())
 }
