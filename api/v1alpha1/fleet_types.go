@@ -55,7 +55,8 @@ type Override struct {
 	Name string `json:"name"`
 
 	// clusterSelector selects the Clusters of the override by their labels, among
-	// the Clusters that the HelmOp selects.
+	// the Clusters that the HelmOp selects. A selector has at most 256 labels,
+	// expressions and values.
 	// +required
 	ClusterSelector metav1.LabelSelector `json:"clusterSelector"`
 
@@ -123,7 +124,7 @@ type KubernetesVersionReference struct {
 type ClusterNamespaces struct {
 	// namespaceSelector selects the other namespaces by their labels. An empty
 	// selector selects all namespaces. The namespace of the HelmOp is always
-	// included.
+	// included. A selector has at most 256 labels, expressions and values.
 	// +required
 	NamespaceSelector metav1.LabelSelector `json:"namespaceSelector"`
 

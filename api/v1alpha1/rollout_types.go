@@ -136,7 +136,8 @@ type Wave struct {
 	Name string `json:"name"`
 
 	// clusterSelector selects the Clusters of the wave by their labels, among the
-	// Clusters that the HelmOp selects.
+	// Clusters that the HelmOp selects. A selector has at most 256 labels,
+	// expressions and values.
 	// +required
 	ClusterSelector metav1.LabelSelector `json:"clusterSelector"`
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -80,6 +81,12 @@ func TestKubeconfigOfAnotherCluster(t *testing.T) {
 	f.must(f.Create(t.Context(), cluster))
 	cluster.Status.Initialization.ControlPlaneInitialized = new(true)
 	f.must(f.Status().Update(t.Context(), cluster))
+	for _, name := range []string{"one", "two"} {
+		f.must(f.Create(t.Context(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name + "-kubeconfig"},
+			StringData: map[string]string{"value": "{clusters: [{name: c, cluster: {server: https://one}}], contexts: " +
+				"[{name: x, context: {cluster: c}}], current-context: x}"}}))
+	}
 	newer := f.artifact("2.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
 	inSecond := func(r *addonsv1.HelmOpRelease) {
 		r.Name, r.Labels[clusterv1.ClusterNameLabel], r.Spec.ClusterRef.Name = "cni-two", "two", "two"

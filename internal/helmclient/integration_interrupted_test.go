@@ -214,10 +214,15 @@ func TestIntegrationFailedInstallKeepsSurvivors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		// isKept means that the manifest of the surviving object has the keep policy.
 		isKept bool
-		want   model.Action
+		// hook has the times at which a hook fails.
+		hook string
+		want model.Action
 	}{
-		"objects":           {want: model.ActionUpgrade},
-		"only kept objects": {isKept: true, want: model.ActionUninstall},
+		"objects":                         {hook: "post-install,post-upgrade", want: model.ActionUpgrade},
+		"only kept objects":               {isKept: true, hook: "post-install", want: model.ActionUninstall},
+		"objects that Helm did not reach": {hook: "pre-install,pre-upgrade", want: model.ActionUpgrade},
+		"only kept objects that Helm did not reach": {isKept: true, hook: "pre-install",
+			want: model.ActionUninstall},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -239,7 +244,7 @@ func TestIntegrationFailedInstallKeepsSurvivors(t *testing.T) {
 				metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			templates["hook.yaml"] = hookService("refused", "post-install,post-upgrade")
+			templates["hook.yaml"] = hookService("refused", tc.hook)
 			run.want("a2", helmtest.NewChart("2.0.0", templates))
 			run.mustFail(t, run.later(t, 0), model.ActionInstall)
 			decision := run.later(t, time.Minute)

@@ -9,6 +9,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/action"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
@@ -69,6 +70,8 @@ func TestIntegrationUninstallingReleaseIsDesiredAgain(t *testing.T) {
 			before := b.configMapUID("first")
 			tc.uninstall(t, b, run)
 			b.wantRecords(run.desired, "1 uninstalling")
+			former := b.configMapUID("demo-value")
+			finish := b.blockDeletion("demo-value")
 			deleted := b.kube.CoreV1().ConfigMaps(b.namespace).Delete(t.Context(), "demo-value", metav1.DeleteOptions{})
 			if deleted != nil {
 				t.Fatal(deleted)
@@ -81,13 +84,40 @@ func TestIntegrationUninstallingReleaseIsDesiredAgain(t *testing.T) {
 			if decision.Recovery != decide.RecoverFail {
 				t.Errorf("decided %+v", decision)
 			}
+			// The object disappears after the upgrade has begun. If the upgrade did not wait, it would change this object.
+			run.options.Progress = func(what string) {
+				if what == "waiting for the end of deletions" {
+					finish()
+				}
+			}
 			run.mustAct(t, decision, model.ActionRecoverThenUpgrade)
 			b.wantRecords(run.desired, "2 deployed", "1 failed")
+			if uid := b.configMapUID("demo-value"); uid == former {
+				t.Error("the upgrade changed an object that was being deleted")
+			}
 			b.wantConfigMap("demo-value", "1")
 			if b.configMapUID("first") != before {
 				t.Error("the ConfigMap was created again")
 			}
 		})
+	}
+}
+
+// blockDeletion adds a finalizer to a ConfigMap. The result removes the finalizer.
+func (b *bench) blockDeletion(name string) (finish func()) {
+	b.t.Helper()
+	patch := func(finalizers string) error {
+		_, err := b.kube.CoreV1().ConfigMaps(b.namespace).Patch(b.t.Context(), name, types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":`+finalizers+`}}`), metav1.PatchOptions{})
+		return err
+	}
+	if err := patch(`["test.example/slow"]`); err != nil {
+		b.t.Fatal(err)
+	}
+	return func() {
+		if err := patch("null"); err != nil {
+			b.t.Errorf("the end of the deletion: %v", err)
+		}
 	}
 }
 

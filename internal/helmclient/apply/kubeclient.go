@@ -64,11 +64,17 @@ type Client struct {
 	// Found is called if an installation finds objects of the release that an uninstallation would delete; nil for other
 	// actions.
 	Found func()
+	// DeletionWait is how long an upgrade waits for the end of deletions before it applies the objects; 0 for no wait. An
+	// object that is being deleted would accept the change and then disappear.
+	DeletionWait time.Duration
 	// Recorded returns an error if the record of the action no longer exists; nil if there is no such check.
 	Recorded func() error
 
 	// assumed holds the objects that an installation assumes to be missing; nil if there is no such assumption.
 	assumed *assumedObjects
+
+	// reached is true when the action has begun to create or apply the objects of the manifest.
+	reached bool
 
 	mu        sync.Mutex
 	deletions []error
@@ -153,6 +159,7 @@ func (k *Client) Create(resources kube.ResourceList) (*kube.Result, error) {
 	if hook, ok := hookOf(resources); ok {
 		k.Progress("creating " + hook)
 	} else {
+		k.reached = true
 		k.Progress("creating " + plural.Count(len(resources), "object", "objects"))
 	}
 	manifests := k.manifestsOf(resources)
@@ -196,11 +203,18 @@ func (k *Client) UpdateThreeWayMerge(original, target kube.ResourceList, force b
 func (k *Client) apply(original, target kube.ResourceList,
 	update func(original, target kube.ResourceList) (*kube.Result, error),
 ) (*kube.Result, error) {
+	k.reached = true
+	if k.Found != nil && slices.ContainsFunc(original, func(info *resource.Info) bool { return !isKeptByManifest(info) }) {
+		k.Found()
+	}
 	if err := k.begin(); err != nil {
 		return &kube.Result{}, err
 	}
-	if k.Found != nil && slices.ContainsFunc(original, func(info *resource.Info) bool { return !isKeptByManifest(info) }) {
-		k.Found()
+	if k.DeletionWait > 0 {
+		k.Progress("waiting for the end of deletions")
+		if err := k.WaitForDelete(original, k.DeletionWait); err != nil {
+			return &kube.Result{}, helmerr.Explain(fmt.Errorf("waiting for objects that an uninstallation deletes: %w", err))
+		}
 	}
 	k.Progress("applying " + plural.Count(len(target), "object", "objects"))
 	if k.RefusesUnowned {

@@ -69,6 +69,9 @@ func NeverWorked(history []*release.Release) bool {
 			return false
 		}
 		switch status := record.Info.Status; {
+		case record.Labels[model.LabelInterrupted] == "true" && record.Labels[model.LabelMayHaveWorked] == "true":
+			// An uninstallation of the revision did not complete. The revision worked before.
+			return false
 		case status == release.StatusFailed, status.IsPending():
 		case status == release.StatusUninstalling && record.Labels[model.LabelNeverWorked] == "true":
 		default:
@@ -136,4 +139,24 @@ func (k *Client) mayDelete(info *resource.Info) (bool, error) {
 func isKeptByManifest(info *resource.Info) bool {
 	recorded, err := meta.Accessor(info.Object)
 	return err == nil && recorded.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy
+}
+
+// HasSurvivors reports whether an installation that failed before it created an object of its manifest, for example
+// because a hook failed, would take over an object of the release. Such an object survived an earlier installation. The
+// result is also true if this cannot be determined.
+func (k *Client) HasSurvivors(manifest string) bool {
+	if k.reached {
+		// Found was called if there are such objects.
+		return false
+	}
+	resources, err := k.Build(strings.NewReader(manifest), false)
+	if err != nil {
+		return true
+	}
+	for _, info := range resources {
+		if survives, err := k.mayDelete(info); survives || err != nil {
+			return true
+		}
+	}
+	return false
 }

@@ -87,6 +87,10 @@ func TestNeverWorked(t *testing.T) {
 			own(2, release.StatusFailed)}, false},
 		"with copied labels": {[]*release.Release{own(1, release.StatusFailed), record(2, release.StatusFailed,
 			map[string]string{model.LabelRevision: "1"})}, false},
+		"failed, with objects of an earlier installation": {[]*release.Release{record(1, release.StatusFailed,
+			map[string]string{model.LabelRevision: "1", model.LabelMayHaveWorked: "true"})}, true},
+		"uninstallation given up": {[]*release.Release{record(1, release.StatusFailed, map[string]string{
+			model.LabelRevision: "1", model.LabelMayHaveWorked: "true", model.LabelInterrupted: "true"})}, false},
 		"being uninstalled": {[]*release.Release{own(1, release.StatusUninstalling)}, false},
 		"being uninstalled, never worked": {[]*release.Release{record(1, release.StatusUninstalling,
 			map[string]string{model.LabelRevision: "1", model.LabelNeverWorked: "true"})}, true},

@@ -216,6 +216,10 @@ func IsInstalledOnce(obs model.Observation, desired model.Desired, policy model.
 	if !policy.InstallOnce {
 		return false
 	}
+	if newest, _ := obs.Newest(); newest.Interrupted && newest.MayHaveWorked {
+		// An uninstallation of the release did not complete, and may have deleted objects.
+		return false
+	}
 	switch state {
 	case model.StateOutOfSync, model.StateUnmanaged, model.StateRolledBack:
 		isOwn := func(r model.Record) bool { return r.IsFor(desired) }

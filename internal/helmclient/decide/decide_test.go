@@ -458,6 +458,13 @@ func TestDecideUninstall(t *testing.T) {
 func TestInstalledOnceIsRetriedByUsers(t *testing.T) {
 	t.Parallel()
 	obs := model.Observation{Records: []model.Record{helmtest.Record("deployed", 3, otherUID, otherValues)}}
+	halfDeleted := []model.Record{helmtest.Record("failed", 3, otherUID, otherValues, func(r *model.Record) {
+		r.Interrupted, r.MayHaveWorked = true, true
+	}), helmtest.Record("superseded", 2, otherUID)}
+	if got := Next(model.Observation{Records: halfDeleted}, helmtest.Desired(), model.Policy{InstallOnce: true},
+		model.Past{}, helmtest.Now); got.Action != model.ActionUpgrade {
+		t.Errorf("after an uninstallation that was given up: got %s, want an upgrade", got.Action)
+	}
 	for name, tc := range map[string]struct {
 		past model.Past
 		want model.Action

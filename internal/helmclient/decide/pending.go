@@ -58,7 +58,7 @@ func (s situation) decidePending(d Decision) Decision {
 	}
 	decided := s.reachOverPending(d, reason, message)
 	if !newest.TriedFor(s.desired) {
-		return decided
+		return s.afterUnrecorded(d, decided)
 	}
 	switch {
 	case decided.Returns:
@@ -84,11 +84,13 @@ func (s situation) decideUninstalling(d Decision) Decision {
 	revision := s.newest.Revision
 	switch {
 	case s.newest.IsPointerUninstalledByHand():
-		return d.recoverFailed(ReasonChangedOutsideHelmOp, fmt.Sprintf("Helm revision %d was uninstalled with the helm "+
-			"command, which deleted nothing because it cannot read split records: HelmOp upgrades the release.", revision))
+		return s.afterUnrecorded(d, d.recoverFailed(ReasonChangedOutsideHelmOp, fmt.Sprintf("Helm revision %d was "+
+			"uninstalled with the helm command, which deleted nothing because it cannot read split records: HelmOp upgrades "+
+			"the release.", revision)))
 	case !s.newest.NeverWorked || !s.isUninstallingFor():
-		return d.recoverFailed(ReasonInterrupted, fmt.Sprintf("The uninstallation of Helm revision %d did not complete, "+
-			"and the release is desired: HelmOp upgrades the release, which creates deleted objects again.", revision))
+		return s.afterUnrecorded(d, d.recoverFailed(ReasonInterrupted, fmt.Sprintf("The uninstallation of Helm revision %d "+
+			"did not complete, and the release is desired: HelmOp upgrades the release, which creates deleted objects again.",
+			revision)))
 	}
 	if wait := s.remainingBackoff(d.Failures); wait > 0 {
 		return s.backOff(d, wait, fmt.Sprintf("The uninstallation of Helm revision %d did not complete.", revision))

@@ -55,6 +55,7 @@ func TestDecideCountsAttemptsWithoutRecord(t *testing.T) {
 				want: decided(tc.action, tc.state, tc.reason, 3, tc.to, 0, 0)},
 		})
 	}
+	begun := []model.Record{helmtest.Record("uninstalling", 3, uninstalling)}
 	byHand := []model.Record{helmtest.Record("deployed", 4, otherHand), helmtest.Record("failed", 3, failures(10))}
 	runRemediationCases(t, map[string]remediationCase{
 		"a revision by hand, after attempts with records": {records: byHand, past: ago(11, time.Minute),
@@ -68,6 +69,13 @@ func TestDecideCountsAttemptsWithoutRecord(t *testing.T) {
 			want: decided(model.ActionUpgrade, model.StateOutOfSync, ReasonArtifactChanged, 3, 4, 1, 0)},
 		"an upgrade, failed too often": {records: deployed, past: ago(11, time.Hour),
 			want: decided(model.ActionStall, model.StateOutOfSync, ReasonRetriesExhausted, 3, 3, 11, 0)},
+		"an uninstallation that did not complete, failed": {records: begun, past: ago(1, 3*time.Second),
+			want: decided(model.ActionWait, model.StateUninstalling, ReasonBackoff, 3, 3, 1, 7*time.Second)},
+		"an uninstallation that did not complete, failed too often": {records: begun, past: ago(11, time.Hour),
+			want: decided(model.ActionStall, model.StateUninstalling, ReasonRetriesExhausted, 3, 3, 11, 0)},
+		"an upgrade of another state that was interrupted, failed": {
+			records: []model.Record{helmtest.Record("pending-upgrade", 3, otherArtifact)}, past: ago(1, 3*time.Second),
+			want: decided(model.ActionWait, model.StatePending, ReasonBackoff, 3, 3, 1, 7*time.Second)},
 		"an installation, failed": {past: ago(2, 5*time.Second),
 			want: decided(model.ActionWait, model.StateAbsent, ReasonBackoff, 0, 0, 2, 15*time.Second)},
 		"an installation, failed too often": {past: ago(11, time.Hour),

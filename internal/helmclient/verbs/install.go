@@ -44,7 +44,7 @@ func (s *verb) install() error {
 		s.assumeMissing()
 	}
 	if s.Cluster != nil {
-		s.Cluster.Found = s.Storage.NoteFound
+		s.Cluster.Found, s.Storage.HasSurvivors = s.Storage.NoteFound, s.Cluster.HasSurvivors
 	}
 	s.Storage.Labels = records.AttemptLabels(s.Desired, s.Decision).WithPublicValues(s.HasPublicValues())
 	for {
