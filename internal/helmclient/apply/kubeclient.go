@@ -153,13 +153,14 @@ func (k *Client) begin() error {
 
 // Create implements kube.Interface.
 func (k *Client) Create(resources kube.ResourceList) (*kube.Result, error) {
+	hook, isHook := hookOf(resources)
+	k.reached = k.reached || !isHook
 	if err := k.begin(); err != nil {
 		return &kube.Result{}, err
 	}
-	if hook, ok := hookOf(resources); ok {
+	if isHook {
 		k.Progress("creating " + hook)
 	} else {
-		k.reached = true
 		k.Progress("creating " + plural.Count(len(resources), "object", "objects"))
 	}
 	manifests := k.manifestsOf(resources)
