@@ -73,8 +73,9 @@ type Client struct {
 	// assumed holds the objects that an installation assumes to be missing; nil if there is no such assumption.
 	assumed *assumedObjects
 
-	// reached is true when the action has begun to create or apply the objects of the manifest.
-	reached bool
+	// planned are the objects of the manifest, if the action is an installation that has not begun to create or apply
+	// them.
+	planned kube.ResourceList
 
 	mu        sync.Mutex
 	deletions []error
@@ -133,6 +134,9 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 	}
 	if err == nil {
 		k.noteAssumed(resources)
+		if _, isHook := hookOf(resources); k.Found != nil && !isHook {
+			k.planned = resources
+		}
 	}
 	if err != nil && k.Lenient {
 		// Helm's uninstallation reports a failure without its cause.
@@ -154,7 +158,9 @@ func (k *Client) begin() error {
 // Create implements kube.Interface.
 func (k *Client) Create(resources kube.ResourceList) (*kube.Result, error) {
 	hook, isHook := hookOf(resources)
-	k.reached = k.reached || !isHook
+	if !isHook {
+		k.planned = nil
+	}
 	if err := k.begin(); err != nil {
 		return &kube.Result{}, err
 	}
@@ -204,7 +210,7 @@ func (k *Client) UpdateThreeWayMerge(original, target kube.ResourceList, force b
 func (k *Client) apply(original, target kube.ResourceList,
 	update func(original, target kube.ResourceList) (*kube.Result, error),
 ) (*kube.Result, error) {
-	k.reached = true
+	k.planned = nil
 	if k.Found != nil && slices.ContainsFunc(original, func(info *resource.Info) bool { return !isKeptByManifest(info) }) {
 		k.Found()
 	}

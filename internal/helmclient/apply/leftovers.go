@@ -143,17 +143,10 @@ func isKeptByManifest(info *resource.Info) bool {
 
 // HasSurvivors reports whether an installation that failed before it created an object of its manifest, for example
 // because a hook failed, would take over an object of the release. Such an object survived an earlier installation. The
-// result is also true if this cannot be determined.
-func (k *Client) HasSurvivors(manifest string) bool {
-	if k.reached {
-		// Found was called if there are such objects.
-		return false
-	}
-	resources, err := k.Build(strings.NewReader(manifest), false)
-	if err != nil {
-		return true
-	}
-	for _, info := range resources {
+// result is also true if this cannot be determined. After the installation has created or applied objects, the result
+// is false: Found was called if there are such objects.
+func (k *Client) HasSurvivors() bool {
+	for _, info := range k.planned {
 		if survives, err := k.mayDelete(info); survives || err != nil {
 			return true
 		}

@@ -48,9 +48,9 @@ type RecordingDriver struct {
 	Admit func(*release.Release) error
 	// Created is called after a record was created. An error deletes the record. Nil if there is no check.
 	Created func() error
-	// HasSurvivors reports whether a failed installation left objects of the manifest that it has not noted by
+	// HasSurvivors reports whether a failed installation has left objects of its manifest that it has not noted by
 	// [RecordingDriver.NoteFound]; nil for other actions.
-	HasSurvivors func(manifest string) bool
+	HasSurvivors func() bool
 	// Rendered has the chart for the new record; nil if the chart that Helm received is the chart for the record.
 	Rendered *RenderedRevision
 	// Kept is the key of a record that must not be deleted; empty if there is none.
@@ -226,7 +226,7 @@ func (d *RecordingDriver) sign(rls *release.Release) {
 		delete(labels, model.LabelNeverWorked)
 	}
 	if rls.Info != nil && rls.Info.Status == release.StatusFailed &&
-		(d.hasFoundObjects() || d.HasSurvivors != nil && d.HasSurvivors(rls.Manifest)) {
+		(d.hasFoundObjects() || d.HasSurvivors != nil && d.HasSurvivors()) {
 		labels[model.LabelMayHaveWorked] = "true"
 	}
 	rls.Labels = labels
