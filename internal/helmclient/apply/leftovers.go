@@ -69,8 +69,9 @@ func NeverWorked(history []*release.Release) bool {
 			return false
 		}
 		switch status := record.Info.Status; {
-		case record.Labels[model.LabelInterrupted] == "true" && record.Labels[model.LabelMayHaveWorked] == "true":
-			// An uninstallation of the revision did not complete. The revision worked before.
+		case !record.Info.Deleted.IsZero() && record.Labels[model.LabelMayHaveWorked] == "true":
+			// An uninstallation of the revision was given up. The revision worked before. The label alone does not show this:
+			// an interrupted installation after the loss of all records may have it, too.
 			return false
 		case status == release.StatusFailed, status.IsPending():
 		case status == release.StatusUninstalling && record.Labels[model.LabelNeverWorked] == "true":

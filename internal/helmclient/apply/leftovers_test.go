@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/release"
+	helmtime "helm.sh/helm/v3/pkg/time"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
@@ -89,8 +90,11 @@ func TestNeverWorked(t *testing.T) {
 			map[string]string{model.LabelRevision: "1"})}, false},
 		"failed, with objects of an earlier installation": {[]*release.Release{record(1, release.StatusFailed,
 			map[string]string{model.LabelRevision: "1", model.LabelMayHaveWorked: "true"})}, true},
-		"uninstallation given up": {[]*release.Release{record(1, release.StatusFailed, map[string]string{
-			model.LabelRevision: "1", model.LabelMayHaveWorked: "true", model.LabelInterrupted: "true"})}, false},
+		"interrupted after the records were lost": {[]*release.Release{record(1, release.StatusFailed, map[string]string{
+			model.LabelRevision: "1", model.LabelMayHaveWorked: "true", model.LabelInterrupted: "true"})}, true},
+		"uninstallation given up": {[]*release.Release{{Version: 1, Info: &release.Info{Status: release.StatusFailed,
+			Deleted: helmtime.Now()}, Labels: map[string]string{model.LabelRevision: "1", model.LabelMayHaveWorked: "true",
+			model.LabelInterrupted: "true"}}}, false},
 		"being uninstalled": {[]*release.Release{own(1, release.StatusUninstalling)}, false},
 		"being uninstalled, never worked": {[]*release.Release{record(1, release.StatusUninstalling,
 			map[string]string{model.LabelRevision: "1", model.LabelNeverWorked: "true"})}, true},
