@@ -32,6 +32,10 @@ const (
 	// returned completely after the burst, because some objects between the garbage stay.
 	burstGarbage = 24 << 20
 
+	// startGarbage is the same until the work after a start is over, and after the election of a standby. The manager
+	// reads all releases again, and collections would take two fifths of its CPU time.
+	startGarbage = 64 << 20
+
 	// restTicks is the number of intervals without a burst after which the work is over. Connections of actions end 20
 	// seconds after the action.
 	restTicks = 5
@@ -49,12 +53,14 @@ type memoryReturner struct {
 	setPercent func(int) int
 	percent    int
 	interval   time.Duration
+	// elected is closed when the process becomes the leader. Then it reads all releases.
+	elected <-chan struct{}
 }
 
 func setupMemory(mgr ctrl.Manager, gcPercent int) error {
 	return mgr.Add(&memoryReturner{
 		read: readHeap, giveBack: func() { giveBack(mgr.GetLogger()) }, setPercent: debug.SetGCPercent, percent: gcPercent,
-		interval: heapInterval,
+		interval: heapInterval, elected: mgr.Elected(),
 	})
 }
 
@@ -71,7 +77,7 @@ func (m *memoryReturner) Start(ctx context.Context) error {
 	ticker := time.NewTicker(m.interval)
 	defer ticker.Stop()
 	// The start fills the caches.
-	b, current := burst{rest: restTicks}, m.percent
+	b, current, elected := burst{rest: restTicks, isStart: true}, m.percent, m.elected
 	for {
 		allocated, live := m.read()
 		isOver := b.isOver(allocated, live)
@@ -86,6 +92,8 @@ func (m *memoryReturner) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-elected:
+			b.rest, b.isStart, elected = restTicks, true, nil
 		case <-ticker.C:
 		}
 	}
@@ -102,6 +110,8 @@ type burst struct {
 	// rest is the number of further intervals without a burst after which the burst is over. It is 0 if there was no
 	// burst, or if its memory was returned.
 	rest int
+	// isStart is true until the work after the start of the process is over.
+	isStart bool
 }
 
 // isOver returns true once for each burst, when the burst is over. The arguments are the bytes allocated since the
@@ -117,6 +127,7 @@ func (b *burst) isOver(allocated, live uint64) bool {
 		return false
 	}
 	b.rest--
+	b.isStart = b.isStart && b.rest > 0
 	return b.rest == 0
 }
 
@@ -126,7 +137,11 @@ func (b *burst) percent(live uint64, configured int) int {
 	if b.rest == 0 {
 		return configured
 	}
-	return max(configured, int(min(100, burstGarbage*100/max(live, 1))))
+	garbage := uint64(burstGarbage)
+	if b.isStart {
+		garbage = startGarbage
+	}
+	return max(configured, int(min(100, garbage*100/max(live, 1))))
 }
 
 // readHeap reads the metrics of the runtime.

@@ -82,22 +82,59 @@ func TestMemoryIsReturnedAfterBurst(t *testing.T) {
 	}
 }
 
+// TestStartIsOnlyTheFirstBurst checks that a later burst has less garbage than the start, and that an election is a
+// start.
+func TestStartIsOnlyTheFirstBurst(t *testing.T) {
+	t.Parallel()
+	const live = 128 << 20
+	allocated, reads := uint64(0), 0
+	elected := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var percents []int
+	m := &memoryReturner{
+		read: func() (uint64, uint64) {
+			switch reads++; reads {
+			case 10: // after the rest that follows the start
+				allocated += live
+			case 20: // after the rest that follows the burst
+				close(elected)
+			case 40:
+				cancel()
+			}
+			return allocated, live
+		},
+		giveBack: func() {}, percent: 1, interval: time.Millisecond, elected: elected,
+		setPercent: func(percent int) int {
+			percents = append(percents, percent)
+			return 0
+		},
+	}
+	if err := m.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{50, 1, 18, 1, 50, 1}; !slices.Equal(percents, want) {
+		t.Errorf("collections start at a growth of %v percent, not %v", percents, want)
+	}
+}
+
 func TestSmallHeapIsCollectedLessOftenDuringBurst(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		rest             int
+		burst            burst
 		live             uint64
 		configured, want int
 	}{
-		"no burst":            {0, 20 << 20, 25, 25},
-		"nothing is known":    {1, 0, 25, 100},
-		"a small heap":        {1, 20 << 20, 25, 100},
-		"a middle heap":       {1, 64 << 20, 25, 37},
-		"a large heap":        {1, 1 << 30, 25, 25},
-		"a user saves CPU":    {1, 20 << 20, 300, 300},
-		"a user saves memory": {1, 1 << 30, 10, 10},
+		"no burst":                  {burst{}, 20 << 20, 25, 25},
+		"nothing is known":          {burst{rest: 1}, 0, 25, 100},
+		"a small heap":              {burst{rest: 1}, 20 << 20, 25, 100},
+		"a middle heap":             {burst{rest: 1}, 64 << 20, 25, 37},
+		"a large heap":              {burst{rest: 1}, 1 << 30, 25, 25},
+		"a user saves CPU":          {burst{rest: 1}, 20 << 20, 300, 300},
+		"a user saves memory":       {burst{rest: 1}, 1 << 30, 10, 10},
+		"a middle heap, at a start": {burst{rest: 1, isStart: true}, 128 << 20, 25, 50},
+		"a large heap, at a start":  {burst{rest: 1, isStart: true}, 1 << 30, 25, 25},
 	} {
-		b := burst{rest: test.rest}
+		b := test.burst
 		if got := b.percent(test.live, test.configured); got != test.want {
 			t.Errorf("%s: %d, not %d", name, got, test.want)
 		}
