@@ -6,6 +6,7 @@ package helmop
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -27,24 +28,54 @@ import (
 // last of a thousand Clusters would wait for ten seconds.
 const concurrentWrites = 4
 
-// applyPlan carries out the plan. Reachable Clusters come first, because their releases can be updated at once.
-// Releases of unreachable Clusters have to wait anyway.
+// turn is the order in which a pass carries out the steps of a plan. A thousand writes take many seconds.
+type turn int
+
+const (
+	// turnNew is for releases that do not exist yet: a new Cluster must not wait until all others are written.
+	turnNew turn = iota
+	// turnChanged is for releases that change in their Cluster.
+	turnChanged
+	// turnSame is for releases that only get another number of a HelmOp revision.
+	turnSame
+	// turnUnreachable is for releases in unreachable Clusters: these releases have to wait anyway.
+	turnUnreachable
+	turns
+)
+
+// applyPlan carries out the plan, turn by turn.
 func (r *Reconciler) applyPlan(ctx context.Context, scope *helmOpScope) error {
-	var reachable, unreachable []int
+	var order [turns][]int
 	for i, step := range scope.plan.Steps {
 		c := scope.clusters[i]
 		c.step = step
 		if isAsPlanned(scope, c) || r.waitsForMove(scope, c) {
 			continue
 		}
-		if r.answers == nil || r.answers(c.key) {
-			reachable = append(reachable, i)
-		} else {
-			unreachable = append(unreachable, i)
+		turn := r.turnOf(scope, c)
+		order[turn] = append(order[turn], i)
+	}
+	return r.writeEach(ctx, scope, slices.Concat(order[:]...),
+		func(ctx context.Context, c *clusterScope) error { return r.applyStep(ctx, scope, c) })
+}
+
+// turnOf returns the turn of the step of a Cluster.
+func (r *Reconciler) turnOf(scope *helmOpScope, c *clusterScope) turn {
+	switch {
+	case r.answers != nil && !r.answers(c.key):
+		return turnUnreachable
+	case c.step.Action == rollout.ActionCreate:
+		return turnNew
+	case c.step.Action == rollout.ActionUpdate && c.child != nil:
+		spec, err := stepSpec(scope, c)
+		if err != nil {
+			return turnChanged // The step fails with this error.
+		}
+		if isSame, err := haveSameContent(&c.child.Spec, &spec); err == nil && isSame {
+			return turnSame
 		}
 	}
-	return r.writeEach(ctx, scope, append(reachable, unreachable...),
-		func(ctx context.Context, c *clusterScope) error { return r.applyStep(ctx, scope, c) })
+	return turnChanged
 }
 
 // writeEach calls write for the Clusters with the given indices, for several Clusters in parallel. write changes only

@@ -95,6 +95,42 @@ func TestApplyPlanWritesReachableClustersFirst(t *testing.T) {
 	}
 }
 
+// TestTurnOf checks the order of steps: new releases come before changed ones, and changed ones before those that only
+// get another number of a HelmOp revision.
+func TestTurnOf(t *testing.T) {
+	t.Parallel()
+	specOf := func(values string, revision int64) addonsv1.HelmOpReleaseSpec {
+		return addonsv1.HelmOpReleaseSpec{ValuesDigest: values, Rollout: &addonsv1.ReleaseRollout{Revision: revision}}
+	}
+	same, changed := specOf("old", 2), specOf("new", 2)
+	for name, tc := range map[string]struct {
+		action rollout.Action
+		target *addonsv1.HelmOpReleaseSpec
+		silent bool
+		want   turn
+	}{
+		"new":                      {action: rollout.ActionCreate, target: &changed, want: turnNew},
+		"changed":                  {action: rollout.ActionUpdate, target: &changed, want: turnChanged},
+		"another number":           {action: rollout.ActionUpdate, target: &same, want: turnSame},
+		"not rendered":             {action: rollout.ActionUpdate, want: turnChanged},
+		"deleted":                  {action: rollout.ActionDelete, target: &same, want: turnChanged},
+		"new, unreachable":         {action: rollout.ActionCreate, target: &changed, silent: true, want: turnUnreachable},
+		"deleted, and unreachable": {action: rollout.ActionDelete, silent: true, want: turnUnreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &Reconciler{answers: func(client.ObjectKey) bool { return !tc.silent }}
+			c := &clusterScope{target: tc.target, step: rollout.Step{Action: tc.action, Revision: 2}}
+			if tc.action != rollout.ActionCreate {
+				c.child = &addonsv1.HelmOpRelease{Spec: specOf("old", 1)}
+			}
+			if got := r.turnOf(&helmOpScope{}, c); got != tc.want {
+				t.Errorf("turn %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
 // TestCreateChildKeepsReleaseOfOtherShard changes the shard of a HelmOp while its releases are written. The manager of
 // the other shard has relabelled the existing release. The release must stay in that shard.
 func TestCreateChildKeepsReleaseOfOtherShard(t *testing.T) {
