@@ -59,6 +59,7 @@ func TestCRDs(t *testing.T) {
 	t.Run("defaults", func(t *testing.T) { testDefaults(t, c) })
 	t.Run("immutability", func(t *testing.T) { testImmutability(t, c) })
 	t.Run("status", func(t *testing.T) { testStatusBounds(t, c) })
+	t.Run("managed fields", func(t *testing.T) { testManagedFields(t, c) })
 }
 
 func testValidation(t *testing.T, c client.Client) {
@@ -171,6 +172,37 @@ func testStatusBounds(t *testing.T, c client.Client) {
 			change(t, obj, tc.path, tc.value)
 			expectRefusal(t, c.Status().Patch(t.Context(), obj, client.MergeFrom(before)), tc.validationCase)
 		})
+	}
+}
+
+// testManagedFields checks that the metadata of a HelmOpRelease has one entry for each part that only HelmOp writes. The
+// API server keeps this metadata for each HelmOpRelease in memory, and computes it again with each write.
+func testManagedFields(t *testing.T, c client.Client) {
+	obj := decode(t, validRelease)
+	change(t, obj, "spec.rollout", map[string]any{"revision": int64(1), "reason": "Joined", "at": "2026-01-01T00:00:00Z"})
+	if err := c.Create(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	parts := map[string]any{
+		"release":   map[string]any{"revision": int64(1), "status": "deployed"},
+		"inventory": map[string]any{"revision": int64(1), "selection": "all"},
+		"internal":  map[string]any{"clusterUID": "1", "health": map[string]any{"revision": int64(1)}},
+		"drift":     map[string]any{"differing": int64(1), "fingerprint": "1"},
+	}
+	for name, part := range parts {
+		change(t, obj, "status."+name, part)
+	}
+	if err := c.Status().Update(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	var fields strings.Builder
+	for _, entry := range obj.GetManagedFields() {
+		fields.Write(entry.FieldsV1.Raw)
+	}
+	for _, name := range []string{"clusterRef", "release", "artifact", "rollout", "inventory", "internal", "drift"} {
+		if !strings.Contains(fields.String(), `"f:`+name+`":{}`) {
+			t.Errorf("%s is not one entry of the managed fields: %s", name, fields.String())
+		}
 	}
 }
 

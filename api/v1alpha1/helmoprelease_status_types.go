@@ -444,6 +444,7 @@ type HelmOpReleaseStatus struct {
 	State string `json:"state,omitempty"`
 
 	// release is the last observed state of the Helm release.
+	// +structType=atomic
 	// +optional
 	Release *ReleaseObservation `json:"release,omitempty"`
 
@@ -451,11 +452,13 @@ type HelmOpReleaseStatus struct {
 	// watches the objects of kinds with a health rule. If driftDetection is set,
 	// HelmOp watches the objects of all kinds. Otherwise, HelmOp reads the objects
 	// of kinds without a health rule at intervals.
+	// +structType=atomic
 	// +optional
 	Inventory *Inventory `json:"inventory,omitempty"`
 
 	// internal is the state that the manager needs after a restart. Do not use its
 	// fields: they may change in any version.
+	// +structType=atomic
 	// +optional
 	ReleaseBookkeeping `json:"internal,omitempty,omitzero"`
 
@@ -467,6 +470,7 @@ type HelmOpReleaseStatus struct {
 
 	// drift lists the objects in the cluster that differ from the release. Without
 	// driftDetection, drift is absent.
+	// +structType=atomic
 	// +optional
 	Drift *DriftStatus `json:"drift,omitempty"`
 

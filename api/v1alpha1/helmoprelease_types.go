@@ -11,17 +11,20 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // needs them.
 type HelmOpReleaseSpec struct {
 	// clusterRef names the Cluster of the release. This field cannot be changed.
+	// +structType=atomic
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="clusterRef cannot be changed"
 	ClusterRef ClusterReference `json:"clusterRef"`
 
 	// release is the name and namespace of the release in the workload cluster.
 	// This field cannot be changed.
+	// +structType=atomic
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="release cannot be changed: another name or namespace is another release"
 	Release ReleaseIdentity `json:"release"`
 
 	// artifact is the chart to install.
+	// +structType=atomic
 	// +required
 	Artifact ResolvedArtifact `json:"artifact"`
 
@@ -49,6 +52,7 @@ type HelmOpReleaseSpec struct {
 
 	// rollout is the HelmOp revision of this release, and why the release has this
 	// HelmOp revision.
+	// +structType=atomic
 	// +optional
 	Rollout *ReleaseRollout `json:"rollout,omitempty"`
 
