@@ -23,6 +23,9 @@ func NewPool[H comparable](base, size int) *Pool[H] {
 // Total returns the number of taken slots.
 func (p *Pool[H]) Total() int { return p.total }
 
+// IsFull reports whether all slots are taken.
+func (p *Pool[H]) IsFull() bool { return p.total >= p.size }
+
 // Held returns the number of slots of a holder.
 func (p *Pool[H]) Held(holder H) int { return p.held[holder] }
 
@@ -35,7 +38,7 @@ func (p *Pool[H]) Allowance(holder H) int {
 
 // Admits reports whether a holder may have one more slot.
 func (p *Pool[H]) Admits(holder H) bool {
-	return p.total < p.size && p.held[holder] < p.Allowance(holder)
+	return !p.IsFull() && p.held[holder] < p.Allowance(holder)
 }
 
 // Take assigns a slot to a holder, even if Admits returns false.

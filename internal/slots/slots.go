@@ -4,6 +4,7 @@
 package slots
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -58,6 +59,16 @@ func (c *Claim) holder() types.NamespacedName {
 	return types.NamespacedName{Namespace: c.Release.Namespace, Name: c.HelmOp}
 }
 
+// group identifies the claims that differ only in their releases and Clusters. The same limits apply to all of them,
+// except for the limit of the Cluster. Their waiters get slots in the order of their requests.
+type group struct {
+	helmOp              types.NamespacedName
+	first, uninstalling bool
+}
+
+// group returns the group of a claim.
+func (c *Claim) group() group { return group{c.holder(), c.First, c.Uninstalling} }
+
 // place is a Cluster, and a namespace that uses it.
 type place struct{ cluster, namespace string }
 
@@ -91,10 +102,13 @@ type Slots struct {
 	clusters map[string]int
 	places   map[place]int
 
-	// waiters has all releases in the queues, and the releases with an unused granted slot. queues has the waiting
-	// releases by HelmOp, in the order of their requests.
-	waiters  map[types.NamespacedName]*waiter
-	queues   map[types.NamespacedName][]*waiter
+	// waiters has all releases in the queues, and the releases with an unused granted slot. groups and inClusters are
+	// the queues: both have each of the waiting releases, in the order of their requests.
+	waiters    map[types.NamespacedName]*waiter
+	groups     map[group][]*waiter
+	inClusters map[string][]*waiter
+	// waiting is the number of releases in the queues, and enqueued counts the requests.
+	waiting  int
 	enqueued uint64
 
 	// granted lists the releases that unlock must wake.
@@ -130,7 +144,7 @@ func New(options Options) *Slots {
 		uninstallations: fairshare.NewPool[string](uninstallations, uninstallations),
 		helmOps:         map[types.NamespacedName]int{}, clusters: map[string]int{},
 		places:  map[place]int{},
-		waiters: map[types.NamespacedName]*waiter{}, queues: map[types.NamespacedName][]*waiter{},
+		waiters: map[types.NamespacedName]*waiter{}, groups: map[group][]*waiter{}, inClusters: map[string][]*waiter{},
 	}
 }
 
@@ -208,15 +222,15 @@ func (s *Slots) IsWaiting(release types.NamespacedName) bool {
 
 // fits reports whether there is a slot for a claim. Callers of fits and of all functions below must hold mu.
 func (s *Slots) fits(claim *Claim) bool {
-	return s.admits(claim.holder()) && s.clusters[claim.Cluster] < s.perCluster &&
-		(!claim.Uninstalling || s.uninstallations.Admits(claim.Release.Namespace))
+	return s.admits(claim.group()) && s.clusters[claim.Cluster] < s.perCluster
 }
 
-// admits reports whether a HelmOp and its namespace may have one more slot.
-func (s *Slots) admits(helmOp types.NamespacedName) bool {
-	held := s.helmOps[helmOp]
-	left := s.namespaces.Allowance(helmOp.Namespace) - (s.namespaces.Held(helmOp.Namespace) - held)
-	return s.namespaces.Admits(helmOp.Namespace) && held < fairshare.Share(left)
+// admits reports whether a group of claims may have one more slot in a Cluster that has one.
+func (s *Slots) admits(g group) bool {
+	namespace, held := g.helmOp.Namespace, s.helmOps[g.helmOp]
+	left := s.namespaces.Allowance(namespace) - (s.namespaces.Held(namespace) - held)
+	return s.namespaces.Admits(namespace) && held < fairshare.Share(left) &&
+		(!g.uninstalling || s.uninstallations.Admits(namespace))
 }
 
 func (s *Slots) take(claim *Claim) {
@@ -257,31 +271,34 @@ func decrement[Key comparable](used map[Key]int, key Key) {
 // In the Cluster, the namespace with the fewest slots there is first. Otherwise a namespace with many slots in other
 // Clusters would wait there as long as another namespace has waiters.
 func (s *Slots) next() *waiter {
-	best := s.first(nil, s.isBefore)
+	best := s.first()
 	if best == nil {
 		return nil
 	}
-	return s.first(&best.Cluster, func(w, other *waiter) bool {
-		if other != nil {
-			if held, others := s.places[w.place()], s.places[other.place()]; held != others {
-				return held < others
-			}
+	for _, w := range s.inClusters[best.Cluster] {
+		held, others := s.places[w.place()], s.places[best.place()]
+		if (held < others || held == others && s.isBefore(w, best)) && s.admits(w.group()) {
+			best = w
 		}
-		return s.isBefore(w, other)
-	})
+	}
+	return best
 }
 
-// first returns the waiter that is before all others; nil if there is none. cluster selects the waiters of one Cluster.
-func (s *Slots) first(cluster *string, isBefore func(w, other *waiter) bool) *waiter {
+// first returns the waiter that may have a slot and is before all others by the shares of all Clusters; nil if there is
+// none. A queue may have thousands of waiters. So first reads a queue only up to the first waiter whose Cluster has a
+// free slot: few Clusters use all their slots.
+func (s *Slots) first() *waiter {
+	if s.namespaces.IsFull() {
+		return nil
+	}
 	var best *waiter
-	for helmOp, queue := range s.queues {
-		if !s.admits(helmOp) {
+	hasSlot := func(w *waiter) bool { return s.clusters[w.Cluster] < s.perCluster }
+	for g, queue := range s.groups {
+		if !s.isBefore(queue[0], best) || !s.admits(g) {
 			continue
 		}
-		for _, w := range queue {
-			if (cluster == nil || w.Cluster == *cluster) && isBefore(w, best) && s.fits(&w.Claim) {
-				best = w
-			}
+		if at := slices.IndexFunc(queue, hasSlot); at >= 0 && s.isBefore(queue[at], best) {
+			best = queue[at]
 		}
 	}
 	return best
@@ -308,7 +325,9 @@ func (s *Slots) enqueue(claim Claim) {
 	s.enqueued++
 	w := &waiter{Claim: claim, number: s.enqueued, asked: true}
 	s.waiters[claim.Release] = w
-	s.queues[w.holder()] = append(s.queues[w.holder()], w)
+	s.groups[w.group()] = append(s.groups[w.group()], w)
+	s.inClusters[w.Cluster] = append(s.inClusters[w.Cluster], w)
+	s.waiting++
 }
 
 // leave removes a waiter and frees its granted slot.
@@ -322,18 +341,21 @@ func (s *Slots) leave(w *waiter) {
 }
 
 func (s *Slots) dequeue(w *waiter) {
-	queue := slices.DeleteFunc(s.queues[w.holder()], func(other *waiter) bool { return other == w })
-	if len(queue) == 0 {
-		delete(s.queues, w.holder())
-		return
-	}
-	s.queues[w.holder()] = queue
+	remove(s.groups, w.group(), w)
+	remove(s.inClusters, w.Cluster, w)
+	s.waiting--
 }
 
-func (s *Slots) count() {
-	waiting := 0
-	for _, queue := range s.queues {
-		waiting += len(queue)
+// remove removes a waiter from one of the queues. It removes the queue with its last waiter.
+func remove[Key comparable](queues map[Key][]*waiter, key Key, w *waiter) {
+	queue := queues[key]
+	at, _ := slices.BinarySearchFunc(queue, w.number,
+		func(other *waiter, number uint64) int { return cmp.Compare(other.number, number) })
+	if queue = slices.Delete(queue, at, at+1); len(queue) == 0 {
+		delete(queues, key)
+		return
 	}
-	s.report(s.namespaces.Total(), waiting)
+	queues[key] = queue
 }
+
+func (s *Slots) count() { s.report(s.namespaces.Total(), s.waiting) }

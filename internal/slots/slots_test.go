@@ -81,7 +81,7 @@ func (b *bench) wantWoken(releases ...string) {
 func (b *bench) wantEmpty() {
 	b.Helper()
 	s := b.slots
-	left := len(s.clusters) + len(s.places) + len(s.helmOps) + len(s.waiters) + len(s.queues)
+	left := len(s.clusters) + len(s.places) + len(s.helmOps) + len(s.waiters) + len(s.groups) + len(s.inClusters)
 	if s.namespaces.Total() != 0 || s.uninstallations.Total() != 0 || left != 0 || len(b.woken) != 0 || b.inUse != 0 ||
 		b.waiting != 0 {
 		b.Errorf("something is left: %+v, woken: %v", s, b.woken)
