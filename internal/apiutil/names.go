@@ -67,11 +67,20 @@ func ChildName(helmOp, cluster string) string {
 // DigestOf returns the hexadecimal SHA-256 of the JSON of its arguments. Equal arguments have equal digests. The error
 // means that an argument has no JSON form.
 func DigestOf(values ...any) (string, error) {
+	sum, err := SumOf(values...)
+	if err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// SumOf does the same as DigestOf, and returns the bytes of the digest.
+func SumOf(values ...any) (sum [sha256.Size]byte, err error) {
 	raw, err := json.Marshal(values)
 	if err != nil {
-		return "", fmt.Errorf("computing a digest: %w", err)
+		return sum, fmt.Errorf("computing a digest: %w", err)
 	}
-	return HexDigest(raw), nil
+	return sha256.Sum256(raw), nil
 }
 
 // HexDigest returns the hexadecimal SHA-256 of a text.

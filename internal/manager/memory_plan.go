@@ -58,7 +58,7 @@ var (
 	// read.
 	indexesShare, readingShare = share{27, 4, 128}, share{59, 8, 256}
 	// valuesShare is for each of two caches: contents of Secrets and ConfigMaps that all Clusters share, and contents of
-	// those of single Clusters. outcomesShare is for the cache of outcomes of renderings: with 2 GiB, for 15,000 of them.
+	// those of single Clusters. outcomesShare is for the cache of outcomes of renderings: with 2 GiB, for 30,000 of them.
 	valuesShare, outcomesShare = share{5, 1, 64}, share{12, 3, 128}
 )
 

@@ -19,21 +19,15 @@ import (
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
-const (
-	// defaultBytes bounds the cached outcomes, in bytes. Most take less than 1 KiB. With more releases, a reconciliation
-	// without changes must render some of them again.
-	defaultBytes = 16 << 20
-
-	// outcomeBytes and referenceBytes are the sizes of an outcome and of a reference in it, without their texts.
-	outcomeBytes, referenceBytes = 256, 48
-)
+// defaultBytes bounds the cached outcomes, in bytes. Most take less than 512 bytes. With more releases, a reconciliation
+// without changes must render some of them again.
+const defaultBytes = 16 << 20
 
 // ErrObjectRead wraps the error of reading an object that templates use.
 var ErrObjectRead = errors.New("cannot read an object of the Cluster")
@@ -43,7 +37,7 @@ var ErrObjectRead = errors.New("cannot read an object of the Cluster")
 type Renderer struct {
 	references *references.Reader
 	Objects    *clusterview.Reader
-	outcomes   *bytelru.Cache[outcomeKey, cachedOutcome]
+	outcomes   *outcomes
 }
 
 // New returns a Renderer.
@@ -53,7 +47,7 @@ func New(references *references.Reader, objects *clusterview.Reader) *Renderer {
 
 // WithCache limits the cache of outcomes to a number of bytes. It drops all outcomes, and returns the Renderer.
 func (r *Renderer) WithCache(limit int64) *Renderer {
-	r.outcomes = bytelru.New[outcomeKey, cachedOutcome](limit)
+	r.outcomes = newOutcomes(limit)
 	return r
 }
 
@@ -91,33 +85,6 @@ type choice struct {
 	variant
 	// Version is the Kubernetes version for which the variant was selected.
 	Version string
-}
-
-// outcomeKey includes the digest of the program: during a rollout, two HelmOp revisions are rendered for one Cluster.
-type outcomeKey struct {
-	helmOp, cluster types.UID
-	program         string
-}
-
-type cachedOutcome struct {
-	version string
-	outcome
-}
-
-// size returns the size of a key in bytes, without the texts that the outcomes of a HelmOp share.
-func (k outcomeKey) size() int64 { return int64(len(k.cluster)) }
-
-// size returns the size of an outcome in bytes. An outcome may have a thousand references with long names.
-func (c *cachedOutcome) size() int64 {
-	size := outcomeBytes + len(c.version) + len(c.Release.Name) + len(c.Release.Namespace) + len(c.ValuesDigest) +
-		len(c.PostRenderDigest) + cap(c.References)*referenceBytes
-	for _, ref := range c.References {
-		size += len(ref.Kind) + len(ref.Name) + len(ref.version)
-	}
-	if c.Err != nil {
-		size += len(c.Err.Error())
-	}
-	return int64(size)
 }
 
 // Compile reads the values that all Clusters share, and parses the templates of a HelmOp.
@@ -229,12 +196,12 @@ func (r *Renderer) Outcome(ctx context.Context, p *Program, u *unstructured.Unst
 	if err != nil {
 		return outcome{Err: err}, chosen, objects
 	}
-	version, err := apiutil.DigestOf(p.Digest, objects.Version, chosen.overrides)
+	version, err := apiutil.SumOf(p.Digest, objects.Version, chosen.overrides)
 	if err != nil {
 		return outcome{Err: err}, chosen, objects
 	}
 	key := outcomeKey{helmOp: p.helmOp, cluster: u.GetUID(), program: p.Digest}
-	if known, ok := r.outcomes.Get(key); ok && known.version == version && r.isCurrent(ctx, p, known.References) {
+	if known := r.outcomes.get(key); known != nil && known.version == version && r.isCurrent(ctx, p, known.References) {
 		return known.outcome, chosen, objects
 	}
 	result, read, err := r.render(ctx, p, objects, chosen.overrides, cluster)
@@ -246,8 +213,7 @@ func (r *Renderer) Outcome(ctx context.Context, p *Program, u *unstructured.Unst
 		rendered.Release = addonsv1.ReleaseIdentity{Name: result.Name, Namespace: result.Namespace}
 		rendered.ValuesDigest, rendered.PostRenderDigest = result.Digest, result.PostRenderDigest
 	}
-	cached := cachedOutcome{version: version, outcome: rendered}
-	r.outcomes.Put(key, cached, key.size()+cached.size())
+	r.outcomes.put(key, version, rendered)
 	return rendered, chosen, objects
 }
 
