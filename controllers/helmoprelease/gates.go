@@ -6,6 +6,7 @@ package helmoprelease
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/deletionintent"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/dependencies"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/maintenance"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
@@ -56,8 +58,12 @@ func (r *Reconciler) waitsForMaintenance(p *releasePass, decision decide.Decisio
 			releasestatus.WithLastError(p.release, apiutil.RetryAwaitsMaintenance+": "+state.Why))
 		return true
 	}
-	releasestatus.NotReleased(p.release, addonsv1.WaitingForMaintenanceReason,
-		fmt.Sprintf("The change of the release waits for maintenance: %s", state.Why))
+	message := fmt.Sprintf("The change of the release waits for maintenance: %s", state.Why)
+	if decision.State == model.StatePending {
+		// The release may be between two states until the change begins, and the helm command refuses upgrades.
+		message += ". " + strings.TrimRight(decision.Message, ". ")
+	}
+	releasestatus.NotReleased(p.release, addonsv1.WaitingForMaintenanceReason, message)
 	return true
 }
 

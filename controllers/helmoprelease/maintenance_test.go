@@ -43,6 +43,15 @@ func TestReleaseWaitsForMaintenance(t *testing.T) {
 		t.Errorf("%+v", ready)
 	}
 
+	// After an interrupted action, another change waits, and the message names the interrupted Helm revision.
+	r, p = maintained(opens.Add(-time.Hour))
+	interrupted := decide.Decision{Action: model.ActionRecoverThenUpgrade, State: model.StatePending, FromRevision: 3,
+		Message: "Helm revision 3 was interrupted."}
+	if !r.waitsForMaintenance(p, interrupted) || !apiutil.IsDeferred(p.release) || !strings.HasSuffix(
+		conditions.GetMessage(p.release, addonsv1.ReadyCondition), "2026-11-26T22:00:00Z. Helm revision 3 was interrupted") {
+		t.Errorf("%+v", conditions.Get(p.release, addonsv1.ReadyCondition))
+	}
+
 	// A failed release stays failed.
 	r, p = maintained(opens.Add(-time.Hour))
 	report.SetNotReady(p.release, addonsv1.UpgradeFailedReason, "")

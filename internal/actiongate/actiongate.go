@@ -50,24 +50,26 @@ func NeedsPreconditions(decision decide.Decision, isReturn bool) bool {
 }
 
 // IsExempt reports whether a decision is carried out even if maintenance does not permit changes. This is true for the
-// end of an action that this manager began. It is also true for installations and repairs, unless the maintenance of
-// the HelmOp includes them.
+// end of an action that this manager began. If the desired state has changed since an interrupted action, the next
+// action is a change as any other. IsExempt is also true for installations and repairs, unless the maintenance of the
+// HelmOp includes them.
 func IsExempt(limits maintenance.Limits, release *addonsv1.HelmOpRelease, observation model.Observation,
 	decision decide.Decision,
 ) bool {
+	isUpgrade := decision.Action == model.ActionUpgrade || decision.Action == model.ActionRecoverThenUpgrade
 	switch {
 	case decision.State == model.StateForeign:
 		return false
 	case decision.Reason == decide.ReasonInterrupted, decision.Action == model.ActionTest:
 		return true
-	case decision.Action.Installs(), decision.Action == model.ActionUpgrade && !hasWorked(observation):
+	case decision.Action.Installs(), isUpgrade && !hasWorked(observation):
 		assigned := release.Spec.Rollout
 		isNew := assigned == nil || assigned.Reason == addonsv1.ReleaseRolloutJoined
 		// An uninstallation as remediation or for a replacement must not leave the Cluster without the release.
 		return !isNew || !limits.Covers(addonsv1.MaintenanceInstallation)
 	case decision.Action == model.ActionRollback, decision.Action == model.ActionUninstall:
 		return !limits.Covers(addonsv1.MaintenanceRollback)
-	case decision.Action == model.ActionUpgrade:
+	case isUpgrade:
 		return isReturning(release) && !limits.Covers(addonsv1.MaintenanceRollback)
 	default:
 		return false

@@ -12,6 +12,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/maintenance"
 )
@@ -119,6 +120,11 @@ func TestExemptFromMaintenance(t *testing.T) {
 		"change after a pin":          {decision: decided(model.ActionUpgrade), assigned: pinned, acted: true},
 		"upgrade that was interrupted": {decision: decide.Decision{Action: model.ActionRecoverThenUpgrade,
 			Reason: decide.ReasonInterrupted}, assigned: updated, want: [4]bool{true, true, true, true}},
+		"change after an interrupted upgrade": {decision: decided(model.ActionRecoverThenUpgrade), assigned: updated},
+		"change after an interrupted first installation": {decision: decided(model.ActionRecoverThenUpgrade),
+			assigned: joined, failed: true, want: [4]bool{true, false, true, false}},
+		"return after an interrupted upgrade": {decision: decided(model.ActionRecoverThenUpgrade), assigned: returned,
+			want: [4]bool{true, true, false, false}},
 		"upgrade that another program left pending": {decision: decide.Decision{Action: model.ActionRecoverThenUpgrade,
 			Reason: decide.ReasonPendingTimeout}, assigned: updated},
 		"rollback": {decision: decided(model.ActionRollback), assigned: updated, want: [4]bool{true, true, false, false}},
@@ -147,6 +153,41 @@ func TestExemptFromMaintenance(t *testing.T) {
 				if got := IsExempt(limits, release, observation, tc.decision); got != tc.want[i] {
 					t.Errorf("with %v: %v", includes, got)
 				}
+			}
+		})
+	}
+}
+
+// TestChangeAfterInterruptionAwaitsMaintenance checks that an interrupted action is continued outside of maintenance,
+// but that a change of the desired state after the interruption waits. This change has never begun.
+func TestChangeAfterInterruptionAwaitsMaintenance(t *testing.T) {
+	t.Parallel()
+	otherValues := func(r *model.Record) { r.ValuesDigest = "1" }
+	limits := maintenance.PolicyOf(&addonsv1.Maintenance{
+		Includes: []addonsv1.MaintenanceScope{addonsv1.MaintenanceInstallation},
+	}).For(nil)
+	good := helmtest.Record("deployed", 3, func(r *model.Record) { r.ArtifactDigest = "1" })
+	for name, tc := range map[string]struct {
+		records []model.Record
+		reason  addonsv1.ReleaseRolloutReason
+		want    bool
+	}{
+		"upgrade": {[]model.Record{helmtest.Record("pending-upgrade", 4), good}, addonsv1.ReleaseRolloutUpdated, true},
+		"upgrade, other values": {[]model.Record{helmtest.Record("pending-upgrade", 4, otherValues), good},
+			addonsv1.ReleaseRolloutUpdated, false},
+		"upgrade, other values, return": {[]model.Record{helmtest.Record("pending-upgrade", 4, otherValues), good},
+			addonsv1.ReleaseRolloutReturned, true},
+		"installation": {[]model.Record{helmtest.Record("pending-install", 1)}, addonsv1.ReleaseRolloutJoined, true},
+		"installation, other values": {[]model.Record{helmtest.Record("pending-install", 1, otherValues)},
+			addonsv1.ReleaseRolloutJoined, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			release, observation := controllertest.UpToDateRelease("r"), model.Observation{Records: tc.records}
+			release.Spec.Rollout, release.Status.History = &addonsv1.ReleaseRollout{Reason: tc.reason}, nil
+			decision := decide.Next(observation, helmtest.Desired(), model.Policy{}, model.Past{}, helmtest.Now)
+			if got := IsExempt(limits, release, observation, decision); got != tc.want {
+				t.Errorf("%v for %+v", got, decision)
 			}
 		})
 	}

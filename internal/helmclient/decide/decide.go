@@ -268,20 +268,11 @@ func Uninstall(obs model.Observation, desired model.Desired, policy model.Policy
 // decideOutOfSync decides if HelmOp created the newest revision from another state, or if the newest revision is no
 // longer deployed.
 func (s situation) decideOutOfSync(d Decision) Decision {
-	newest := s.newest
-	differ := newest.Differences(s.desired)
-	if len(differ) == 0 {
+	reason, message := s.change()
+	if reason == "" {
 		return s.afterUnrecorded(d, s.reach(d, ReasonNotDeployed,
-			fmt.Sprintf("Helm revision %d is the newest, but its status is %q.", newest.Revision, newest.Status)))
+			fmt.Sprintf("Helm revision %d is the newest, but its status is %q.", s.newest.Revision, s.newest.Status)))
 	}
-	reasons := map[model.Difference]string{
-		model.DifferenceArtifact:   ReasonArtifactChanged,
-		model.DifferenceValues:     ReasonValuesChanged,
-		model.DifferenceOptions:    ReasonOptionsChanged,
-		model.DifferencePostRender: ReasonPostRenderChanged,
-	}
-	reason, message := reasons[differ[0]],
-		fmt.Sprintf("Helm revision %d was made with different %s.", newest.Revision, joinDifferences(differ))
 	decided := s.reach(d, reason, message)
 	if decided.Action == model.ActionUpgrade && d.Failures > 0 {
 		// The failed attempts have no record, because rendering the chart exceeded a limit.
@@ -291,6 +282,23 @@ func (s situation) decideOutOfSync(d Decision) Decision {
 		decided.Reason = ReasonReturn
 	}
 	return decided
+}
+
+// change returns the reason and the message of a change from the newest revision to the desired state. Both are empty if
+// the revision was made from the desired state.
+func (s situation) change() (reason, message string) {
+	differ := s.newest.Differences(s.desired)
+	if len(differ) == 0 {
+		return "", ""
+	}
+	reasons := map[model.Difference]string{
+		model.DifferenceArtifact:   ReasonArtifactChanged,
+		model.DifferenceValues:     ReasonValuesChanged,
+		model.DifferenceOptions:    ReasonOptionsChanged,
+		model.DifferencePostRender: ReasonPostRenderChanged,
+	}
+	return reasons[differ[0]],
+		fmt.Sprintf("Helm revision %d was made with different %s.", s.newest.Revision, joinDifferences(differ))
 }
 
 func joinDifferences(differ []model.Difference) string {

@@ -56,10 +56,10 @@ func (s situation) decidePending(d Decision) Decision {
 	if status == release.StatusPendingRollback && newest.IsRolledBackFrom(s.desired) {
 		return s.rollbackAgain(d, reason, message)
 	}
-	decided := s.reachOverPending(d, reason, message)
 	if !newest.TriedFor(s.desired) {
-		return s.afterUnrecorded(d, decided)
+		return s.decideOverPending(d, reason, message)
 	}
+	decided := s.reachOverPending(d, reason, message)
 	switch {
 	case decided.Returns:
 		if s.upgradesAgain() && decided.RollbackTo != newest.Revision {
@@ -71,6 +71,22 @@ func (s situation) decidePending(d Decision) Decision {
 		decided = d.recoverReplace(model.ActionRecoverThenUpgrade, reason, message)
 	}
 	return s.resume(d, decided, s.policyNow(), d.Failures)
+}
+
+// decideOverPending decides if the pending record is not an attempt at the desired state. If the record has another
+// state, the next action is a new change. It has the reason of a change, because it does not continue the interrupted
+// action.
+func (s situation) decideOverPending(d Decision, reason, message string) Decision {
+	change, differences := s.change()
+	isChange := reason == ReasonInterrupted && change != ""
+	if isChange {
+		reason, message = change, message+" "+differences
+	}
+	decided := s.reachOverPending(d, reason, message)
+	if isChange && decided.Returns {
+		decided.Reason = ReasonReturn
+	}
+	return s.afterUnrecorded(d, decided)
 }
 
 // decideUninstalling decides if an uninstallation of the desired release is running or did not complete. HelmOp

@@ -260,6 +260,10 @@ func TestDecideRollback(t *testing.T) {
 				Recovery: RecoverFail, FromRevision: 5, ToRevision: 6, Failures: 1, Interruptions: 1}},
 		"interrupted rollback from another state": {records: []model.Record{helmtest.Record("pending-rollback", 5,
 			rolledBackFromOther, otherValues), good}, policy: helmtest.WithRollback,
+			want: Decision{State: model.StatePending, Action: model.ActionRecoverThenUpgrade, Reason: ReasonValuesChanged,
+				Recovery: RecoverFail, FromRevision: 5, ToRevision: 6}},
+		"interrupted rollback to the desired state": {records: []model.Record{helmtest.Record("pending-rollback", 5,
+			rolledBackFromOther), good}, policy: helmtest.WithRollback,
 			want: Decision{State: model.StatePending, Action: model.ActionRecoverThenUpgrade, Reason: ReasonInterrupted,
 				Recovery: RecoverFail, FromRevision: 5, ToRevision: 6}},
 	})
