@@ -100,8 +100,9 @@ const (
 
 	// ManagementClusterAnnotation on a HelmOpRelease identifies its management cluster: the value is the UID of the
 	// namespace kube-system. Another UID means that the object was moved or restored from another management cluster. The
-	// manager then takes over the records of the release in the workload cluster that have this other UID. After that, the
-	// manager writes its own UID into the annotation.
+	// manager then takes over the records of the release in the workload cluster that have this other UID. During the
+	// takeover, the value is the UID of this management cluster, followed by the former UIDs, separated by commas. After
+	// that, the value is the UID of this management cluster only.
 	ManagementClusterAnnotation = "addons.cluster.x-k8s.io/management-cluster"
 
 	// InstalledOnceAnnotation with the value "true", on a HelmOpRelease with the reconcileStrategy InstallOnce, means that

@@ -126,7 +126,7 @@ type releaseScope struct {
 	isOfOtherShard bool
 
 	// leavesStatus is true if the pass ends before it has read the state of the release, and the next pass follows at
-	// once. The next pass writes the status. Set by addFinalizer.
+	// once. The next pass writes the status. Set by addFinalizer and takeOverAfterMove.
 	leavesStatus bool
 
 	// trace collects the steps of the pass; nil if the release is not traced. Set by reconcile.

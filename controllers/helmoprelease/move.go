@@ -6,6 +6,9 @@ package helmoprelease
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,8 +29,8 @@ import (
 // verbPause is the action in Events about a release that is paused after a move of its objects.
 const verbPause = "Pause"
 
-// nameManagementCluster sets the UID of this management cluster in the desired state. If the HelmOpRelease was moved or
-// restored from another management cluster, it also sets the UID of that cluster.
+// nameManagementCluster sets the UID of this management cluster in the desired state. It also sets the UIDs of the
+// management clusters from which the HelmOpRelease was moved or restored.
 func (r *Reconciler) nameManagementCluster(ctx context.Context, release *addonsv1.HelmOpRelease,
 	desired *model.Desired,
 ) error {
@@ -36,19 +39,31 @@ func (r *Reconciler) nameManagementCluster(ctx context.Context, release *addonsv
 		return err
 	}
 	desired.ManagementCluster = string(system.UID)
-	if former := release.Annotations[addonsv1.ManagementClusterAnnotation]; former != desired.ManagementCluster {
-		desired.FormerManagementCluster = former
+	for uid := range strings.SplitSeq(release.Annotations[addonsv1.ManagementClusterAnnotation], ",") {
+		if uid = strings.TrimSpace(uid); uid != "" && uid != desired.ManagementCluster {
+			desired.FormerManagementClusters = append(desired.FormerManagementClusters, uid)
+		}
 	}
 	return nil
 }
 
 // takeOverAfterMove takes over Helm's records of a release that was moved or restored from another management cluster.
-// Then it sets the annotation with the UID of this management cluster. The order matters: if the manager stops in
-// between, the next manager takes over again.
+// The annotation then has the UID of this management cluster only.
+//
+// Before the first record can name this management cluster, a pass of its own writes this UID in front of the former
+// UIDs. Records with any of these UIDs belong to the release. So the takeover may be interrupted, and the HelmOpRelease
+// may be moved back or to a third management cluster, before a later pass has removed the former UIDs.
 func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
-	own, former := p.desired.ManagementCluster, p.desired.FormerManagementCluster
-	if p.release.Annotations[addonsv1.ManagementClusterAnnotation] == own {
+	own, former := p.desired.ManagementCluster, p.desired.FormerManagementClusters
+	all := strings.Join(slices.Concat([]string{own}, former), ",")
+	switch p.release.Annotations[addonsv1.ManagementClusterAnnotation] {
+	case own:
 		return nil, nil
+	case all:
+	default:
+		metav1.SetMetaDataAnnotation(&p.release.ObjectMeta, addonsv1.ManagementClusterAnnotation, all)
+		p.leavesStatus = true
+		return after(time.Millisecond), nil
 	}
 	if p.observation.NamesFormer(p.desired) {
 		ctx, cancel := context.WithTimeout(ctx, recordreads.ObserveTimeout)
@@ -56,6 +71,8 @@ func (r *Reconciler) takeOverAfterMove(ctx context.Context, p *releasePass) (*ct
 		if err := r.engine.TakeOver(ctx, p.target, p.desired, p.observation); err != nil {
 			return end(r.failed(ctx, p.releaseScope, failures.Observing, err))
 		}
+		// The result of the first read has the former labels.
+		r.memoryOf(p.release).First.Outdate()
 		ctrl.LoggerFrom(ctx).Info("Took over a release from another management cluster", "former", former)
 	}
 	metav1.SetMetaDataAnnotation(&p.release.ObjectMeta, addonsv1.ManagementClusterAnnotation, own)

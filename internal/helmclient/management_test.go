@@ -4,14 +4,19 @@
 package helmclient
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
 const (
@@ -29,7 +34,8 @@ func TestManagementCluster(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		record        string
-		own, former   string
+		own           string
+		former        []string
 		takeOwnership bool
 		wasOurs       bool
 		advice        string
@@ -40,11 +46,13 @@ func TestManagementCluster(t *testing.T) {
 			uninstall: model.ActionUninstall},
 		"of an older version":               {own: hereUID, want: model.ActionNone, uninstall: model.ActionUninstall},
 		"own management cluster is unknown": {record: otherUID2, want: model.ActionNone, uninstall: model.ActionUninstall},
-		"moved": {record: formerUID, own: hereUID, former: formerUID, want: model.ActionNone,
+		"moved": {record: formerUID, own: hereUID, former: []string{formerUID}, want: model.ActionNone,
+			uninstall: model.ActionUninstall},
+		"moved twice": {record: formerUID, own: hereUID, former: []string{otherUID2, formerUID}, want: model.ActionNone,
 			uninstall: model.ActionUninstall},
 		"other management cluster": {record: otherUID2, own: hereUID, want: model.ActionRefuse,
 			uninstall: model.ActionRefuse, advice: "set install.takeOwnership"},
-		"other management cluster, moved from a third": {record: otherUID2, own: hereUID, former: formerUID,
+		"other management cluster, moved from a third": {record: otherUID2, own: hereUID, former: []string{formerUID},
 			want:      model.ActionRefuse,
 			uninstall: model.ActionRefuse},
 		"adopted": {record: otherUID2, own: hereUID, takeOwnership: true, want: model.ActionAdopt,
@@ -55,7 +63,7 @@ func TestManagementCluster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := helmtest.Desired()
-			d.ManagementCluster, d.FormerManagementCluster = tc.own, tc.former
+			d.ManagementCluster, d.FormerManagementClusters = tc.own, tc.former
 			obs := model.Observation{Records: []model.Record{helmtest.Record("deployed", 1, managedBy(tc.record))}}
 			got := decide.Next(obs, d, model.Policy{TakeOwnership: tc.takeOwnership}, model.Past{WasOurs: tc.wasOurs},
 				helmtest.Now)
@@ -107,12 +115,19 @@ func TestIntegrationTakeOver(t *testing.T) {
 	b.converge(former, chrt, map[string]any{"cidr": "2"})
 	changed := former
 	changed.ValuesDigest = "v3"
+	// An earlier takeover, by this former management cluster, did not reach the first record.
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, model.LabelManagementCluster, otherUID2)
+	if _, err := b.kube.CoreV1().Secrets(b.namespace).Patch(t.Context(), records.NameOf("demo", 1), types.MergePatchType,
+		[]byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	stale := []decide.Decision{
 		decide.Uninstall(b.observe(former), former, model.Policy{}, time.Now()), b.decide(changed, model.Policy{}),
 	}
 
 	moved := former
-	moved.ManagementCluster, moved.FormerManagementCluster, moved.UID = hereUID, formerUID, "uid-moved"
+	moved.ManagementCluster, moved.UID = hereUID, "uid-moved"
+	moved.FormerManagementClusters = []string{otherUID2, formerUID}
 	obs := b.observe(moved)
 	if !obs.NamesFormer(moved) || obs.State(moved) != model.StateInSync {
 		t.Fatalf("the release is not taken for that of the object which was moved: %+v", obs)
@@ -121,7 +136,6 @@ func TestIntegrationTakeOver(t *testing.T) {
 	if err := b.client.TakeOver(t.Context(), b.target, moved, obs); err != nil {
 		t.Fatal(err)
 	}
-	moved.FormerManagementCluster = ""
 	if obs = b.observe(moved); obs.NamesFormer(moved) || obs.State(moved) != model.StateInSync || len(obs.Records) != 2 {
 		t.Errorf("after the move: %+v", obs)
 	}

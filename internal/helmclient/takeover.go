@@ -19,9 +19,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// TakeOver changes the label of the management cluster on the records of a release, from
-// [model.Desired].FormerManagementCluster to [model.Desired].ManagementCluster. It changes nothing else. It skips
-// records whose label has changed since the observation. The error is an [*helmerr.Error].
+// TakeOver changes the label of the management cluster on the records of a release, from one of
+// [model.Desired].FormerManagementClusters to [model.Desired].ManagementCluster. It changes nothing else. It skips
+// records whose label has changed since the observation. It begins with the newest record, which decides to which
+// management cluster the release belongs. The error is an [*helmerr.Error].
 func (c *Client) TakeOver(ctx context.Context, target model.Target, desired model.Desired,
 	obs model.Observation,
 ) error {
@@ -31,16 +32,16 @@ func (c *Client) TakeOver(ctx context.Context, target model.Target, desired mode
 	}
 	defer conn.Observations.Drop(conn.ObservationKey(desired.Namespace, desired.Name))
 	secrets := conn.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(desired.Namespace)
-	change, err := relabelPatch(model.LabelManagementCluster, model.OwnerLabel(desired.FormerManagementCluster),
-		model.OwnerLabel(desired.ManagementCluster))
-	if err != nil {
-		return helmerr.Observing(err)
-	}
 	for _, record := range obs.Records {
 		if !model.IsFormerRecord(record, desired) {
 			continue
 		}
-		_, err := secrets.Patch(ctx, records.NameOf(desired.Name, record.Revision), types.JSONPatchType, change,
+		change, err := relabelPatch(model.LabelManagementCluster, record.ManagementCluster,
+			model.OwnerLabel(desired.ManagementCluster))
+		if err != nil {
+			return helmerr.Observing(err)
+		}
+		_, err = secrets.Patch(ctx, records.NameOf(desired.Name, record.Revision), types.JSONPatchType, change,
 			metav1.PatchOptions{FieldManager: model.FieldManager})
 		// The API server returns Invalid if the test in the JSON patch fails.
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) {

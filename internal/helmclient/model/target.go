@@ -55,10 +55,10 @@ type Desired struct {
 	// ManagementCluster identifies the management cluster of the manager. If it is empty, the management cluster is
 	// unknown. Releases of the owner in any management cluster then count as the owner's releases.
 	ManagementCluster string `json:"-"`
-	// FormerManagementCluster identifies the management cluster from which the caller's object was moved or restored;
-	// empty if the object was not moved. The owner's releases of the former management cluster count as the owner's
+	// FormerManagementClusters identify the management clusters from which the caller's object was moved or restored;
+	// empty if the object was not moved. The owner's releases of the former management clusters count as the owner's
 	// releases too.
-	FormerManagementCluster string `json:"-"`
+	FormerManagementClusters []string `json:"-"`
 	// ArtifactDigest, ValuesDigest and OptionsDigest identify everything that affects the release, except PostRender.
 	ArtifactDigest, ValuesDigest, OptionsDigest string
 	// PostRenderDigest identifies the post-rendering; empty without post-rendering.

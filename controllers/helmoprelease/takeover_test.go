@@ -1,0 +1,119 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmoprelease
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+)
+
+// movedRecords is an engine with the records of one release, whichever management cluster it serves.
+type movedRecords struct {
+	Engine
+	records []model.Record
+	// limit is the number of records that a takeover changes before the manager is killed.
+	limit int
+}
+
+// newMovedRecords returns two records of a release that name a management cluster.
+func newMovedRecords(release *addonsv1.HelmOpRelease, managementCluster string) *movedRecords {
+	desired, _ := releasespec.DesiredOf(release)
+	record := model.Record{Owner: model.OwnerLabel(desired.Owner), Status: model.StatusDeployed, Revision: 2,
+		LabelledRevision: 2, ManagementCluster: model.OwnerLabel(managementCluster)}
+	older := record
+	older.Status, older.Revision, older.LabelledRevision = model.StatusSuperseded, 1, 1
+	return &movedRecords{records: []model.Record{record, older}, limit: 2}
+}
+
+func (m *movedRecords) Observe(context.Context, model.Target, string, string) (model.Observation, error) {
+	return model.Observation{Records: slices.Clone(m.records)}, nil
+}
+
+func (m *movedRecords) TakeOver(_ context.Context, _ model.Target, desired model.Desired, _ model.Observation) error {
+	changed := 0
+	for i := range m.records {
+		if changed < m.limit && model.IsFormerRecord(m.records[i], desired) {
+			m.records[i].ManagementCluster = model.OwnerLabel(desired.ManagementCluster)
+			changed++
+		}
+	}
+	return nil
+}
+
+// managedBy returns the management clusters that the records name.
+func (m *movedRecords) managedBy() []string {
+	var clusters []string
+	for _, record := range m.records {
+		clusters = append(clusters, record.ManagementCluster)
+	}
+	return slices.Compact(clusters)
+}
+
+// TestMoveDuringTakeover moves a HelmOpRelease from one management cluster to the next. In each of them, the manager is
+// killed during or after the takeover, before the end of the pass, so the HelmOpRelease does not have the result. The
+// release must still belong to the HelmOpRelease in the next management cluster, also if this is the first one again.
+func TestMoveDuringTakeover(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		moves []string
+		limit int
+	}{
+		"back, during the action that follows": {[]string{"two", "one"}, 2},
+		"back, during the takeover":            {[]string{"two", "one"}, 1},
+		"back, before the takeover":            {[]string{"two", "one"}, 0},
+		"to a third management cluster":        {[]string{"two", "three"}, 1},
+		"from a third to the first":            {[]string{"two", "three", "one"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stored := controllertest.UpToDateRelease("r")
+			stored.Annotations = map[string]string{addonsv1.ManagementClusterAnnotation: "one"}
+			engine := newMovedRecords(stored, "one")
+			engine.limit = tc.limit
+			// pass makes a pass in a management cluster. isKilled means that a pass is killed that does not end with the
+			// takeover.
+			pass := func(uid string, isKilled bool) {
+				t.Helper()
+				system := controllertest.KubeSystem()
+				system.UID = types.UID(uid)
+				r := &Reconciler{client: controllertest.StoreOf(t, system), engine: engine}
+				p := &releasePass{releaseScope: &releaseScope{release: stored.DeepCopy()}}
+				if _, err := r.readSpec(t.Context(), p); err != nil {
+					t.Fatal(err)
+				}
+				p.observation, _ = engine.Observe(t.Context(), p.target, "", "")
+				if state := p.observation.State(p.desired); state == model.StateForeign {
+					t.Fatalf("in %s, the records of %v are foreign: the annotation is %q", uid, engine.managedBy(),
+						stored.Annotations[addonsv1.ManagementClusterAnnotation])
+				}
+				end, err := r.takeOverAfterMove(t.Context(), p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if end != nil || !isKilled {
+					stored = p.release
+				}
+			}
+			for _, uid := range tc.moves {
+				pass(uid, true)
+				pass(uid, true)
+			}
+			last := tc.moves[len(tc.moves)-1]
+			engine.limit = len(engine.records)
+			pass(last, false)
+			if got := stored.Annotations[addonsv1.ManagementClusterAnnotation]; got != last ||
+				!slices.Equal(engine.managedBy(), []string{last}) {
+				t.Errorf("after the takeover, the annotation is %q, and the records name %v", got, engine.managedBy())
+			}
+		})
+	}
+}
