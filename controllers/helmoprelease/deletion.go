@@ -167,9 +167,7 @@ func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Res
 	case err != nil:
 		return end(r.intentFailed(ctx, p.release, err))
 	case p.intent == deletionintent.Keep:
-		ctrl.LoggerFrom(ctx).Info("Leaving the release installed, because it is in the desired state of its HelmOp",
-			"Cluster", apiutil.ClusterKey(p.release))
-		return end(removeFinalizer(p.release), nil)
+		return r.keep(ctx, p)
 	case p.intent == deletionintent.Orphan:
 		return end(r.orphan(p.releaseScope, corev1.EventTypeNormal, orphanedByOwner), nil)
 	case p.intent == deletionintent.Unknown && !isAdmittedByOwner(p.release):
@@ -177,6 +175,34 @@ func (r *Reconciler) checkIntent(ctx context.Context, p *releasePass) (*ctrl.Res
 		return after(0), nil
 	}
 	return nil, nil
+}
+
+// keep removes the finalizer of a HelmOpRelease whose release stays installed. HelmOp then creates the HelmOpRelease
+// again. The new HelmOpRelease names only this management cluster. So if the release was moved or restored, keep first
+// takes over its records: otherwise they would belong to a foreign management cluster for ever.
+func (r *Reconciler) keep(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
+	if err := r.nameManagementCluster(ctx, p.release, &p.desired); err != nil {
+		return nil, err
+	}
+	if len(p.desired.FormerManagementClusters) == 0 {
+		return r.leaveInstalled(ctx, p)
+	}
+	return end(run(ctx, p,
+		r.checkAccessOrOrphan,
+		r.keepNextTry,
+		r.connectCluster,
+		r.readSpec,
+		r.observeRecords,
+		r.takeOverAfterMove,
+		r.leaveInstalled,
+	))
+}
+
+// leaveInstalled removes the finalizer without an uninstallation.
+func (r *Reconciler) leaveInstalled(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
+	ctrl.LoggerFrom(ctx).Info("Leaving the release installed, because it is in the desired state of its HelmOp",
+		"Cluster", apiutil.ClusterKey(p.release))
+	return end(removeFinalizer(p.release), nil)
 }
 
 // intentFailed reports why it is not known whether a release under deletion is still needed, for example because the

@@ -5,14 +5,21 @@ package helmoprelease
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
+	"github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 )
 
@@ -115,5 +122,51 @@ func TestMoveDuringTakeover(t *testing.T) {
 				t.Errorf("after the takeover, the annotation is %q, and the records name %v", got, engine.managedBy())
 			}
 		})
+	}
+}
+
+// TestKeptReleaseIsTakenOver deletes a HelmOpRelease that comes from another management cluster, for example by garbage
+// collection after a restore. The HelmOp still selects the Cluster, and creates the HelmOpRelease again without the UID
+// of the former management cluster. So the records must name this management cluster before. While the Cluster is
+// unreachable, the HelmOpRelease waits and says why.
+func TestKeptReleaseIsTakenOver(t *testing.T) {
+	t.Parallel()
+	b := controllertest.NewReleaseBench(t)
+	b.HelmOp.Spec.ClusterNamespaces, b.Cluster.Namespace, b.Release.Spec.ClusterRef.Namespace = nil, "platform", ""
+	for _, revision := range b.Revisions {
+		revision.Spec.HelmOp.ClusterNamespaces = nil
+	}
+	b.Release.UID, b.Release.Finalizers = "uid-1", []string{addonsv1.HelmOpReleaseFinalizer}
+	b.Release.DeletionTimestamp = new(metav1.NewTime(controllertest.Noon))
+	b.Release.Annotations = map[string]string{addonsv1.ManagementClusterAnnotation: "former"}
+	engine := newMovedRecords(b.Release, "former")
+	r := benchReconciler(b)
+	if err := r.client.Create(t.Context(), controllertest.KubeSystem()); err != nil {
+		t.Fatal(err)
+	}
+	r.engine, r.watcher, r.kubeconfigs = engine, forgettingWatcher{forgetting: &forgetting{}}, controllertest.StoreOf(t)
+	r.reads, r.slots = recordreads.New(1, clusterlink.New(clusterlink.Options{})), newActionSlots(1, 0, &async.Waker{})
+	pass := func() error {
+		_, err := r.reconcileDelete(t.Context(), &releaseScope{release: b.Release, before: b.Release.DeepCopy(),
+			cluster: b.Cluster, helmOp: b.HelmOp})
+		return err
+	}
+
+	r.clusters = linkMadeMeanwhile{err: errors.New("no connection"), failures: 1}
+	if err := pass(); err != nil {
+		t.Fatal(err)
+	}
+	if ready := conditions.Get(b.Release, addonsv1.ReadyCondition); len(b.Release.Finalizers) == 0 || ready == nil ||
+		ready.Reason != addonsv1.ClusterUnreachableReason {
+		t.Fatalf("without a connection, Ready is %+v, and the finalizers are %v", ready, b.Release.Finalizers)
+	}
+
+	r.clusters = linkMadeMeanwhile{}
+	gomega.NewWithT(t).Eventually(func(g gomega.Gomega) {
+		g.Expect(pass()).To(gomega.Succeed())
+		g.Expect(b.Release.Finalizers).To(gomega.BeEmpty())
+	}).Should(gomega.Succeed())
+	if got := engine.managedBy(); !slices.Equal(got, []string{"system"}) {
+		t.Errorf("the HelmOpRelease is gone, and the records name %v", got)
 	}
 }
