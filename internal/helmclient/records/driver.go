@@ -30,6 +30,9 @@ type CarefulDriver interface {
 	// Relabel replaces HelmOp's labels on the record that was first read under the key. It changes nothing else. The
 	// error is of the kind helmerr.ErrStale if any process changed the record after that read.
 	Relabel(key string, labels map[string]string) error
+	// Withdraw deletes the record that was last written under the key. The error is of the kind helmerr.ErrStale if any
+	// process changed the record after that write.
+	Withdraw(key string) error
 	// Refresh drops all cached records, so that they are read again.
 	Refresh()
 }
@@ -122,12 +125,21 @@ func (d *RecordingDriver) Create(key string, rls *release.Release) error {
 	}
 	if d.Created != nil {
 		if err := d.Created(); err != nil {
-			_, deleteErr := d.Driver.Delete(key)
-			return errors.Join(err, deleteErr)
+			return errors.Join(err, d.withdraw(key))
 		}
 	}
 	d.record(rls)
 	return nil
+}
+
+// withdraw deletes the record that Create has just created. If this process was stopped meanwhile, another process may
+// already continue the action under this record. So the record must not have changed since its creation.
+func (d *RecordingDriver) withdraw(key string) error {
+	if careful, ok := d.Driver.(CarefulDriver); ok {
+		return careful.Withdraw(key)
+	}
+	_, err := d.Driver.Delete(key)
+	return err
 }
 
 // Replace replaces the record that was read under the key, unless another process has changed the record.

@@ -56,19 +56,20 @@ func (s *Store) noteState(key string, state recordState) {
 	s.states[key] = state
 }
 
-// knownUID returns the UID of a record that this action read or listed; empty if it is not known. If the action read
-// the content of the record, it is the UID of the first read.
+// knownUID returns the UID of a record that this action read, listed or created; empty if it is not known. If the
+// action read the content of the record, it is the UID of the first read.
 func (s *Store) knownUID(key string) types.UID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return cmp.Or(s.states[key].id, s.uids[key])
 }
 
-// forgetUID forgets the UID of a record that this action creates again under the same key.
-func (s *Store) forgetUID(key string) {
+// noteUID stores the UID of a record that this action creates, instead of the UID of a former record under the same
+// key. While the UID is not known, it is empty.
+func (s *Store) noteUID(key string, id types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.uids, key)
+	s.uids[key] = id
 	if state, ok := s.states[key]; ok {
 		state.id = ""
 		s.states[key] = state
@@ -141,20 +142,19 @@ func (s *Store) Overtaken() error {
 	return s.overtaken
 }
 
-// write sends a request that writes a Secret, and returns the new resource version of the Secret.
-func write(request *rest.Request) (version string, err error) {
+// write sends a request that writes a Secret, and returns the new metadata of the Secret.
+func write(request *rest.Request) (written metav1.PartialObjectMetadata, err error) {
 	result := request.SetHeader("Accept", AcceptMetadata).Do(context.Background())
 	if err := result.Error(); err != nil {
-		return "", err
+		return written, err
 	}
 	response, err := result.Raw()
 	if err != nil {
-		return "", err
+		return written, err
 	}
-	var written metav1.PartialObjectMetadata
 	// The Secret was written in any case. Without the version, the next write cannot check for conflicts.
 	_ = json.Unmarshal(response, &written)
-	return written.ResourceVersion, nil
+	return written, nil
 }
 
 // Relabel implements CarefulDriver. It replaces HelmOp's labels on the record that was read under the key, and changes
@@ -220,8 +220,9 @@ func (s *Store) patchLabels(key string, state recordState, labels map[string]str
 		return "", err
 	}
 	err = persist(func() error {
-		version, err = write(s.client.Patch(types.MergePatchType).Namespace(s.namespace).Resource("secrets").Name(key).
+		written, err := write(s.client.Patch(types.MergePatchType).Namespace(s.namespace).Resource("secrets").Name(key).
 			Param("fieldManager", model.FieldManager).Body(patch))
+		version = written.ResourceVersion
 		return err
 	})
 	return version, err

@@ -13,7 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 )
 
@@ -114,6 +116,47 @@ func TestIntegrationRecordsDeletesOnlyItsOwn(t *testing.T) {
 			}
 			if _, err := again.Delete(NameOf("demo", 1)); err != nil {
 				t.Errorf("deletion of the known record: %v", err)
+			}
+		})
+	}
+}
+
+// TestIntegrationWithdrawnRecord stops an action between the creation of its record and the deletion of this record.
+// The next manager may continue the action meanwhile, under the same record. This record must stay.
+func TestIntegrationWithdrawnRecord(t *testing.T) {
+	for name, tc := range map[string]struct {
+		meanwhile func(b *bench) error
+		isOther   bool
+	}{
+		"unchanged": {meanwhile: func(*bench) error { return nil }},
+		"continued": {meanwhile: func(b *bench) error {
+			next := b.newRecords()
+			rls, err := next.Get(NameOf("demo", 1))
+			if err != nil {
+				return err
+			}
+			return next.Replace(NameOf("demo", 1), rls)
+		}, isOther: true},
+		"re-created": {meanwhile: func(b *bench) error { b.recreate(1); return nil }, isOther: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			d := NewRecordingDriver(b.newRecords(), AttemptLabels(helmtest.Desired(), decide.Decision{}))
+			refused := errors.New("refused")
+			d.Created = func() error {
+				if err := tc.meanwhile(b); err != nil {
+					t.Error(err)
+				}
+				return refused
+			}
+			rls := helmtest.FullRelease()
+			rls.Namespace, rls.Info.Status = b.namespace, release.StatusPendingInstall
+			err := d.Create(NameOf("demo", 1), rls)
+			if !errors.Is(err, refused) || errors.Is(err, helmerr.ErrStale) != tc.isOther {
+				t.Errorf("the action ends with: %v", err)
+			}
+			if left := b.uids(); (len(left) == 1) != tc.isOther {
+				t.Errorf("the records %v are left", left)
 			}
 		})
 	}

@@ -5,6 +5,7 @@ package records
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -30,10 +31,11 @@ func (s *Store) Create(key string, rls *release.Release) error {
 		return err
 	}
 	defer s.forget()
-	s.forgetUID(key)
-	version, err := write(s.client.Post().Namespace(s.namespace).Resource("secrets").Body(secret))
+	s.noteUID(key, "")
+	written, err := write(s.client.Post().Namespace(s.namespace).Resource("secrets").Body(secret))
 	if err == nil {
-		s.noteState(key, stateOf(secret, version))
+		s.noteUID(key, written.UID)
+		s.noteState(key, stateOf(secret, written.ResourceVersion))
 	}
 	err = s.confirm(key, record, err)
 	if apierrors.IsAlreadyExists(err) {
@@ -201,13 +203,27 @@ func (s *Store) putSecret(secret *corev1.Secret) (version string, err error) {
 	}
 	defer s.forget()
 	err = persist(func() error {
-		version, err = write(s.client.Put().Namespace(s.namespace).Resource("secrets").Name(secret.Name).Body(secret))
+		written, err := write(s.client.Put().Namespace(s.namespace).Resource("secrets").Name(secret.Name).Body(secret))
+		version = written.ResourceVersion
 		return err
 	})
 	if err != nil {
 		return "", fmt.Errorf("updating the release record %q: %w", secret.Name, err)
 	}
 	return version, nil
+}
+
+// Withdraw implements CarefulDriver. The record stays if its version is not known, because the response to its creation
+// had none: a pending record only makes the next action continue this one.
+func (s *Store) Withdraw(key string) error {
+	version := s.state(key).version
+	if version == "" {
+		return fmt.Errorf("the release record %q stays, because its resource version is not known", key)
+	}
+	if err := s.remove(key, version); !errors.Is(err, driver.ErrReleaseNotFound) {
+		return err
+	}
+	return nil
 }
 
 // Delete implements driver.Deletor. It returns a stub. If the deletion is deferred until Finish, or until the deletion
@@ -232,7 +248,7 @@ func (s *Store) Delete(key string) (*release.Release, error) {
 			return nil, err
 		}
 	}
-	if err := s.remove(key); err != nil {
+	if err := s.remove(key, ""); err != nil {
 		return nil, err
 	}
 	if isLast {
@@ -248,8 +264,9 @@ func (s *Store) Delete(key string) (*release.Release, error) {
 func revisionOf(key string) string { return key[strings.LastIndexByte(key, 'v')+1:] }
 
 // remove deletes a record. It then deletes the payload of the record if no other record names it. A record that another
-// manager has re-created under the same key stays.
-func (s *Store) remove(key string) error {
+// manager has re-created under the same key stays. So does a record that does not have the given resource version,
+// unless the version is empty.
+func (s *Store) remove(key, version string) error {
 	if err := s.Overtaken(); err != nil {
 		return err
 	}
@@ -261,9 +278,12 @@ func (s *Store) remove(key string) error {
 		return err
 	}
 	defer s.forget()
-	options := metav1.DeleteOptions{}
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{}}
 	if id := s.knownUID(key); id != "" {
-		options.Preconditions = metav1.NewUIDPreconditions(string(id))
+		options.Preconditions.UID = &id
+	}
+	if version != "" {
+		options.Preconditions.ResourceVersion = &version
 	}
 	err = persist(func() error {
 		return s.client.Delete().Namespace(s.namespace).Resource("secrets").Name(key).SetHeader("Accept", AcceptMetadata).
