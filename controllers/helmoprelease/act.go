@@ -73,8 +73,12 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 	}
 	done, ok := r.slot(p)
 	if !ok {
-		releasestatus.WaitingForSlot(p.release, decision)
 		p.trace.Wait(tracing.SpanWaitForSlot, p.trace.Now())
+		if wait := r.silentWait(p); wait > 0 {
+			p.leavesStatus = true
+			return ctrl.Result{RequeueAfter: wait}, nil
+		}
+		releasestatus.WaitingForSlot(p.release, decision)
 		return ctrl.Result{}, nil
 	}
 	defer done()
@@ -90,6 +94,20 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 		return result, err
 	}
 	return r.perform(ctx, p, decision, &inputs)
+}
+
+// crowd is the number of releases in the queue for slots from which a new release does not report that it waits, for
+// crowdPatience after its creation.
+const crowd, crowdPatience = 50, time.Minute
+
+// silentWait returns how long a release without a slot does not report that it waits; 0 if it must report. When a fleet
+// is installed, nearly all new releases wait for some seconds, and these reports would be a sixth of all writes.
+func (r *Reconciler) silentWait(p *releasePass) time.Duration {
+	if conditions.Has(p.before, addonsv1.ReadyCondition) || r.slots.Waiting() < crowd {
+		return 0
+	}
+	// The clock of the API server may be ahead.
+	return max(0, min(crowdPatience, p.before.CreationTimestamp.Add(crowdPatience).Sub(r.now())))
 }
 
 // perform runs the action of a decision, and records and reports the result. The caller has a slot.

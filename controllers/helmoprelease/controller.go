@@ -125,8 +125,8 @@ type releaseScope struct {
 	// other shard writes the status.
 	isOfOtherShard bool
 
-	// leavesStatus is true if the pass ends before it has read the state of the release, and the next pass follows at
-	// once. The next pass writes the status. Set by addFinalizer and takeOverAfterMove.
+	// leavesStatus is true if the pass does not write the status, because the next pass follows soon and writes it. Set by
+	// addFinalizer, takeOverAfterMove and act.
 	leavesStatus bool
 
 	// trace collects the steps of the pass; nil if the release is not traced. Set by reconcile.

@@ -6,11 +6,13 @@ package helmoprelease
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -183,7 +185,7 @@ func TestReleaseWithoutSlotReportsWaiting(t *testing.T) {
 	}
 	r := &Reconciler{slots: taken, images: preflight.New(nil, 1)}
 	act := func(release *addonsv1.HelmOpRelease) *metav1.Condition {
-		p := &releasePass{releaseScope: &releaseScope{release: release}}
+		p := &releasePass{releaseScope: &releaseScope{release: release, before: release.DeepCopy()}}
 		if result, err := r.act(t.Context(), p, decide.Decision{Action: model.ActionRollback}); err != nil ||
 			!result.IsZero() {
 			t.Errorf("%+v, %v", result, err)
@@ -210,5 +212,50 @@ func TestReleaseWithoutSlotReportsWaiting(t *testing.T) {
 				"the last error: no" {
 			t.Errorf("Ready of a failed release is %+v", ready)
 		}
+	}
+}
+
+// TestNewReleaseInCrowdWaitsInSilence checks that a new release in a long queue for slots does not write that it waits,
+// but only for a minute. A release that has reported something before writes it at once.
+func TestNewReleaseInCrowdWaitsInSilence(t *testing.T) {
+	t.Parallel()
+	now := time.Now().Truncate(time.Second)
+	reported := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now)}}
+	report.SetNotReady(reported, addonsv1.FetchingArtifactReason, "it is fetched")
+	created := func(age time.Duration) *addonsv1.HelmOpRelease {
+		return &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-age))}}
+	}
+	for name, tc := range map[string]struct {
+		// waiting is the number of other releases in the queue.
+		waiting int
+		release *addonsv1.HelmOpRelease
+		// silent is when the next pass is due; 0 if the release reports its wait.
+		silent time.Duration
+	}{
+		"a short queue":            {crowd - 2, created(0), 0},
+		"a crowd":                  {crowd, created(0), crowdPatience},
+		"a crowd, later":           {crowd, created(crowdPatience / 4), crowdPatience * 3 / 4},
+		"a crowd, after a minute":  {crowd, created(crowdPatience), 0},
+		"a crowd, and much later":  {crowd, created(time.Hour), 0},
+		"an API server in advance": {crowd, created(-time.Hour), crowdPatience},
+		"it has reported before":   {crowd, reported, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			taken := newActionSlots(1, 1, &async.Waker{})
+			for i := range tc.waiting + 1 {
+				other := types.NamespacedName{Namespace: "other", Name: strconv.Itoa(i)}
+				taken.Acquire(slots.Claim{Release: other, Cluster: "busy", HelmOp: "busy"})
+			}
+			r := &Reconciler{slots: taken, images: preflight.New(nil, 1), now: func() time.Time { return now }}
+			p := &releasePass{releaseScope: &releaseScope{release: tc.release, before: tc.release.DeepCopy()}}
+			// The second pass finds the release itself in the queue.
+			for range 2 {
+				result, err := r.act(t.Context(), p, decide.Decision{Action: model.ActionRollback})
+				if err != nil || result.RequeueAfter != tc.silent || p.leavesStatus != (tc.silent > 0) {
+					t.Errorf("%+v, %v, silent %v, want %s", result, err, p.leavesStatus, tc.silent)
+				}
+			}
+		})
 	}
 }

@@ -220,6 +220,13 @@ func (s *Slots) IsWaiting(release types.NamespacedName) bool {
 	return w != nil && !w.granted
 }
 
+// Waiting returns the number of releases in the queue.
+func (s *Slots) Waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting
+}
+
 // fits reports whether there is a slot for a claim. Callers of fits and of all functions below must hold mu.
 func (s *Slots) fits(claim *Claim) bool {
 	return s.admits(claim.group()) && s.clusters[claim.Cluster] < s.perCluster
