@@ -88,8 +88,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("helmop").
 		For(&addonsv1.HelmOp{}, builder.WithPredicates(watches.OfWatchFilter(options.WatchFilter), watches.SpecChanged())).
-		Watches(&addonsv1.HelmOpRelease{}, watches.DelayedBy(watches.RequestForOwner(r.client), watches.Settled(r.client)),
-			builder.WithPredicates(watches.OfWatchFilter(options.WatchFilter), watches.AfterStart())).
+		Watches(&addonsv1.HelmOpRelease{}, watches.ReleaseEvents(r.client, options.WatchFilter)).
 		Watches(&addonsv1.HelmOpRelease{}, dependencies.HelmOpsOnChange(r.client)).
 		Watches(&addonsv1.HelmOpRelease{}, r.moved.Handler(r.now)).
 		Watches(&addonsv1.HelmOp{}, watches.Delayed(dependencies.DependentHelmOps(r.client)),

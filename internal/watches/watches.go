@@ -7,7 +7,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
@@ -29,7 +28,6 @@ import (
 )
 
 const (
-
 	// referencesIndex is the index of HelmOps by the Secrets and ConfigMaps that they name, as "<kind>/<name>".
 	referencesIndex = "spec.references"
 
@@ -38,15 +36,6 @@ const (
 
 	// serviceAccountIndex is the index of HelmOps that name a ServiceAccount. Its only value is "true".
 	serviceAccountIndex = "spec.source.hasServiceAccountName"
-
-	// SettleDelay is how long events of other objects are collected before their HelmOp is reconciled. Otherwise, a
-	// thousand releases that become Ready would cause a thousand passes over a thousand Clusters.
-	SettleDelay = 250 * time.Millisecond
-
-	// settlePace is how long events of releases are collected for each Cluster of the HelmOp, up to maxSettleDelay: a
-	// pass takes longer with more Clusters. When all Clusters have the revision, the events only change numbers. Then
-	// the events are collected for countingPace for each Cluster.
-	settlePace, countingPace, maxSettleDelay = 2 * time.Millisecond, 5 * time.Millisecond, 4 * time.Second
 )
 
 // SetupIndexes registers the indexes that the watches use.
@@ -92,70 +81,21 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return indexer.IndexField(ctx, &addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease)
 }
 
-// Delayed returns a handler that enqueues the requests for an object after SettleDelay. For an update, it enqueues the
-// requests for the old and the new state.
-func Delayed(toRequests handler.MapFunc) handler.EventHandler {
-	return DelayedBy(toRequests, func(context.Context, ctrl.Request) time.Duration { return SettleDelay })
-}
-
-// Settled returns a function that computes how long the events of the releases of a HelmOp are collected.
-func Settled(reader client.Reader) func(context.Context, ctrl.Request) time.Duration {
-	return func(ctx context.Context, request ctrl.Request) time.Duration {
-		helmOp := &addonsv1.HelmOp{}
-		err := reader.Get(ctx, request.NamespacedName, helmOp, client.UnsafeDisableDeepCopy)
-		if err != nil || helmOp.Status.Clusters == nil {
-			return SettleDelay
-		}
-		pace := settlePace
-		if rollout := helmOp.Status.Rollout; rollout != nil && rollout.Updated >= helmOp.Status.Clusters.Selected {
-			pace = countingPace
-		}
-		return min(max(SettleDelay, time.Duration(helmOp.Status.Clusters.Selected)*pace), maxSettleDelay)
-	}
-}
-
-// DelayedBy does the same as Delayed with another delay.
-func DelayedBy(toRequests handler.MapFunc,
-	delay func(context.Context, ctrl.Request) time.Duration,
-) handler.EventHandler {
-	enqueue := func(ctx context.Context, q workqueue.TypedRateLimitingInterface[ctrl.Request], objects ...client.Object) {
-		requests := map[ctrl.Request]struct{}{}
-		for _, obj := range objects {
-			for _, request := range toRequests(ctx, obj) {
-				requests[request] = struct{}{}
-			}
-		}
-		for request := range requests {
-			q.AddAfter(request, delay(ctx, request))
-		}
-	}
-	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, q, e.Object) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			if e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() {
-				return // a resync, see WithinResync
-			}
-			enqueue(ctx, q, e.ObjectOld, e.ObjectNew)
-		},
-		DeleteFunc:  func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, q, e.Object) },
-		GenericFunc: func(ctx context.Context, e event.GenericEvent, q queue) { enqueue(ctx, q, e.Object) },
-	}
-}
-
 // SpecChanged passes events that change the desired state of an object. It drops events of status writes by the
 // controllers themselves, and of the periodic resync of all objects at the same time: see queue.WithinResync.
 func SpecChanged() predicate.Predicate {
 	return predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, after := e.ObjectOld, e.ObjectNew
-			return before.GetGeneration() != after.GetGeneration() ||
-				before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
-				!slices.Equal(before.GetFinalizers(), after.GetFinalizers()) ||
-				!maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
-				!maps.Equal(before.GetLabels(), after.GetLabels())
-		},
+		UpdateFunc: func(e event.UpdateEvent) bool { return isSpecChanged(e.ObjectOld, e.ObjectNew) },
 	}
+}
+
+// isSpecChanged reports whether the desired state or the metadata of an object changed.
+func isSpecChanged(before, after client.Object) bool {
+	return before.GetGeneration() != after.GetGeneration() ||
+		before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
+		!slices.Equal(before.GetFinalizers(), after.GetFinalizers()) ||
+		!maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
+		!maps.Equal(before.GetLabels(), after.GetLabels())
 }
 
 // RequestsForCluster returns requests for the HelmOps that select a Cluster or have a release for it.

@@ -7,11 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -19,38 +17,6 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 )
-
-// TestEventsOfReleasesAreCollected checks that a rollout continues soon, and that events that only change numbers are
-// collected longer.
-func TestEventsOfReleasesAreCollected(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		selected, updated int32
-		unknown           bool
-		want              time.Duration
-	}{
-		"nothing is known of it":           {unknown: true, want: SettleDelay},
-		"few Clusters":                     {selected: 4, updated: 4, want: SettleDelay},
-		"some wait for their turn":         {selected: 1000, updated: 999, want: 2 * time.Second},
-		"all are assigned":                 {selected: 400, updated: 400, want: 2 * time.Second},
-		"all of very many are assigned":    {selected: 10000, updated: 10000, want: maxSettleDelay},
-		"very many, some wait their turn":  {selected: 10000, updated: 1, want: maxSettleDelay},
-		"some are not selected any longer": {selected: 200, updated: 201, want: time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "it"}}
-			if !tc.unknown {
-				helmOp.Status.Clusters = &addonsv1.ClusterCounts{Selected: tc.selected}
-				helmOp.Status.Rollout = &addonsv1.RolloutStatus{Updated: tc.updated}
-			}
-			request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(helmOp)}
-			if got := Settled(controllertest.StoreOf(t, helmOp))(t.Context(), request); got != tc.want {
-				t.Errorf("%s, want %s", got, tc.want)
-			}
-		})
-	}
-}
 
 // TestRequestForOwnerOfOrphanedRelease checks that the HelmOp is requested at the end of a release whose owner
 // reference was removed. Garbage collection removes it for the propagation policy Orphan, and the HelmOp ends after its

@@ -1,0 +1,118 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watches
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+)
+
+// A pass over a HelmOp takes longer with more Clusters. So the events of a HelmOp with many Clusters are collected
+// longer, except the events that a user waits for.
+const (
+	// SettleDelay is how long events of other objects are collected before their HelmOp is reconciled. Otherwise, a
+	// thousand Clusters that are created together would cause a thousand passes over a thousand Clusters.
+	SettleDelay = 250 * time.Millisecond
+
+	// changePace is how long events after which a pass may change releases are collected for each Cluster of the HelmOp,
+	// and maxChangeDelay is the limit.
+	changePace, maxChangeDelay = 2 * time.Millisecond, 4 * time.Second
+
+	// countPace and maxCountDelay are the same for events of releases that only change numbers in the status of the
+	// HelmOp. With a short limit, the number of these passes would grow with the number of Clusters, too.
+	countPace, maxCountDelay = 5 * time.Millisecond, 30 * time.Second
+
+	// unreadyPace is how long the events of releases that became Ready are collected for each release that is not Ready
+	// yet. So the status of the HelmOp shows the last Ready release after SettleDelay.
+	unreadyPace = 40 * time.Millisecond
+)
+
+// Delayed returns a handler that enqueues the requests for an object after SettleDelay. For an update, it enqueues the
+// requests for the old and the new state.
+func Delayed(toRequests handler.MapFunc) handler.Funcs {
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q requestQueue) {
+			enqueue(ctx, q, toRequests, settleDelay, e.Object)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q requestQueue) {
+			if !isResync(e) {
+				enqueue(ctx, q, toRequests, settleDelay, e.ObjectOld, e.ObjectNew)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q requestQueue) {
+			enqueue(ctx, q, toRequests, settleDelay, e.Object)
+		},
+		GenericFunc: func(ctx context.Context, e event.GenericEvent, q requestQueue) {
+			enqueue(ctx, q, toRequests, settleDelay, e.Object)
+		},
+	}
+}
+
+// requestQueue is the queue of a controller.
+type requestQueue = workqueue.TypedRateLimitingInterface[ctrl.Request]
+
+// delayFunc returns how long the events of an object are collected before a request.
+type delayFunc func(context.Context, ctrl.Request) time.Duration
+
+func settleDelay(context.Context, ctrl.Request) time.Duration { return SettleDelay }
+
+// isResync reports whether an event is part of the periodic resync of all objects, see queue.WithinResync.
+func isResync(e event.UpdateEvent) bool {
+	return e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion()
+}
+
+// enqueue enqueues each request for the objects once.
+func enqueue(ctx context.Context, q requestQueue, toRequests handler.MapFunc, delay delayFunc,
+	objects ...client.Object,
+) {
+	requests := map[ctrl.Request]struct{}{}
+	for _, obj := range objects {
+		for _, request := range toRequests(ctx, obj) {
+			requests[request] = struct{}{}
+		}
+	}
+	for request := range requests {
+		q.AddAfter(request, delay(ctx, request))
+	}
+}
+
+// isStatusOnly reports whether an update changed only the status of an object.
+func isStatusOnly(before, after client.Object) bool {
+	return before.GetUID() == after.GetUID() && !isSpecChanged(before, after) &&
+		equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
+}
+
+// changeDelay returns how long events after which a pass may change releases are collected.
+func changeDelay(reader client.Reader) delayFunc {
+	return func(ctx context.Context, request ctrl.Request) time.Duration {
+		selected, _ := progressOf(ctx, reader, request)
+		return collectFor(selected, changePace, maxChangeDelay)
+	}
+}
+
+// collectFor returns pace for each of a number of objects, at least SettleDelay and at most limit.
+func collectFor(number int, pace, limit time.Duration) time.Duration {
+	return min(max(SettleDelay, time.Duration(number)*pace), limit)
+}
+
+// progressOf returns how many Clusters a HelmOp selects, and whether it has assigned its revision to all of them, by
+// the status of its last pass.
+func progressOf(ctx context.Context, reader client.Reader, request ctrl.Request) (selected int, isAssigned bool) {
+	helmOp := &addonsv1.HelmOp{}
+	err := reader.Get(ctx, request.NamespacedName, helmOp, client.UnsafeDisableDeepCopy)
+	if err != nil || helmOp.Status.Clusters == nil {
+		return 0, false
+	}
+	rollout := helmOp.Status.Rollout
+	return int(helmOp.Status.Clusters.Selected), rollout != nil && rollout.Updated >= helmOp.Status.Clusters.Selected
+}
