@@ -314,7 +314,7 @@ func (r *Reconciler) watchKinds(ctx context.Context, objects []*unstructured.Uns
 
 // handlerForClusterObjects returns a handler that enqueues the HelmOps of the Cluster to which an object belongs.
 func (r *Reconciler) handlerForClusterObjects() handler.EventHandler {
-	return watches.Delayed(func(ctx context.Context, obj client.Object) []ctrl.Request {
+	return watches.ClusterEvents(r.client, func(ctx context.Context, obj client.Object) []ctrl.Request {
 		return watches.RequestsForClusterObject(ctx, r.client, obj)
 	})
 }

@@ -94,7 +94,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Watches(&addonsv1.HelmOp{}, watches.Delayed(dependencies.DependentHelmOps(r.client)),
 			builder.WithPredicates(dependencies.DependencyChanged())).
 		Watches(&addonsv1.HelmOp{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watches.ReportedNotServed())).
-		Watches(apiutil.NewCluster(), watches.Delayed(toHelmOps), afterStart).
+		Watches(apiutil.NewCluster(), watches.ClusterEvents(r.client, toHelmOps), afterStart).
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindSecret), watches.Delayed(ofSecret), afterStart).
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindConfigMap),
 			watches.Delayed(watches.RequestsForReference(apiutil.KindConfigMap, r.client)), afterStart).

@@ -5,9 +5,11 @@ package watches
 
 import (
 	"context"
+	"reflect"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -86,10 +88,53 @@ func enqueue(ctx context.Context, q requestQueue, toRequests handler.MapFunc, de
 	}
 }
 
+// ClusterEvents returns a handler for Clusters and the objects to which Clusters refer. It enqueues the HelmOps of a
+// Cluster after SettleDelay. If only the status of the object changed, the HelmOps are enqueued later: Cluster API
+// changes conditions and the numbers of machines several times per second in a large fleet. A template may read them,
+// so these events need a pass, too.
+func ClusterEvents(reader client.Reader, toHelmOps handler.MapFunc) handler.EventHandler {
+	events := Delayed(toHelmOps)
+	prompt := events.UpdateFunc
+	events.UpdateFunc = func(ctx context.Context, e event.UpdateEvent, q requestQueue) {
+		switch {
+		case isResync(e):
+		case isStatusOnly(e.ObjectOld, e.ObjectNew) && !isAwaitedStatus(e.ObjectOld, e.ObjectNew):
+			// The labels have not changed, so the old state has the same HelmOps.
+			enqueue(ctx, q, toHelmOps, changeDelay(reader), e.ObjectNew)
+		default:
+			prompt(ctx, e, q)
+		}
+	}
+	return events
+}
+
 // isStatusOnly reports whether an update changed only the status of an object.
 func isStatusOnly(before, after client.Object) bool {
 	return before.GetUID() == after.GetUID() && !isSpecChanged(before, after) &&
 		equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
+}
+
+// awaitedFields are the fields in the status of Clusters and control planes after which HelmOp installs a release, or
+// changes it for an upgrade of Kubernetes.
+var awaitedFields = [][]string{
+	{"status", "initialization"}, {"status", "version"}, {"status", "versions"}, {"status", "controlPlane", "upgradePlan"},
+}
+
+// isAwaitedStatus reports whether an update changed one of awaitedFields.
+func isAwaitedStatus(before, after client.Object) bool {
+	was, wasOK := before.(*unstructured.Unstructured)
+	is, isOK := after.(*unstructured.Unstructured)
+	if !wasOK || !isOK {
+		return true
+	}
+	for _, field := range awaitedFields {
+		a, _, _ := unstructured.NestedFieldNoCopy(was.Object, field...)
+		b, _, _ := unstructured.NestedFieldNoCopy(is.Object, field...)
+		if !reflect.DeepEqual(a, b) {
+			return true
+		}
+	}
+	return false
 }
 
 // changeDelay returns how long events after which a pass may change releases are collected.

@@ -5,12 +5,19 @@ package watches
 
 import (
 	"context"
+	"fmt"
+	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 )
 
 // passQueue is a queue for one HelmOp with a clock that the test moves. Like the queue of a controller, it keeps only
@@ -55,4 +62,83 @@ func (r *fleetReader) List(context.Context, client.ObjectList, ...client.ListOpt
 func fleetOf(selected, updated int32) *fleetReader {
 	return &fleetReader{status: addonsv1.HelmOpStatus{Clusters: &addonsv1.ClusterCounts{Selected: selected},
 		Rollout: &addonsv1.RolloutStatus{Updated: updated}}}
+}
+
+// TestClusterEventsUsersWaitFor checks that only changes of the status that no user waits for are collected longer than
+// SettleDelay.
+func TestClusterEventsUsersWaitFor(t *testing.T) {
+	t.Parallel()
+	set := func(value any, fields ...string) func(*unstructured.Unstructured) {
+		return func(u *unstructured.Unstructured) {
+			if err := unstructured.SetNestedField(u.Object, value, fields...); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	now := metav1.Now()
+	for name, tc := range map[string]struct {
+		change func(*unstructured.Unstructured)
+		want   time.Duration
+	}{
+		"conditions": {set([]any{map[string]any{"type": "Available"}}, "status", "conditions"), 2 * time.Second},
+		"machines":   {set(int64(3), "status", "workers", "replicas"), 2 * time.Second},
+		"labels":     {func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"a": "b"}) }, SettleDelay},
+		"annotations": {func(u *unstructured.Unstructured) {
+			u.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""})
+		}, SettleDelay},
+		"spec":       {func(u *unstructured.Unstructured) { u.SetGeneration(2) }, SettleDelay},
+		"deletion":   {func(u *unstructured.Unstructured) { u.SetDeletionTimestamp(&now) }, SettleDelay},
+		"finalizers": {func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"a"}) }, SettleDelay},
+		"re-created": {func(u *unstructured.Unstructured) { u.SetUID("another") }, SettleDelay},
+		"owner": {func(u *unstructured.Unstructured) {
+			u.SetOwnerReferences([]metav1.OwnerReference{{Kind: "Cluster", Name: "one"}})
+		}, SettleDelay},
+		"initialized": {set(true, "status", "initialization", "controlPlaneInitialized"), SettleDelay},
+		"version":     {set("v1.37.0", "status", "version"), SettleDelay},
+		"plan":        {set([]any{map[string]any{"version": "v1.37.0"}}, "status", "controlPlane", "upgradePlan"), SettleDelay},
+		"resync":      {func(u *unstructured.Unstructured) { u.SetResourceVersion("1") }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := apiutil.NewCluster()
+			before.SetNamespace("fleet")
+			before.SetGeneration(1)
+			before.SetResourceVersion("1")
+			after := before.DeepCopy()
+			after.SetResourceVersion("2")
+			tc.change(after)
+			q := &passQueue{}
+			ClusterEvents(fleetOf(1000, 1000), RequestForItself).Update(t.Context(),
+				event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
+			if q.due != tc.want {
+				t.Errorf("the pass is due after %s, want %s", q.due, tc.want)
+			}
+		})
+	}
+}
+
+// TestClusterStatusCausesFewPasses has a fleet of 10,000 Clusters in which Cluster API writes the status of ten
+// Clusters per second. The time of a pass grows with the number of Clusters, so the passes must become fewer.
+func TestClusterStatusCausesFewPasses(t *testing.T) {
+	t.Parallel()
+	q, mapped := &passQueue{}, 0
+	events := ClusterEvents(fleetOf(10000, 10000), func(ctx context.Context, obj client.Object) []ctrl.Request {
+		mapped++
+		return RequestForItself(ctx, obj)
+	})
+	before := apiutil.NewCluster()
+	for i := range 600 {
+		q.until(time.Duration(i) * 100 * time.Millisecond)
+		after := before.DeepCopy()
+		after.SetResourceVersion(fmt.Sprint(i + 1))
+		events.Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
+		before = after
+	}
+	if q.passes > 15 || mapped != 600 {
+		t.Errorf("%d passes in a minute, and %d lookups of HelmOps for 600 events", q.passes, mapped)
+	}
+	q.due = 0
+	if events.Create(t.Context(), event.CreateEvent{Object: before}, q); q.due != q.now+SettleDelay {
+		t.Errorf("after a new Cluster, the pass is due after %s", q.due-q.now)
+	}
 }
