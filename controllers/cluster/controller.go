@@ -70,7 +70,8 @@ type Reconciler struct {
 
 // lifeScope holds the state of one pass over a Cluster.
 type lifeScope struct {
-	// object is the Cluster as the API server serves it, and cluster is the same object in the type of Cluster API.
+	// object is the Cluster as the API server serves it, and cluster is the same object in the type of Cluster API. They
+	// are shared with the cache: do not change them.
 	object  *unstructured.Unstructured
 	cluster *clusterv1.Cluster
 
@@ -80,6 +81,12 @@ type lifeScope struct {
 
 	// helmOps are the HelmOps of the namespace of the Cluster. They are shared with the cache: do not change them.
 	helmOps []addonsv1.HelmOp
+
+	// byName are helmOps by their names.
+	byName map[string]*addonsv1.HelmOp
+
+	// requested are the conditions that HelmOps request for the Cluster. Reconcile sets it.
+	requested []metav1.Condition
 
 	// unknownHelmOps are the names of the HelmOps of all other releases. These HelmOps do not exist, or belong to another
 	// shard.
@@ -119,6 +126,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if apiutil.IsClusterPaused(scope.cluster) {
 		return ctrl.Result{}, nil
 	}
+	scope.requested = clusterConditions(scope.cluster, scope.helmOps, scope.releases)
 	foreignErr := r.readForeign(ctx, scope)
 	var conditionErr error
 	if !report.IsBeingMoved(scope.cluster) {
@@ -143,12 +151,12 @@ func endPass(result ctrl.Result, err error) (ctrl.Result, error) {
 
 // gather reads the objects that a pass needs. The result is nil if the Cluster does not exist.
 func (r *Reconciler) gather(ctx context.Context, key client.ObjectKey) (*lifeScope, error) {
-	read, err := clusterlife.ReadScope(ctx, r.client, key)
+	read, err := clusterlife.ReadScope(ctx, r.client, r.objects.Typed, key)
 	if read == nil {
 		return nil, err
 	}
 	scope := &lifeScope{object: read.Object, cluster: read.Cluster, helmOps: read.HelmOps,
-		unknownHelmOps: sets.Set[string]{}}
+		byName: clusterlife.ByName(read.HelmOps), unknownHelmOps: sets.Set[string]{}}
 	for i := range read.Releases {
 		release := &read.Releases[i]
 		helmOp := scope.helmOpOf(release)
@@ -174,7 +182,7 @@ func (r *Reconciler) mayRead(cluster *clusterv1.Cluster, release *addonsv1.HelmO
 
 // helmOpOf returns the HelmOp of a release; nil if the HelmOp does not exist or does not control the release.
 func (s *lifeScope) helmOpOf(release *addonsv1.HelmOpRelease) *addonsv1.HelmOp {
-	return clusterlife.HelmOpOf(release, s.helmOps)
+	return clusterlife.HelmOpOf(release, s.byName)
 }
 
 // watches reports whether this manager serves a release of the Cluster, or a HelmOp with a condition of the Cluster.
@@ -190,7 +198,7 @@ func (r *Reconciler) watches(scope *lifeScope) bool {
 // reconcileConditions publishes the conditions that HelmOps request. It uses server-side apply. So the controllers of
 // Cluster API do not change these conditions, and a condition is removed when no HelmOp requests it any more.
 func (r *Reconciler) reconcileConditions(ctx context.Context, scope *lifeScope) error {
-	all, unsettled := clusterConditions(scope.cluster, scope.helmOps, scope.releases), r.unsettledConditions(scope)
+	all, unsettled := scope.requested, r.unsettledConditions(scope)
 	if scope.foreign {
 		leaveOpen(all)
 	}
@@ -278,8 +286,7 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 	} else if known := r.unread.Known(client.ObjectKeyFromObject(scope.object)); known != nil {
 		known.Forget()
 	}
-	after := scope.object.DeepCopy()
-	annotations := after.GetAnnotations()
+	annotations := scope.object.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
@@ -315,6 +322,7 @@ func (r *Reconciler) reconcileUpgrade(ctx context.Context, scope *lifeScope) (ct
 	if !changed {
 		return result, nil
 	}
+	after := scope.object.DeepCopy()
 	after.SetAnnotations(annotations)
 	// With the resource version, a decision about an old state cannot restore a hold that has ended.
 	patch := client.MergeFromWithOptions(scope.object, client.MergeFromWithOptimisticLock{})

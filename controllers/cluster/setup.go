@@ -66,7 +66,7 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 		For(apiutil.NewCluster()).
 		Watches(apiutil.NewCluster(), watches.ClusterReplaced(options.Forget)).
 		Watches(&addonsv1.HelmOpRelease{}, handler.EnqueueRequestsFromMapFunc(requestForClusterOf),
-			builder.WithPredicates(lifeChanged())).
+			builder.WithPredicates(lifeChanged(mgr.GetClient()))).
 		Watches(&addonsv1.HelmOp{}, handler.EnqueueRequestsFromMapFunc(requestsForHelmOp(mgr.GetClient())),
 			builder.WithPredicates(lifeOptionsChanged())).
 		WithOptions(concurrency).

@@ -64,9 +64,8 @@ func (r *Reconciler) readForeign(ctx context.Context, scope *lifeScope) error {
 // hasUnrequested reports whether a Cluster has a condition or an upgrade hold of HelmOp that no HelmOp of this shard
 // requests. It also returns true if the Cluster gets the condition with the checks of all its releases.
 func hasUnrequested(scope *lifeScope) bool {
-	desired := clusterConditions(scope.cluster, scope.helmOps, scope.releases)
-	if hasType(desired, addonsv1.ClusterUpgradeReadyType) || slices.ContainsFunc(scope.cluster.Status.Conditions,
-		func(known metav1.Condition) bool { return isUnrequested(known, desired) }) {
+	if hasType(scope.requested, addonsv1.ClusterUpgradeReadyType) || slices.ContainsFunc(scope.cluster.Status.Conditions,
+		func(known metav1.Condition) bool { return isUnrequested(known, scope.requested) }) {
 		return true
 	}
 	holders := upgradeHolders(scope)

@@ -73,8 +73,9 @@ func requestsForHelmOp(reader client.Reader) handler.MapFunc {
 	}
 }
 
-// lifeChanged passes events of HelmOpReleases that may change the conditions or holds of their Clusters.
-func lifeChanged() predicate.Predicate {
+// lifeChanged passes events of HelmOpReleases that may change the conditions or holds of their Clusters. The reader reads
+// HelmOps.
+func lifeChanged(reader client.Reader) predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: watches.Updated(func(before, after *addonsv1.HelmOpRelease) bool {
 			if before.Generation != after.Generation ||
@@ -84,10 +85,29 @@ func lifeChanged() predicate.Predicate {
 				return true
 			}
 			return clusterlife.CheckedVersion(before) != clusterlife.CheckedVersion(after) ||
-				hasChanged(before, after, addonsv1.ReadyCondition) ||
-				hasChanged(before, after, addonsv1.KubernetesUpgradeReadyCondition)
+				hasChanged(before, after, addonsv1.KubernetesUpgradeReadyCondition) ||
+				hasChanged(before, after, addonsv1.ReadyCondition) &&
+					(isOfOtherShard(before) || isOfOtherShard(after) || isReadinessUsed(reader, after))
 		}),
 	}
+}
+
+// isOfOtherShard reports whether a release has another shard than its Cluster. This matters for all conditions.
+func isOfOtherShard(release *addonsv1.HelmOpRelease) bool {
+	return conditions.GetReason(release, addonsv1.ReadyCondition) == addonsv1.OtherShardReason
+}
+
+// isReadinessUsed reports whether a condition or a hold of a Cluster may depend on the condition Ready of a release.
+// Most HelmOps request none, and each change of the condition would otherwise cause a pass over the Cluster. If the
+// HelmOp is not in the cache, isReadinessUsed returns true.
+func isReadinessUsed(reader client.Reader, release *addonsv1.HelmOpRelease) bool {
+	if release.Spec.BeforeClusterUpgrade != nil || release.Spec.BeforeClusterDelete != nil {
+		return true
+	}
+	helmOp := &addonsv1.HelmOp{}
+	key := client.ObjectKey{Namespace: release.Namespace, Name: apiutil.HelmOpOf(release)}
+	err := reader.Get(context.Background(), key, helmOp, client.UnsafeDisableDeepCopy)
+	return err != nil || affectsClusters(helmOp)
 }
 
 // hasChanged reports whether the status, the reason or the generation of a condition has changed.

@@ -26,6 +26,10 @@ const (
 	// index has the HelmOpReleases of all namespaces.
 	ClusterIndex = "spec.clusterRef"
 
+	// DependsOnIndex is the name of two cache indexes by spec.dependsOn: of HelmOps by the names of their dependencies, and
+	// of HelmOpReleases by DependencyKey.
+	DependsOnIndex = "spec.dependsOn"
+
 	// UIDIndex is the name of the cache index of HelmOpReleases by their UID.
 	UIDIndex = "metadata.uid"
 )
@@ -232,6 +236,31 @@ func WaitsForAdmission(helmOp *addonsv1.HelmOp, release *addonsv1.HelmOpRelease)
 // ClustersOfRelease returns the keys of a HelmOpRelease in ClusterIndex.
 func ClustersOfRelease(obj client.Object) []string {
 	return []string{ClusterKey(obj.(*addonsv1.HelmOpRelease)).String()}
+}
+
+// DependencyKey returns the key in DependsOnIndex of the HelmOpReleases in a Cluster that depend on a HelmOp.
+func DependencyKey(cluster client.ObjectKey, helmOp string) string {
+	return cluster.String() + "/" + helmOp
+}
+
+// DependenciesOfRelease returns the keys of a HelmOpRelease in DependsOnIndex.
+func DependenciesOfRelease(obj client.Object) []string {
+	release := obj.(*addonsv1.HelmOpRelease)
+	keys := make([]string, 0, len(release.Spec.DependsOn))
+	for i := range release.Spec.DependsOn {
+		keys = append(keys, DependencyKey(ClusterKey(release), release.Spec.DependsOn[i].Name))
+	}
+	return keys
+}
+
+// DependenciesOfHelmOp returns the keys of a HelmOp in DependsOnIndex.
+func DependenciesOfHelmOp(obj client.Object) []string {
+	helmOp := obj.(*addonsv1.HelmOp)
+	names := make([]string, 0, len(helmOp.Spec.DependsOn))
+	for i := range helmOp.Spec.DependsOn {
+		names = append(names, helmOp.Spec.DependsOn[i].Name)
+	}
+	return names
 }
 
 // UIDsOfRelease returns the keys of a HelmOpRelease in UIDIndex.

@@ -20,7 +20,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
-// Scope holds a Cluster with its releases. The releases and HelmOps are shared with the cache: do not change them.
+// Scope holds a Cluster with its releases. All objects are shared with the cache: do not change them.
 type Scope struct {
 	// Object is the Cluster as the API server serves it, and Cluster is the same object in the type of Cluster API.
 	Object  *unstructured.Unstructured
@@ -33,13 +33,16 @@ type Scope struct {
 	HelmOps []addonsv1.HelmOp
 }
 
-// ReadScope reads a Cluster with its releases. The result is nil if the Cluster does not exist.
-func ReadScope(ctx context.Context, reader client.Reader, key client.ObjectKey) (*Scope, error) {
+// ReadScope reads a Cluster with its releases. typed converts the Cluster to the type of Cluster API. The result is nil
+// if the Cluster does not exist.
+func ReadScope(ctx context.Context, reader client.Reader,
+	typed func(*unstructured.Unstructured) (*clusterv1.Cluster, error), key client.ObjectKey,
+) (*Scope, error) {
 	object := apiutil.NewCluster()
-	if err := reader.Get(ctx, key, object); err != nil {
+	if err := reader.Get(ctx, key, object, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	cluster, err := apiutil.TypedCluster(object)
+	cluster, err := typed(object)
 	if err != nil {
 		return nil, err
 	}
@@ -56,13 +59,21 @@ func ReadScope(ctx context.Context, reader client.Reader, key client.ObjectKey) 
 	return &Scope{Object: object, Cluster: cluster, Releases: releases.Items, HelmOps: helmOps.Items}, nil
 }
 
-// HelmOpOf returns the HelmOp of a release that may change or hold its Cluster; nil if it does not exist or does not
-// control the release.
-func HelmOpOf(release *addonsv1.HelmOpRelease, helmOps []addonsv1.HelmOp) *addonsv1.HelmOp {
+// ByName returns the HelmOps of one namespace by their names. A Cluster may have hundreds of releases, so that comparing
+// each release with each HelmOp would take too long.
+func ByName(helmOps []addonsv1.HelmOp) map[string]*addonsv1.HelmOp {
+	named := make(map[string]*addonsv1.HelmOp, len(helmOps))
 	for i := range helmOps {
-		if MayAffectCluster(release, &helmOps[i]) {
-			return &helmOps[i]
-		}
+		named[helmOps[i].Name] = &helmOps[i]
+	}
+	return named
+}
+
+// HelmOpOf returns the HelmOp of a release that may change or hold its Cluster; nil if it does not exist or does not
+// control the release. The argument helmOps is the result of ByName.
+func HelmOpOf(release *addonsv1.HelmOpRelease, helmOps map[string]*addonsv1.HelmOp) *addonsv1.HelmOp {
+	if helmOp := helmOps[apiutil.HelmOpOf(release)]; MayAffectCluster(release, helmOp) {
+		return helmOp
 	}
 	return nil
 }
@@ -70,9 +81,10 @@ func HelmOpOf(release *addonsv1.HelmOpRelease, helmOps []addonsv1.HelmOp) *addon
 // ReleasesToUninstall returns copies of the releases that must be uninstalled before their Cluster is deleted.
 func ReleasesToUninstall(releases []addonsv1.HelmOpRelease, helmOps []addonsv1.HelmOp) []*addonsv1.HelmOpRelease {
 	var found []*addonsv1.HelmOpRelease
+	named := ByName(helmOps)
 	for i := range releases {
 		release := &releases[i]
-		if !report.IsBeingMoved(release) && RequiresUninstall(release, HelmOpOf(release, helmOps)) {
+		if !report.IsBeingMoved(release) && RequiresUninstall(release, HelmOpOf(release, named)) {
 			found = append(found, release.DeepCopy())
 		}
 	}
@@ -102,7 +114,7 @@ func UpgradeHolders(cluster metav1.Object, releases []addonsv1.HelmOpRelease,
 			continue
 		}
 		holder := UpgradeHolder{HelmOp: helmOp}
-		if Selects(helmOp, cluster) {
+		if helmOp.Spec.BeforeClusterUpgrade != nil && Selects(helmOp, cluster) {
 			holder.Before = helmOp.Spec.BeforeClusterUpgrade
 		}
 		for _, release := range controlled[helmOp.UID] {

@@ -123,9 +123,7 @@ func (b *ReleaseBench) Client() client.Client {
 			b.Fatal(err)
 		}
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex,
-		apiutil.ClustersOfRelease).WithIndex(&addonsv1.HelmOpRelease{}, apiutil.UIDIndex, apiutil.UIDsOfRelease).
-		WithStatusSubresource(&addonsv1.HelmOpRelease{}).
+	builder := WithIndexes(fake.NewClientBuilder().WithScheme(scheme)).WithStatusSubresource(&addonsv1.HelmOpRelease{}).
 		WithObjects(b.namespace.DeepCopy(), b.Cluster.DeepCopy(), b.Release.DeepCopy())
 	if b.HelmOp != nil {
 		builder.WithObjects(b.HelmOp.DeepCopy())
@@ -147,8 +145,7 @@ func ManagementClient(t *testing.T, objects ...client.Object) client.Client {
 	objects = append(objects,
 		KubeSystem(),
 		&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: clusterlink.Management.Name, UID: "c"}})
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
-	return builder.WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease).Build()
+	return WithIndexes(fake.NewClientBuilder().WithScheme(scheme)).WithObjects(objects...).Build()
 }
 
 // ManagementHelmOp returns a HelmOp for the management cluster.

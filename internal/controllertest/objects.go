@@ -91,6 +91,14 @@ func RemoveReleaseFinalizer(t *testing.T, c client.Client, release *addonsv1.Hel
 	}
 }
 
+// WithIndexes registers the indexes of apiutil, as the cache of a manager has them.
+func WithIndexes(builder *fake.ClientBuilder) *fake.ClientBuilder {
+	return builder.WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease).
+		WithIndex(&addonsv1.HelmOpRelease{}, apiutil.UIDIndex, apiutil.UIDsOfRelease).
+		WithIndex(&addonsv1.HelmOpRelease{}, apiutil.DependsOnIndex, apiutil.DependenciesOfRelease).
+		WithIndex(&addonsv1.HelmOp{}, apiutil.DependsOnIndex, apiutil.DependenciesOfHelmOp)
+}
+
 // StoreOf returns a client of a management cluster with some objects.
 func StoreOf(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
@@ -100,9 +108,7 @@ func StoreOf(t *testing.T, objects ...client.Object) client.Client {
 			t.Fatal(err)
 		}
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&addonsv1.HelmOpRelease{}).
-		WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease).
-		WithIndex(&addonsv1.HelmOpRelease{}, apiutil.UIDIndex, apiutil.UIDsOfRelease)
+	builder := WithIndexes(fake.NewClientBuilder().WithScheme(scheme)).WithStatusSubresource(&addonsv1.HelmOpRelease{})
 	for _, obj := range objects {
 		obj = obj.DeepCopyObject().(client.Object)
 		obj.SetResourceVersion("")

@@ -114,14 +114,21 @@ func onReleaseChange(enqueue func(context.Context, async.RequestQueue, *addonsv1
 func SiblingsOnChange(reader client.Reader) handler.EventHandler {
 	return onReleaseChange(func(ctx context.Context, q async.RequestQueue, release *addonsv1.HelmOpRelease,
 		change releaseChange) {
-		siblings, err := apiutil.SiblingsOf(ctx, reader, release)
+		cluster, name := apiutil.ClusterKey(release), apiutil.HelmOpOf(release)
+		siblings := client.MatchingFields{apiutil.DependsOnIndex: apiutil.DependencyKey(cluster, name)}
+		if change.frees {
+			// The releases on which this release depended are not in the index of its dependents.
+			siblings = client.MatchingFields{apiutil.ClusterIndex: cluster.String()}
+		}
+		list := &addonsv1.HelmOpReleaseList{}
+		err := reader.List(ctx, list, client.InNamespace(release.Namespace), siblings, client.UnsafeDisableDeepCopy)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the releases that depend on one")
 			return
 		}
-		name := apiutil.HelmOpOf(release)
-		for _, sibling := range siblings {
-			if concerns(change, name, sibling) {
+		for i := range list.Items {
+			sibling := &list.Items[i]
+			if sibling.Name != release.Name && apiutil.HelmOpOf(sibling) != "" && concerns(change, name, sibling) {
 				q.Add(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(sibling)})
 			}
 		}
@@ -150,12 +157,12 @@ func HelmOpsOnChange(reader client.Reader) handler.EventHandler {
 		if !change.mends && !change.mendsExpressions && !change.explains {
 			return
 		}
-		helmOps := &addonsv1.HelmOpList{}
-		if err := reader.List(ctx, helmOps, client.InNamespace(release.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		helmOps, name := &addonsv1.HelmOpList{}, apiutil.HelmOpOf(release)
+		if err := reader.List(ctx, helmOps, client.InNamespace(release.Namespace),
+			client.MatchingFields{apiutil.DependsOnIndex: name}, client.UnsafeDisableDeepCopy); err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps that depend on one")
 			return
 		}
-		name := apiutil.HelmOpOf(release)
 		for i := range helmOps.Items {
 			for _, dependency := range helmOps.Items[i].Spec.DependsOn {
 				if dependency.Name == name && (change.mends || change.explains || dependency.ReadyExpr != "") {

@@ -4,9 +4,13 @@
 package dependencies
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"testing"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -28,6 +32,20 @@ type recordingQueue struct {
 }
 
 func (q *recordingQueue) Add(request ctrl.Request) { q.added = append(q.added, request.Name) }
+
+func (q *recordingQueue) AddAfter(request ctrl.Request, _ time.Duration) { q.Add(request) }
+
+// countingReader counts the objects that are listed.
+type countingReader struct {
+	client.Reader
+	listed int
+}
+
+func (r *countingReader) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := r.Reader.List(ctx, list, options...)
+	r.listed += meta.LenList(list)
+	return err
+}
 
 // changedRelease returns a release in the state after an event.
 func changedRelease(helmOp string, change func(*addonsv1.HelmOpRelease)) *addonsv1.HelmOpRelease {
@@ -129,6 +147,58 @@ func TestEventsOfReleasesWakeThoseThatTheyMeanSomethingTo(t *testing.T) {
 			t.Errorf("woken by creation %q, at the start %q, by deletion %q", created, listed, deleted)
 		}
 	})
+}
+
+// TestEventsOfReleasesWithoutDependentsListNothing has a Cluster with many releases that do not depend on each other. A
+// change of one of them must not read the others, and must not read the HelmOps.
+func TestEventsOfReleasesWithoutDependentsListNothing(t *testing.T) {
+	t.Parallel()
+	var objects []client.Object
+	for i := range 20 {
+		objects = append(objects, controllertest.ReadyRelease(fmt.Sprint("other-", i), nil),
+			controllertest.UpToDateHelmOp(t, fmt.Sprint("other-", i), nil))
+	}
+	reader := &countingReader{Reader: controllertest.StoreOf(t, objects...)}
+	before := controllertest.ReadyRelease("cni", func(r *addonsv1.HelmOpRelease) {
+		report.SetNotReady(r, addonsv1.InstallFailedReason, "")
+	})
+	for _, h := range []handler.EventHandler{SiblingsOnChange(reader), HelmOpsOnChange(reader)} {
+		q := &recordingQueue{}
+		h.Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: changedRelease("cni", nil)}, q)
+		if q.added != nil || reader.listed != 0 {
+			t.Errorf("woken %q, %d objects are listed", q.added, reader.listed)
+		}
+	}
+}
+
+// TestEventsOfReleasesWakeDependentHelmOps checks that the HelmOps that depend on the HelmOp of a release are enqueued.
+func TestEventsOfReleasesWakeDependentHelmOps(t *testing.T) {
+	t.Parallel()
+	depending := func(name, on, expr string) client.Object {
+		return controllertest.UpToDateHelmOp(t, name, func(h *addonsv1.HelmOp) {
+			h.Spec.DependsOn = []addonsv1.Dependency{{Name: "storage"}, {Name: on, ReadyExpr: expr}}
+		})
+	}
+	store := controllertest.StoreOf(t, depending("dns", "cni", ""), depending("expr", "cni", "true"),
+		depending("other", "dns", ""))
+	ready := controllertest.ReadyRelease("cni", nil)
+	for name, tc := range map[string]struct {
+		before *addonsv1.HelmOpRelease
+		after  func(*addonsv1.HelmOpRelease)
+		want   []string
+	}{
+		"becomes ready": {before: controllertest.ReadyRelease("cni", controllertest.AwaitDependencies),
+			want: []string{"dns", "expr"}},
+		"status": {before: ready, after: func(r *addonsv1.HelmOpRelease) { r.Status.Release.Version = "2" },
+			want: []string{"expr"}},
+	} {
+		q := &recordingQueue{}
+		HelmOpsOnChange(store).Update(t.Context(),
+			event.UpdateEvent{ObjectOld: tc.before, ObjectNew: changedRelease("cni", tc.after)}, q)
+		if slices.Sort(q.added); !slices.Equal(q.added, tc.want) {
+			t.Errorf("%s: woken %q, want %q", name, q.added, tc.want)
+		}
+	}
 }
 
 func TestEventsOfHelmOpsThatMatterToOthers(t *testing.T) {

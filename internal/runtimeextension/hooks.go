@@ -179,7 +179,7 @@ func (h *hooks) answer(ctx context.Context, cluster *clusterv1.Cluster, response
 	if h.namespace != "" && h.namespace != key.Namespace || !apiutil.IsOfShard(cluster, h.shard) {
 		return
 	}
-	scope, err := clusterlife.ReadScope(ctx, h.reader, key)
+	scope, err := clusterlife.ReadScope(ctx, h.reader, apiutil.TypedCluster, key)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot answer a hook of Cluster API", "Cluster", key)
 		response.SetStatus(runtimehooksv1.ResponseStatusFailure)

@@ -78,6 +78,14 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	if err != nil {
 		return err
 	}
+	err = indexer.IndexField(ctx, &addonsv1.HelmOp{}, apiutil.DependsOnIndex, apiutil.DependenciesOfHelmOp)
+	if err != nil {
+		return err
+	}
+	err = indexer.IndexField(ctx, &addonsv1.HelmOpRelease{}, apiutil.DependsOnIndex, apiutil.DependenciesOfRelease)
+	if err != nil {
+		return err
+	}
 	return indexer.IndexField(ctx, &addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease)
 }
 
