@@ -91,8 +91,8 @@ func (q *turnQueue) isWaiting(object ctrl.Request, priority int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	before, ok := q.priorities[object]
-	if ok {
-		q.priorities[object] = max(before, priority)
+	if ok && priority > before {
+		q.priorities[object] = priority
 		q.waiting.Raise(object.Namespace, object, priority)
 	}
 	return ok

@@ -23,7 +23,7 @@ func objectIn(namespace string, number int) ctrl.Request {
 
 // fairQueue returns a queue for a number of workers that ends with the test. It also returns a function that waits
 // until a number of objects wait for a worker.
-func fairQueue(t *testing.T, workers int) (*stateQueue, func(int)) {
+func fairQueue(t testing.TB, workers int) (*stateQueue, func(int)) {
 	t.Helper()
 	q, _ := NewFair(workers)(t.Name(), requeue.NewLimiter()).(*stateQueue)
 	t.Cleanup(q.ShutDown)
@@ -133,6 +133,22 @@ func TestRequestsForObjectsAreMerged(t *testing.T) {
 	q.Done(object)
 	if got := get(t, q); got != object {
 		t.Errorf("the next pass is over %s", got)
+	}
+}
+
+// BenchmarkRequestForWaitingObject requests an object that waits as the last of many objects of its namespace.
+func BenchmarkRequestForWaitingObject(b *testing.B) {
+	for _, objects := range []int{100, 1000, 10000} {
+		b.Run(fmt.Sprint(objects, " objects"), func(b *testing.B) {
+			q, waitFor := fairQueue(b, 2)
+			for i := range objects {
+				q.Add(objectIn("a", i))
+			}
+			waitFor(objects)
+			for b.Loop() {
+				q.Add(objectIn("a", objects-1))
+			}
+		})
 	}
 }
 

@@ -86,10 +86,10 @@ func (t *requestSlots) enter(ctx context.Context, tenant string, waiting *slotWa
 		return waitError(ctx, t.noSlotDetail())
 	}
 	now := time.Now()
-	ahead := t.queue.Push(tenant, waiting)
+	t.queue.Push(tenant, waiting)
 	// A deadline may pass a moment before its context ends. The rate limit is not the cause then: the request fails
 	// with the error of its context.
-	if wait := t.untilTokens(now, ahead+1); wait > 0 && wait > untilDeadline(ctx) {
+	if wait := t.untilTokens(now, t.queue.Ahead(tenant)+1); wait > 0 && wait > untilDeadline(ctx) {
 		t.queue.Remove(tenant, waiting)
 		return &ocierr.Error{Kind: ocierr.ErrRateLimited, RetryAfter: wait,
 			Detail: fmt.Sprintf("the manager's limit of %g requests per second to the host is reached", t.rate.Limit())}
