@@ -308,6 +308,12 @@ type ReleaseBookkeeping struct {
 	// +kubebuilder:validation:MaxLength=64
 	ClusterUID string `json:"clusterUID,omitempty"`
 
+	// clusterRecreatedAt is when HelmOp found that the Cluster had been re-created
+	// under the same name. A spec.rollout with an earlier time was assigned to the
+	// former Cluster.
+	// +optional
+	ClusterRecreatedAt metav1.Time `json:"clusterRecreatedAt,omitempty,omitzero"`
+
 	// wasReady is the last period during which the release was Ready. HelmOp sets
 	// wasReady when the Cluster becomes unreachable. From wasReady, a rollout
 	// knows whether the Cluster became unreachable during its update, or only

@@ -1408,6 +1408,7 @@ func (in *ReleaseBookkeeping) DeepCopyInto(out *ReleaseBookkeeping) {
 		*out = new(HealthStatus)
 		(*in).DeepCopyInto(*out)
 	}
+	in.ClusterRecreatedAt.DeepCopyInto(&out.ClusterRecreatedAt)
 	if in.WasReady != nil {
 		in, out := &in.WasReady, &out.WasReady
 		*out = new(ReadyPeriod)

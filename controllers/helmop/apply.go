@@ -227,8 +227,12 @@ func (r *Reconciler) releaseSpecFor(scope *helmOpScope, c *clusterScope) (addons
 	}
 	// The copy is necessary: the client decodes the response to a write into the object that was sent.
 	assigned.Previous = previousOf(c.child, scope.revisions.LastGood()).DeepCopy()
+	// The clock of the manager that found the re-created Cluster may be ahead.
+	if recreatedAt := c.child.Status.ClusterRecreatedAt; assigned.At.Before(&recreatedAt) {
+		assigned.At = recreatedAt
+	}
 	known := c.child.Spec.Rollout
-	if known == nil {
+	if known == nil || apiutil.IsOfFormerCluster(c.child) {
 		return spec, nil
 	}
 	if known.Revision == assigned.Revision && !c.step.Adopts {

@@ -185,7 +185,7 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 		if own != 0 && (scope.desired == nil || own != scope.desired.number) {
 			c.own = r.renderPast(ctx, scope, own, c)
 		}
-		isGoodNeeded := c.child == nil || returns(state.Phase)
+		isGoodNeeded := c.child == nil || apiutil.IsOfFormerCluster(c.child) || returns(state.Phase)
 		switch {
 		case state.Good == 0 || !isGoodNeeded:
 		case state.Good == own:

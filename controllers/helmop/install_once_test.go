@@ -55,35 +55,8 @@ func TestInstalledOnceKeepsIdentity(t *testing.T) {
 			tc.change(&newest.Spec.HelmOp)
 			b.Release.Annotations = map[string]string{addonsv1.InstalledOnceAnnotation: tc.annotation}
 			b.Release.Spec.ReconcileStrategy = once
-			b.Cluster.Status.Initialization.ControlPlaneInitialized = new(true)
-			c := b.Client()
-			r := &Reconciler{client: c, now: time.Now, planned: rolloutstate.NewCache(),
-				renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c, c))}
-			scope := &helmOpScope{helmOp: b.HelmOp, revisions: b.Revisions}
-			var err error
-			scope.desired, err = r.compileRevision(t.Context(), revisionstore.WithRevision(b.HelmOp, newest),
-				revisionstore.ArtifactsOf(newest))
-			if err != nil {
-				t.Fatal(err)
-			}
-			scope.desired.number = newest.Spec.Number
-			object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(b.Cluster)
-			if err != nil {
-				t.Fatal(err)
-			}
-			object["kind"] = "Cluster"
-			cluster := &clusterScope{name: "one", key: client.ObjectKeyFromObject(b.Cluster), cluster: b.Cluster,
-				object: &unstructured.Unstructured{Object: object}, selected: true, child: b.Release}
-			scope.clusters = []*clusterScope{cluster}
-
-			if err := r.render(t.Context(), scope); err != nil || cluster.err != nil {
-				t.Fatal(err, cluster.err)
-			}
-			input, err := r.planInput(scope)
-			if err != nil {
-				t.Fatal(err)
-			}
-			cluster.step = rollout.Plan(input).Steps[0]
+			r, scope := planNewest(t, b)
+			cluster := scope.clusters[0]
 			if cluster.step.Action != tc.want || cluster.step.Revision != 2 {
 				t.Fatalf("the step is %+v, want %s to HelmOp revision 2", cluster.step, tc.want)
 			}
@@ -97,4 +70,38 @@ func TestInstalledOnceKeepsIdentity(t *testing.T) {
 			}
 		})
 	}
+}
+
+// planNewest plans the rollout of the newest HelmOp revision to the Cluster of a bench.
+func planNewest(t *testing.T, b *controllertest.ReleaseBench) (*Reconciler, *helmOpScope) {
+	t.Helper()
+	b.Cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+	c, newest := b.Client(), b.Revisions[len(b.Revisions)-1]
+	r := &Reconciler{client: c, now: func() time.Time { return controllertest.Noon }, planned: rolloutstate.NewCache(),
+		renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c, c))}
+	scope := &helmOpScope{helmOp: b.HelmOp, revisions: b.Revisions}
+	var err error
+	scope.desired, err = r.compileRevision(t.Context(), revisionstore.WithRevision(b.HelmOp, newest),
+		revisionstore.ArtifactsOf(newest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	scope.desired.number = newest.Spec.Number
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(b.Cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object["kind"] = "Cluster"
+	cluster := &clusterScope{name: "one", key: client.ObjectKeyFromObject(b.Cluster), cluster: b.Cluster,
+		object: &unstructured.Unstructured{Object: object}, selected: true, child: b.Release}
+	scope.clusters = []*clusterScope{cluster}
+	if err := r.render(t.Context(), scope); err != nil || cluster.err != nil {
+		t.Fatal(err, cluster.err)
+	}
+	input, err := r.planInput(scope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.step = rollout.Plan(input).Steps[0]
+	return r, scope
 }

@@ -227,7 +227,7 @@ func (r *Reconciler) planInput(scope *helmOpScope) (rollout.Input, error) {
 func isKnown(c *clusterScope, began metav1.Time) bool {
 	if c.child != nil {
 		assigned := c.child.Spec.Rollout
-		return assigned == nil || assigned.Reason != addonsv1.ReleaseRolloutJoined || assigned.At.Before(&began)
+		return !apiutil.HasJoined(c.child) || assigned.At.Before(&began) && !apiutil.IsOfFormerCluster(c.child)
 	}
 	if c.cluster == nil {
 		return false
@@ -277,6 +277,8 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	if c.child == nil {
 		return planned, nil
 	}
+	// The pin of a former Cluster does not count, and ends when the status of the release is reset.
+	planned.Paused = planned.Paused || c.object != nil && apiutil.HasFormerStatus(c.child, c.object)
 	if number, ok := apiutil.PinOf(c.child); ok {
 		planned.Pin = &rollout.Pin{Revision: number, Release: pinned}
 	}
@@ -289,8 +291,9 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	}
 	rolloutstate.SetAdoption(planned.Child, c.child)
 	if r := c.child.Spec.Rollout; r != nil {
-		planned.Child.Joined, planned.Child.FailedBefore = r.Reason == addonsv1.ReleaseRolloutJoined, r.FailedBefore
+		planned.Child.FailedBefore = r.FailedBefore
 	}
+	planned.Child.Joined, planned.Child.OfFormerCluster = apiutil.HasJoined(c.child), apiutil.IsOfFormerCluster(c.child)
 	if previous := previousOf(c.child, good); previous != nil {
 		planned.Child.Previous = previous.Revision
 	}

@@ -112,12 +112,17 @@ func TestReleaseSpecFor(t *testing.T) {
 		Status: addonsv1.HelmOpRevisionStatus{Good: true}}
 	newest := &addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: 4}}
 	earlier := metav1.NewTime(controllertest.Noon.Add(-time.Hour))
+	later := metav1.NewTime(controllertest.Noon.Add(time.Hour))
 	old := &addonsv1.PreviousRevision{Revision: 3, ValuesDigest: "of 3"}
 	for name, tc := range map[string]struct {
 		child  *addonsv1.ReleaseRollout
 		values string
-		step   rollout.Step
-		want   addonsv1.ReleaseRollout
+
+		// recreatedAt is when the Cluster was re-created.
+		recreatedAt metav1.Time
+
+		step rollout.Step
+		want addonsv1.ReleaseRollout
 	}{
 		"new Cluster": {values: "", step: rollout.Step{Revision: 4, Joined: true},
 			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined,
@@ -142,6 +147,18 @@ func TestReleaseSpecFor(t *testing.T) {
 			Reason: addonsv1.ReleaseRolloutJoined, At: earlier},
 			values: "new", step: rollout.Step{Revision: 4, Adopts: true},
 			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutUpdated, At: earlier}},
+		"re-created Cluster": {child: &addonsv1.ReleaseRollout{Revision: 4, FailedBefore: true, At: earlier}, values: "new",
+			recreatedAt: metav1.NewTime(controllertest.Noon.Add(-time.Minute)), step: rollout.Step{Revision: 4, Joined: true},
+			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined,
+				At: metav1.NewTime(controllertest.Noon)}},
+		"re-created Cluster, found by a manager whose clock is ahead": {
+			child: &addonsv1.ReleaseRollout{Revision: 4, At: earlier}, values: "new", recreatedAt: later,
+			step: rollout.Step{Revision: 4, Joined: true},
+			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined, At: later}},
+		"re-created Cluster, after its installation": {
+			child:  &addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined, At: earlier},
+			values: "new", recreatedAt: earlier, step: rollout.Step{Revision: 4},
+			want: addonsv1.ReleaseRollout{Revision: 4, Reason: addonsv1.ReleaseRolloutJoined, At: earlier}},
 		"return to the last known good revision": {values: "bad",
 			child: &addonsv1.ReleaseRollout{Revision: 4, At: earlier, Previous: old},
 			step:  rollout.Step{Revision: 3, Returned: true},
@@ -152,6 +169,7 @@ func TestReleaseSpecFor(t *testing.T) {
 			c := &clusterScope{name: "a", step: tc.step, target: spec("new", nil)}
 			if tc.child != nil {
 				c.child = &addonsv1.HelmOpRelease{Spec: *spec(tc.values, tc.child)}
+				c.child.Status.ClusterRecreatedAt = tc.recreatedAt
 			}
 			got, err := r.releaseSpecFor(&helmOpScope{revisions: []*addonsv1.HelmOpRevision{good, newest}}, c)
 			if err != nil {
@@ -197,10 +215,13 @@ func TestIsKnown(t *testing.T) {
 	served := cluster(before)
 	served.cluster.Status.Conditions = []metav1.Condition{{Type: clusterv1.ClusterControlPlaneInitializedCondition,
 		Status: metav1.ConditionTrue, LastTransitionTime: after}}
+	recreated := with(cluster(before), &addonsv1.ReleaseRollout{Reason: addonsv1.ReleaseRolloutUpdated, At: before})
+	recreated.child.Status.ClusterRecreatedAt = metav1.NewTime(before.Add(time.Minute))
 	for name, tc := range map[string]struct {
 		cluster *clusterScope
 		want    bool
 	}{
+		"re-created":        {recreated, false},
 		"existed before":    {cluster(before), true},
 		"created later":     {cluster(after), false},
 		"initialized later": {served, false},
@@ -216,5 +237,47 @@ func TestIsKnown(t *testing.T) {
 		if got := isKnown(tc.cluster, began); got != tc.want {
 			t.Errorf("%s: known %t", name, got)
 		}
+	}
+}
+
+// TestRecreatedClusterJoins checks that a re-created Cluster is treated like a new Cluster in a later rollout. A Cluster
+// that clusterctl moved has another UID too, but its HelmOpRelease has no status.
+func TestRecreatedClusterJoins(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		status addonsv1.ReleaseBookkeeping
+		want   addonsv1.ReleaseRolloutReason
+	}{
+		"re-created": {addonsv1.ReleaseBookkeeping{ClusterUID: "new",
+			ClusterRecreatedAt: metav1.NewTime(controllertest.Noon.Add(-time.Minute))}, addonsv1.ReleaseRolloutJoined},
+		"re-created earlier": {addonsv1.ReleaseBookkeeping{ClusterUID: "new",
+			ClusterRecreatedAt: metav1.NewTime(controllertest.Noon.Add(-2 * time.Hour))}, addonsv1.ReleaseRolloutUpdated},
+		"re-created, with the status of the former Cluster": {addonsv1.ReleaseBookkeeping{ClusterUID: "former"}, ""},
+		"moved":          {addonsv1.ReleaseBookkeeping{}, addonsv1.ReleaseRolloutUpdated},
+		"not re-created": {addonsv1.ReleaseBookkeeping{ClusterUID: "new"}, addonsv1.ReleaseRolloutUpdated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := controllertest.NewReleaseBench(t)
+			newest := b.Revisions[1]
+			newest.Spec.Artifact = &addonsv1.ResolvedArtifact{Digest: "a"}
+			newest.Spec.HelmOp.Release.Name = "one"
+			b.Cluster.UID = "new"
+			b.Release.Spec.Rollout.At = metav1.NewTime(controllertest.Noon.Add(-time.Hour))
+			b.Release.Status.ReleaseBookkeeping = tc.status
+			r, scope := planNewest(t, b)
+			c := scope.clusters[0]
+			if tc.want == "" {
+				if c.step.Action != rollout.ActionNone {
+					t.Errorf("the step is %+v before the status is reset", c.step)
+				}
+				return
+			}
+			spec, err := r.releaseSpecFor(scope, c)
+			if err != nil || c.step.Action != rollout.ActionUpdate || spec.Rollout.Revision != 2 ||
+				spec.Rollout.Reason != tc.want {
+				t.Errorf("the step is %+v, and assigns %+v, %v", c.step, spec.Rollout, err)
+			}
+		})
 	}
 }

@@ -324,25 +324,27 @@ func (r *Reconciler) event(scope *releaseScope, eventType, reason, action, messa
 	}
 }
 
-// resetIfRecreated resets the status of a release whose Cluster was re-created. The new Cluster has no releases and no
-// failures. A changed UID shows that the Cluster was re-created, even if no manager was running at that time. The
-// result is true if the status was reset.
+// resetIfRecreated resets the status of a release whose Cluster was re-created, and ends its pin. The new Cluster has no
+// releases and no failures. A changed UID shows that the Cluster was re-created, even if no manager was running at that
+// time. The result is true if the status was reset.
 func (r *Reconciler) resetIfRecreated(ctx context.Context, scope *releaseScope) bool {
 	release := scope.release
 	// This manager gets no events of a Cluster of another shard.
 	if scope.cluster == nil || scope.otherShard != "" {
 		return false
 	}
-	former, uid := release.Status.ClusterUID, string(scope.object.GetUID())
-	release.Status.ClusterUID = uid
-	if former == "" || former == uid {
+	bookkeeping := addonsv1.ReleaseBookkeeping{ClusterUID: string(scope.object.GetUID())}
+	if !apiutil.HasFormerStatus(release, scope.object) {
+		release.Status.ClusterUID = bookkeeping.ClusterUID
 		return false
 	}
+	bookkeeping.ClusterRecreatedAt = metav1.NewTime(r.now())
 	ctrl.LoggerFrom(ctx).Info("Resetting the status of the release, because its Cluster was re-created", "Cluster",
 		apiutil.ClusterKey(release))
 	r.dropObjectState(client.ObjectKeyFromObject(release))
 	delete(release.Annotations, addonsv1.InstalledOnceAnnotation)
-	release.Status = addonsv1.HelmOpReleaseStatus{ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{ClusterUID: uid}}
+	delete(release.Annotations, addonsv1.PinnedRevisionAnnotation)
+	release.Status = addonsv1.HelmOpReleaseStatus{ReleaseBookkeeping: bookkeeping}
 	report.SetNotReady(release, addonsv1.ProgressingReason,
 		"The Cluster was re-created under the same name: the chart is installed again")
 	return true

@@ -43,7 +43,8 @@ func triedFor(name string) *addonsv1.HelmOpRelease {
 func TestRecreatedClusterResetsStatus(t *testing.T) {
 	t.Parallel()
 	forgot := &forgetting{}
-	r := &Reconciler{images: preflight.New(nil, 1), watcher: forgettingWatcher{forgetting: forgot}}
+	r := &Reconciler{images: preflight.New(nil, 1), watcher: forgettingWatcher{forgetting: forgot},
+		now: func() time.Time { return controllertest.Noon }}
 	release := triedFor("it")
 	settle := func(uid types.UID, isReset bool) {
 		object := &unstructured.Unstructured{}
@@ -60,7 +61,8 @@ func TestRecreatedClusterResetsStatus(t *testing.T) {
 			t.Fatalf("the status with the same Cluster: %+v", release.Status)
 		}
 	}
-	release.Annotations = map[string]string{addonsv1.InstalledOnceAnnotation: "true"}
+	release.Annotations = map[string]string{addonsv1.InstalledOnceAnnotation: "true",
+		addonsv1.PinnedRevisionAnnotation: "1"}
 	settle("second", true)
 	if len(release.Annotations) != 0 {
 		t.Errorf("annotations: %v", release.Annotations)
@@ -72,7 +74,8 @@ func TestRecreatedClusterResetsStatus(t *testing.T) {
 	}
 	status.Conditions = nil
 	if !equality.Semantic.DeepEqual(status,
-		addonsv1.HelmOpReleaseStatus{ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{ClusterUID: "second"}}) {
+		addonsv1.HelmOpReleaseStatus{ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{ClusterUID: "second",
+			ClusterRecreatedAt: metav1.NewTime(controllertest.Noon)}}) {
 		t.Errorf("status: %+v", status)
 	}
 	if len(forgot.releases) != 1 {

@@ -21,12 +21,11 @@ import (
 // A Cluster that a user has pinned to its current HelmOp revision is not a part of the rollout, so its release does not
 // wait. A pin without effect does not count.
 func AwaitsRollout(release *addonsv1.HelmOpRelease, decision decide.Decision) bool {
-	assigned := release.Spec.Rollout
-	if assigned == nil || assigned.Reason != addonsv1.ReleaseRolloutJoined || decision.State != model.StateForeign {
+	if !apiutil.HasJoined(release) || decision.State != model.StateForeign {
 		return false
 	}
 	number, _ := apiutil.PinOf(release)
-	return number == 0 || number != assigned.Revision
+	return number == 0 || number != apiutil.RevisionOf(release)
 }
 
 // NeedsPreconditions reports whether a decision needs ready dependencies and available images. Installations, upgrades
@@ -63,8 +62,7 @@ func IsExempt(limits maintenance.Limits, release *addonsv1.HelmOpRelease, observ
 	case decision.Reason == decide.ReasonInterrupted, decision.Action == model.ActionTest:
 		return true
 	case decision.Action.Installs(), isUpgrade && !hasWorked(observation):
-		assigned := release.Spec.Rollout
-		isNew := assigned == nil || assigned.Reason == addonsv1.ReleaseRolloutJoined
+		isNew := release.Spec.Rollout == nil || apiutil.HasJoined(release)
 		// An uninstallation as remediation or for a replacement must not leave the Cluster without the release.
 		return !isNew || !limits.Covers(addonsv1.MaintenanceInstallation)
 	case decision.Action == model.ActionRollback, decision.Action == model.ActionUninstall:

@@ -46,6 +46,13 @@ func TestAdoptionAwaitsRollout(t *testing.T) {
 		}
 	}
 
+	recreated := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
+	recreated.Spec.Rollout = assigned(addonsv1.ReleaseRolloutUpdated)
+	recreated.Status.ClusterRecreatedAt = metav1.Now()
+	if !AwaitsRollout(recreated, decide.Decision{State: model.StateForeign, Action: model.ActionAdopt}) {
+		t.Error("a re-created Cluster does not wait for the rollout")
+	}
+
 	for pin, want := range map[string]bool{"1": false, "2": true, "0": true, "newest": true} {
 		pinned := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
 		pinned.Spec.Rollout = assigned(addonsv1.ReleaseRolloutJoined)

@@ -198,6 +198,26 @@ func RevisionOf(child *addonsv1.HelmOpRelease) int64 {
 	return child.Spec.Rollout.Revision
 }
 
+// HasFormerStatus reports whether the status of a release is about a former Cluster with the same name. A release that
+// clusterctl moved, or that was restored from a backup, has no status: its Cluster has another UID, but is the same.
+func HasFormerStatus(release *addonsv1.HelmOpRelease, cluster client.Object) bool {
+	former := release.Status.ClusterUID
+	return former != "" && former != string(cluster.GetUID())
+}
+
+// IsOfFormerCluster reports whether the HelmOp revision of a release was assigned to a former Cluster with the same
+// name. The present Cluster is new.
+func IsOfFormerCluster(release *addonsv1.HelmOpRelease) bool {
+	assigned := release.Spec.Rollout
+	return assigned != nil && assigned.At.Before(&release.Status.ClusterRecreatedAt)
+}
+
+// HasJoined reports whether the Cluster of a release was new when the release got its HelmOp revision.
+func HasJoined(release *addonsv1.HelmOpRelease) bool {
+	assigned := release.Spec.Rollout
+	return assigned != nil && (assigned.Reason == addonsv1.ReleaseRolloutJoined || IsOfFormerCluster(release))
+}
+
 // PinOf returns the number of the HelmOp revision to which a user has pinned a release, and whether there is a pin. The
 // number is 0 if the annotation is not a number.
 func PinOf(child *addonsv1.HelmOpRelease) (number int64, pinned bool) {

@@ -207,7 +207,7 @@ func (d *Decision) waits(in Input, approved *records, c *rollout.Cluster, releas
 		return false
 	case d.Unapproved:
 		return true
-	case c.Child == nil:
+	case c.Child == nil || c.Child.OfFormerCluster:
 		return false
 	default:
 		return !approved.has(d.Revision, c, release)

@@ -172,6 +172,13 @@ func TestDecide(t *testing.T) {
 			clusters:  []rollout.Cluster{member("a", 7), member("new", 0)},
 			digest:    digestOf("a 7"),
 		},
+		"a re-created Cluster needs no approval": {
+			revisions: with(approved("a 7")),
+			clusters: []rollout.Cluster{member("a", 7), member("new", 6, func(c *rollout.Cluster) {
+				c.Child.OfFormerCluster = true
+			})},
+			digest: digestOf("a 7"),
+		},
 		"a later change in it does": {
 			revisions: with(approved("a 7")),
 			clusters:  []rollout.Cluster{member("a", 7), member("new", 7, changed)},

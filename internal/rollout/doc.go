@@ -21,7 +21,7 @@
 // # Which Clusters count
 //
 // A Cluster counts in a rollout if it is selected, can be served and is not new. A Cluster is new if it has no child,
-// or if its only child was created for the current revision. For the first revision, all Clusters are new. There is an
+// if its only child was created for the current revision, or if its child was assigned to a former Cluster. For the first revision, all Clusters are new. There is an
 // exception: a Cluster without a child is not new if it existed when the rollout began. Such a Cluster has no child
 // because its release was deleted to be replaced. Without the exception, a new release name would make all Clusters
 // new, and waves and budget would have no effect.
@@ -51,6 +51,7 @@
 //     known good revision. Without a good revision it gets the current revision, unless the rollout of this revision
 //     was rolled back or aborted. If the good revision cannot be rendered, a new Cluster does not get a current
 //     revision whose failure budget is spent.
+//   - A re-created Cluster whose child was assigned to the former Cluster gets the release that a new Cluster gets.
 //   - A Cluster without a child that is not new waits for its wave if the last known good revision cannot be rendered.
 //   - A change of the Cluster itself is applied at once, under the revision of the Cluster, even if the rollout is
 //     paused.

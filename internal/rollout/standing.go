@@ -175,7 +175,7 @@ func (p *plan) standingOf(c *Cluster) standing {
 	case !c.Selected || c.Gone || c.Deleting || !c.Initialized:
 		return standingOut
 	case c.Paused && c.Pin == nil && c.Child != nil && c.Child.Revision != p.goal && !p.isReturning(c) &&
-		!p.hasGoalAlready(c):
+		!p.hasGoalAlready(c) && !c.Child.OfFormerCluster:
 		return standingPaused
 	case c.Paused:
 		return standingOut
@@ -187,6 +187,8 @@ func (p *plan) standingOf(c *Cluster) standing {
 		return p.standDeleting(c)
 	case c.Pin != nil:
 		return standingPinned
+	case c.Child.OfFormerCluster:
+		return standingOut
 	case p.isReturning(c):
 		return p.standReturning(c)
 	case c.Child.Joined && c.Child.AwaitsAdoption && (c.Child.Revision != p.goal || p.release(c) != nil):

@@ -31,6 +31,8 @@ func (p *plan) decide(i int) Step {
 		return p.create(i, c)
 	case c.Pin != nil:
 		return p.pinned(c)
+	case c.Child.OfFormerCluster:
+		return p.rejoin(i, c)
 	case p.isReturning(c):
 		return p.rollBack(c)
 	case c.Child.Revision == p.goal || p.hasGoalAlready(c):
@@ -140,6 +142,27 @@ func (p *plan) create(i int, c *Cluster) Step {
 	default:
 		s.Source, s.Revision, s.Assigned = SourceTarget, p.state.Revision, true
 		p.start(i, s.Joined)
+		return s
+	}
+}
+
+// rejoin returns the step for a re-created Cluster, whose child was assigned to the former Cluster. The child gets the
+// release that a new Cluster gets.
+func (p *plan) rejoin(i int, c *Cluster) Step {
+	s := p.create(i, c)
+	release := c.Target
+	if s.Source == SourceGood {
+		release = c.Good
+	}
+	switch {
+	case s.Deferred, s.Unapproved:
+		return s
+	case s.Action == ActionNone:
+		return p.repair(c, s.Why)
+	case c.Child.Identity != release.Identity:
+		return replace(c, release, s.Revision)
+	default:
+		s.Action, s.Why = ActionUpdate, "the Cluster was re-created"
 		return s
 	}
 }
