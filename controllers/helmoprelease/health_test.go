@@ -237,6 +237,65 @@ func TestUnhealthyRevisionIsRolledBack(t *testing.T) {
 	})
 }
 
+// TestFailoverToClockAhead moves a release to a manager whose clock is ahead, while the revision becomes healthy. The
+// revision must not time out before the manager has observed it for a minute. A timeout that the previous manager
+// reported stays.
+func TestFailoverToClockAhead(t *testing.T) {
+	t.Parallel()
+	const ahead = 7 * time.Minute
+	failOver := func(b *healthBench) {
+		b.r.memories.Drop(client.ObjectKeyFromObject(b.release))
+		b.now = b.now.Add(ahead)
+	}
+	for name, tc := range map[string]struct {
+		before func(b *healthBench)
+		then   func(b *healthBench)
+	}{
+		"the revision becomes healthy": {func(*healthBench) {}, func(b *healthBench) {
+			b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+			b.want(b.pass(59*time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+			b.is(controllertest.Deployment, health.Current)
+			b.want(b.pass(0, report.True, addonsv1.HealthyReason), model.ActionNone)
+		}},
+		"the revision does not become healthy": {func(*healthBench) {}, func(b *healthBench) {
+			b.want(b.pass(0, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+			b.want(b.pass(time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionRollback)
+		}},
+		"the objects are not observed at first": {func(*healthBench) {}, func(b *healthBench) {
+			b.watched.Synced = false
+			deployment := b.objects[controllertest.Deployment]
+			b.objects[controllertest.Deployment] = objectwatch.State{}
+			b.want(b.pass(0, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+			b.objects[controllertest.Deployment], b.watched.Synced = deployment, true
+			b.want(b.pass(time.Minute, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+		}},
+		"the revision had timed out": {func(b *healthBench) {
+			b.want(b.pass(4*time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionRollback)
+		}, func(b *healthBench) {
+			b.want(b.pass(0, report.False, addonsv1.HealthTimeoutReason), model.ActionRollback)
+		}},
+		"the revision was healthy, and is in progress": {func(b *healthBench) {
+			b.is(controllertest.Deployment, health.Current)
+			b.want(b.pass(0, report.True, addonsv1.HealthyReason), model.ActionNone)
+			b.is(controllertest.Deployment, health.InProgress)
+			b.want(b.pass(0, report.True, addonsv1.HealthyReason), model.ActionNone)
+		}, func(b *healthBench) {
+			b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
+			b.want(b.pass(time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionNone)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newHealthBench(t)
+			b.deploy(nil)
+			b.want(b.pass(time.Minute, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+			tc.before(b)
+			failOver(b)
+			tc.then(b)
+		})
+	}
+}
+
 // TestUnwatchedRevisionIsNotRolledBack checks that a revision without a watch since its deployment is not rolled back.
 // The revision may have been healthy.
 func TestUnwatchedRevisionIsNotRolledBack(t *testing.T) {

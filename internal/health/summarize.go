@@ -21,6 +21,10 @@ const (
 	maxNamed = 3
 	// maxSummaryBytes is the longest message of a summary, in bytes.
 	maxSummaryBytes = 1024
+	// minObserved is how long a process observes a release that is not healthy before the release times out. If the
+	// previous process had another clock, the times that it stored may be too early. A longer time would delay true
+	// timeouts more after a restart.
+	minObserved = time.Minute
 )
 
 // Summarize computes the state of a release from the health of its objects. The order of the objects does not matter.
@@ -32,8 +36,11 @@ func Summarize(objects []Object, policy Policy, past Past, now time.Time) Summar
 	}
 	unhealthy := notCurrent(objects)
 	if len(unhealthy) == 0 {
-		past.Healthy, past.Lost, past.ProgressingSince = true, false, time.Time{}
+		past.Healthy, past.Lost, past.ProgressingSince, past.ObservedSince = true, false, time.Time{}, time.Time{}
 		return Summary{State: StateHealthy, Past: past}
+	}
+	if past.ObservedSince.IsZero() {
+		past.ObservedSince = now
 	}
 	summary := Summary{Message: describe(unhealthy, len(objects)), Past: past}
 	if past.Healthy {
@@ -56,7 +63,7 @@ func (s *Summary) beforeHealthy(unhealthy []Object, policy Policy, now time.Time
 			s.RequeueAfter = grace
 		}
 	}
-	left := s.Past.DeployedAt.Add(policy.Timeout).Sub(now)
+	left := s.Past.left(s.Past.DeployedAt, policy, now)
 	if left <= 0 {
 		s.State, s.RequeueAfter = StateTimedOut, 0
 		return
@@ -77,7 +84,7 @@ func (s *Summary) afterHealthy(unhealthy []Object, policy Policy, now time.Time)
 		s.State, s.Past.Lost = StateFailed, true
 		return
 	}
-	left := s.Past.ProgressingSince.Add(policy.Timeout).Sub(now)
+	left := s.Past.left(s.Past.ProgressingSince, policy, now)
 	switch {
 	case left <= 0:
 		s.State, s.Past.Lost = StateTimedOut, true
@@ -90,6 +97,11 @@ func (s *Summary) afterHealthy(unhealthy []Object, policy Policy, now time.Time)
 			s.Past.ProgressingSince.UTC().Format(time.RFC3339)
 	}
 	s.RequeueAfter = left
+}
+
+// left returns the time until a release times out that has not been healthy since a given time.
+func (p Past) left(since time.Time, policy Policy, now time.Time) time.Duration {
+	return max(since.Add(policy.Timeout).Sub(now), p.ObservedSince.Add(min(policy.Timeout, minObserved)).Sub(now))
 }
 
 func failed(o Object) bool  { return o.Status == Failed }

@@ -30,9 +30,10 @@ func TestSummarize(t *testing.T) {
 	t.Parallel()
 	deployed := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	fast, patient := Policy{Timeout: time.Minute, FailFast: true}, Policy{Timeout: time.Minute}
-	young, worked := Past{Revision: 7, DeployedAt: deployed}, Past{Revision: 7, DeployedAt: deployed, Healthy: true}
+	young := Past{Revision: 7, DeployedAt: deployed, ObservedSince: deployed}
+	worked := Past{Revision: 7, DeployedAt: deployed, Healthy: true}
 	later := deployed.Add(24 * time.Hour)
-	since := func(p Past, at time.Time) Past { p.ProgressingSince = at; return p }
+	since := func(p Past, at time.Time) Past { p.ProgressingSince, p.ObservedSince = at, at; return p }
 	lost := func(p Past) Past { p.Lost = true; return p }
 	for _, tt := range []struct {
 		name    string
@@ -89,6 +90,42 @@ func TestSummarize(t *testing.T) {
 			}
 			if waits := got.State == StateProgressing; waits && got.RequeueAfter <= 0 {
 				t.Error("there is no check at the deadline")
+			}
+		})
+	}
+}
+
+// TestClockAhead checks releases that were deployed, or healthy, according to the clock of another process. The clock of
+// this process is ahead.
+func TestClockAhead(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		past    Past
+		timeout time.Duration
+		waits   time.Duration
+		during  State
+	}{
+		"after its deployment":        {Past{}, 5 * time.Minute, time.Minute, StateProgressing},
+		"with a short timeout":        {Past{}, 20 * time.Second, 20 * time.Second, StateProgressing},
+		"after it was healthy":        {Past{Healthy: true}, 5 * time.Minute, time.Minute, StateHealthy},
+		"after it was not healthy":    {Past{Healthy: true, Lost: true}, 5 * time.Minute, time.Minute, StateProgressing},
+		"observed before by the same": {Past{ObservedSince: now.Add(-time.Minute)}, 5 * time.Minute, 0, StateTimedOut},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			policy, past := Policy{Timeout: tc.timeout}, tc.past
+			past.DeployedAt, past.ProgressingSince = now.Add(-8*time.Minute), now.Add(-8*time.Minute)
+			first := Summarize(of(InProgress), policy, past, now)
+			if first.State != tc.during || first.RequeueAfter != tc.waits {
+				t.Errorf("at first: %s in %s", first.State, first.RequeueAfter)
+			}
+			if then := Summarize(of(InProgress), policy, first.Past, now.Add(tc.waits)); then.State != StateTimedOut {
+				t.Errorf("after %s: %s in %s", tc.waits, then.State, then.RequeueAfter)
+			}
+			if then := Summarize(of(Current), policy, first.Past, now.Add(tc.waits)); then.State != StateHealthy ||
+				!then.Past.ObservedSince.IsZero() {
+				t.Errorf("healthy: %+v", then)
 			}
 		})
 	}

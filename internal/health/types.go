@@ -88,6 +88,10 @@ type Past struct {
 	// ProgressingSince is when a revision that was healthy began to have objects that are not current. It is zero if
 	// all objects are current.
 	ProgressingSince time.Time
+	// ObservedSince is when Summarize first got objects that are not current, since all objects were current or since the
+	// revision was deployed. It is zero if all objects are current. In contrast to the other times, the caller must not
+	// store it for another process: the clock of that process may be ahead.
+	ObservedSince time.Time
 }
 
 // Summary is the health of a release.

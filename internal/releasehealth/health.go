@@ -34,6 +34,10 @@ type Memory struct {
 	// written holds the generation of each object after the last action, until a watch shows this generation.
 	written written
 
+	// observedSince is when this process first observed objects of the revision that are not healthy, see
+	// [health.Past].ObservedSince.
+	observedSince time.Time
+
 	// unobservedSince is when the current state of some objects became unknown; zero if all states are known.
 	unobservedSince time.Time
 }
@@ -161,7 +165,11 @@ func (a *assessment) summarize(view objectView) {
 	summary := health.Summarize(view.objects, healthPolicy(&release.Spec), health.Past{
 		Revision: status.Revision, DeployedAt: status.Since.Time,
 		Healthy: status.WasHealthy, Lost: status.Lost, ProgressingSince: status.ProgressingSince.Time,
+		ObservedSince: a.observedSince(&status, isKnown),
 	}, a.seen.Now)
+	if view.blocker == "" || !summary.Past.ObservedSince.IsZero() {
+		a.memory.observedSince = summary.Past.ObservedSince
+	}
 	isBad := summary.State == health.StateFailed || summary.State == health.StateTimedOut
 	a.due(summary.RequeueAfter)
 	if view.blocker == "" {
@@ -182,6 +190,19 @@ func (a *assessment) summarize(view objectView) {
 	release.Status.Health = &status
 	a.outcome.IsUnhealthy = isBad && view.blocker == "" && status.Failed && !status.WasHealthy &&
 		int64(a.seen.Newest.Revision) == status.Revision
+}
+
+// observedSince returns since when this process has observed that the revision is not healthy; zero if it has not. A
+// revision that is unhealthy according to the status is not observed again: its failure would not count meanwhile.
+func (a *assessment) observedSince(status *addonsv1.HealthStatus, isKnown bool) time.Time {
+	switch {
+	case !isKnown:
+		return time.Time{}
+	case conditions.IsFalse(a.release, addonsv1.HealthyCondition):
+		return status.Since.Time
+	default:
+		return a.memory.observedSince
+	}
 }
 
 // inStatus returns the health of the current Helm revision from the status. isKnown is false if the status has none. A
