@@ -34,16 +34,17 @@ func DesiredOf(release *addonsv1.HelmOpRelease) (model.Desired, model.Options) {
 		ownerName = owner.Name
 	}
 	return model.Desired{
-		Name:             release.Spec.Release.Name,
-		Namespace:        release.Spec.Release.Namespace,
-		Owner:            release.Namespace + "." + ownerName,
-		UID:              string(release.UID),
-		Shard:            release.Labels[addonsv1.ShardLabel],
-		ArtifactDigest:   apiutil.ArtifactIdentity(&release.Spec.Artifact),
-		ValuesDigest:     release.Spec.ValuesDigest,
-		OptionsDigest:    model.OptionsDigest(options),
-		PostRenderDigest: release.Spec.PostRenderDigest,
-		Return:           isReturned(&release.Spec),
+		Name:               release.Spec.Release.Name,
+		Namespace:          release.Spec.Release.Namespace,
+		Owner:              release.Namespace + "." + ownerName,
+		UID:                string(release.UID),
+		Shard:              release.Labels[addonsv1.ShardLabel],
+		ClusterRecreatedAt: release.Status.ClusterRecreatedAt.Time,
+		ArtifactDigest:     apiutil.ArtifactIdentity(&release.Spec.Artifact),
+		ValuesDigest:       release.Spec.ValuesDigest,
+		OptionsDigest:      model.OptionsDigest(options),
+		PostRenderDigest:   release.Spec.PostRenderDigest,
+		Return:             isReturned(&release.Spec),
 	}, options
 }
 

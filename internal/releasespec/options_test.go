@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
@@ -160,6 +161,20 @@ func TestCRDPolicyOfManifests(t *testing.T) {
 		if _, got := DesiredOf(release); got.Install.CRDs != tc.install || got.Upgrade.CRDs != tc.upgrade {
 			t.Errorf("%s: %q, %q", name, got.Install.CRDs, got.Upgrade.CRDs)
 		}
+	}
+}
+
+// TestDesiredAfterRecreation checks that the time at which a Cluster was re-created is not a part of the desired state.
+// Otherwise, HelmOp would try a release again that is in sync.
+func TestDesiredAfterRecreation(t *testing.T) {
+	t.Parallel()
+	release := &addonsv1.HelmOpRelease{}
+	before, _ := DesiredOf(release)
+	release.Status.ClusterRecreatedAt = metav1.Unix(1_800_000_000, 0)
+	after, _ := DesiredOf(release)
+	if !after.ClusterRecreatedAt.Equal(release.Status.ClusterRecreatedAt.Time) ||
+		model.AttemptDigest(before) != model.AttemptDigest(after) {
+		t.Errorf("before %+v, after %+v", before, after)
 	}
 }
 

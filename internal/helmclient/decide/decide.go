@@ -208,10 +208,11 @@ func (s situation) decide(d Decision) Decision {
 }
 
 // IsInstalledOnce reports whether HelmOp must not change a release that differs from the desired state, because the
-// release was installed for an object that was lost. The records do not show whether a release was ever Ready. So they
-// prove nothing about a release of the present object: the owner itself decides when such a release is done. A failed
-// or interrupted first installation is still continued, and a release that is in sync is still tested. A retry that a
-// user requested still upgrades the release.
+// release was installed for an object that was lost: the object of the release, or the object that represents the
+// cluster. The records do not show whether a release was ever Ready. So they prove nothing about a release of the
+// present objects: the owner itself decides when such a release is done. A failed or interrupted first installation is
+// still continued, and a release that is in sync is still tested. A retry that a user requested still upgrades the
+// release.
 func IsInstalledOnce(obs model.Observation, desired model.Desired, policy model.Policy, state model.State) bool {
 	if !policy.InstallOnce {
 		return false
@@ -222,7 +223,9 @@ func IsInstalledOnce(obs model.Observation, desired model.Desired, policy model.
 	}
 	switch state {
 	case model.StateOutOfSync, model.StateUnmanaged, model.StateRolledBack:
-		isOwn := func(r model.Record) bool { return r.IsFor(desired) }
+		isOwn := func(r model.Record) bool {
+			return r.IsFor(desired) && !r.ChangedAt.Before(desired.ClusterRecreatedAt)
+		}
 		return slices.ContainsFunc(obs.Records, model.Record.Worked) && !slices.ContainsFunc(obs.Records, isOwn)
 	default:
 		return false

@@ -453,6 +453,34 @@ func TestDecideUninstall(t *testing.T) {
 	}
 }
 
+// TestInstalledOnceForFormerClusterObject has a release of the present object in a cluster whose own object was
+// re-created. If the release is older than the new object, the cluster is the same, and the release is complete. A
+// release that is newer belongs to the first installation in a new cluster, which continues.
+func TestInstalledOnceForFormerClusterObject(t *testing.T) {
+	t.Parallel()
+	deployed := helmtest.Record("deployed", 3, otherValues)
+	byHand := helmtest.Record("deployed", 3, otherHand)
+	for name, tc := range map[string]struct {
+		records     []model.Record
+		recreatedAt time.Time
+		want        model.Action
+	}{
+		"older, with other values": {[]model.Record{deployed}, deployed.ChangedAt.Add(time.Second), model.ActionNone},
+		"older, upgraded with the helm command": {[]model.Record{byHand, helmtest.Record("superseded", 2)},
+			deployed.ChangedAt.Add(time.Second), model.ActionNone},
+		"newer":            {[]model.Record{deployed}, deployed.ChangedAt, model.ActionUpgrade},
+		"never re-created": {[]model.Record{deployed}, time.Time{}, model.ActionUpgrade},
+	} {
+		desired := helmtest.Desired()
+		desired.ClusterRecreatedAt = tc.recreatedAt
+		got := Next(model.Observation{Records: tc.records}, desired, model.Policy{InstallOnce: true}, model.Past{},
+			helmtest.Now)
+		if got.Action != tc.want {
+			t.Errorf("%s: got %s, %s, want %s", name, got.Action, got.Reason, tc.want)
+		}
+	}
+}
+
 // TestInstalledOnceIsRetriedByUsers has a release that was installed once for an object that was lost. A change of the
 // spec does not upgrade it, and a request of a user does.
 func TestInstalledOnceIsRetriedByUsers(t *testing.T) {

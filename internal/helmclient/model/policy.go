@@ -44,8 +44,8 @@ type Policy struct {
 	// AdoptUnchangedOnly adopts a release of another owner only if the desired state would change nothing.
 	AdoptUnchangedOnly bool
 	// InstallOnce means that HelmOp does not change a release of the owner if a revision of it worked and no revision was
-	// made for the present object. A requested retry still changes it. The owner decides when a release of the present
-	// object is done.
+	// made for the present object since [Desired].ClusterRecreatedAt. A requested retry still changes it. The owner
+	// decides when a release of the present object is done.
 	InstallOnce bool
 	// PendingTimeout is the age after which a pending record of another process counts as abandoned. Zero means
 	// [DefaultPendingTimeout].

@@ -4,6 +4,8 @@
 package model
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 
@@ -59,6 +61,9 @@ type Desired struct {
 	// empty if the object was not moved. The owner's releases of the former management clusters count as the owner's
 	// releases too.
 	FormerManagementClusters []string `json:"-"`
+	// ClusterRecreatedAt is since when the object that represents the cluster is another one; zero if it is the same. A
+	// record that is older shows that the release was installed in the same cluster, for the former object.
+	ClusterRecreatedAt time.Time `json:"-"`
 	// ArtifactDigest, ValuesDigest and OptionsDigest identify everything that affects the release, except PostRender.
 	ArtifactDigest, ValuesDigest, OptionsDigest string
 	// PostRenderDigest identifies the post-rendering; empty without post-rendering.
