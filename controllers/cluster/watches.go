@@ -73,8 +73,8 @@ func requestsForHelmOp(reader client.Reader) handler.MapFunc {
 	}
 }
 
-// lifeChanged passes events of HelmOpReleases that may change the conditions or holds of their Clusters. The reader reads
-// HelmOps.
+// lifeChanged passes events of HelmOpReleases that may change the conditions or holds of their Clusters. The reader has
+// the HelmOps.
 func lifeChanged(reader client.Reader) predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: watches.Updated(func(before, after *addonsv1.HelmOpRelease) bool {

@@ -94,7 +94,8 @@ func TestLifeChanged(t *testing.T) {
 		before, after := &addonsv1.HelmOpRelease{}, &addonsv1.HelmOpRelease{}
 		tc.before(before)
 		tc.after(after)
-		if got := lifeChanged(controllertest.StoreOf(t)).Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
+		predicate := lifeChanged(controllertest.StoreOf(t))
+		if got := predicate.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
 			t.Errorf("%s: %t, want %t", name, got, tc.want)
 		}
 	}

@@ -240,8 +240,8 @@ func TestIsKnown(t *testing.T) {
 	}
 }
 
-// TestRecreatedClusterJoins checks that a re-created Cluster is treated like a new Cluster in a later rollout. A Cluster
-// that clusterctl moved has another UID too, but its HelmOpRelease has no status.
+// TestRecreatedClusterJoins checks that a later rollout treats a re-created Cluster like a new Cluster. A Cluster that
+// clusterctl moved has another UID too, but its HelmOpRelease has no status.
 func TestRecreatedClusterJoins(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -324,9 +324,9 @@ func (r *Reconciler) event(scope *releaseScope, eventType, reason, action, messa
 	}
 }
 
-// resetIfRecreated resets the status of a release whose Cluster was re-created, and ends its pin. The new Cluster has no
-// releases and no failures. A changed UID shows that the Cluster was re-created, even if no manager was running at that
-// time. The result is true if the status was reset.
+// resetIfRecreated resets the status of a release whose Cluster was re-created, and ends its pin. The new Cluster has
+// no releases and no failures. A changed UID shows that the Cluster was re-created, even if no manager was running at
+// that time. The result is true if the status was reset.
 func (r *Reconciler) resetIfRecreated(ctx context.Context, scope *releaseScope) bool {
 	release := scope.release
 	// This manager gets no events of a Cluster of another shard.

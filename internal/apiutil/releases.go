@@ -26,8 +26,8 @@ const (
 	// index has the HelmOpReleases of all namespaces.
 	ClusterIndex = "spec.clusterRef"
 
-	// DependsOnIndex is the name of two cache indexes by spec.dependsOn: of HelmOps by the names of their dependencies, and
-	// of HelmOpReleases by DependencyKey.
+	// DependsOnIndex is the name of two cache indexes by spec.dependsOn: of HelmOps by the names of their dependencies,
+	// and of HelmOpReleases by DependencyKey.
 	DependsOnIndex = "spec.dependsOn"
 
 	// UIDIndex is the name of the cache index of HelmOpReleases by their UID.

@@ -59,7 +59,7 @@ func ReadScope(ctx context.Context, reader client.Reader,
 	return &Scope{Object: object, Cluster: cluster, Releases: releases.Items, HelmOps: helmOps.Items}, nil
 }
 
-// ByName returns the HelmOps of one namespace by their names. A Cluster may have hundreds of releases, so that comparing
+// ByName returns the HelmOps of one namespace by their names. A Cluster may have hundreds of releases, and comparing
 // each release with each HelmOp would take too long.
 func ByName(helmOps []addonsv1.HelmOp) map[string]*addonsv1.HelmOp {
 	named := make(map[string]*addonsv1.HelmOp, len(helmOps))

@@ -95,8 +95,8 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-// TestClockAhead checks releases that were deployed, or healthy, according to the clock of another process. The clock of
-// this process is ahead.
+// TestClockAhead checks releases that were deployed, or healthy, according to the clock of another process. The clock
+// of this process is ahead.
 func TestClockAhead(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

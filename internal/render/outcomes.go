@@ -28,10 +28,10 @@ type cachedOutcome struct {
 	bytes int64
 }
 
-// outcomes caches outcomes up to a number of bytes. If the cache is full, it drops arbitrary outcomes, and not the least
-// recently used: each reconciliation of a HelmOp needs the outcomes of all Clusters in the same order. So the least
-// recently used outcome is the next that is needed, and a cache that is a little too small would always have the wrong
-// outcomes. It is safe for concurrent use.
+// outcomes caches outcomes up to a number of bytes. If the cache is full, it drops arbitrary outcomes, and not the
+// least recently used: each reconciliation of a HelmOp needs the outcomes of all Clusters in the same order. So the
+// least recently used outcome is the next that is needed, and a cache that is a little too small would always have the
+// wrong outcomes. It is safe for concurrent use.
 type outcomes struct {
 	limit int64
 

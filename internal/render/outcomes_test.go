@@ -36,8 +36,8 @@ func (c *outcomes) wantSum(t *testing.T) {
 	}
 }
 
-// TestCacheThatIsTooSmallHasHits checks that passes over all Clusters, always in the same order, find most outcomes in a
-// cache for four fifths of them. A cache that drops the least recently used outcome would have none.
+// TestCacheThatIsTooSmallHasHits checks that passes over all Clusters, always in the same order, find most outcomes in
+// a cache for four fifths of them. A cache that drops the least recently used outcome would have none.
 func TestCacheThatIsTooSmallHasHits(t *testing.T) {
 	t.Parallel()
 	const clusters, passes = 5000, 10
@@ -61,8 +61,8 @@ func TestCacheThatIsTooSmallHasHits(t *testing.T) {
 	c.wantSum(t)
 }
 
-// TestNewOutcomesReplaceOld checks that the outcomes of a new HelmOp revision replace those of old revisions after a few
-// passes, in a cache with room for a revision and a half.
+// TestNewOutcomesReplaceOld checks that the outcomes of a new HelmOp revision replace those of old revisions after
+// several passes, in a cache with room for a revision and a half.
 func TestNewOutcomesReplaceOld(t *testing.T) {
 	t.Parallel()
 	const clusters, revisions = 1000, 5

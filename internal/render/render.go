@@ -25,8 +25,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/templating"
 )
 
-// defaultBytes bounds the cached outcomes, in bytes. Most take less than 512 bytes. With more releases, a reconciliation
-// without changes must render some of them again.
+// defaultBytes bounds the cached outcomes, in bytes. Most take less than 512 bytes. With more releases, a
+// reconciliation without changes must render some of them again.
 const defaultBytes = 16 << 20
 
 // ErrObjectRead wraps the error of reading an object that templates use.

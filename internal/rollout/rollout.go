@@ -27,8 +27,8 @@ type Child struct {
 	// Joined is true if the Cluster was new when this revision was assigned.
 	Joined bool
 
-	// OfFormerCluster is true if this revision was assigned to a former Cluster with the same name. The Cluster of the plan
-	// is new. Joined is then true, and Cluster.Known is false.
+	// OfFormerCluster is true if this revision was assigned to a former Cluster with the same name. The Cluster of the
+	// plan is new. Joined is then true, and Cluster.Known is false.
 	OfFormerCluster bool
 
 	// FailedBefore is true if the release had failed under a good revision before this revision was assigned.

@@ -14,8 +14,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fairshare"
 )
 
-// reference is a second implementation of Slots. It has no index: it counts the used slots and compares all waiters each
-// time. So it is slow, and its rules are easy to read.
+// reference is a second implementation of Slots. It has no index: it counts the used slots and compares all waiters
+// each time. So it is slow, and its rules are easy to read.
 type reference struct {
 	perCluster                  int
 	namespaces, uninstallations *fairshare.Pool[string]

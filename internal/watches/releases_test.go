@@ -94,7 +94,7 @@ func TestReleaseEventsAreCollected(t *testing.T) {
 	}
 }
 
-// TestEndOfRolloutIsReportedAfterFewPasses has a rollout in which all Clusters have the revision, and 50 releases become
+// TestEndOfRolloutIsReportedAfterFewPasses has a rollout in which all Clusters have the revision. 50 releases become
 // Ready per second.
 func TestEndOfRolloutIsReportedAfterFewPasses(t *testing.T) {
 	t.Parallel()
@@ -141,7 +141,8 @@ func TestReleaseEventsOfOtherManagers(t *testing.T) {
 	t.Parallel()
 	events, q := eventsOf(t, fleetOf(1, 1), "mine", 1), &passQueue{}
 	events.Create(t.Context(), event.CreateEvent{Object: numbered(1, "1", nil)}, q)
-	events.Update(t.Context(), event.UpdateEvent{ObjectOld: numbered(1, "1", nil), ObjectNew: numbered(1, "2", failing)}, q)
+	events.Update(t.Context(), event.UpdateEvent{ObjectOld: numbered(1, "1", nil),
+		ObjectNew: numbered(1, "2", failing)}, q)
 	events.Delete(t.Context(), event.DeleteEvent{Object: numbered(1, "2", failing)}, q)
 	if q.due != 0 {
 		t.Error("a release of another manager enqueues its HelmOp")

@@ -95,8 +95,9 @@ func TestClusterEventsUsersWaitFor(t *testing.T) {
 		}, SettleDelay},
 		"initialized": {set(true, "status", "initialization", "controlPlaneInitialized"), SettleDelay},
 		"version":     {set("v1.37.0", "status", "version"), SettleDelay},
-		"plan":        {set([]any{map[string]any{"version": "v1.37.0"}}, "status", "controlPlane", "upgradePlan"), SettleDelay},
-		"resync":      {func(u *unstructured.Unstructured) { u.SetResourceVersion("1") }, 0},
+		"plan": {set([]any{map[string]any{"version": "v1.37.0"}}, "status", "controlPlane", "upgradePlan"),
+			SettleDelay},
+		"resync": {func(u *unstructured.Unstructured) { u.SetResourceVersion("1") }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

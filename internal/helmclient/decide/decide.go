@@ -287,8 +287,8 @@ func (s situation) decideOutOfSync(d Decision) Decision {
 	return decided
 }
 
-// change returns the reason and the message of a change from the newest revision to the desired state. Both are empty if
-// the revision was made from the desired state.
+// change returns the reason and the message of a change from the newest revision to the desired state. Both are empty
+// if the revision was made from the desired state.
 func (s situation) change() (reason, message string) {
 	differ := s.newest.Differences(s.desired)
 	if len(differ) == 0 {
