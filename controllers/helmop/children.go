@@ -25,8 +25,8 @@ import (
 // children returns the HelmOpReleases of a HelmOp. The cache shares these objects: callers must not change them.
 func (r *Reconciler) children(ctx context.Context, helmOp *addonsv1.HelmOp) ([]*addonsv1.HelmOpRelease, error) {
 	list := &addonsv1.HelmOpReleaseList{}
-	err := r.client.List(ctx, list, client.InNamespace(helmOp.Namespace),
-		client.MatchingLabels(apiutil.ChildSelector(helmOp)), client.UnsafeDisableDeepCopy)
+	err := r.client.List(ctx, list, client.InNamespace(helmOp.Namespace), apiutil.ReleasesOf(helmOp),
+		client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the releases of HelmOp %s/%s: %w", helmOp.Namespace, helmOp.Name, err)
 	}

@@ -4,6 +4,7 @@
 package helmop
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -173,5 +175,40 @@ func TestRepairChildCopiesWatchFilterLabel(t *testing.T) {
 				t.Errorf("the child has the label %q, want %q", got, tc.helmOp)
 			}
 		})
+	}
+}
+
+// TestChildrenAreFoundByIndex checks that a pass finds the releases of its HelmOp without comparing the labels of all
+// releases in the namespace.
+func TestChildrenAreFoundByIndex(t *testing.T) {
+	t.Parallel()
+	helmOp := controllertest.UpToDateHelmOp(t, strings.Repeat("long", 20), nil)
+	child := func(of *addonsv1.HelmOp) *addonsv1.HelmOpRelease {
+		return controllertest.ReadyRelease(of.Name, func(r *addonsv1.HelmOpRelease) {
+			r.Name = apiutil.ChildName(of.Name, "one")
+		})
+	}
+	other := controllertest.UpToDateHelmOp(t, "other", nil)
+	store := controllertest.StoreOf(t, helmOp, other, child(helmOp), child(other))
+	r := &Reconciler{client: interceptor.NewClient(store.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			asked := client.ListOptions{}
+			asked.ApplyOptions(options)
+			if asked.LabelSelector != nil || asked.FieldSelector == nil {
+				t.Errorf("%T is listed with the labels %v", list, asked.LabelSelector)
+			}
+			return c.List(ctx, list, options...)
+		},
+	})}
+	children, err := r.children(t.Context(), helmOp)
+	if err != nil || len(children) != 1 || children[0].Name != child(helmOp).Name {
+		t.Errorf("children %v, error %v", children, err)
+	}
+	byCluster, err := r.releasesByCluster(t.Context(), helmOp.Namespace, helmOp.Name)
+	if err != nil || len(byCluster) != 1 {
+		t.Errorf("releases %v, error %v", byCluster, err)
+	}
+	if known := apiutil.ChildrenOfHelmOp(t.Context(), r.client, helmOp); len(known) != 1 {
+		t.Errorf("releases %v", known)
 	}
 }

@@ -41,7 +41,7 @@ func deletedHelmOp(t *testing.T, change func(*addonsv1.HelmOp),
 	if change != nil {
 		change(helmOp)
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(helmOp.DeepCopy())
+	builder := controllertest.WithIndexes(fake.NewClientBuilder().WithScheme(scheme)).WithObjects(helmOp.DeepCopy())
 	r := &Reconciler{now: time.Now, client: fake.NewClientBuilder().WithScheme(scheme).Build()}
 	for i := range 5 {
 		name := fmt.Sprintf("c%d", i)

@@ -73,7 +73,7 @@ func (r *Reconciler) releasesByCluster(ctx context.Context,
 ) (map[client.ObjectKey]*addonsv1.HelmOpRelease, error) {
 	list := &addonsv1.HelmOpReleaseList{}
 	helmOp := &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	err := r.client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels(apiutil.ChildSelector(helmOp)),
+	err := r.client.List(ctx, list, client.InNamespace(namespace), apiutil.ReleasesOf(helmOp),
 		client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the releases of HelmOp %s: %w", name, err)

@@ -53,7 +53,7 @@ func newCrossNamespace(t *testing.T, namespaces ...string) *crossNamespace {
 			t.Fatal(err)
 		}
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme)
+	builder := controllertest.WithIndexes(fake.NewClientBuilder().WithScheme(scheme))
 	for _, namespace := range namespaces {
 		builder.WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 		for _, name := range []string{"one", "two"} {

@@ -30,6 +30,9 @@ const (
 	// and of HelmOpReleases by DependencyKey.
 	DependsOnIndex = "spec.dependsOn"
 
+	// HelmOpIndex is the name of the cache index of HelmOpReleases by the value of the label HelmOpNameLabel.
+	HelmOpIndex = "metadata.labels.helmop-name"
+
 	// UIDIndex is the name of the cache index of HelmOpReleases by their UID.
 	UIDIndex = "metadata.uid"
 )
@@ -283,6 +286,17 @@ func DependenciesOfHelmOp(obj client.Object) []string {
 	return names
 }
 
+// HelmOpsOfRelease returns the keys of a HelmOpRelease in HelmOpIndex.
+func HelmOpsOfRelease(obj client.Object) []string {
+	return []string{obj.GetLabels()[addonsv1.HelmOpNameLabel]}
+}
+
+// ReleasesOf selects the same HelmOpReleases as ChildSelector, for lists from a cache. The cache compares the labels of
+// all releases in the namespace with a label selector. The index finds the releases without the others.
+func ReleasesOf(helmOp *addonsv1.HelmOp) client.MatchingFields {
+	return client.MatchingFields{HelmOpIndex: ChildSelector(helmOp)[addonsv1.HelmOpNameLabel]}
+}
+
 // UIDsOfRelease returns the keys of a HelmOpRelease in UIDIndex.
 func UIDsOfRelease(obj client.Object) []string { return []string{string(obj.GetUID())} }
 
@@ -303,8 +317,7 @@ func ChildrenOfCluster(ctx context.Context, reader client.Reader, cluster client
 func ChildrenOfHelmOp(ctx context.Context, reader client.Reader, helmOp *addonsv1.HelmOp) []addonsv1.HelmOpRelease {
 	children := &addonsv1.HelmOpReleaseList{}
 	if err := reader.List(ctx, children, client.InNamespace(helmOp.Namespace),
-		client.MatchingLabels(ChildSelector(helmOp)),
-		client.UnsafeDisableDeepCopy); err != nil {
+		ReleasesOf(helmOp), client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot list the releases of the HelmOp", "HelmOp",
 			client.ObjectKeyFromObject(helmOp))
 		return nil

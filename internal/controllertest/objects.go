@@ -95,6 +95,7 @@ func RemoveReleaseFinalizer(t *testing.T, c client.Client, release *addonsv1.Hel
 func WithIndexes(builder *fake.ClientBuilder) *fake.ClientBuilder {
 	return builder.WithIndex(&addonsv1.HelmOpRelease{}, apiutil.ClusterIndex, apiutil.ClustersOfRelease).
 		WithIndex(&addonsv1.HelmOpRelease{}, apiutil.UIDIndex, apiutil.UIDsOfRelease).
+		WithIndex(&addonsv1.HelmOpRelease{}, apiutil.HelmOpIndex, apiutil.HelmOpsOfRelease).
 		WithIndex(&addonsv1.HelmOpRelease{}, apiutil.DependsOnIndex, apiutil.DependenciesOfRelease).
 		WithIndex(&addonsv1.HelmOp{}, apiutil.DependsOnIndex, apiutil.DependenciesOfHelmOp)
 }
@@ -251,7 +252,8 @@ func ShardStores(t *testing.T, shard string, objects ...client.Object) (cached, 
 			t.Fatal(err)
 		}
 	}
-	all, own := fake.NewClientBuilder().WithScheme(scheme), fake.NewClientBuilder().WithScheme(scheme)
+	all := WithIndexes(fake.NewClientBuilder().WithScheme(scheme))
+	own := WithIndexes(fake.NewClientBuilder().WithScheme(scheme))
 	all.WithStatusSubresource(&addonsv1.HelmOp{})
 	all.WithObjects(KubeSystem())
 	own.WithObjects(KubeSystem())

@@ -78,6 +78,10 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	if err != nil {
 		return err
 	}
+	err = indexer.IndexField(ctx, &addonsv1.HelmOpRelease{}, apiutil.HelmOpIndex, apiutil.HelmOpsOfRelease)
+	if err != nil {
+		return err
+	}
 	err = indexer.IndexField(ctx, &addonsv1.HelmOp{}, apiutil.DependsOnIndex, apiutil.DependenciesOfHelmOp)
 	if err != nil {
 		return err
