@@ -16,6 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/resolution"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
 // TestHelmOpBeingMovedIsPaused checks that a HelmOp with the annotation of clusterctl move is not reconciled. The
@@ -25,7 +26,8 @@ func TestHelmOpBeingMovedIsPaused(t *testing.T) {
 	h, _, _ := controllertest.ShardedObjects("", "", "")
 	h.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
 	_, c := controllertest.ShardStores(t, "", h)
-	r := &Reconciler{client: c, live: c, resolver: resolution.New(resolution.Options{Concurrency: 1})}
+	r := &Reconciler{client: c, live: c, lookup: selection.NewLookup(c),
+		resolver: resolution.New(resolution.Options{Concurrency: 1})}
 	for range 2 {
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(h)}); err != nil {
 			t.Fatal(err)

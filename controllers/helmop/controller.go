@@ -53,6 +53,7 @@ type Reconciler struct {
 	renderer   *render.Renderer
 	resolver   *resolution.Resolver
 	guard      *selection.Guard
+	lookup     *selection.Lookup
 	planned    *rolloutstate.Cache
 	moved      clustermove.Releases
 	recorder   events.EventRecorder
@@ -212,6 +213,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 // drop drops the state of a HelmOp in memory. The HelmOp does not exist any more, or another manager serves it.
 func (r *Reconciler) drop(helmOp client.ObjectKey) {
 	r.resolver.Forget(helmOp)
+	r.lookup.Forget(helmOp)
 	r.memories.Drop(helmOp)
 }
 

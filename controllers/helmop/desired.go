@@ -315,6 +315,6 @@ func (r *Reconciler) watchKinds(ctx context.Context, objects []*unstructured.Uns
 // handlerForClusterObjects returns a handler that enqueues the HelmOps of the Cluster to which an object belongs.
 func (r *Reconciler) handlerForClusterObjects() handler.EventHandler {
 	return watches.ClusterEvents(r.client, func(ctx context.Context, obj client.Object) []ctrl.Request {
-		return watches.RequestsForClusterObject(ctx, r.client, obj)
+		return watches.RequestsForClusterObject(ctx, r.client, r.lookup, obj)
 	})
 }

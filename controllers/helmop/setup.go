@@ -73,6 +73,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		answers:      queue.AnswersOf(options.Clusters),
 	}
 	r.client = r.writes.Client(mgr.GetClient())
+	r.lookup = selection.NewLookup(r.client)
 	if err := r.writes.Observe(ctx, mgr.GetCache(), &addonsv1.HelmOp{}, &addonsv1.HelmOpRelease{},
 		&addonsv1.HelmOpRevision{}); err != nil {
 		return err
@@ -80,7 +81,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	// At the start, all HelmOps are reconciled anyway.
 	afterStart := builder.WithPredicates(watches.AfterStart())
 	toHelmOps := func(ctx context.Context, obj client.Object) []ctrl.Request {
-		return watches.RequestsForCluster(ctx, r.client, obj)
+		return watches.RequestsForCluster(ctx, r.client, r.lookup, obj)
 	}
 	ofSecret := watches.RequestsForSecret(r.client, options.References)
 	concurrency := requeue.ControllerOptions(options.Concurrency)
@@ -100,7 +101,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			watches.Delayed(watches.RequestsForReference(apiutil.KindConfigMap, r.client)), afterStart).
 		WatchesMetadata(apiutil.PartialOf(apiutil.KindServiceAccount),
 			watches.Delayed(watches.RequestsForReference(apiutil.KindServiceAccount, r.client)), afterStart).
-		WatchesMetadata(apiutil.PartialOf(apiutil.KindNamespace), watches.Delayed(watches.RequestsForNamespace(r.client)),
+		WatchesMetadata(apiutil.PartialOf(apiutil.KindNamespace), watches.Delayed(watches.RequestsForNamespace(r.lookup)),
 			afterStart).
 		WatchesRawSource(r.resolver.Source()).
 		WithOptions(concurrency).

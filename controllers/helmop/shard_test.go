@@ -42,7 +42,8 @@ func testPausedHelmOpClearsShardReason(t *testing.T, reason string) {
 	h.Spec.Paused, h.Finalizers = true, []string{addonsv1.HelmOpFinalizer}
 	report.SetCondition(h, addonsv1.ReadyCondition, metav1.ConditionUnknown, reason, "")
 	_, c := controllertest.ShardStores(t, "", h)
-	r := &Reconciler{client: c, live: c, now: time.Now, resolver: resolution.New(resolution.Options{Concurrency: 1}),
+	r := &Reconciler{client: c, live: c, lookup: selection.NewLookup(c), now: time.Now,
+		resolver:     resolution.New(resolution.Options{Concurrency: 1}),
 		resyncPeriod: time.Hour}
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(h)})
 	if err != nil || result.RequeueAfter < 54*time.Minute || result.RequeueAfter > 66*time.Minute {

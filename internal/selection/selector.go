@@ -6,10 +6,11 @@ package selection
 import (
 	"context"
 	"fmt"
-	"slices"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -74,41 +75,87 @@ func (s *Selector) SelectsNamespace(ctx context.Context, reader client.Reader, n
 	return s.namespaces.Matches(labels.Set(namespace.Labels)), nil
 }
 
+// Lookup finds the HelmOps that select a Cluster. It caches the compiled selectors, because each event of a Cluster
+// needs the selectors of many HelmOps. It is safe for concurrent use.
+type Lookup struct {
+	reader   client.Reader
+	compiled *lru.Cache[client.ObjectKey, compiled]
+}
+
+// compiled is the result of SelectorOf for one generation of a HelmOp.
+type compiled struct {
+	uid        types.UID
+	generation int64
+	selector   *Selector
+	err        error
+}
+
+// maxCompiled is the number of HelmOps whose selectors a Lookup caches. A selector takes at most about 12 kB.
+const maxCompiled = 1 << 10
+
+// NewLookup returns a Lookup with a reader of HelmOps and Namespaces, which is a cache with ClusterNamespacesIndex.
+func NewLookup(reader client.Reader) *Lookup {
+	cache, _ := lru.New[client.ObjectKey, compiled](maxCompiled) // fails only for a size below one
+	return &Lookup{reader: reader, compiled: cache}
+}
+
+// Forget drops the selector of a HelmOp that does not exist any more.
+func (l *Lookup) Forget(helmOp client.ObjectKey) { l.compiled.Remove(helmOp) }
+
+// selectorOf is SelectorOf with the cache.
+func (l *Lookup) selectorOf(helmOp *addonsv1.HelmOp) (*Selector, error) {
+	key := client.ObjectKeyFromObject(helmOp)
+	known, ok := l.compiled.Get(key)
+	if !ok || known.uid != helmOp.UID || known.generation != helmOp.Generation {
+		known = compiled{uid: helmOp.UID, generation: helmOp.Generation}
+		known.selector, known.err = SelectorOf(helmOp)
+		l.compiled.Add(key, known)
+	}
+	return known.selector, known.err
+}
+
 // HelmOpsOf returns the HelmOps that select a Cluster. A HelmOp with a malformed selector selects nothing. Its
-// conditions report the error. The result is shared with the cache: do not change it.
-func HelmOpsOf(ctx context.Context, reader client.Reader, cluster metav1.Object) ([]addonsv1.HelmOp, error) {
-	return helmOpsThat(ctx, reader, cluster.GetNamespace(),
-		func(s *Selector) (bool, error) { return s.Selects(ctx, reader, cluster) })
+// conditions report the error.
+func (l *Lookup) HelmOpsOf(ctx context.Context, cluster metav1.Object) ([]client.ObjectKey, error) {
+	return l.helmOpsThat(ctx, cluster.GetNamespace(),
+		func(s *Selector) (bool, error) { return s.Selects(ctx, l.reader, cluster) })
 }
 
 // HelmOpsOfNamespace returns the HelmOps with spec.clusterNamespaces that select a namespace, by the labels of the
-// namespace. The result is shared with the cache: do not change it.
-func HelmOpsOfNamespace(ctx context.Context, reader client.Reader, namespace metav1.Object) ([]addonsv1.HelmOp, error) {
-	return helmOpsThat(ctx, reader, "", func(s *Selector) (bool, error) {
+// namespace.
+func (l *Lookup) HelmOpsOfNamespace(ctx context.Context, namespace metav1.Object) ([]client.ObjectKey, error) {
+	return l.helmOpsThat(ctx, "", func(s *Selector) (bool, error) {
 		return s.namespaces != nil && s.namespaces.Matches(labels.Set(namespace.GetLabels())), nil
 	})
 }
 
 // helmOpsThat returns the HelmOps whose selector passes a test. It tests the HelmOps of a namespace, and all HelmOps
 // with spec.clusterNamespaces. If the namespace is empty, it tests only HelmOps with spec.clusterNamespaces.
-func helmOpsThat(ctx context.Context, reader client.Reader, namespace string,
+func (l *Lookup) helmOpsThat(ctx context.Context, namespace string,
 	test func(*Selector) (bool, error),
-) ([]addonsv1.HelmOp, error) {
+) ([]client.ObjectKey, error) {
 	own, crossNamespace := &addonsv1.HelmOpList{}, &addonsv1.HelmOpList{}
 	if namespace != "" {
-		if err := reader.List(ctx, own, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		if err := l.reader.List(ctx, own, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, err
 		}
 	}
-	if err := reader.List(ctx, crossNamespace, client.MatchingFields{ClusterNamespacesIndex: "true"},
+	if err := l.reader.List(ctx, crossNamespace, client.MatchingFields{ClusterNamespacesIndex: "true"},
 		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	others := slices.DeleteFunc(slices.Clone(crossNamespace.Items),
-		func(helmOp addonsv1.HelmOp) bool { return helmOp.Namespace == namespace })
-	var passed []addonsv1.HelmOp
-	for _, helmOp := range slices.Concat(own.Items, others) {
-		selector, err := SelectorOf(&helmOp)
+	candidates := make([]*addonsv1.HelmOp, 0, len(own.Items)+len(crossNamespace.Items))
+	for i := range own.Items {
+		candidates = append(candidates, &own.Items[i])
+	}
+	for i := range crossNamespace.Items {
+		if crossNamespace.Items[i].Namespace != namespace {
+			candidates = append(candidates, &crossNamespace.Items[i])
+		}
+	}
+	var passed []client.ObjectKey
+	for _, helmOp := range candidates {
+		selector, err := l.selectorOf(helmOp)
 		if err != nil {
 			continue
 		}
@@ -117,7 +164,7 @@ func helmOpsThat(ctx context.Context, reader client.Reader, namespace string,
 			return nil, err
 		}
 		if passes {
-			passed = append(passed, helmOp)
+			passed = append(passed, client.ObjectKeyFromObject(helmOp))
 		}
 	}
 	return passed, nil

@@ -147,13 +147,14 @@ func TestHelmOpsOf(t *testing.T) {
 	near.Namespace = "tenant"
 	reader := readerOf(t, own, near, helmOpIn("roaming", tenants), helmOpIn("stays", nil),
 		helmOpIn("malformed", malformed))
-	names := func(helmOps []addonsv1.HelmOp, err error) string {
+	lookup := NewLookup(reader)
+	names := func(helmOps []client.ObjectKey, err error) string {
 		if err != nil {
 			t.Fatal(err)
 		}
 		var names []string
-		for i := range helmOps {
-			names = append(names, helmOps[i].Name)
+		for _, helmOp := range helmOps {
+			names = append(names, helmOp.Name)
 		}
 		return strings.Join(names, " ")
 	}
@@ -161,12 +162,55 @@ func TestHelmOpsOf(t *testing.T) {
 		{"tenant", "yes", "near own roaming"}, {"tenant", "no", ""}, {"other", "yes", ""},
 		{"platform", "yes", "roaming stays"},
 	} {
-		if got := names(HelmOpsOf(t.Context(), reader, clusterIn(tc.namespace, tc.cni))); got != tc.want {
+		if got := names(lookup.HelmOpsOf(t.Context(), clusterIn(tc.namespace, tc.cni))); got != tc.want {
 			t.Errorf("HelmOps of a Cluster in %s with cni=%s: %q, want %q", tc.namespace, tc.cni, got, tc.want)
 		}
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new", Labels: map[string]string{"tenant": "yes"}}}
-	if got, want := names(HelmOpsOfNamespace(t.Context(), reader, namespace)), "roaming own"; got != want {
+	if got, want := names(lookup.HelmOpsOfNamespace(t.Context(), namespace)), "roaming own"; got != want {
 		t.Errorf("HelmOps of the namespace: %q, want %q", got, want)
+	}
+}
+
+// TestLookupCompilesOncePerGeneration checks that the events of Clusters compile the selector of a HelmOp once, until
+// the HelmOp changes or is re-created.
+func TestLookupCompilesOncePerGeneration(t *testing.T) {
+	t.Parallel()
+	helmOp := helmOpIn("h", nil)
+	helmOp.UID, helmOp.Generation = "u", 1
+	lookup := NewLookup(readerOf(t, helmOp))
+	compilations, last := 0, (*Selector)(nil)
+	look := func(change func(*addonsv1.HelmOp)) *Selector {
+		change(helmOp)
+		selector, err := lookup.selectorOf(helmOp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if selector != last {
+			compilations, last = compilations+1, selector
+		}
+		return selector
+	}
+	for range 100 {
+		look(func(h *addonsv1.HelmOp) { h.ResourceVersion += "1" })
+	}
+	if compilations != 1 {
+		t.Errorf("the selector was compiled %d times for 100 events", compilations)
+	}
+	for name, change := range map[string]func(*addonsv1.HelmOp){
+		"new spec": func(h *addonsv1.HelmOp) {
+			h.Generation++
+			h.Spec.ClusterSelector.MatchLabels["cni"] = "other"
+		},
+		"re-created":     func(h *addonsv1.HelmOp) { h.UID += "u" },
+		"does not exist": func(h *addonsv1.HelmOp) { lookup.Forget(client.ObjectKeyFromObject(h)) },
+	} {
+		before := compilations
+		if look(change); compilations != before+1 {
+			t.Errorf("%s: the selector was not compiled again", name)
+		}
+	}
+	if !look(func(*addonsv1.HelmOp) {}).Matches(clusterIn("platform", "other")) {
+		t.Error("the selector is out of date")
 	}
 }

@@ -32,7 +32,7 @@ func Updated[T client.Object](passes func(before, after T) bool) func(event.Upda
 // checked for an upgrade of Kubernetes. Changes of values reach a release through its HelmOp instead.
 func ServabilityChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: Updated(func(before, after *unstructured.Unstructured) bool {
-		return servabilityOf(before) != servabilityOf(after)
+		return before.GetResourceVersion() != after.GetResourceVersion() && servabilityOf(before) != servabilityOf(after)
 	})}
 }
 

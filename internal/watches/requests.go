@@ -10,19 +10,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
-	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/selection"
 )
 
 // RequestsForNamespace returns requests for the HelmOps that may select Clusters of another namespace.
-func RequestsForNamespace(reader client.Reader) func(context.Context, client.Object) []ctrl.Request {
+func RequestsForNamespace(lookup *selection.Lookup) func(context.Context, client.Object) []ctrl.Request {
 	return func(ctx context.Context, namespace client.Object) []ctrl.Request {
-		helmOps, err := selection.HelmOpsOfNamespace(ctx, reader, namespace)
+		helmOps, err := lookup.HelmOpsOfNamespace(ctx, namespace)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the HelmOps that select Clusters of a namespace", "namespace",
 				namespace.GetName())
 		}
-		return requestsForHelmOps(&addonsv1.HelmOpList{Items: helmOps})
+		return requestsFor(helmOps)
 	}
 }
 

@@ -111,14 +111,16 @@ func isSpecChanged(before, after client.Object) bool {
 }
 
 // RequestsForCluster returns requests for the HelmOps that select a Cluster or have a release for it.
-func RequestsForCluster(ctx context.Context, reader client.Reader, cluster client.Object) []ctrl.Request {
+func RequestsForCluster(ctx context.Context, reader client.Reader, lookup *selection.Lookup,
+	cluster client.Object,
+) []ctrl.Request {
 	log := ctrl.LoggerFrom(ctx)
-	helmOps, err := selection.HelmOpsOf(ctx, reader, cluster)
+	helmOps, err := lookup.HelmOpsOf(ctx, cluster)
 	if err != nil {
 		log.Error(err, "Cannot find the HelmOps of a Cluster", "Cluster", client.ObjectKeyFromObject(cluster))
 		return nil
 	}
-	requests := requestsForHelmOps(&addonsv1.HelmOpList{Items: helmOps})
+	requests := requestsFor(helmOps)
 	for _, child := range apiutil.ChildrenOfCluster(ctx, reader, client.ObjectKeyFromObject(cluster)) {
 		if owner := metav1.GetControllerOf(&child); owner != nil && owner.Kind == apiutil.HelmOpKind {
 			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: child.Namespace,
@@ -130,9 +132,11 @@ func RequestsForCluster(ctx context.Context, reader client.Reader, cluster clien
 
 // RequestsForClusterObject returns requests for the HelmOps of the Cluster to which a control-plane, infrastructure or
 // other object belongs.
-func RequestsForClusterObject(ctx context.Context, reader client.Reader, obj client.Object) []ctrl.Request {
+func RequestsForClusterObject(ctx context.Context, reader client.Reader, lookup *selection.Lookup,
+	obj client.Object,
+) []ctrl.Request {
 	if obj.GetObjectKind().GroupVersionKind().Kind == "ClusterClass" {
-		return requestsForClass(ctx, reader, obj)
+		return requestsForClass(ctx, reader, lookup, obj)
 	}
 	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
 	for _, owner := range obj.GetOwnerReferences() {
@@ -144,10 +148,12 @@ func RequestsForClusterObject(ctx context.Context, reader client.Reader, obj cli
 	if name == "" || reader.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}, cluster) != nil {
 		return nil // The Cluster does not exist, or was deleted: then its own events request the HelmOps.
 	}
-	return RequestsForCluster(ctx, reader, cluster)
+	return RequestsForCluster(ctx, reader, lookup, cluster)
 }
 
-func requestsForClass(ctx context.Context, reader client.Reader, class client.Object) []ctrl.Request {
+func requestsForClass(ctx context.Context, reader client.Reader, lookup *selection.Lookup,
+	class client.Object,
+) []ctrl.Request {
 	clusters := apiutil.NewClusterList()
 	if err := reader.List(ctx, clusters, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the Clusters of a ClusterClass")
@@ -159,7 +165,7 @@ func requestsForClass(ctx context.Context, reader client.Reader, class client.Ob
 		if err != nil || !cluster.Spec.Topology.IsDefined() || cluster.GetClassKey() != client.ObjectKeyFromObject(class) {
 			continue
 		}
-		requests = append(requests, RequestsForCluster(ctx, reader, cluster)...)
+		requests = append(requests, RequestsForCluster(ctx, reader, lookup, cluster)...)
 	}
 	return requests
 }
@@ -219,6 +225,14 @@ func requestsForHelmOps(helmOps *addonsv1.HelmOpList) []ctrl.Request {
 	requests := make([]ctrl.Request, 0, len(helmOps.Items))
 	for i := range helmOps.Items {
 		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&helmOps.Items[i])})
+	}
+	return requests
+}
+
+func requestsFor(keys []client.ObjectKey) []ctrl.Request {
+	requests := make([]ctrl.Request, 0, len(keys))
+	for _, key := range keys {
+		requests = append(requests, ctrl.Request{NamespacedName: key})
 	}
 	return requests
 }

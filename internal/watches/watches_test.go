@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -104,5 +105,20 @@ func TestAfterStart(t *testing.T) {
 	if !after.Create(event.CreateEvent{Object: object}) || !after.Delete(event.DeleteEvent{Object: object}) ||
 		!after.Update(event.UpdateEvent{ObjectOld: object, ObjectNew: object}) {
 		t.Error("drops a later event")
+	}
+}
+
+// TestServabilityChanged checks that an update passes if releases may no longer be changed, and that a resync does not.
+func TestServabilityChanged(t *testing.T) {
+	t.Parallel()
+	before := apiutil.NewCluster()
+	before.SetResourceVersion("1")
+	paused := before.DeepCopy()
+	paused.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""})
+	for version, want := range map[string]bool{"1": false, "2": true} {
+		paused.SetResourceVersion(version)
+		if got := ServabilityChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: paused}); got != want {
+			t.Errorf("version %s passes: %t, want %t", version, got, want)
+		}
 	}
 }
