@@ -274,9 +274,7 @@ func (l *link) closeLocked() {
 	}
 	clear(l.streams)
 	l.waiting = schedule[*stream]{}
-	if l.watcher.links[l.id] == l {
-		delete(l.watcher.links, l.id)
-	}
+	l.watcher.removeLinkLocked(l)
 }
 
 // narrowLocked replaces a stream of all namespaces by one stream for each followed namespace. It returns false if there

@@ -48,7 +48,8 @@ type Watcher struct {
 	mu       sync.Mutex
 	closed   bool
 	releases map[types.NamespacedName]*release
-	links    map[linkID]*link
+	// links has the links by cluster and identity.
+	links map[string]map[string]*link
 }
 
 // New returns a Watcher. Streams begin with Follow and end with the context of Start.
@@ -60,7 +61,7 @@ func New(options Options) *Watcher {
 	return &Watcher{
 		options: options, notifier: notifier{debounce: options.Debounce}, ctx: ctx, cancel: cancel,
 		stuckAfter: StuckAfter, maxStreams: maxStreams, decoding: make(chan struct{}, runtime.GOMAXPROCS(0)),
-		releases: map[types.NamespacedName]*release{}, links: map[linkID]*link{},
+		releases: map[types.NamespacedName]*release{}, links: map[string]map[string]*link{},
 	}
 }
 
@@ -106,7 +107,7 @@ func (w *Watcher) Follow(key types.NamespacedName, conn Connection, plan Plan) {
 		return
 	}
 	r := newRelease(key, digest, plan)
-	l := w.links[id]
+	l := w.links[id.cluster][id.identity]
 	if l == nil {
 		var err error
 		if l, err = newLink(w, id, conn); err != nil {
@@ -118,7 +119,7 @@ func (w *Watcher) Follow(key types.NamespacedName, conn Connection, plan Plan) {
 			w.releases[key] = r
 			return
 		}
-		w.links[id] = l
+		w.addLinkLocked(l)
 	}
 	r.link = l
 	if old != nil {
@@ -128,6 +129,23 @@ func (w *Watcher) Follow(key types.NamespacedName, conn Connection, plan Plan) {
 	l.attachLocked(r)
 	if old != nil && old.link != nil {
 		old.link.detachLocked(old)
+	}
+}
+
+func (w *Watcher) addLinkLocked(l *link) {
+	if w.links[l.id.cluster] == nil {
+		w.links[l.id.cluster] = map[string]*link{}
+	}
+	w.links[l.id.cluster][l.id.identity] = l
+}
+
+func (w *Watcher) removeLinkLocked(l *link) {
+	ofCluster := w.links[l.id.cluster]
+	if ofCluster[l.id.identity] != l {
+		return
+	}
+	if delete(ofCluster, l.id.identity); len(ofCluster) == 0 {
+		delete(w.links, l.id.cluster)
 	}
 }
 
@@ -155,10 +173,7 @@ func (w *Watcher) forgetLocked(key types.NamespacedName) {
 func (w *Watcher) Disconnect(cluster string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for id, l := range w.links {
-		if id.cluster != cluster {
-			continue
-		}
+	for _, l := range w.links[cluster] {
 		for r := range l.releases {
 			r.link = nil
 			r.unlinked.set(ErrDisconnected)

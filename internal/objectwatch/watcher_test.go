@@ -285,6 +285,49 @@ func TestFollowUnreachableCluster(t *testing.T) {
 	})
 }
 
+// TestDisconnectEndsAllLinksOfACluster checks that the releases of a cluster with all identities are disconnected, and
+// the releases of other clusters are not.
+func TestDisconnectEndsAllLinksOfACluster(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := New(Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- w.Start(ctx) }()
+		// A kind that is not built in needs discovery.
+		plan := Plan{Objects: []inventory.Ref{{Group: "example.com", Version: "v1", Kind: "Widget", Name: "a"}},
+			Checker: checker(t)}
+		follow := func(name, cluster, identity string) {
+			w.Follow(key(name), Connection{Cluster: cluster, Identity: identity, Mapper: &mapper{},
+				Config: &rest.Config{Host: "https://127.0.0.1:1"}}, plan)
+		}
+		follow("one", "a", "")
+		follow("two", "a", "tenant")
+		follow("other", "b", "")
+		w.Disconnect("a")
+		w.Disconnect("unknown")
+		for name, want := range map[string]bool{"one": true, "two": true, "other": false} {
+			if snapshot, _ := w.Look(key(name)); errors.Is(snapshot.Err, ErrDisconnected) != want {
+				t.Errorf("%s: %v", name, snapshot.Err)
+			}
+		}
+		if len(w.links) != 1 || len(w.links["b"]) != 1 {
+			t.Errorf("left: %v", w.links)
+		}
+		follow("two", "a", "tenant")
+		w.Forget(key("one"))
+		w.Forget(key("two"))
+		w.Forget(key("other"))
+		if len(w.links) != 0 {
+			t.Errorf("left without releases: %v", w.links)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestFollowInvalidConfig(t *testing.T) {
 	t.Parallel()
 	w := New(Options{})
