@@ -7,6 +7,7 @@ package bytelru
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
@@ -16,6 +17,9 @@ import (
 // needs for an entry, so that the limit also bounds the number of empty entries.
 const Overhead = 256
 
+// GroupOverhead is added to the size of each entry of a cache with groups, for the list of keys.
+const GroupOverhead = 96
+
 // Cache keeps values up to a number of bytes, and evicts the least recently used ones. It is safe
 // for concurrent use.
 type Cache[K comparable, V any] struct {
@@ -24,6 +28,10 @@ type Cache[K comparable, V any] struct {
 	mu      sync.Mutex
 	entries *lru.LRU[K, entry[V]]
 	bytes   int64
+
+	// groupOf returns the group of a key, and groups has the keys of each group. Both are nil in a cache without groups.
+	groupOf func(key K) string
+	groups  map[string][]K
 }
 
 type entry[V any] struct {
@@ -35,8 +43,32 @@ type entry[V any] struct {
 func New[K comparable, V any](limit int64) *Cache[K, V] {
 	c := &Cache[K, V]{limit: limit}
 	// It fails only if the size is not positive.
-	c.entries, _ = lru.NewLRU(math.MaxInt, func(_ K, dropped entry[V]) { c.bytes -= dropped.bytes })
+	c.entries, _ = lru.NewLRU(math.MaxInt, c.noteDropped)
 	return c
+}
+
+// NewGrouped does the same as New, for keys in groups. Groups should be small: the cache keeps a list of the keys of
+// each group.
+func NewGrouped[K comparable, V any](limit int64, groupOf func(key K) string) *Cache[K, V] {
+	c := New[K, V](limit)
+	c.groupOf, c.groups = groupOf, map[string][]K{}
+	return c
+}
+
+// noteDropped subtracts an entry that was removed.
+func (c *Cache[K, V]) noteDropped(key K, dropped entry[V]) {
+	c.bytes -= dropped.bytes
+	if c.groupOf == nil {
+		return
+	}
+	group := c.groupOf(key)
+	keys := c.groups[group]
+	at := slices.Index(keys, key)
+	if keys = slices.Delete(keys, at, at+1); len(keys) == 0 {
+		delete(c.groups, group)
+		return
+	}
+	c.groups[group] = keys
 }
 
 // Get returns the value of a key, and marks it as used.
@@ -63,23 +95,28 @@ func (c *Cache[K, V]) Put(key K, value V, size int64) {
 	defer c.mu.Unlock()
 	c.entries.Remove(key)
 	added := entry[V]{value: value, bytes: size + Overhead}
+	if c.groupOf != nil {
+		added.bytes += GroupOverhead
+	}
 	if added.bytes > c.limit {
 		return
 	}
 	c.entries.Add(key, added)
+	if c.groupOf != nil {
+		group := c.groupOf(key)
+		c.groups[group] = append(c.groups[group], key)
+	}
 	for c.bytes += added.bytes; c.bytes > c.limit; {
 		c.entries.RemoveOldest()
 	}
 }
 
-// RemoveIf removes the entries whose keys match.
-func (c *Cache[K, V]) RemoveIf(matches func(key K) bool) {
+// RemoveGroup removes the entries of a group. It does not read the entries of other groups.
+func (c *Cache[K, V]) RemoveGroup(group string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, key := range c.entries.Keys() {
-		if matches(key) {
-			c.entries.Remove(key)
-		}
+	for _, key := range slices.Clone(c.groups[group]) {
+		c.entries.Remove(key)
 	}
 }
 

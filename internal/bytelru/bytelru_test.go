@@ -5,6 +5,7 @@ package bytelru
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,13 @@ func kept(t *testing.T, c *Cache[string, int]) string {
 	}
 	if bytes != total || bytes > c.limit {
 		t.Errorf("%d bytes are counted, there are %d, and %d is the limit", bytes, total, c.limit)
+	}
+	grouped := 0
+	for _, keys := range c.groups {
+		grouped += len(keys)
+	}
+	if c.groupOf != nil && grouped != entries {
+		t.Errorf("%d of %d entries are in groups", grouped, entries)
 	}
 	keys := c.entries.Keys()
 	if entries != len(keys) {
@@ -56,10 +64,6 @@ func TestCache(t *testing.T) {
 	step("c f")
 	c.Put("c", 7, 3000)
 	step("f") // a value that is too large is not stored, and the previous value is removed
-	c.Put("g", 8, 1)
-	c.Put("h", 9, 1)
-	c.RemoveIf(func(key string) bool { return key >= "g" })
-	step("f")
 	c.Remove("f")
 	c.Remove("never there")
 	step("")
@@ -80,9 +84,56 @@ func TestEmptyEntriesAreBounded(t *testing.T) {
 	}
 }
 
+func firstLetter(key string) string { return key[:1] }
+
+// TestRemoveGroup checks that a group is removed with all its entries, also if some were replaced, removed or evicted
+// before.
+func TestRemoveGroup(t *testing.T) {
+	t.Parallel()
+	c := NewGrouped[string, int](6*(Overhead+GroupOverhead), firstLetter)
+	for _, key := range []string{"a1", "b1", "a2", "a3", "b2", "a4", "b3", "a2"} {
+		c.Put(key, 0, 0)
+	}
+	c.Take("a4")
+	c.RemoveGroup("c")
+	if got := kept(t, c); got != "a2 a3 b1 b2 b3" {
+		t.Fatalf("kept %q", got)
+	}
+	c.RemoveGroup("a")
+	if got := kept(t, c); got != "b1 b2 b3" {
+		t.Errorf("kept %q", got)
+	}
+	c.RemoveGroup("b")
+	if kept(t, c); len(c.groups) != 0 {
+		t.Errorf("groups are left: %v", c.groups)
+	}
+}
+
+// BenchmarkRemoveGroup removes the entries of one group of many.
+func BenchmarkRemoveGroup(b *testing.B) {
+	for _, groups := range []int{100, 1000, 10000} {
+		b.Run(fmt.Sprint(groups, " groups"), func(b *testing.B) {
+			type key struct{ group, name string }
+			c := NewGrouped[key, int](math.MaxInt64, func(k key) string { return k.group })
+			fill := func(group string) {
+				for i := range 5 {
+					c.Put(key{group, fmt.Sprint(i)}, i, 1)
+				}
+			}
+			for i := range groups {
+				fill(fmt.Sprint(i))
+			}
+			for b.Loop() {
+				c.RemoveGroup("7")
+				fill("7")
+			}
+		})
+	}
+}
+
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
-	c := New[string, int](20 * Overhead)
+	c := NewGrouped[string, int](20*(Overhead+GroupOverhead), firstLetter)
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
@@ -93,7 +144,7 @@ func TestConcurrentUse(t *testing.T) {
 					t.Errorf("%s is %d", key, value)
 				}
 				if i%50 == 0 {
-					c.RemoveIf(func(key string) bool { return len(key) == 1 })
+					c.RemoveGroup("1")
 				}
 			}
 		})

@@ -81,7 +81,8 @@ type Since struct{ forgets int }
 
 // NewVersionCache returns an empty cache; limit is its size in bytes.
 func NewVersionCache(limit int64) *VersionCache {
-	return &VersionCache{entries: bytelru.New[versionsKey, Versions](limit)}
+	clusterOf := func(key versionsKey) string { return key.cluster }
+	return &VersionCache{entries: bytelru.NewGrouped[versionsKey, Versions](limit, clusterOf)}
 }
 
 // Get returns the versions of the objects of a release. It also returns the current point in time, for a later call of
@@ -122,7 +123,7 @@ func (c *VersionCache) Forget(cluster string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forgets++
-	c.entries.RemoveIf(func(key versionsKey) bool { return key.cluster == cluster })
+	c.entries.RemoveGroup(cluster)
 }
 
 // noteVersion stores the version of an object that was applied, and the manifest if the object has its content. It does

@@ -89,7 +89,7 @@ func TestVersionCacheForgets(t *testing.T) {
 // TestVersionCacheIsBounded checks that a full cache drops the releases that were used least recently.
 func TestVersionCacheIsBounded(t *testing.T) {
 	t.Parallel()
-	cache := NewVersionCache(2 * (versionBytes + bytelru.Overhead))
+	cache := NewVersionCache(2 * (versionBytes + bytelru.Overhead + bytelru.GroupOverhead))
 	for i := range 3 {
 		release := ReleaseName{Name: fmt.Sprint(i), Namespace: "ns"}
 		_, now := cache.Get("c", release)

@@ -46,7 +46,7 @@ type packed struct {
 
 // NewCache returns an empty cache. limit is its maximum size in bytes.
 func NewCache(limit int64) *Cache {
-	return &Cache{entries: bytelru.New[Key, packed](limit)}
+	return &Cache{entries: bytelru.NewGrouped[Key, packed](limit, func(key Key) string { return key.Cluster })}
 }
 
 // Note caches the manifest of the newest revision that an action saved. It drops older manifests of the release,
@@ -107,5 +107,5 @@ func (c *Cache) Put(key Key, revision int, manifest string) {
 
 // Forget drops all manifests of a cluster.
 func (c *Cache) Forget(cluster string) {
-	c.entries.RemoveIf(func(key Key) bool { return key.Cluster == cluster })
+	c.entries.RemoveGroup(cluster)
 }
