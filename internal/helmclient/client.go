@@ -61,7 +61,7 @@ func New(runner sandbox.Runner) *Client {
 // share.
 func NewBounded(runner sandbox.Runner, memory Memory) *Client {
 	c := &Client{
-		connections: connections.NewPool(connections.MaxConnections, memory.Memory),
+		connections: connections.NewPool(memory.Memory),
 		manifests:   manifests.NewCache(memory.Manifests), versions: apply.NewVersionCache(memory.Versions),
 		now: time.Now, running: newRunningActions(), renderer: rendering.NewRenderer(runner),
 	}

@@ -35,7 +35,10 @@ const (
 	// fixedCaches is the size of the caches whose size is not planned, in bytes: kept failures of renderers, digests of
 	// the archives in chart repositories, tokens for registries, and observed records.
 	fixedCaches = 10 << 20
-	mebibyte    = 1 << 20
+	// clusterBytes is less than the memory of a Cluster with one release, see docs/scale.md. So the manager keeps the
+	// connections to all Clusters, as long as the Clusters themselves fit into the heap.
+	clusterBytes = 128 << 10
+	mebibyte     = 1 << 20
 )
 
 // share is a part of the heap: a number of thousandths, within bounds in MiB. A most of 0 is no upper bound: a larger
@@ -86,6 +89,8 @@ type memoryPlan struct {
 	charts, pieces, manifests, versions, crds, indexes, values, outcomes int64
 	// reading is the budget for indexes of chart repositories while they are read.
 	reading int64
+	// clusters is the maximum number of workload clusters whose connections are kept.
+	clusters int
 }
 
 // memoryLimit returns the value of the flag in bytes. Without the flag, it returns the value of the environment
@@ -130,6 +135,7 @@ func divideHeap(heap, goLimit int64) memoryPlan {
 		manifests: manifestsShare.of(divided), versions: versionsShare.of(divided), crds: crdsShare.of(divided),
 		indexes: indexesShare.of(divided), reading: readingShare.of(divided),
 		values: valuesShare.of(divided), outcomes: outcomesShare.of(divided),
+		clusters: max(1, int(divided/clusterBytes)),
 	}
 }
 
@@ -166,7 +172,7 @@ func (p memoryPlan) warn(log logr.Logger, limit int64) {
 func (p memoryPlan) engine(budget *bytebudget.Budget) helmclient.Memory {
 	return helmclient.Memory{
 		Memory: connections.Memory{
-			Responses: budget, Actions: actionmemory.NewBudget(p.actions), Pieces: p.pieces,
+			Responses: budget, Actions: actionmemory.NewBudget(p.actions), Pieces: p.pieces, Clusters: p.clusters,
 		},
 		Manifests: p.manifests, Versions: p.versions, CRDs: p.crds,
 	}

@@ -29,6 +29,10 @@ func TestPlanMemory(t *testing.T) {
 		if limit >= 2<<30 && fleet+plan.underWay > plan.heap {
 			t.Errorf("limit %d: no room for a fleet at rest beside what is under way", limit)
 		}
+		const perCluster = 179 << 10 // docs/scale.md: a Cluster with one release.
+		if fleet := int(plan.heap / perCluster); plan.clusters < max(1, fleet) {
+			t.Errorf("limit %d: %d Clusters fit, and %d connections are kept", limit, fleet, plan.clusters)
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 func TestImpersonatedConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
-	pool := NewPool(MaxConnections, DefaultMemory())
+	pool := NewPool(DefaultMemory())
 	target := model.Target{Key: "a", Config: &rest.Config{Host: "https://127.0.0.1:1"}}
 	kept, err := pool.cluster(target)
 	if err != nil {

@@ -15,9 +15,8 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
 )
 
-// MaxConnections bounds the clusters in the pool. A cluster without recent actions takes some tens of kilobytes. Above
-// the bound, the pool drops the state of the least recently used cluster. The state is created again when it is needed.
-const MaxConnections = 5000
+// defaultClusters is the maximum number of clusters in a Pool whose memory is not planned.
+const defaultClusters = 5000
 
 // Memory bounds the memory that all clusters of a Pool share. A nil budget has no bound.
 type Memory struct {
@@ -28,6 +27,10 @@ type Memory struct {
 	Actions *actionmemory.Budget
 	// Pieces is the memory for packed charts, in bytes.
 	Pieces int64
+	// Clusters is the maximum number of clusters in a Pool. Above the maximum, the pool drops the state of the least
+	// recently used cluster. The next check creates the state again. So a maximum below the number of all Clusters makes
+	// each check slower. A cluster without recent actions takes some tens of kilobytes.
+	Clusters int
 }
 
 // Pool holds the state of each cluster. It is safe for concurrent use.
@@ -52,7 +55,8 @@ type sharedState struct {
 // DefaultMemory returns the memory of a Pool whose memory is not planned. Only the size of each response is bounded,
 // and not their sum.
 func DefaultMemory() Memory {
-	return Memory{Actions: actionmemory.NewBudget(actionmemory.Default), Pieces: records.MaxPieceBytes}
+	return Memory{Actions: actionmemory.NewBudget(actionmemory.Default), Pieces: records.MaxPieceBytes,
+		Clusters: defaultClusters}
 }
 
 // NewSharedState returns a sharedState with empty caches.
@@ -63,10 +67,10 @@ func NewSharedState(memory Memory) sharedState {
 	}
 }
 
-// NewPool returns a pool for at most maxKept clusters.
-func NewPool(maxKept int, memory Memory) *Pool {
+// NewPool returns an empty pool.
+func NewPool(memory Memory) *Pool {
 	// NewLRU fails only if the size is not positive.
-	clusters, _ := lru.NewLRU(maxKept, func(_ string, dropped *cluster) { dropped.close() })
+	clusters, _ := lru.NewLRU(memory.Clusters, func(_ string, dropped *cluster) { dropped.close() })
 	return &Pool{Shared: NewSharedState(memory), clusters: clusters}
 }
 

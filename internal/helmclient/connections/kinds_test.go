@@ -148,7 +148,7 @@ func newKindsBench(t *testing.T) *kindsBench {
 	b := &kindsBench{t: t, cutter: &helmtest.Cutter{After: -1}, at: time.Now()}
 	config := sharedServer.Server(t).RESTConfig()
 	config.WrapTransport = b.cutter.Wrap
-	conn, err := NewPool(MaxConnections, DefaultMemory()).Get(model.Target{Key: t.Name(), Config: config})
+	conn, err := NewPool(DefaultMemory()).Get(model.Target{Key: t.Name(), Config: config})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -316,7 +316,9 @@ func TestConnections(t *testing.T) {
 		}
 		return conn
 	}
-	cs := NewPool(2, DefaultMemory())
+	memory := DefaultMemory()
+	memory.Clusters = 2
+	cs := NewPool(memory)
 	config := &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "a", Timeout: time.Second}
 	a := get(cs, "a", config)
 	if get(cs, "a", rest.CopyConfig(config)) != a {
