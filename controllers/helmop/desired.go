@@ -185,7 +185,8 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 		if own != 0 && (scope.desired == nil || own != scope.desired.number) {
 			c.own = r.renderPast(ctx, scope, own, c)
 		}
-		isGoodNeeded := c.child == nil || apiutil.IsOfFormerCluster(c.child) || returns(state.Phase)
+		isGoodNeeded := c.child == nil || apiutil.IsOfFormerCluster(c.child) || returns(state.Phase) ||
+			scope.hasGivenUp(c.child)
 		switch {
 		case state.Good == 0 || !isGoodNeeded:
 		case state.Good == own:

@@ -76,17 +76,23 @@ func TestInstalledOnceKeepsIdentity(t *testing.T) {
 func planNewest(t *testing.T, b *controllertest.ReleaseBench) (*Reconciler, *helmOpScope) {
 	t.Helper()
 	b.Cluster.Status.Initialization.ControlPlaneInitialized = new(true)
-	c, newest := b.Client(), b.Revisions[len(b.Revisions)-1]
+	c := b.Client()
 	r := &Reconciler{client: c, now: func() time.Time { return controllertest.Noon }, planned: rolloutstate.NewCache(),
 		renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c, c))}
 	scope := &helmOpScope{helmOp: b.HelmOp, revisions: b.Revisions}
 	var err error
-	scope.desired, err = r.compileRevision(t.Context(), revisionstore.WithRevision(b.HelmOp, newest),
-		revisionstore.ArtifactsOf(newest))
+	scope.strategy, scope.waves, err = strategy(b.HelmOp.Spec.Rollout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	scope.desired.number = newest.Spec.Number
+	for _, revision := range b.Revisions {
+		scope.desired, err = r.compileRevision(t.Context(), revisionstore.WithRevision(b.HelmOp, revision),
+			revisionstore.ArtifactsOf(revision))
+		if err != nil {
+			t.Fatal(err)
+		}
+		scope.desired.number, revision.Spec.Digest = revision.Spec.Number, scope.desired.digest
+	}
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(b.Cluster)
 	if err != nil {
 		t.Fatal(err)

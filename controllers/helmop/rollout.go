@@ -170,6 +170,12 @@ func returns(phase rollout.Phase) bool {
 	return phase == rollout.PhaseRolledBack || phase == rollout.PhaseAborted
 }
 
+// hasGivenUp reports whether the HelmOp revision of a child was rolled back or aborted.
+func (s *helmOpScope) hasGivenUp(child *addonsv1.HelmOpRelease) bool {
+	revision := s.revisions.Numbered(apiutil.RevisionOf(child))
+	return revision != nil && returns(rollout.Phase(revision.Status.Phase))
+}
+
 // recordRollout writes the state of the rollout of the newest revision.
 func (r *Reconciler) recordRollout(ctx context.Context, scope *helmOpScope, requests rollout.Requests) error {
 	newest := scope.revisions.Newest()
@@ -217,6 +223,9 @@ func (r *Reconciler) planInput(scope *helmOpScope) (rollout.Input, error) {
 		}
 		planned.Wave = waveOf(c, scope.waves)
 		planned.Known = newest != nil && isKnown(c, newest.Status.StartedAt)
+		if planned.Child != nil {
+			planned.Child.GivenUp = scope.hasGivenUp(c.child)
+		}
 		input.Clusters = append(input.Clusters, planned)
 	}
 	return input, nil

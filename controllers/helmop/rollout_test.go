@@ -281,3 +281,33 @@ func TestRecreatedClusterJoins(t *testing.T) {
 		})
 	}
 }
+
+// TestReturnDuringLaterRollout has a Cluster that could not return from HelmOp revision 2 before HelmOp revision 3 was
+// created. It returns although the rollout of HelmOp revision 3 is paused.
+func TestReturnDuringLaterRollout(t *testing.T) {
+	t.Parallel()
+	for phase, want := range map[addonsv1.RolloutPhase]rollout.Step{
+		addonsv1.RolloutPhaseRolledBack: {Action: rollout.ActionUpdate, Revision: 1, Returned: true},
+		addonsv1.RolloutPhaseAborted:    {Action: rollout.ActionUpdate, Revision: 1, Returned: true},
+		addonsv1.RolloutPhaseSuperseded: {Action: rollout.ActionUpdate, Revision: 2},
+	} {
+		t.Run(string(phase), func(t *testing.T) {
+			t.Parallel()
+			b := controllertest.NewReleaseBench(t)
+			b.HelmOp.Spec.Rollout = &addonsv1.Rollout{Paused: true}
+			b.Revisions = append(b.Revisions, b.Revisions[1].DeepCopy())
+			for i, revision := range b.Revisions {
+				revision.Spec.Number, revision.Spec.HelmOp.Release.Name = int64(i+1), "one"
+				revision.Name = apiutil.RevisionName(b.HelmOp.Name, int64(i+1))
+				revision.Spec.Artifact = &addonsv1.ResolvedArtifact{Digest: string(rune('a' + i))}
+			}
+			b.Revisions[0].Status.Good, b.Revisions[1].Status.Phase = true, phase
+			b.Release.Spec.Rollout.Revision = 2
+			_, scope := planNewest(t, b)
+			step := scope.clusters[0].step
+			if step.Action != want.Action || step.Revision != want.Revision || step.Returned != want.Returned {
+				t.Errorf("the step is %+v, want %+v", step, want)
+			}
+		})
+	}
+}

@@ -58,7 +58,9 @@
 //   - A Cluster whose release is the same under both revisions is updated at once, even if the rollout is paused,
 //     because nothing changes in the Cluster.
 //   - After a rollback or an abort, all Clusters return at once, because repairs come first. Unreachable Clusters are
-//     assigned the good revision too. Otherwise they would install the broken revision when they respond again.
+//     assigned the good revision too. Otherwise they would install the broken revision when they respond again. A
+//     Cluster that still has the broken revision during the rollout of a later one returns too, unless the plan updates
+//     it.
 //
 // # Approval
 //

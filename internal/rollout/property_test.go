@@ -212,6 +212,19 @@ func (j *judge) isLost(c *Cluster) bool {
 	return c.Child.Deleting || isGoal && !isNew && (c.Good == nil || !sameContent(*c.Good, *wanted))
 }
 
+// isLeftBehind is true for a Cluster that returns from an earlier revision before it is updated.
+func (j *judge) isLeftBehind(c *Cluster) bool {
+	release, _ := j.goal(c)
+	if c.Child == nil || !c.Child.GivenUp || c.Child.Revision == j.in.State.Revision || j.has(release, c) ||
+		j.result.State.Phase == PhaseComplete || j.in.State.Good == 0 {
+		return false
+	}
+	if c.Good == nil {
+		return c.Child.Previous == j.in.State.Good
+	}
+	return c.Good.Identity == c.Child.Identity
+}
+
 // isLate is true for a Cluster that is in flight to a superseded revision that never completed.
 func (j *judge) isLate(c *Cluster) bool {
 	release, revision := j.goal(c)
@@ -222,7 +235,7 @@ func (j *judge) isLate(c *Cluster) bool {
 	return isServable(c) && !c.Child.Deleting && c.Health != HealthUnreachable && !c.Child.Joined &&
 		!c.Blocked && !c.GoalUnapproved && !c.Defers.Changes &&
 		c.Child.Revision > j.in.State.Good && c.Child.Revision != revision && c.Child.Revision != j.in.State.Revision &&
-		release != nil && !j.isOnItsWay(c)
+		release != nil && !j.isOnItsWay(c) && !j.isLeftBehind(c)
 }
 
 // isPaced reports whether limits and waves apply to a step. They apply if the step changes the release in a Cluster,
@@ -397,7 +410,7 @@ func (j *judge) checkMaintenance(i int) {
 	case c.Child == nil:
 		// An installation that follows a deletion by the plan is not deferred.
 		isClosed = c.Defers.Installations && (!c.Known || j.in.State.Revision == 1)
-	case isReturn && (c.Pin != nil || j.isGivenUp() && c.Child.Revision == j.in.State.Revision):
+	case isReturn && (c.Pin != nil || step.Returned || j.isGivenUp() && c.Child.Revision == j.in.State.Revision):
 		isClosed = c.Defers.Returns
 	}
 	if isClosed && (c.Child == nil || step.Action != ActionUpdate ||
@@ -439,6 +452,8 @@ func (j *judge) checkNone(c *Cluster, step Step) {
 	case j.isGivenUp() && c.Child.Revision == j.in.State.Revision &&
 		(release != nil || c.Child.Previous == j.in.State.Good):
 		j.Errorf("%s does not return: %s", c.Name, step.Why)
+	case j.isLeftBehind(c):
+		j.Errorf("%s stays at an earlier revision that was given up: %s", c.Name, step.Why)
 	case release != nil && c.Child.Revision == revision && *release != c.Child.Release &&
 		release.Identity == c.Child.Identity:
 		j.Errorf("%s changed and is not assigned: %s", c.Name, step.Why)

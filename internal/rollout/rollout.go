@@ -34,6 +34,9 @@ type Child struct {
 	// FailedBefore is true if the release had failed under a good revision before this revision was assigned.
 	FailedBefore bool
 
+	// GivenUp is true if the rollout of this revision was rolled back or aborted.
+	GivenUp bool
+
 	// Previous is the number of the revision whose release is stored in the child for a rollback; 0 for none.
 	Previous int64
 

@@ -317,7 +317,7 @@ func (p *plan) mayHaveBroken(c *Cluster) bool {
 // isLate reports whether a pending Cluster is still in flight to another revision that never completed, or will be
 // because the Cluster itself changed. Such a Cluster is unavailable, so it takes a slot.
 func (p *plan) isLate(c *Cluster) bool {
-	if c.Child == nil || c.Child.Joined || c.Child.Revision <= p.state.Good {
+	if c.Child == nil || c.Child.Joined || c.Child.Revision <= p.state.Good || p.isLeftBehind(c) {
 		return false
 	}
 	return c.Health == HealthProgressing || c.Own != nil && !sameContent(c.Child.Release, *c.Own) && !c.OwnUnapproved
@@ -413,9 +413,19 @@ func (p *plan) isUnobserved(c *Cluster) bool {
 		(c.Child.Revision == p.goal || p.hasGoalAlready(c))
 }
 
-// isReturning reports whether a Cluster has a revision that was rolled back or aborted.
+// isReturning reports whether a Cluster has a revision that was rolled back or aborted, and the goal is the last known
+// good revision.
 func (p *plan) isReturning(c *Cluster) bool {
-	return p.givenUp && c.Child.Revision == p.state.Revision
+	return p.givenUp && (c.Child.Revision == p.state.Revision || p.isLeftBehind(c))
+}
+
+// isLeftBehind reports whether a Cluster returns to the last known good revision, whatever the goal is. Its revision
+// was rolled back or aborted, and the Cluster could not return before the current revision existed. If the return would
+// replace the release, the Cluster waits for its update, which may replace the release again. If the current revision
+// is good, the Cluster does not return any more.
+func (p *plan) isLeftBehind(c *Cluster) bool {
+	isEarlier := c.Child.GivenUp && c.Child.Revision != p.state.Revision && p.state.Phase != PhaseComplete
+	return isEarlier && p.state.Good != 0 && p.canReturn(c) && (c.Good == nil || c.Good.Identity == c.Child.Identity)
 }
 
 // canReturn reports whether the Cluster's release under the last known good revision is known.

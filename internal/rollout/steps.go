@@ -37,6 +37,9 @@ func (p *plan) decide(i int) Step {
 		return p.rollBack(c)
 	case c.Child.Revision == p.goal || p.hasGoalAlready(c):
 		return p.unless(c.Defers.Changes, c, p.keep(c))
+	case p.isLeftBehind(c):
+		// If its turn has come, the plan updates the Cluster instead.
+		return p.rollBack(c)
 	default:
 		s := p.repair(c, p.whyNot(c, p.standings[i]))
 		s.Deferred = s.Deferred || isDeferred(p.standings[i]) && p.isTurn(c)
@@ -250,7 +253,7 @@ func (p *plan) rollBack(c *Cluster) Step {
 		return p.unless(c.Defers.Returns, c, replace(c, c.Good, p.goal))
 	}
 	s := step(c, ActionUpdate, "the HelmOp revision was given up")
-	s.Source, s.Revision, s.Assigned = SourceGood, p.state.Good, true
+	s.Source, s.Revision, s.Assigned = SourceGood, p.state.Good, p.givenUp
 	s.Joined = mayAdoptLater(c)
 	s.Returned = !s.Joined
 	if c.Good == nil {

@@ -51,6 +51,9 @@ type revision struct {
 
 	// lost is true if the revision can no longer be rendered.
 	lost bool
+
+	// givenUp is true if a later revision was created after a rollback or an abort of this revision.
+	givenUp bool
 }
 
 // member is a Cluster with state that a plan cannot use.
@@ -176,6 +179,9 @@ func (w *world) wantRevision() {
 	if good != 0 && w.chance(10) {
 		w.revisions[good].lost = true
 	}
+	if w.state.Goal() != w.state.Revision {
+		before.givenUp = true
+	}
 	w.revisions[number] = next
 	w.state = State{Revision: number, Good: good}
 	w.requests = Requests{}
@@ -211,6 +217,7 @@ func (w *world) input() Input {
 			child := *c.Child
 			child.Unobserved = w.adopts && child.Joined && !c.observed
 			child.AwaitsAdoption = child.Joined && c.foreign && c.observed
+			child.GivenUp = w.revisions[child.Revision].givenUp
 			seen.Child, seen.Own, seen.Health = &child, w.under(c, child.Revision), c.health
 			if child.Revision == w.state.Revision {
 				seen.Own = seen.Target
