@@ -175,8 +175,8 @@ func testStatusBounds(t *testing.T, c client.Client) {
 	}
 }
 
-// testManagedFields checks that the metadata of a HelmOpRelease has one entry for each part that only HelmOp writes. The
-// API server keeps this metadata for each HelmOpRelease in memory, and computes it again with each write.
+// testManagedFields checks that the managed fields of a HelmOpRelease have one entry for each part that only HelmOp
+// writes. The API server keeps them for each HelmOpRelease in memory, and computes them again with each write.
 func testManagedFields(t *testing.T, c client.Client) {
 	obj := decode(t, validRelease)
 	change(t, obj, "spec.rollout", map[string]any{"revision": int64(1), "reason": "Joined", "at": "2026-01-01T00:00:00Z"})
@@ -197,7 +197,7 @@ func testManagedFields(t *testing.T, c client.Client) {
 	}
 	var fields strings.Builder
 	for _, entry := range obj.GetManagedFields() {
-		fields.Write(entry.FieldsV1.Raw)
+		fields.Write(entry.FieldsV1.GetRawBytes())
 	}
 	for _, name := range []string{"clusterRef", "release", "artifact", "rollout", "inventory", "internal", "drift"} {
 		if !strings.Contains(fields.String(), `"f:`+name+`":{}`) {
