@@ -40,7 +40,7 @@ func (c *outcomes) wantSum(t *testing.T) {
 // a cache for four fifths of them. A cache that drops the least recently used outcome would have none.
 func TestCacheThatIsTooSmallHasHits(t *testing.T) {
 	t.Parallel()
-	const clusters, passes = 5000, 10
+	const clusters, passes = 2000, 8
 	key, usual := usualOutcome(0)
 	c := newOutcomes((key.size() + usual.size()) * clusters * 4 / 5)
 	hits := 0

@@ -50,10 +50,10 @@ func TestHelmOpReleaseIsRestored(t *testing.T) {
 	})
 }
 
-// restoreReleaseFirst deletes a HelmOp and its HelmOpRelease, and restores them from a backup that keeps owner
-// references, the HelmOpRelease first. Garbage collection deletes the HelmOpRelease, because its owner does not exist.
-// The release stays, and the HelmOp takes it over when it is restored. The manager waits for the HelmOp or for
-// a user.
+// restoreReleaseFirst deletes a HelmOp and its HelmOpRelease, and restores them from a backup of another management
+// cluster that keeps owner references, the HelmOpRelease first. Garbage collection deletes the HelmOpRelease, because
+// its owner does not exist. The release stays, and the HelmOp takes it over when it is restored. The manager waits for
+// the HelmOp or for a user.
 func (w *workload) restoreReleaseFirst(helmOp *addonsv1.HelmOp) {
 	s := w.scenario
 	s.Helper()
@@ -65,6 +65,9 @@ func (w *workload) restoreReleaseFirst(helmOp *addonsv1.HelmOp) {
 		Spec: *helmOp.Spec.DeepCopy(),
 	}
 	s.lose(helmOp, backup.DeepCopy())
+	const former = "5d0c8e1a-3b0f-4a53-8d55-6f3a3c0a9f10"
+	w.relabelRecords(addonsv1.ManagementClusterAnnotation, former)
+	metav1.SetMetaDataAnnotation(&backup.ObjectMeta, addonsv1.ManagementClusterAnnotation, former)
 
 	release := &addonsv1.HelmOpRelease{
 		ObjectMeta: metav1.ObjectMeta{
@@ -73,10 +76,16 @@ func (w *workload) restoreReleaseFirst(helmOp *addonsv1.HelmOp) {
 		},
 		Spec: backup.Spec,
 	}
+	// During the pause, the manager does not take over the release before garbage collection deletes the HelmOpRelease.
+	metav1.SetMetaDataAnnotation(&release.ObjectMeta, clusterv1.PausedAnnotation, "true")
 	s.create(release)
 	s.Eventually(func(g gomega.Gomega) {
 		g.Expect(s.client.Get(s.Context(), client.ObjectKeyFromObject(release), release)).To(gomega.Succeed())
 		g.Expect(release.DeletionTimestamp).NotTo(gomega.BeNil(), "garbage collection deletes the HelmOpRelease")
+	}).Should(gomega.Succeed())
+	update(s, release, func(r *addonsv1.HelmOpRelease) { delete(r.Annotations, clusterv1.PausedAnnotation) })
+	s.Eventually(func(g gomega.Gomega) {
+		g.Expect(s.client.Get(s.Context(), client.ObjectKeyFromObject(release), release)).To(gomega.Succeed())
 		expectCondition(g, release, addonsv1.ReadyCondition, metav1.ConditionFalse, addonsv1.OwnerNotFoundReason)
 		g.Expect(conditions.GetMessage(release, addonsv1.ReadyCondition)).To(gomega.And(
 			gomega.ContainSubstring(fmt.Sprintf("HelmOp %q with the UID %s", helmOp.Name, helmOp.UID)),
