@@ -30,8 +30,8 @@ type CarefulDriver interface {
 	// Relabel replaces HelmOp's labels on the record that was first read under the key. It changes nothing else. The
 	// error is of the kind helmerr.ErrStale if any process changed the record after that read.
 	Relabel(key string, labels map[string]string) error
-	// Withdraw deletes the record that was last written under the key. The error is of the kind helmerr.ErrStale if any
-	// process changed the record after that write.
+	// Withdraw deletes the record that was last written under the key. The error is of the kind helmerr.ErrStale if
+	// another manager wrote the record after that write.
 	Withdraw(key string) error
 	// Refresh drops all cached records, so that they are read again.
 	Refresh()
@@ -133,7 +133,7 @@ func (d *RecordingDriver) Create(key string, rls *release.Release) error {
 }
 
 // withdraw deletes the record that Create has just created. If this process was stopped meanwhile, another process may
-// already continue the action under this record. So the record must not have changed since its creation.
+// already continue the action under this record. So no other manager may have written the record since its creation.
 func (d *RecordingDriver) withdraw(key string) error {
 	if careful, ok := d.Driver.(CarefulDriver); ok {
 		return careful.Withdraw(key)

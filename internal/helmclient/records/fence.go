@@ -125,6 +125,14 @@ func wasAdopted(current *corev1.Secret, before map[string]string) bool {
 	return slices.ContainsFunc(ownerLabels, func(label string) bool { return current.Labels[label] != before[label] })
 }
 
+// hasOnlyOwnWrites reports whether a Secret is the record that this action wrote last, and no other manager has written
+// it since. A manager that continues the action always sets the time of the change, even if the content stays the same.
+func (s *Store) hasOnlyOwnWrites(current *corev1.Secret, state recordState) bool {
+	const changed = model.HelmLabelModifiedAt
+	return current.UID == s.knownUID(current.Name) && slices.Contains(state.texts, textOf(current)) &&
+		!wasAdopted(current, state.labels) && current.Labels[changed] == state.labels[changed]
+}
+
 // overtake stores that another writer changed or replaced a record. This action then writes no further record.
 func (s *Store) overtake(revision string) error {
 	s.mu.Lock()

@@ -138,6 +138,14 @@ func TestIntegrationWithdrawnRecord(t *testing.T) {
 			return next.Replace(NameOf("demo", 1), rls)
 		}, isOther: true},
 		"re-created": {meanwhile: func(b *bench) error { b.recreate(1); return nil }, isOther: true},
+		"labelled by another program": {meanwhile: func(b *bench) error {
+			b.change(func(secret *corev1.Secret) { secret.Labels["policy"] = "checked" })
+			return nil
+		}},
+		"adopted": {meanwhile: func(b *bench) error {
+			b.change(func(secret *corev1.Secret) { secret.Labels[model.LabelReleaseUID] = "other" })
+			return nil
+		}, isOther: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

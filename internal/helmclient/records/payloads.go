@@ -382,7 +382,7 @@ func (s *Store) Finish(name string, now time.Time, isGone bool) {
 	s.split.deferred = nil
 	s.mu.Unlock()
 	for _, key := range deferred {
-		_ = s.remove(key, "")
+		_ = s.remove(key)
 	}
 	s.deleteUnnamed()
 	s.mu.Lock()

@@ -49,7 +49,7 @@ func (s *Store) removeBefore() error {
 		keys = slices.DeleteFunc(keys, func(key string) bool { return slices.Contains(removed, key) })
 	}
 	for _, key := range keys {
-		if err := s.remove(key, ""); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
+		if err := s.remove(key); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 			return err
 		}
 	}

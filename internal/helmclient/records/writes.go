@@ -214,16 +214,34 @@ func (s *Store) putSecret(secret *corev1.Secret) (version string, err error) {
 }
 
 // Withdraw implements CarefulDriver. The record stays if its version is not known, because the response to its creation
-// had none: a pending record only makes the next action continue this one.
+// had none: a pending record only makes the next action continue this one. As in [Store.save], changed metadata alone is
+// not a conflict, because a policy program may label each new Secret.
 func (s *Store) Withdraw(key string) error {
-	version := s.state(key).version
-	if version == "" {
+	state := s.state(key)
+	if state.version == "" {
 		return fmt.Errorf("the release record %q stays, because its resource version is not known", key)
 	}
-	if err := s.remove(key, version); !errors.Is(err, driver.ErrReleaseNotFound) {
-		return err
+	for try := 1; ; try++ {
+		err := s.removeVersion(key, state.version)
+		switch {
+		case errors.Is(err, driver.ErrReleaseNotFound):
+			return nil
+		case !apierrors.IsConflict(err):
+			return err
+		}
+		current, readErr := s.readSecret(key)
+		switch {
+		case apierrors.IsNotFound(readErr):
+			return nil
+		case readErr != nil:
+			return readErr
+		case !s.hasOnlyOwnWrites(current, state):
+			return s.overtake(revisionOf(key))
+		case try == WriteTries:
+			return err
+		}
+		state.version = current.ResourceVersion
 	}
-	return nil
 }
 
 // Delete implements driver.Deletor. It returns a stub. If the deletion is deferred until Finish, or until the deletion
@@ -248,7 +266,7 @@ func (s *Store) Delete(key string) (*release.Release, error) {
 			return nil, err
 		}
 	}
-	if err := s.remove(key, ""); err != nil {
+	if err := s.remove(key); err != nil {
 		return nil, err
 	}
 	if isLast {
@@ -263,10 +281,20 @@ func (s *Store) Delete(key string) (*release.Release, error) {
 // revisionOf returns the revision in the key of a record: a key ends with "v" and the revision.
 func revisionOf(key string) string { return key[strings.LastIndexByte(key, 'v')+1:] }
 
-// remove deletes a record. It then deletes the payload of the record if no other record names it. A record that another
-// manager has re-created under the same key stays. So does a record that does not have the given resource version,
-// unless the version is empty.
-func (s *Store) remove(key, version string) error {
+// remove deletes a record, see removeVersion. The action ends if another manager has re-created the record under the
+// same key.
+func (s *Store) remove(key string) error {
+	err := s.removeVersion(key, "")
+	if apierrors.IsConflict(err) {
+		return s.overtake(revisionOf(key))
+	}
+	return err
+}
+
+// removeVersion deletes a record. It then deletes the payload of the record if no other record names it. A record that
+// another manager has re-created under the same key stays. So does a record that does not have the given resource
+// version, unless the version is empty. The error is then a conflict.
+func (s *Store) removeVersion(key, version string) error {
 	if err := s.Overtaken(); err != nil {
 		return err
 	}
@@ -289,9 +317,6 @@ func (s *Store) remove(key, version string) error {
 		return s.client.Delete().Namespace(s.namespace).Resource("secrets").Name(key).SetHeader("Accept", AcceptMetadata).
 			Body(&options).Do(context.Background()).Error()
 	})
-	if apierrors.IsConflict(err) {
-		return s.overtake(revisionOf(key))
-	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting the release record %q: %w", key, err)
 	}
