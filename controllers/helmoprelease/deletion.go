@@ -38,10 +38,11 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, scope *releaseScope) (
 		r.removeWithCluster,
 		r.checkPause,
 		r.waitForHold,
-		r.orphanIfConfigured,
+		r.orphanUnlessMoved,
 		r.checkShard,
 		r.waitForAdmission,
 		r.checkIntent,
+		r.orphanIfConfigured,
 		r.checkAccessOrOrphan,
 		r.waitForDependents,
 		r.keepNextTry,
@@ -108,6 +109,21 @@ func (r *Reconciler) keepVersions(release *addonsv1.HelmOpRelease) {
 	r.engine.Saw(apiutil.ClusterKey(release).String(), namespace, name, versions)
 }
 
+// orphanUnlessMoved orphans the release before checkIntent, because an orphaned release needs no check. There is one
+// exception: the release was moved or restored, and only deletionPolicy is the cause. The HelmOp may still select the
+// Cluster, or may not be restored yet. The HelmOp then creates the HelmOpRelease again. So checkIntent decides whether
+// keep takes over the records before.
+func (r *Reconciler) orphanUnlessMoved(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
+	isOwnerDeleting := p.helmOp != nil && !p.helmOp.DeletionTimestamp.IsZero()
+	if whyOrphaned(p.releaseScope) == orphanedByPolicy && !isOwnerDeleting && p.otherShard == "" {
+		err := r.nameManagementCluster(ctx, p.release, &p.desired)
+		if err != nil || len(p.desired.FormerManagementClusters) > 0 {
+			return nil, err
+		}
+	}
+	return r.orphanIfConfigured(ctx, p)
+}
+
 // orphanIfConfigured orphans the release if its deletion policy is Orphan or it has the orphan annotation.
 func (r *Reconciler) orphanIfConfigured(_ context.Context, p *releasePass) (*ctrl.Result, error) {
 	if why := whyOrphaned(p.releaseScope); why != "" {
@@ -125,8 +141,13 @@ func (r *Reconciler) orphan(scope *releaseScope, eventType, cause string) ctrl.R
 	return removeFinalizer(release)
 }
 
-// orphanedByOwner is the cause for a release whose HelmOp was deleted with "kubectl delete --cascade=orphan".
-const orphanedByOwner = "its HelmOp was deleted with the propagation policy Orphan"
+const (
+	// orphanedByPolicy is the cause for a release with the deletion policy Orphan.
+	orphanedByPolicy = "deletionPolicy is Orphan"
+
+	// orphanedByOwner is the cause for a release whose HelmOp was deleted with "kubectl delete --cascade=orphan".
+	orphanedByOwner = "its HelmOp was deleted with the propagation policy Orphan"
+)
 
 // whyOrphaned returns why a release under deletion stays in its cluster. The result is empty if the release must be
 // uninstalled.
@@ -135,7 +156,7 @@ func whyOrphaned(scope *releaseScope) string {
 	case scope.release.Annotations[addonsv1.OrphanAnnotation] == "true":
 		return "the HelmOpRelease has the annotation " + addonsv1.OrphanAnnotation
 	case apiutil.DeletionPolicy(scope.release, scope.helmOp) == addonsv1.DeletionPolicyOrphan:
-		return "deletionPolicy is Orphan"
+		return orphanedByPolicy
 	case scope.helmOp != nil && apiutil.IsOrphaning(scope.helmOp):
 		return orphanedByOwner
 	default:
@@ -331,9 +352,11 @@ func (r *Reconciler) awaitOwner(ctx context.Context, scope *releaseScope) {
 	message := fmt.Sprintf("HelmOp %q with the UID %s, the owner of this release, does not exist: it was not "+
 		"restored from a backup, or its finalizer was removed. HelmOp leaves the release installed and waits. "+
 		"To keep the release, restore a HelmOp of this name that selects the Cluster, or set the annotation "+
-		"%s=true on this HelmOpRelease. To uninstall the release: kubectl -n %s annotate %s %s --overwrite %s=%s",
-		name, uid, addonsv1.OrphanAnnotation, release.Namespace, addonsv1.HelmOpReleaseResource, release.Name,
-		addonsv1.DeletionAdmittedAnnotation, uid)
+		"%s=true on this HelmOpRelease", name, uid, addonsv1.OrphanAnnotation)
+	if whyOrphaned(scope) == "" {
+		message += fmt.Sprintf(". To uninstall the release: kubectl -n %s annotate %s %s --overwrite %s=%s",
+			release.Namespace, addonsv1.HelmOpReleaseResource, release.Name, addonsv1.DeletionAdmittedAnnotation, uid)
+	}
 	if report.SetNotReady(release, addonsv1.OwnerNotFoundReason, message) {
 		r.event(scope, corev1.EventTypeWarning, addonsv1.OwnerNotFoundReason, attempts.VerbUninstall, message)
 		ctrl.LoggerFrom(ctx).Info("The release stays installed until a user decides: its HelmOp does not exist")

@@ -38,7 +38,7 @@ func (r *Reconciler) nameManagementCluster(ctx context.Context, release *addonsv
 	if err != nil {
 		return err
 	}
-	desired.ManagementCluster = string(system.UID)
+	desired.ManagementCluster, desired.FormerManagementClusters = string(system.UID), nil
 	for uid := range strings.SplitSeq(release.Annotations[addonsv1.ManagementClusterAnnotation], ",") {
 		if uid = strings.TrimSpace(uid); uid != "" && uid != desired.ManagementCluster {
 			desired.FormerManagementClusters = append(desired.FormerManagementClusters, uid)

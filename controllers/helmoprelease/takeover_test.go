@@ -7,11 +7,14 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -21,6 +24,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordreads"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
 // movedRecords is an engine with the records of one release, whichever management cluster it serves.
@@ -125,48 +129,118 @@ func TestMoveDuringTakeover(t *testing.T) {
 	}
 }
 
-// TestKeptReleaseIsTakenOver deletes a HelmOpRelease that comes from another management cluster, for example by garbage
-// collection after a restore. The HelmOp still selects the Cluster, and creates the HelmOpRelease again without the UID
-// of the former management cluster. So the records must name this management cluster before. While the Cluster is
-// unreachable, the HelmOpRelease waits and says why.
-func TestKeptReleaseIsTakenOver(t *testing.T) {
-	t.Parallel()
+// deletedAfterMove returns a HelmOpRelease under deletion that comes from another management cluster, and its HelmOp,
+// which still selects the Cluster.
+func deletedAfterMove(t *testing.T, policy addonsv1.DeletionPolicy) *controllertest.ReleaseBench {
+	t.Helper()
 	b := controllertest.NewReleaseBench(t)
 	b.HelmOp.Spec.ClusterNamespaces, b.Cluster.Namespace, b.Release.Spec.ClusterRef.Namespace = nil, "platform", ""
 	for _, revision := range b.Revisions {
 		revision.Spec.HelmOp.ClusterNamespaces = nil
 	}
+	b.HelmOp.Spec.DeletionPolicy, b.Release.Spec.DeletionPolicy = policy, policy
 	b.Release.UID, b.Release.Finalizers = "uid-1", []string{addonsv1.HelmOpReleaseFinalizer}
 	b.Release.DeletionTimestamp = new(metav1.NewTime(controllertest.Noon))
 	b.Release.Annotations = map[string]string{addonsv1.ManagementClusterAnnotation: "former"}
-	engine := newMovedRecords(b.Release, "former")
+	return b
+}
+
+// deletingReconciler returns a Reconciler for deletedAfterMove, without a connection to the Cluster.
+func deletingReconciler(b *controllertest.ReleaseBench) *Reconciler {
+	b.Helper()
 	r := benchReconciler(b)
-	if err := r.client.Create(t.Context(), controllertest.KubeSystem()); err != nil {
-		t.Fatal(err)
+	if err := r.client.Create(b.Context(), controllertest.KubeSystem()); err != nil {
+		b.Fatal(err)
 	}
-	r.engine, r.watcher, r.kubeconfigs = engine, forgettingWatcher{forgetting: &forgetting{}}, controllertest.StoreOf(t)
+	r.recorder, r.budgets = events.NewFakeRecorder(10), report.NewEventBudgets(time.Now)
+	r.watcher, r.kubeconfigs = forgettingWatcher{forgetting: &forgetting{}}, controllertest.StoreOf(b.T)
 	r.reads, r.slots = recordreads.New(1, clusterlink.New(clusterlink.Options{})), newActionSlots(1, 0, &async.Waker{})
-	pass := func() error {
-		_, err := r.reconcileDelete(t.Context(), &releaseScope{release: b.Release, before: b.Release.DeepCopy(),
-			cluster: b.Cluster, helmOp: b.HelmOp})
-		return err
-	}
-
 	r.clusters = linkMadeMeanwhile{err: errors.New("no connection"), failures: 1}
-	if err := pass(); err != nil {
-		t.Fatal(err)
-	}
-	if ready := conditions.Get(b.Release, addonsv1.ReadyCondition); len(b.Release.Finalizers) == 0 || ready == nil ||
-		ready.Reason != addonsv1.ClusterUnreachableReason {
-		t.Fatalf("without a connection, Ready is %+v, and the finalizers are %v", ready, b.Release.Finalizers)
-	}
+	return r
+}
 
-	r.clusters = linkMadeMeanwhile{}
-	gomega.NewWithT(t).Eventually(func(g gomega.Gomega) {
-		g.Expect(pass()).To(gomega.Succeed())
-		g.Expect(b.Release.Finalizers).To(gomega.BeEmpty())
-	}).Should(gomega.Succeed())
-	if got := engine.managedBy(); !slices.Equal(got, []string{"system"}) {
-		t.Errorf("the HelmOpRelease is gone, and the records name %v", got)
+// TestKeptReleaseIsTakenOver deletes a HelmOpRelease that comes from another management cluster, for example by garbage
+// collection after a restore. The HelmOp still selects the Cluster, and creates the HelmOpRelease again without the UID
+// of the former management cluster. So the records must name this management cluster before, whatever deletionPolicy
+// is. While the Cluster is unreachable, the HelmOpRelease waits and says why.
+func TestKeptReleaseIsTakenOver(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []addonsv1.DeletionPolicy{addonsv1.DeletionPolicyUninstall, addonsv1.DeletionPolicyOrphan} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			b := deletedAfterMove(t, policy)
+			r, engine := deletingReconciler(b), newMovedRecords(b.Release, "former")
+			r.engine = engine
+			pass := func() error {
+				_, err := r.reconcileDelete(t.Context(), &releaseScope{release: b.Release, before: b.Release.DeepCopy(),
+					cluster: b.Cluster, helmOp: b.HelmOp})
+				return err
+			}
+			if err := pass(); err != nil {
+				t.Fatal(err)
+			}
+			if ready := conditions.Get(b.Release, addonsv1.ReadyCondition); len(b.Release.Finalizers) == 0 || ready == nil ||
+				ready.Reason != addonsv1.ClusterUnreachableReason ||
+				!strings.Contains(ready.Message, addonsv1.OrphanAnnotation+"=true") {
+				t.Fatalf("without a connection, Ready is %+v, and the finalizers are %v", ready, b.Release.Finalizers)
+			}
+
+			r.clusters = linkMadeMeanwhile{}
+			gomega.NewWithT(t).Eventually(func(g gomega.Gomega) {
+				g.Expect(pass()).To(gomega.Succeed())
+				g.Expect(b.Release.Finalizers).To(gomega.BeEmpty())
+			}).Should(gomega.Succeed())
+			if got := engine.managedBy(); !slices.Equal(got, []string{"system"}) {
+				t.Errorf("the HelmOpRelease is gone, and the records name %v", got)
+			}
+		})
+	}
+}
+
+// TestPolicyOrphanAfterMove deletes HelmOpReleases with deletionPolicy Orphan that come from another management
+// cluster, while their Cluster is unreachable. HelmOp must orphan each release that it does not create again, and must
+// wait if the HelmOp may be restored later.
+func TestPolicyOrphanAfterMove(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(*controllertest.ReleaseBench)
+		// waits is the reason for which the HelmOpRelease waits; empty if the release is orphaned.
+		waits string
+	}{
+		"still desired":      {func(*controllertest.ReleaseBench) {}, addonsv1.ClusterUnreachableReason},
+		"the HelmOp is gone": {func(b *controllertest.ReleaseBench) { b.HelmOp = nil }, addonsv1.OwnerNotFoundReason},
+		"the HelmOp is gone, never moved": {func(b *controllertest.ReleaseBench) {
+			b.HelmOp, b.Release.Annotations[addonsv1.ManagementClusterAnnotation] = nil, "system"
+		}, ""},
+		"the HelmOp is gone, orphaned by annotation": {func(b *controllertest.ReleaseBench) {
+			b.HelmOp, b.Release.Annotations[addonsv1.OrphanAnnotation] = nil, "true"
+		}, ""},
+		"desired, orphaned by annotation": {func(b *controllertest.ReleaseBench) {
+			b.Release.Annotations[addonsv1.OrphanAnnotation] = "true"
+		}, ""},
+		"the HelmOp is under deletion": {func(b *controllertest.ReleaseBench) {
+			b.HelmOp.DeletionTimestamp, b.HelmOp.Finalizers = b.Release.DeletionTimestamp, []string{addonsv1.HelmOpFinalizer}
+		}, ""},
+		"no longer selected": {func(b *controllertest.ReleaseBench) {
+			b.HelmOp.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"cni": "other"}}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := deletedAfterMove(t, addonsv1.DeletionPolicyOrphan)
+			tc.change(b)
+			r := deletingReconciler(b)
+			scope := &releaseScope{release: b.Release, before: b.Release.DeepCopy(), cluster: b.Cluster, helmOp: b.HelmOp}
+			if _, err := r.reconcileDelete(t.Context(), scope); err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if ready := conditions.Get(b.Release, addonsv1.ReadyCondition); ready != nil {
+				got = ready.Reason
+			}
+			if isOrphaned := len(b.Release.Finalizers) == 0; got != tc.waits || isOrphaned != (tc.waits == "") {
+				t.Errorf("Ready has the reason %q, and the release is orphaned: %t", got, isOrphaned)
+			}
+		})
 	}
 }

@@ -26,9 +26,11 @@ const (
 // fail with other errors.
 const UnreachableMessagePeriod = time.Minute
 
-// OrphanHint is the part of a message that says how to delete the HelmOpRelease of a lost cluster.
-const OrphanHint = "; if the cluster is lost, set spec.deletionPolicy of the HelmOp to Orphan: the HelmOpRelease is " +
-	"then deleted without an uninstallation"
+// OrphanHint is the part of a message that says how to delete the HelmOpRelease of a lost cluster. It does not name
+// deletionPolicy, because this field also orphans the releases of the other clusters, and does not end the wait of a
+// release that HelmOp must take over after a move.
+const OrphanHint = "; if the cluster is lost, set the annotation " + addonsv1.OrphanAnnotation + "=true on the " +
+	"HelmOpRelease: it is then deleted without an uninstallation"
 
 // Unreachable sets ClusterReachable and Ready of a release to False. It does not change Released, because the release
 // has not changed as far as HelmOp knows. The first message stays for UnreachableMessagePeriod. While a cluster becomes
