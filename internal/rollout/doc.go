@@ -60,7 +60,7 @@
 //   - After a rollback or an abort, all Clusters return at once, because repairs come first. Unreachable Clusters are
 //     assigned the good revision too. Otherwise they would install the broken revision when they respond again. A
 //     Cluster that still has the broken revision during the rollout of a later one returns too, unless the plan updates
-//     it.
+//     it, or a later revision is good.
 //
 // # Approval
 //

@@ -14,6 +14,7 @@ func TestPlanReturnsDuringLaterRollout(t *testing.T) {
 	t.Parallel()
 	later := State{Revision: 8, Good: 6}
 	of8 := func(c *Cluster) { c.Target = releaseOf(8) }
+	of9 := func(c *Cluster) { c.Target, c.Good = releaseOf(9), releaseOf(8) }
 	nothingStored := func(c *Cluster) { c.Child.Previous = 0 }
 	for name, tc := range map[string]planTest{
 		"it returns before its wave": {
@@ -85,6 +86,18 @@ func TestPlanReturnsDuringLaterRollout(t *testing.T) {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 1}},
 			clusters: []Cluster{fleetMember("a", 0, 7, ready, leftBehind), fleetMember("b", 0, 7, ready, leftBehind)},
 			want:     "a: Update Target 8", phase: PhaseComplete, waitingFor: "1 Cluster that could not be updated before",
+		},
+		"if a revision after its own is good, it waits for its wave": {
+			state: State{Revision: 9, Good: 8}, strategy: canary(Wave{}),
+			clusters:   []Cluster{fleetMember("a", 0, 9, "", of9), fleetMember("b", 1, 7, ready, leftBehind, of9)},
+			waitingFor: "1 of 1 Cluster of wave canary to be ready",
+		},
+		"after the rollback of the revision after that, it is updated within the limits": {
+			state:    State{Revision: 9, Good: 8, Phase: PhaseRolledBack},
+			strategy: Strategy{MaxUnavailable: Limit{Count: 1}},
+			clusters: []Cluster{fleetMember("a", 0, 7, ready, leftBehind, of9),
+				fleetMember("b", 0, 7, ready, leftBehind, of9)},
+			want: "a: Update Good 8", phase: PhaseRolledBack, waitingFor: "2 Clusters to be ready with HelmOp revision 8",
 		},
 		"its return may wait for maintenance": {
 			state: later, strategy: Strategy{Paused: true},

@@ -216,7 +216,7 @@ func (j *judge) isLost(c *Cluster) bool {
 func (j *judge) isLeftBehind(c *Cluster) bool {
 	release, _ := j.goal(c)
 	if c.Child == nil || !c.Child.GivenUp || c.Child.Revision == j.in.State.Revision || j.has(release, c) ||
-		j.result.State.Phase == PhaseComplete || j.in.State.Good == 0 {
+		j.result.State.Phase == PhaseComplete || j.in.State.Good == 0 || c.Child.Revision <= j.in.State.Good {
 		return false
 	}
 	if c.Good == nil {
@@ -348,6 +348,8 @@ func (j *judge) checkSteps() {
 			j.Errorf("%s adopts although it does not wait for that: %v", c.Name, step)
 		case c.Child != nil && c.Child.AwaitsAdoption && step.Action == ActionUpdate && !step.Adopts && !step.Joined:
 			j.Errorf("%s adopts out of turn: %v", c.Name, step)
+		case step.Returned && step.Revision >= c.Child.Revision:
+			j.Errorf("%s returns to a revision that it never had: %v", c.Name, step)
 		case step.Adopts:
 		case step.Action == ActionUpdate && c.Child.Release == j.after[i].Child.Release && c.Child.Revision == step.Revision:
 			j.Errorf("%s is assigned what it was assigned: %v", c.Name, step)

@@ -422,10 +422,12 @@ func (p *plan) isReturning(c *Cluster) bool {
 // isLeftBehind reports whether a Cluster returns to the last known good revision, whatever the goal is. Its revision
 // was rolled back or aborted, and the Cluster could not return before the current revision existed. If the return would
 // replace the release, the Cluster waits for its update, which may replace the release again. If the current revision
-// is good, the Cluster does not return any more.
+// or a revision between the two is good, the Cluster does not return any more: it never had this good revision, so the
+// step would be an update.
 func (p *plan) isLeftBehind(c *Cluster) bool {
 	isEarlier := c.Child.GivenUp && c.Child.Revision != p.state.Revision && p.state.Phase != PhaseComplete
-	return isEarlier && p.state.Good != 0 && p.canReturn(c) && (c.Good == nil || c.Good.Identity == c.Child.Identity)
+	return isEarlier && p.state.Good != 0 && c.Child.Revision > p.state.Good && p.canReturn(c) &&
+		(c.Good == nil || c.Good.Identity == c.Child.Identity)
 }
 
 // canReturn reports whether the Cluster's release under the last known good revision is known.
