@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +16,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
@@ -67,6 +69,36 @@ func TestInstalledOnceKeepsIdentity(t *testing.T) {
 			want := addonsv1.ReleaseIdentity{Name: "one", Namespace: apiutil.DefaultReleaseNamespace}
 			if err != nil || spec.Release != want {
 				t.Errorf("the release is %+v, %v; want %+v", spec.Release, err, want)
+			}
+		})
+	}
+}
+
+// TestRestoredClusterKeepsRelease changes the name of a release in HelmOp revision 2. Then only the Cluster object is
+// restored, so the annotation of an installation that is complete is gone. HelmOp must not delete the release before
+// the release controller has read the release: it may restore the annotation.
+func TestRestoredClusterKeepsRelease(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		state string
+		want  rollout.Action
+	}{
+		"not read yet": {"", rollout.ActionNone},
+		"read":         {string(model.StateAbsent), rollout.ActionReplace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := controllertest.NewReleaseBench(t)
+			newest := b.Revisions[1]
+			newest.Spec.Artifact = &addonsv1.ResolvedArtifact{Digest: "a"}
+			newest.Spec.HelmOp.Release.Namespace, newest.Spec.HelmOp.ReconcileStrategy = "other",
+				addonsv1.ReconcileStrategyInstallOnce
+			b.Release.Spec.Rollout.At = metav1.NewTime(controllertest.Noon.Add(-time.Hour))
+			b.Release.Status = addonsv1.HelmOpReleaseStatus{State: tc.state, ReleaseBookkeeping: addonsv1.ReleaseBookkeeping{
+				ClusterUID: string(b.Cluster.UID), ClusterRecreatedAt: metav1.NewTime(controllertest.Noon)}}
+			_, scope := planNewest(t, b)
+			if step := scope.clusters[0].step; step.Action != tc.want {
+				t.Errorf("the step is %+v, want %s", step, tc.want)
 			}
 		})
 	}

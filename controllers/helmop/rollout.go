@@ -297,6 +297,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 		Foreign:               c.child.Status.State == string(model.StateForeign),
 		Confirmed:             c.child.Annotations[addonsv1.DeletionConfirmedAnnotation] != "",
 		Deferred:              apiutil.IsDeferred(c.child),
+		Unread:                c.child.Status.State == "",
 	}
 	rolloutstate.SetAdoption(planned.Child, c.child)
 	if r := c.child.Spec.Rollout; r != nil {

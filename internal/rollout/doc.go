@@ -51,7 +51,8 @@
 //     known good revision. Without a good revision it gets the current revision, unless the rollout of this revision
 //     was rolled back or aborted. If the good revision cannot be rendered, a new Cluster does not get a current
 //     revision whose failure budget is spent.
-//   - A re-created Cluster whose child was assigned to the former Cluster gets the release that a new Cluster gets.
+//   - A re-created Cluster whose child was assigned to the former Cluster gets the release that a new Cluster gets. If
+//     this release has another name, it replaces the release of the child, but not before this release was read.
 //   - A Cluster without a child that is not new waits for its wave if the last known good revision cannot be rendered.
 //   - A change of the Cluster itself is applied at once, under the revision of the Cluster, even if the rollout is
 //     paused.

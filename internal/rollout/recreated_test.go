@@ -10,6 +10,8 @@ func recreated(c *Cluster) {
 	c.Child.OfFormerCluster, c.Child.Joined, c.Known = true, true, false
 }
 
+func unread(c *Cluster) { c.Child.Unread = true }
+
 // TestPlanRecreated checks that a re-created Cluster is treated like a new Cluster, although it has the child of the
 // former Cluster.
 func TestPlanRecreated(t *testing.T) {
@@ -42,6 +44,35 @@ func TestPlanRecreated(t *testing.T) {
 		"a release with another name is replaced": {
 			clusters:   []Cluster{fleetMember("a", 0, 6, "", recreated, renamed)},
 			want:       "a: Replace",
+			waitingFor: "1 of 1 Cluster to be ready",
+		},
+		"a release with another name is kept until it is read": {
+			clusters:   []Cluster{fleetMember("a", 0, 6, "", recreated, renamed, unread), fleetMember("b", 0, 7, "")},
+			waitingFor: "1 of 1 Cluster to be ready",
+			check:      wantProgress(1, 0, 1, 0),
+		},
+		"a change of the name by the Cluster itself waits until the release is read, too": {
+			clusters: []Cluster{fleetMember("a", 0, 6, "", recreated, unknown, noGood, unread, func(c *Cluster) {
+				c.Own = &Release{Identity: "ns/b", Content: "6"}
+			}), fleetMember("b", 0, 7, "")},
+			waitingFor: "1 of 1 Cluster to be ready",
+		},
+		"its replacement waits for maintenance": {
+			clusters: []Cluster{fleetMember("a", 0, 6, "", recreated, renamed, func(c *Cluster) {
+				c.Defers = Deferral{Changes: true}
+			}), fleetMember("b", 0, 7, "")},
+			waitingFor: "1 of 1 Cluster to be ready",
+			check: func(t *testing.T, result Result) {
+				if !result.Steps[0].Deferred || result.Progress.InFlight != 1 {
+					t.Errorf("step %+v, %d in flight", result.Steps[0], result.Progress.InFlight)
+				}
+			},
+		},
+		"its first installation does not wait for maintenance": {
+			clusters: []Cluster{fleetMember("a", 0, 6, "", recreated, func(c *Cluster) {
+				c.Defers = Deferral{Changes: true}
+			}), fleetMember("b", 0, 7, "")},
+			want:       "a: Update Target 7 joined",
 			waitingFor: "1 of 1 Cluster to be ready",
 		},
 		"while its release is unknown, it keeps its revision": {

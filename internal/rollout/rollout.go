@@ -31,6 +31,10 @@ type Child struct {
 	// plan is new. Joined is then true, and Cluster.Known is false.
 	OfFormerCluster bool
 
+	// Unread is true if it is not known yet whether the cluster has the release. This is so for a new child, and after the
+	// status of a child of a former Cluster was reset.
+	Unread bool
+
 	// FailedBefore is true if the release had failed under a good revision before this revision was assigned.
 	FailedBefore bool
 

@@ -150,7 +150,9 @@ func (p *plan) create(i int, c *Cluster) Step {
 }
 
 // rejoin returns the step for a re-created Cluster, whose child was assigned to the former Cluster. The child gets the
-// release that a new Cluster gets.
+// release that a new Cluster gets. But the Cluster may only have been restored, for a workload cluster that still has
+// the release. So a replacement waits for maintenance, and until the release controller has read the release: a release
+// that was installed once then gets the name of its child.
 func (p *plan) rejoin(i int, c *Cluster) Step {
 	s := p.create(i, c)
 	release := c.Target
@@ -161,13 +163,19 @@ func (p *plan) rejoin(i int, c *Cluster) Step {
 	case s.Deferred, s.Unapproved:
 		return s
 	case s.Action == ActionNone:
-		return p.repair(c, s.Why)
+		s = p.repair(c, s.Why)
 	case c.Child.Identity != release.Identity:
-		return replace(c, release, s.Revision)
+		s = p.unless(c.Defers.Changes, c, replace(c, release, s.Revision))
 	default:
 		s.Action, s.Why = ActionUpdate, "the Cluster was re-created"
-		return s
 	}
+	if s.Action == ActionReplace && c.Child.Unread {
+		s = p.leave(c, "the release changes its name or namespace, but HelmOp has not read its state yet")
+	}
+	if s.Action == ActionNone {
+		p.move(i, standingOut)
+	}
+	return s
 }
 
 // waitForApproval returns the step for a Cluster whose next change needs an approval.
