@@ -299,6 +299,8 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 		Deferred:              apiutil.IsDeferred(c.child),
 		Unread:                c.child.Status.State == "",
 	}
+	_, isReplaced := apiutil.ReplacedBy(c.child)
+	planned.Child.Replaced = isReplaced && planned.Child.Deleting
 	rolloutstate.SetAdoption(planned.Child, c.child)
 	if r := c.child.Spec.Rollout; r != nil {
 		planned.Child.FailedBefore = r.FailedBefore

@@ -19,6 +19,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 )
 
 func stage(name string) metav1.LabelSelector {
@@ -236,6 +237,27 @@ func TestIsKnown(t *testing.T) {
 	} {
 		if got := isKnown(tc.cluster, began); got != tc.want {
 			t.Errorf("%s: known %t", name, got)
+		}
+	}
+}
+
+// TestPlannedReplacement checks which HelmOpReleases under deletion are replaced according to the plan's input.
+func TestPlannedReplacement(t *testing.T) {
+	now := metav1.NewTime(controllertest.Noon)
+	for name, tc := range map[string]struct {
+		deleted    *metav1.Time
+		annotation string
+		want       bool
+	}{
+		"not under deletion": {nil, "7", false},
+		"under deletion":     {&now, "", false},
+		"under deletion, with another HelmOp revision": {&now, "7", true},
+	} {
+		child := &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: tc.deleted,
+			Annotations: map[string]string{addonsv1.ReplacedByRevisionAnnotation: tc.annotation}}}
+		planned, err := plannedCluster(&clusterScope{name: "a", child: child}, 0, "", rolloutstate.NewCache())
+		if err != nil || planned.Child.Replaced != tc.want {
+			t.Errorf("%s: replaced %t, %v", name, planned.Child.Replaced, err)
 		}
 	}
 }

@@ -102,9 +102,7 @@ func newDeletions(strategy Strategy, clusters []Cluster) *deletions {
 		}
 		all++
 		members[d.group(c)]++
-		// A replacement whose deletion fails does not take a slot of the updates either.
-		isStuck := c.Selected && c.Health == HealthFailed
-		if c.Child != nil && c.Child.Deleting && !c.Paused && !isStuck {
+		if c.Child != nil && c.Child.Deleting && !c.Paused && !isStuck(c) {
 			d.take(c, c.Child.UnreachableAtDeletion)
 		}
 	}
@@ -116,6 +114,14 @@ func newDeletions(strategy Strategy, clusters []Cluster) *deletions {
 		}
 	}
 	return d
+}
+
+// isStuck reports whether the deletion of a release in a selected Cluster takes no slot, because it may last without
+// end. A replacement whose deletion fails takes no slot of the updates either. If the deletion is not for a
+// replacement, the release stays, for example after a restore. HelmOp only waits for the Cluster, so its deletions are
+// not the reason why the Cluster is unreachable.
+func isStuck(c *Cluster) bool {
+	return c.Selected && (c.Health == HealthFailed || c.Health == HealthUnreachable && !c.Child.Replaced)
 }
 
 func (d *deletions) group(c *Cluster) int {

@@ -30,7 +30,7 @@ func (j *judge) checkDeletions() {
 			begun[c.Wave]++
 			under[c.Wave] += boolToInt(c.Health != HealthUnreachable)
 		case c.Child != nil && c.Child.Deleting && !c.Child.UnreachableAtDeletion && !c.Paused &&
-			(!c.Selected || c.Health != HealthFailed):
+			(!c.Selected || c.Health != HealthFailed && (c.Health != HealthUnreachable || c.Child.Replaced)):
 			under[c.Wave]++
 		case c.Child != nil && !c.Child.Deleting && !c.Selected && !c.Paused:
 			waiting++

@@ -37,6 +37,12 @@ func TestPlanDeletions(t *testing.T) {
 			strategy: one, clusters: []Cluster{fleetMember("a", 0, 7, silent, away, unselected), leaving("b")},
 			want: "b: Delete",
 		},
+		"a deletion without a replacement takes no slot while its selected Cluster is unreachable": {
+			strategy: one, clusters: []Cluster{fleetMember("a", 0, 7, silent, ending), leaving("b")}, want: "b: Delete",
+		},
+		"a replacement takes the slot while its Cluster is unreachable": {
+			strategy: one, clusters: []Cluster{fleetMember("a", 0, 7, silent, replaced), leaving("b")}, waiting: 1,
+		},
 		"unreachable Clusters come last": {
 			strategy: one, clusters: []Cluster{fleetMember("a", 0, 7, silent, unselected), leaving("b")}, want: "b: Delete",
 			waiting: 1,

@@ -51,6 +51,7 @@ func stranger(c *Cluster)  { c.Known = false }
 func joined(c *Cluster)    { c.Child.Joined = true }
 func excused(c *Cluster)   { c.Child.FailedBefore = true }
 func ending(c *Cluster)    { c.Child.Deleting = true }
+func replaced(c *Cluster)  { c.Child.Deleting, c.Child.Replaced = true, true }
 func wasDone(c *Cluster)   { c.WasReady, c.ReadyFor = true, time.Hour }
 func noGood(c *Cluster)    { c.Good = nil }
 func sameAsOwn(c *Cluster) { c.Target = c.Own }

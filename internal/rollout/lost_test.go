@@ -22,7 +22,7 @@ func TestPlanLost(t *testing.T) {
 		},
 		"a canary that becomes unreachable while its release is replaced opens no later wave": {
 			strategy: canary(Wave{}),
-			clusters: []Cluster{fleetMember("a", 0, 6, unreachable, renamed, ending), fleetMember("c", 1, 6, ready, renamed)},
+			clusters: []Cluster{fleetMember("a", 0, 6, unreachable, renamed, replaced), fleetMember("c", 1, 6, ready, renamed)},
 			promote:  "canary", waitingFor: "a Cluster of wave canary to be ready" + suffix,
 		},
 		"acknowledged failures do not open the next wave while a Cluster is unreachable": {
@@ -49,9 +49,13 @@ func TestPlanLost(t *testing.T) {
 			waitingFor: "2 of 2 Clusters to be ready" + suffix, check: wantProgress(1, 0, 0, 0),
 		},
 		"a Cluster that became unreachable during a replacement takes a slot": {
-			strategy: one, clusters: []Cluster{fleetMember("a", 0, 6, unreachable, renamed, ending),
+			strategy: one, clusters: []Cluster{fleetMember("a", 0, 6, unreachable, renamed, replaced),
 				fleetMember("b", 0, 6, ready, renamed)},
 			waitingFor: "1 of 1 Cluster to be ready" + suffix,
+		},
+		"a Cluster whose release is deleted without a replacement takes no slot": {
+			strategy: one, clusters: []Cluster{fleetMember("a", 0, 6, unreachable, ending), fleetMember("b", 0, 6, ready)},
+			want: "b: Update Target 7", waitingFor: "1 of 1 Cluster to be ready",
 		},
 		"a Cluster that became unreachable takes a slot of its wave": {
 			strategy: canary(Wave{MaxUnavailable: Limit{Count: 1}}),

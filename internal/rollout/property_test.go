@@ -151,6 +151,7 @@ func (j *judge) carryOut() {
 		case ActionReplace, ActionDelete:
 			child := *c.Child
 			child.Deleting, child.UnreachableAtDeletion = true, c.Health == HealthUnreachable
+			child.Replaced = step.Action == ActionReplace
 			c.Child = &child
 			if c.Health != HealthUnreachable {
 				c.Health = HealthProgressing
@@ -209,7 +210,10 @@ func (j *judge) isLost(c *Cluster) bool {
 		wanted, isGoal = c.Target, isGoal || j.has(c.Target, c)
 	}
 	isNew := c.Child.Joined && c.Child.Revision == j.in.State.Revision
-	return c.Child.Deleting || isGoal && !isNew && (c.Good == nil || !sameContent(*c.Good, *wanted))
+	if c.Child.Deleting {
+		return c.Child.Replaced
+	}
+	return isGoal && !isNew && (c.Good == nil || !sameContent(*c.Good, *wanted))
 }
 
 // isLeftBehind is true for a Cluster that returns from an earlier revision before it is updated.

@@ -65,6 +65,9 @@ type Child struct {
 	// adoption would change it.
 	AwaitsAdoption, AdoptionHeld bool
 
+	// Replaced is true if Deleting is true, and the plan deletes the child to replace its release.
+	Replaced bool
+
 	// UnreachableAtDeletion is true if Deleting is true and the Cluster was unreachable when the deletion began.
 	UnreachableAtDeletion bool
 }

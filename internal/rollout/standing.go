@@ -206,11 +206,12 @@ func (p *plan) standingOf(c *Cluster) standing {
 	}
 }
 
-// standDeleting returns the standing of a Cluster whose release is being deleted for a replacement. A failed deletion
-// proves nothing about the new revision, which is not installed yet.
+// standDeleting returns the standing of a selected Cluster whose release is being deleted. A failed deletion proves
+// nothing about the new revision, which is not installed yet. If the deletion is not for a replacement, the revision is
+// not the reason why the Cluster is unreachable.
 func (p *plan) standDeleting(c *Cluster) standing {
 	switch {
-	case c.Health == HealthUnreachable && p.isTrial():
+	case c.Health == HealthUnreachable && c.Child.Replaced && p.isTrial():
 		return standingUnreachableAfterUpdate
 	case c.Health == HealthUnreachable:
 		return standingUnreachable

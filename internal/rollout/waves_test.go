@@ -79,14 +79,14 @@ func TestPlanLimits(t *testing.T) {
 		},
 		"a deletion for a replacement takes a slot": {
 			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}},
-			clusters:   []Cluster{fleetMember("a", 0, 6, onItsWay, renamed, ending), fleetMember("b", 0, 6, ready, renamed)},
+			clusters:   []Cluster{fleetMember("a", 0, 6, onItsWay, renamed, replaced), fleetMember("b", 0, 6, ready, renamed)},
 			waitingFor: "2 of 2 Clusters to be ready",
 			check:      wantProgress(0, 0, 1, 0),
 		},
 		"a failing deletion takes no slot and is not a failure of the revision": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 1}, Budgeted: true, MaxFailures: Limit{Count: 1}},
 			clusters: []Cluster{
-				fleetMember("a", 0, 6, failed, renamed, ending), fleetMember("c", 0, 6, ready, renamed),
+				fleetMember("a", 0, 6, failed, renamed, replaced), fleetMember("c", 0, 6, ready, renamed),
 			},
 			want:       "c: Replace",
 			waitingFor: "1 of 2 Clusters to be ready",

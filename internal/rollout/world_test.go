@@ -311,6 +311,7 @@ func (w *world) carryOut(result Result, crash bool) {
 		switch step.Action {
 		case ActionDelete, ActionReplace:
 			c.Child.Deleting, c.Child.UnreachableAtDeletion = true, !c.reachable
+			c.Child.Replaced = step.Action == ActionReplace
 			c.health = HealthProgressing
 		case ActionCreate, ActionUpdate:
 			w.apply(c, step)
