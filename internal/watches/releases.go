@@ -65,9 +65,19 @@ func ReleaseEvents(reader client.Reader, watchFilter string) handler.EventHandle
 
 // onlyCounts reports whether an update of a release only changes numbers in the status of its HelmOp, if the HelmOp has
 // assigned its revision to all Clusters. A failure may pause the rollout, and a release under deletion may hold the
-// deletions of others.
+// deletions of others. The release of a re-created Cluster, and a release of another owner, are assigned again.
 func onlyCounts(before, after *addonsv1.HelmOpRelease) bool {
-	return isStatusOnly(before, after) && after.DeletionTimestamp.IsZero() && (hasFailed(before) || !hasFailed(after))
+	return isStatusOnly(before, after) && after.DeletionTimestamp.IsZero() && (hasFailed(before) || !hasFailed(after)) &&
+		before.Status.ClusterRecreatedAt.Equal(&after.Status.ClusterRecreatedAt) && adoptionOf(before) == adoptionOf(after)
+}
+
+// adoptionOf returns the state of an adoption, as far as it changes the steps of a plan that has assigned its revision
+// to all Clusters.
+func adoptionOf(release *addonsv1.HelmOpRelease) (state struct{ awaits, isHeld bool }) {
+	child := rollout.Child{}
+	rolloutstate.SetAdoption(&child, release)
+	state.awaits, state.isHeld = child.AwaitsAdoption, child.AdoptionHeld
+	return state
 }
 
 func hasFailed(release *addonsv1.HelmOpRelease) bool {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -54,6 +55,12 @@ func TestReleaseEventsAreCollected(t *testing.T) {
 		return [2]*addonsv1.HelmOpRelease{numbered(0, "1", before), numbered(0, "2", after)}
 	}
 	message := func(r *addonsv1.HelmOpRelease) { report.SetNotReady(r, addonsv1.ProgressingReason, "other") }
+	adopting := func(reason string) func(*addonsv1.HelmOpRelease) {
+		return func(r *addonsv1.HelmOpRelease) {
+			r.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: ptr.To(true)}
+			report.SetNotReady(r, reason, "")
+		}
+	}
 	for name, tc := range map[string]struct {
 		selected, updated int32
 		unready           int
@@ -73,6 +80,16 @@ func TestReleaseEventsAreCollected(t *testing.T) {
 		"fails":                             {10000, 10000, 300, ready(progressing, failing), maxChangeDelay},
 		"fails again":                       {10000, 10000, 300, ready(failing, failing), maxCountDelay},
 		"a failed one becomes ready":        {10000, 10000, 1, ready(failing, nil), SettleDelay},
+		"must be adopted": {10000, 10000, 300, ready(adopting(addonsv1.ProgressingReason),
+			adopting(addonsv1.AdoptionPendingReason)), maxChangeDelay},
+		"is adopted": {10000, 10000, 300, ready(adopting(addonsv1.AdoptionPendingReason),
+			adopting(addonsv1.UpdatingReason)), maxChangeDelay},
+		"may be adopted again": {10000, 10000, 300, ready(adopting(addonsv1.AdoptionWouldChangeReason),
+			adopting(addonsv1.UpdatingReason)), maxChangeDelay},
+		"the Cluster was re-created": {10000, 10000, 300, ready(progressing, func(r *addonsv1.HelmOpRelease) {
+			progressing(r)
+			r.Status.ClusterRecreatedAt = now
+		}), maxChangeDelay},
 		"new spec": {10000, 10000, 300, ready(nil, func(r *addonsv1.HelmOpRelease) { r.Generation++ }),
 			maxChangeDelay},
 		"deleted": {10000, 10000, 300, ready(nil, func(r *addonsv1.HelmOpRelease) { r.DeletionTimestamp = &now }),
