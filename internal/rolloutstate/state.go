@@ -72,6 +72,15 @@ func Health(child *addonsv1.HelmOpRelease) (rollout.Health, time.Time) {
 	}
 }
 
+// IsUnderWay reports whether a release that is not Ready becomes Ready without a change in its Cluster or by a user. A
+// release whose last attempt with its current spec failed is not under way, because all its attempts may fail.
+func IsUnderWay(child *addonsv1.HelmOpRelease) bool {
+	health, _ := Health(child)
+	return health == rollout.HealthProgressing && !hasFailed(child) && child.DeletionTimestamp.IsZero() &&
+		!conditions.IsTrue(child, addonsv1.PausedCondition) &&
+		conditions.GetReason(child, addonsv1.ReadyCondition) != addonsv1.ControlPlaneNotInitializedReason
+}
+
 // hasFailed reports whether the last attempt failed, and changed something in the cluster, with the current spec.
 // Before such an attempt, a registry that does not answer or another Helm action says nothing about the HelmOp
 // revision.

@@ -137,3 +137,45 @@ func TestReadyBeforeClusterUnreachable(t *testing.T) {
 		}
 	}
 }
+
+// TestIsUnderWay checks which releases become Ready without a change by others.
+func TestIsUnderWay(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	notReady := func(reason string) func(*addonsv1.HelmOpRelease) {
+		return func(r *addonsv1.HelmOpRelease) { report.SetNotReady(r, reason, "") }
+	}
+	retried := func(generation int64) func(*addonsv1.HelmOpRelease) {
+		return func(r *addonsv1.HelmOpRelease) {
+			report.SetNotReady(r, addonsv1.UpdatingReason, "")
+			r.Status.Failures, r.Status.LastAttemptedGeneration = 1, generation
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(*addonsv1.HelmOpRelease)
+		want   bool
+	}{
+		"new":                           {func(r *addonsv1.HelmOpRelease) { r.Status.Conditions = nil }, true},
+		"ready":                         {nil, false},
+		"new spec":                      {func(r *addonsv1.HelmOpRelease) { r.Generation++ }, true},
+		"updating":                      {notReady(addonsv1.UpdatingReason), true},
+		"waits for dependencies":        {notReady(addonsv1.WaitingForDependenciesReason), true},
+		"failed":                        {notReady(addonsv1.InstallFailedReason), false},
+		"tried again":                   {retried(2), false},
+		"an earlier spec failed":        {retried(1), true},
+		"unreachable":                   {func(r *addonsv1.HelmOpRelease) { report.Unreachable(r, "no answer") }, false},
+		"control plane not initialized": {notReady(addonsv1.ControlPlaneNotInitializedReason), false},
+		"paused": {func(r *addonsv1.HelmOpRelease) {
+			report.SetNotReady(r, addonsv1.UpdatingReason, "")
+			report.SetPaused(r, true, "the Cluster is paused")
+		}, false},
+		"deleted": {func(r *addonsv1.HelmOpRelease) {
+			report.SetNotReady(r, addonsv1.DeletingReason, "")
+			r.DeletionTimestamp = &now
+		}, false},
+	} {
+		if got := IsUnderWay(controllertest.ReadyRelease("it", tc.change)); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

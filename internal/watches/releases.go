@@ -26,13 +26,13 @@ import (
 //
 // The handler must get the events of all releases, without a predicate: it counts the releases that are not Ready.
 func ReleaseEvents(reader client.Reader, watchFilter string) handler.EventHandler {
-	unready := &unreadyReleases{byHelmOp: map[client.ObjectKey]sets.Set[string]{}}
+	unready := newUnreadyReleases()
 	toOwner, isServed := RequestForOwner(reader), OfWatchFilter(watchFilter)
 	soon := changeDelay(reader)
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q requestQueue) {
 			release := e.Object.(*addonsv1.HelmOpRelease)
-			unready.set(release, !apiutil.IsReadyNow(release))
+			unready.note(release)
 			if isAfterStart(e) && isServed.Create(e) {
 				enqueue(ctx, q, toOwner, soon, release)
 			}
@@ -43,9 +43,9 @@ func ReleaseEvents(reader client.Reader, watchFilter string) handler.EventHandle
 			}
 			before, after := e.ObjectOld.(*addonsv1.HelmOpRelease), e.ObjectNew.(*addonsv1.HelmOpRelease)
 			if apiutil.HelmOpOf(before) != apiutil.HelmOpOf(after) {
-				unready.set(before, false)
+				unready.forget(before)
 			}
-			left, isNews := unready.set(after, !apiutil.IsReadyNow(after))
+			left, isNews := unready.note(after)
 			delay := soon
 			if onlyCounts(before, after) {
 				delay = countDelay(reader, left, isNews)
@@ -55,7 +55,7 @@ func ReleaseEvents(reader client.Reader, watchFilter string) handler.EventHandle
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q requestQueue) {
-			unready.set(e.Object.(*addonsv1.HelmOpRelease), false)
+			unready.forget(e.Object.(*addonsv1.HelmOpRelease))
 			if isServed.Delete(e) {
 				enqueue(ctx, q, toOwner, soon, e.Object)
 			}
@@ -85,8 +85,8 @@ func hasFailed(release *addonsv1.HelmOpRelease) bool {
 	return health == rollout.HealthFailed
 }
 
-// countDelay returns how long events that only change numbers are collected. left is the number of releases of the
-// HelmOp that are not Ready after the event. isNews is true if the event has changed left.
+// countDelay returns how long events that only change numbers are collected. left and isNews are the results of
+// [unreadyReleases.note].
 func countDelay(reader client.Reader, left int, isNews bool) delayFunc {
 	return func(ctx context.Context, request ctrl.Request) time.Duration {
 		selected, isAssigned := progressOf(ctx, reader, request)
@@ -101,31 +101,65 @@ func countDelay(reader client.Reader, left int, isNews bool) delayFunc {
 	}
 }
 
-// unreadyReleases holds the names of the releases that are not Ready, by their HelmOps. It is safe for concurrent use.
+// unreadyReleases counts the releases of each HelmOp that are not Ready.
 type unreadyReleases struct {
+	all releaseSets
+
+	// underWay has those releases of all that become Ready without a change, see [rolloutstate.IsUnderWay].
+	underWay releaseSets
+}
+
+func newUnreadyReleases() *unreadyReleases {
+	return &unreadyReleases{
+		all:      releaseSets{byHelmOp: map[client.ObjectKey]sets.Set[string]{}},
+		underWay: releaseSets{byHelmOp: map[client.ObjectKey]sets.Set[string]{}},
+	}
+}
+
+// note counts a release with its current state. isNews is true if this state is news for the status of the HelmOp. left
+// is then the number of releases of the HelmOp that delay its report. Only releases under way delay the report of
+// another release that was under way, because the others may never become Ready. All unready releases delay the report
+// of a repaired release. Otherwise, after an outage of many Clusters, each repaired release would cause a pass.
+func (u *unreadyReleases) note(release *addonsv1.HelmOpRelease) (left int, isNews bool) {
+	all, isOther := u.all.set(release, !apiutil.IsReadyNow(release))
+	underWay, isNews := u.underWay.set(release, rolloutstate.IsUnderWay(release))
+	if isNews {
+		return underWay, true
+	}
+	return all, isOther
+}
+
+// forget removes a release that was deleted, or has another HelmOp now.
+func (u *unreadyReleases) forget(release *addonsv1.HelmOpRelease) {
+	u.all.set(release, false)
+	u.underWay.set(release, false)
+}
+
+// releaseSets holds the names of some releases, by their HelmOps. It is safe for concurrent use.
+type releaseSets struct {
 	mu       sync.Mutex
 	byHelmOp map[client.ObjectKey]sets.Set[string]
 }
 
-// set records whether a release exists that is not Ready. The results are the number of releases of its HelmOp that are
-// not Ready, and whether this number has changed.
-func (u *unreadyReleases) set(release *addonsv1.HelmOpRelease, isUnready bool) (left int, isNews bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+// set records whether the set of its HelmOp has a release. The results are the size of this set, and whether the size
+// has changed.
+func (s *releaseSets) set(release *addonsv1.HelmOpRelease, isMember bool) (size int, isChanged bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	helmOp := client.ObjectKey{Namespace: release.Namespace, Name: apiutil.HelmOpOf(release)}
-	names := u.byHelmOp[helmOp]
-	if names.Has(release.Name) == isUnready {
+	names := s.byHelmOp[helmOp]
+	if names.Has(release.Name) == isMember {
 		return len(names), false
 	}
 	switch {
-	case isUnready && names == nil:
-		u.byHelmOp[helmOp] = sets.New(release.Name)
-	case isUnready:
+	case isMember && names == nil:
+		s.byHelmOp[helmOp] = sets.New(release.Name)
+	case isMember:
 		names.Insert(release.Name)
 	case len(names) == 1:
-		delete(u.byHelmOp, helmOp)
+		delete(s.byHelmOp, helmOp)
 	default:
 		names.Delete(release.Name)
 	}
-	return len(u.byHelmOp[helmOp]), true
+	return len(s.byHelmOp[helmOp]), true
 }

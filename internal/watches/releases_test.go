@@ -80,6 +80,7 @@ func TestReleaseEventsAreCollected(t *testing.T) {
 		"fails":                             {10000, 10000, 300, ready(progressing, failing), maxChangeDelay},
 		"fails again":                       {10000, 10000, 300, ready(failing, failing), maxCountDelay},
 		"a failed one becomes ready":        {10000, 10000, 1, ready(failing, nil), SettleDelay},
+		"a failed one of few becomes ready": {10000, 10000, 300, ready(failing, nil), 299 * unreadyPace},
 		"must be adopted": {10000, 10000, 300, ready(adopting(addonsv1.ProgressingReason),
 			adopting(addonsv1.AdoptionPendingReason)), maxChangeDelay},
 		"is adopted": {10000, 10000, 300, ready(adopting(addonsv1.AdoptionPendingReason),
@@ -103,6 +104,7 @@ func TestReleaseEventsAreCollected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q, events := &passQueue{}, eventsOf(t, fleetOf(tc.selected, tc.updated), "", tc.unready)
+			events.Create(t.Context(), event.CreateEvent{Object: tc.change[0], IsInInitialList: true}, q)
 			events.Update(t.Context(), event.UpdateEvent{ObjectOld: tc.change[0], ObjectNew: tc.change[1]}, q)
 			if q.due != tc.want {
 				t.Errorf("the pass is due after %s, want %s", q.due, tc.want)
@@ -127,6 +129,58 @@ func TestEndOfRolloutIsReportedAfterFewPasses(t *testing.T) {
 			t.Errorf("%d Clusters: %d passes, want at most %d, and the end is reported after %s", fleet, q.passes, most,
 				q.due-q.now)
 		}
+	}
+}
+
+// TestUnreadyReleasesDoNotDelayTheEnd has 800 releases that may never become Ready. They do not delay the report of the
+// last release that becomes Ready, or can no longer become Ready.
+func TestUnreadyReleasesDoNotDelayTheEnd(t *testing.T) {
+	t.Parallel()
+	unreachable := func(r *addonsv1.HelmOpRelease) { report.Unreachable(r, "no answer") }
+	for name, last := range map[string]func(*addonsv1.HelmOpRelease){"ready": nil, "unreachable": unreachable} {
+		events, q := eventsOf(t, fleetOf(10000, 10000), "", 801), &passQueue{}
+		for i := range 800 {
+			stuck := failing
+			if i%2 == 0 {
+				stuck = unreachable
+			}
+			events.Update(t.Context(), event.UpdateEvent{ObjectOld: numbered(i, "1", progressing),
+				ObjectNew: numbered(i, "2", stuck)}, q)
+		}
+		q = &passQueue{}
+		events.Update(t.Context(), event.UpdateEvent{ObjectOld: numbered(800, "1", progressing),
+			ObjectNew: numbered(800, "2", last)}, q)
+		if q.due != SettleDelay {
+			t.Errorf("%s: the end is reported after %s", name, q.due)
+		}
+	}
+}
+
+// TestRepairedReleasesCauseFewPasses has a fleet in which all releases failed with their current specs. 50 of them are
+// tried again and become Ready per second, so at any time only few are under way.
+func TestRepairedReleasesCauseFewPasses(t *testing.T) {
+	t.Parallel()
+	const fleet, most = 10000, 12
+	failed := func(reason string) func(*addonsv1.HelmOpRelease) {
+		return func(r *addonsv1.HelmOpRelease) {
+			report.SetNotReady(r, reason, "")
+			r.Status.Failures, r.Status.LastAttemptedGeneration = 1, r.Generation
+		}
+	}
+	waits, works := failed(addonsv1.InstallFailedReason), failed(addonsv1.UpdatingReason)
+	events, q := ReleaseEvents(fleetOf(fleet, fleet), ""), &passQueue{}
+	for i := range fleet {
+		events.Create(t.Context(), event.CreateEvent{Object: numbered(i, "1", waits), IsInInitialList: true}, q)
+	}
+	for i := range fleet {
+		q.until(time.Duration(i) * 20 * time.Millisecond)
+		events.Update(t.Context(), event.UpdateEvent{ObjectOld: numbered(i, "1", waits),
+			ObjectNew: numbered(i, "2", works)}, q)
+		events.Update(t.Context(), event.UpdateEvent{ObjectOld: numbered(i, "2", works),
+			ObjectNew: numbered(i, "3", nil)}, q)
+	}
+	if q.passes > most || q.due > q.now+SettleDelay {
+		t.Errorf("%d passes, want at most %d, and the end is reported after %s", q.passes, most, q.due-q.now)
 	}
 }
 

@@ -34,8 +34,8 @@ const (
 	// HelmOp. With a short limit, the number of these passes would grow with the number of Clusters, too.
 	countPace, maxCountDelay = 5 * time.Millisecond, 30 * time.Second
 
-	// unreadyPace is how long the events of releases that became Ready are collected for each release that is not Ready
-	// yet. So the status of the HelmOp shows the last Ready release after SettleDelay.
+	// unreadyPace is how long the events of releases that became Ready are collected for each release that becomes Ready
+	// later, see unreadyReleases. So the status of the HelmOp shows the last Ready release after SettleDelay.
 	unreadyPace = 40 * time.Millisecond
 )
 
