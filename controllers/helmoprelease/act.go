@@ -101,9 +101,11 @@ func (r *Reconciler) act(ctx context.Context, p *releasePass, decision decide.De
 const crowd, crowdPatience = 50, time.Minute
 
 // silentWait returns how long a release without a slot does not report that it waits; 0 if it must report. When a fleet
-// is installed, nearly all new releases wait for some seconds, and these reports would be a sixth of all writes.
+// is installed, nearly all new releases wait for some seconds, and these reports would be a sixth of all writes. A
+// release that may adopt a release of another owner always reports: until its status has the observed state, its wave
+// does not pass.
 func (r *Reconciler) silentWait(p *releasePass) time.Duration {
-	if conditions.Has(p.before, addonsv1.ReadyCondition) || r.slots.Waiting() < crowd {
+	if p.policy.TakeOwnership || conditions.Has(p.before, addonsv1.ReadyCondition) || r.slots.Waiting() < crowd {
 		return 0
 	}
 	// The clock of the API server may be ahead.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,6 +29,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/slots"
@@ -216,7 +218,8 @@ func TestReleaseWithoutSlotReportsWaiting(t *testing.T) {
 }
 
 // TestNewReleaseInCrowdWaitsInSilence checks that a new release in a long queue for slots does not write that it waits,
-// but only for a minute. A release that has reported something before writes it at once.
+// but only for a minute. A release that has reported something before writes it at once, and so does a release that may
+// adopt a release of another owner: its wave waits for its state.
 func TestNewReleaseInCrowdWaitsInSilence(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Truncate(time.Second)
@@ -225,6 +228,8 @@ func TestNewReleaseInCrowdWaitsInSilence(t *testing.T) {
 	created := func(age time.Duration) *addonsv1.HelmOpRelease {
 		return &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-age))}}
 	}
+	adopting := created(0)
+	adopting.Spec.Install = &addonsv1.InstallOptions{TakeOwnership: ptr.To(true)}
 	for name, tc := range map[string]struct {
 		// waiting is the number of other releases in the queue.
 		waiting int
@@ -239,6 +244,7 @@ func TestNewReleaseInCrowdWaitsInSilence(t *testing.T) {
 		"a crowd, and much later":  {crowd, created(time.Hour), 0},
 		"an API server in advance": {crowd, created(-time.Hour), crowdPatience},
 		"it has reported before":   {crowd, reported, 0},
+		"it may adopt a release":   {crowd, adopting, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -248,7 +254,8 @@ func TestNewReleaseInCrowdWaitsInSilence(t *testing.T) {
 				taken.Acquire(slots.Claim{Release: other, Cluster: "busy", HelmOp: "busy"})
 			}
 			r := &Reconciler{slots: taken, images: preflight.New(nil, 1), now: func() time.Time { return now }}
-			p := &releasePass{releaseScope: &releaseScope{release: tc.release, before: tc.release.DeepCopy()}}
+			p := &releasePass{releaseScope: &releaseScope{release: tc.release, before: tc.release.DeepCopy()},
+				policy: releasespec.PolicyOf(&tc.release.Spec)}
 			// The second pass finds the release itself in the queue.
 			for range 2 {
 				result, err := r.act(t.Context(), p, decide.Decision{Action: model.ActionRollback})

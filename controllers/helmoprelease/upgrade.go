@@ -53,9 +53,9 @@ func helmRevisionOf(p *releasePass) int64 {
 }
 
 // checkUpgrade checks the release for an upgrade of Kubernetes, if a check is requested and has no result yet. It never
-// ends the pass, and does not change the inputs of Ready.
+// ends the pass, and does not change the inputs of Ready. A pass that does not write the status would lose the result.
 func (r *Reconciler) checkUpgrade(ctx context.Context, p *releasePass) (*ctrl.Result, error) {
-	if _, ok := clusterlife.UpgradeToCheckOf(p.cluster, p.release); !ok {
+	if _, ok := clusterlife.UpgradeToCheckOf(p.cluster, p.release); !ok || p.leavesStatus {
 		return nil, nil
 	}
 	s := r.upgradeSubject(p)

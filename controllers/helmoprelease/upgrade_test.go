@@ -417,3 +417,18 @@ func TestCheckUpgradeAfterFailedAction(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckUpgradeInPassThatLeavesStatus checks that a pass that does not write the status makes no check, because it
+// would lose the result. A later pass makes the check.
+func TestCheckUpgradeInPassThatLeavesStatus(t *testing.T) {
+	t.Parallel()
+	b := newUpgradeBench(t)
+	b.Release.Annotations = map[string]string{addonsv1.PinnedRevisionAnnotation: "1"}
+	p := b.newPass()
+	p.leavesStatus = true
+	if end, err := b.r.checkUpgrade(t.Context(), p); end != nil || err != nil || b.engine.reads != 0 {
+		t.Errorf("%v, %v after %d reads", end, err, b.engine.reads)
+	}
+	p.settleStatus()
+	b.want("later", addonsv1.APIRemovedReason, 1)
+}
