@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/workqueue"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -120,7 +121,8 @@ var awaitedFields = [][]string{
 	{"status", "initialization"}, {"status", "version"}, {"status", "versions"}, {"status", "controlPlane", "upgradePlan"},
 }
 
-// isAwaitedStatus reports whether an update changed one of awaitedFields.
+// isAwaitedStatus reports whether an update changed one of awaitedFields, or Cluster API has processed a new topology.
+// During an upgrade of Kubernetes, HelmOp waits for the new topology before it changes releases.
 func isAwaitedStatus(before, after client.Object) bool {
 	was, wasOK := before.(*unstructured.Unstructured)
 	is, isOK := after.(*unstructured.Unstructured)
@@ -134,7 +136,22 @@ func isAwaitedStatus(before, after client.Object) bool {
 			return true
 		}
 	}
-	return false
+	return observedTopology(was) != observedTopology(is)
+}
+
+// observedTopology returns the generation of a Cluster whose topology Cluster API has processed. It is 0 if it is not
+// known, or the object is no Cluster.
+func observedTopology(obj *unstructured.Unstructured) int64 {
+	all, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
+	list, _ := all.([]any)
+	for _, item := range list {
+		condition, _ := item.(map[string]any)
+		if condition["type"] == clusterv1.ClusterTopologyReconciledCondition {
+			generation, _ := condition["observedGeneration"].(int64)
+			return generation
+		}
+	}
+	return 0
 }
 
 // changeDelay returns how long events after which a pass may change releases are collected.

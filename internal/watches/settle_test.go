@@ -75,12 +75,16 @@ func TestClusterEventsUsersWaitFor(t *testing.T) {
 			}
 		}
 	}
+	topology := func(status string, generation int64) func(*unstructured.Unstructured) {
+		return set([]any{map[string]any{"type": clusterv1.ClusterTopologyReconciledCondition, "status": status,
+			"observedGeneration": generation}}, "status", "conditions")
+	}
 	now := metav1.Now()
 	for name, tc := range map[string]struct {
 		change func(*unstructured.Unstructured)
 		want   time.Duration
 	}{
-		"conditions": {set([]any{map[string]any{"type": "Available"}}, "status", "conditions"), 2 * time.Second},
+		"conditions": {topology("False", 1), 2 * time.Second},
 		"machines":   {set(int64(3), "status", "workers", "replicas"), 2 * time.Second},
 		"labels":     {func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"a": "b"}) }, SettleDelay},
 		"annotations": {func(u *unstructured.Unstructured) {
@@ -97,7 +101,8 @@ func TestClusterEventsUsersWaitFor(t *testing.T) {
 		"version":     {set("v1.37.0", "status", "version"), SettleDelay},
 		"plan": {set([]any{map[string]any{"version": "v1.37.0"}}, "status", "controlPlane", "upgradePlan"),
 			SettleDelay},
-		"resync": {func(u *unstructured.Unstructured) { u.SetResourceVersion("1") }, 0},
+		"topology processed": {topology("True", 2), SettleDelay},
+		"resync":             {func(u *unstructured.Unstructured) { u.SetResourceVersion("1") }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -105,6 +110,7 @@ func TestClusterEventsUsersWaitFor(t *testing.T) {
 			before.SetNamespace("fleet")
 			before.SetGeneration(1)
 			before.SetResourceVersion("1")
+			topology("True", 1)(before)
 			after := before.DeepCopy()
 			after.SetResourceVersion("2")
 			tc.change(after)
