@@ -92,6 +92,7 @@ func TestPlanBudget(t *testing.T) {
 				fleetMember("c", 0, 7, failed, func(c *Cluster) { c.Deleting = true }), fleetMember("d", 0, 6, ready),
 			},
 			want: "d: Update Target 7", waitingFor: "1 of 1 Cluster to be ready; 1 Cluster became unreachable after its update",
+			check: wantProgress(3, 0, 1, 0),
 		},
 		"a Cluster that is about to be changed is not a failure": {
 			strategy: budget(1), clusters: []Cluster{fleetMember("a", 0, 7, failed, moved)},

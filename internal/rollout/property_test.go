@@ -592,7 +592,7 @@ func (j *judge) checkWaiting() {
 	}
 	updated := 0
 	for i := range j.after {
-		if c := &j.after[i]; c.Selected && !c.Gone && c.Child != nil && !c.Child.Deleting &&
+		if c := &j.after[i]; c.Selected && !c.Gone && !c.Deleting && c.Child != nil && !c.Child.Deleting &&
 			c.Child.Revision == state.Revision && !j.awaitsAdoption(i) {
 			updated++
 		}

@@ -29,7 +29,7 @@ func (p *plan) progress(steps []Step) Progress {
 	for i := range steps {
 		c := &p.in.Clusters[i]
 		switch {
-		case c.Selected && !c.Gone && p.hasRevision(c, &steps[i]):
+		case c.Selected && !c.Gone && !c.Deleting && p.hasRevision(c, &steps[i]):
 			progress.Updated++
 		case IsLeaving(c) && steps[i].Action == ActionNone:
 			progress.DeletionsWaiting++
