@@ -242,26 +242,28 @@ func TestUnhealthyRevisionIsRolledBack(t *testing.T) {
 // reported stays.
 func TestFailoverToClockAhead(t *testing.T) {
 	t.Parallel()
-	const ahead = 7 * time.Minute
-	failOver := func(b *healthBench) {
-		b.r.memories.Drop(client.ObjectKeyFromObject(b.release))
-		b.now = b.now.Add(ahead)
-	}
+	const ahead, longAhead = 7 * time.Minute, 8*time.Minute + 30*time.Second
 	for name, tc := range map[string]struct {
+		ahead  time.Duration
 		before func(b *healthBench)
 		then   func(b *healthBench)
 	}{
-		"the revision becomes healthy": {func(*healthBench) {}, func(b *healthBench) {
+		"the revision becomes healthy": {ahead, func(*healthBench) {}, func(b *healthBench) {
 			b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
 			b.want(b.pass(59*time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
 			b.is(controllertest.Deployment, health.Current)
 			b.want(b.pass(0, report.True, addonsv1.HealthyReason), model.ActionNone)
 		}},
-		"the revision does not become healthy": {func(*healthBench) {}, func(b *healthBench) {
+		"the revision does not become healthy": {ahead, func(*healthBench) {}, func(b *healthBench) {
 			b.want(b.pass(0, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
 			b.want(b.pass(time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionRollback)
 		}},
-		"the objects are not observed at first": {func(*healthBench) {}, func(b *healthBench) {
+		"twice the timeout ends in this minute": {longAhead, func(*healthBench) {}, func(b *healthBench) {
+			b.want(b.pass(0, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+			b.want(b.pass(40*time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+			b.want(b.pass(20*time.Second, report.False, addonsv1.HealthTimeoutReason), model.ActionRollback)
+		}},
+		"the objects are not observed at first": {ahead, func(*healthBench) {}, func(b *healthBench) {
 			b.watched.Synced = false
 			deployment := b.objects[controllertest.Deployment]
 			b.objects[controllertest.Deployment] = objectwatch.State{}
@@ -269,12 +271,12 @@ func TestFailoverToClockAhead(t *testing.T) {
 			b.objects[controllertest.Deployment], b.watched.Synced = deployment, true
 			b.want(b.pass(time.Minute, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
 		}},
-		"the revision had timed out": {func(b *healthBench) {
+		"the revision had timed out": {ahead, func(b *healthBench) {
 			b.want(b.pass(4*time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionRollback)
 		}, func(b *healthBench) {
 			b.want(b.pass(0, report.False, addonsv1.HealthTimeoutReason), model.ActionRollback)
 		}},
-		"the revision was healthy, and is in progress": {func(b *healthBench) {
+		"the revision was healthy, and is in progress": {ahead, func(b *healthBench) {
 			b.is(controllertest.Deployment, health.Current)
 			b.want(b.pass(0, report.True, addonsv1.HealthyReason), model.ActionNone)
 			b.is(controllertest.Deployment, health.InProgress)
@@ -290,7 +292,8 @@ func TestFailoverToClockAhead(t *testing.T) {
 			b.deploy(nil)
 			b.want(b.pass(time.Minute, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
 			tc.before(b)
-			failOver(b)
+			b.r.memories.Drop(client.ObjectKeyFromObject(b.release))
+			b.now = b.now.Add(tc.ahead)
 			tc.then(b)
 		})
 	}
@@ -324,6 +327,11 @@ func TestUnwatchedRevisionIsNotRolledBack(t *testing.T) {
 		},
 		"it was paused for long right after its deployment": func(b *healthBench) {
 			b.deploy(nil)
+			b.now = b.now.Add(7 * 24 * time.Hour)
+		},
+		"it was paused for long after its first observation": func(b *healthBench) {
+			b.deploy(nil)
+			b.want(b.pass(time.Second, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
 			b.now = b.now.Add(7 * 24 * time.Hour)
 		},
 	} {

@@ -63,7 +63,7 @@ func (s *Summary) beforeHealthy(unhealthy []Object, policy Policy, now time.Time
 			s.RequeueAfter = grace
 		}
 	}
-	left := s.Past.left(s.Past.DeployedAt, policy, now)
+	left := s.Past.Left(s.Past.DeployedAt, policy, now)
 	if left <= 0 {
 		s.State, s.RequeueAfter = StateTimedOut, 0
 		return
@@ -84,7 +84,7 @@ func (s *Summary) afterHealthy(unhealthy []Object, policy Policy, now time.Time)
 		s.State, s.Past.Lost = StateFailed, true
 		return
 	}
-	left := s.Past.left(s.Past.ProgressingSince, policy, now)
+	left := s.Past.Left(s.Past.ProgressingSince, policy, now)
 	switch {
 	case left <= 0:
 		s.State, s.Past.Lost = StateTimedOut, true
@@ -99,8 +99,9 @@ func (s *Summary) afterHealthy(unhealthy []Object, policy Policy, now time.Time)
 	s.RequeueAfter = left
 }
 
-// left returns the time until a release times out that has not been healthy since a given time.
-func (p Past) left(since time.Time, policy Policy, now time.Time) time.Duration {
+// Left returns the time until a release times out that has not been healthy since a given time. It is negative after
+// the timeout. The timeout of the policy must be set.
+func (p Past) Left(since time.Time, policy Policy, now time.Time) time.Duration {
 	return max(since.Add(policy.Timeout).Sub(now), p.ObservedSince.Add(min(policy.Timeout, minObserved)).Sub(now))
 }
 

@@ -224,8 +224,9 @@ func (a *assessment) inStatus() (status addonsv1.HealthStatus, isKnown bool) {
 			status.Since = wholeSeconds(newest.ChangedAt)
 		}
 	}
-	timeout := cmp.Or(healthPolicy(&release.Spec).Timeout, health.DefaultTimeout)
-	isLate := now.Sub(status.Since.Time) > timeout+max(timeout, health.DefaultTimeout)
+	// A process that began to observe the revision late may report the timeout late, too.
+	policy, past := healthPolicy(&release.Spec), health.Past{ObservedSince: a.observedSince(&status, isKnown)}
+	isLate := past.Left(status.Since.Time, policy, now) < -max(policy.Timeout, health.DefaultTimeout)
 	isMissed := status.Deployed && !status.WasHealthy && !status.Failed && isLate
 	// A release that was unhealthy stays unhealthy until its objects are observed again.
 	if status.Since.IsZero() || isMissed && !conditions.IsFalse(release, addonsv1.HealthyCondition) {
@@ -314,9 +315,9 @@ func (a *assessment) reportUnobserved(view objectView, unobserved time.Duration,
 }
 
 func healthPolicy(spec *addonsv1.HelmOpReleaseSpec) health.Policy {
-	policy := health.Policy{FailFast: true}
+	policy := health.Policy{Timeout: health.DefaultTimeout, FailFast: true}
 	if spec.Health != nil {
-		policy.Timeout = releasespec.Duration(spec.Health.Timeout)
+		policy.Timeout = cmp.Or(releasespec.Duration(spec.Health.Timeout), health.DefaultTimeout)
 		policy.FailFast = ptr.Deref(spec.Health.FailFast, true)
 	}
 	return policy
