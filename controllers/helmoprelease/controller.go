@@ -35,6 +35,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/recordstorage"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/references"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasememory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasestatus"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
@@ -232,6 +233,10 @@ func (s *releaseScope) settleStatus() {
 	report.Outdated(s.release)
 	report.Deleting(s.release)
 	report.KeepTimes(s.before.Status.Conditions, s.release.Status.Conditions)
+	if releasestatus.IsReady(s.release) {
+		// The release works in a re-created Cluster, so the Cluster is not new any more.
+		s.release.Status.ClusterRecreatedAt = metav1.Time{}
+	}
 	s.release.Status.ObservedGeneration = s.release.Generation
 }
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/preflight"
@@ -80,6 +81,35 @@ func TestRecreatedClusterResetsStatus(t *testing.T) {
 	}
 	if len(forgot.releases) != 1 {
 		t.Errorf("forgotten: %+v", forgot)
+	}
+}
+
+// TestRecreatedClusterIsNewUntilReady checks that a re-created Cluster does not stay new if it gets no HelmOp revision,
+// for example because a user pins it to the revision of the former Cluster.
+func TestRecreatedClusterIsNewUntilReady(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		status metav1.ConditionStatus
+		behind int64
+		want   bool
+	}{
+		"not Ready":                {report.False, 0, true},
+		"Ready":                    {report.True, 0, false},
+		"Ready with a former spec": {report.True, 1, true},
+		"it is not known if Ready": {metav1.ConditionUnknown, 0, true},
+	} {
+		release := controllertest.ReleaseFor("fleet", "it", addonsv1.ClusterReference{Name: "one"})
+		release.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 1, At: metav1.NewTime(controllertest.Noon.Add(-time.Hour))}
+		release.Status.ClusterRecreatedAt = metav1.NewTime(controllertest.Noon)
+		release.Generation = 7
+		report.SetCondition(release, addonsv1.ReadyCondition, tc.status, addonsv1.ProgressingReason, "")
+		release.Generation += tc.behind
+		scope := &releaseScope{release: release, before: release.DeepCopy(), cluster: &clusterv1.Cluster{},
+			object: &unstructured.Unstructured{}}
+		scope.settleStatus()
+		if got := apiutil.IsOfFormerCluster(release); got != tc.want {
+			t.Errorf("%s: the Cluster is new: %t", name, got)
+		}
 	}
 }
 

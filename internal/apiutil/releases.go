@@ -209,7 +209,7 @@ func HasFormerStatus(release *addonsv1.HelmOpRelease, cluster client.Object) boo
 }
 
 // IsOfFormerCluster reports whether the HelmOp revision of a release was assigned to a former Cluster with the same
-// name. The present Cluster is new.
+// name, and the release has not been Ready in the present Cluster. The present Cluster is new.
 func IsOfFormerCluster(release *addonsv1.HelmOpRelease) bool {
 	assigned := release.Spec.Rollout
 	return assigned != nil && assigned.At.Before(&release.Status.ClusterRecreatedAt)
