@@ -214,8 +214,8 @@ func (s *Store) putSecret(secret *corev1.Secret) (version string, err error) {
 }
 
 // Withdraw implements CarefulDriver. The record stays if its version is not known, because the response to its creation
-// had none: a pending record only makes the next action continue this one. As in [Store.save], changed metadata alone is
-// not a conflict, because a policy program may label each new Secret.
+// had none: a pending record only makes the next action continue this one. As in [Store.save], changed metadata alone
+// is not a conflict, because a policy program may label each new Secret.
 func (s *Store) Withdraw(key string) error {
 	state := s.state(key)
 	if state.version == "" {
