@@ -211,8 +211,9 @@ func (s situation) decide(d Decision) Decision {
 // release was installed for an object that was lost: the object of the release, or the object that represents the
 // cluster. The records do not show whether a release was ever Ready. So they prove nothing about a release of the
 // present objects: the owner itself decides when such a release is done. A failed or interrupted first installation is
-// still continued, and a release that is in sync is still tested. A retry that a user requested still upgrades the
-// release.
+// still continued. A release that is in sync is still tested, unless only the object that represents the cluster was
+// lost: otherwise an unhealthy release would never be done again, and another name in the desired state would replace
+// it. A retry that a user requested still upgrades the release.
 func IsInstalledOnce(obs model.Observation, desired model.Desired, policy model.Policy, state model.State) bool {
 	if !policy.InstallOnce {
 		return false
@@ -222,6 +223,11 @@ func IsInstalledOnce(obs model.Observation, desired model.Desired, policy model.
 		return false
 	}
 	switch state {
+	case model.StateInSync:
+		if desired.ClusterRecreatedAt.IsZero() {
+			return false
+		}
+		fallthrough
 	case model.StateOutOfSync, model.StateUnmanaged, model.StateRolledBack:
 		isOwn := func(r model.Record) bool {
 			return r.IsFor(desired) && !r.ChangedAt.Before(desired.ClusterRecreatedAt)

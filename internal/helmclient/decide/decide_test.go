@@ -460,6 +460,8 @@ func TestInstalledOnceForFormerClusterObject(t *testing.T) {
 	t.Parallel()
 	deployed := helmtest.Record("deployed", 3, otherValues)
 	byHand := helmtest.Record("deployed", 3, otherHand)
+	inSync := helmtest.Record("deployed", 3)
+	withTests := model.Policy{InstallOnce: true, Test: model.TestPolicy{Enabled: true}}
 	for name, tc := range map[string]struct {
 		records     []model.Record
 		recreatedAt time.Time
@@ -468,14 +470,16 @@ func TestInstalledOnceForFormerClusterObject(t *testing.T) {
 		"older, with other values": {[]model.Record{deployed}, deployed.ChangedAt.Add(time.Second), model.ActionNone},
 		"older, upgraded with the helm command": {[]model.Record{byHand, helmtest.Record("superseded", 2)},
 			deployed.ChangedAt.Add(time.Second), model.ActionNone},
-		"newer":            {[]model.Record{deployed}, deployed.ChangedAt, model.ActionUpgrade},
-		"never re-created": {[]model.Record{deployed}, time.Time{}, model.ActionUpgrade},
+		"newer":              {[]model.Record{deployed}, deployed.ChangedAt, model.ActionUpgrade},
+		"never re-created":   {[]model.Record{deployed}, time.Time{}, model.ActionUpgrade},
+		"older, and in sync": {[]model.Record{inSync}, inSync.ChangedAt.Add(time.Second), model.ActionNone},
+		"newer, and in sync": {[]model.Record{inSync}, inSync.ChangedAt, model.ActionTest},
+		"in sync":            {[]model.Record{inSync}, time.Time{}, model.ActionTest},
 	} {
 		desired := helmtest.Desired()
 		desired.ClusterRecreatedAt = tc.recreatedAt
-		got := Next(model.Observation{Records: tc.records}, desired, model.Policy{InstallOnce: true}, model.Past{},
-			helmtest.Now)
-		if got.Action != tc.want {
+		got := Next(model.Observation{Records: tc.records}, desired, withTests, model.Past{}, helmtest.Now)
+		if got.Action != tc.want || (tc.want == model.ActionNone) != (got.Reason == ReasonInstalledOnce) {
 			t.Errorf("%s: got %s, %s, want %s", name, got.Action, got.Reason, tc.want)
 		}
 	}
