@@ -83,8 +83,9 @@ func TestRestoredClusterKeepsRelease(t *testing.T) {
 		state string
 		want  rollout.Action
 	}{
-		"not read yet": {"", rollout.ActionNone},
-		"read":         {string(model.StateAbsent), rollout.ActionReplace},
+		"not read yet":                  {"", rollout.ActionNone},
+		"not read, and was unreachable": {string(model.StateUnreachable), rollout.ActionNone},
+		"read":                          {string(model.StateAbsent), rollout.ActionReplace},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

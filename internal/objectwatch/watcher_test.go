@@ -247,13 +247,25 @@ func (m *mapper) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, er
 	return nil, errors.New("no server answers")
 }
 
+// started returns a running Watcher. end stops it, and checks how it ended.
+func started(t testing.TB) (w *Watcher, end func()) {
+	t.Helper()
+	w = New(Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- w.Start(ctx) }()
+	return w, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestFollowUnreachableCluster(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := New(Options{})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- w.Start(ctx) }()
+		w, end := started(t)
 		m := &mapper{}
 		conn := Connection{Cluster: "c", Config: &rest.Config{Host: "https://127.0.0.1:1"}, Mapper: m}
 		// A kind that is not built in needs discovery.
@@ -274,10 +286,7 @@ func TestFollowUnreachableCluster(t *testing.T) {
 		if m.asked != asked {
 			t.Error("a reconciliation is requested for no release")
 		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		end()
 		w.Follow(key("r"), conn, plan)
 		if _, ok := w.Look(key("r")); ok {
 			t.Error("followed after the end")
@@ -290,10 +299,7 @@ func TestFollowUnreachableCluster(t *testing.T) {
 func TestDisconnectEndsAllLinksOfACluster(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := New(Options{})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- w.Start(ctx) }()
+		w, end := started(t)
 		// A kind that is not built in needs discovery.
 		plan := Plan{Objects: []inventory.Ref{{Group: "example.com", Version: "v1", Kind: "Widget", Name: "a"}},
 			Checker: checker(t)}
@@ -321,10 +327,7 @@ func TestDisconnectEndsAllLinksOfACluster(t *testing.T) {
 		if len(w.links) != 0 {
 			t.Errorf("left without releases: %v", w.links)
 		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		end()
 	})
 }
 
@@ -346,10 +349,7 @@ func TestFollowInvalidConfig(t *testing.T) {
 
 // BenchmarkFollowUnchanged measures the cost in this package of a pass over an unchanged release.
 func BenchmarkFollowUnchanged(b *testing.B) {
-	w := New(Options{})
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() { ended <- w.Start(ctx) }()
+	w, end := started(b)
 	checker, err := health.NewChecker(nil)
 	if err != nil {
 		b.Fatal(err)
@@ -364,8 +364,5 @@ func BenchmarkFollowUnchanged(b *testing.B) {
 		w.Follow(key("r"), conn, plan)
 		w.Look(key("r"))
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		b.Error(err)
-	}
+	end()
 }
