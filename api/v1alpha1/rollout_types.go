@@ -310,7 +310,8 @@ type ReleaseRollout struct {
 	// reason says why the release has this HelmOp revision.
 	// - Joined: the Cluster is new.
 	// - Updated: the release had another HelmOp revision before, or HelmOp adopted
-	//   the release from another owner.
+	//   the release from another owner. Or the Cluster itself changed after the
+	//   release had reached the HelmOp revision of Returned or Pinned.
 	// - Returned: the rollout of a newer HelmOp revision was rolled back or
 	//   aborted.
 	// - Pinned: a user pinned the release to this HelmOp revision.
@@ -341,7 +342,8 @@ const (
 	// ReleaseRolloutJoined means: the Cluster is new.
 	ReleaseRolloutJoined ReleaseRolloutReason = "Joined"
 
-	// ReleaseRolloutUpdated means: the release had another HelmOp revision.
+	// ReleaseRolloutUpdated means: the release had another HelmOp revision, or the Cluster itself changed after the
+	// release had reached the HelmOp revision of a return or a pin.
 	ReleaseRolloutUpdated ReleaseRolloutReason = "Updated"
 
 	// ReleaseRolloutReturned means: the rollout of a newer HelmOp revision was rolled back or aborted.

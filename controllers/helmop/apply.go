@@ -17,6 +17,7 @@ import (
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/async"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/reasons"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
@@ -235,13 +236,20 @@ func (r *Reconciler) releaseSpecFor(scope *helmOpScope, c *clusterScope) (addons
 	if known == nil || apiutil.IsOfFormerCluster(c.child) {
 		return spec, nil
 	}
-	if known.Revision == assigned.Revision && !c.step.Adopts {
-		// The Cluster caused the change of the spec, not the revision. So the reason stays.
-		assigned.Reason, assigned.FailedBefore = known.Reason, known.FailedBefore
-	}
-	if isSame, err := haveSameContent(&c.child.Spec, &spec); err != nil || isSame {
-		assigned.At = known.At
+	isSame, err := haveSameContent(&c.child.Spec, &spec)
+	if err != nil {
 		return spec, err
+	}
+	if known.Revision == assigned.Revision && !c.step.Adopts {
+		// The Cluster caused the change of the spec, not the revision. So the reason stays, unless a return has ended: the
+		// new content may never have worked, so its upgrade is not a return.
+		assigned.FailedBefore = known.FailedBefore
+		if isSame || !attempts.HasReturned(c.child) {
+			assigned.Reason = known.Reason
+		}
+	}
+	if isSame {
+		assigned.At = known.At
 	}
 	return spec, nil
 }

@@ -16,8 +16,15 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/actiongate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/maintenance"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/releasespec"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 )
@@ -114,13 +121,19 @@ func TestReleaseSpecFor(t *testing.T) {
 	newest := &addonsv1.HelmOpRevision{Spec: addonsv1.HelmOpRevisionSpec{Number: 4}}
 	earlier := metav1.NewTime(controllertest.Noon.Add(-time.Hour))
 	later := metav1.NewTime(controllertest.Noon.Add(time.Hour))
-	old := &addonsv1.PreviousRevision{Revision: 3, ValuesDigest: "of 3"}
+	previous := func(values string) *addonsv1.PreviousRevision {
+		return &addonsv1.PreviousRevision{Revision: 3, ValuesDigest: values}
+	}
+	old := previous("of 3")
 	for name, tc := range map[string]struct {
 		child  *addonsv1.ReleaseRollout
 		values string
 
 		// recreatedAt is when the Cluster was re-created.
 		recreatedAt metav1.Time
+
+		// released is true if the release has the desired state of the child.
+		released bool
 
 		step rollout.Step
 		want addonsv1.ReleaseRollout
@@ -165,12 +178,40 @@ func TestReleaseSpecFor(t *testing.T) {
 			step:  rollout.Step{Revision: 3, Returned: true},
 			want: addonsv1.ReleaseRollout{Revision: 3, Reason: addonsv1.ReleaseRolloutReturned,
 				At: metav1.NewTime(controllertest.Noon), Previous: old}},
+		"change of the Cluster after a return": {values: "else", released: true,
+			child: &addonsv1.ReleaseRollout{Revision: 3, Reason: addonsv1.ReleaseRolloutReturned, At: earlier},
+			step:  rollout.Step{Revision: 3},
+			want: addonsv1.ReleaseRollout{Revision: 3, Reason: addonsv1.ReleaseRolloutUpdated,
+				At: metav1.NewTime(controllertest.Noon), Previous: previous("else")}},
+		"change of the Cluster after a pin": {values: "else", released: true,
+			child: &addonsv1.ReleaseRollout{Revision: 2, Reason: addonsv1.ReleaseRolloutPinned, At: earlier},
+			step:  rollout.Step{Revision: 2},
+			want: addonsv1.ReleaseRollout{Revision: 2, Reason: addonsv1.ReleaseRolloutUpdated,
+				At: metav1.NewTime(controllertest.Noon)}},
+		"change of the Cluster after a pin, found by a clock that was ahead": {values: "else", released: true,
+			child: &addonsv1.ReleaseRollout{Revision: 2, Reason: addonsv1.ReleaseRolloutPinned, At: later},
+			step:  rollout.Step{Revision: 2},
+			want: addonsv1.ReleaseRollout{Revision: 2, Reason: addonsv1.ReleaseRolloutUpdated,
+				At: metav1.NewTime(controllertest.Noon)}},
+		"change of the Cluster during a return": {values: "else",
+			child: &addonsv1.ReleaseRollout{Revision: 3, Reason: addonsv1.ReleaseRolloutReturned, At: earlier},
+			step:  rollout.Step{Revision: 3},
+			want: addonsv1.ReleaseRollout{Revision: 3, Reason: addonsv1.ReleaseRolloutReturned,
+				At: metav1.NewTime(controllertest.Noon), Previous: previous("else")}},
+		"same content after a return": {values: "new", released: true,
+			child: &addonsv1.ReleaseRollout{Revision: 3, Reason: addonsv1.ReleaseRolloutReturned, At: earlier},
+			step:  rollout.Step{Revision: 3},
+			want: addonsv1.ReleaseRollout{Revision: 3, Reason: addonsv1.ReleaseRolloutReturned, At: earlier,
+				Previous: previous("new")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &clusterScope{name: "a", step: tc.step, target: spec("new", nil)}
 			if tc.child != nil {
 				c.child = &addonsv1.HelmOpRelease{Spec: *spec(tc.values, tc.child)}
 				c.child.Status.ClusterRecreatedAt = tc.recreatedAt
+				if tc.released {
+					report.SetCondition(c.child, addonsv1.ReleasedCondition, report.True, addonsv1.ReleasedReason, "")
+				}
 			}
 			got, err := r.releaseSpecFor(&helmOpScope{revisions: []*addonsv1.HelmOpRevision{good, newest}}, c)
 			if err != nil {
@@ -186,6 +227,35 @@ func TestReleaseSpecFor(t *testing.T) {
 	if _, err := r.releaseSpecFor(&helmOpScope{},
 		&clusterScope{step: rollout.Step{Source: rollout.SourceOwn}}); err == nil {
 		t.Error("an unknown revision is assigned")
+	}
+}
+
+// TestChangeAfterReturn checks an upgrade for a change of the Cluster after a return: a failed upgrade is repeated, and
+// not rolled back to the failed Helm revision itself. The upgrade waits for maintenance.
+func TestChangeAfterReturn(t *testing.T) {
+	r := &Reconciler{now: func() time.Time { return controllertest.Noon }}
+	child := &addonsv1.HelmOpRelease{Spec: addonsv1.HelmOpReleaseSpec{Rollout: &addonsv1.ReleaseRollout{Revision: 3,
+		Reason: addonsv1.ReleaseRolloutReturned, At: metav1.NewTime(controllertest.Noon.Add(-time.Hour))}}}
+	report.SetCondition(child, addonsv1.ReleasedCondition, report.True, addonsv1.ReleasedReason, "")
+	c := &clusterScope{name: "a", step: rollout.Step{Revision: 3}, child: child,
+		target: &addonsv1.HelmOpReleaseSpec{ValuesDigest: "new"}}
+	var err error
+	child.Spec, err = r.releaseSpecFor(&helmOpScope{}, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	child.Generation++
+	ofChild, _ := releasespec.DesiredOf(child)
+	desired := helmtest.Desired()
+	desired.Return = ofChild.Return
+	observation := model.Observation{Records: []model.Record{helmtest.Record("failed", 4),
+		helmtest.Record("superseded", 3, func(r *model.Record) { r.ValuesDigest = "other" })}}
+	decision := decide.Next(observation, desired, model.Policy{}, model.Past{}, helmtest.Now)
+	if decision.Action != model.ActionUpgrade {
+		t.Errorf("decided %+v", decision)
+	}
+	if actiongate.IsExempt(maintenance.Limits{}, child, observation, decision) {
+		t.Error("the upgrade does not wait for maintenance")
 	}
 }
 

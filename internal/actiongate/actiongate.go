@@ -68,7 +68,7 @@ func IsExempt(limits maintenance.Limits, release *addonsv1.HelmOpRelease, observ
 	case decision.Action == model.ActionRollback, decision.Action == model.ActionUninstall:
 		return !limits.Covers(addonsv1.MaintenanceRollback)
 	case isUpgrade:
-		return isReturning(release) && !limits.Covers(addonsv1.MaintenanceRollback)
+		return attempts.IsReturning(release) && !limits.Covers(addonsv1.MaintenanceRollback)
 	default:
 		return false
 	}
@@ -78,18 +78,5 @@ func IsExempt(limits maintenance.Limits, release *addonsv1.HelmOpRelease, observ
 func hasWorked(observation model.Observation) bool {
 	return slices.ContainsFunc(observation.Records, func(record model.Record) bool {
 		return record.Status == model.StatusDeployed || record.Status == model.StatusSuperseded
-	})
-}
-
-// isReturning reports whether a rollback, an abort or a pin has assigned an earlier HelmOp revision to a release. It is
-// false as soon as an action has succeeded after the assignment.
-func isReturning(release *addonsv1.HelmOpRelease) bool {
-	assigned := release.Spec.Rollout
-	if assigned == nil || assigned.Reason != addonsv1.ReleaseRolloutReturned &&
-		assigned.Reason != addonsv1.ReleaseRolloutPinned {
-		return false
-	}
-	return !slices.ContainsFunc(release.Status.History, func(action addonsv1.ReleaseAction) bool {
-		return action.Succeeded && action.Action != attempts.VerbCorrectDrift && !action.Time.Before(&assigned.At)
 	})
 }

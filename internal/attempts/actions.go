@@ -4,7 +4,10 @@
 package attempts
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
@@ -83,4 +86,34 @@ func Remember(status *addonsv1.HelmOpReleaseStatus, entry addonsv1.ReleaseAction
 	if len(status.History) > maxHistory {
 		status.History = status.History[:maxHistory]
 	}
+}
+
+// IsReturning reports whether a rollback, an abort or a pin has assigned an earlier HelmOp revision to a release, and
+// the release has not reached this HelmOp revision yet.
+func IsReturning(release *addonsv1.HelmOpRelease) bool {
+	return isReturn(release.Spec.Rollout) && !hasReached(release)
+}
+
+// HasReturned reports whether a rollback, an abort or a pin has assigned an earlier HelmOp revision to a release, and
+// the release has reached this HelmOp revision. A later change of the release is a change as any other.
+func HasReturned(release *addonsv1.HelmOpRelease) bool {
+	return isReturn(release.Spec.Rollout) && hasReached(release)
+}
+
+func isReturn(assigned *addonsv1.ReleaseRollout) bool {
+	return assigned != nil && (assigned.Reason == addonsv1.ReleaseRolloutReturned ||
+		assigned.Reason == addonsv1.ReleaseRolloutPinned)
+}
+
+// hasReached reports whether the release has had its desired state since the assignment. The condition Released does
+// not suffice: it becomes False when the next change waits. The history does not suffice either: clusterctl move
+// deletes it, and its times are earlier than the assignment if the clock was ahead at the assignment.
+func hasReached(release *addonsv1.HelmOpRelease) bool {
+	released := conditions.Get(release, addonsv1.ReleasedCondition)
+	if released != nil && released.Status == metav1.ConditionTrue && released.ObservedGeneration == release.Generation {
+		return true
+	}
+	return slices.ContainsFunc(release.Status.History, func(action addonsv1.ReleaseAction) bool {
+		return action.Succeeded && action.Action != VerbCorrectDrift && !action.Time.Before(&release.Spec.Rollout.At)
+	})
 }
