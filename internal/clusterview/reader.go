@@ -119,7 +119,7 @@ func (r *Reader) Typed(u *unstructured.Unstructured) (*clusterv1.Cluster, error)
 // Objects are the objects of a Cluster that templates can use.
 type Objects struct {
 	Data templating.Objects
-	// Version changes whenever one of the objects changes.
+	// Version changes whenever one of the objects changes, or is read in another API version.
 	Version []string
 	// Watched are the objects that the Cluster refers to, so that the caller can watch their kinds.
 	Watched []*unstructured.Unstructured
@@ -184,9 +184,10 @@ func (r *Reader) readClass(ctx context.Context, objects *Objects, cluster *clust
 	return class.Object, nil
 }
 
-// add records the version of an object, and that its kind can be watched.
+// add records the version of an object, and that its kind can be watched. An object has the same resource version in
+// each API version, but other fields.
 func (o *Objects) add(obj *unstructured.Unstructured) {
-	o.Version = append(o.Version, string(obj.GetUID()), obj.GetResourceVersion())
+	o.Version = append(o.Version, obj.GetAPIVersion(), string(obj.GetUID()), obj.GetResourceVersion())
 	if obj.GetKind() != "Cluster" {
 		o.Watched = append(o.Watched, obj)
 	}

@@ -6,11 +6,16 @@ package render
 import (
 	"reflect"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterview"
@@ -166,6 +171,53 @@ func TestOutcomeWaitsForPlan(t *testing.T) {
 			t.Errorf("published %t: %q, %v, want %q", publishesPlans, chosen.Version, rendered.Err, want)
 		}
 	}
+}
+
+// TestOutcomeOfOtherAPIVersion checks that a release is rendered again if the provider of the control plane names
+// another API version for the contract of Cluster API. The object then has other fields, but the same resource version.
+func TestOutcomeOfOtherAPIVersion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{
+			Name: "kubeadmcontrolplanes.controlplane.cluster.x-k8s.io", Labels: map[string]string{
+				clusterv1.GroupVersion.String(): "v1beta1"}}}
+		scheme := runtime.NewScheme()
+		if err := apiextensionsv1.AddToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(definition)
+		for version, text := range map[string]string{"v1beta1": "old", "v1beta2": "new"} {
+			builder.WithObjects(&unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "controlplane.cluster.x-k8s.io/" + version, "kind": "KubeadmControlPlane",
+				"metadata": map[string]any{"namespace": "n", "name": "control-plane", "uid": "1"},
+				"spec":     map[string]any{"text": text}}})
+		}
+		objects := builder.Build()
+		renderer := New(references.NewReader(objects, objects), clusterview.NewReader(objects, objects))
+		helmOp := controllertest.HelmOpWith(addonsv1.ArtifactSource{})
+		helmOp.Spec.Values = &apiextensionsv1.JSON{Raw: []byte(`{"a": "{{ .ControlPlane.spec.text }}"}`)}
+		p, err := renderer.Compile(t.Context(), helmOp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, cluster := clusterOf("n", "one", nil)
+		cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{
+			APIGroup: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane", Name: "control-plane"}
+		before, _, _ := renderer.Outcome(t.Context(), p, u, cluster, "")
+		definition.Labels[clusterv1.GroupVersion.String()] = "v1beta1_v1beta2"
+		if err := objects.Update(t.Context(), definition); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute) // The reader caches the API version for a shorter time.
+		after, _, _ := renderer.Outcome(t.Context(), p, u, cluster, "")
+		if before.Err != nil || after.Err != nil || before.ValuesDigest == after.ValuesDigest {
+			t.Errorf("rendered %+v and then %+v", before, after)
+		}
+		result, _, err := renderer.Values(t.Context(), helmOp, u, cluster)
+		if err != nil || result.Digest != after.ValuesDigest {
+			t.Errorf("the values have the digest %s, %v, want %s", result.Digest, err, after.ValuesDigest)
+		}
+	})
 }
 
 // A fleet shares what its Clusters have in common: a Cluster costs next to nothing.
