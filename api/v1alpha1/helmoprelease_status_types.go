@@ -488,7 +488,8 @@ type HelmOpReleaseStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	LastRetryRequest string `json:"lastRetryRequest,omitempty"`
 
-	// history lists the last 5 actions, the newest first.
+	// history lists the last 5 actions, the newest first. If the last successful
+	// action other than CorrectDrift is older, it replaces the oldest of them.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=5

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/attempts"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
@@ -107,8 +108,9 @@ func TestExemptFromMaintenance(t *testing.T) {
 		decision decide.Decision
 		assigned *addonsv1.ReleaseRollout
 		// failed is true if no Helm revision ever worked. acted is true if the release was changed after the
-		// assignment.
+		// assignment. corrections is the number of corrections of drift after that.
 		failed, acted bool
+		corrections   int
 		// want has the results without includes, with Installation, with Rollback, and with both.
 		want [4]bool
 	}{
@@ -125,6 +127,10 @@ func TestExemptFromMaintenance(t *testing.T) {
 		"pin":                         {decision: decided(model.ActionUpgrade), assigned: pinned, want: [4]bool{true, true, false, false}},
 		"change after a return":       {decision: decided(model.ActionUpgrade), assigned: returned, acted: true},
 		"change after a pin":          {decision: decided(model.ActionUpgrade), assigned: pinned, acted: true},
+		"change after a pin and corrections of drift": {decision: decided(model.ActionUpgrade), assigned: pinned,
+			acted: true, corrections: 5},
+		"pin with corrections of drift": {decision: decided(model.ActionUpgrade), assigned: pinned, corrections: 5,
+			want: [4]bool{true, true, false, false}},
 		"upgrade that was interrupted": {decision: decide.Decision{Action: model.ActionRecoverThenUpgrade,
 			Reason: decide.ReasonInterrupted}, assigned: updated, want: [4]bool{true, true, true, true}},
 		"change after an interrupted upgrade": {decision: decided(model.ActionRecoverThenUpgrade), assigned: updated},
@@ -152,7 +158,11 @@ func TestExemptFromMaintenance(t *testing.T) {
 				observation.Records = append(observation.Records, model.Record{Status: "superseded"})
 			}
 			if tc.acted {
-				release.Status.History = []addonsv1.ReleaseAction{{Action: "Upgrade", Succeeded: true, Time: at}}
+				attempts.Remember(&release.Status, addonsv1.ReleaseAction{Action: attempts.VerbUpgrade, Succeeded: true, Time: at})
+			}
+			for range tc.corrections {
+				attempts.Remember(&release.Status,
+					addonsv1.ReleaseAction{Action: attempts.VerbCorrectDrift, Succeeded: true, Time: at})
 			}
 			for i, includes := range [][]addonsv1.MaintenanceScope{nil, {addonsv1.MaintenanceInstallation},
 				{addonsv1.MaintenanceRollback}, {addonsv1.MaintenanceInstallation, addonsv1.MaintenanceRollback}} {

@@ -80,12 +80,23 @@ func madeFromDesired(decision decide.Decision, digest string) string {
 	return digest
 }
 
-// Remember adds an action at the start of the history.
+// Remember adds an action at the start of the history. It removes the oldest action, but keeps the newest success that
+// is no correction of drift: this success may show that the release has its desired state since the assignment.
 func Remember(status *addonsv1.HelmOpReleaseStatus, entry addonsv1.ReleaseAction) {
-	status.History = append([]addonsv1.ReleaseAction{entry}, status.History...)
-	if len(status.History) > maxHistory {
-		status.History = status.History[:maxHistory]
+	history := append([]addonsv1.ReleaseAction{entry}, status.History...)
+	for last := len(history) - 1; last >= maxHistory; last-- {
+		if slices.IndexFunc(history, isSuccess) == last {
+			history = slices.Delete(history, last-1, last)
+		} else {
+			history = history[:last]
+		}
 	}
+	status.History = history
+}
+
+// isSuccess reports whether an action succeeded and was no correction of drift.
+func isSuccess(action addonsv1.ReleaseAction) bool {
+	return action.Succeeded && action.Action != VerbCorrectDrift
 }
 
 // IsReturning reports whether a rollback, an abort or a pin has assigned an earlier HelmOp revision to a release, and
@@ -114,6 +125,6 @@ func hasReached(release *addonsv1.HelmOpRelease) bool {
 		return true
 	}
 	return slices.ContainsFunc(release.Status.History, func(action addonsv1.ReleaseAction) bool {
-		return action.Succeeded && action.Action != VerbCorrectDrift && !action.Time.Before(&release.Spec.Rollout.At)
+		return isSuccess(action) && !action.Time.Before(&release.Spec.Rollout.At)
 	})
 }

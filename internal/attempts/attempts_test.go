@@ -4,6 +4,7 @@
 package attempts
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 )
 
@@ -244,6 +246,89 @@ func TestRecordAttempt(t *testing.T) {
 		s.Record(tc.decision, &model.TestPolicy{}, tc.result, tc.err, time.Now())
 		if got := s.Release.Status; got.Failures != tc.failures || len(got.History) != tc.history {
 			t.Errorf("%s: %d failures, %d entries", name, got.Failures, len(got.History))
+		}
+	}
+}
+
+// TestRemember checks that the history has at most five actions, and keeps the newest success.
+func TestRemember(t *testing.T) {
+	t.Parallel()
+	upgrade, correction := addonsv1.ReleaseAction{Action: VerbUpgrade, Succeeded: true},
+		addonsv1.ReleaseAction{Action: VerbCorrectDrift, Succeeded: true}
+	failure := addonsv1.ReleaseAction{Action: VerbUpgrade}
+	for name, tc := range map[string]struct {
+		// actions happen in this order, and want is the history, newest first.
+		actions, want []addonsv1.ReleaseAction
+	}{
+		"upgrades": {[]addonsv1.ReleaseAction{failure, upgrade, upgrade, upgrade, upgrade, upgrade},
+			[]addonsv1.ReleaseAction{upgrade, upgrade, upgrade, upgrade, upgrade}},
+		"corrections after an upgrade": {
+			[]addonsv1.ReleaseAction{upgrade, correction, correction, correction, correction, correction, correction},
+			[]addonsv1.ReleaseAction{correction, correction, correction, correction, upgrade}},
+		"failures after an upgrade": {
+			[]addonsv1.ReleaseAction{upgrade, failure, failure, failure, failure, failure, failure},
+			[]addonsv1.ReleaseAction{failure, failure, failure, failure, upgrade}},
+		"failures without a success": {
+			[]addonsv1.ReleaseAction{correction, failure, failure, failure, failure, failure},
+			[]addonsv1.ReleaseAction{failure, failure, failure, failure, failure}},
+	} {
+		status := &addonsv1.HelmOpReleaseStatus{}
+		for _, action := range tc.actions {
+			Remember(status, action)
+		}
+		if !slices.Equal(status.History, tc.want) {
+			t.Errorf("%s: the history is %+v", name, status.History)
+		}
+	}
+}
+
+// TestIsReturning checks when a release has returned to an earlier HelmOp revision.
+func TestIsReturning(t *testing.T) {
+	t.Parallel()
+	at := metav1.NewTime(time.Unix(1_800_000_000, 0))
+	later := metav1.NewTime(at.Add(2 * time.Hour))
+	with := func(change func(*addonsv1.ReleaseAction)) []addonsv1.ReleaseAction {
+		action := addonsv1.ReleaseAction{Action: VerbRollback, Succeeded: true, ArtifactDigest: "a", ValuesDigest: "v",
+			Time: at}
+		change(&action)
+		return []addonsv1.ReleaseAction{action}
+	}
+	returned := with(func(*addonsv1.ReleaseAction) {})
+	failed := with(func(a *addonsv1.ReleaseAction) { a.Succeeded = false })
+	corrected := with(func(a *addonsv1.ReleaseAction) { a.Action = VerbCorrectDrift })
+	for name, tc := range map[string]struct {
+		history    []addonsv1.ReleaseAction
+		assignedAt metav1.Time
+		// releasedAt is the generation at which the condition Released became True. The release has generation 2.
+		releasedAt int64
+		want       bool
+	}{
+		"assigned":                       {nil, at, 0, true},
+		"Released":                       {nil, at, 2, false},
+		"Released with the former state": {nil, at, 1, true},
+		"Released, the clock was ahead":  {returned, later, 2, false},
+		"returned":                       {returned, at, 0, false},
+		"returned before the assignment": {returned, later, 0, true},
+		"failed":                         {failed, at, 0, true},
+		"corrected":                      {corrected, at, 0, true},
+	} {
+		for reason, isReturn := range map[addonsv1.ReleaseRolloutReason]bool{addonsv1.ReleaseRolloutReturned: true,
+			addonsv1.ReleaseRolloutPinned: true, addonsv1.ReleaseRolloutUpdated: false,
+			addonsv1.ReleaseRolloutJoined: false} {
+			release := &addonsv1.HelmOpRelease{}
+			release.Spec.Artifact.Digest, release.Spec.ValuesDigest = "a", "v"
+			release.Spec.Rollout = &addonsv1.ReleaseRollout{Reason: reason, At: tc.assignedAt}
+			release.Status.History = tc.history
+			if release.Generation = tc.releasedAt; tc.releasedAt > 0 {
+				report.SetCondition(release, addonsv1.ReleasedCondition, report.True, addonsv1.ReleasedReason, "")
+			}
+			release.Generation = 2
+			if got := IsReturning(release); got != (isReturn && tc.want) {
+				t.Errorf("%s, %s: returning %t", name, reason, got)
+			}
+			if got := HasReturned(release); got != (isReturn && !tc.want) {
+				t.Errorf("%s, %s: has returned %t", name, reason, got)
+			}
 		}
 	}
 }
