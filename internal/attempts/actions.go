@@ -118,13 +118,16 @@ func isReturn(assigned *addonsv1.ReleaseRollout) bool {
 
 // hasReached reports whether the release has had its desired state since the assignment. The condition Released does
 // not suffice: it becomes False when the next change waits. The history does not suffice either: clusterctl move
-// deletes it, and its times are earlier than the assignment if the clock was ahead at the assignment.
+// deletes it, and its times are earlier than the assignment if the clock was ahead at the assignment. An action that
+// was running during the assignment installed another state.
 func hasReached(release *addonsv1.HelmOpRelease) bool {
 	released := conditions.Get(release, addonsv1.ReleasedCondition)
 	if released != nil && released.Status == metav1.ConditionTrue && released.ObservedGeneration == release.Generation {
 		return true
 	}
+	spec := &release.Spec
 	return slices.ContainsFunc(release.Status.History, func(action addonsv1.ReleaseAction) bool {
-		return isSuccess(action) && !action.Time.Before(&release.Spec.Rollout.At)
+		return isSuccess(action) && !action.Time.Before(&spec.Rollout.At) &&
+			action.ArtifactDigest == spec.Artifact.Digest && action.ValuesDigest == spec.ValuesDigest
 	})
 }

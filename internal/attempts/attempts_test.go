@@ -296,6 +296,8 @@ func TestIsReturning(t *testing.T) {
 	returned := with(func(*addonsv1.ReleaseAction) {})
 	failed := with(func(a *addonsv1.ReleaseAction) { a.Succeeded = false })
 	corrected := with(func(a *addonsv1.ReleaseAction) { a.Action = VerbCorrectDrift })
+	otherValues := with(func(a *addonsv1.ReleaseAction) { a.ValuesDigest = "w" })
+	otherArtifact := with(func(a *addonsv1.ReleaseAction) { a.ArtifactDigest = "b" })
 	for name, tc := range map[string]struct {
 		history    []addonsv1.ReleaseAction
 		assignedAt metav1.Time
@@ -311,6 +313,8 @@ func TestIsReturning(t *testing.T) {
 		"returned before the assignment": {returned, later, 0, true},
 		"failed":                         {failed, at, 0, true},
 		"corrected":                      {corrected, at, 0, true},
+		"a running upgrade to other values ended":  {otherValues, at, 0, true},
+		"a running upgrade to another chart ended": {otherArtifact, at, 0, true},
 	} {
 		for reason, isReturn := range map[addonsv1.ReleaseRolloutReason]bool{addonsv1.ReleaseRolloutReturned: true,
 			addonsv1.ReleaseRolloutPinned: true, addonsv1.ReleaseRolloutUpdated: false,
