@@ -38,7 +38,10 @@ type compiledRevision struct {
 	artifactOf func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error)
 }
 
-// compileRevision compiles the spec of a HelmOp, with the artifacts of its references.
+// compileRevision compiles the spec of a HelmOp, with the artifacts of its references. The digest must be the same in
+// the next version of HelmOp. Otherwise, each HelmOp would get a new HelmOp revision, each rollout would begin again,
+// and the former HelmOp revisions could not be rendered any more. So if a field is added to the inputs later, their
+// JSON must omit the field when it is not set.
 func (r *Reconciler) compileRevision(ctx context.Context, helmOp *addonsv1.HelmOp,
 	artifactOf func(addonsv1.ArtifactReference) (*addonsv1.ResolvedArtifact, error),
 ) (*compiledRevision, error) {

@@ -42,6 +42,9 @@ const (
 // exist.
 var ErrReferenceNotFound = errors.New("not found")
 
+// ErrKeyNotFound is the ErrReferenceNotFound of an object that exists and does not have the key.
+var ErrKeyNotFound = fmt.Errorf("%w", ErrReferenceNotFound)
+
 // ErrReferenceForbidden means that the manager has no permission to read an object that a HelmOp refers to.
 var ErrReferenceForbidden = errors.New("the manager may not read it")
 
@@ -172,7 +175,7 @@ func (r *Reader) ReadKey(ctx context.Context, kind, namespace, name, key string)
 func (ref *reference) keyOf(key, kind, namespace, name string) ([]byte, error) {
 	value, ok := ref.data[key]
 	if !ok {
-		return nil, fmt.Errorf("%s %s/%s has no key %q: %w", kind, namespace, name, key, ErrReferenceNotFound)
+		return nil, fmt.Errorf("%s %s/%s has no key %q: %w", kind, namespace, name, key, ErrKeyNotFound)
 	}
 	return value, nil
 }

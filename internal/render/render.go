@@ -101,14 +101,14 @@ func (r *Renderer) Compile(ctx context.Context, helmOp *addonsv1.HelmOp) (*Progr
 		Delimiters: references.Delimiters(helmOp),
 	}
 	read := sources{
-		named: map[templating.SourceID]namedSource{}, missing: map[int]error{}, secrets: map[int][]secretContent{},
+		named: map[templating.SourceID]namedSource{}, missing: map[int]missingSource{}, secrets: map[int][]secretContent{},
 		hashes: map[templating.SourceID][sha256.Size]byte{},
 	}
 	if spec.ValuesFrom, err = r.readSources(ctx, helmOp, own.ValuesFrom, "spec.valuesFrom", templating.OfSpec,
 		&read); err != nil {
 		return nil, err
 	}
-	if err := read.missing[templating.OfSpec]; err != nil {
+	if err := read.missingOf([]int{templating.OfSpec}); err != nil {
 		return nil, err
 	}
 	for i := range own.Overrides {

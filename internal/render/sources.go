@@ -32,9 +32,9 @@ type sources struct {
 	// named are the references whose names are templates.
 	named map[templating.SourceID]namedSource
 
-	// missing holds, by override, the error for an object with a fixed name that does not exist. The Clusters of the
-	// override then fail.
-	missing map[int]error
+	// missing holds, by override, the first object with a fixed name that does not exist. The Clusters of the override
+	// then fail.
+	missing map[int]missingSource
 
 	// secrets are the contents of Secrets with fixed names, by override.
 	secrets map[int][]secretContent
@@ -50,7 +50,14 @@ type namedSource struct {
 	field string
 }
 
-// description returns the part of the sources that a templating.Spec does not contain.
+// missingSource is a reference to an object, or to a key in it, that does not exist.
+type missingSource struct {
+	index int
+	err   error
+}
+
+// description returns the part of the sources that a templating.Spec does not contain. It is a part of the digest of a
+// HelmOp revision, so it has no messages: a message may change in the next version of HelmOp.
 func (s *sources) description() []string {
 	var described []string
 	for id, source := range s.named {
@@ -60,8 +67,12 @@ func (s *sources) description() []string {
 	for id, hash := range s.hashes {
 		described = append(described, fmt.Sprintf("%d %d %x", id.Override, id.Index, hash))
 	}
-	for override, err := range s.missing {
-		described = append(described, fmt.Sprintf("%d %v", override, err))
+	for override, missing := range s.missing {
+		what := "object"
+		if errors.Is(missing.err, references.ErrKeyNotFound) {
+			what = "key"
+		}
+		described = append(described, fmt.Sprintf("%d %d missing %s", override, missing.index, what))
 	}
 	slices.Sort(described)
 	return described
@@ -71,8 +82,8 @@ func (s *sources) description() []string {
 // if there is none.
 func (s *sources) missingOf(overrides []int) error {
 	for _, i := range overrides {
-		if err := s.missing[i]; err != nil {
-			return err
+		if missing, ok := s.missing[i]; ok {
+			return missing.err
 		}
 	}
 	return nil
@@ -108,8 +119,8 @@ func (r *Renderer) readSources(ctx context.Context, helmOp *addonsv1.HelmOp, ref
 		switch {
 		case errors.Is(err, references.ErrReferenceNotFound):
 			source.Absent = true
-			if !ref.Optional && into.missing[override] == nil {
-				into.missing[override] = fmt.Errorf("%s: %w", at, err)
+			if _, ok := into.missing[override]; !ok && !ref.Optional {
+				into.missing[override] = missingSource{index: i, err: fmt.Errorf("%s: %w", at, err)}
 			}
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", at, err)
@@ -127,7 +138,8 @@ func (r *Renderer) readSources(ctx context.Context, helmOp *addonsv1.HelmOp, ref
 	return read, nil
 }
 
-// originOf returns the name of a key of an object for messages.
+// originOf returns the name of a key of an object for messages. It is a part of the digest of a HelmOp revision, see
+// [templating.Spec], so its format must not change.
 func originOf(ref *addonsv1.ValuesReference, namespace, name string) string {
 	return fmt.Sprintf("%s %s/%s key %s", ref.Kind, namespace, name, ref.Key)
 }

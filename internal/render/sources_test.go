@@ -443,6 +443,21 @@ func TestMissingObjectOfAnOverride(t *testing.T) {
 		references.ErrReferenceNotFound) {
 		t.Errorf("a Cluster of the override: %v", got.Err)
 	}
+	for override, missing := range before.sources.missing {
+		missing.err = fmt.Errorf("this message is new: %w", missing.err)
+		before.sources.missing[override] = missing
+	}
+	described, err := b.Compile(t.Context(), helmOp)
+	if err != nil || !slices.Equal(before.sources.description(), described.sources.description()) {
+		t.Errorf("the message is part of the HelmOp revision, or %v", err)
+	}
+	if err := b.client.Create(t.Context(), controllertest.Opaque("over", nil)); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.outcomeOf(helmOp, "n", "b", map[string]string{"it": "yes"}); got.Err == nil ||
+		!strings.Contains(got.Err.Error(), "has no key") {
+		t.Errorf("the object has no key: %v", got.Err)
+	}
 	b.write("over", "a: 1")
 	after, err := b.Compile(t.Context(), helmOp)
 	if err != nil || after.Digest == before.Digest {

@@ -47,7 +47,9 @@ type Override struct {
 	PostRender []byte
 }
 
-// Spec is the rendered part of a HelmOp.
+// Spec is the rendered part of a HelmOp. The digest of a HelmOp revision covers the JSON of a Spec, also of its
+// Overrides and sources. If a field is added later, the JSON must omit the field when it is not set. Otherwise a new
+// version of the manager would create a HelmOp revision for each HelmOp, and begin each rollout again.
 type Spec struct {
 	// ReleaseName and ReleaseNamespace are templates. They must not be empty, and cannot read .Release.
 	ReleaseName, ReleaseNamespace string
