@@ -222,13 +222,23 @@ func (r *Reconciler) planInput(scope *helmOpScope) (rollout.Input, error) {
 			return rollout.Input{}, err
 		}
 		planned.Wave = waveOf(c, scope.waves)
-		planned.Known = newest != nil && isKnown(c, newest.Status.StartedAt)
+		planned.Known = newest != nil && isKnown(c, startOf(newest))
 		if planned.Child != nil {
 			planned.Child.GivenUp = scope.hasGivenUp(c.child)
 		}
 		input.Clusters = append(input.Clusters, planned)
 	}
 	return input, nil
+}
+
+// startOf returns when the rollout of a HelmOp revision began. If the clock of the manager was ahead, the creation time
+// is earlier, as the clock of the API server has it: otherwise Clusters that are created meanwhile would not be new.
+func startOf(revision *addonsv1.HelmOpRevision) metav1.Time {
+	began, created := revision.Status.StartedAt, revision.CreationTimestamp
+	if !created.IsZero() && created.Before(&began) {
+		return created
+	}
+	return began
 }
 
 // isKnown reports whether a Cluster had a release, or could have had one, when a rollout began. If the release exists,

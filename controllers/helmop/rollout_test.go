@@ -273,6 +273,22 @@ func TestRevisionName(t *testing.T) {
 	}
 }
 
+func TestStartOf(t *testing.T) {
+	noon, later := metav1.NewTime(controllertest.Noon), metav1.NewTime(controllertest.Noon.Add(2*time.Hour))
+	for name, tc := range map[string]struct{ started, created, want metav1.Time }{
+		"the clock was ahead":            {later, noon, noon},
+		"moved by clusterctl":            {noon, later, noon},
+		"not created":                    {noon, metav1.Time{}, noon},
+		"without a start of the rollout": {metav1.Time{}, noon, metav1.Time{}},
+	} {
+		revision := &addonsv1.HelmOpRevision{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: tc.created},
+			Status: addonsv1.HelmOpRevisionStatus{StartedAt: tc.started}}
+		if got := startOf(revision); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
 func TestIsKnown(t *testing.T) {
 	began, before, after := metav1.NewTime(controllertest.Noon), metav1.NewTime(controllertest.Noon.Add(-time.Hour)),
 		metav1.NewTime(controllertest.Noon.Add(time.Hour))

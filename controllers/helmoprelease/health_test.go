@@ -237,12 +237,12 @@ func TestUnhealthyRevisionIsRolledBack(t *testing.T) {
 	})
 }
 
-// TestFailoverToClockAhead moves a release to a manager whose clock is ahead, while the revision becomes healthy. The
-// revision must not time out before the manager has observed it for a minute. A timeout that the previous manager
-// reported stays.
-func TestFailoverToClockAhead(t *testing.T) {
+// TestFailoverToOtherClock moves a release to a manager whose clock is ahead or behind, while the revision becomes
+// healthy. The revision must not time out before the manager has observed it for a minute, and must time out within the
+// timeout. A timeout that the previous manager reported stays.
+func TestFailoverToOtherClock(t *testing.T) {
 	t.Parallel()
-	const ahead, longAhead = 7 * time.Minute, 8*time.Minute + 30*time.Second
+	const ahead, longAhead, behind = 7 * time.Minute, 8*time.Minute + 30*time.Second, -2 * time.Hour
 	for name, tc := range map[string]struct {
 		ahead  time.Duration
 		before func(b *healthBench)
@@ -284,6 +284,19 @@ func TestFailoverToClockAhead(t *testing.T) {
 		}, func(b *healthBench) {
 			b.want(b.pass(time.Second, report.True, addonsv1.HealthyReason), model.ActionNone)
 			b.want(b.pass(time.Minute, report.False, addonsv1.HealthTimeoutReason), model.ActionNone)
+		}},
+		"the clock is behind": {behind, func(*healthBench) {}, func(b *healthBench) {
+			b.want(b.pass(0, metav1Unknown, addonsv1.HealthProgressingReason), model.ActionNone)
+			b.want(b.pass(health.DefaultTimeout, report.False, addonsv1.HealthTimeoutReason), model.ActionRollback)
+		}},
+		"the clock is behind, and the revision was healthy": {behind, func(b *healthBench) {
+			b.is(controllertest.Deployment, health.Current)
+			b.want(b.pass(0, report.True, addonsv1.HealthyReason), model.ActionNone)
+			b.is(controllertest.Deployment, health.InProgress)
+			b.want(b.pass(0, report.True, addonsv1.HealthyReason), model.ActionNone)
+		}, func(b *healthBench) {
+			b.want(b.pass(0, report.True, addonsv1.HealthyReason), model.ActionNone)
+			b.want(b.pass(health.DefaultTimeout, report.False, addonsv1.HealthTimeoutReason), model.ActionNone)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

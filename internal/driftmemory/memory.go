@@ -223,9 +223,12 @@ func FingerprintOf(state objectwatch.State) uint64 {
 	return state.Fingerprint
 }
 
-// IsFullCheckDue reports whether the comparison of all objects of a release is due.
+// IsFullCheckDue reports whether the comparison of all objects of a release is due. It is due, too, if the time of the
+// last comparison is in the future: the clock of a former manager was ahead, and the wait would become longer by the
+// difference.
 func IsFullCheckDue(release *addonsv1.HelmOpRelease, now time.Time) bool {
-	return release.Status.Drift == nil || !now.Before(release.Status.Drift.LastCheckedAt.Add(Interval(release)))
+	status := release.Status.Drift
+	return status == nil || status.LastCheckedAt.After(now) || !now.Before(status.LastCheckedAt.Add(Interval(release)))
 }
 
 // Interval returns the time between two comparisons of all objects of a release. It is up to a tenth longer than

@@ -187,6 +187,29 @@ func TestRestartedManagerComparesAfterChange(t *testing.T) {
 	}
 }
 
+func TestIsFullCheckDue(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	for name, tc := range map[string]struct {
+		since time.Duration
+		want  bool
+	}{
+		"just checked":             {0, false},
+		"checked before":           {50 * time.Minute, false},
+		"checked long ago":         {2 * time.Hour, true},
+		"checked by a clock ahead": {-2 * time.Hour, true},
+	} {
+		release := &addonsv1.HelmOpRelease{}
+		release.Status.Drift = &addonsv1.DriftStatus{LastCheckedAt: metav1.NewTime(now.Add(-tc.since))}
+		if got := IsFullCheckDue(release, now); got != tc.want {
+			t.Errorf("%s: due %t", name, got)
+		}
+	}
+	if !IsFullCheckDue(&addonsv1.HelmOpRelease{}, now) {
+		t.Error("the first check is not due")
+	}
+}
+
 func TestJitterIsConstantAndSpread(t *testing.T) {
 	t.Parallel()
 	low, high := 0, 0

@@ -219,11 +219,9 @@ func (a *assessment) inStatus() (status addonsv1.HealthStatus, isKnown bool) {
 	case last.Revision < status.Revision && status.Revision == int64(newest.Revision) &&
 		newest.IsDeployedFor(a.seen.Desired):
 		// The manager stopped after it deployed the revision, or could not write the status.
-		status.Deployed, status.Since = true, wholeSeconds(now)
-		if newest.ChangedAt.Before(now) {
-			status.Since = wholeSeconds(newest.ChangedAt)
-		}
+		status.Deployed, status.Since = true, wholeSeconds(newest.ChangedAt)
 	}
+	status.Since, status.ProgressingSince = notAfter(status.Since, now), notAfter(status.ProgressingSince, now)
 	// A process that began to observe the revision late may report the timeout late, too.
 	policy, past := healthPolicy(&release.Spec), health.Past{ObservedSince: a.observedSince(&status, isKnown)}
 	isLate := past.Left(status.Since.Time, policy, now) < -max(policy.Timeout, health.DefaultTimeout)
@@ -238,6 +236,15 @@ func (a *assessment) inStatus() (status addonsv1.HealthStatus, isKnown bool) {
 
 // wholeSeconds returns a time with the precision of the status.
 func wholeSeconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
+
+// notAfter returns the stored start of a timeout; now if the stored time is later. The clock of a former manager was
+// then ahead, and the timeout would become longer by the difference.
+func notAfter(stored metav1.Time, now time.Time) metav1.Time {
+	if stored.After(now) {
+		return wholeSeconds(now)
+	}
+	return stored
+}
 
 // report sets the condition Healthy from a summary.
 func (a *assessment) report(summary health.Summary, view objectView) {
