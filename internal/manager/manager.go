@@ -122,7 +122,10 @@ func newManager(options *Options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the diagnostics flags: %w", err)
 	}
-	return ctrl.NewManager(restConfig, ctrl.Options{
+	restored := &restoreCheck{namespace: options.namespace}
+	cached := cacheOptions(options)
+	cached.NewInformer = restored.newInformer
+	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:                     scheme,
 		LeaderElection:             options.leaderElect,
 		LeaderElectionID:           apiutil.ShardLease(options.shard),
@@ -137,7 +140,7 @@ func newManager(options *Options) (ctrl.Manager, error) {
 		HealthProbeBindAddress:        options.healthAddr,
 		Metrics:                       *metricsOptions,
 		MapperProvider:                newSteadyMapper,
-		Cache:                         cacheOptions(options),
+		Cache:                         cached,
 		Client: client.Options{Cache: &client.CacheOptions{
 			Unstructured: true,
 			// The cache holds the metadata of all Secrets and ConfigMaps. HelmOp reads the content only of objects that HelmOps
@@ -145,6 +148,11 @@ func newManager(options *Options) (ctrl.Manager, error) {
 			DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}},
 		}},
 	})
+	if err != nil {
+		return nil, err
+	}
+	restored.live, restored.elected = mgr.GetAPIReader(), mgr.Elected()
+	return mgr, mgr.Add(restored)
 }
 
 func cacheOptions(options *Options) cache.Options {
