@@ -46,6 +46,8 @@ type Client struct {
 	now         func() time.Time
 	running     *runningActions
 	renderer    *rendering.Renderer
+	// restored is called for a cluster that was restored from a backup; nil to do nothing.
+	restored func(cluster string)
 	// open opens the session of an action or a dry run. Tests replace it to use another storage and another cluster.
 	open session.Opener
 }
@@ -72,6 +74,23 @@ func NewBounded(runner sandbox.Runner, memory Memory) *Client {
 	}
 	c.Engine = dryrun.New(open, c.connections.Shared.Actions, c.Observe, c.renderer)
 	return c
+}
+
+// OnRestore sets a function that is called when a list of records shows that a cluster was restored from a backup: its
+// watches may be silent until the cluster reaches its former resourceVersion. cluster is the Key of the cluster's
+// [model.Target]. The Client has then dropped its cached data of the cluster. OnRestore must be called before all other
+// methods.
+func (c *Client) OnRestore(restored func(cluster string)) { c.restored = restored }
+
+// reached stores the resourceVersion of a list of records, see [connections.NewestVersion.Reach].
+func (c *Client) reached(target model.Target, conn *connections.Connection, version, before string) {
+	if conn.Newest.Reach(version, before) {
+		return
+	}
+	c.Forget(target.Key)
+	if c.restored != nil {
+		c.restored(target.Key)
+	}
 }
 
 // Forget drops all cached data of a cluster. key is the Key of the cluster's [model.Target]. Call Forget when the

@@ -24,11 +24,12 @@ func (c *Client) Observe(ctx context.Context, target model.Target, namespace, na
 	if err != nil {
 		return model.Observation{}, helmerr.Observing(err)
 	}
-	at := conn.Observations.Now()
+	at, newest := conn.Observations.Now(), conn.Newest.Get()
 	found, err := historyOf(ctx, conn.Metadata, namespace, name)
 	if err != nil {
 		return model.Observation{}, helmerr.Observing(err)
 	}
+	c.reached(target, conn, found.version, newest)
 	conn.Observations.Put(conn.ObservationKey(namespace, name), at, found.metadata, found.bytes)
 	return found.observation(), nil
 }
@@ -42,15 +43,16 @@ func (c *Client) ObserveNamespace(ctx context.Context, target model.Target, name
 	if err != nil {
 		return nil, helmerr.Observing(err)
 	}
-	at := conn.Observations.Now()
-	byName, isComplete, err := historiesIn(ctx, conn.Metadata, namespace)
+	at, newest := conn.Observations.Now(), conn.Newest.Get()
+	byName, version, err := historiesIn(ctx, conn.Metadata, namespace)
 	if err != nil {
 		return nil, helmerr.Observing(err)
 	}
-	if !isComplete {
+	if byName == nil {
 		observation, err := c.Observe(ctx, target, namespace, name)
 		return map[string]model.Observation{name: observation}, err
 	}
+	c.reached(target, conn, version, newest)
 	found := cmp.Or(byName[name], &history{})
 	conn.Observations.Put(conn.ObservationKey(namespace, name), at, found.metadata, found.bytes)
 	observations := make(map[string]model.Observation, len(byName))
@@ -60,14 +62,14 @@ func (c *Client) ObserveNamespace(ctx context.Context, target model.Target, name
 	return observations, nil
 }
 
-// historiesIn reads the metadata of all records in a namespace, by the names of their releases. isComplete is false if
-// there are too many for one response.
+// historiesIn reads the metadata of all records in a namespace, by the names of their releases, and the resourceVersion
+// of the list. byName is nil if there are too many records for one response.
 func historiesIn(ctx context.Context, client metadata.Interface, namespace string,
-) (byName map[string]*history, isComplete bool, err error) {
+) (byName map[string]*history, version string, err error) {
 	options := metav1.ListOptions{LabelSelector: records.SelectorOfAll, Limit: records.ObservePageSize}
 	page, err := recordsIn(client, namespace).List(ctx, options)
 	if err != nil || page.Continue != "" {
-		return nil, false, err
+		return nil, "", err
 	}
 	byName = map[string]*history{}
 	for i := range page.Items {
@@ -77,7 +79,7 @@ func historiesIn(ctx context.Context, client metadata.Interface, namespace strin
 		}
 		byName[name].add(&page.Items[i])
 	}
-	return byName, true, nil
+	return byName, page.ResourceVersion, nil
 }
 
 func recordsIn(client metadata.Interface, namespace string) metadata.ResourceInterface {
@@ -90,6 +92,8 @@ type history struct {
 	// metadata is the trimmed metadata. bytes is its size.
 	metadata []metav1.PartialObjectMetadata
 	bytes    int64
+	// version is the resourceVersion of the list.
+	version string
 }
 
 // add adds the metadata of a record.
@@ -117,6 +121,7 @@ func historyOf(ctx context.Context, client metadata.Interface, namespace, name s
 		if err != nil {
 			return nil, err
 		}
+		found.version = page.ResourceVersion // All pages have the one of the first page.
 		for i := range page.Items {
 			found.add(&page.Items[i])
 		}

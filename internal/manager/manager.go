@@ -222,6 +222,11 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, m
 	if err := mgr.Add(watcher); err != nil {
 		return fmt.Errorf("setting up the watches of objects: %w", err)
 	}
+	helm := helmclient.NewBounded(renderers, engine)
+	helm.OnRestore(func(cluster string) {
+		mgr.GetLogger().Info("The cluster was restored from a backup: reading its objects again", "cluster", cluster)
+		watcher.Reconnect(cluster)
+	})
 	tracer, err := setupTracing(ctx, mgr, options)
 	if err != nil {
 		return err
@@ -231,7 +236,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, options *Options, m
 		Images:           sources.Registries(),
 		Verifier:         verifier,
 		Charts:           charts,
-		Engine:           helmclient.NewBounded(renderers, engine),
+		Engine:           helm,
 		Records:          recordStorage(&options.records, sources.Registries()),
 		Watcher:          watcher,
 		Clusters:         clusters,

@@ -47,7 +47,7 @@
 //
 // # What callers must do
 //
-// Call [Watcher.Follow] in each pass over a release, [Watcher.Forget] when the release is deleted, and
-// [Watcher.Disconnect] when its cluster is unreachable or deleted. The package corrects nothing and writes no status:
-// callers use the [Snapshot].
+// Call [Watcher.Follow] in each pass over a release, [Watcher.Forget] when the release is deleted,
+// [Watcher.Disconnect] when its cluster is unreachable or deleted, and [Watcher.Reconnect] when its cluster was
+// restored from a backup. The package corrects nothing and writes no status: callers use the [Snapshot].
 package objectwatch

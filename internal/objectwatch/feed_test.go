@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
 )
@@ -111,4 +113,74 @@ func TestEventsThatArriveWithEndOfList(t *testing.T) {
 			}
 		})
 	}
+}
+
+// serveRestored returns a server whose lists have the version 100 of an object. When restored is closed, its watches
+// break, and its lists have the version 50. It accepts all watches from a version, and sends no events. It also returns
+// the number of such watches after the restore.
+func serveRestored(t *testing.T, restored <-chan struct{}) (*httptest.Server, *atomic.Int32) {
+	t.Helper()
+	var silent atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		version, isRestored := "100", false
+		select {
+		case <-restored:
+			version, isRestored = "50", true
+		default:
+		}
+		if r.URL.Query().Get("resourceVersion") == "" {
+			_, _ = w.Write([]byte(metadataEvent("ADDED", "c", version, `"annotations":{}`)))
+			_, _ = w.Write([]byte(metadataEvent("BOOKMARK", "", version,
+				`"annotations":{"k8s.io/initial-events-end":"true"}`)))
+		} else if isRestored {
+			silent.Add(1)
+		}
+		_ = http.NewResponseController(w).Flush()
+		end := restored
+		if isRestored {
+			end = nil
+		}
+		select {
+		case <-end:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server, &silent
+}
+
+// TestReconnectReadsRestoredCluster checks that Reconnect requests the releases of a restored cluster, and that their
+// objects are listed again. Before it, a watch from a version that the cluster has not reached again is silent.
+func TestReconnectReadsRestoredCluster(t *testing.T) {
+	t.Parallel()
+	restored := make(chan struct{})
+	server, silent := serveRestored(t, restored)
+	watcher := startWatcher(t)
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	t.Cleanup(queue.ShutDown)
+	if err := watcher.Source().Start(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
+	config := inventory.Ref{Version: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "c"}
+	conn := Connection{Cluster: "default/c", Config: &rest.Config{Host: server.URL}}
+	plan := Plan{Objects: []inventory.Ref{config}, Drift: true}
+	version := func() int64 {
+		snapshot, _ := watcher.Look(key("r"))
+		return snapshot.Objects[config].ResourceVersion
+	}
+	watcher.Follow(key("r"), conn, plan)
+	eventually(t, "the first list", func() bool { return version() == 100 })
+	request, _ := queue.Get()
+	queue.Done(request)
+
+	close(restored)
+	eventually(t, "a watch of the restored cluster", func() bool { return silent.Load() > 0 })
+	if v := version(); v != 100 || queue.Len() > 0 {
+		t.Fatalf("version %d, with %d requests, before the restore is known", v, queue.Len())
+	}
+	watcher.Reconnect("another")
+	watcher.Reconnect("default/c")
+	eventually(t, "a request of the release", func() bool { return queue.Len() == 1 })
+	watcher.Follow(key("r"), conn, plan)
+	eventually(t, "the restored version", func() bool { return version() == 50 })
 }

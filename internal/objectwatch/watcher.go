@@ -173,6 +173,24 @@ func (w *Watcher) forgetLocked(key types.NamespacedName) {
 func (w *Watcher) Disconnect(cluster string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.disconnectLocked(cluster)
+}
+
+// Reconnect does the same as Disconnect, and requests the releases of the cluster, see Source. It is for a cluster that
+// was restored from a backup. Streams would continue from a resource version that the cluster has not reached again.
+// The cluster accepts this, and sends no events until then.
+func (w *Watcher) Reconnect(cluster string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range w.links[cluster] {
+		for r := range l.releases {
+			w.notifier.changed(r.key)
+		}
+	}
+	w.disconnectLocked(cluster)
+}
+
+func (w *Watcher) disconnectLocked(cluster string) {
 	for _, l := range w.links[cluster] {
 		for r := range l.releases {
 			r.link = nil

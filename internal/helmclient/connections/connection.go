@@ -60,6 +60,8 @@ type cluster struct {
 	Observations *records.Observations
 	// Namespaces holds the namespaces that are known to exist.
 	Namespaces *records.NameSet
+	// Newest is the newest state of the cluster that a list of records has returned.
+	Newest NewestVersion
 	// Existing holds the releases whose installations must read all objects first, because some exist already.
 	Existing *records.NameSet
 	// Own is the connection with the user of the config.
