@@ -68,6 +68,9 @@ func (s *steer) undo(ctx context.Context, c *kube.Client, name string, number in
 		if err != nil {
 			return err
 		}
+		if err := checkKnown(ctx, c, helmOp, to); err != nil {
+			return err
+		}
 		pinned, moving := pin(&to.Spec)
 		if err := restore(object.Object, pinned); err != nil {
 			return err
@@ -93,6 +96,29 @@ func (s *steer) undo(ctx context.Context, c *kube.Client, name string, number in
 		return nil, kube.Explain(err)
 	}
 	return s.observer(c, name).waiter(isObserved(changed)), nil
+}
+
+// checkKnown returns an error if a revision, or a revision that stores fields for it, has a field that this program does
+// not know: a newer manager has created it, and the restored spec would lack the field.
+func checkKnown(ctx context.Context, c client.Reader, helmOp *addonsv1.HelmOp, to *addonsv1.HelmOpRevision) error {
+	for _, number := range append(revisions.Holders(&to.Spec), to.Spec.Number) {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(addonsv1.GroupVersion.WithKind("HelmOpRevision"))
+		key := client.ObjectKey{Namespace: helmOp.Namespace, Name: apiutil.RevisionName(helmOp.Name, number)}
+		if err := c.Get(ctx, key, object); err != nil {
+			return err
+		}
+		spec := map[string]any{"spec": object.Object["spec"]}
+		err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(spec, &addonsv1.HelmOpRevision{}, true)
+		if runtime.IsStrictDecodingError(err) {
+			return refuse(helmOp, "HelmOp revision %d has fields that this program does not know, so it cannot restore them "+
+				"(%v); use kubectl helmop of the manager's version", number, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // undoTo returns the revision that "rollout undo" restores: the requested revision. If wanted is 0, the result is the

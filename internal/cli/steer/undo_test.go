@@ -4,13 +4,19 @@
 package steer
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/apiutil"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview/fleettest"
 )
 
@@ -61,6 +67,58 @@ func TestUndoTo(t *testing.T) {
 		if number != tc.want || (err != nil) != (tc.refused != "") ||
 			err != nil && !strings.Contains(err.Error(), tc.refused) {
 			t.Errorf("%s: got %d, %v", name, number, err)
+		}
+	}
+}
+
+// storedRevisions has the specs of the HelmOpRevisions of HelmOp "calico" by name, as the API server stores them.
+type storedRevisions struct {
+	client.Reader
+	specs map[string]map[string]any
+}
+
+func (s storedRevisions) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	object.(*unstructured.Unstructured).Object = map[string]any{"spec": s.specs[key.Name],
+		"status": map[string]any{"new": true}}
+	return nil
+}
+
+// TestUndoRefusesUnknownFields checks that fields of a newer version are not lost: neither of the revision, nor of a
+// revision that stores its large fields.
+func TestUndoRefusesUnknownFields(t *testing.T) {
+	t.Parallel()
+	known := func() map[string]any {
+		return map[string]any{"number": int64(6), "digest": "d", "contentFrom": map[string]any{"values": int64(2)},
+			"helmOp": map[string]any{"install": map[string]any{"createNamespace": true},
+				"values": map[string]any{"free": map[string]any{"form": true}}}}
+	}
+	for field, at := range map[string]struct {
+		revision int64
+		path     []string
+	}{
+		"":                            {},
+		"spec.helmOp.install.unknown": {6, []string{"helmOp", "install", "unknown"}},
+		"spec.contentFrom.unknown":    {6, []string{"contentFrom", "unknown"}},
+		"spec.helmOp.unknown":         {2, []string{"helmOp", "unknown"}},
+	} {
+		stored := storedRevisions{specs: map[string]map[string]any{}}
+		for _, number := range []int64{2, 6} {
+			spec := known()
+			if number == at.revision {
+				if err := unstructured.SetNestedField(spec, int64(3), at.path...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			stored.specs[apiutil.RevisionName("calico", number)] = spec
+		}
+		helmOp := &addonsv1.HelmOp{}
+		helmOp.Name = "calico"
+		to := revisionOf(6, "six", true)
+		to.Spec.ContentFrom.Values = 2
+		err := checkKnown(t.Context(), stored, helmOp, to)
+		if field == "" && err != nil || field != "" && (err == nil || !strings.Contains(err.Error(), strconv.Quote(field)) ||
+			!strings.Contains(err.Error(), fmt.Sprintf("HelmOp revision %d has fields", at.revision))) {
+			t.Errorf("%q: %v", field, err)
 		}
 	}
 }
