@@ -166,8 +166,8 @@ func (o *Options) addExtensionFlags(fs *pflag.FlagSet) {
 			"change.")
 	fs.StringVar(&o.extensionCA, "runtime-extension-client-ca", "",
 		"File in --runtime-extension-cert-dir with the CA of Cluster API's client certificate, see its flag "+
-			"--runtime-extension-client-cert-file. Clients without such a certificate are refused. "+
-			"Empty accepts all clients.")
+			"--runtime-extension-client-cert-file. It is read again for each connection. Clients without such a certificate "+
+			"are refused. Empty accepts all clients.")
 }
 
 // addDiagnosticFlags adds the flags for the server at --diagnostics-address.

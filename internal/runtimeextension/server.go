@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"path/filepath"
 
 	"k8s.io/utils/ptr"
 	runtimecatalog "sigs.k8s.io/cluster-api/api/runtime/catalog"
@@ -34,7 +35,8 @@ type Options struct {
 	// Namespace is the namespace that the manager serves. Empty means all namespaces.
 	Namespace string
 
-	// ClientCA is the file in CertDir with the CA of the client certificate of Cluster API. Empty accepts all clients.
+	// ClientCA is the file in CertDir with the CA of the client certificate of Cluster API. It is read at each handshake.
+	// Empty accepts all clients.
 	ClientCA string
 
 	// WatchFilter and Shard are WatchFilterValue and Shard of controllers.Options.
@@ -47,9 +49,17 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := runtimehooksv1.AddToCatalog(catalog); err != nil {
 		return err
 	}
+	tlsOptions := []func(*tls.Config){func(config *tls.Config) { config.MinVersion = tls.VersionTLS12 }}
+	if options.ClientCA != "" {
+		// The server's own option would read the CA only once.
+		file := filepath.Join(options.CertDir, options.ClientCA)
+		if _, err := readClientCA(file); err != nil {
+			return err
+		}
+		tlsOptions = append(tlsOptions, func(config *tls.Config) { requireClientCA(config, file) })
+	}
 	s, err := server.New(server.Options{
-		Catalog: catalog, Port: options.Port, CertDir: options.CertDir, ClientCAName: options.ClientCA,
-		TLSOpts: []func(*tls.Config){func(config *tls.Config) { config.MinVersion = tls.VersionTLS12 }},
+		Catalog: catalog, Port: options.Port, CertDir: options.CertDir, TLSOpts: tlsOptions,
 	})
 	if err != nil {
 		return err
