@@ -143,7 +143,19 @@ func (b *Base) Connect(kinds ...schema.GroupVersionKind) (*Client, error) {
 	if err != nil {
 		return nil, Explain(err)
 	}
-	return &Client{WithWatch: c, Namespace: namespace, Note: b.Note}, nil
+	return &Client{WithWatch: strictClient{c}, Namespace: namespace, Note: b.Note}, nil
+}
+
+// strictClient makes the API server refuse an object with fields that the cluster's CRDs do not have. By default, the
+// API server would drop the fields: the CRDs may be older than this program.
+type strictClient struct{ client.WithWatch }
+
+func (c strictClient) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
+	return c.WithWatch.Create(ctx, object, append(options, client.FieldValidation(metav1.FieldValidationStrict))...)
+}
+
+func (c strictClient) Update(ctx context.Context, object client.Object, options ...client.UpdateOption) error {
+	return c.WithWatch.Update(ctx, object, append(options, client.FieldValidation(metav1.FieldValidationStrict))...)
 }
 
 // Mapper returns the resources of the kinds that the commands use, so that no discovery is needed. kinds are additional

@@ -5,8 +5,11 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +17,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/fleetview"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -100,5 +104,41 @@ func TestProgram(t *testing.T) {
 	step := fleetview.NextForHelmOp(helmOp, b.Invocation())[0]
 	if !strings.HasSuffix(step.Command, "/paused- --context='my context' --kubeconfig=/k") {
 		t.Errorf("got %q", step.Command)
+	}
+}
+
+// TestWritesAreStrict checks that the API server refuses fields that its CRDs do not have, and that the error says what
+// to do.
+func TestWritesAreStrict(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status := apierrors.NewBadRequest("not strict").Status()
+		if r.URL.Query().Get("fieldValidation") == metav1.FieldValidationStrict {
+			status = apierrors.NewBadRequest(`HelmOp in version "v1alpha1" cannot be handled as a HelmOp: strict decoding ` +
+				`error: unknown field "spec.new"`).Status()
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_ = json.NewEncoder(w).Encode(status)
+	}))
+	t.Cleanup(server.Close)
+	base := NewBase(Options{})
+	empty := ""
+	base.ConfigFlags.APIServer, base.ConfigFlags.KubeConfig = &server.URL, &empty
+	c, err := base.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	helmOp := &addonsv1.HelmOp{}
+	helmOp.Namespace, helmOp.Name, helmOp.ResourceVersion = "fleet", "calico", "1"
+	for verb, write := range map[string]func() error{
+		"create": func() error { return c.Create(t.Context(), helmOp.DeepCopy(), client.DryRunAll) },
+		"update": func() error { return c.Update(t.Context(), helmOp.DeepCopy()) },
+	} {
+		err := Explain(write())
+		if err == nil || !strings.Contains(err.Error(), `unknown field "spec.new"`) ||
+			!strings.Contains(err.Error(), "use kubectl helmop of the manager's version") {
+			t.Errorf("%s: %v", verb, err)
+		}
 	}
 }

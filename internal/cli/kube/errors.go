@@ -86,6 +86,9 @@ func Explain(err error) error {
 			strings.TrimSuffix(cause, ".")), err}
 	case apierrors.IsUnauthorized(err):
 		return &textError{"access denied: the API server of the management cluster refuses the credentials", err}
+	case apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "strict decoding error: unknown field"):
+		return &textError{fmt.Sprintf("the CRDs of HelmOp in this cluster do not have all fields of the object: %v; use "+
+			"kubectl helmop of the manager's version, or upgrade HelmOp", err), err}
 	case apierrors.IsConflict(err):
 		return &textError{"the object changed at the same time, several times in a row; repeat the command", err}
 	default:
