@@ -5,6 +5,7 @@ package objectwatch
 
 import (
 	"context"
+	"fmt"
 	"time"
 	"unique"
 
@@ -244,6 +245,7 @@ func (l *link) wasListed(s *stream, err error) {
 		if s.key.namespace == "" && l.narrowLocked(s) {
 			return
 		}
+		s.failure = failure{}
 		w.options.Log.V(1).Info("Not permitted to list objects of releases: reading each object",
 			"cluster", l.id.cluster, "kind", s.describe())
 		for _, targets := range s.followers {
@@ -254,6 +256,7 @@ func (l *link) wasListed(s *stream, err error) {
 		l.workLocked()
 	default:
 		s.listedAt, s.retryAt = time.Time{}, now.Add(min(listAgain, every))
+		s.failLocked(fmt.Errorf("listing %s: %s", s.describe(), shorten(err)))
 		w.options.Log.V(1).Info("Cannot list objects of releases; retrying", "cluster", l.id.cluster, "kind", s.describe(),
 			"reason", shorten(err))
 	}

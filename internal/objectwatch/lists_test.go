@@ -176,7 +176,8 @@ func TestReadsObjectsThatMayNotBeListed(t *testing.T) {
 }
 
 // TestFailedListsAreRare checks that a list that fails is repeated only after a pause, also on request, and that
-// further lists follow their interval when a list has succeeded. The interval is much longer than the pause.
+// further lists follow their interval when a list has succeeded. The interval is much longer than the pause. A lasting
+// error is reported, and so is its end.
 func TestFailedListsAreRare(t *testing.T) {
 	t.Parallel()
 	for name, status := range map[string]int{
@@ -208,6 +209,16 @@ func TestFailedListsAreRare(t *testing.T) {
 				if got := lists.Swap(0); got > int32(time.Hour/listAgain) || got < int32((time.Hour-every)/listAgain) {
 					t.Errorf("%d lists in an hour", got)
 				}
+				requested := func() int {
+					watcher.notifier.mu.Lock()
+					defer watcher.notifier.mu.Unlock()
+					defer func() { watcher.notifier.changes = nil }()
+					return len(watcher.notifier.changes)
+				}
+				failing, _ := watcher.Look(key("r"))
+				if state := failing.Objects[hostileConfig]; state.WatchError == nil || !state.Exists || requested() != 1 {
+					t.Errorf("the release is not requested because of the error, or the object is %+v", state)
+				}
 				for range 60 {
 					watcher.List(key("r"))
 					<-time.After(time.Second)
@@ -217,8 +228,9 @@ func TestFailedListsAreRare(t *testing.T) {
 				}
 				isWell.Store(true)
 				<-time.After(listAgain)
-				if snapshot, _ := watcher.Look(key("r")); !snapshot.Objects[hostileConfig].Known {
-					t.Error("no list succeeded")
+				snapshot, _ := watcher.Look(key("r"))
+				if state := snapshot.Objects[hostileConfig]; !state.Known || state.WatchError != nil || requested() != 1 {
+					t.Errorf("the release is not requested because of the end of the error, or the object is %+v", state)
 				}
 				lists.Store(0)
 				<-time.After(time.Hour)

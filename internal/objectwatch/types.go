@@ -125,7 +125,8 @@ type State struct {
 	// Known is true if the object was observed since the plan was set, or since the cluster was connected. Otherwise the
 	// rest of the State is the previous state, if there was one.
 	Known bool
-	// WatchError is nil if there is no error. It is shared between objects and must not be changed.
+	// WatchError is nil if there is no error. For an object without a watch, it is the error of the list, except a missing
+	// permission, see Denied. It is shared between objects and must not be changed.
 	WatchError *WatchError
 	// Denied is true if the identity may neither list nor get the object, which has no watch. The rest of the State
 	// is then the last known state.

@@ -259,6 +259,10 @@ func (a *assessment) report(summary health.Summary, view objectView) {
 			"permissions are missing; permit list or get",
 			plural.Count(view.denied, "object", "objects"), view.firstDenied))
 	}
+	if view.failing > 0 {
+		parts = append(parts, fmt.Sprintf("HelmOp does not notice the deletion of %s (the first is %s): %v; "+
+			"HelmOp tries again", plural.Count(view.failing, "object", "objects"), view.firstFailing, view.failure))
+	}
 	if summary.Message != "" {
 		parts = append(parts, summary.Message)
 	}

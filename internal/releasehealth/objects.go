@@ -44,6 +44,12 @@ type objectView struct {
 	// denied is the number of objects that HelmOp may neither list nor get. firstDenied is the first of them.
 	denied      int
 	firstDenied inventory.Ref
+
+	// failing is the number of other objects without a health rule that HelmOp has not been able to watch or list for
+	// objectwatch.StuckAfter. firstFailing is the first of them, and failure is its error.
+	failing      int
+	firstFailing inventory.Ref
+	failure      error
 }
 
 // isDenied reports whether permissions to watch an object are missing. After any other error, the last known state
@@ -159,9 +165,14 @@ func (a *assessment) addExistence(view *objectView) {
 		isUnknown := isFollowed && !state.Known
 		isUnchecked = isUnchecked || isUnknown
 		view.unlisted = view.unlisted || isUnknown && !isForbidden(state.WatchError)
-		if state.Denied {
+		switch {
+		case state.Denied:
 			if view.denied++; view.denied == 1 {
 				view.firstDenied = ref
+			}
+		case a.isFailing(state.WatchError):
+			if view.failing++; view.failing == 1 {
+				view.firstFailing, view.failure = ref, state.WatchError.Err
 			}
 		}
 		if !state.Exists && state.Health == health.NotFound {
@@ -175,6 +186,11 @@ func (a *assessment) addExistence(view *objectView) {
 		// After a restart, the objects that are missing according to the status may not be listed yet.
 		view.blocker = notCheckedYet
 	}
+}
+
+// isFailing reports whether a watch error, which may be nil, has lasted long. Missing permissions do not count.
+func (a *assessment) isFailing(watchError *objectwatch.WatchError) bool {
+	return watchError != nil && !isForbidden(watchError) && a.seen.Now.Sub(watchError.Since) >= objectwatch.StuckAfter
 }
 
 // existence counts the missing objects of a release whose health is not followed. unlisted is true if it is not known

@@ -4,6 +4,7 @@
 package releasehealth
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -72,25 +73,34 @@ func TestStateFromBeforeActionDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestDeniedObjectsAreNamed checks that the condition Healthy names an object that HelmOp may neither list nor get.
-func TestDeniedObjectsAreNamed(t *testing.T) {
+// TestUnseenObjectsAreNamed checks that the condition Healthy names an object that HelmOp may neither list nor get, or
+// whose list has failed for some time.
+func TestUnseenObjectsAreNamed(t *testing.T) {
 	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	failing := func(since time.Duration) objectwatch.State {
+		return objectwatch.State{Exists: true, WatchError: &objectwatch.WatchError{Err: errors.New("listing configmaps: 500"),
+			Since: now.Add(-since)}}
+	}
 	for name, tc := range map[string]struct {
 		state objectwatch.State
 		named bool
 	}{
-		"denied":   {objectwatch.State{Known: true, Exists: true, Denied: true}, true},
-		"readable": {objectwatch.State{Known: true, Exists: true}, false},
+		"denied":          {objectwatch.State{Known: true, Exists: true, Denied: true}, true},
+		"readable":        {objectwatch.State{Known: true, Exists: true}, false},
+		"failing":         {failing(objectwatch.StuckAfter), true},
+		"failing briefly": {failing(objectwatch.StuckAfter - time.Second), false},
 	} {
 		release := &addonsv1.HelmOpRelease{}
 		config := controllertest.ConfigMap
 		release.Status.Inventory = releaseinventory.Of(&release.Spec, []inventory.Ref{config}, 1)
-		outcome := Assess(release, &Memory{}, Seen{Now: time.Unix(1_800_000_000, 0),
+		outcome := Assess(release, &Memory{}, Seen{Now: now,
 			Snapshot: &objectwatch.Snapshot{Synced: true,
 				Objects: map[inventory.Ref]objectwatch.State{config: tc.state}}})
 		message := conditions.GetMessage(release, addonsv1.HealthyCondition)
 		if !conditions.IsTrue(release, addonsv1.HealthyCondition) || outcome.Missing > 0 ||
-			outcome.IsUnlisted || strings.Contains(message, config.String()) != tc.named {
+			outcome.IsUnlisted == tc.state.Known || strings.Contains(message, config.String()) != tc.named ||
+			tc.named && tc.state.WatchError != nil && !strings.Contains(message, "listing configmaps: 500; HelmOp tries again") {
 			t.Errorf("%s: %+v, %q", name, outcome, message)
 		}
 	}
