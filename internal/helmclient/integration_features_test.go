@@ -5,7 +5,10 @@ package helmclient
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -256,36 +259,69 @@ func TestIntegrationRefusedObject(t *testing.T) {
 }
 
 // TestIntegrationUninstallWaitsForFinalizers checks that an uninstallation with Wait waits for finalizers of other
-// controllers, within its timeout. It does not wait for objects that it keeps.
+// controllers, within its timeout. It does not wait for objects that it keeps. While objects exist, the record shows
+// that the release is being uninstalled.
 func TestIntegrationUninstallWaitsForFinalizers(t *testing.T) {
 	b := newBench(t)
 	desired := helmtest.DesiredFor(b.namespace, "demo", "a1", "v1")
 	chrt := helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps())
-	finalizer := func(name string, finalizers ...string) {
-		t.Helper()
-		object, err := b.kube.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		object.Finalizers = finalizers
-		if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	uninstall := func(timeout time.Duration) (Result, error) {
+	uninstall := func(options model.UninstallOptions) (Result, error) {
+		options.Wait = true
 		decision := decide.Uninstall(b.observe(desired), desired, model.Policy{}, time.Now())
-		return b.client.Act(t.Context(), b.target, decision, desired,
-			model.Options{Uninstall: model.UninstallOptions{Wait: true, Timeout: timeout}}, nil, nil)
+		return b.client.Act(t.Context(), b.target, decision, desired, model.Options{Uninstall: options}, nil, nil)
 	}
 	b.converge(desired, chrt, map[string]any{"cidr": "10.0.0.0/8"})
-	if result, err := uninstall(time.Minute); err != nil || result.Status != "uninstalled" {
+	if result, err := uninstall(model.UninstallOptions{}); err != nil || result.Status != "uninstalled" {
 		t.Fatalf("nothing to wait for: %+v, %v", result, err)
 	}
-	b.converge(desired, chrt, map[string]any{"cidr": "10.0.0.0/8"})
-	finalizer("first", "example.com/held")
-	if result, err := uninstall(3 * time.Second); err == nil || !result.StorageChanged {
-		t.Errorf("it did not wait: %+v", result)
+	for name, options := range map[string]model.UninstallOptions{
+		"without history": {}, "with history": {KeepHistory: true},
+	} {
+		b.converge(desired, chrt, map[string]any{"cidr": "10.0.0.0/8"})
+		finish := b.blockDeletion("first")
+		options.Timeout = 3 * time.Second
+		result, err := uninstall(options)
+		helmtest.WantError(t, err, helmerr.ErrTimeout, true, `ConfigMap "first" still exists`, "test.example/slow")
+		if result.Status != "uninstalling" {
+			t.Errorf("%s: %+v", name, result)
+		}
+		b.wantRecords(desired, "1 uninstalling")
+		finish()
+		if result, err := uninstall(model.UninstallOptions{}); err != nil || result.Status != "uninstalled" {
+			t.Errorf("%s: objects are gone: %+v, %v", name, result, err)
+		}
+		b.wantRecords(desired)
 	}
-	b.wantRecords(desired)
-	finalizer("first")
+}
+
+// TestIntegrationFailedReadProvesNoDeletion checks that an uninstallation with Wait continues to wait after it failed to
+// read an object.
+func TestIntegrationFailedReadProvesNoDeletion(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	finish := b.blockDeletion("first")
+	var isDeleted, failed atomic.Bool
+	b.intercept(func(req *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+		if !strings.HasSuffix(req.URL.Path, "/configmaps/first") {
+			return send()
+		}
+		switch {
+		case isDeleted.Load() && failed.CompareAndSwap(false, true):
+			return &http.Response{StatusCode: http.StatusInternalServerError, Request: req, Header: http.Header{},
+				Body: io.NopCloser(strings.NewReader("etcdserver: leader changed"))}, nil
+		case failed.Load():
+			finish()
+		}
+		resp, err := send()
+		// The first request may be refused, because the finalizer has changed the object.
+		isDeleted.Store(req.Method == http.MethodDelete && err == nil && resp.StatusCode == http.StatusOK)
+		return resp, err
+	})
+	run.target, run.options.Uninstall.Wait = b.target, true
+	if err := run.settleUninstall(t.Context()); err != nil || !failed.Load() {
+		t.Errorf("error %v after a failed read: %t", err, failed.Load())
+	}
+	b.wantRecords(run.desired)
+	b.wantNoConfigMap("first")
 }

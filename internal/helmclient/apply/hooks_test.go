@@ -95,8 +95,16 @@ func (o *oneObject) watch(request context.Context) io.ReadCloser {
 // client returns a client of the cluster, and the object with the manifest.
 func (o *oneObject) client(t *testing.T, manifest string) (*Client, kube.ResourceList) {
 	t.Helper()
-	config := &rest.Config{Host: "http://cluster", Transport: helmtest.RoundTripperFunc(o.roundTrip)}
-	k := NewClient(o.ctx, &connections.Getter{Config: config}, "apps", func(string, ...any) {})
+	return clientThrough(o.ctx, t, o.roundTrip, manifest)
+}
+
+// clientThrough returns a client with a transport, and the object with the manifest.
+func clientThrough(ctx context.Context, t *testing.T, transport helmtest.RoundTripperFunc, manifest string) (*Client,
+	kube.ResourceList,
+) {
+	t.Helper()
+	config := &rest.Config{Host: "http://cluster", Transport: transport}
+	k := NewClient(ctx, &connections.Getter{Config: config}, "apps", func(string, ...any) {})
 	object := &unstructured.Unstructured{}
 	if err := json.Unmarshal([]byte(manifest), object); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,6 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -67,6 +66,8 @@ type Client struct {
 	// DeletionWait is how long an upgrade waits for the end of deletions before it applies the objects; 0 for no wait. An
 	// object that is being deleted would accept the change and then disappear.
 	DeletionWait time.Duration
+	// Remaining is called if objects of an uninstallation may still exist at the end of its wait; nil for other actions.
+	Remaining func()
 	// Recorded returns an error if the record of the action no longer exists; nil if there is no such check.
 	Recorded func() error
 
@@ -271,27 +272,6 @@ func (k *Client) WatchUntilReady(resources kube.ResourceList, timeout time.Durat
 	return k.untilStop(resources, timeout, func(hooks kube.ResourceList, timeout time.Duration) error {
 		return k.waitForHooks(ctx, hooks, timeout)
 	})
-}
-
-// WaitForDelete implements kube.InterfaceExt. It does not wait for objects that are not being deleted, because HelmOp
-// keeps these objects.
-func (k *Client) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
-	var deleting kube.ResourceList
-	// These are copies, because reading overwrites the objects.
-	for _, info := range copyInfos(resources) {
-		if err := info.Get(); err != nil {
-			if apierrors.IsNotFound(err) {
-				continue
-			}
-			return err
-		}
-		object, err := meta.Accessor(info.Object)
-		if err != nil || object.GetDeletionTimestamp() == nil {
-			continue
-		}
-		deleting.Append(info)
-	}
-	return k.untilStop(deleting, timeout, k.Client.WaitForDelete)
 }
 
 // Delete implements kube.Interface. Helm calls it for hooks, and to clean up after a failed action.

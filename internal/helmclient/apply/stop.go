@@ -15,9 +15,9 @@ import (
 // errWaitPanic replaces the text of a panic, because the text may hold secrets.
 var errWaitPanic = errors.New("internal error (panic): please report it")
 
-// untilStop waits for objects as Helm does, but returns when the action is stopped. Helm's waits have no context, so
-// they continue in the background. Their requests fail after the end of the action, and Helm ends a wait after 31
-// failures, 2 seconds apart. A wait for hooks ends at once, see waitForHooks.
+// untilStop waits for objects, but returns when the action is stopped. Helm's wait for ready objects has no context, so
+// it continues in the background. Its requests fail after the end of the action, and Helm ends a wait after 31
+// failures, 2 seconds apart. Waits for hooks and deletions end at once.
 func (k *Client) untilStop(resources kube.ResourceList, timeout time.Duration,
 	wait func(kube.ResourceList, time.Duration) error,
 ) error {

@@ -146,8 +146,8 @@ type UninstallOptions struct {
 	// Propagation is the deletion propagation for the dependents of deleted objects. Empty means background.
 	Propagation metav1.DeletionPropagation
 	// Wait makes the uninstallation wait, within Timeout, until the objects no longer exist. This includes the work of
-	// finalizers of other controllers. If objects still exist after Timeout, the action returns an error, although the
-	// release is uninstalled.
+	// finalizers of other controllers. If objects still exist after Timeout, the action fails. The record then still has
+	// the status uninstalling, so the next uninstallation waits again.
 	Wait bool
 }
 

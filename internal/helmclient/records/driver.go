@@ -73,7 +73,7 @@ type RecordingDriver struct {
 	hidden int
 	// hiddenKey is the key of the hidden record.
 	hiddenKey string
-	// held means that updates are ignored.
+	// held means that updates and deletions are ignored.
 	held bool
 	// foundObjects means that the installation found objects of the release.
 	foundObjects bool
@@ -188,11 +188,17 @@ func (d *RecordingDriver) hides() string {
 	return d.hiddenKey
 }
 
-// Hold makes the driver ignore all later updates.
+// Hold makes the driver ignore all later updates and deletions.
 func (d *RecordingDriver) Hold() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.held = true
+}
+
+func (d *RecordingDriver) isHeld() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.held
 }
 
 // Refresh drops all cached records, so that they are read again.
@@ -291,7 +297,7 @@ func (d *RecordingDriver) isMarked(rls *release.Release) bool {
 // Delete implements driver.Driver. It also succeeds if the record does not exist: otherwise Helm would not delete the
 // records after it. It also succeeds, without a deletion, if the record must stay.
 func (d *RecordingDriver) Delete(key string) (rls *release.Release, err error) {
-	if key == d.Kept {
+	if key == d.Kept || d.isHeld() {
 		return nil, nil
 	}
 	defer d.forgetQueries()

@@ -77,6 +77,30 @@ func TestRecordingDriverUnreadable(t *testing.T) {
 	}
 }
 
+// TestHeldRecordsStay checks that neither updates nor deletions change a held record.
+func TestHeldRecordsStay(t *testing.T) {
+	t.Parallel()
+	const key = "sh.helm.release.v1.demo.v1"
+	d := NewRecordingDriver(driver.NewMemory(), AttemptLabels(helmtest.DesiredFor("apps", "demo", "a1", "v1"),
+		decide.Decision{}))
+	rls := helmtest.Release(1, release.StatusUninstalling)
+	if err := d.Create(key, rls); err != nil {
+		t.Fatal(err)
+	}
+	d.Hold()
+	changed := *rls
+	changed.Info = &release.Info{Status: release.StatusUninstalled}
+	if err := d.Update(key, &changed); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.Delete(key); err != nil {
+		t.Error(err)
+	}
+	if stored, err := d.Get(key); err != nil || stored.Info.Status != release.StatusUninstalling {
+		t.Errorf("stored %+v, %v", stored, err)
+	}
+}
+
 // TestFoundObjectsAreRecorded checks that only the record of a failed installation says that it found objects.
 func TestFoundObjectsAreRecorded(t *testing.T) {
 	t.Parallel()

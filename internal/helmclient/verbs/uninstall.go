@@ -51,11 +51,17 @@ func (s *verb) uninstall() error {
 	if err != nil {
 		return err
 	}
+	uninstall := s.newUninstall(s.Options.Uninstall)
 	if s.Cluster != nil {
 		// Only hooks are applied. Hooks of kinds that the cluster no longer serves are skipped.
 		s.Cluster.Lenient = true
+		s.Cluster.Remaining = func() {
+			// Without its records, the release would count as uninstalled. The next try runs the post-delete hooks.
+			s.Storage.Hold()
+			uninstall.DisableHooks = true
+		}
 	}
-	_, err = s.newUninstall(s.Options.Uninstall).Run(s.Desired.Name)
+	_, err = uninstall.Run(s.Desired.Name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil
 	}

@@ -1,0 +1,80 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v3/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+)
+
+// deletionInterval is how often a wait checks whether objects still exist.
+const deletionInterval = 2 * time.Second
+
+// WaitForDelete implements kube.InterfaceExt. It does not wait for objects that are not being deleted, because HelmOp
+// keeps these objects. Only the response "not found" proves that an object is gone. After any other error, the wait
+// continues: Helm's own wait would end, and an uninstallation would then delete the records of the release.
+func (k *Client) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
+	// These are copies, because reading overwrites the objects.
+	rest, _ := stillDeleting(copyInfos(resources))
+	if len(rest) == 0 {
+		return nil
+	}
+	ctx, end := context.WithCancel(k.Ctx)
+	defer end()
+	err := k.untilStop(rest, timeout, func(rest kube.ResourceList, timeout time.Duration) error {
+		return waitUntilGone(ctx, rest, timeout)
+	})
+	if _, isHook := hookOf(resources); err != nil && !isHook && k.Remaining != nil {
+		k.Remaining()
+	}
+	return err
+}
+
+// waitUntilGone waits until no object is being deleted. The error names the first object that is left, and the cause.
+func waitUntilGone(ctx context.Context, rest kube.ResourceList, timeout time.Duration) error {
+	var unread error
+	err := wait.PollUntilContextTimeout(ctx, deletionInterval, timeout, false, func(context.Context) (bool, error) {
+		rest, unread = stillDeleting(rest)
+		return len(rest) == 0, nil
+	})
+	if err == nil {
+		return nil
+	}
+	state := "still exists"
+	if object, accessErr := meta.Accessor(rest[0].Object); unread != nil {
+		state = fmt.Sprintf("may still exist, because reading it failed (%s)", unread)
+	} else if accessErr == nil && len(object.GetFinalizers()) > 0 {
+		state += ", because of its finalizers " + strings.Join(object.GetFinalizers(), ", ")
+	}
+	return helmerr.New(helmerr.ErrTimeout, "%s %q %s: %s", rest[0].Mapping.GroupVersionKind.Kind, rest[0].Name, state, err)
+}
+
+// stillDeleting reads objects until it finds one that is being deleted. It returns this object and the following
+// objects; none if no object is being deleted. An object that cannot be read may exist, so it counts as being deleted.
+// The error is the failure to read the first returned object.
+func stillDeleting(infos kube.ResourceList) (kube.ResourceList, error) {
+	for i, info := range infos {
+		err := info.Get()
+		if err == nil && isDeleting(info) || err != nil && !apierrors.IsNotFound(err) {
+			return infos[i:], err
+		}
+	}
+	return nil, nil
+}
+
+// isDeleting reports whether an object was being deleted when it was read or written.
+func isDeleting(info *resource.Info) bool {
+	object, err := meta.Accessor(info.Object)
+	return err == nil && object.GetDeletionTimestamp() != nil
+}
