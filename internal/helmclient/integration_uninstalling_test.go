@@ -4,6 +4,8 @@
 package helmclient
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -84,21 +86,109 @@ func TestIntegrationUninstallingReleaseIsDesiredAgain(t *testing.T) {
 			if decision.Recovery != decide.RecoverFail {
 				t.Errorf("decided %+v", decision)
 			}
-			// The object disappears after the upgrade has begun. If the upgrade did not wait, it would change this object.
-			run.options.Progress = func(what string) {
-				if what == "waiting for the end of deletions" {
-					finish()
-				}
-			}
+			run.options.Progress = whenWaiting(finish)
 			run.mustAct(t, decision, model.ActionRecoverThenUpgrade)
 			b.wantRecords(run.desired, "2 deployed", "1 failed")
-			if uid := b.configMapUID("demo-value"); uid == former {
-				t.Error("the upgrade changed an object that was being deleted")
-			}
-			b.wantConfigMap("demo-value", "1")
+			b.wantNewConfigMap("demo-value", former)
 			if b.configMapUID("first") != before {
 				t.Error("the ConfigMap was created again")
 			}
+		})
+	}
+}
+
+// whenWaiting returns a function for Options.Progress. It calls then when the action waits for the end of deletions.
+func whenWaiting(then func()) func(string) {
+	return func(what string) {
+		if what == "waiting for the end of deletions" {
+			then()
+		}
+	}
+}
+
+// wantNewConfigMap checks that a ConfigMap has the value 1, and another UID than before.
+func (b *bench) wantNewConfigMap(name string, former types.UID) {
+	b.t.Helper()
+	if uid := b.configMapUID(name); uid == former {
+		b.t.Errorf("the action changed ConfigMap %s, which was being deleted", name)
+	}
+	b.wantConfigMap(name, "1")
+}
+
+// TestIntegrationActionsAwaitDeletions checks that each action that applies objects creates an object again that was
+// being deleted, whatever the history of the release is.
+func TestIntegrationActionsAwaitDeletions(t *testing.T) {
+	refused := func(events string) map[string]string {
+		templates := helmtest.TwoConfigMaps()
+		templates["hook.yaml"] = hookService("refused", events)
+		return templates
+	}
+	errStop := errors.New("the manager stops")
+	for name, tc := range map[string]struct {
+		// templates are the templates of the installed chart.
+		templates map[string]string
+		// before begins the deletion. The action follows.
+		before func(t *testing.T, run *releaseRun, deleteValue func())
+		action model.Action
+		want   []string
+	}{
+		"retry of the upgrade after an uninstallation": {
+			templates: refused("pre-delete"),
+			before: func(t *testing.T, run *releaseRun, deleteValue func()) {
+				t.Helper()
+				decision, err := run.decideUninstall(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				run.mustFail(t, decision, model.ActionUninstall)
+				deleteValue()
+				stopped, stop := context.WithCancelCause(t.Context())
+				run.options.Stop, run.options.Progress = stopped, whenWaiting(func() { stop(errStop) })
+				run.mustFail(t, run.later(t, 0), model.ActionRecoverThenUpgrade)
+				run.options.Stop = nil
+			},
+			action: model.ActionUpgrade,
+			want:   []string{"3 deployed", "2 failed", "1 failed"},
+		},
+		"installation after a complete uninstallation": {
+			templates: helmtest.TwoConfigMaps(),
+			before: func(t *testing.T, run *releaseRun, _ func()) {
+				t.Helper()
+				if err := run.settleUninstall(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			},
+			action: model.ActionInstall,
+			want:   []string{"1 deployed"},
+		},
+		"rollback": {
+			templates: helmtest.TwoConfigMaps(),
+			before: func(t *testing.T, run *releaseRun, deleteValue func()) {
+				t.Helper()
+				run.policy = helmtest.WithRollback
+				run.want("a2", helmtest.NewChart("2.0.0", refused("pre-upgrade")))
+				run.mustFail(t, run.later(t, 0), model.ActionUpgrade)
+				deleteValue()
+			},
+			action: model.ActionRollback,
+			want:   []string{"3 deployed", "2 failed", "1 superseded"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			run := b.newRun(helmtest.NewChart("1.0.0", tc.templates), map[string]any{"cidr": "1"})
+			run.mustSettle(t)
+			former, finish := b.configMapUID("demo-value"), b.blockDeletion("demo-value")
+			tc.before(t, run, func() {
+				err := b.kube.CoreV1().ConfigMaps(b.namespace).Delete(t.Context(), "demo-value", metav1.DeleteOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+			})
+			run.options.Progress = whenWaiting(finish)
+			run.mustAct(t, run.later(t, time.Hour), tc.action)
+			b.wantRecords(run.desired, tc.want...)
+			b.wantNewConfigMap("demo-value", former)
 		})
 	}
 }

@@ -48,8 +48,9 @@ func answer(code int, body string) response {
 
 // status returns a response with an error.
 func status(code int, reason string) response {
-	return answer(code, fmt.Sprintf(`{"apiVersion":"v1","kind":"Status","status":"Failure","code":%d,"reason":%q}`, code,
-		reason))
+	return answer(code, fmt.Sprintf(
+		`{"apiVersion":"v1","kind":"Status","status":"Failure","code":%d,"reason":%q,"message":"the test answers %s"}`, code,
+		reason, reason))
 }
 
 // TestOnlyNotFoundProvesDeletion checks that a wait for deletions ends only when the object does not exist or is not
@@ -75,7 +76,7 @@ func TestOnlyNotFoundProvesDeletion(t *testing.T) {
 		"never gone": {[]response{deleting}, timeout,
 			[]string{`Pod "a" still exists`, "finalizers example.com/slow", "context deadline exceeded"}},
 		"never readable": {[]response{fails}, timeout,
-			[]string{`Pod "a" may still exist`, "unknown", "context deadline exceeded"}},
+			[]string{`Pod "a" may still exist`, "the test answers InternalError", "context deadline exceeded"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {

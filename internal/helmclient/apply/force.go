@@ -11,7 +11,6 @@ import (
 	"helm.sh/helm/v3/pkg/kube"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -75,10 +74,7 @@ func (k *Client) forceUpdate(original, target kube.ResourceList) (*kube.Result, 
 func (k *Client) refusedAsImmutable(target kube.ResourceList, text string) (kube.ResourceList, error) {
 	var refused kube.ResourceList
 	for _, info := range target {
-		// An object with a resource version cannot be created.
-		if object, err := meta.Accessor(info.Object); err == nil {
-			object.SetResourceVersion("")
-		}
+		clearVersion(info.Object)
 		kind := info.Mapping.GroupVersionKind
 		if !strings.Contains(text, fmt.Sprintf("%s %q is invalid", kind.GroupKind(), info.Name)) {
 			continue

@@ -63,9 +63,6 @@ type Client struct {
 	// Found is called if an installation finds objects of the release that an uninstallation would delete; nil for other
 	// actions.
 	Found func()
-	// DeletionWait is how long an upgrade waits for the end of deletions before it applies the objects; 0 for no wait. An
-	// object that is being deleted would accept the change and then disappear.
-	DeletionWait time.Duration
 	// Remaining is called if objects of an uninstallation may still exist at the end of its wait; nil for other actions.
 	Remaining func()
 	// Recorded returns an error if the record of the action no longer exists; nil if there is no such check.
@@ -208,9 +205,7 @@ func (k *Client) UpdateThreeWayMerge(original, target kube.ResourceList, force b
 // apply updates objects and then deletes the objects that are no longer desired. Helm's client receives only the
 // objects that stay. Otherwise, it would also delete objects of other owners, and would only log failed deletions. No
 // later revision would then delete these objects.
-func (k *Client) apply(original, target kube.ResourceList,
-	update func(original, target kube.ResourceList) (*kube.Result, error),
-) (*kube.Result, error) {
+func (k *Client) apply(original, target kube.ResourceList, update updateFunc) (*kube.Result, error) {
 	k.planned = nil
 	if k.Found != nil && slices.ContainsFunc(original, func(info *resource.Info) bool { return !isKeptByManifest(info) }) {
 		k.Found()
@@ -218,13 +213,6 @@ func (k *Client) apply(original, target kube.ResourceList,
 	if err := k.begin(); err != nil {
 		return &kube.Result{}, err
 	}
-	if k.DeletionWait > 0 {
-		k.Progress("waiting for the end of deletions")
-		if err := k.WaitForDelete(original, k.DeletionWait); err != nil {
-			return &kube.Result{}, helmerr.Explain(fmt.Errorf("waiting for objects that an uninstallation deletes: %w", err))
-		}
-	}
-	k.Progress("applying " + plural.Count(len(target), "object", "objects"))
 	if k.RefusesUnowned {
 		if err := k.refuseUnowned(target); err != nil {
 			return &kube.Result{}, err
@@ -235,7 +223,7 @@ func (k *Client) apply(original, target kube.ResourceList,
 		return &kube.Result{}, err
 	}
 	manifests := k.manifestsOf(target)
-	result, err := update(original.Intersect(rest), rest)
+	result, err := k.updateAll(original.Intersect(rest), rest, update)
 	if err == nil {
 		result.Created = append(result.Created, target.Difference(rest)...)
 	}

@@ -5,13 +5,73 @@ package apply
 
 import (
 	"errors"
+	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
+
+// updateFunc updates objects. original are the objects in the manifest of the previous revision.
+type updateFunc func(original, target kube.ResourceList) (*kube.Result, error)
+
+// updateAll updates objects. An object that is being deleted, for example by an uninstallation that did not complete,
+// accepts the change and then disappears. So updateAll waits until such objects are gone, and updates all objects
+// again. The responses of the API server show these objects, so the check itself needs no request.
+func (k *Client) updateAll(original, target kube.ResourceList, update updateFunc) (*kube.Result, error) {
+	manifests := manifestsOf(target)
+	var created kube.ResourceList
+	for {
+		k.Progress("applying " + plural.Count(len(target), "object", "objects"))
+		result, err := update(original, target)
+		result.Created = slices.Concat(created, result.Created)
+		deleting := result.Updated.Filter(func(info *resource.Info) bool { return isDeletingNow(info, manifests[info]) })
+		if len(deleting) == 0 {
+			return result, err
+		}
+		k.Progress("waiting for the end of deletions")
+		if waitErr := k.WaitForDelete(deleting, wholeAction); waitErr != nil {
+			return result, errors.Join(err, fmt.Errorf("waiting for objects that are being deleted: %w", waitErr))
+		}
+		created = result.Created
+		for info, manifest := range manifests {
+			clearVersion(manifest)
+			info.Object = manifest
+		}
+	}
+}
+
+// wholeAction is a timeout that only the end of the action limits.
+const wholeAction = time.Duration(math.MaxInt64)
+
+// isDeletingNow reports whether an object was being deleted when it was updated. If the API server refused the update,
+// there is no response with the object, so isDeletingNow reads it.
+func isDeletingNow(info *resource.Info, manifest runtime.Object) bool {
+	if info.Object == manifest {
+		info = copyInfos(kube.ResourceList{info})[0]
+		if err := info.Get(); err != nil {
+			return false
+		}
+	}
+	return isDeleting(info)
+}
+
+// clearVersion removes the resource version that Helm sets in a manifest when it replaces the object. An object with a
+// resource version cannot be created.
+func clearVersion(manifest runtime.Object) {
+	if object, err := meta.Accessor(manifest); err == nil {
+		object.SetResourceVersion("")
+	}
+}
 
 // expectation is an object whose content is known without reading it.
 type expectation struct {

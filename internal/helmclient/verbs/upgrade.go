@@ -11,7 +11,6 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 
-	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
@@ -57,10 +56,6 @@ func (s *verb) upgrade() error {
 	}
 	s.GuardUnowned(&s.Options)
 	s.admitLoss()
-	if s.Cluster != nil && s.Decision.Recovery == decide.RecoverFail && s.Decision.State != model.StatePending {
-		// The recovered record is of an uninstallation that did not complete.
-		s.Cluster.DeletionWait = options.ActionTimeout()
-	}
 	upgrade := s.newUpgrade(s.Desired, options)
 	upgrade.PostRenderer = renderer
 	if s.Decision.State == model.StateForeign {
