@@ -421,8 +421,16 @@ func TestIntegrationFaultManyObjects(t *testing.T) {
 }
 
 // TestIntegrationFaultKindNoLongerServed checks that a release can be upgraded and uninstalled after the cluster
-// stopped serving a kind of its current manifest.
+// stopped serving a kind of its current manifest and of its hooks.
 func TestIntegrationFaultKindNoLongerServed(t *testing.T) {
+	uninstall := func(t *testing.T, b *bench, run *releaseRun) {
+		t.Helper()
+		if err := run.settleUninstall(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.wantNoConfigMap("demo-value")
+		b.wantRecords(run.desired)
+	}
 	for name, after := range map[string]func(*testing.T, *bench, *releaseRun){
 		"upgrade": func(t *testing.T, b *bench, run *releaseRun) {
 			run.want("a2", helmtest.NewChart("2.0.0", helmtest.TwoConfigMaps()))
@@ -430,19 +438,20 @@ func TestIntegrationFaultKindNoLongerServed(t *testing.T) {
 			b.wantConfigMap("first", "1")
 			b.wantRecords(run.desired, "2 deployed", "1 superseded")
 		},
-		"uninstall": func(t *testing.T, b *bench, run *releaseRun) {
-			if err := run.settleUninstall(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			b.wantNoConfigMap("demo-value")
-			b.wantRecords(run.desired)
+		"uninstall": uninstall,
+		"reconnect-and-uninstall": func(t *testing.T, b *bench, run *releaseRun) {
+			b.reconnect(-1)
+			run.client, run.target = b.client, b.target
+			uninstall(t, b, run)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			group := name + ".gone.test"
-			chrt := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap,
-				"widget.yaml": "apiVersion: " + group + "/v1\nkind: Widget\nmetadata:\n  name: widget\n"})
+			widget := "apiVersion: " + group + "/v1\nkind: Widget\nmetadata:\n  name: widget\n"
+			chrt := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap, "widget.yaml": widget,
+				"hook.yaml": strings.Replace(widget, "name: widget", `name: hook
+  annotations: {"helm.sh/hook": "pre-delete,post-delete"}`, 1)})
 			chrt.Files = append(chrt.Files,
 				&chart.File{Name: "crds/widget.yaml", Data: []byte(strings.ReplaceAll(widgetCRD, "helmclient.test", group))})
 			run := b.newRun(chrt, map[string]any{"cidr": "1"})

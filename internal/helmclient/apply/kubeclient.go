@@ -41,8 +41,7 @@ type Client struct {
 	Clients *connections.Getter
 	// Seen holds the manifests of records that were read.
 	Seen *RecordedManifests
-	// Lenient skips objects of kinds that the cluster no longer serves when objects are built without validation, for
-	// example before an uninstallation.
+	// Lenient skips objects and hooks of kinds that the cluster no longer serves, for an uninstallation.
 	Lenient bool
 	// Owner is the release of the action.
 	Owner ReleaseName
@@ -102,7 +101,8 @@ func (k *Client) IsReachable() error { return nil }
 
 // Build implements kube.Interface. In a manifest that will be applied, a kind that the cluster does not serve is an
 // error. In a recorded manifest, objects of such kinds are skipped: they cannot exist, so an upgrade or uninstallation
-// must not fail because of them.
+// must not fail because of them. Helm validates the hooks of an uninstallation, but HelmOp skips them, too: such a hook
+// could never run, so the release could never be uninstalled.
 func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, error) {
 	manifest, err := io.ReadAll(reader)
 	if err != nil {
@@ -120,7 +120,7 @@ func (k *Client) Build(reader io.Reader, validate bool) (kube.ResourceList, erro
 	defer end()
 	resources, err := k.Client.Build(bytes.NewReader(manifest), validate)
 	if unknown := unknownKinds(err); len(unknown) > 0 {
-		if validate || !k.Lenient && !k.Seen.has(string(manifest)) {
+		if !k.Lenient && (validate || !k.Seen.has(string(manifest))) {
 			return nil, k.UnservedError(unknown)
 		}
 		resources, err = k.buildServed(manifest)
@@ -173,18 +173,39 @@ func (k *Client) Create(resources kube.ResourceList) (*kube.Result, error) {
 	return result, helmerr.Explain(err)
 }
 
-// create creates the objects that were not created before the others.
+// create creates the objects that were not created before the others. An empty list is an error, as in Helm, unless it
+// may be a hook of a kind that the cluster no longer serves.
 func (k *Client) create(resources kube.ResourceList) (*kube.Result, error) {
 	rest, err := k.withoutAssumed(resources)
 	if err != nil {
 		return nil, err
 	}
-	if len(rest) > 0 || len(resources) == 0 {
-		if _, err := k.Client.Create(rest); err != nil {
+	if len(rest) > 0 || len(resources) == 0 && !k.Lenient {
+		_, err := k.Client.Create(rest)
+		if k.Lenient && isUnserved(err) {
+			err = k.createServed(rest)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 	return &kube.Result{Created: resources}, nil
+}
+
+// createServed creates hooks after the path of their kind was not found: discovery was outdated. It skips hooks of kinds
+// that the cluster no longer serves.
+func (k *Client) createServed(hooks kube.ResourceList) error {
+	k.Clients.Conn.Kinds.Invalidate()
+	for _, hook := range hooks {
+		served, err := k.rebuild(hook)
+		if err == nil && len(served) > 0 {
+			_, err = k.Client.Create(served)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Update implements kube.Interface.
