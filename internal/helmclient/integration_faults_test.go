@@ -7,8 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -460,6 +463,33 @@ func TestIntegrationFaultKindNoLongerServed(t *testing.T) {
 			after(t, b, run)
 		})
 	}
+}
+
+// TestIntegrationFaultKindListedButNotServed checks that an object does not count as deleted if discovery lists its
+// kind, but the path of the object is not found.
+func TestIntegrationFaultKindListedButNotServed(t *testing.T) {
+	b := newBench(t)
+	run := b.newRun(helmtest.NewChart("1.0.0", helmtest.TwoConfigMaps()), map[string]any{"cidr": "1"})
+	run.mustSettle(t)
+	var isServed atomic.Bool
+	b.intercept(func(req *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+		if !isServed.Load() && strings.HasSuffix(req.URL.Path, "/configmaps/first") {
+			return &http.Response{StatusCode: http.StatusNotFound, Request: req,
+				Header: http.Header{"Content-Type": {"text/plain"}},
+				Body:   io.NopCloser(strings.NewReader("404 page not found\n"))}, nil
+		}
+		return send()
+	})
+	run.target = b.target
+	helmtest.WantError(t, run.settleUninstall(t.Context()), helmerr.ErrUnreachable, true, "does not serve it at present")
+	b.wantRecords(run.desired, "1 uninstalling")
+	b.wantConfigMap("first", "1")
+	isServed.Store(true)
+	if err := run.settleUninstall(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.wantRecords(run.desired)
+	b.wantNoConfigMap("first")
 }
 
 // deleteCRD deletes a CRD and waits until its kind is no longer served.

@@ -98,7 +98,7 @@ func (k *Client) deleteKind(infos kube.ResourceList, how Deletion, rediscover fu
 // deleteObject deletes an object. The argument observed is the state that was just read; nil if it was not read. A
 // response "path not found" does not prove that the object is deleted: the cluster may have stopped serving this
 // version of the kind, but still hold the object. In this case, deleteObject calls rediscover, so that discovery runs
-// again.
+// again. If discovery lists the version although the cluster does not serve its path, the object may exist.
 func (k *Client) deleteObject(info *resource.Info, how Deletion, observed *observedState, rediscover func()) error {
 	err := k.deleteServed(info, how, observed)
 	if !isUnserved(err) {
@@ -108,6 +108,11 @@ func (k *Client) deleteObject(info *resource.Info, how Deletion, observed *obser
 	served, err := k.rebuild(info)
 	for _, again := range served {
 		err = k.deleteServed(again, how, nil)
+	}
+	if isUnserved(err) {
+		kind := info.Mapping.GroupVersionKind
+		return helmerr.New(helmerr.ErrUnreachable, "the cluster lists %s of %s, but does not serve it at present: the "+
+			"action is tried again", kind.Kind, kind.GroupVersion())
 	}
 	return helmerr.IgnoreNotFound(err)
 }
