@@ -73,6 +73,7 @@ type fakeCluster struct {
 	driver  *faultyDriver
 	kube    *kubefake.FailingKubeClient
 	secrets typedcorev1.SecretInterface
+	options model.Options
 }
 
 func newFakeCluster() *fakeCluster {
@@ -97,7 +98,7 @@ func newFakeCluster() *fakeCluster {
 func (c *fakeCluster) act(t *testing.T, decision decide.Decision) (Result, error) {
 	t.Helper()
 	chrt := helmtest.NewChart("1.0.0", map[string]string{"value.yaml": helmtest.ValueConfigMap})
-	return c.Act(t.Context(), model.Target{}, decision, helmtest.DesiredFor("apps", "demo", "a1", "v1"), model.Options{},
+	return c.Act(t.Context(), model.Target{}, decision, helmtest.DesiredFor("apps", "demo", "a1", "v1"), c.options,
 		chrt, map[string]any{"cidr": "1"})
 }
 
@@ -166,6 +167,11 @@ func TestActStorageFaults(t *testing.T) {
 			fault:  func(c *fakeCluster) { c.driver.failUpdate = 2 },
 			action: decide.Decision{Action: model.ActionTest, FromRevision: 1},
 			kind:   helmerr.ErrUnreachable, history: "deployed"},
+		"uninstall with history, success not recorded": {before: []decide.Decision{install},
+			// The first updates are the end of the installation, and the mark that the uninstallation has begun.
+			fault:  func(c *fakeCluster) { c.options.Uninstall.KeepHistory, c.driver.failUpdate = true, 3 },
+			action: decide.Decision{Action: model.ActionUninstall},
+			kind:   helmerr.ErrUnreachable, changed: true, history: "uninstalling"},
 		"uninstall fails": {before: []decide.Decision{install},
 			fault:   func(c *fakeCluster) { c.kube.BuildError = errors.New("no such kind") },
 			action:  decide.Decision{Action: model.ActionUninstall},

@@ -111,12 +111,12 @@ func (s *verb) checkNeverWorked() error {
 	return nil
 }
 
-// checkRecorded returns an error if the deployed revision was not saved. Helm only logs this failure and returns
-// success.
-func (s *verb) checkRecorded() error {
-	if newest := s.Storage.Newest(); newest == nil || newest.Info.Status != release.StatusDeployed {
+// checkRecorded returns an error if the outcome of the action was not saved. Helm only logs this failure and returns
+// success. outcome is the status of the newest revision after a success.
+func (s *verb) checkRecorded(outcome release.Status) error {
+	if newest := s.Storage.Newest(); newest == nil || newest.Info.Status != outcome {
 		return helmerr.New(helmerr.ErrUnreachable,
-			"the release was applied, but its record was not saved: the next reconciliation recovers the release")
+			"the release is %s, but its record was not saved: the next reconciliation recovers the release", outcome)
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ package verbs
 import (
 	"context"
 
+	"helm.sh/helm/v3/pkg/release"
+
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/records"
@@ -83,5 +85,5 @@ func (s *verb) perform() error {
 	if err != nil {
 		return err
 	}
-	return s.checkRecorded()
+	return s.checkRecorded(release.StatusDeployed)
 }

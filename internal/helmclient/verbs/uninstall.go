@@ -65,10 +65,14 @@ func (s *verb) uninstall() error {
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil
 	}
-	if err != nil && !s.Storage.Begun {
+	switch {
+	case err != nil && !s.Storage.Begun:
 		return errors.Join(err, unmark())
+	case err == nil && s.Options.Uninstall.KeepHistory:
+		return s.checkRecorded(release.StatusUninstalled)
+	default:
+		return err
 	}
-	return err
 }
 
 // hideUninstalled hides the values of the newest revision in later log lines and errors.
