@@ -90,8 +90,9 @@ func (r *Reconciler) tryAt(wait time.Duration) metav1.Time {
 	return metav1.NewTime(r.now().Add(wait).Round(time.Second))
 }
 
-// actionFailed reports a failed action. If the action counts as a try, the next pass decides what follows. Otherwise it
-// is tried again like any other failed step.
+// actionFailed reports a failed action. If the action counts as a try, the next pass decides what follows, and its
+// message has the error: also the error of a Cluster that answers again in the next pass. An action that is no try is
+// tried again like any other failed step.
 func (r *Reconciler) actionFailed(ctx context.Context, p *releasePass, decision decide.Decision,
 	result helmclient.Result, err error,
 ) (ctrl.Result, error) {
@@ -104,6 +105,9 @@ func (r *Reconciler) actionFailed(ctx context.Context, p *releasePass, decision 
 	outcome, failure := r.failed(ctx, p.releaseScope, failures.Acting(releasestatus.FailureReason(decision)), err)
 	if !attempts.IsTry(result, err) {
 		return outcome, failure
+	}
+	if failure == nil {
+		attempts.NoteError(p.release, err.Error())
 	}
 	p.release.Status.NextTryAt = metav1.Time{}
 	return ctrl.Result{RequeueAfter: requeueAtOnce}, nil

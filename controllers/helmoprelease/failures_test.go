@@ -5,6 +5,7 @@ package helmoprelease
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +21,10 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/clusterlink"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/failures"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/decide"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
 )
 
@@ -87,6 +91,27 @@ func TestFailureHasTimeOfNextTry(t *testing.T) {
 		if got := release.Status.NextTryAt; err != nil || !got.Time.Equal(want) {
 			t.Errorf("%s: %+v, %v: the next try is at %s, want %s", name, result, err, got, want)
 		}
+	}
+}
+
+// TestUnreachableTryIsExplained checks that a try that counts as failed has its error in the message of the next pass,
+// also if the connection to the Cluster broke. The error of an earlier try would mislead the user.
+func TestUnreachableTryIsExplained(t *testing.T) {
+	t.Parallel()
+	r := &Reconciler{}
+	release := controllertest.UpToDateRelease("one")
+	release.Status.LastError = "an earlier error"
+	p := &releasePass{releaseScope: &releaseScope{release: release}}
+	cause := &helmerr.Error{Kind: helmerr.ErrUnreachable, Action: model.ActionUpgrade, Message: "connection refused"}
+	result, err := r.actionFailed(t.Context(), p, decide.Decision{Action: model.ActionUpgrade},
+		helmclient.Result{StorageChanged: true}, cause)
+	if err != nil || result.RequeueAfter != requeueAtOnce {
+		t.Fatalf("got %+v, %v", result, err)
+	}
+	reportWaiting(p, decide.Decision{Action: model.ActionWait, Reason: decide.ReasonBackoff, Message: "Failures so far: 1."})
+	ready := conditions.Get(release, addonsv1.ReadyCondition)
+	if !strings.Contains(ready.Message, cause.Error()) || strings.Contains(ready.Message, "earlier") {
+		t.Errorf("%+v", ready)
 	}
 }
 

@@ -23,6 +23,8 @@ var advice = []struct {
 		"an admission policy of the cluster rejects the object: change the object or the policy"},
 	{regexp.MustCompile(`denied the request`),
 		"an admission webhook of the cluster rejects the object: change the object or the webhook"},
+	{silentWebhook, "a webhook of the cluster does not answer: repair the Service or the Pods of the webhook, or delete " +
+		"its configuration"},
 	{regexp.MustCompile(`violates PodSecurity`),
 		"set the label pod-security.kubernetes.io/enforce of the namespace, for example with install.namespaceMetadata"},
 	{regexp.MustCompile(`because it is being terminated`), "the action is tried again when the namespace is gone"},

@@ -114,7 +114,7 @@ func New(kind error, format string, args ...any) error {
 }
 
 // Classify returns the kind of an error; nil if it has none. Helm converts many errors to text, so Classify matches the
-// text if the chain of errors has no kind.
+// text if the chain of errors has no kind. Texts that quote another program come first: see quotingKinds.
 func Classify(err error) error {
 	var own *rendering.Error
 	switch {
@@ -125,13 +125,18 @@ func Classify(err error) error {
 	case errors.Is(err, driver.ErrReleaseExists):
 		return ErrStale
 	}
+	text := err.Error()
+	if kind, ok := kindOfText(text, quotingKinds); ok {
+		return kind
+	}
 	if kind, ok := classifyStatus(err); ok {
 		return kind
 	}
 	if IsNetworkError(err) {
 		return ErrUnreachable
 	}
-	return classifyText(err.Error())
+	kind, _ := kindOfText(text, textKinds)
+	return kind
 }
 
 // refusedByPolicy matches rejections of an object by a policy. For them, the API server uses the same code as for
@@ -175,13 +180,25 @@ func IsNetworkError(err error) bool {
 // conflicting matches Helm's error for an object that exists and does not belong to the release.
 var conflicting = regexp.MustCompile(`exists and cannot be imported into the current release`)
 
-// textKinds lists patterns of errors that Helm converted to text. The first match applies.
-var textKinds = []struct {
+// silentWebhook matches errors about a webhook of the cluster that did not answer. The API server itself answered.
+var silentWebhook = regexp.MustCompile(`failed calling webhook|conversion webhook for .* failed`)
+
+// textKind is the kind of the errors whose text matches a pattern.
+type textKind struct {
 	pattern *regexp.Regexp
 	kind    error
-}{
-	// This pattern is first, because the chart's own message follows it and may match other patterns.
+}
+
+// quotingKinds lists patterns of errors that quote another program: a template of the chart, or a webhook. The quoted
+// text may match any pattern of textKinds, for example "connection refused". The first match applies.
+var quotingKinds = []textKind{
 	{regexp.MustCompile(`execution error at \(`), ErrChartFailed},
+	{silentWebhook, nil},
+	{regexp.MustCompile(`denied the request`), nil},
+}
+
+// textKinds lists patterns of errors that Helm converted to text. The first match applies.
+var textKinds = []textKind{
 	{conflicting, ErrConflict},
 	{regexp.MustCompile(`cannot re-use a name that is still in use|another operation \(install/upgrade/rollback\) is in progress|has no deployed releases`), ErrStale},
 	{regexp.MustCompile(`sh\.helm\.release\.v1\..* is invalid: .*Too long|request is too large|Request entity too large`),
@@ -196,13 +213,14 @@ var textKinds = []struct {
 	{regexp.MustCompile(`YAML parse error|parse error at|template: |error converting YAML|chart requires kubeVersion|validation: chart\.metadata|unable to build kubernetes objects from release manifest`), ErrInvalidChart},
 }
 
-func classifyText(text string) error {
-	for _, entry := range textKinds {
+// kindOfText returns the kind of the first pattern that matches a text. ok is false if no pattern matches.
+func kindOfText(text string, kinds []textKind) (kind error, ok bool) {
+	for _, entry := range kinds {
 		if entry.pattern.MatchString(text) {
-			return entry.kind
+			return entry.kind, true
 		}
 	}
-	return nil
+	return nil, false
 }
 
 // IgnoreNotFound returns nil if the error means that an object does not exist, and the error otherwise.

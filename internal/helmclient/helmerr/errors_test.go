@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,6 +26,8 @@ func TestClassify(t *testing.T) {
 	t.Parallel()
 	secrets := schema.GroupResource{Resource: "secrets"}
 	terminating := apierrors.NewForbidden(secrets, "x", errors.New("namespace is being terminated"))
+	const webhook = `failed calling webhook "x.example.com": failed to call webhook: Post ` +
+		`"https://x.example.svc:443/mutate?timeout=10s": `
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	tests := map[string]struct {
 		err  error
@@ -62,6 +65,18 @@ func TestClassify(t *testing.T) {
 			"connection refused"), ErrChartFailed},
 		"text: kind": {errors.New(`unable to build kubernetes objects from release manifest: resource mapping not found for name: "a"` +
 			` namespace: "" from "": no matches for kind "Odd" in version "odd.test/v1"`), ErrKindNotServed},
+		"webhook refused": {apierrors.NewInternalError(errors.New(webhook + "dial tcp 10.0.0.1:443: connect: connection refused")),
+			nil},
+		"webhook timeout": {apierrors.NewInternalError(errors.New(webhook + "dial tcp 10.0.0.1:443: i/o timeout")), nil},
+		"webhook reset": {apierrors.NewInternalError(errors.New(webhook + "read tcp 10.0.0.1:443: connection reset by peer")),
+			nil},
+		"webhook deadline": {apierrors.NewInternalError(errors.New(webhook + "context deadline exceeded")), nil},
+		"webhook's answer": {&apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusServiceUnavailable,
+			Message: `admission webhook "x.example.com" denied the request: vault: connection refused`}}, nil},
+		"text: webhook": {errors.New(`cannot patch "a" with kind ConfigMap: Internal error occurred: ` + webhook +
+			`EOF && cannot patch "b" with kind ConfigMap: Internal error occurred: ` + webhook + "no such host"), nil},
+		"text: conversion": {errors.New(`conversion webhook for example.com/v1, Kind=Thing failed: Post ` +
+			`"https://x.example.svc:443/convert": dial tcp 10.0.0.1:443: connect: no route to host`), nil},
 		"text: other": {errors.New("job hook failed: BackoffLimitExceeded"), nil},
 	}
 	for name, test := range tests {
@@ -71,6 +86,21 @@ func TestClassify(t *testing.T) {
 				t.Errorf("got %v, want %v", got, test.kind)
 			}
 		})
+	}
+}
+
+// TestSilentWebhookHasAdvice checks that the advice for a webhook that does not answer differs from the advice for one
+// that rejects the object.
+func TestSilentWebhookHasAdvice(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`failed calling webhook "x": failed to call webhook: Post "https://x": EOF`: "repair the Service or the Pods",
+		`conversion webhook for example.com/v1, Kind=Thing failed: EOF`:             "repair the Service or the Pods",
+		`admission webhook "x" denied the request: no`:                              "change the object or the webhook",
+	} {
+		if got := Explain(errors.New(text)); !strings.Contains(got.Error(), want) {
+			t.Errorf("%v", got)
+		}
 	}
 }
 
