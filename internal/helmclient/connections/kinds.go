@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -250,7 +251,7 @@ func readServed(ctx context.Context, from *discovery.DiscoveryClient,
 		return nil, fmt.Errorf("reading the cluster's API versions: %w", err)
 	}
 	read.capabilities = &chartutil.Capabilities{
-		APIVersions: apiVersions,
+		APIVersions: withUnanswered(apiVersions, read.partial),
 		KubeVersion: chartutil.KubeVersion{Version: serverVersion.GitVersion, Major: serverVersion.Major,
 			Minor: serverVersion.Minor},
 		HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
@@ -258,6 +259,21 @@ func readServed(ctx context.Context, from *discovery.DiscoveryClient,
 	read.mapper = restmapper.NewDiscoveryRESTMapper(groupResources(groups, resources))
 	read.weigh()
 	return read, nil
+}
+
+// withUnanswered returns API versions with those of the API services that did not respond. Such a service is installed:
+// without its version, a chart that tests for the version would omit objects, and the upgrade would delete them. Its
+// kinds are unknown.
+func withUnanswered(apiVersions chartutil.VersionSet, partial error) chartutil.VersionSet {
+	failed, _ := discovery.GroupDiscoveryFailedErrorGroups(partial)
+	all := slices.Clip(apiVersions)
+	for version := range failed {
+		// Older servers list the version of such a service.
+		if name := version.String(); !apiVersions.Has(name) {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 // unchanged reports whether the server's list of kinds still has the tag. It returns false if this is uncertain.

@@ -80,7 +80,7 @@ func (s servedBy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // TestKindsLibrarySharesEqualResults checks that clusters share a discovery result only if their documents are
-// byte-identical.
+// byte-identical. Charts must see the API version of an API service that does not respond.
 func TestKindsLibrarySharesEqualResults(t *testing.T) {
 	t.Parallel()
 	shared := NewSharedState(DefaultMemory())
@@ -99,6 +99,10 @@ func TestKindsLibrarySharesEqualResults(t *testing.T) {
 		_, err = kept.Kinds.Mapper().RESTMapping(schema.GroupKind{Group: "things.example.com", Kind: s.kinds[0]})
 		if (err != nil) != s.stale {
 			t.Errorf("%+v: %v", s, err)
+		}
+		if versions := known.capabilities.APIVersions; !versions.Has("things.example.com/v1") ||
+			versions.Has("things.example.com/v1/"+s.kinds[0]) == s.stale {
+			t.Errorf("%+v: charts see %v", s, versions)
 		}
 		return known.kindsResult
 	}
