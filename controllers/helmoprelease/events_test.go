@@ -46,7 +46,7 @@ func TestRecordsLeftEventIsRecordedOnce(t *testing.T) {
 		r.reportRecordsLeft(&releaseScope{
 			release: &addonsv1.HelmOpRelease{ObjectMeta: metav1.ObjectMeta{Name: release}},
 			helmOp:  &addonsv1.HelmOp{ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid)}},
-		}, helmclient.Result{PayloadsLeft: left, PayloadsLeftReason: "405"})
+		}, helmclient.Result{RecordsLeft: left, RecordsLeftReason: "405"})
 	}
 	record("a", "one", 0)
 	if len(recorder.Events) != 0 {

@@ -149,15 +149,15 @@ func (r *Reconciler) reportTested(p *releasePass, result helmclient.Result) {
 // reportRecordsLeft counts records that could not be deleted. It records one Event for each HelmOp, because the cause
 // rarely changes.
 func (r *Reconciler) reportRecordsLeft(scope *releaseScope, result helmclient.Result) {
-	if result.PayloadsLeft == 0 {
+	if result.RecordsLeft == 0 {
 		return
 	}
-	monitoring.RecordsLeft.Add(float64(result.PayloadsLeft))
+	monitoring.RecordsLeft.Add(float64(result.RecordsLeft))
 	if scope.helmOp == nil || !r.recordsLeft.Add(scope.helmOp.UID) {
 		return
 	}
 	r.recorder.Eventf(scope.helmOp, scope.release, corev1.EventTypeWarning, addonsv1.RecordsLeftEvent, "DeleteRecords",
 		"%s", apiutil.Truncate(fmt.Sprintf(
 			"Records that no release needs could not be deleted: %s; delete them by hand, permit the credentials to delete, "+
-				"or configure the retention of the registry", result.PayloadsLeftReason), report.MaxEventMessage))
+				"or configure the retention of the registry", result.RecordsLeftReason), report.MaxEventMessage))
 }

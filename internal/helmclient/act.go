@@ -44,11 +44,12 @@ type Result struct {
 	// Tests are the results of the tests that ran, in the order of their start. Act sets them for ActionTest, also if
 	// tests failed.
 	Tests []model.TestResult
-	// PayloadsLeft is the number of known payloads that no record uses and that could not be deleted. There may be
-	// more. For an uninstalled release, it includes parts of payloads in the cluster.
-	PayloadsLeft int
-	// PayloadsLeftReason has the place of these payloads and the cause of the failure.
-	PayloadsLeftReason string
+	// RecordsLeft is the number of known records that no release needs and that could not be deleted: old records of the
+	// history, and payloads that no record uses. There may be more. For an uninstalled release, it includes parts of
+	// payloads in the cluster.
+	RecordsLeft int
+	// RecordsLeftReason has the place of these records and the cause of the failure.
+	RecordsLeftReason string
 }
 
 // Act carries out a decision. The error is an [*helmerr.Error]. The Result is valid even with an error.
@@ -235,7 +236,7 @@ func actionTimeout(action model.Action, options model.Options) (timeout time.Dur
 func resultOf(s *session.Session, action model.Action) Result {
 	result := Result{StorageChanged: s.Storage.StorageChanged()}
 	if s.Records != nil {
-		result.PayloadsLeft, result.PayloadsLeftReason = s.Records.LeftBehind()
+		result.RecordsLeft, result.RecordsLeftReason = s.Records.LeftBehind()
 	}
 	newest := s.Storage.Newest()
 	if newest == nil {

@@ -45,8 +45,8 @@ func TestIntegrationPartsAreDeletedOrReported(t *testing.T) {
 				t.Fatal(err)
 			}
 			result, err := run.act(t.Context(), decision)
-			if err != nil || result.PayloadsLeft != test.left ||
-				(test.left > 0) != strings.Contains(result.PayloadsLeftReason, records.LabelChunkOf+"=demo") {
+			if err != nil || result.RecordsLeft != test.left ||
+				(test.left > 0) != strings.Contains(result.RecordsLeftReason, records.LabelChunkOf+"=demo") {
 				t.Errorf("%+v, %v", result, err)
 			}
 			if n := len(b.parts()); n != test.left {

@@ -258,13 +258,13 @@ func TestIntegrationStoreWithoutDeletion(t *testing.T) {
 	store.failWith(fmt.Errorf("%w: 405", payload.ErrKept), "delete")
 	run.want("a3", helmtest.NewChart("3.0.0", helmtest.TwoConfigMaps()))
 	result, err := run.actNow(t, model.ActionUpgrade)
-	if err != nil || result.PayloadsLeft != 1 || !strings.Contains(result.PayloadsLeftReason, "405") {
+	if err != nil || result.RecordsLeft != 1 || !strings.Contains(result.RecordsLeftReason, "405") {
 		t.Errorf("%+v, %v", result, err)
 	}
 	b.wantRecords(run.desired, "3 deployed", "2 superseded")
 	store.failWith(nil)
 	run.want("a4", helmtest.NewChart("4.0.0", helmtest.TwoConfigMaps()))
-	if result, err = run.actNow(t, model.ActionUpgrade); err != nil || result.PayloadsLeft != 0 {
+	if result, err = run.actNow(t, model.ActionUpgrade); err != nil || result.RecordsLeft != 0 {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if store.count() != 3 {

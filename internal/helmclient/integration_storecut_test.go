@@ -211,7 +211,7 @@ func (b *bench) storeCutOnce(ctx context.Context, c cutCase, name string, cut st
 	if err := r.proxy.Stop(); err != nil {
 		return store.calls, err
 	}
-	if cut.at > 0 && !cut.kills && store.calls[cut.at-1] == "delete" && result.PayloadsLeft == 0 {
+	if cut.at > 0 && !cut.kills && store.calls[cut.at-1] == "delete" && result.RecordsLeft == 0 {
 		return store.calls, errors.New("the result does not report payloads that could not be deleted")
 	}
 	r.restart()

@@ -59,7 +59,7 @@ var (
 
 	RecordsLeft = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "helmop_records_left_total",
-		Help: "Number of unused release records, in registries or in parts, whose deletion failed.",
+		Help: "Number of unused release records whose deletion failed.",
 	})
 )
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,7 +57,7 @@ type splitRecords struct {
 	deferred []string
 	// hasNoParts means that the last list of records would have shown parts of payloads, but there were none.
 	hasNoParts bool
-	// left is the number of payloads that could not be deleted. leftErr is the cause.
+	// left is the number of old records and payloads that could not be deleted. leftErr is the cause.
 	left    int
 	leftErr error
 }
@@ -371,8 +372,9 @@ func (s *Store) readSecret(key string) (*corev1.Secret, error) {
 func (s *Store) KeepOldRecords() { s.split.keepsOld = true }
 
 // Finish ends an action on a release. It deletes the records whose deletion was deferred, payloads of this action that
-// no record names, and parts that crashes left behind. The next action repeats failed deletions. isGone means that the
-// release is uninstalled. Then there is no next action, and LeftBehind returns the failed deletions.
+// no record names, and parts that crashes left behind. The next action repeats failed deletions. LeftBehind returns the
+// failed deletions of records. isGone means that the release is uninstalled. Then there is no next action, and
+// LeftBehind also returns the parts.
 func (s *Store) Finish(name string, now time.Time, isGone bool) {
 	s.mu.Lock()
 	deferred := s.split.deferred
@@ -382,7 +384,11 @@ func (s *Store) Finish(name string, now time.Time, isGone bool) {
 	s.split.deferred = nil
 	s.mu.Unlock()
 	for _, key := range deferred {
-		_ = s.remove(key)
+		// A record of another manager is not left behind: the other action deletes it.
+		err := s.remove(key)
+		if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) && !errors.Is(err, helmerr.ErrStale) {
+			s.noteLeft(1, fmt.Errorf("namespace %q: %w", s.namespace, err))
+		}
 	}
 	s.deleteUnnamed()
 	s.mu.Lock()
@@ -397,7 +403,7 @@ func (s *Store) Finish(name string, now time.Time, isGone bool) {
 	}
 }
 
-// noteLeft counts payloads, or parts of them, that could not be deleted.
+// noteLeft counts old records, payloads, or parts of payloads, that could not be deleted.
 func (s *Store) noteLeft(count int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -405,7 +411,8 @@ func (s *Store) noteLeft(count int, err error) {
 	s.split.leftErr = err
 }
 
-// LeftBehind returns the number of payloads that could not be deleted, and the cause for the last of them.
+// LeftBehind returns the number of old records and payloads that could not be deleted, and the cause for the last of
+// them.
 func (s *Store) LeftBehind() (count int, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

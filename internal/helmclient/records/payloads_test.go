@@ -5,9 +5,11 @@ package records
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +18,8 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmtest"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
@@ -172,6 +176,45 @@ func TestIntegrationPayloadsAfterCreation(t *testing.T) {
 				t.Errorf("read: %v", err)
 			}
 		})
+	}
+}
+
+// TestUndeletableRecordsAreReported checks that Finish reports the old records that the cluster does not delete. Without
+// a report, the history would grow until HelmOp can no longer read it.
+func TestUndeletableRecordsAreReported(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ code, left int }{
+		"refused":  {http.StatusForbidden, 2},
+		"gone":     {http.StatusNotFound, 0},
+		"replaced": {http.StatusConflict, 0},
+		"deleted":  {http.StatusOK, 0},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(test.code)
+			_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+				Status: metav1.StatusFailure, Code: int32(test.code),
+				Reason:  map[int]metav1.StatusReason{403: "Forbidden", 404: "NotFound", 409: "Conflict"}[test.code],
+				Message: "the webhook keeps Secrets"})
+		}))
+		t.Cleanup(server.Close)
+		kube, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := NewStore(t.Context(), StoreOptions{Client: kube.CoreV1().RESTClient(), Namespace: "apps"})
+		store.KeepOldRecords()
+		for revision := range 2 {
+			if _, err := store.Delete(NameOf("demo", revision+1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		store.written(NameOf("demo", 3), nil, nil)
+		store.Finish("demo", time.Now(), false)
+		left, why := store.LeftBehind()
+		if left != test.left || left > 0 != strings.Contains(why, "the webhook keeps Secrets") {
+			t.Errorf("%s: %d records are left: %q", name, left, why)
+		}
 	}
 }
 
