@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/notserved"
 )
 
 const (
@@ -139,7 +140,7 @@ func (c *comparison) compareUnredacted(ctx context.Context, obj *unstructured.Un
 		return nil, err
 	}
 	live, err := resource.Get(ctx, ref.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) && !notserved.Is(err) {
 		if isDeletedAfterCompletion(desired) {
 			return nil, nil
 		}

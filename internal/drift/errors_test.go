@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,9 +16,12 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/rest"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
@@ -122,6 +126,25 @@ func TestCompareUnreachableCluster(t *testing.T) {
 	b.requests.setBefore(nil)
 	if err := Correct(t.Context(), b.cluster, Difference{Ref: refOf("v1", "ConfigMap")}); err == nil {
 		t.Error("corrected what was not compared")
+	}
+}
+
+// TestUnservedVersionIsNotMissing checks an object in a version that the mapper knows and the cluster no longer serves.
+// The object may exist in another version.
+func TestUnservedVersionIsNotMissing(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1beta1", Kind: "Widget"}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(kind, meta.RESTScopeNamespace)
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	object.SetName("w")
+	got, err := Compare(t.Context(), Cluster{Config: &rest.Config{Host: server.URL}, Mapper: mapper},
+		Release{Namespace: "n", Name: "r"}, nil, []*unstructured.Unstructured{object})
+	if err != nil || len(got.Failed) != 1 || len(got.Differences)+len(got.Compared) != 0 {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
 

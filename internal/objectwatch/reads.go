@@ -14,6 +14,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/backoff"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/health"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/notserved"
 )
 
 const (
@@ -190,7 +191,7 @@ func (l *link) confirmObject(t target) {
 		if obj.GetLabels()[managedLabel] != managedValue && s.key.mode != listed {
 			l.moveToOwnStreamLocked(t, at)
 		}
-	case isUnserved(err):
+	case notserved.Is(err):
 		l.pendingReads.failures = 0
 		l.unservedLocked(s.key.resource, err)
 	case apierrors.IsNotFound(err):

@@ -4,13 +4,10 @@
 package objectwatch
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/backoff"
@@ -238,15 +235,4 @@ func (l *link) eachWithoutStreamLocked(gvk schema.GroupVersionKind, do func(*rel
 			}
 		}
 	}
-}
-
-// isUnserved reports whether the response to the read of an object means that its path is not served. Such a response
-// contains nothing about the object.
-func isUnserved(err error) bool {
-	var status apierrors.APIStatus
-	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
-		return false
-	}
-	details := status.Status().Details
-	return details == nil || details.Name == "" || apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -4,7 +4,6 @@
 package objectwatch
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -232,30 +231,6 @@ func TestResolvesAtOnceForNewPlan(t *testing.T) {
 			c.resolve(kind)
 			if atOnce := !c.kinds[kind].due.After(time.Now()); atOnce != test.atOnce {
 				t.Errorf("due at %s", c.kinds[kind].due)
-			}
-		})
-	}
-}
-
-func TestIsUnserved(t *testing.T) {
-	t.Parallel()
-	served := schema.GroupResource{Group: "example.com", Resource: "widgets"}
-	for name, test := range map[string]struct {
-		err  error
-		want bool
-	}{
-		"no object": {err: apierrors.NewNotFound(served, "w")},
-		"no path": {err: apierrors.NewGenericServerResponse(404, "GET", served, "w", "404 page not found", 0, true),
-			want: true},
-		"no details": {err: &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonNotFound, Code: 404}},
-			want: true},
-		"forbidden": {err: apierrors.NewForbidden(served, "w", errors.New("no"))},
-		"no kind":   {err: &meta.NoKindMatchError{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := isUnserved(test.err); got != test.want {
-				t.Errorf("got %t", got)
 			}
 		})
 	}

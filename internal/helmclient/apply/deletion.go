@@ -18,6 +18,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/notserved"
 )
 
 // maxDeletionTries bounds the attempts to delete an object that changes after each read.
@@ -101,7 +102,7 @@ func (k *Client) deleteKind(infos kube.ResourceList, how Deletion, rediscover fu
 // again. If discovery lists the version although the cluster does not serve its path, the object may exist.
 func (k *Client) deleteObject(info *resource.Info, how Deletion, observed *observedState, rediscover func()) error {
 	err := k.deleteServed(info, how, observed)
-	if !isUnserved(err) {
+	if !notserved.Is(err) {
 		return helmerr.IgnoreNotFound(err)
 	}
 	rediscover()
@@ -180,9 +181,4 @@ func (k *Client) rebuild(info *resource.Info) (kube.ResourceList, error) {
 		return nil, err
 	}
 	return k.buildServed(data)
-}
-
-// isUnserved reports whether the cluster does not serve the path of a request. The response is then not an API object.
-func isUnserved(err error) bool {
-	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/bytelru"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/notserved"
 )
 
 // versionBytes is the approximate memory for one version, in bytes.
@@ -159,7 +160,7 @@ func (k *Client) deleteKnown(info *resource.Info, policy metav1.DeletionPropagat
 		return false, nil
 	}
 	err = deleteIn(info, policy, known.UID, strconv.FormatInt(known.Number, 10))
-	if apierrors.IsNotFound(err) && !isUnserved(err) {
+	if apierrors.IsNotFound(err) && !notserved.Is(err) {
 		return true, nil
 	}
 	status := apierrors.APIStatus(nil)
