@@ -4,6 +4,9 @@
 package driftmemory
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -50,12 +53,22 @@ func (m *Memory) Begin(revision int, rules string, status *addonsv1.DriftStatus,
 	m.Revision, m.rules = revision, rules
 	m.compared, m.Differing = map[inventory.Ref]uint64{}, map[inventory.Ref]drift.Difference{}
 	m.Uncompared, m.Uncorrected = failures{}, failures{}
-	if restarted && status != nil && status.Differing == 0 && status.Fingerprint == snapshot.Fingerprint &&
+	if restarted && status != nil && status.Differing == 0 && status.Fingerprint == m.Fingerprint(snapshot) &&
 		status.Fingerprint != "" {
 		for ref, state := range snapshot.Objects {
 			m.compared[ref] = FingerprintOf(state)
 		}
 	}
+}
+
+// Fingerprint returns a digest of what a comparison depends on: the objects, the Helm revision and the ignore rules. It
+// is empty if the snapshot has no digest of the objects.
+func (m *Memory) Fingerprint(snapshot *objectwatch.Snapshot) string {
+	if snapshot.Fingerprint == "" {
+		return ""
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %q", m.Revision, m.rules, snapshot.Fingerprint))
+	return hex.EncodeToString(sum[:16])
 }
 
 // BeginCheck starts a comparison of all objects. It may take several passes. Objects whose comparison failed wait until

@@ -165,22 +165,29 @@ func TestFailuresAreLimited(t *testing.T) {
 	}
 }
 
+// TestRestartedManagerComparesAfterChange checks that a manager compares the objects again if the objects, the Helm
+// revision or the ignore rules changed while it did not run.
 func TestRestartedManagerComparesAfterChange(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
 	snapshot := snapshotOf("a", map[inventory.Ref]uint64{controllertest.Deployment: 1, controllertest.ConfigMap: 2})
+	fingerprint := (&Memory{Revision: 4, rules: "r"}).Fingerprint(snapshot)
 	for name, tc := range map[string]struct {
-		status *addonsv1.DriftStatus
-		want   int
+		status   *addonsv1.DriftStatus
+		revision int
+		rules    string
+		want     int
 	}{
-		"nothing changed":   {&addonsv1.DriftStatus{Fingerprint: "a"}, 0},
-		"something changed": {&addonsv1.DriftStatus{Fingerprint: "b"}, 2},
-		"something differs": {&addonsv1.DriftStatus{Fingerprint: "a", Differing: 1}, 2},
-		"no status":         {nil, 2},
-		"no fingerprint":    {&addonsv1.DriftStatus{}, 2},
+		"nothing changed":   {&addonsv1.DriftStatus{Fingerprint: fingerprint}, 4, "r", 0},
+		"something changed": {&addonsv1.DriftStatus{Fingerprint: "b"}, 4, "r", 2},
+		"the rules changed": {&addonsv1.DriftStatus{Fingerprint: fingerprint}, 4, "s", 2},
+		"another revision":  {&addonsv1.DriftStatus{Fingerprint: fingerprint}, 5, "r", 2},
+		"something differs": {&addonsv1.DriftStatus{Fingerprint: fingerprint, Differing: 1}, 4, "r", 2},
+		"no status":         {nil, 4, "r", 2},
+		"no fingerprint":    {&addonsv1.DriftStatus{}, 4, "r", 2},
 	} {
 		m := &Memory{}
-		m.Begin(4, "", tc.status, snapshot)
+		m.Begin(tc.revision, tc.rules, tc.status, snapshot)
 		if got := m.Suspects(snapshot, true, now); len(got) != tc.want {
 			t.Errorf("%s: %d to compare, want %d", name, len(got), tc.want)
 		}

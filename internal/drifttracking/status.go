@@ -85,7 +85,7 @@ func (p *Pass) report(left int, err error) {
 	status.Objects = p.driftedObjects(differences)
 	status.Fingerprint = ""
 	if len(differences)+len(p.Memory.Uncompared)+p.Memory.Left(p.Snapshot) == 0 {
-		status.Fingerprint = p.Snapshot.Fingerprint
+		status.Fingerprint = p.Memory.Fingerprint(p.Snapshot)
 	}
 	problems := p.problems(left, err)
 	switch {
