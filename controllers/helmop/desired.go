@@ -21,6 +21,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/render"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/requeue"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/revisionstore"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rolloutstate"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/tracing"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/watches"
@@ -188,10 +189,8 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 		if own != 0 && (scope.desired == nil || own != scope.desired.number) {
 			c.own = r.renderPast(ctx, scope, own, c)
 		}
-		isGoodNeeded := c.child == nil || apiutil.IsOfFormerCluster(c.child) || returns(state.Phase) ||
-			scope.hasGivenUp(c.child)
 		switch {
-		case state.Good == 0 || !isGoodNeeded:
+		case state.Good == 0 || !scope.needsGood(state.Phase, c.child):
 		case state.Good == own:
 			c.good = c.own
 		default:
@@ -202,6 +201,14 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 		}
 	}
 	return nil
+}
+
+// needsGood reports whether the plan needs the release of a Cluster under the last known good revision. Most Clusters do
+// not need it. During a rollout, an unreachable Cluster needs it: a HelmOp revision that does not change the Cluster is
+// not the reason why the Cluster is unreachable.
+func (s *helmOpScope) needsGood(phase rollout.Phase, child *addonsv1.HelmOpRelease) bool {
+	return child == nil || apiutil.IsOfFormerCluster(child) || returns(phase) || s.hasGivenUp(child) ||
+		phase != rollout.PhaseComplete && rolloutstate.IsUnreachable(child)
 }
 
 // renderPinned renders a Cluster that a user has pinned to a HelmOp revision. It renders two revisions: the pinned

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
@@ -108,7 +109,14 @@ func TestRestoredClusterKeepsRelease(t *testing.T) {
 // planNewest plans the rollout of the newest HelmOp revision to the Cluster of a bench.
 func planNewest(t *testing.T, b *controllertest.ReleaseBench) (*Reconciler, *helmOpScope) {
 	t.Helper()
-	b.Cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+	r, scope := newestScope(t, b)
+	r.plan(t, scope)
+	return r, scope
+}
+
+// newestScope returns the scope of a pass in which the newest HelmOp revision of a bench is the desired revision.
+func newestScope(t *testing.T, b *controllertest.ReleaseBench) (*Reconciler, *helmOpScope) {
+	t.Helper()
 	c := b.Client()
 	r := &Reconciler{client: c, now: func() time.Time { return controllertest.Noon }, planned: rolloutstate.NewCache(),
 		renderer: render.New(references.NewReader(c, c), clusterview.NewReader(c, c))}
@@ -126,21 +134,37 @@ func planNewest(t *testing.T, b *controllertest.ReleaseBench) (*Reconciler, *hel
 		}
 		scope.desired.number, revision.Spec.Digest = revision.Spec.Number, scope.desired.digest
 	}
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(b.Cluster)
+	scope.addCluster(t, b.Cluster, b.Release)
+	return r, scope
+}
+
+// addCluster adds a Cluster whose control plane is initialized. Its release may be nil.
+func (s *helmOpScope) addCluster(t *testing.T, cluster *clusterv1.Cluster, release *addonsv1.HelmOpRelease) {
+	t.Helper()
+	cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
 	object["kind"] = "Cluster"
-	cluster := &clusterScope{name: "one", key: client.ObjectKeyFromObject(b.Cluster), cluster: b.Cluster,
-		object: &unstructured.Unstructured{Object: object}, selected: true, child: b.Release}
-	scope.clusters = []*clusterScope{cluster}
-	if err := r.render(t.Context(), scope); err != nil || cluster.err != nil {
-		t.Fatal(err, cluster.err)
+	s.clusters = append(s.clusters, &clusterScope{name: cluster.Name, key: client.ObjectKeyFromObject(cluster),
+		cluster: cluster, object: &unstructured.Unstructured{Object: object}, selected: true, child: release})
+}
+
+// plan renders the releases of all Clusters, and sets their steps.
+func (r *Reconciler) plan(t *testing.T, scope *helmOpScope) {
+	t.Helper()
+	if err := r.render(t.Context(), scope); err != nil {
+		t.Fatal(err)
 	}
 	input, err := r.planInput(scope)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster.step = rollout.Plan(input).Steps[0]
-	return r, scope
+	for i, step := range rollout.Plan(input).Steps {
+		if scope.clusters[i].err != nil {
+			t.Fatal(scope.clusters[i].err)
+		}
+		scope.clusters[i].step = step
+	}
 }

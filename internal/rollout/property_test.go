@@ -26,10 +26,9 @@ func TestPlanInvariants(t *testing.T) {
 		w := newWorld(seed)
 		for event := range 120 {
 			result := w.checkedPlan(t)
-			// The controller does not carry out a plan that changes the goal.
-			crash := w.chance(10) || w.approvalRequired && result.State.Goal() != w.state.Goal()
+			crash, changesGoal := w.chance(10), result.State.Goal() != w.state.Goal()
 			w.carryOut(result, crash)
-			if !crash {
+			if !crash && !changesGoal {
 				w.checkQuiet(t)
 			}
 			if t.Failed() {
@@ -625,10 +624,12 @@ func (w *world) converge(t *testing.T) {
 		w.calm()
 		w.requests.Continue = w.state.Phase == PhasePaused
 		result := w.checkedPlan(t)
-		w.carryOut(result, w.approvalRequired && result.State.Goal() != w.state.Goal())
+		changesGoal := result.State.Goal() != w.state.Goal()
+		w.carryOut(result, false)
 		w.now = w.now.Add(max(result.RequeueAfter, time.Second))
 		quiet++
-		if result.RequeueAfter > 0 || slices.ContainsFunc(result.Steps, func(s Step) bool { return s.Action != ActionNone }) {
+		if changesGoal || result.RequeueAfter > 0 ||
+			slices.ContainsFunc(result.Steps, func(s Step) bool { return s.Action != ActionNone }) {
 			quiet = 0
 		}
 		if rounds > 20*(len(w.clusters)+5) {

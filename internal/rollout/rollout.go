@@ -138,7 +138,9 @@ type Cluster struct {
 	// the revision.
 	TargetInvalid bool
 
-	// Good is the desired release under the last known good revision; nil if there is none or it is not known.
+	// Good is the desired release under the last known good revision; nil if there is none or it is not known. A Cluster
+	// needs it if it has no child, was re-created or returns to the good revision. During a rollout, an unreachable
+	// Cluster needs it, too.
 	Good *Release
 
 	// Own is the desired release under the child's revision; nil if it is not known.

@@ -211,7 +211,9 @@ func (w *world) input() Input {
 		if c.unresolved {
 			seen.Target, seen.TargetInvalid = nil, false
 		}
-		seen.Good = w.under(c, w.state.Good)
+		if w.needsGood(c) {
+			seen.Good = w.under(c, w.state.Good)
+		}
 		seen.Health, seen.ReadySince = HealthProgressing, time.Time{}
 		if c.Child != nil {
 			child := *c.Child
@@ -247,6 +249,13 @@ func (w *world) input() Input {
 	}
 	w.findUnapproved(&in)
 	return in
+}
+
+// needsGood is true for a Cluster whose release under the last known good revision the controller renders.
+func (w *world) needsGood(c *member) bool {
+	isGivenUp := w.state.Goal() != w.state.Revision
+	return c.Child == nil || isGivenUp || w.revisions[c.Child.Revision].givenUp ||
+		!c.reachable && w.state.Phase != PhaseComplete
 }
 
 // isClosed is true while the release of a Cluster must not be changed.
@@ -299,12 +308,16 @@ func (w *world) approve() {
 	}
 }
 
-// carryOut acts like the controller: it first stores the state and then carries out the steps. A crash prevents some
-// steps.
+// carryOut acts like the controller: it first stores the state and then carries out the steps. It does not carry out a
+// plan that changes the goal: for the new goal, more releases must be known. A crash prevents some steps.
 func (w *world) carryOut(result Result, crash bool) {
+	changesGoal := result.State.Goal() != w.state.Goal()
 	w.state, w.requests.Continue = result.State, false
+	if changesGoal {
+		return
+	}
 	for i, step := range result.Steps {
-		if crash && (w.approvalRequired || w.chance(50)) {
+		if crash && w.chance(50) {
 			continue
 		}
 		c := w.clusters[i]

@@ -1,0 +1,61 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmop
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/controllertest"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/report"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
+)
+
+// TestUnchangedUnreachableClusterTakesNoSlot rolls out a HelmOp revision that changes an override for other Clusters. A
+// Cluster that does not change and is unreachable must not take the only slot: not before it has the number of the new
+// revision, and not after that.
+func TestUnchangedUnreachableClusterTakesNoSlot(t *testing.T) {
+	t.Parallel()
+	b := controllertest.NewReleaseBench(t)
+	b.HelmOp.Spec.Rollout = &addonsv1.Rollout{MaxUnavailable: new(intstr.FromInt32(1))}
+	for _, revision := range b.Revisions {
+		revision.Spec.HelmOp.Release.Name, revision.Spec.Artifact = "one", &addonsv1.ResolvedArtifact{Digest: "a"}
+	}
+	b.Revisions[0].Status.Good = true
+	b.Revisions[1].Spec.HelmOp.Overrides = []addonsv1.Override{{Name: "other",
+		ClusterSelector: controllertest.Labelled("site", "other"),
+		ReleaseOptions:  addonsv1.ReleaseOptions{ImpersonateServiceAccountName: "other"}}}
+	r, scope := newestScope(t, b)
+	scope.addCluster(t, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "two",
+		Labels: map[string]string{"site": "other"}}}, b.Release.DeepCopy())
+	for _, c := range scope.clusters {
+		c.child.Spec = *r.renderPast(t.Context(), scope, 1, c)
+		c.child.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 1, Reason: addonsv1.ReleaseRolloutUpdated,
+			At: metav1.NewTime(controllertest.Noon.Add(-time.Hour))}
+	}
+	unreachable, ready := scope.clusters[0], scope.clusters[1]
+	report.Unreachable(unreachable.child, "no answer")
+	report.SetCondition(ready.child, addonsv1.ReadyCondition, report.True, addonsv1.ReadyReason, "")
+
+	r.plan(t, scope)
+	if unreachable.step.Action != rollout.ActionUpdate || unreachable.step.Revision != 2 {
+		t.Fatalf("the step of the unreachable Cluster is %+v", unreachable.step)
+	}
+	for _, when := range []string{"before", "after"} {
+		if ready.step.Action != rollout.ActionUpdate || ready.step.Revision != 2 {
+			t.Errorf("%s the unreachable Cluster has the number, the step of the other is %+v", when, ready.step)
+		}
+		spec, err := r.releaseSpecFor(scope, unreachable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unreachable.child.Spec = spec
+		r.plan(t, scope)
+	}
+}
