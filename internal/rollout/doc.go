@@ -38,8 +38,10 @@
 //   - pending: not updated yet
 //
 // A Cluster that was unreachable before its update does not count. It does not delay its wave and takes no slot. It is
-// updated when it responds again. The same applies to a Cluster in which a dependency is not ready, and to a Cluster
+// updated when it responds again. The same applies to a Cluster whose update waits for a dependency, and to a Cluster
 // whose desired release is unknown. The exceptions are described under Waves.
+//
+// If a dependency becomes unready after the update began, the Cluster stays in flight: the update may be the reason.
 //
 // A Cluster that becomes unreachable after its update may have a broken CNI, and it is unknown whether its update
 // finished. So it keeps its slot until it responds again or is paused, and its wave does not pass because of it. This

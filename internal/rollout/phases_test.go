@@ -182,8 +182,8 @@ func TestPlanReturns(t *testing.T) {
 				"c: Update Good 6 returned, d: Update Good 6 returned, " +
 				"e: Update Good 6 returned, g: Update Good 6 failedBefore returned",
 			state: State{Phase: PhaseRolledBack, Reason: "it failed"},
-			phase: PhaseRolledBack, waitingFor: "4 Clusters to be ready with HelmOp revision 6",
-			check: wantProgress(0, 1, 4, 0),
+			phase: PhaseRolledBack, waitingFor: "5 Clusters to be ready with HelmOp revision 6",
+			check: wantProgress(0, 1, 5, 0),
 		},
 		"a request to abort": {
 			requests: Requests{Abort: true, Continue: true},

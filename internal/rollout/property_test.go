@@ -166,8 +166,11 @@ func (j *judge) carryOut() {
 			}
 			changes := c.Child == nil || !sameContent(c.Child.Release, *release)
 			isDeferred := !changes && c.Child.Deferred
+			// A change that begins while a dependency is not ready waits for it, except for returns.
+			awaits := !step.Returned &&
+				(c.Child == nil || c.Child.AwaitsDependencies || changes && c.Health != HealthProgressing)
 			c.Child = &Child{Release: *release, Revision: step.Revision, Joined: step.Joined, FailedBefore: step.FailedBefore,
-				Deferred: isDeferred}
+				Deferred: isDeferred, AwaitsDependencies: awaits}
 			if changes && c.Health != HealthUnreachable {
 				c.Health = HealthProgressing
 			}
@@ -188,7 +191,7 @@ func (j *judge) isOnItsWay(c *Cluster) bool {
 		return false
 	}
 	if c.Health == HealthProgressing {
-		return !c.Blocked && (!c.Child.Deferred || !c.Defers.Changes)
+		return (!c.Blocked || !c.Child.AwaitsDependencies) && (!c.Child.Deferred || !c.Defers.Changes)
 	}
 	if c.Blocked && release != nil && !sameContent(*release, c.Child.Release) {
 		// A change of the Cluster itself is about to be assigned, and waits for the dependency.

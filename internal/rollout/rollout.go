@@ -60,6 +60,10 @@ type Child struct {
 	// outdated: it counts only while the Cluster defers changes.
 	Deferred bool
 
+	// AwaitsDependencies is true if the child has its spec but waits for dependencies before it changes the release. It
+	// may be outdated: it counts only while the Cluster is blocked.
+	AwaitsDependencies bool
+
 	// AwaitsAdoption is true if the release has another owner, and is adopted when the plan assigns the revision as an
 	// update. AdoptionHeld is true if the plan has assigned it, and the child does not adopt the release because the
 	// adoption would change it.

@@ -229,9 +229,8 @@ func (p *plan) standReturning(c *Cluster) standing {
 		return standingOut
 	case c.Defers.Returns:
 		return p.standDeferred(c)
-	case c.Blocked:
-		return standingBlocked
 	default:
+		// A return does not wait for dependencies.
 		return standingInFlight
 	}
 }
@@ -282,7 +281,9 @@ func (p *plan) standUpdated(c *Cluster, failedBefore bool) standing {
 		return standingOut
 	case c.Child.Deferred && c.Defers.Changes && c.Health == HealthProgressing:
 		return p.standDeferred(c)
-	case c.Blocked && (changes || c.Health == HealthProgressing):
+	case c.Blocked && (changes && c.Health != HealthProgressing ||
+		c.Child.AwaitsDependencies && c.Health == HealthProgressing):
+		// An update that began before a dependency became unready goes on, and takes its slot.
 		return standingBlocked
 	case changes:
 		// This plan updates the Cluster, so its current health is not the result of the update.

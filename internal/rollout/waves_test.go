@@ -72,10 +72,32 @@ func TestPlanLimits(t *testing.T) {
 		},
 		"blocked Clusters take no slot and are not updated": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 1}},
-			clusters: []Cluster{fleetMember("a", 0, 7, onItsWay, blocked), fleetMember("b", 0, 6, ready, blocked),
+			clusters: []Cluster{fleetMember("a", 0, 7, onItsWay, blocked, awaiting), fleetMember("b", 0, 6, ready, blocked),
 				fleetMember("c", 0, 6, ready)},
 			want:       "c: Update Target 7",
 			waitingFor: "1 of 1 Cluster to be ready",
+		},
+		"an update goes on and takes a slot when a dependency becomes unready": {
+			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}},
+			clusters:   []Cluster{fleetMember("a", 0, 7, onItsWay, blocked), fleetMember("b", 0, 6, ready)},
+			waitingFor: "2 of 2 Clusters to be ready",
+		},
+		"it takes a slot when the Cluster itself changes, too": {
+			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}},
+			clusters:   []Cluster{fleetMember("a", 0, 7, onItsWay, blocked, moved), fleetMember("b", 0, 6, ready)},
+			want:       "a: Update Target 7",
+			waitingFor: "2 of 2 Clusters to be ready",
+		},
+		"a changed Cluster that waits for a dependency takes no slot": {
+			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}},
+			clusters:   []Cluster{fleetMember("a", 0, 7, ready, blocked, moved), fleetMember("b", 0, 6, ready)},
+			want:       "a: Update Target 7, b: Update Target 7",
+			waitingFor: "1 of 1 Cluster to be ready",
+		},
+		"when the dependency is ready, a release that still says that it waits is in flight": {
+			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}},
+			clusters:   []Cluster{fleetMember("a", 0, 7, onItsWay, awaiting), fleetMember("b", 0, 6, ready)},
+			waitingFor: "2 of 2 Clusters to be ready",
 		},
 		"a deletion for a replacement takes a slot": {
 			strategy:   Strategy{MaxUnavailable: Limit{Count: 1}},
@@ -224,6 +246,12 @@ func TestPlanWaves(t *testing.T) {
 			strategy:   canary(Wave{}),
 			clusters:   []Cluster{fleetMember("a", 0, 6, ready, blocked), fleetMember("b", 1, 6, ready)},
 			waitingFor: "the dependencies in 1 Cluster of wave canary", promote: "canary",
+		},
+		"an update goes on and holds its wave when a dependency becomes unready": {
+			strategy: canary(Wave{}),
+			clusters: []Cluster{fleetMember("a", 0, 7, onItsWay, blocked), fleetMember("b", 0, 7, ready),
+				fleetMember("c", 1, 6, ready)},
+			waitingFor: "1 of 2 Clusters of wave canary to be ready",
 		},
 		"blocked Clusters do not hold a proven wave": {
 			strategy: canary(Wave{}),

@@ -78,6 +78,9 @@ type member struct {
 	// it waits. This may be outdated.
 	exempt, deferred bool
 
+	// awaits is true if the child reports that it waits for a dependency. This may be outdated.
+	awaits bool
+
 	// unresolved is true while the desired release of the Cluster is unknown, although it can be rendered.
 	unresolved bool
 
@@ -238,6 +241,7 @@ func (w *world) input() Input {
 		}
 		if seen.Child != nil {
 			seen.Child.Deferred = c.deferred && c.health == HealthProgressing
+			seen.Child.AwaitsDependencies = c.awaits && c.health == HealthProgressing
 		}
 		if seen.Health == HealthReady {
 			seen.ReadySince = c.since
@@ -357,7 +361,7 @@ func (w *world) apply(c *member, step Step) {
 		next.Previous = before.Previous
 	}
 	if before == nil || !sameContent(before.Release, next.Release) {
-		c.health, c.deferred = HealthProgressing, false
+		c.health, c.deferred, c.awaits = HealthProgressing, false, false
 		c.exempt = before == nil && !w.includes.Installations ||
 			(step.Returned || step.Pinned) && !w.includes.Returns
 	}
@@ -372,6 +376,9 @@ func (w *world) settle(c *member, faults bool) {
 	if !w.isClosed(c) {
 		c.deferred = false
 	}
+	if !c.Blocked {
+		c.awaits = false
+	}
 	switch {
 	case c.Child == nil || !c.reachable && faults:
 	case c.Child.Deleting:
@@ -383,9 +390,11 @@ func (w *world) settle(c *member, faults bool) {
 		c.deferred = true
 	case c.foreign:
 		c.foreign = false
-	case c.health == HealthProgressing && !c.Blocked && faults && w.revisions[c.Child.Revision].bad[c.Name]:
+	case c.health == HealthProgressing && c.Blocked && (c.awaits || w.chance(50)):
+		c.awaits = true
+	case c.health == HealthProgressing && faults && w.revisions[c.Child.Revision].bad[c.Name]:
 		c.health = HealthFailed
-	case c.health != HealthReady && !c.Blocked:
+	case c.health == HealthProgressing, c.health == HealthFailed && !c.Blocked:
 		c.health, c.since = HealthReady, w.now
 	}
 }

@@ -88,6 +88,12 @@ func hasFailed(child *addonsv1.HelmOpRelease) bool {
 	return child.Status.Failures > 0 && child.Status.LastAttemptedGeneration == child.Generation
 }
 
+// AwaitsDependencies reports whether a release waits for its dependencies before its current spec takes effect.
+func AwaitsDependencies(child *addonsv1.HelmOpRelease) bool {
+	return apiutil.IsAwaiting(child) &&
+		conditions.Get(child, addonsv1.ReadyCondition).ObservedGeneration == child.Generation
+}
+
 // ReadyBefore returns how long a release was Ready with its current spec before its Cluster became unreachable. ok is
 // false if it was not Ready.
 func ReadyBefore(child *addonsv1.HelmOpRelease) (time.Duration, bool) {

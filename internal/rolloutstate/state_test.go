@@ -81,6 +81,27 @@ func TestHealthOfWaitingRelease(t *testing.T) {
 	}
 }
 
+// TestAwaitsDependencies checks that a wait counts only for the current spec of a release.
+func TestAwaitsDependencies(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[string]bool{addonsv1.WaitingForDependenciesReason: true,
+		addonsv1.UpdatingReason: false} {
+		release := &addonsv1.HelmOpRelease{}
+		release.Generation = 2
+		if AwaitsDependencies(release) {
+			t.Error("a release without conditions waits")
+		}
+		report.SetNotReady(release, reason, "")
+		if got := AwaitsDependencies(release); got != want {
+			t.Errorf("%s: %t, want %t", reason, got, want)
+		}
+		release.Generation++
+		if AwaitsDependencies(release) {
+			t.Errorf("%s: the wait of the former spec counts", reason)
+		}
+	}
+}
+
 // TestReadyBeforeClusterUnreachable checks for how long a release was Ready before its Cluster became unreachable. The
 // time counts only for the revision that the release was Ready with, even if the Cluster was reachable for a moment.
 func TestReadyBeforeClusterUnreachable(t *testing.T) {
