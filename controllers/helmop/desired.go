@@ -179,12 +179,7 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 			}
 			continue
 		}
-		if scope.desired != nil {
-			c.rendered = tracing.Span{Name: tracing.SpanRender, Began: r.now()}
-			c.target, c.err = r.renderFor(ctx, scope, scope.desired, c)
-			c.rendered.Ended = r.now()
-			scope.retryRendering(c.err)
-		}
+		r.renderTarget(ctx, scope, c)
 		own := apiutil.RevisionOf(c.child)
 		if own != 0 && (scope.desired == nil || own != scope.desired.number) {
 			c.own = r.renderPast(ctx, scope, own, c)
@@ -201,6 +196,21 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 		}
 	}
 	return nil
+}
+
+// renderTarget renders the desired revision for a Cluster. While the desired revision is not known, other Clusters keep
+// their releases, but a new or re-created Cluster gets the newest revision if its rollout is complete.
+func (r *Reconciler) renderTarget(ctx context.Context, scope *helmOpScope, c *clusterScope) {
+	c.rendered = tracing.Span{Name: tracing.SpanRender, Began: r.now()}
+	switch newest := scope.revisions.Newest(); {
+	case scope.desired != nil:
+		c.target, c.err = r.renderFor(ctx, scope, scope.desired, c)
+	case newest != nil && newest.Status.Phase == addonsv1.RolloutPhaseComplete &&
+		(c.child == nil || apiutil.IsOfFormerCluster(c.child)):
+		c.target, c.err = r.tryPast(ctx, scope, newest.Spec.Number, c)
+	}
+	c.rendered.Ended = r.now()
+	scope.retryRendering(c.err)
 }
 
 // needsGood reports whether the plan needs the release of a Cluster under the last known good revision. Most Clusters do

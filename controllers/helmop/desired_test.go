@@ -59,3 +59,37 @@ func TestUnchangedUnreachableClusterTakesNoSlot(t *testing.T) {
 		r.plan(t, scope)
 	}
 }
+
+// TestNewClusterWhileDesiredRevisionIsUnknown has a HelmOp whose present spec cannot be resolved or compiled. A new or
+// re-created Cluster must get the newest HelmOp revision, whose rollout is complete, and not the one before.
+func TestNewClusterWhileDesiredRevisionIsUnknown(t *testing.T) {
+	t.Parallel()
+	b := controllertest.NewReleaseBench(t)
+	for _, revision := range b.Revisions {
+		revision.Spec.HelmOp.Release.Name, revision.Spec.Artifact = "one", &addonsv1.ResolvedArtifact{Digest: "a"}
+		revision.Status.Good, revision.Status.Phase = true, addonsv1.RolloutPhaseComplete
+	}
+	b.Revisions[1].Spec.HelmOp.ImpersonateServiceAccountName = "second"
+	r, scope := newestScope(t, b)
+	scope.desired = nil
+	former := b.Release.DeepCopy()
+	former.Spec.Rollout.At = metav1.NewTime(controllertest.Noon.Add(-time.Hour))
+	former.Status.ClusterRecreatedAt = metav1.NewTime(controllertest.Noon)
+	for name, tc := range map[string]struct {
+		child *addonsv1.HelmOpRelease
+		want  int64
+	}{
+		"new":        {nil, 2},
+		"re-created": {former, 2},
+		"not new":    {b.Release, 1},
+	} {
+		c := scope.clusters[0]
+		c.child, c.target, c.good, c.own = tc.child, nil, nil, nil
+		r.plan(t, scope)
+		spec, err := r.releaseSpecFor(scope, c)
+		isSecond := spec.ImpersonateServiceAccountName == "second"
+		if err != nil || spec.Rollout.Revision != tc.want || isSecond != (tc.want == 2) {
+			t.Errorf("%s: the step %+v assigns %+v, %v", name, c.step, spec, err)
+		}
+	}
+}

@@ -393,6 +393,16 @@ func TestPlanServesNewClusters(t *testing.T) {
 				fleetMember("b", 0, -1, onItsWay, stranger, invalid, noGood)},
 			want: "a: Create Good 6 joined", waitingFor: "a Cluster to be ready: 2 selected, 0 ready",
 		},
+		"nothing while the release under a complete revision is unknown": {
+			state:    State{Phase: PhaseComplete},
+			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, -1, onItsWay, stranger, unknown)},
+			phase:    PhaseComplete,
+		},
+		"good revision if a complete one cannot be rendered": {
+			state:    State{Phase: PhaseComplete},
+			clusters: []Cluster{fleetMember("a", 0, 7, ready), fleetMember("b", 0, -1, onItsWay, stranger, invalid)},
+			want:     "b: Create Good 6 joined", phase: PhaseComplete,
+		},
 		"current revision if both are identical": {
 			strategy: Strategy{Paused: true},
 			clusters: []Cluster{fleetMember("a", 0, -1, onItsWay, stranger, func(c *Cluster) { c.Target = c.Good })},

@@ -79,6 +79,11 @@ func TestPlanRecreated(t *testing.T) {
 			clusters:   []Cluster{fleetMember("a", 0, 6, "", recreated, unknown, noGood), fleetMember("b", 0, 7, "")},
 			waitingFor: "1 of 1 Cluster to be ready",
 		},
+		"while its release under a complete revision is unknown, it keeps its revision": {
+			state:    State{Phase: PhaseComplete},
+			clusters: []Cluster{fleetMember("a", 0, 7, "", recreated, unknown), fleetMember("b", 0, 7, ready)},
+			phase:    PhaseComplete,
+		},
 		"a change of the Cluster itself makes it join, too": {
 			clusters: []Cluster{fleetMember("a", 0, 6, "", recreated, unknown, noGood, func(c *Cluster) {
 				c.Own = &Release{Identity: "ns/a", Content: "6 moved"}

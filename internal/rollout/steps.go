@@ -118,7 +118,9 @@ func (p *plan) isAssigned(c *Cluster) bool {
 // good revision exists but its release for the Cluster is unknown, there are two rules: a Cluster that is not new waits
 // for its wave, and no Cluster gets a revision whose budget is spent.
 func (p *plan) create(i int, c *Cluster) Step {
-	hasGood := p.state.Good != 0 && c.Good != nil
+	// While the release under a complete revision is unknown, the Cluster does not get the revision before it.
+	mayTakeGood := p.state.Phase != PhaseComplete || c.Target != nil || c.TargetInvalid
+	hasGood := p.state.Good != 0 && c.Good != nil && mayTakeGood
 	mayTakeCurrent := !p.in.Unapproved && (p.state.Phase == PhaseComplete ||
 		p.state.Phase == PhaseProgressing && !p.in.Strategy.Paused && p.group(c) <= p.wave ||
 		hasGood && c.Target != nil && sameContent(*c.Good, *c.Target))
