@@ -322,6 +322,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	}
 	planned.Paused = planned.Paused || apiutil.IsChildPaused(c.child)
 	planned.Health, planned.ReadySince = rolloutstate.Health(c.child)
+	planned.Retrying = rolloutstate.IsRetrying(c.child)
 	planned.ReadyFor, planned.WasReady = rolloutstate.ReadyBefore(c.child)
 	return planned, nil
 }

@@ -32,7 +32,7 @@
 //
 //   - done: ready for the whole soak time
 //   - in flight: updated, but neither done nor failed
-//   - failed
+//   - failed: until another attempt succeeds. An attempt under way takes a slot, but does not delay the wave
 //   - excused: failed, but it had already failed under a good revision
 //   - unreachable after the update
 //   - pending: not updated yet

@@ -45,6 +45,7 @@ func fleetMember(name string, wave int, revision int64, health Health, changes .
 
 func blocked(c *Cluster)   { c.Blocked = true }
 func awaiting(c *Cluster)  { c.Child.AwaitsDependencies = true }
+func retrying(c *Cluster)  { c.Retrying = true }
 func paused(c *Cluster)    { c.Paused = true }
 func unknown(c *Cluster)   { c.Target = nil }
 func invalid(c *Cluster)   { c.Target, c.TargetInvalid = nil, true }

@@ -237,6 +237,11 @@ func TestPlanLate(t *testing.T) {
 			clusters:   []Cluster{fleetMember("a", 0, 6, ready, now8), fleetMember("m", 1, 7, onItsWay, now8)},
 			waitingFor: "1 of 1 Cluster of wave canary to be ready" + suffix,
 		},
+		"a failed Cluster in its next attempt is late": {
+			strategy: Strategy{MaxUnavailable: Limit{Count: 1}, Waves: []Wave{{Name: "canary"}}}, state: state,
+			clusters:   []Cluster{fleetMember("a", 0, 6, ready, now8), fleetMember("m", 1, 7, failed, retrying, now8)},
+			waitingFor: "1 of 1 Cluster of wave canary to be ready" + suffix,
+		},
 		"a late Cluster is updated although the limit is exceeded": {
 			strategy: one, state: state,
 			clusters: []Cluster{fleetMember("m", 0, 7, onItsWay, now8), fleetMember("n", 0, 7, onItsWay, now8)},

@@ -153,7 +153,7 @@ func (j *judge) carryOut() {
 			child.Replaced = step.Action == ActionReplace
 			c.Child = &child
 			if c.Health != HealthUnreachable {
-				c.Health = HealthProgressing
+				c.Health, c.Retrying = HealthProgressing, false
 			}
 		case ActionCreate, ActionUpdate:
 			release := map[Source]*Release{SourceTarget: c.Target, SourceGood: c.Good, SourceOwn: c.Own,
@@ -172,7 +172,7 @@ func (j *judge) carryOut() {
 			c.Child = &Child{Release: *release, Revision: step.Revision, Joined: step.Joined, FailedBefore: step.FailedBefore,
 				Deferred: isDeferred, AwaitsDependencies: awaits}
 			if changes && c.Health != HealthUnreachable {
-				c.Health = HealthProgressing
+				c.Health, c.Retrying = HealthProgressing, false
 			}
 		}
 	}
@@ -199,6 +199,15 @@ func (j *judge) isOnItsWay(c *Cluster) bool {
 	}
 	soak := j.soak(c)
 	return soak > 0 && j.in.Now.Sub(c.ReadySince) < soak
+}
+
+// isRetrying is true for a failed Cluster in which another attempt is under way.
+func (j *judge) isRetrying(c *Cluster) bool {
+	if !isServable(c) || c.Child == nil || c.Child.Deleting || !c.Retrying {
+		return false
+	}
+	release, revision := j.goal(c)
+	return c.Child.Revision == revision && !c.Child.Joined || c.Child.Revision != revision && j.has(release, c)
 }
 
 // isLost is true for a Cluster that became unreachable, possibly because of its update.
@@ -234,7 +243,7 @@ func (j *judge) isLeftBehind(c *Cluster) bool {
 // isLate is true for a Cluster that is in flight to a superseded revision that never completed.
 func (j *judge) isLate(c *Cluster) bool {
 	release, revision := j.goal(c)
-	if c.Child == nil || c.Health != HealthProgressing &&
+	if c.Child == nil || c.Health != HealthProgressing && !c.Retrying &&
 		(c.Own == nil || sameContent(*c.Own, c.Child.Release) || c.OwnUnapproved) {
 		return false
 	}
@@ -499,7 +508,7 @@ func (j *judge) checkLimits() {
 			assigned[c.Wave]++
 			isTight = isTight || !j.isLate(&j.in.Clusters[i])
 		}
-		if j.isOnItsWay(c) || j.isLost(c) {
+		if j.isOnItsWay(c) || j.isLost(c) || j.isRetrying(c) {
 			onTheirWay[c.Wave]++
 		}
 		if j.wasDone(c) {

@@ -165,6 +165,9 @@ type Cluster struct {
 	// Health is the state of the Cluster with the assigned release.
 	Health Health
 
+	// Retrying is true if Health is HealthFailed and another attempt is under way. The Cluster then takes a slot.
+	Retrying bool
+
 	// ReadySince is when Health became HealthReady. If it is zero, the soak time has not passed.
 	ReadySince time.Time
 

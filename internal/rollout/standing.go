@@ -82,6 +82,9 @@ type tally struct {
 	// late counts the pending Clusters that are still in flight to another revision.
 	late int
 
+	// retrying counts the failed and excused Clusters in which another attempt is under way.
+	retrying int
+
 	// opens is when the first Cluster that waits for maintenance may be changed; zero if there is none.
 	opens time.Time
 }
@@ -106,7 +109,7 @@ func (t *tally) unreachable() int {
 // they are more than the done Clusters: the revision may be the cause, and further updates must wait. Otherwise, enough
 // Clusters still work with the revision.
 func (t *tally) usedSlots() int {
-	return t.by[standingInFlight] + t.by[standingUnreachableAfterUpdate] + max(
+	return t.by[standingInFlight] + t.retrying + t.by[standingUnreachableAfterUpdate] + max(
 		0,
 		t.by[standingUnreachableAfterReady]-t.by[standingDone],
 	)
@@ -125,9 +128,8 @@ func (p *plan) countStandings() {
 		c := &p.in.Clusters[i]
 		s := p.standingOf(c)
 		p.standings[i] = s
+		p.count(c, s, 1)
 		group := &p.groups[p.group(c)]
-		group.by[s]++
-		p.total.by[s]++
 		if s == standingDeferred {
 			group.opensAt(c.Defers.Opens)
 			p.total.opensAt(c.Defers.Opens)
@@ -137,9 +139,21 @@ func (p *plan) countStandings() {
 			p.total.selected++
 			p.isKnown = p.isKnown || p.release(c) != nil
 		}
-		if s == standingPending && p.isLate(c) {
-			group.late++
-			p.total.late++
+	}
+}
+
+// count adds n to the numbers of Clusters with the standing of a Cluster, in its wave and in total.
+func (p *plan) count(c *Cluster, s standing, n int) {
+	isLate := s == standingPending && p.isLate(c)
+	isRetrying := c.Retrying && (s == standingFailed || s == standingExcused) &&
+		(c.Child.Revision == p.goal || p.hasGoalAlready(c))
+	for _, t := range []*tally{&p.groups[p.group(c)], &p.total} {
+		t.by[s] += n
+		if isLate {
+			t.late += n
+		}
+		if isRetrying {
+			t.retrying += n
 		}
 	}
 }
@@ -154,19 +168,8 @@ func (t *tally) opensAt(opens time.Time) {
 // move changes the standing of a Cluster because of its step.
 func (p *plan) move(i int, to standing) {
 	c := &p.in.Clusters[i]
-	group, from := &p.groups[p.group(c)], p.standings[i]
-	if from == standingPending && p.isLate(c) {
-		group.late--
-		p.total.late--
-	}
-	if to == standingPending && p.isLate(c) {
-		group.late++
-		p.total.late++
-	}
-	group.by[from]--
-	p.total.by[from]--
-	group.by[to]++
-	p.total.by[to]++
+	p.count(c, p.standings[i], -1)
+	p.count(c, to, 1)
 	p.standings[i] = to
 }
 
@@ -322,7 +325,8 @@ func (p *plan) isLate(c *Cluster) bool {
 	if c.Child == nil || c.Child.Joined || c.Child.Revision <= p.state.Good || p.isLeftBehind(c) {
 		return false
 	}
-	return c.Health == HealthProgressing || c.Own != nil && !sameContent(c.Child.Release, *c.Own) && !c.OwnUnapproved
+	return c.Health == HealthProgressing || c.Retrying ||
+		c.Own != nil && !sameContent(c.Child.Release, *c.Own) && !c.OwnUnapproved
 }
 
 // pacing is the order in which the Clusters of a wave are updated.

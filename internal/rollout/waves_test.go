@@ -62,6 +62,20 @@ func TestPlanLimits(t *testing.T) {
 			waitingFor: "1 of 2 Clusters to be ready",
 			check:      wantProgress(2, 0, 1, 1),
 		},
+		"a failed Cluster takes a slot during its next attempt": {
+			strategy: Strategy{MaxUnavailable: Limit{Count: 1}},
+			clusters: []Cluster{fleetMember("a", 0, 7, failed, retrying), fleetMember("b", 0, 7, failed, excused),
+				fleetMember("c", 0, 6, ready)},
+			waitingFor: "1 of 3 Clusters to be ready",
+			check:      wantProgress(2, 0, 0, 1),
+		},
+		"a failed Cluster in its next attempt does not delay its wave": {
+			strategy: canary(Wave{}),
+			clusters: []Cluster{fleetMember("a", 0, 7, failed, retrying), fleetMember("b", 0, 7, ready),
+				fleetMember("c", 1, 6, ready)},
+			want:       "c: Update Target 7",
+			waitingFor: "1 of 1 Cluster in no wave to be ready",
+		},
 		"unreachable Clusters take no slot and are not updated": {
 			strategy: Strategy{MaxUnavailable: Limit{Count: 1}},
 			clusters: []Cluster{fleetMember("a", 0, 7, unreachable, joined), fleetMember("b", 0, 6, unreachable),

@@ -87,6 +87,9 @@ type member struct {
 	// foreign is true while the cluster has the release of another owner. observed is true if the child shows that.
 	foreign, observed bool
 
+	// retries is true if another attempt is under way when health is HealthFailed.
+	retries bool
+
 	// health is the health of the release, whether the Cluster is reachable or not.
 	health Health
 	since  time.Time
@@ -243,6 +246,7 @@ func (w *world) input() Input {
 			seen.Child.Deferred = c.deferred && c.health == HealthProgressing
 			seen.Child.AwaitsDependencies = c.awaits && c.health == HealthProgressing
 		}
+		seen.Retrying = c.reachable && seen.Health == HealthFailed && c.retries
 		if seen.Health == HealthReady {
 			seen.ReadySince = c.since
 		}
@@ -393,7 +397,7 @@ func (w *world) settle(c *member, faults bool) {
 	case c.health == HealthProgressing && c.Blocked && (c.awaits || w.chance(50)):
 		c.awaits = true
 	case c.health == HealthProgressing && faults && w.revisions[c.Child.Revision].bad[c.Name]:
-		c.health = HealthFailed
+		c.health, c.retries = HealthFailed, w.chance(50)
 	case c.health == HealthProgressing, c.health == HealthFailed && !c.Blocked:
 		c.health, c.since = HealthReady, w.now
 	}

@@ -49,8 +49,20 @@ func Identity(spec *addonsv1.HelmOpReleaseSpec) string {
 	return spec.Release.Namespace + "/" + spec.Release.Name
 }
 
+// unrelated are the reasons of a Ready condition for states that do not depend on the attempts at the current spec of a
+// release: HelmOp does not act on the release, deletes it, or waits to adopt it.
+var unrelated = map[string]bool{
+	"":                             true,
+	addonsv1.DeletingReason:        true,
+	addonsv1.ClusterDeletingReason: true,
+	addonsv1.ClusterNotFoundReason: true,
+	addonsv1.ControlPlaneNotInitializedReason: true,
+	addonsv1.AdoptionPendingReason:            true,
+	addonsv1.OtherShardReason:                 true,
+}
+
 // Health returns the health of a release with its current spec, and the time from which it has been Ready with this
-// spec.
+// spec. A release that failed stays failed during its next attempts, until one of them succeeds.
 func Health(child *addonsv1.HelmOpRelease) (rollout.Health, time.Time) {
 	ready := conditions.Get(child, addonsv1.ReadyCondition)
 	switch {
@@ -64,12 +76,21 @@ func Health(child *addonsv1.HelmOpRelease) (rollout.Health, time.Time) {
 			since = assigned.At.Time
 		}
 		return rollout.HealthReady, since
-	case ready.Status == metav1.ConditionFalse && (hasFailed(child) || !reasons.IsPassing(ready.Reason)) &&
-		!apiutil.ProgressReasons[ready.Reason]:
+	case ready.Status == metav1.ConditionFalse &&
+		(hasFailed(child) && !unrelated[ready.Reason] || !reasons.IsPassing(ready.Reason)):
 		return rollout.HealthFailed, time.Time{}
 	default:
 		return rollout.HealthProgressing, time.Time{}
 	}
+}
+
+// IsRetrying reports whether a failed release is in another attempt at its current spec. A release that waits for its
+// dependencies, for maintenance or for a time is not in an attempt.
+func IsRetrying(child *addonsv1.HelmOpRelease) bool {
+	health, _ := Health(child)
+	reason := conditions.GetReason(child, addonsv1.ReadyCondition)
+	return health == rollout.HealthFailed && apiutil.ProgressReasons[reason] && !apiutil.IsAwaiting(child) &&
+		!apiutil.IsDeferred(child)
 }
 
 // IsUnderWay reports whether a release that is not Ready becomes Ready without a change in its Cluster or by a user. A

@@ -67,6 +67,10 @@ func TestHealthOfWaitingRelease(t *testing.T) {
 		"Helm's records cannot be read":     {reason: addonsv1.ObservationFailedReason, want: rollout.HealthFailed},
 		"another Helm action after failure": {addonsv1.ReleasePendingReason, failedWith(2), rollout.HealthFailed},
 		"registry after failure":            {addonsv1.RegistryUnreachableReason, failedWith(2), rollout.HealthFailed},
+		"updating after failure":            {addonsv1.UpdatingReason, failedWith(2), rollout.HealthFailed},
+		"dependencies after failure":        {addonsv1.WaitingForDependenciesReason, failedWith(2), rollout.HealthFailed},
+		"deleting after failure":            {reason: addonsv1.DeletingReason, before: failedWith(2)},
+		"updating, spec before failed":      {reason: addonsv1.UpdatingReason, before: failedWith(1)},
 		"failure of the spec before":        {reason: addonsv1.RegistryUnreachableReason, before: failedWith(1)},
 	} {
 		release := &addonsv1.HelmOpRelease{}
@@ -77,6 +81,26 @@ func TestHealthOfWaitingRelease(t *testing.T) {
 		report.SetNotReady(release, tc.reason, "")
 		if got, _ := Health(release); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// TestIsRetrying checks when another attempt is under way in a failed release.
+func TestIsRetrying(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[string]bool{
+		addonsv1.UpdatingReason: true, addonsv1.FetchingArtifactReason: true, addonsv1.ImagesMissingReason: true,
+		addonsv1.UpgradeFailedReason: false, addonsv1.WaitingForDependenciesReason: false,
+		addonsv1.WaitingForMaintenanceReason: false, addonsv1.DeletingReason: false,
+	} {
+		release := &addonsv1.HelmOpRelease{}
+		report.SetNotReady(release, reason, "")
+		if IsRetrying(release) {
+			t.Errorf("%s: a release that never failed retries", reason)
+		}
+		release.Status.Failures = 1
+		if got := IsRetrying(release); got != want {
+			t.Errorf("%s: %t, want %t", reason, got, want)
 		}
 	}
 }
