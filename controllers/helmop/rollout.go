@@ -307,6 +307,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 		Foreign:               c.child.Status.State == string(model.StateForeign),
 		Confirmed:             c.child.Annotations[addonsv1.DeletionConfirmedAnnotation] != "",
 		Deferred:              apiutil.IsDeferred(c.child),
+		HasFailures:           c.child.Status.Failures > 0,
 		AwaitsDependencies:    rolloutstate.AwaitsDependencies(c.child),
 		Unread:                c.child.Status.State == "" || c.child.Status.State == string(model.StateUnreachable),
 	}

@@ -141,9 +141,18 @@ func TestPlanBudget(t *testing.T) {
 		},
 		"a repaired failure is no longer acknowledged": {
 			strategy: budget(5), state: State{Acknowledged: 3},
-			clusters:   []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 7, onItsWay)},
-			waitingFor: "1 of 2 Clusters to be ready",
+			clusters: []Cluster{fleetMember("a", 0, 7, failed), fleetMember("b", 0, 7, ready),
+				fleetMember("c", 0, 7, onItsWay)},
+			waitingFor: "1 of 3 Clusters to be ready",
 			check:      wantState(1, ""),
+		},
+		"a failure stays acknowledged while the Cluster cannot be repaired": {
+			strategy: budget(1), state: State{Acknowledged: 4},
+			clusters: []Cluster{fleetMember("a", 0, 7, unreachable),
+				fleetMember("b", 0, 7, failed, func(c *Cluster) { c.Paused = true }),
+				fleetMember("c", 0, 7, onItsWay, hasFailures), fleetMember("d", 0, 7, onItsWay)},
+			waitingFor: "2 of 2 Clusters to be ready; 1 Cluster became unreachable after its update",
+			check:      wantState(3, ""),
 		},
 		"a pause becomes a rollback if the strategy changes": {
 			strategy: rollback(1), state: paused,
@@ -429,5 +438,19 @@ func TestPlanWaitingForContainsNoTimes(t *testing.T) {
 	in.Now = in.Now.Add(time.Minute)
 	if after := Plan(in).Progress; after != before {
 		t.Errorf("%+v became %+v", before, after)
+	}
+}
+
+// TestPlanAcknowledgedFailureStays has a Cluster whose failure a user acknowledged, and which is then unreachable for a
+// while. Its failure must not pause the rollout again.
+func TestPlanAcknowledgedFailureStays(t *testing.T) {
+	t.Parallel()
+	state := State{Revision: 7, Good: 6, Phase: PhasePaused}
+	for i, health := range []Health{failed, unreachable, failed} {
+		result := Plan(Input{Strategy: budget(1), State: state, Requests: Requests{Continue: i == 0}, Now: testNow,
+			Clusters: []Cluster{fleetMember("a", 0, 7, health), fleetMember("b", 0, 7, onItsWay)}})
+		if state = result.State; state.Phase != PhaseProgressing {
+			t.Fatalf("plan %d: %+v", i, state)
+		}
 	}
 }

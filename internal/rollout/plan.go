@@ -100,7 +100,7 @@ func (p *plan) advance() Phase {
 		return s.Phase
 	}
 	failed := p.total.by[standingFailed]
-	s.Acknowledged = min(s.Acknowledged, failed)
+	s.Acknowledged = min(s.Acknowledged, failed+p.total.unrepaired)
 	switch {
 	case p.in.Requests.Abort && s.Good != 0:
 		s.Phase, s.Reason = PhaseAborted, fmt.Sprintf(
@@ -114,7 +114,7 @@ func (p *plan) advance() Phase {
 			"remove it, and then set rollout-continue to continue"
 		return s.Phase
 	case p.in.Requests.Continue:
-		s.Phase, s.Reason, s.Acknowledged = PhaseProgressing, "", failed
+		s.Phase, s.Reason, s.Acknowledged = PhaseProgressing, "", max(s.Acknowledged, failed)
 	}
 	spent := p.in.Strategy.Budgeted && failed-s.Acknowledged >= p.maxFailures()
 	switch {

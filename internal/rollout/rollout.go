@@ -38,6 +38,9 @@ type Child struct {
 	// FailedBefore is true if the release had failed under a good revision before this revision was assigned.
 	FailedBefore bool
 
+	// HasFailures is true if an attempt failed and none succeeded since then, also with an earlier spec of the child.
+	HasFailures bool
+
 	// GivenUp is true if the rollout of this revision was rolled back or aborted.
 	GivenUp bool
 
@@ -286,7 +289,7 @@ type State struct {
 	// a closed wave no longer delay later waves.
 	Passed string
 
-	// Acknowledged is the number of failures that a user acknowledged. They do not count.
+	// Acknowledged is the number of failures that a user acknowledged. They do not count until they are repaired.
 	Acknowledged int
 
 	// Reason explains the phase to users.

@@ -85,6 +85,9 @@ type tally struct {
 	// retrying counts the failed and excused Clusters in which another attempt is under way.
 	retrying int
 
+	// unrepaired counts the Clusters that do not count as failed now, but whose failure was not repaired.
+	unrepaired int
+
 	// opens is when the first Cluster that waits for maintenance may be changed; zero if there is none.
 	opens time.Time
 }
@@ -130,6 +133,9 @@ func (p *plan) countStandings() {
 		p.standings[i] = s
 		p.count(c, s, 1)
 		group := &p.groups[p.group(c)]
+		if s != standingFailed && p.isUnrepaired(c) {
+			p.total.unrepaired++
+		}
 		if s == standingDeferred {
 			group.opensAt(c.Defers.Opens)
 			p.total.opensAt(c.Defers.Opens)
@@ -156,6 +162,16 @@ func (p *plan) count(c *Cluster, s standing, n int) {
 			t.retrying += n
 		}
 	}
+}
+
+// isUnrepaired reports whether a Cluster may have failed with the goal and was not repaired since then. It may not count
+// as failed now because it is paused or unreachable, waits, or gets a changed spec.
+func (p *plan) isUnrepaired(c *Cluster) bool {
+	if !c.Selected || c.Gone || c.Deleting || c.Child == nil || c.Child.Deleting || c.Child.Revision != p.goal ||
+		c.Child.Joined || c.Child.FailedBefore || c.Health == HealthReady {
+		return false
+	}
+	return c.Health == HealthFailed || c.Child.HasFailures || c.Health == HealthUnreachable && !c.WasReady
 }
 
 // opensAt records when a Cluster that waits for maintenance may be changed.

@@ -225,6 +225,7 @@ func (w *world) input() Input {
 			child := *c.Child
 			child.Unobserved = w.adopts && child.Joined && !c.observed
 			child.AwaitsAdoption = child.Joined && c.foreign && c.observed
+			child.HasFailures = c.health == HealthFailed
 			child.GivenUp = w.revisions[child.Revision].givenUp
 			seen.Child, seen.Own, seen.Health = &child, w.under(c, child.Revision), c.health
 			if child.Revision == w.state.Revision {
