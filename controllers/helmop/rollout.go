@@ -315,7 +315,7 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 	planned.Child.Replaced = isReplaced && planned.Child.Deleting
 	rolloutstate.SetAdoption(planned.Child, c.child)
 	if r := c.child.Spec.Rollout; r != nil {
-		planned.Child.FailedBefore = r.FailedBefore
+		planned.Child.FailedBefore, planned.Child.AssignedAt = r.FailedBefore, r.At.Time
 	}
 	planned.Child.Joined, planned.Child.OfFormerCluster = apiutil.HasJoined(c.child), apiutil.IsOfFormerCluster(c.child)
 	if previous := previousOf(c.child, good); previous != nil {

@@ -207,11 +207,20 @@ func (d *Decision) waits(in Input, approved *records, c *rollout.Cluster, releas
 		return false
 	case d.Unapproved:
 		return true
-	case c.Child == nil || c.Child.OfFormerCluster:
+	case c.Child == nil || c.Child.OfFormerCluster || hasJoinedSince(in, c):
 		return false
 	default:
 		return !approved.has(d.Revision, c, release)
 	}
+}
+
+// hasJoinedSince reports whether a Cluster is new since the approval of the current revision. Such a Cluster was not in
+// the approved digest. It has the last known good revision until its wave begins, and then gets the approved revision
+// like a Cluster without a release. But if its inputs changed meanwhile, this change needs an approval.
+func hasJoinedSince(in Input, c *rollout.Cluster) bool {
+	approval := in.Revisions[in.State.Revision].Approval
+	return approval != nil && c.Child.Joined && c.Child.Revision == in.State.Good &&
+		!c.Child.AssignedAt.Before(approval.ApprovedAt.Time) && c.Own != nil && !changes(c, c.Own)
 }
 
 // RevisionOf returns what an approval needs to know about a HelmOp revision.

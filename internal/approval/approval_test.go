@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	addonsv1 "github.com/helmop/cluster-api-addon-provider-helmop/api/v1alpha1"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/rollout"
@@ -46,6 +49,14 @@ func unknown(c *rollout.Cluster) { c.Target = nil }
 
 func sameUnderBoth(c *rollout.Cluster) { c.Target = c.Own }
 
+// approvedAt is the time of all approvals.
+var approvedAt = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+
+// joined makes a Cluster new at a time after the approvals.
+func joined(after time.Duration) func(*rollout.Cluster) {
+	return func(c *rollout.Cluster) { c.Child.Joined, c.Child.AssignedAt = true, approvedAt.Add(after) }
+}
+
 // approved returns a revision with the approval of releases: each is the name of a Cluster and its content.
 func approved(releases ...string) Revision {
 	var hashes []string
@@ -53,7 +64,8 @@ func approved(releases ...string) Revision {
 		cluster, content, _ := strings.Cut(r, " ")
 		hashes = append(hashes, Hash(cluster, release(content)))
 	}
-	return Revision{Approval: &addonsv1.RevisionApproval{Digest: digestOf(releases...), Releases: hashes}}
+	return Revision{Approval: &addonsv1.RevisionApproval{Digest: digestOf(releases...), Releases: hashes,
+		ApprovedAt: metav1.NewTime(approvedAt)}}
 }
 
 // digestOf returns the digest of releases, each as in approved.
@@ -178,6 +190,26 @@ func TestDecide(t *testing.T) {
 				c.Child.OfFormerCluster = true
 			})},
 			digest: digestOf("a 7"),
+		},
+		"a Cluster that joined after the approval, before its wave, needs no approval": {
+			revisions: with(approved("a 7")),
+			clusters:  []rollout.Cluster{member("a", 7), member("new", 6, joined(time.Minute))},
+			digest:    digestOf("a 7"),
+		},
+		"a change of its inputs before its wave does": {
+			revisions: with(approved("a 7")),
+			clusters:  []rollout.Cluster{member("a", 7), member("new", 6, joined(time.Minute), changed)},
+			digest:    digestOf("a 7", "new 7 changed"), waiting: []string{"new"}, own: []string{"new"},
+		},
+		"a Cluster that joined before the approval, and is not in it, waits": {
+			revisions: with(approved("a 7")),
+			clusters:  []rollout.Cluster{member("a", 7), member("new", 6, joined(-time.Minute))},
+			digest:    digestOf("a 7", "new 7"), waiting: []string{"new"},
+		},
+		"a Cluster that joined under an older revision waits": {
+			revisions: with(approved("a 7")),
+			clusters:  []rollout.Cluster{member("a", 7), member("new", 5, joined(time.Minute))},
+			digest:    digestOf("a 7", "new 7"), waiting: []string{"new"},
 		},
 		"a later change in it does": {
 			revisions: with(approved("a 7")),

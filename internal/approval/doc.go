@@ -19,7 +19,8 @@
 //
 // # What does not
 //
-//   - The first release of a Cluster, under an approved revision.
+//   - The first release of a Cluster, under an approved revision. If the Cluster is new since the approval and has the
+//     last known good revision until its wave begins, its update needs no approval either.
 //   - A return to the last known good revision after a rollback or an abort.
 //   - A pin of one Cluster to a revision that was rolled out completely, or in which its release was approved.
 //   - A step that changes no input: a retry, the correction of drift, a deletion, or a change of the deletion policy.

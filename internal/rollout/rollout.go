@@ -27,6 +27,9 @@ type Child struct {
 	// Joined is true if the Cluster was new when this revision was assigned.
 	Joined bool
 
+	// AssignedAt is when the present content was assigned. Package rollout does not use it.
+	AssignedAt time.Time
+
 	// OfFormerCluster is true if this revision was assigned to a former Cluster with the same name. The Cluster of the
 	// plan is new. Joined is then true, and Cluster.Known is false.
 	OfFormerCluster bool
