@@ -181,7 +181,11 @@ func (r *Reconciler) render(ctx context.Context, scope *helmOpScope) error {
 		}
 		r.renderTarget(ctx, scope, c)
 		own := apiutil.RevisionOf(c.child)
-		if own != 0 && (scope.desired == nil || own != scope.desired.number) {
+		switch own {
+		case 0:
+		case scope.desiredNumber():
+			c.own = c.target
+		default:
 			c.own = r.renderPast(ctx, scope, own, c)
 		}
 		switch {

@@ -93,3 +93,28 @@ func TestNewClusterWhileDesiredRevisionIsUnknown(t *testing.T) {
 		}
 	}
 }
+
+// TestClusterThatCannotReturnGetsItsChanges has a Cluster whose HelmOp revision was rolled back. The last known good
+// revision cannot be rendered any more, so the Cluster keeps its revision. It must still get the changes that the
+// Cluster itself causes, for example by a label.
+func TestClusterThatCannotReturnGetsItsChanges(t *testing.T) {
+	t.Parallel()
+	b := controllertest.NewReleaseBench(t)
+	for _, revision := range b.Revisions {
+		revision.Spec.HelmOp.Release.Name, revision.Spec.Artifact = "one", &addonsv1.ResolvedArtifact{Digest: "a"}
+	}
+	b.Revisions[0].Status.Good, b.Revisions[1].Status.Phase = true, addonsv1.RolloutPhaseRolledBack
+	r, scope := newestScope(t, b)
+	b.Revisions[0].Spec.Digest = "of other values"
+	c := scope.clusters[0]
+	c.child.Spec = *r.renderPast(t.Context(), scope, 2, c)
+	c.child.Spec.Rollout = &addonsv1.ReleaseRollout{Revision: 2, Reason: addonsv1.ReleaseRolloutUpdated}
+	if r.plan(t, scope); c.step.Action != rollout.ActionNone {
+		t.Errorf("the step of an unchanged Cluster is %+v", c.step)
+	}
+	c.child.Spec.ValuesDigest = "of the former label"
+	r.plan(t, scope)
+	if c.step.Action != rollout.ActionUpdate || c.step.Source != rollout.SourceOwn || c.step.Revision != 2 {
+		t.Errorf("the step of a changed Cluster is %+v", c.step)
+	}
+}

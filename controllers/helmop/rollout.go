@@ -281,10 +281,14 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 			return rollout.Cluster{}, err
 		}
 	}
+	own := c.own
+	if own == c.target {
+		own = nil // Most Clusters have the newest revision. The comparison of large specs takes time.
+	}
 	for _, desired := range []struct {
 		spec    *addonsv1.HelmOpReleaseSpec
 		release **rollout.Release
-	}{{c.target, &planned.Target}, {c.good, &planned.Good}, {c.own, &planned.Own}, {c.pinned, &pinned}} {
+	}{{c.target, &planned.Target}, {c.good, &planned.Good}, {own, &planned.Own}, {c.pinned, &pinned}} {
 		if assigned != nil && rolloutstate.HasSpec(c.child, desired.spec) {
 			*desired.release = assigned
 			continue
@@ -292,6 +296,9 @@ func plannedCluster(c *clusterScope, good int64, policy addonsv1.DeletionPolicy,
 		if *desired.release, err = rolloutstate.Release(desired.spec); err != nil {
 			return rollout.Cluster{}, err
 		}
+	}
+	if c.own == c.target {
+		planned.Own = planned.Target
 	}
 	if c.child == nil {
 		return planned, nil
