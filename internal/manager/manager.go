@@ -61,7 +61,8 @@ import (
 func Run(ctx context.Context, options *Options) error {
 	klog.Background().Info("Starting", "version", version.String())
 	goruntime.SetMutexProfileFraction(options.mutexProfileFraction)
-	debug.SetGCPercent(options.gcPercent)
+	// Collections are rare until memoryReturner runs: it starts after the caches have the objects of the whole fleet.
+	debug.SetGCPercent(max(100, options.gcPercent))
 	limit, err := memoryLimit(options.memoryLimit, os.Getenv("MEMORY_LIMIT"))
 	if err != nil {
 		return err

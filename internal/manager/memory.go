@@ -76,8 +76,8 @@ func giveBack(log logr.Logger) {
 func (m *memoryReturner) Start(ctx context.Context) error {
 	ticker := time.NewTicker(m.interval)
 	defer ticker.Stop()
-	// The start fills the caches.
-	b, current, elected := burst{rest: restTicks, isStart: true}, m.percent, m.elected
+	// The start fills the caches. The first turn sets the percentage, because Run starts with another one.
+	b, current, elected := burst{rest: restTicks, isStart: true}, 0, m.elected
 	for {
 		allocated, live := m.read()
 		isOver := b.isOver(allocated, live)

@@ -117,6 +117,31 @@ func TestStartIsOnlyTheFirstBurst(t *testing.T) {
 	}
 }
 
+// TestGarbageUntilStartEnds checks that a large heap has the configured percentage at once, because Run starts with a
+// larger one.
+func TestGarbageUntilStartEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	var percents []int
+	m := &memoryReturner{
+		read: func() (uint64, uint64) {
+			cancel()
+			return 0, 1 << 30
+		},
+		percent: 25, interval: time.Hour,
+		setPercent: func(percent int) int {
+			percents = append(percents, percent)
+			return 0
+		},
+	}
+	if err := m.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{25}; !slices.Equal(percents, want) {
+		t.Errorf("collections start at a growth of %v percent, not %v", percents, want)
+	}
+}
+
 func TestSmallHeapIsCollectedLessOftenDuringBurst(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
