@@ -112,7 +112,7 @@ type releaseScope struct {
 	// before is a copy of the release from the start of the pass.
 	before *addonsv1.HelmOpRelease
 
-	// helmOp is the HelmOp of the release; nil if it does not exist.
+	// helmOp is the HelmOp of the release; nil if it does not exist. It is shared with the cache: do not change it.
 	helmOp *addonsv1.HelmOp
 
 	// cluster is the Cluster of the release; nil if it does not exist. object is the same Cluster in unstructured form.
@@ -277,7 +277,7 @@ func (r *Reconciler) gather(ctx context.Context, reader client.Reader,
 	scope := &releaseScope{release: release}
 	if owner := metav1.GetControllerOf(release); owner != nil && owner.Kind == apiutil.HelmOpKind {
 		helmOp, key := &addonsv1.HelmOp{}, client.ObjectKey{Namespace: release.Namespace, Name: owner.Name}
-		err := reader.Get(ctx, key, helmOp)
+		err := reader.Get(ctx, key, helmOp, client.UnsafeDisableDeepCopy)
 		if apierrors.IsNotFound(err) {
 			// The cache does not have HelmOps of other shards.
 			err = r.live.Get(ctx, key, helmOp)
