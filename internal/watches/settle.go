@@ -92,10 +92,18 @@ func enqueue(ctx context.Context, q requestQueue, toRequests handler.MapFunc, de
 // ClusterEvents returns a handler for Clusters and the objects to which Clusters refer. It enqueues the HelmOps of a
 // Cluster after SettleDelay. If only the status of the object changed, the HelmOps are enqueued later: Cluster API
 // changes conditions and the numbers of machines several times per second in a large fleet. A template may read them,
-// so these events need a pass, too.
+// so these events need a pass, too. The same holds for the objects of a kind that is watched later than the start: a
+// busy manager takes seconds to replay a whole fleet.
 func ClusterEvents(reader client.Reader, toHelmOps handler.MapFunc) handler.EventHandler {
 	events := Delayed(toHelmOps)
-	prompt := events.UpdateFunc
+	created, updated := events.CreateFunc, events.UpdateFunc
+	events.CreateFunc = func(ctx context.Context, e event.CreateEvent, q requestQueue) {
+		if e.IsInInitialList {
+			enqueue(ctx, q, toHelmOps, changeDelay(reader), e.Object)
+			return
+		}
+		created(ctx, e, q)
+	}
 	events.UpdateFunc = func(ctx context.Context, e event.UpdateEvent, q requestQueue) {
 		switch {
 		case isResync(e):
@@ -103,7 +111,7 @@ func ClusterEvents(reader client.Reader, toHelmOps handler.MapFunc) handler.Even
 			// The labels have not changed, so the old state has the same HelmOps.
 			enqueue(ctx, q, toHelmOps, changeDelay(reader), e.ObjectNew)
 		default:
-			prompt(ctx, e, q)
+			updated(ctx, e, q)
 		}
 	}
 	return events

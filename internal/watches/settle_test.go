@@ -124,6 +124,21 @@ func TestClusterEventsUsersWaitFor(t *testing.T) {
 	}
 }
 
+// TestReplayOfKindIsCollected has a busy manager that begins to watch a kind with a thousand objects: their replay takes
+// a second and a half.
+func TestReplayOfKindIsCollected(t *testing.T) {
+	t.Parallel()
+	q := &passQueue{}
+	events := ClusterEvents(fleetOf(1000, 1000), RequestForItself)
+	for i := range 1000 {
+		q.until(time.Duration(i) * 1500 * time.Microsecond)
+		events.Create(t.Context(), event.CreateEvent{Object: apiutil.NewCluster(), IsInInitialList: true}, q)
+	}
+	if q.passes != 0 || q.due != 2*time.Second {
+		t.Errorf("%d passes during the replay, and the next one is due at %s", q.passes, q.due)
+	}
+}
+
 // TestClusterStatusCausesFewPasses has a fleet of 10,000 Clusters in which Cluster API writes the status of ten
 // Clusters per second. The time of a pass grows with the number of Clusters, so the passes must become fewer.
 func TestClusterStatusCausesFewPasses(t *testing.T) {

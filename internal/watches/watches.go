@@ -144,8 +144,8 @@ func RequestsForClusterObject(ctx context.Context, reader client.Reader, lookup 
 			name = owner.Name
 		}
 	}
-	cluster := apiutil.NewCluster()
-	if name == "" || reader.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}, cluster) != nil {
+	cluster, key := apiutil.NewCluster(), client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}
+	if name == "" || reader.Get(ctx, key, cluster, client.UnsafeDisableDeepCopy) != nil {
 		return nil // The Cluster does not exist, or was deleted: then its own events request the HelmOps.
 	}
 	return RequestsForCluster(ctx, reader, lookup, cluster)
