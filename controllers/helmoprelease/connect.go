@@ -80,6 +80,11 @@ func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpReleas
 		return model.Target{Key: key.String(), Config: restConfig, Impersonate: releasespec.Impersonated(release)}, true
 	}
 	r.watcher.Disconnect(key.String())
+	if errors.Is(err, clusterlink.ErrNotTried) {
+		// The first attempt checks the kubeconfig. After a start, a check in each pass would parse a thousand kubeconfigs
+		// again before the links exist.
+		return model.Target{}, false
+	}
 	if err := r.checkKubeconfig(ctx, key); err != nil {
 		message := err.Error()
 		if !release.DeletionTimestamp.IsZero() {
@@ -89,9 +94,6 @@ func (r *Reconciler) connect(ctx context.Context, release *addonsv1.HelmOpReleas
 			message)
 		report.SetNotReady(release, addonsv1.KubeconfigRefusedReason, message)
 		release.Status.NextTryAt = metav1.Time{}
-		return model.Target{}, false
-	}
-	if errors.Is(err, clusterlink.ErrNotTried) {
 		return model.Target{}, false
 	}
 	report.Unreachable(release, noConnection(release, r.clusters.State(key).Cause))

@@ -114,7 +114,8 @@ func (l linkMadeMeanwhile) State(client.ObjectKey) clusterlink.State {
 	return clusterlink.State{LastTry: time.Now(), LastAnswer: time.Now(), Failures: l.failures, Cause: l.cause}
 }
 
-// TestConnectReportsNothingBeforeFirstTry checks that the conditions do not change before the first connection attempt.
+// TestConnectReportsNothingBeforeFirstTry checks that the conditions do not change before the first connection attempt,
+// not even if the kubeconfig is refused: the attempt checks the kubeconfig, too.
 func TestConnectReportsNothingBeforeFirstTry(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -123,12 +124,15 @@ func TestConnectReportsNothingBeforeFirstTry(t *testing.T) {
 		cause    clusterlink.Cause
 		want     metav1.ConditionStatus
 		up       bool
+		refused  bool
 	}{
-		"not tried yet":     {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotTried), want: report.True},
-		"tried, but failed": {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotConnected), want: report.False},
-		"one lost probe":    {failures: 1, want: report.True, up: true},
-		"silent":            {failures: 2, want: report.False},
-		"refused":           {failures: 2, cause: clusterlink.CauseCredentials, want: report.False},
+		"not tried yet":                       {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotTried), want: report.True},
+		"tried, but failed":                   {err: fmt.Errorf("%w: fleet/one", clusterlink.ErrNotConnected), want: report.False},
+		"one lost probe":                      {failures: 1, want: report.True, up: true},
+		"silent":                              {failures: 2, want: report.False},
+		"refused":                             {failures: 2, cause: clusterlink.CauseCredentials, want: report.False},
+		"a refused kubeconfig, not tried yet": {err: clusterlink.ErrNotTried, refused: true, want: report.True},
+		"a refused kubeconfig":                {err: clusterlink.ErrNotConnected, refused: true, want: report.False},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,6 +141,9 @@ func TestConnectReportsNothingBeforeFirstTry(t *testing.T) {
 			r := &Reconciler{
 				clusters:    linkMadeMeanwhile{err: tc.err, failures: tc.failures, cause: tc.cause},
 				kubeconfigs: controllertest.StoreOf(t), watcher: &forgetfulWatcher{},
+			}
+			if tc.refused {
+				r.kubeconfigs = refusedKubeconfig{}
 			}
 			if _, ok := r.connect(t.Context(), release); ok != tc.up {
 				t.Errorf("there is a connection: %t, want %t", ok, tc.up)

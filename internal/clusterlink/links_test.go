@@ -249,6 +249,21 @@ func TestLinkIsReplacedWithKubeconfig(t *testing.T) {
 	f.look("what it replaces is used no longer", "", true, firstRetry)
 }
 
+// TestListenersAreNotifiedOfLinkThatNeverOpened has a Cluster that never responds. The first failure may be a timeout of
+// a busy manager.
+func TestListenersAreNotifiedOfLinkThatNeverOpened(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.provision(true, true)
+	f.write("a")
+	f.answer = errors.New("no")
+	f.look("failure 1", "", false, firstRetry)
+	f.pass(firstRetry)
+	f.look("failure 2", "", true, 2*firstRetry)
+	f.pass(2 * firstRetry)
+	f.look("failure 3", "", false, 4*firstRetry)
+}
+
 // TestListenersAreNotifiedWhenClusterRespondsAgain has a Cluster that responds again and whose link was never closed.
 func TestListenersAreNotifiedWhenClusterRespondsAgain(t *testing.T) {
 	t.Parallel()

@@ -86,7 +86,7 @@ func (l *Links) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	}
 	wait := l.check(ctx, known, found)
 	isUp, isUnreachable := known.config != nil, known.state.IsUnreachable()
-	if isUp != wasUp || isUp && isNew || wasUp && isUnreachable != wasUnreachable {
+	if isUp != wasUp || isUp && isNew || isUnreachable != wasUnreachable {
 		l.notify(ctx, cluster, isUnreachable)
 	}
 	return after(wait, known.state.Failures), nil
