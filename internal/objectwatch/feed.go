@@ -4,6 +4,7 @@
 package objectwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +61,8 @@ type feed struct {
 	stream *stream
 	run    int
 	ctx    context.Context
+	// scope is the scope of the stream in this run.
+	scope string
 	// began is when the last request began. failures is the number of requests that failed one after the other.
 	began    time.Time
 	failures int
@@ -264,14 +267,17 @@ func (f *feed) page(ctx context.Context, options metav1.ListOptions) (runtime.Ob
 		if err != nil {
 			return nil, err
 		}
-		return all.Resource(key.resource).Namespace(key.namespace).List(ctx, options)
+		return all.Resource(key.resource).Namespace(f.namespace()).List(ctx, options)
 	}
 	all, err := f.stream.link.metadata()
 	if err != nil {
 		return nil, err
 	}
-	return all.Resource(key.resource).Namespace(key.namespace).List(ctx, options)
+	return all.Resource(key.resource).Namespace(f.namespace()).List(ctx, options)
 }
+
+// namespace returns the namespace of all requests; empty for all namespaces.
+func (f *feed) namespace() string { return cmp.Or(f.stream.key.namespace, f.scope) }
 
 // request returns a request for the objects of the stream.
 func (f *feed) request() *rest.Request {
@@ -280,8 +286,8 @@ func (f *feed) request() *rest.Request {
 	if key.resource.Group == "" {
 		path = []string{"api", key.resource.Version}
 	}
-	if key.namespace != "" {
-		path = append(path, "namespaces", key.namespace)
+	if namespace := f.namespace(); namespace != "" {
+		path = append(path, "namespaces", namespace)
 	}
 	form := metadataForm
 	if key.mode == whole {

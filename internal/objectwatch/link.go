@@ -189,14 +189,15 @@ func (l *link) exactLocked(key streamKey) *stream {
 	return s
 }
 
-// joinLocked adds a follower of an object. The stream restarts unless the object is known already.
+// joinLocked adds a follower of an object. The stream restarts unless it includes the object, and the object is known
+// already.
 func (s *stream) joinLocked(at objectKey, t target, known bool) {
 	s.followers[at] = append(s.followers[at], t)
 	if s.key.mode == listed {
 		s.link.scheduleListsLocked(t.release.listEvery/2 + rand.N(t.release.listEvery/2+1))
 		return
 	}
-	if s.cancel == nil || !known {
+	if s.cancel == nil || !known || s.scope != "" && at.namespace != s.scope {
 		s.beginLocked()
 	}
 }

@@ -206,7 +206,7 @@ func (l *link) dueLists() (due []*feed, next time.Duration) {
 		}
 		switch {
 		case wait <= 0:
-			due = append(due, &feed{stream: candidate, run: candidate.run, relist: true})
+			due = append(due, &feed{stream: candidate, run: candidate.run, scope: candidate.limitLocked(), relist: true})
 		case next == 0 || wait < next:
 			next = wait
 		}
@@ -242,7 +242,7 @@ func (l *link) wasListed(s *stream, err error) {
 	case apierrors.IsNotFound(err):
 		l.unservedLocked(s.key.resource, err)
 	case apierrors.IsForbidden(err):
-		if s.key.namespace == "" && l.narrowLocked(s) {
+		if s.isWide() && l.narrowLocked(s) {
 			return
 		}
 		s.failure = failure{}

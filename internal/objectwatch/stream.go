@@ -4,6 +4,7 @@
 package objectwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +83,10 @@ type stream struct {
 	cancel context.CancelFunc
 	// settling is true until the run sends its first request. Until then, releases may join without a restart.
 	settling bool
-	failure  failure
+	// scope is the only namespace that the run, or the last list, requests; empty for all namespaces of key. An identity
+	// that may not watch all namespaces so needs no refused request to find this out.
+	scope   string
+	failure failure
 	// listedAt is when a stream of the mode listed was last listed; zero if a list is due. A failed list is not repeated
 	// before retryAt, not even on request.
 	listedAt, retryAt time.Time
@@ -112,10 +116,9 @@ func (s *stream) beginLocked() {
 	ctx, cancel := context.WithCancel(s.link.ctx)
 	s.run++
 	s.cancel, s.settling = cancel, true
-	run := s.run
+	f := &feed{stream: s, run: s.run, ctx: ctx}
 	s.link.watcher.goLocked(func() {
-		if pause(ctx, settle) && s.settled(run) {
-			f := feed{stream: s, run: run, ctx: ctx}
+		if pause(ctx, settle) && f.settled() {
 			f.follow()
 		}
 	})
@@ -173,15 +176,35 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (s *stream) settled(run int) bool {
+// settled ends the time in which releases join without a restart. It returns false if the run has ended.
+func (f *feed) settled() bool {
+	s := f.stream
 	s.link.watcher.mu.Lock()
 	defer s.link.watcher.mu.Unlock()
-	if s.run != run {
+	if s.run != f.run {
 		return false
 	}
 	s.settling = false
+	f.scope = s.limitLocked()
 	return true
 }
+
+// limitLocked limits the next run or list to the namespace of the followed objects, if there is only one. It returns
+// the scope.
+func (s *stream) limitLocked() string {
+	s.scope = ""
+	for at := range s.followers {
+		if at.namespace == "" || s.scope != "" && at.namespace != s.scope {
+			s.scope = ""
+			break
+		}
+		s.scope = at.namespace
+	}
+	return s.scope
+}
+
+// isWide reports whether the run, or the last list, requests all namespaces.
+func (s *stream) isWide() bool { return s.key.namespace == "" && s.scope == "" }
 
 // broke records why the stream ended, and reports whether the stream continues. The error is nil for a regular end.
 func (s *stream) broke(run int, err error) bool {
@@ -196,7 +219,7 @@ func (s *stream) broke(run int, err error) bool {
 	case apierrors.IsNotFound(err) && s.key.mode != helmRecords:
 		s.link.unservedLocked(s.key.resource, err)
 		return false
-	case apierrors.IsForbidden(err) && s.key.namespace == "" && s.link.narrowLocked(s):
+	case apierrors.IsForbidden(err) && s.isWide() && s.link.narrowLocked(s):
 		return false
 	case apierrors.IsForbidden(err):
 		s.failLocked(fmt.Errorf("%w %s: %s", ErrForbidden, s.describe(), shorten(err)))
@@ -248,8 +271,8 @@ func (s *stream) releasesLocked() releases {
 
 func (s *stream) describe() string {
 	text := s.key.resource.GroupResource().String()
-	if s.key.namespace != "" {
-		text += " in namespace " + s.key.namespace
+	if !s.isWide() {
+		text += " in namespace " + cmp.Or(s.key.namespace, s.scope)
 	}
 	return text
 }

@@ -1,0 +1,161 @@
+// Copyright 2026 The HelmOp Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package objectwatch
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+)
+
+const (
+	ofNamespace      = "/api/v1/namespaces/ns/configmaps"
+	ofOtherNamespace = "/api/v1/namespaces/other/configmaps"
+	ofAllNamespaces  = "/api/v1/configmaps"
+)
+
+// namespacedServer is an API server with hostileConfig, and with another ConfigMap in the namespace "other".
+type namespacedServer struct {
+	// refusesAll is true if requests for all namespaces are forbidden.
+	refusesAll bool
+
+	mu sync.Mutex
+	// paths are the paths of the requests.
+	paths []string
+}
+
+// inNamespaces returns a text about hostileConfig once for each namespace that a path includes.
+func inNamespaces(path, text string) string {
+	other := strings.ReplaceAll(text, `"namespace":"ns"`, `"namespace":"other"`)
+	switch path {
+	case ofNamespace:
+		return text
+	case ofOtherNamespace:
+		return other
+	default:
+		return text + other
+	}
+}
+
+// respond answers a request.
+func (s *namespacedServer) respond(r *http.Request) (*http.Response, error) {
+	path := r.URL.Path
+	s.mu.Lock()
+	s.paths = append(s.paths, path)
+	s.mu.Unlock()
+	if path == ofAllNamespaces && s.refusesAll {
+		return answer(r, http.StatusForbidden,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`), nil
+	}
+	if r.URL.Query().Get("watch") == "" {
+		// The test of lists uses no list of all namespaces.
+		return answer(r, http.StatusOK, inNamespaces(path, listOf(`"continue":""`))), nil
+	}
+	response := answer(r, http.StatusOK, "")
+	body, events := io.Pipe()
+	response.Body = body
+	context.AfterFunc(r.Context(), func() { _ = events.Close() })
+	go func() {
+		_, _ = io.WriteString(events, inNamespaces(path, metadataEvent("ADDED", "c", "1", `"uid":"u"`))+endOfList)
+	}()
+	return response, nil
+}
+
+// taken returns the different paths of the requests since the last call.
+func (s *namespacedServer) taken() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	paths := s.paths
+	s.paths = nil
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+// TestStreamsOfOneNamespace checks that only this namespace is requested while all objects of a kind are in one
+// namespace. So an identity with rights in this namespace causes no refused request. When an object in another
+// namespace joins, both objects are followed.
+func TestStreamsOfOneNamespace(t *testing.T) {
+	t.Parallel()
+	const every = 10 * time.Minute
+	other := hostileConfig
+	other.Namespace = "other"
+	narrowed := []string{ofAllNamespaces, ofNamespace, ofOtherNamespace}
+	for name, tc := range map[string]struct {
+		plan       Plan
+		refusesAll bool
+		want       []string
+	}{
+		"watches":                     {Plan{Drift: true}, false, []string{ofAllNamespaces}},
+		"watches of one namespace":    {Plan{Drift: true}, true, narrowed},
+		"lists of only one namespace": {Plan{ListEvery: every}, true, narrowed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := &namespacedServer{refusesAll: tc.refusesAll}
+				watcher, conn := startWatcher(t), connectionTo(server.respond)
+				follow := func(name string, ref inventory.Ref) {
+					plan := tc.plan
+					plan.Objects = []inventory.Ref{ref}
+					watcher.Follow(key(name), conn, plan)
+				}
+				check := func(when string, want []string, known map[string]inventory.Ref) {
+					t.Helper()
+					// The server ends no watch within this time.
+					<-time.After(2 * every)
+					for name, ref := range known {
+						snapshot, _ := watcher.Look(key(name))
+						if state := snapshot.Objects[ref]; !state.Known || !state.Exists || snapshot.Err != nil {
+							t.Errorf("%s: %s is %+v, with error %v", when, ref, state, snapshot.Err)
+						}
+					}
+					if got := server.taken(); !slices.Equal(got, want) {
+						t.Errorf("%s: requests for %v, want %v", when, got, want)
+					}
+				}
+				follow("one", hostileConfig)
+				check("one namespace", []string{ofNamespace}, map[string]inventory.Ref{"one": hostileConfig})
+				follow("two", other)
+				check("two namespaces", tc.want, map[string]inventory.Ref{"one": hostileConfig, "two": other})
+			})
+		})
+	}
+}
+
+// TestKnownObjectOfAnotherNamespace checks that a watch of one namespace restarts for an object of another namespace
+// although the object is known, and that it does not restart for a known object of the same namespace.
+func TestKnownObjectOfAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, server := startWatcher(t), &namespacedServer{}
+		l, err := newLink(w, linkID{}, connectionTo(server.respond))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newRelease(key("r"), 0, Plan{Objects: []inventory.Ref{hostileConfig}, Drift: true})
+		configs := builtIn[hostileConfig.GroupVersionKind()].GroupVersionResource
+		for _, step := range []struct {
+			namespace string
+			known     bool
+			want      []string
+		}{{"ns", false, []string{ofNamespace}}, {"ns", true, nil}, {"other", true, []string{ofAllNamespaces}}} {
+			w.mu.Lock()
+			l.exactLocked(streamKey{resource: configs, mode: metadataOnly}).joinLocked(
+				objectKey{namespace: step.namespace, name: "c"}, target{release: r}, step.known)
+			w.mu.Unlock()
+			<-time.After(time.Minute)
+			if got := server.taken(); !slices.Equal(got, step.want) {
+				t.Errorf("an object in %s joins: requests for %v, want %v", step.namespace, got, step.want)
+			}
+		}
+	})
+}
