@@ -27,6 +27,7 @@ import (
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/model"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/inventory"
+	"github.com/helmop/cluster-api-addon-provider-helmop/internal/notserved"
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/plural"
 )
 
@@ -182,7 +183,7 @@ func (k *Client) create(resources kube.ResourceList) (*kube.Result, error) {
 	}
 	if len(rest) > 0 || len(resources) == 0 && !k.Lenient {
 		_, err := k.Client.Create(rest)
-		if k.Lenient && isUnserved(err) {
+		if k.Lenient && notserved.Is(err) {
 			err = k.createServed(rest)
 		}
 		if err != nil {
