@@ -28,6 +28,18 @@ func neverWorked(r *model.Record)   { r.NeverWorked = true }
 func until(after time.Duration) func(*model.Record) {
 	return func(r *model.Record) { r.Deadline = helmtest.Now.Add(after) }
 }
+
+// aheadBy makes a record that a process with another clock wrote some minutes ago, for an action of 20 minutes. Its
+// clock is ahead of the API server.
+func aheadBy(ahead, ago time.Duration, hasDeadline bool) func(*model.Record) {
+	return func(r *model.Record) {
+		r.ServerTime = helmtest.Now.Add(-ago)
+		r.ChangedAt = r.ServerTime.Add(ahead)
+		if hasDeadline {
+			r.Deadline = r.ChangedAt.Add(20 * time.Minute)
+		}
+	}
+}
 func fromFuture(r *model.Record) { r.ChangedAt = helmtest.Now.Add(time.Hour) }
 
 func TestDecide(t *testing.T) {
@@ -249,6 +261,30 @@ func TestDecide(t *testing.T) {
 		"pending of another UID, after its deadline": {records: one(helmtest.Record("pending-upgrade", 4, otherUID,
 			until(-time.Second))), state: model.StatePending,
 			action: model.ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 5, recovery: RecoverFail, cut: 1},
+		"pending of another UID, its clock is days ahead": {
+			records: one(helmtest.Record("pending-upgrade", 4, otherUID, aheadBy(72*time.Hour, 31*time.Minute, true))),
+			state:   model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 5,
+			recovery: RecoverFail, cut: 1, message: helmtest.Now.Add(-time.Minute).UTC().Format(time.RFC3339)},
+		"pending of another UID, its clock is days ahead, young": {
+			records: one(helmtest.Record("pending-upgrade", 4, otherUID, aheadBy(72*time.Hour, 29*time.Minute, true))),
+			state:   model.StatePending, action: model.ActionWait, reason: ReasonPendingOtherOwner, from: 4, to: 4,
+			after: OtherProcessRetry, cut: 1, message: helmtest.Now.Add(time.Minute).UTC().Format(time.RFC3339)},
+		"pending of another UID, its clock is minutes ahead": {
+			records: one(helmtest.Record("pending-upgrade", 4, otherUID, aheadBy(9*time.Minute, 8*time.Minute, true))),
+			state:   model.StatePending, action: model.ActionWait, reason: ReasonPendingOtherOwner, from: 4, to: 4,
+			after: OtherProcessRetry, cut: 1, message: helmtest.Now.Add(21 * time.Minute).UTC().Format(time.RFC3339)},
+		"pending of another UID, only the API server has another clock": {
+			records: one(helmtest.Record("pending-upgrade", 4, otherUID, aheadBy(time.Hour, 61*time.Minute, true))),
+			state:   model.StatePending, action: model.ActionWait, reason: ReasonPendingOtherOwner, from: 4, to: 4,
+			after: OtherProcessRetry, cut: 1, message: helmtest.Now.Add(19 * time.Minute).UTC().Format(time.RFC3339)},
+		"pending with helm, its clock is days ahead": {
+			records: one(helmtest.Record("pending-upgrade", 4, otherHand, aheadBy(72*time.Hour, 26*time.Minute, false))),
+			state:   model.StatePending, action: model.ActionRecoverThenUpgrade, reason: ReasonPendingTimeout, from: 4, to: 5,
+			recovery: RecoverFail},
+		"pending with helm, its clock is days ahead, young": {
+			records: one(helmtest.Record("pending-upgrade", 4, otherHand, aheadBy(72*time.Hour, 24*time.Minute, false))),
+			state:   model.StatePending, action: model.ActionWait, reason: ReasonPendingOtherOwner, from: 4, to: 4,
+			after: OtherProcessRetry},
 		"pending with helm, copied deadline": {records: one(helmtest.Record("pending-upgrade", 4, otherHand,
 			until(-time.Second))),
 			state: model.StatePending, action: model.ActionWait, reason: ReasonPendingOtherOwner, from: 4, to: 4,

@@ -37,7 +37,7 @@ func (s situation) decideAdoption(d Decision) Decision {
 	case !isRunning:
 		return d.act(model.ActionUpgrade, ReasonAdopt, adopting)
 	default:
-		return d.recoverFailed(ReasonPendingTimeout, abandonedMessage(newest, policy))
+		return d.recoverFailed(ReasonPendingTimeout, s.abandonedMessage())
 	}
 }
 
@@ -47,7 +47,7 @@ func (s situation) decidePending(d Decision) Decision {
 	if until := s.pendingUntil(); !until.IsZero() {
 		return s.waitFor(d, until)
 	}
-	reason, message := ReasonPendingTimeout, abandonedMessage(newest, s.policy)
+	reason, message := ReasonPendingTimeout, s.abandonedMessage()
 	if isOwnPending(newest, s.desired) {
 		reason = ReasonInterrupted
 		message = fmt.Sprintf("Helm revision %d was interrupted while it was %s.", newest.Revision, newest.Status)
@@ -224,24 +224,37 @@ func (s situation) isUninstallingFor() bool {
 
 // abandonedAt returns when the newest record counts as abandoned. It is zero if this time has passed.
 func (s situation) abandonedAt() time.Time {
-	end := s.newest.ChangedAt.Add(s.policy.PendingLimit())
-	if s.newest.HasDeadline() {
-		end = s.newest.Deadline
-	}
+	end := s.actionEnd()
 	if !end.After(s.now) {
 		return time.Time{}
 	}
 	return end
 }
 
-// abandonedMessage returns the message for a pending record whose action cannot be running any more.
-func abandonedMessage(newest model.Record, policy model.Policy) string {
+// actionEnd returns the latest end of the action on the newest record. The record has this time, or the time when the
+// action began, by the clock of the process that wrote it. If this clock is ahead by days, HelmOp would wait for days.
+// So if the record seems to be written in the future, its times count from the time of the API server, plus
+// clockTolerance. A difference that the clock of this manager has in common with the other clock does not count.
+func (s situation) actionEnd() time.Time {
+	newest := s.newest
+	end := newest.ChangedAt.Add(s.policy.PendingLimit())
 	if newest.HasDeadline() {
+		end = newest.Deadline
+	}
+	if newest.ServerTime.IsZero() || !newest.ChangedAt.After(s.now) {
+		return end
+	}
+	return end.Add(-max(0, newest.ChangedAt.Sub(newest.ServerTime)-clockTolerance))
+}
+
+// abandonedMessage returns the message for a pending record whose action cannot be running any more.
+func (s situation) abandonedMessage() string {
+	if s.newest.HasDeadline() {
 		return fmt.Sprintf("Helm revision %d is still %s, although its action had to end by %s: HelmOp takes over.",
-			newest.Revision, newest.Status, newest.Deadline.UTC().Format(time.RFC3339))
+			s.newest.Revision, s.newest.Status, s.actionEnd().UTC().Format(time.RFC3339))
 	}
 	return fmt.Sprintf("Helm revision %d has been %s for more than %s: HelmOp takes over.",
-		newest.Revision, newest.Status, policy.PendingLimit())
+		s.newest.Revision, s.newest.Status, s.policy.PendingLimit())
 }
 
 // recoverReplace returns the decision to repeat an action under the revision of its pending record.
@@ -312,6 +325,10 @@ const helmCommand = "the helm command or a similar program"
 
 // OtherProcessRetry is how often a release is checked while another process may be working on it.
 const OtherProcessRetry = 5 * time.Second
+
+// clockTolerance is how far a clock may be ahead of others without an effect on waits. If it were smaller, HelmOp could
+// take over a running action. If it were larger, HelmOp would wait longer for a process whose clock is ahead by more.
+const clockTolerance = 10 * time.Minute
 
 // ActionMargin is the time that an action may take after its timeout to record its outcome.
 const ActionMargin = time.Minute

@@ -117,8 +117,11 @@ type Record struct {
 	IsPointer bool
 	// Deadline is the latest end of the running action on the record, see [LabelDeadline]; zero if it is unknown.
 	Deadline time.Time
-	// ChangedAt is when the record was last written, according to its metadata.
+	// ChangedAt is when the record was last written, according to its metadata: the later of the times of the API server
+	// and of the process that wrote it.
 	ChangedAt time.Time
+	// ServerTime is when the record was last written, according to the clock of the API server; zero if it is unknown.
+	ServerTime time.Time
 }
 
 // Observation is the content of Helm's storage in a cluster for one release.

@@ -35,18 +35,28 @@ func FromMetadata(object *metav1.ObjectMeta) (model.Record, bool) {
 	if !ok {
 		return model.Record{}, false
 	}
-	record.ID, record.ChangedAt = object.UID, changedAt(object)
+	record.ID, record.ChangedAt, record.ServerTime = object.UID, changedAt(object), serverTime(object)
 	return record, true
+}
+
+// serverTime returns the time of the latest write to the object, by the clock of the API server; zero if the object has
+// no managed fields. The time of the creation is not sufficient: a program may have removed the managed fields later.
+func serverTime(object *metav1.ObjectMeta) time.Time {
+	var latest time.Time
+	for _, entry := range object.ManagedFields {
+		if entry.Time != nil && entry.Time.After(latest) {
+			latest = entry.Time.Time
+		}
+	}
+	return latest
 }
 
 // changedAt returns the time of the latest known write to the object. Helm's own labels with times are not sufficient:
 // an upgrade with the helm command copies the labels of the previous revision.
 func changedAt(object *metav1.ObjectMeta) time.Time {
 	latest := object.CreationTimestamp.Time
-	for _, entry := range object.ManagedFields {
-		if entry.Time != nil && entry.Time.After(latest) {
-			latest = entry.Time.Time
-		}
+	if written := serverTime(object); written.After(latest) {
+		latest = written
 	}
 	for _, key := range []string{model.HelmLabelCreatedAt, model.HelmLabelModifiedAt} {
 		if seconds, err := strconv.ParseInt(object.Labels[key], 10, 64); err == nil {

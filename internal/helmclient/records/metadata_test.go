@@ -36,6 +36,10 @@ func TestChangedAt(t *testing.T) {
 			if got := changedAt(&test.object); !got.Equal(test.want.Time) {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
+			if got := serverTime(&test.object); got.IsZero() != (test.object.ManagedFields == nil) ||
+				!got.IsZero() && !got.Equal(updated.Time) {
+				t.Errorf("the time of the server is %s", got)
+			}
 		})
 	}
 }
