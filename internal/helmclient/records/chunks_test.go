@@ -11,11 +11,14 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/helmop/cluster-api-addon-provider-helmop/internal/helmclient/helmerr"
@@ -81,4 +84,77 @@ func TestReadChunk(t *testing.T) {
 	if err != nil || len(answer) > maxChunkResponse {
 		t.Errorf("%d bytes, %v", len(answer), err)
 	}
+}
+
+// TestPartsAgeByClockOfAPIServer checks that an action keeps a part that another manager is writing, also if the clock
+// of the API server is behind. If the action wrote nothing, it does not know this clock, and looks for no parts.
+func TestPartsAgeByClockOfAPIServer(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		behind, age time.Duration
+		writes      bool
+		deletions   int
+	}{
+		"the clocks are equal, young":    {0, time.Minute, true, 0},
+		"the clocks are equal, old":      {0, 2 * ChunkGrace, true, 1},
+		"the server is behind, young":    {2 * ChunkGrace, time.Minute, true, 0},
+		"the server is behind, old":      {2 * ChunkGrace, 2 * ChunkGrace, true, 1},
+		"the server is ahead, young":     {-2 * ChunkGrace, time.Minute, true, 0},
+		"the action has written nothing": {2 * ChunkGrace, time.Minute, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := func(age time.Duration) metav1.Time { return metav1.NewTime(time.Now().Add(-test.behind - age)) }
+			part := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1",
+				Kind: "PartialObjectMetadata"}, ObjectMeta: metav1.ObjectMeta{Name: "part", CreationTimestamp: at(test.age),
+				Labels: map[string]string{LabelChunkOf: "demo", model.LabelPayload: "other", labelChunkRevision: "2"}}}
+			var deletions atomic.Int32
+			store := storeOf(t, func(req *http.Request) any {
+				switch {
+				case req.Method == http.MethodDelete:
+					deletions.Add(1)
+				case req.Method == http.MethodGet && strings.Contains(req.URL.RawQuery, "payload-of"):
+					return metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1",
+						Kind: "PartialObjectMetadataList"}, Items: []metav1.PartialObjectMetadata{part}}
+				case req.Method == http.MethodGet:
+					return metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1",
+						Kind: "PartialObjectMetadataList"}}
+				}
+				written := at(0)
+				return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1",
+					ManagedFields: []metav1.ManagedFieldsEntry{{Time: &written}}}}
+			})
+			store.split.named["a record with a payload"] = testPayloadID
+			if test.writes {
+				if _, err := store.putSecret(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			store.Finish("demo", time.Now(), false)
+			if got := int(deletions.Load()); got != test.deletions {
+				t.Errorf("%d parts were deleted, want %d", got, test.deletions)
+			}
+		})
+	}
+}
+
+// storeOf returns the store of records of a cluster whose responses are the results of answer.
+func storeOf(t *testing.T, answer func(*http.Request) any) *Store {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer(req))
+	}))
+	t.Cleanup(server.Close)
+	config := &rest.Config{Host: server.URL}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewStore(t.Context(), StoreOptions{Client: kube.CoreV1().RESTClient(), Namespace: "apps",
+		Metadata: client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace("apps")})
 }

@@ -392,7 +392,9 @@ func (s *Store) Finish(name string, now time.Time, isGone bool) {
 	}
 	s.deleteUnnamed()
 	s.mu.Lock()
-	mayHaveParts := isGone && !s.split.hasNoParts || len(s.split.named) > 0 || len(s.split.own) > 0
+	// Without a write, the time of the API server is unknown: parts that another manager is writing could look old.
+	mayHaveParts := isGone && !s.split.hasNoParts ||
+		s.knowsAhead && (len(s.split.named) > 0 || len(s.split.own) > 0)
 	s.mu.Unlock()
 	if !mayHaveParts {
 		return

@@ -86,6 +86,10 @@ type Store struct {
 	read map[string]*release.Release
 	// wrote means that this action wrote a record.
 	wrote bool
+	// ahead is how far the clock of this manager is ahead of the API server. knowsAhead is true after a write that showed
+	// the time of the API server.
+	ahead      time.Duration
+	knowsAhead bool
 	// stubs holds the releases for which only the metadata of their records is known.
 	stubs map[*release.Release]bool
 	// states holds the state of each record when this action first read it, or last wrote it.

@@ -34,6 +34,7 @@ func (s *Store) Create(key string, rls *release.Release) error {
 	s.noteUID(key, "")
 	written, err := write(s.client.Post().Namespace(s.namespace).Resource("secrets").Body(secret))
 	if err == nil {
+		s.noteClock(&written)
 		s.noteUID(key, written.UID)
 		s.noteState(key, stateOf(secret, written.ResourceVersion))
 	}
@@ -204,6 +205,9 @@ func (s *Store) putSecret(secret *corev1.Secret) (version string, err error) {
 	defer s.forget()
 	err = persist(func() error {
 		written, err := write(s.client.Put().Namespace(s.namespace).Resource("secrets").Name(secret.Name).Body(secret))
+		if err == nil {
+			s.noteClock(&written)
+		}
 		version = written.ResourceVersion
 		return err
 	})
@@ -327,6 +331,18 @@ func (s *Store) removeVersion(key, version string) error {
 		return driver.ErrReleaseNotFound
 	}
 	return nil
+}
+
+// noteClock stores how far the clock of this manager is ahead of the API server, from the response to a write. A clock
+// that is behind counts as right: it only makes parts look younger.
+func (s *Store) noteClock(written *metav1.PartialObjectMetadata) {
+	at := serverTime(&written.ObjectMeta)
+	if at.IsZero() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead, s.knowsAhead = max(0, time.Since(at)), true
 }
 
 // forget drops the cached records after a write, and returns memory that the action does not need while it waits.
